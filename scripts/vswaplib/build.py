@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Configures and builds the kernel variants."""
+
+import contextlib
+import pathlib
+import time
+
+from . import common, setup, tree
+from .common import ROOT, die, run, say
+
+# variant -> (has our work, architecture, configuration fragments of kunit/configs)
+VARIANTS = {
+    "base": (False, "x86_64", ["common", "x86_64"]),
+    "vswap": (True, "x86_64", ["common", "x86_64", "vswap"]),
+    "debug": (True, "x86_64", ["common", "x86_64", "vswap", "kunit", "debug"]),
+    "um": (True, "um", ["common", "um", "vswap", "kunit"]),
+    "um-base": (False, "um", ["common", "um"]),
+}
+IMAGES = {"x86_64": "arch/x86/boot/bzImage", "um": "linux"}
+
+
+def variant_of(name):
+    if name not in VARIANTS:
+        die(f"unknown variant {name!r}", "the variants are: " + ", ".join(VARIANTS))
+    return VARIANTS[name]
+
+
+def folder(variant):
+    variant_of(variant)
+    return tree.home() / "build" / variant
+
+
+def image(variant):
+    return folder(variant) / IMAGES[variant_of(variant)[1]]
+
+
+def source(variant):
+    return tree.vswap() if variant_of(variant)[0] else tree.pristine()
+
+
+def fragments(variant):
+    return [ROOT / "kunit" / "configs" / f"{name}.config" for name in variant_of(variant)[2]]
+
+
+def make_args(arch="x86_64", cc="clang"):
+    args = [f"ARCH={arch}", f"RUSTC={setup.rustc()}", f"HOSTRUSTC={setup.rustc()}",
+            f"RUSTDOC={setup.rust_tool('rustdoc')}", f"RUSTFMT={setup.rust_tool('rustfmt')}",
+            f"CLIPPY_DRIVER={setup.rust_tool('clippy-driver')}",
+            f"BINDGEN={common.TOOLS}/bin/bindgen",
+            # The same bytes on every machine and day.
+            "KBUILD_BUILD_USER=vswap", "KBUILD_BUILD_HOST=vswap",
+            "KBUILD_BUILD_TIMESTAMP=2026-01-01"]
+    return args + ([f"LLVM=-{setup.LLVM}"] if cc == "clang" else [])
+
+
+def make(builddir, srctree, args, *targets, log=None, check=True, jobs=None):
+    return run(["make", "-s", "-C", srctree, f"O={builddir}", f"-j{jobs or common.JOBS}",
+                *args, *targets], log=log, env=setup.tool_env(), check=check)
+
+
+def wanted_options(paths, extra_lines=()):
+    """{option: value} of the fragments; later ones win."""
+    wanted = {}
+    for text in [*(pathlib.Path(path).read_text() for path in paths), "\n".join(extra_lines)]:
+        for line in text.splitlines():
+            if line.startswith("CONFIG_") and "=" in line:
+                option, value = line.strip().split("=", 1)
+                wanted[option] = value
+    return wanted
+
+
+def configure(builddir, srctree, paths, args, extra_lines=(), check=True):
+    """Writes .config: everything off except what the fragments ask for. An
+    option that Kconfig did not grant is an error: a test that silently runs
+    without its checker proves nothing."""
+    builddir.mkdir(parents=True, exist_ok=True)
+    wanted = wanted_options(paths, extra_lines)
+    seed = builddir / "wanted.config"
+    common.write_if_changed(seed, "".join(f"{key}={value}\n" for key, value in wanted.items()))
+    make(builddir, srctree, [*args, f"KCONFIG_ALLCONFIG={seed}"], "allnoconfig",
+         log=builddir / "config.log")
+    have = wanted_options([builddir / ".config"])
+    refused = [f"{key}={value}" for key, value in wanted.items()
+               if have.get(key, "n") != value]
+    if refused and check:
+        die("the kernel's Kconfig did not take: " + ", ".join(refused),
+            "a dependency is off: see the option's 'depends on' in the kernel tree")
+    return refused
+
+
+def our_warnings(log):
+    """Compiler warnings about our files. (Where the whole kernel is free of
+    warnings, on x86-64, CONFIG_WERROR watches the rest.)"""
+    names = tree.overlay_files()
+    return [line for line in log.read_text(errors="replace").splitlines()
+            if "warning:" in line and any(name in line for name in names)]
+
+
+def ensure(variant):
+    """Builds a variant if anything changed; returns its image."""
+    ours, arch, _ = variant_of(variant)
+    setup.ensure()
+    with common.locked(f"build-{variant}"):
+        srctree = source(variant)
+        builddir = folder(variant)
+        log = builddir / "build.log"
+        first = not image(variant).exists()
+        say(f"==> building {variant}" + (" (the first time: 4 to 15 minutes)" if first else ""))
+        start = time.monotonic()
+        with contextlib.suppress(FileNotFoundError):
+            log.unlink()
+        args = make_args(arch)
+        configure(builddir, srctree, fragments(variant), args)
+        make(builddir, srctree, args, *(["bzImage"] if arch == "x86_64" else []), log=log)
+        warnings = our_warnings(log) if ours else []
+        if warnings:
+            die(f"{len(warnings)} compiler warnings, the first: {warnings[0]}",
+                f"fix them; the whole log: {log}")
+        say(f"    {variant}: {image(variant)} ({time.monotonic() - start:.0f} s)")
+        return image(variant)
+
+
+def add_arguments(parser):
+    path_only = parser.prog.endswith(" path")
+    parser.add_argument("--variant", default="vswap", choices=list(VARIANTS),
+                        help="which kernel (default: vswap)")
+    if path_only:
+        return
+    parser.add_argument("--matrix", action="store_true",
+                        help="compile mm/ and rust/mm/ under many configurations instead")
+    parser.add_argument("--cells", metavar="PATTERN", help="with --matrix: only these cells")
+    parser.add_argument("--list", action="store_true", help="with --matrix: list the cells")
+
+
+def main(args):
+    if args.verb == "path":
+        if not image(args.variant).exists():
+            die(f"{args.variant} was not built yet",
+                f"scripts/vswap build --variant {args.variant}")
+        print(image(args.variant))
+        return 0
+    if args.matrix or args.cells or args.list:
+        from . import matrix
+        return matrix.main(args)
+    ensure(args.variant)
+    return 0

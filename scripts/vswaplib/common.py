@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Paths, messages and child processes: what every other module uses."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path(os.environ.get("VSWAP_CACHE")
+                     or pathlib.Path.home() / ".cache" / "rust-vswap")
+TOOLS = CACHE / "tools"
+LOGS = CACHE / "logs"
+JOBS = os.cpu_count() or 1
+
+
+class Failure(Exception):
+    """An error that the user reads: what went wrong and what to do next."""
+
+    def __init__(self, what, hint=""):
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
+def die(what, hint=""):
+    raise Failure(what, hint)
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def tail(path, lines=25):
+    try:
+        text = pathlib.Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+@contextlib.contextmanager
+def step(title):
+    """Prints a long step when it starts and how long it took when it ends."""
+    say(f"==> {title}")
+    start = time.monotonic()
+    yield
+    say(f"    done in {time.monotonic() - start:.0f} s")
+
+
+def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None):
+    """Runs a command; output goes to `log` (appended) or is returned.
+
+    With `check`, a failure ends the verb with the command, the last lines of
+    its output and where the rest is.
+    """
+    cmd = [str(part) for part in cmd]
+    merged = dict(os.environ, **(env or {}))
+    try:
+        if log:
+            log = pathlib.Path(log)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("a") as out:
+                out.write(f"$ {shlex.join(cmd)}\n")
+                out.flush()
+                done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=subprocess.DEVNULL,
+                                      stdout=out, stderr=subprocess.STDOUT, timeout=timeout)
+            text = ""
+        else:
+            done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE if quiet else None,
+                                  stderr=subprocess.STDOUT if quiet else None,
+                                  text=True, errors="replace", timeout=timeout)
+            text = done.stdout or ""
+    except FileNotFoundError:
+        die(f"{cmd[0]} is not installed", hint or "run scripts/vswap setup")
+    except subprocess.TimeoutExpired:
+        die(f"{shlex.join(cmd[:4])} did not end within {timeout} s", hint)
+    if check and done.returncode:
+        shown = tail(log) if log else "\n".join(text.splitlines()[-25:])
+        where = f"\nthe whole log: {log}" if log else ""
+        die(f"failed ({done.returncode}): {shlex.join(cmd)[:300]}\n{shown}{where}", hint)
+    done.text = text
+    return done
+
+
+def write_if_changed(path, data):
+    """Writes bytes or text so that a reader never sees half of it, and make
+    never sees a new time stamp on old content. True when it wrote."""
+    path = pathlib.Path(path)
+    if isinstance(data, str):
+        data = data.encode()
+    try:
+        if not path.is_symlink() and path.read_bytes() == data:
+            return False
+    except OSError:
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temp = path.with_name(path.name + ".vswap-new")
+    temp.write_bytes(data)
+    os.replace(temp, path)
+    return True
+
+
+@contextlib.contextmanager
+def locked(name):
+    """One process at a time: two builds in one folder would spoil each other."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"    waiting for another scripts/vswap that holds {name}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def main(entry):
+    """Runs `entry`, turning a Failure into one clear message and exit code 1."""
+    try:
+        code = entry()
+    except Failure as failure:
+        print(f"vswap: {failure.what}", file=sys.stderr)
+        if failure.hint:
+            print(f"vswap: next: {failure.hint}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        print("\nvswap: interrupted; a rerun goes on from here", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:
+        code = 141
+    sys.exit(code)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Boots a variant, runs a shell script in it and brings back what it said.
+
+The kernel's console goes to a log that is searched for splats; the script's
+output takes a way of its own (a second serial port, or a host folder under
+User Mode Linux), so the two never mix.
+"""
+
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+from . import build, common, initramfs, setup
+from .common import LOGS, Failure, die
+
+EXIT = re.compile(r"^VSWAP-EXIT (\d+)$", re.M)
+
+# What the kernel prints when something is wrong with it.
+SPLATS = re.compile(r"""
+    Kernel\ panic | \bBUG: | ^\S*\s*WARNING: | \bOops: | KASAN: | UBSAN: | KCSAN:
+  | general\ protection\ fault | possible\ circular\ locking | possible\ recursive\ locking
+  | inconsistent\ lock\ state | suspicious\ RCU\ usage | invalid\ wait\ context
+  | sleeping\ function\ called | scheduling\ while\ atomic | held\ lock\ freed
+  | self-detected\ stall | detected\ stalls | blocked\ for\ more\ than
+  | list_(add|del)\ corruption | refcount_t: | bad\ unlock\ balance
+  | kmemleak:\ \d+\ new | double\ free | use-after-free | Bad\ page\ (state|map)
+  | page\ allocation\ failure(?!.*__GFP_NOWARN) | rust_kernel:\ panicked
+""", re.X | re.M)
+# Lines that look like the above and are not.
+HARMLESS = re.compile(r"WARNING: .*(?:mitigations|Spectre)")
+
+
+class GuestFailure(Failure):
+    """The kernel in the guest failed, not the script."""
+
+
+@dataclasses.dataclass
+class Result:
+    output: str
+    code: int
+    log: pathlib.Path
+    seconds: float
+    splats: list
+
+
+def splats_in(text):
+    return [line.strip() for line in text.splitlines()
+            if SPLATS.search(re.sub(r"^\[[ .\d]+\](\[ *[TC]\d+\])? ", "", line))
+            and not HARMLESS.search(line)]
+
+
+def _disk(folder, index, size):
+    """A new sparse file of that size, or an existing image."""
+    if pathlib.Path(size).exists():
+        return pathlib.Path(size)
+    found = re.fullmatch(r"(\d+)([KMG]?)", size)
+    if not found:
+        die(f"not a disk size or image: {size}", "use a number with K, M or G, or a file's path")
+    path = folder / f"disk{index}"
+    with path.open("wb") as disk:
+        disk.truncate(int(found.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[found.group(2)])
+    return path
+
+
+def _qemu(image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
+          extra):
+    # norandmaps, no rdrand, a fixed clock: two -icount runs execute the same instructions.
+    cmdline = ["console=ttyS0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
+               "rdinit=/init", "vswap_out=/dev/ttyS1", "rcupdate.rcu_cpu_stall_timeout=120"]
+    cmd = ["qemu-system-x86_64", "-M", "q35", "-nodefaults", "-display", "none", "-no-reboot",
+           "-m", mem, "-kernel", image, "-initrd", initrd]
+    if icount:
+        smp = 1
+        cmdline += ["norandmaps"]
+        cmd += ["-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", "max,-rdrand,-rdseed",
+                "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
+    else:
+        cmd += ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    cmd += ["-smp", str(smp)]
+    if numa:
+        total = int(re.match(r"\d+", mem).group()) // 2
+        unit = mem.lstrip("0123456789")
+        for node in range(2):
+            cmd += ["-object", f"memory-backend-ram,id=m{node},size={total}{unit}",
+                    "-numa", f"node,memdev=m{node},cpus={node}"]
+    if host_root:
+        cmdline.append("vswap_root=host")
+        cmd += ["-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
+                "multidevs=remap"]
+    for index, disk in enumerate(disks):
+        cmd += ["-drive", f"file={disk},format=raw,if=none,id=d{index},cache=unsafe,"
+                "discard=unmap", "-device", f"virtio-blk-pci,drive=d{index}"]
+    cmd += ["-serial", f"file:{log}"]
+    if shell:
+        cmdline.append("vswap_shell=1")
+        cmd += ["-chardev", "stdio,id=out,signal=off", "-serial", "chardev:out"]
+    else:
+        cmd += ["-serial", f"file:{out}"]
+    return [*cmd, *extra, "-append", " ".join([*cmdline, append])]
+
+
+def _uml(image, initrd, *, mem, disks, append, out):
+    cmd = [image, f"mem={mem}", f"initrd={initrd}", "rdinit=/init", "con=null", "con0=null,fd:1",
+           "loglevel=7", "panic=-1", f"vswap_out=hostfs:{out.parent}"]
+    cmd += [f"ubd{index}={disk}" for index, disk in enumerate(disks)]
+    return [*cmd, *append.split()]
+
+
+class _Follower:
+    """Reads what was added to a file since the last look."""
+
+    def __init__(self, path):
+        self.path = path
+        self.at = 0
+        self.text = ""
+
+    def poll(self):
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(self.at)
+                data = stream.read()
+        except OSError:
+            return ""
+        self.at += len(data)
+        fresh = data.decode(errors="replace").replace("\r\n", "\n")
+        self.text += fresh
+        return fresh
+
+
+def _unused_log(variant):
+    LOGS.mkdir(parents=True, exist_ok=True)
+    old = sorted(LOGS.glob("boot-*.log"), key=lambda path: path.stat().st_mtime)
+    for path in old[:-200]:
+        path.unlink(missing_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f"boot-{variant}-", suffix=".log", dir=LOGS)
+    pathlib.Path(name).chmod(0o644)
+    open(handle).close()
+    return pathlib.Path(name)
+
+
+def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
+         files=None, quiet=True, host_root=False, numa=False, shell=False, splats_ok=False,
+         extra=(), ensure=True):
+    """Boots `variant`, runs `script` in it; returns a Result.
+
+    Raises GuestFailure on a panic, a splat or a time-out, and when the guest
+    ended without the script's exit code. With `splats_ok` splats are only
+    reported in the Result (for tests that provoke one).
+    """
+    image = build.ensure(variant) if ensure else build.image(variant)
+    uml = build.variant_of(variant)[1] == "um"
+    log = _unused_log(variant)
+    work = pathlib.Path(tempfile.mkdtemp(prefix="vswap-"))
+    start = time.monotonic()
+    try:
+        initrd, out = work / "initrd", work / "out" / "output"
+        out.parent.mkdir()
+        initramfs.build(initrd, script, files)
+        disks = [_disk(work, index, size) for index, size in enumerate(disks)]
+        if uml:
+            cmd = _uml(image, initrd, mem=mem, disks=disks, append=append, out=out)
+        else:
+            cmd = _qemu(image, initrd, smp=smp, mem=mem, disks=disks, append=append,
+                        icount=icount, host_root=host_root, numa=numa, out=out, log=log,
+                        shell=shell, extra=extra)
+        cmd = [str(part) for part in cmd]
+        if shell:
+            subprocess.run(cmd, env={**_env()}, check=False)
+            return Result("", 0, log, time.monotonic() - start, [])
+        output, console, ended = _watch(cmd, out, log, uml, timeout, quiet)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    seconds = time.monotonic() - start
+    splats = splats_in(console)
+    found = EXIT.search(output)
+    if splats and not splats_ok:
+        raise GuestFailure(f"the {variant} kernel reported: {splats[0]}",
+                           f"read the whole log: {log}")
+    if not found:
+        why = f"did not end within {timeout} s" if ended == "timeout" else \
+            "ended without the script's exit code"
+        raise GuestFailure(f"the {variant} guest {why}; its last lines:\n"
+                           + "\n".join((output + console).splitlines()[-12:]),
+                           f"read the whole log: {log}")
+    return Result(output[:found.start()].rstrip("\n") + "\n", int(found.group(1)), log, seconds,
+                  splats)
+
+
+def _env():
+    return {**setup.tool_env(), "TMPDIR": "/tmp"}
+
+
+def _watch(cmd, out, log, uml, timeout, quiet):
+    """Runs the guest to its end, streaming the script's output."""
+    output, console = _Follower(out), _Follower(log)
+    deadline = time.monotonic() + timeout
+    ended = "exit"
+    panicked = None
+    errors = log.with_suffix(".qemu")
+    with errors.open("wb") as error_stream, log.open("ab") as log_stream:
+        # UML's console is its standard error; QEMU writes the log by itself.
+        guest = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, env=_env(),
+                                 stdout=log_stream if uml else error_stream,
+                                 stderr=log_stream if uml else error_stream,
+                                 start_new_session=True)
+        try:
+            while True:
+                done = guest.poll() is not None
+                fresh = output.poll()
+                console.poll()
+                if not quiet and fresh:
+                    print(EXIT.sub("", fresh), end="", flush=True)
+                if done:
+                    break
+                if panicked is None and "Kernel panic" in console.text:
+                    panicked = time.monotonic()
+                if time.monotonic() > deadline or EXIT.search(output.text) and not uml:
+                    # A script that has ended gets a moment to power off.
+                    if EXIT.search(output.text):
+                        deadline = min(deadline, time.monotonic() + 20)
+                    if time.monotonic() > deadline:
+                        ended = "timeout"
+                        break
+                if panicked and time.monotonic() > panicked + 3:
+                    break
+                time.sleep(0.05)
+        finally:
+            _end(guest)
+    output.poll()
+    console.poll()
+    text = errors.read_text(errors="replace")
+    errors.unlink()
+    if text.strip() and not output.text:
+        raise GuestFailure(f"the guest did not start: {text.strip().splitlines()[-1]}",
+                           "see the command's own message above")
+    return output.text, console.text, ended
+
+
+def _end(guest):
+    if guest.poll() is None:
+        guest.terminate()
+        try:
+            guest.wait(3)
+        except subprocess.TimeoutExpired:
+            guest.kill()
+    guest.wait()
+
+
+def require(result, what):
+    """For callers that only go on when the script succeeded."""
+    if result.code:
+        die(f"{what} failed in the guest with exit code {result.code}:\n"
+            + "\n".join(result.output.splitlines()[-15:]),
+            f"read the whole log: {result.log}")
+    return result

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Installs the tools and fetches the kernel source.
+
+Everything is checked first and only what is missing is installed, so that a
+rerun costs a fraction of a second. Every other verb calls ensure().
+"""
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+
+from . import common
+from .common import CACHE, TOOLS, die, run, say, step
+
+LLVM = "22"
+BINDGEN = "0.72.1"
+QEMU_MIN = (10, 0)  # 7.2 crashed two-CPU guests that use CONFIG_JUMP_LABEL
+KERNEL_SERIES = ("7", "3")
+KERNEL_ORG_VERSION = "7.3.4"
+
+PACKAGES = f"""
+clang-{LLVM} lld-{LLVM} llvm-{LLVM} libclang-{LLVM}-dev libclang-rt-{LLVM}-dev
+rustc-web rust-web-src cargo-web rustfmt-web rust-web-clippy
+gcc libc6-dev make flex bison bc libelf-dev libssl-dev kmod cpio pahole sparse
+patch xz-utils rsync git perl busybox-static e2fsprogs libcap-dev stress-ng
+""".split()
+
+APT_ENV = {"DEBIAN_FRONTEND": "noninteractive"}
+
+
+def rustc():
+    return os.environ.get("VSWAP_RUSTC") or "/usr/bin/rustc"
+
+
+def rust_tool(name):
+    """A tool that comes with the chosen rustc (cargo, rustfmt, clippy-driver)."""
+    beside = pathlib.Path(rustc()).with_name(name)
+    return str(beside) if beside.exists() else f"/usr/bin/{name}"
+
+
+def tool_env():
+    """The environment in which our own tools come before the machine's."""
+    return {"PATH": f"{TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "LIBCLANG_PATH": f"/usr/lib/llvm-{LLVM}/lib",
+            "RUSTC": rustc(), "LC_ALL": "C.UTF-8"}
+
+
+def as_root(cmd, why):
+    if os.geteuid() == 0:
+        return cmd
+    if shutil.which("sudo") and run(["sudo", "-n", "true"], check=False).returncode == 0:
+        return ["sudo", "--preserve-env=DEBIAN_FRONTEND", *cmd]
+    die(f"{why}, and this user may not install packages",
+        "run once as root (or with sudo): " + " ".join(str(part) for part in cmd))
+
+
+def missing_packages(names):
+    shown = run(["dpkg-query", "-W", "-f", "${Package} ${Status}\n", *names], check=False)
+    have = {line.split()[0] for line in shown.text.splitlines()
+            if line.endswith("install ok installed")}
+    return [name for name in names if name not in have]
+
+
+def os_release():
+    try:
+        text = pathlib.Path("/etc/os-release").read_text()
+    except OSError:
+        return {}
+    return dict(line.replace('"', "").split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def machine_mirror():
+    """The archive that this machine's own apt uses, and the key that signs it."""
+    parts = pathlib.Path("/etc/apt/sources.list.d")
+    for path in sorted(parts.glob("*.sources")):
+        for stanza in path.read_text().split("\n\n"):
+            fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.M))
+            if "Suites" in fields and re.match(r"\w+( |$)", fields["Suites"]) \
+                    and "main" in fields.get("Components", "") \
+                    and "debian" in fields.get("Signed-By", "debian"):
+                return fields["URIs"].split()[0]
+    for path in [pathlib.Path("/etc/apt/sources.list"), *sorted(parts.glob("*.list"))]:
+        if path.exists():
+            found = re.search(r"^deb\s+(?:\[[^]]*\]\s+)?(\S*debian/?)\s+\w+\s+.*\bmain\b",
+                              path.read_text(), re.M)
+            if found:
+                return found.group(1)
+    die("no Debian archive found in this machine's apt configuration",
+        "give a kernel tree with --kernel DIR and install QEMU 10 by hand")
+
+
+def isolated_apt(*suites):
+    """apt-get options for suites that the machine's own apt does not follow.
+
+    Its lists and cache live in our cache, so the machine's set-up stays as it
+    is; packages are still verified against Debian's archive key.
+    """
+    base = CACHE / "apt" / "-".join(suites)
+    for folder in ("sources", "lists/partial", "cache/archives/partial"):
+        (base / folder).mkdir(parents=True, exist_ok=True)
+    common.write_if_changed(base / "sources" / "vswap.sources",
+                            f"Types: deb\nURIs: {machine_mirror()}\nSuites: {' '.join(suites)}\n"
+                            "Components: main\n"
+                            "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n")
+    options = ["Dir::Etc::SourceList=/dev/null", f"Dir::Etc::SourceParts={base}/sources",
+               f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
+               "APT::Sandbox::User=root"]
+    return [word for option in options for word in ("-o", option)]
+
+
+def install_packages(log):
+    missing = missing_packages(PACKAGES)
+    if not missing:
+        return
+    if not shutil.which("apt-get"):
+        die("this machine has no apt-get, and packages are missing: " + " ".join(missing),
+            "use Debian 12, or install the equivalents by hand")
+    why = "packages are missing: " + " ".join(missing)
+    with step(f"installing {len(missing)} packages with apt"):
+        run(as_root(["apt-get", "update"], why), log=log, env=APT_ENV,
+            hint="is the network up? scripts/vswap setup can be rerun at any time")
+        run(as_root(["apt-get", "install", "-y", "--no-install-recommends", *missing], why),
+            log=log, env=APT_ENV,
+            hint="Debian 12 with its security suite has all of them; is the network up?")
+
+
+def qemu_version():
+    if not shutil.which("qemu-system-x86_64"):
+        return None
+    text = run(["qemu-system-x86_64", "--version"]).text
+    found = re.search(r"version (\d+)\.(\d+)(\.\d+)?", text)
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
+def install_qemu(log):
+    have = qemu_version()
+    if have and have >= QEMU_MIN:
+        return
+    reason = f"QEMU {have[0]}.{have[1]} is too old" if have else "QEMU is missing"
+    options, target = [], []
+    if os_release().get("VERSION_CODENAME") == "bookworm":
+        suites = ["bookworm", "bookworm-updates", "bookworm-backports"]
+        options, target = isolated_apt(*suites), ["-t", "bookworm-backports"]
+    with step(f"{reason}: installing QEMU {QEMU_MIN[0]} with apt"):
+        run(as_root(["apt-get", *options, "update"], reason), log=log, env=APT_ENV,
+            hint="is the network up?")
+        run(as_root(["apt-get", *options, "install", "-y", "--no-install-recommends", *target,
+                     "qemu-system-x86"], reason), log=log, env=APT_ENV)
+    have = qemu_version()
+    if not have or have < QEMU_MIN:
+        die(f"QEMU {QEMU_MIN[0]}.{QEMU_MIN[1]} or newer is needed and apt did not bring it",
+            "put a newer qemu-system-x86_64 on PATH")
+
+
+def install_bindgen(log):
+    binary = TOOLS / "bin" / "bindgen"
+    if binary.exists() and BINDGEN in run([binary, "--version"], check=False).text:
+        return
+    with step(f"building bindgen {BINDGEN} with cargo (about a minute)"):
+        run([rust_tool("cargo"), "install", "bindgen-cli", "--version", BINDGEN, "--locked",
+             "--force", "--root", TOOLS], log=log, env=tool_env(),
+            hint="cargo fetches it from its registry: is the network up?")
+
+
+def check_rustc():
+    if not pathlib.Path(rustc()).exists():
+        die(f"no rustc at {rustc()}", "give one with --rustc PATH, or none for Debian's")
+    # The kernel finds the library source the same way.
+    sysroot = run([rustc(), "--print", "sysroot"], env=tool_env()).text.strip()
+    if not (pathlib.Path(sysroot) / "lib/rustlib/src/rust/library/core/src/lib.rs").exists():
+        die(f"{rustc()} comes without the source of its library",
+            "install it (rustup component add rust-src, or Debian's rust-web-src), "
+            "or give another with --rustc PATH")
+
+
+# --- kernel source ---------------------------------------------------------
+
+def makefile_version(tree):
+    try:
+        text = (tree / "Makefile").read_text()
+    except OSError:
+        return None
+    found = [re.search(rf"^{key} = *(\S*)$", text, re.M)
+             for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL", "EXTRAVERSION")]
+    return [part.group(1) for part in found] if all(found) else None
+
+
+def check_tree(tree):
+    """The version of a usable tree as text, or an error that says what is wrong."""
+    version = makefile_version(tree)
+    if not version:
+        die(f"{tree} is not a Linux source tree", "give the top of a Linux 7.3.y tree")
+    text = ".".join(version[:3]) + version[3]
+    if tuple(version[:2]) != KERNEL_SERIES:
+        die(f"{tree} is Linux {text}; rust-vswap is made for Linux 7.3.y",
+            "give a 7.3.y tree, or no --kernel to fetch one")
+    if not (tree / "mm/swap_table.h").exists():
+        die(f"{tree} lacks mm/swap_table.h: not a complete Linux {text} tree",
+            "unpack it again")
+    if (tree / ".config").exists() or (tree / "include/config").exists():
+        die(f"{tree} was built in place, which spoils builds outside of it",
+            f"make -C {tree} mrproper (it deletes that tree's .config)")
+    return text
+
+
+def kernel_home():
+    """(folder of our trees and builds, pristine tree) of the chosen kernel, or None."""
+    given = os.environ.get("VSWAP_KERNEL")
+    if given:
+        tree = pathlib.Path(given)
+        version = check_tree(tree)
+        tag = hashlib.sha256(str(tree).encode()).hexdigest()[:8]
+        return CACHE / "kernel" / f"{version}-{tag}", tree
+    homes = [path.parent for path in (CACHE / "kernel").glob("*/linux/.vswap-complete")]
+    homes = [home.parent for home in homes if "-" not in home.parent.name]
+    if not homes:
+        return None
+    home = max(homes, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
+    return home, home / "linux"
+
+
+def keep_tree(unpacked):
+    """Moves a freshly unpacked tree to its place; the marker is written last."""
+    version = check_tree(unpacked)
+    place = CACHE / "kernel" / version / "linux"
+    if place.exists():
+        shutil.rmtree(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(unpacked, place)
+    (place / ".vswap-complete").write_text(version + "\n")
+    say(f"    kernel source: Linux {version}")
+
+
+def fetch_debian(log):
+    work = CACHE / "fetch"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    options = isolated_apt("trixie-backports")
+    hint = ("is the network up? Or give a tree with --kernel DIR, or try "
+            "scripts/vswap setup --source kernel.org")
+    with step("fetching Debian's linux-source-7.3 (167 MB, checked against Debian's key)"):
+        run(["apt-get", *options, "update"], log=log, env=APT_ENV, hint=hint)
+        run(["apt-get", *options, "download", "linux-source-7.3"], log=log, cwd=work,
+            env=APT_ENV, hint=hint)
+    with step("unpacking the kernel source"):
+        package = next(work.glob("linux-source-7.3_*.deb"))
+        run(["dpkg-deb", "-x", package, work / "deb"], log=log)
+        run(["tar", "-C", work, "-xJf", work / "deb/usr/src/linux-source-7.3.tar.xz"], log=log)
+        keep_tree(work / "linux-source-7.3")
+    shutil.rmtree(work)
+
+
+def fetch_kernel_org(log):
+    """kernel.org's tarball, checked against the list of sums of the same site.
+
+    The list's own OpenPGP signature is not checked: this machine need not have
+    the keys. Debian's package, the default, is checked from end to end.
+    """
+    site = "https://cdn.kernel.org/pub/linux/kernel/v7.x"
+    name = f"linux-{KERNEL_ORG_VERSION}.tar.xz"
+    work = CACHE / "fetch"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    with step(f"fetching {name} from kernel.org"):
+        try:
+            with urllib.request.urlopen(f"{site}/sha256sums.asc", timeout=60) as answer:
+                sums = answer.read().decode()
+            with urllib.request.urlopen(f"{site}/{name}", timeout=60) as answer, \
+                    (work / name).open("wb") as out:
+                shutil.copyfileobj(answer, out)
+        except (urllib.error.URLError, OSError) as error:
+            die(f"kernel.org could not be reached: {error}",
+                "give a tree with --kernel DIR, or use Debian's package: scripts/vswap setup")
+    wanted = re.search(rf"^([0-9a-f]{{64}})  {re.escape(name)}$", sums, re.M)
+    digest = hashlib.sha256((work / name).read_bytes()).hexdigest()
+    if not wanted or wanted.group(1) != digest:
+        die(f"{name} does not have the sum that kernel.org lists", "try again later")
+    with step("unpacking the kernel source"), tarfile.open(work / name) as archive:
+        archive.extractall(work, filter="tar")
+        keep_tree(work / f"linux-{KERNEL_ORG_VERSION}")
+    shutil.rmtree(work)
+
+
+_done = False
+
+
+def ensure(source="debian"):
+    """Installs and fetches what is missing. Cheap when nothing is."""
+    global _done
+    if _done:
+        return
+    with common.locked("setup"):
+        log = common.LOGS / "setup.log"
+        install_packages(log)
+        install_qemu(log)
+        check_rustc()
+        install_bindgen(log)
+        if not kernel_home():
+            fetch_kernel_org(log) if source == "kernel.org" else fetch_debian(log)
+    _done = True
+
+
+def add_arguments(parser):
+    parser.add_argument("--source", choices=["debian", "kernel.org"], default="debian",
+                        help="where a kernel source that is missing is fetched from")
+
+
+def main(args):
+    ensure(args.source)
+    home, tree = kernel_home()
+    say(f"ready: Linux {check_tree(tree)} in {tree}, builds in {home / 'build'}")
+    return 0

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Assembles kernel trees: the pristine one plus our overlay and patches.
+
+The overlay is everything under OVERLAY in the checkout, copied 1:1; it only
+adds files. patches/series lists the hooks into existing files in order, each
+with the overlay files that belong to it:
+
+    0001-mm-vswap-add-hooks.patch  mm/vswap.c include/linux/vswap.h
+
+A tree is a hard-linked copy of the pristine one. Only files whose content
+changes are written, each as a new file: the pristine tree is never touched
+and make rebuilds only what an edit changed.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+from . import common, setup
+from .common import ROOT, die, run, step
+
+OVERLAY = ("Documentation", "include", "mm", "rust")
+
+
+def home():
+    setup.ensure()
+    return setup.kernel_home()[0]
+
+
+def pristine():
+    setup.ensure()
+    return setup.kernel_home()[1]
+
+
+def series():
+    """[(patch file, [overlay paths])] in order."""
+    entries = []
+    listing = ROOT / "patches" / "series"
+    for line in listing.read_text().splitlines() if listing.exists() else []:
+        words = line.split("#")[0].split()
+        if words:
+            patch = ROOT / "patches" / words[0]
+            if not patch.exists():
+                die(f"patches/series names {words[0]}, which does not exist",
+                    "correct patches/series")
+            entries.append((patch, words[1:]))
+    return entries
+
+
+def overlay_files():
+    """Relative paths of all files that we add to the kernel tree."""
+    found = []
+    for top in OVERLAY:
+        for folder, _, names in os.walk(ROOT / top):
+            found += [str((pathlib.Path(folder) / name).relative_to(ROOT)) for name in names
+                      if not name.endswith((".orig", ".rej", "~", ".swp"))]
+    return sorted(found)
+
+
+def belongs(path, places):
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+
+
+def files_of(patch):
+    """Relative paths of the files that a patch changes."""
+    return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
+
+
+def apply_patches(entries, source):
+    """Content of every patched file: {relative path: bytes}."""
+    version = setup.check_tree(source)
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        touched = []
+        for patch, _ in entries:
+            for name in files_of(patch):
+                if name not in touched:
+                    touched.append(name)
+                    (work / name).parent.mkdir(parents=True, exist_ok=True)
+                    if not (source / name).exists():
+                        die(f"{patch.name} changes {name}, which Linux {version} does not have",
+                            "use the Linux 7.3.y that README.md names")
+                    shutil.copyfile(source / name, work / name)
+            done = run(["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
+                       cwd=work, check=False)
+            if done.returncode:
+                file, problems = "?", []
+                for line in done.text.splitlines():
+                    if line.startswith("patching file "):
+                        file = line.split(" ", 2)[2]
+                    elif "FAILED" in line:
+                        problems.append(f"{file}: {line.strip().rstrip('.')}")
+                die(f"{patch.name} does not apply to Linux {version}:\n  "
+                    + "\n  ".join(problems or done.text.splitlines()[-3:]),
+                    "use the Linux 7.3.y that README.md names, or refresh the patch")
+        return {name: (work / name).read_bytes() for name in touched}
+
+
+def assemble(dest, count=None):
+    """Makes `dest` the pristine tree plus the first `count` patches (all by
+    default) and their overlay files. Returns dest."""
+    source = pristine()
+    dest = pathlib.Path(dest)
+    state_file = dest.with_name(dest.name + ".state.json")
+    origin = {"source": str(source), "version": setup.check_tree(source)}
+    try:
+        state = json.loads(state_file.read_text())
+    except (OSError, ValueError):
+        state = {}
+    with common.locked("tree"):
+        if not dest.exists() or state.get("origin") != origin:
+            with step(f"making the tree {dest.name} from Linux {origin['version']}"):
+                copy_tree(source, dest)
+            state = {"origin": origin, "files": []}
+        entries = series()
+        listed = entries if count is None else entries[:count]
+        wanted = apply_patches(listed, source)
+        places = [place for _, paths in listed for place in paths]
+        for name in overlay_files():
+            if (source / name).exists():
+                die(f"overlay file {name} exists in the kernel tree",
+                    "rename it, or change the kernel's file with a patch")
+            if count is None or belongs(name, places):
+                wanted[name] = (ROOT / name).read_bytes()
+        # The list is saved before the files change: an interrupted run is cleaned by the next.
+        old = set(state["files"])
+        state["files"] = sorted(old | set(wanted))
+        common.write_if_changed(state_file, json.dumps(state))
+        for name, data in wanted.items():
+            common.write_if_changed(dest / name, data)
+        for name in old - set(wanted):
+            if (source / name).exists():
+                # Written anew, not linked: make must see a time stamp newer than its objects.
+                common.write_if_changed(dest / name, (source / name).read_bytes())
+            else:
+                (dest / name).unlink(missing_ok=True)
+        state["files"] = sorted(wanted)
+        common.write_if_changed(state_file, json.dumps(state))
+    return dest
+
+
+def copy_tree(source, dest):
+    temp = dest.with_name(dest.name + ".new")
+    shutil.rmtree(temp, ignore_errors=True)
+    shutil.rmtree(dest, ignore_errors=True)
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    if run(["cp", "-al", source, temp], check=False).returncode:
+        # Another file system: no hard links there.
+        shutil.rmtree(temp, ignore_errors=True)
+        run(["cp", "-a", "--reflink=auto", source, temp])
+    os.replace(temp, dest)
+
+
+def vswap():
+    """The tree with all of our work in it."""
+    return assemble(home() / "tree" / "vswap")
