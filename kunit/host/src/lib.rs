@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure modules of the kernel crate in `rust/mm`, as they are, for tests on the host.
+//!
+//! They take the numbers of the kernel configuration from a module `layout` beside them. In the
+//! kernel that is `ffi/layout.rs`, which asks C. Here there is one per configuration worth testing,
+//! and each module is built once for each of them.
+
+// That is the point: the same file beside different numbers.
+#![allow(clippy::duplicate_mod)]
+
+macro_rules! kernel {
+    ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal) => {
+        $(#[$doc])*
+        // Else the paths below would begin in a directory of the name of this module.
+        #[path = "."]
+        pub mod $name {
+            /// The numbers of this configuration.
+            pub mod layout {
+                /// `SWAP_CACHE_PFN_BITS`.
+                pub const PFN_BITS: u32 = $pfn_bits;
+                /// `SWAPFILE_CLUSTER`.
+                pub const SWAPFILE_CLUSTER: u32 = $cluster;
+                /// `MAX_SWAPFILES`.
+                pub const MAX_SWAPFILES: u8 = $swapfiles;
+            }
+
+            #[path = "../../../rust/mm/word.rs"]
+            pub mod word;
+        }
+    };
+}
+
+kernel! {
+    /// x86-64 and arm64 with 4K pages, transparent huge pages and every special swap entry.
+    thp_4k: 40, 512, 24
+}
+
+kernel! {
+    /// arm64 with 64K pages, where a huge page is 512 MiB.
+    thp_64k: 36, 8192, 24
+}
+
+kernel! {
+    /// User Mode Linux, which sets no limit to physical addresses and has no huge pages.
+    um: 52, 256, 28
+}

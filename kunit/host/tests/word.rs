@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of `rust/mm/word.rs` for any word there can be.
+//!
+//! That C sees the same in a word is tested in the kernel: `rust/mm/word_kunit.rs`.
+
+use proptest::prelude::*;
+
+/// A configuration: few failures are worth a file of past ones; those become tests of their own.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Any word, with those that are nearly of some format much more often than by chance.
+fn words() -> impl Strategy<Value = u64> {
+    let low = prop_oneof![Just(0u64), any::<u64>(), (0..64u32).prop_map(|n| 1 << n)];
+    let masked = (low, 0..=64u32, any::<u8>()).prop_map(|(word, bits, marks)| {
+        let kept = word.checked_shl(bits).unwrap_or(0) | word >> bits.min(63);
+        kept & !0xff | u64::from(marks)
+    });
+    let flipped = (prop_oneof![Just(0u64), Just(!0u64 << 3)], 0..64u32)
+        .prop_map(|(word, bit)| word ^ 1 << bit);
+
+    prop_oneof![
+        any::<u64>(),
+        masked,
+        flipped,
+        Just(0u64),
+        Just(!0u64 << 3),
+        Just(!0u64),
+    ]
+}
+
+macro_rules! tests {
+    ($kernel:ident) => {
+        mod $kernel {
+            use super::{config, words};
+            use proptest::prelude::*;
+            use vswap_host::$kernel::{
+                layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
+                word::{
+                    Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError,
+                    VOffset, ZswapAddr,
+                },
+            };
+
+            fn count() -> impl Strategy<Value = Count> {
+                (0..=15u8).prop_map(|n| Count::new(n).unwrap())
+            }
+
+            fn flags() -> impl Strategy<Value = Flags> {
+                (count(), any::<bool>()).prop_map(|(count, zero)| Flags { count, zero })
+            }
+
+            fn pfn() -> impl Strategy<Value = Pfn> {
+                (0..1u64 << PFN_BITS).prop_map(|pfn| Pfn::new(pfn).unwrap())
+            }
+
+            fn shadow() -> impl Strategy<Value = Shadow> {
+                (0..1u64 << 58).prop_map(|value| Shadow::new(value).unwrap())
+            }
+
+            fn state() -> impl Strategy<Value = State> {
+                prop_oneof![
+                    Just(State::Null),
+                    Just(State::Bad),
+                    (flags(), shadow()).prop_map(|(flags, value)| State::Shadow { flags, value }),
+                    (flags(), pfn()).prop_map(|(flags, pfn)| State::Pfn { flags, pfn }),
+                ]
+            }
+
+            fn voffset() -> impl Strategy<Value = VOffset> {
+                (0..1u64 << 34).prop_map(|offset| VOffset::new(offset).unwrap())
+            }
+
+            fn slot() -> impl Strategy<Value = PhysSlot> {
+                (0..MAX_SWAPFILES, any::<u32>())
+                    .prop_map(|(ty, offset)| PhysSlot::new(ty, offset).unwrap())
+            }
+
+            fn addr() -> impl Strategy<Value = ZswapAddr> {
+                (1..1u64 << 61).prop_map(|addr| ZswapAddr::new(addr << 3).unwrap())
+            }
+
+            fn backing() -> impl Strategy<Value = Backing> {
+                prop_oneof![
+                    Just(Backing::None),
+                    addr().prop_map(Backing::Zswap),
+                    slot().prop_map(Backing::Phys),
+                ]
+            }
+
+            proptest! {
+                #![proptest_config(config())]
+
+                // Canonical: no two words are one value.
+
+                #[test]
+                fn state_words_are_canonical(word in words()) {
+                    if let Ok(state) = State::decode(word) {
+                        prop_assert_eq!(state.encode(), word);
+                    }
+                }
+
+                #[test]
+                fn rmap_words_are_canonical(word in words()) {
+                    if let Ok(rmap) = Rmap::decode(word) {
+                        prop_assert_eq!(rmap.encode(), word);
+                    }
+                }
+
+                #[test]
+                fn backing_words_are_canonical(word in words()) {
+                    if let Ok(backing) = Backing::decode(word) {
+                        prop_assert_eq!(backing.encode(), word);
+                    }
+                }
+
+                // Faithful: no two values are one word.
+
+                #[test]
+                fn states_round_trip(state in state()) {
+                    prop_assert_eq!(State::decode(state.encode()), Ok(state));
+                }
+
+                #[test]
+                fn rmaps_round_trip(state in state(), voffset in voffset()) {
+                    for rmap in [Rmap::Direct(state), Rmap::Virtual(voffset)] {
+                        prop_assert_eq!(Rmap::decode(rmap.encode()), Ok(rmap));
+                    }
+                }
+
+                #[test]
+                fn backings_round_trip(backing in backing()) {
+                    prop_assert_eq!(Backing::decode(backing.encode()), Ok(backing));
+                }
+
+                // The bits are where the pictures have them.
+
+                #[test]
+                fn pfn_bits(pfn in pfn(), flags in flags()) {
+                    let word = State::Pfn { flags, pfn }.encode();
+                    prop_assert_eq!(word >> 60, u64::from(flags.count.get()));
+                    prop_assert_eq!(word >> 59 & 1 != 0, flags.zero);
+                    prop_assert_eq!(word << 5 >> 7, pfn.get());
+                    prop_assert_eq!(word & 0b11, 0b10);
+                }
+
+                #[test]
+                fn shadow_bits(value in shadow(), flags in flags()) {
+                    let word = State::Shadow { flags, value }.encode();
+                    prop_assert_eq!(word >> 60, u64::from(flags.count.get()));
+                    prop_assert_eq!(word >> 59 & 1 != 0, flags.zero);
+                    prop_assert_eq!(word << 5 >> 6, value.get());
+                    prop_assert_eq!(word & 0b1, 0b1);
+                }
+
+                #[test]
+                fn rmap_bits(voffset in voffset()) {
+                    prop_assert_eq!(Rmap::Virtual(voffset).encode(), voffset.get() << 3 | 0b100);
+                }
+
+                #[test]
+                fn slot_bits(slot in slot()) {
+                    let word = Backing::Phys(slot).encode();
+                    let [tagged, offset @ .., 0, 0, 0] = word.to_le_bytes() else {
+                        return Err(TestCaseError::fail("bits above the offset"));
+                    };
+                    prop_assert_eq!(tagged, slot.ty() << 3 | 0b010);
+                    prop_assert_eq!(u32::from_le_bytes(offset), slot.offset());
+                }
+
+                #[test]
+                fn zswap_bits(addr in addr()) {
+                    prop_assert_eq!(Backing::Zswap(addr).encode(), addr.get() + 1);
+                }
+
+                // Every word that is corrupt is so in the way that it says.
+
+                #[test]
+                fn corrupt_states(word in words()) {
+                    let pfn = word << 5 >> 7;
+                    match State::decode(word) {
+                        Ok(_) => (),
+                        Err(Corrupt::Pointer) => prop_assert_eq!(word & 7, 4),
+                        Err(Corrupt::Reserved) => {
+                            prop_assert_eq!(word & 3, 2);
+                            prop_assert!(pfn >> PFN_BITS != 0);
+                        }
+                        Err(Corrupt::Format) => {
+                            prop_assert_eq!(word & 7, 0);
+                            prop_assert!(word != 0 && word != !7);
+                        }
+                        Err(other) => prop_assert!(false, "{other:?}"),
+                    }
+                }
+
+                #[test]
+                fn corrupt_rmaps(word in words()) {
+                    match Rmap::decode(word) {
+                        Ok(_) => (),
+                        Err(Corrupt::Reserved) if word & 7 == 4 => {
+                            prop_assert!(word >> 3 >> 34 != 0);
+                        }
+                        // Never `Pointer`: that is what an rmap is.
+                        Err(other) => {
+                            prop_assert!(other != Corrupt::Pointer);
+                            prop_assert_eq!(State::decode(word), Err(other));
+                        }
+                    }
+                }
+
+                #[test]
+                fn corrupt_backings(word in words()) {
+                    let ty = (word >> 3 & 31) as u8;
+                    match Backing::decode(word) {
+                        Ok(_) => (),
+                        Err(Corrupt::NullEntry) => prop_assert_eq!(word, 1),
+                        Err(Corrupt::Reserved) => {
+                            prop_assert_eq!(word & 7, 2);
+                            prop_assert!(word >> 40 != 0);
+                        }
+                        Err(Corrupt::SlotType) => {
+                            prop_assert_eq!(word & 7, 2);
+                            prop_assert_eq!(word >> 40, 0);
+                            prop_assert!(ty >= MAX_SWAPFILES);
+                        }
+                        Err(Corrupt::Format) => {
+                            prop_assert!(word != 0);
+                            prop_assert!(![1, 2].contains(&(word & 7)));
+                        }
+                        Err(other) => prop_assert!(false, "{other:?}"),
+                    }
+                }
+
+                // Transitions.
+
+                #[test]
+                fn dup_then_put(state in state()) {
+                    match state.dup() {
+                        Ok(dup) => prop_assert_eq!(dup.put(), Ok(state)),
+                        Err(StateError::CountFull) => {
+                            prop_assert_eq!(state.flags().unwrap().count, Count::INLINE_MAX);
+                            // The way into the extend table and back out of it.
+                            let extended = state.with_count(Count::EXTENDED).unwrap();
+                            prop_assert_eq!(extended.dup(), Err(StateError::CountExtended));
+                            prop_assert_eq!(extended.put(), Err(StateError::CountExtended));
+                            prop_assert_eq!(extended.with_count(Count::INLINE_MAX), Ok(state));
+                        }
+                        Err(StateError::CountExtended) => {
+                            prop_assert_eq!(state.flags().unwrap().count, Count::EXTENDED);
+                        }
+                        Err(StateError::Bad) => prop_assert_eq!(state, State::Bad),
+                        Err(StateError::Unused) => match state {
+                            State::Null => (),
+                            State::Shadow { flags, .. } => {
+                                prop_assert_eq!(flags.count, Count::ZERO);
+                            }
+                            _ => prop_assert!(false, "{state:?} is in use"),
+                        },
+                        Err(other) => prop_assert!(false, "{other:?}"),
+                    }
+                }
+
+                #[test]
+                fn put_to_the_end(start in state()) {
+                    let Ok(flags) = start.flags() else { return Ok(()) };
+                    let unused = matches!(start, State::Shadow { .. }) && flags.count == Count::ZERO;
+                    if unused || flags.count == Count::EXTENDED {
+                        // `put()` refuses these at once; `dup_then_put` covers the latter.
+                        prop_assert!(start.put().is_err());
+                        return Ok(());
+                    }
+
+                    let mut state = start;
+                    for _ in 0..flags.count.get() {
+                        state = state.put().unwrap();
+                    }
+                    // One user less than none is refused, cached or not.
+                    prop_assert_eq!(state.put(), Err(StateError::Unused));
+                    match start {
+                        // A cached slot stays: the swap cache has it until the folio goes.
+                        State::Pfn { pfn, .. } => {
+                            let zero = flags.zero;
+                            let flags = Flags { count: Count::ZERO, zero };
+                            prop_assert_eq!(state, State::Pfn { flags, pfn });
+                            prop_assert_eq!(state.cache_del(pfn, Shadow::NONE), Ok(State::Null));
+                        }
+                        _ => prop_assert_eq!(state, State::Null),
+                    }
+                }
+
+                #[test]
+                fn zero_flag(state in state()) {
+                    match state {
+                        State::Null => {
+                            prop_assert_eq!(state.with_zero(true), Err(StateError::Unused));
+                        }
+                        State::Bad => {
+                            prop_assert_eq!(state.with_zero(true), Err(StateError::Bad));
+                        }
+                        _ => {
+                            let set = state.with_zero(true).unwrap();
+                            let clear = state.with_zero(false).unwrap();
+                            prop_assert!(set.flags().unwrap().zero);
+                            prop_assert!(!clear.flags().unwrap().zero);
+                            // Nothing else differs, and one of them is what it was.
+                            prop_assert_eq!(set.encode() ^ clear.encode(), 1 << 59);
+                            prop_assert!(state == set || state == clear);
+                        }
+                    }
+                }
+
+                #[test]
+                fn swap_cache(state in state(), a in pfn(), b in pfn(), value in shadow()) {
+                    match state.cache_add(a) {
+                        Ok(cached) => {
+                            let uncached = matches!(state, State::Shadow { .. });
+                            prop_assert!(uncached);
+                            prop_assert_eq!(cached.flags(), state.flags());
+                            prop_assert_eq!(cached.cache_add(b), Err(StateError::Cached));
+
+                            let replaced = cached.cache_replace(a, b).unwrap();
+                            prop_assert_eq!(replaced.flags(), state.flags());
+                            prop_assert_eq!(replaced.cache_replace(b, a), Ok(cached));
+
+                            let gone = cached.cache_del(a, value).unwrap();
+                            let flags = state.flags().unwrap();
+                            prop_assert_eq!(gone, State::Shadow { flags, value });
+                            if a != b {
+                                let not = Err(StateError::NotCached);
+                                prop_assert_eq!(cached.cache_del(b, value), not);
+                                prop_assert_eq!(cached.cache_replace(b, a), not);
+                            }
+                        }
+                        Err(StateError::Cached) => {
+                            let cached = matches!(state, State::Pfn { .. });
+                            prop_assert!(cached);
+                        }
+                        Err(StateError::Unused) => {
+                            prop_assert!(
+                                state.flags().map_or(true, |flags| flags.count == Count::ZERO)
+                            );
+                        }
+                        Err(other) => {
+                            prop_assert_eq!(state, State::Bad);
+                            prop_assert_eq!(other, StateError::Bad);
+                        }
+                    }
+                    if !matches!(state, State::Pfn { .. }) {
+                        prop_assert!(state.cache_del(a, value).is_err());
+                        prop_assert!(state.cache_replace(a, b).is_err());
+                    }
+                }
+
+                #[test]
+                fn clusters_partition_the_offsets(voffset in voffset()) {
+                    let size = u64::from(SWAPFILE_CLUSTER);
+                    let within = u64::from(voffset.cluster_offset());
+
+                    prop_assert!(within < size);
+                    prop_assert_eq!(voffset.cluster() * size + within, voffset.get());
+                }
+
+                // What does not fit is not made.
+
+                #[test]
+                fn constructors_refuse(n in any::<u64>(), count in any::<u8>(), ty in any::<u8>()) {
+                    prop_assert_eq!(Pfn::new(n).is_some(), n >> PFN_BITS == 0);
+                    prop_assert_eq!(Shadow::new(n).is_some(), n >> 58 == 0);
+                    prop_assert_eq!(VOffset::new(n).is_some(), n >> 34 == 0);
+                    prop_assert_eq!(ZswapAddr::new(n).is_some(), n != 0 && n & 7 == 0);
+                    prop_assert_eq!(Count::new(count).is_some(), count < 16);
+                    prop_assert_eq!(PhysSlot::new(ty, n as u32).is_some(), ty < MAX_SWAPFILES);
+                }
+            }
+
+            #[test]
+            fn edges() {
+                assert_eq!(State::decode(0), Ok(State::Null));
+                assert_eq!(State::decode(u64::MAX << 3), Ok(State::Bad));
+                assert_eq!(Backing::decode(0), Ok(Backing::None));
+                assert_eq!(Backing::decode(1), Err(Corrupt::NullEntry));
+                // A free slot has no flags: a count without a format is not one.
+                assert_eq!(State::decode(1 << 60), Err(Corrupt::Format));
+
+                assert_eq!(Pfn::new(1 << PFN_BITS), None);
+                assert!(Pfn::new((1 << PFN_BITS) - 1).is_some());
+                assert_eq!(Shadow::new(1 << 58), None);
+                assert!(Shadow::new((1 << 58) - 1).is_some());
+                assert_eq!(VOffset::new(VOffset::MAX.get()), Some(VOffset::MAX));
+                assert_eq!(VOffset::new(VOffset::MAX.get() + 1), None);
+                assert_eq!(Count::new(15), Some(Count::EXTENDED));
+                assert_eq!(Count::new(16), None);
+                assert_eq!(ZswapAddr::new(0), None);
+                assert_eq!(PhysSlot::new(MAX_SWAPFILES, 0), None);
+            }
+        }
+    };
+}
+
+tests!(thp_4k);
+tests!(thp_64k);
+tests!(um);

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What bindgen must see for the code in rust/mm/: included by
+ * rust/bindings/bindings_helper.h, and by nothing else.
+ */
+#ifndef _RUST_MM_BINDINGS_HELPER_H
+#define _RUST_MM_BINDINGS_HELPER_H
+
+#include <linux/leafops.h>
+#include <linux/swap.h>
+#include <linux/swapops.h>
+#include "../../mm/swap.h"
+#include "../../mm/swap_table.h"
+
+/*
+ * The layout of the swap table. It depends on the architecture and on the
+ * page size, so Rust takes the numbers from here, or asserts that its own are
+ * equal to them (rust/mm/ffi/layout.rs). The prefix keeps them apart from the
+ * macros that bindgen can evaluate by itself, which are not the same ones for
+ * every version of it.
+ */
+const unsigned long RUST_CONST_HELPER_VSWAP_SWAPFILE_CLUSTER = SWAPFILE_CLUSTER;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_NR_ORDERS = SWAP_NR_ORDERS;
+const unsigned long RUST_CONST_HELPER_VSWAP_MAX_SWAPFILES = MAX_SWAPFILES;
+const unsigned long RUST_CONST_HELPER_VSWAP_MAX_SWAPFILES_SHIFT = MAX_SWAPFILES_SHIFT;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TYPE_SHIFT = SWP_TYPE_SHIFT;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_CACHE_PFN_BITS = SWAP_CACHE_PFN_BITS;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_CACHE_PFN_MARK_BITS = SWAP_CACHE_PFN_MARK_BITS;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_TABLE_HAS_ZEROFLAG = SWAP_TABLE_HAS_ZEROFLAG;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_NULL = SWP_TB_NULL;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_SHADOW_MARK = SWP_TB_SHADOW_MARK;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_PFN_MARK = SWP_TB_PFN_MARK;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_PFN_MARK_MASK = SWP_TB_PFN_MARK_MASK;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_ZERO_FLAG = SWP_TB_ZERO_FLAG;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_BITS = SWP_TB_FLAGS_BITS;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_SHIFT = SWP_TB_FLAGS_SHIFT;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_BITS = SWP_TB_COUNT_BITS;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_SHIFT = SWP_TB_COUNT_SHIFT;
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MAX = SWP_TB_COUNT_MAX;
+
+/* Their top bit is set: bindgen takes no unsigned number of this size. */
+const long RUST_CONST_HELPER_VSWAP_SWP_TB_BAD = SWP_TB_BAD;
+const long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_MASK = SWP_TB_FLAGS_MASK;
+const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
+
+#endif /* _RUST_MM_BINDINGS_HELPER_H */

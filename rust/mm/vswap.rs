@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Virtual swap space.
+//!
+//! Page tables and shmem hold *virtual* swap entries (V), which name a slot of a virtual cluster.
+//! What backs such a slot (nothing, a zswap entry, a slot of a swap device: a *physical* entry, P)
+//! is recorded beside it and can change without anyone who holds the entry noticing.
+//!
+//! This version has only the formats of the words ([`word`]); nothing calls them yet. The crate is
+//! built into the kernel, and what its modules offer to one another and to the C side is `pub`.
+
+mod ffi;
+pub mod word;
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+mod word_kunit;
+
+// `word` is also built on the host, beside another `layout`, see `kunit/host`.
+use ffi::layout;

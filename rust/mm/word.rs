@@ -1,0 +1,710 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The words of the swap tables: what 64 bits say about one slot.
+//!
+//! Each kind of word is an enum with a codec. `decode()` is total: any `u64` gives a value or says
+//! in which way it is [`Corrupt`]. The codecs are canonical: `encode(decode(word)?) == word` and
+//! `decode(encode(value)) == Ok(value)`, so that comparing words is comparing values.
+//!
+//! - [`State`]: the state of a slot, virtual or physical, in C's swap table format.
+//! - [`Rmap`]: a word of a *physical* slot, which may belong to a virtual one.
+//! - [`Backing`]: what backs a *virtual* slot.
+//!
+//! # Virtual and physical
+//!
+//! A virtual entry is a [`VOffset`] and a physical one is a [`PhysSlot`]. They are distinct types
+//! with nothing in common, and only [`Rmap`] and [`Backing`] hold one that was found in the table
+//! of the other.
+//!
+//! # Context
+//!
+//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
+//! by its path, into the crate of host tests in `kunit/host`. The numbers that depend on the kernel
+//! configuration come from the `layout` module beside this one; `ffi/layout.rs` ties the constants
+//! here to those of C.
+//!
+//! C header: [`mm/swap_table.h`](srctree/mm/swap_table.h)
+
+#![forbid(unsafe_code)]
+// With locks held, a panic is a `BUG()`: there must be nothing here that can.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+use super::layout::{
+    MAX_SWAPFILES,
+    PFN_BITS,
+    SWAPFILE_CLUSTER, //
+};
+use core::num::NonZeroU64;
+
+/// A free slot.
+pub const SWP_TB_NULL: u64 = 0;
+/// A slot that must not be used: the header of a swap device, or a hole in it.
+pub const SWP_TB_BAD: u64 = !0 << 3;
+
+/// A shadow: a slot in use that is not in the swap cache.
+pub const SWP_TB_SHADOW_MARK: u64 = 0b1;
+const SHADOW_SHIFT: u32 = 1;
+/// Bits of a shadow: all between the mark and the flags.
+pub const SHADOW_BITS: u32 = SWP_TB_FLAGS_SHIFT - SHADOW_SHIFT;
+
+/// A page frame number: a slot whose folio is in the swap cache.
+pub const SWP_TB_PFN_MARK: u64 = 0b10;
+/// The bits of [`SWP_TB_PFN_MARK`], which share the lowest one with the shadow mark.
+pub const SWP_TB_PFN_MARK_MASK: u64 = 0b11;
+/// Where the page frame number begins.
+pub const PFN_SHIFT: u32 = 2;
+
+/// Bits of the flags, which shadows and page frame numbers have at their top.
+pub const SWP_TB_FLAGS_BITS: u32 = 5;
+/// Where the flags begin.
+pub const SWP_TB_FLAGS_SHIFT: u32 = u64::BITS - SWP_TB_FLAGS_BITS;
+/// The flags: count and zero flag.
+pub const SWP_TB_FLAGS_MASK: u64 = !0 << SWP_TB_FLAGS_SHIFT;
+/// Bits of the count.
+pub const SWP_TB_COUNT_BITS: u32 = 4;
+/// Where the count begins.
+pub const SWP_TB_COUNT_SHIFT: u32 = u64::BITS - SWP_TB_COUNT_BITS;
+/// The count.
+pub const SWP_TB_COUNT_MASK: u64 = !0 << SWP_TB_COUNT_SHIFT;
+/// The count that says that the real one is in the extend table.
+pub const SWP_TB_COUNT_MAX: u8 = (1 << SWP_TB_COUNT_BITS) - 1;
+/// The slot was filled with zeros.
+pub const SWP_TB_ZERO_FLAG: u64 = 1 << SWP_TB_FLAGS_SHIFT;
+
+/// A physical slot that belongs to a virtual one: the format that C reserves for pointers.
+const RMAP_MARK: u64 = 0b100;
+/// The marks of every format fit in the lowest three bits.
+const MARK_MASK: u64 = 0b111;
+const VOFFSET_SHIFT: u32 = 3;
+
+/// Bits of a virtual offset: 2^34 slots, 64 TiB with 4K pages.
+///
+/// A PTE has room for an offset of 40 bits or more on the 64-bit architectures with Rust. The
+/// tighter limit is L1TF: x86 stores the offset inverted, so that a CPU with that bug speculates
+/// with the address of no memory, and with the 44 address bits that the kernel takes the caches of
+/// most affected CPUs to have, this is so for 2^34 offsets. The limit of the running machine may be
+/// lower still, and is the allocator's business.
+pub const VOFFSET_BITS: u32 = 34;
+
+// Slots of a cluster are a power of two, as folios are.
+const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two());
+const CLUSTER_SHIFT: u32 = SWAPFILE_CLUSTER.ilog2();
+const CLUSTER_MASK: u64 = (1 << CLUSTER_SHIFT) - 1;
+
+const BACKING_NONE: u64 = 0;
+const BACKING_TAG_MASK: u64 = 0b111;
+const BACKING_TAG_ZSWAP: u64 = 0b001;
+const BACKING_TAG_PHYS: u64 = 0b010;
+
+/// Bits of the type of a physical slot.
+pub const SLOT_TYPE_BITS: u32 = 5;
+const SLOT_TYPE_SHIFT: u32 = 3;
+const SLOT_TYPE_MASK: u64 = (1 << SLOT_TYPE_BITS) - 1;
+const SLOT_OFFSET_SHIFT: u32 = SLOT_TYPE_SHIFT + SLOT_TYPE_BITS;
+const SLOT_OFFSET_END: u32 = SLOT_OFFSET_SHIFT + u32::BITS;
+
+// An `Rmap` reads as "no flags", and a physical slot does not run over the end of the word.
+const _: () = assert!(VOFFSET_SHIFT + VOFFSET_BITS <= SWP_TB_FLAGS_SHIFT);
+const _: () = assert!(SLOT_OFFSET_END <= u64::BITS);
+
+/// Returns whether `value` needs at most `bits` bits.
+const fn fits(value: u64, bits: u32) -> bool {
+    match value.checked_shr(bits) {
+        Some(rest) => rest == 0,
+        None => true,
+    }
+}
+
+/// How a word is not one of its kind.
+///
+/// Whoever meets one in a table warns once and treats the slot as an I/O error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Corrupt {
+    /// The marks at its low end are those of no format.
+    Format,
+    /// It is an [`Rmap`], or a pointer, where a [`State`] is expected.
+    Pointer,
+    /// It has bits set that its format leaves unused.
+    Reserved,
+    /// It names the zswap entry at address 0.
+    NullEntry,
+    /// It names a physical slot of a type that is no device's.
+    SlotType,
+}
+
+/// The part of a swap count that fits in a word.
+///
+/// C: `__swp_tb_get_count()`.
+///
+/// # Invariants
+///
+/// At most [`SWP_TB_COUNT_MAX`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Count(u8);
+
+impl Count {
+    /// No user but the swap cache.
+    // INVARIANT: 0 is at most `SWP_TB_COUNT_MAX`.
+    pub const ZERO: Self = Self(0);
+    /// The largest count that is what it says.
+    // INVARIANT: It is less than `SWP_TB_COUNT_MAX`.
+    pub const INLINE_MAX: Self = Self(SWP_TB_COUNT_MAX - 1);
+    /// The real count is in the extend table of the cluster, and is at least this one.
+    // INVARIANT: It is `SWP_TB_COUNT_MAX`.
+    pub const EXTENDED: Self = Self(SWP_TB_COUNT_MAX);
+
+    /// Returns `count` if it fits.
+    pub const fn new(count: u8) -> Option<Self> {
+        if count > SWP_TB_COUNT_MAX {
+            return None;
+        }
+        // INVARIANT: Just checked.
+        Some(Self(count))
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// The flags of a slot in use: they stay while it enters and leaves the swap cache.
+///
+/// C: `__swp_tb_get_flags()`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flags {
+    /// How many page table entries, and shmem entries, name the slot.
+    pub count: Count,
+    /// Its content is zeros, and is stored nowhere.
+    pub zero: bool,
+}
+
+impl Flags {
+    /// Those of a slot that was just allocated.
+    pub const EMPTY: Self = Self {
+        count: Count::ZERO,
+        zero: false,
+    };
+
+    const fn decode(word: u64) -> Self {
+        Self {
+            // INVARIANT: There are `SWP_TB_COUNT_BITS` bits at and above this one.
+            count: Count((word >> SWP_TB_COUNT_SHIFT) as u8),
+            zero: word & SWP_TB_ZERO_FLAG != 0,
+        }
+    }
+
+    const fn encode(self) -> u64 {
+        let count = (self.count.0 as u64) << SWP_TB_COUNT_SHIFT;
+
+        if self.zero {
+            count | SWP_TB_ZERO_FLAG
+        } else {
+            count
+        }
+    }
+}
+
+/// What the working set code leaves behind for an evicted page; opaque here.
+///
+/// It is what `xa_to_value()` gives for the shadow of C. Like C's swap table, this has one value
+/// for a shadow of 0 and for no shadow at all.
+///
+/// # Invariants
+///
+/// It has no more bits than a word has between the mark and the flags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shadow(u64);
+
+impl Shadow {
+    /// No shadow.
+    // INVARIANT: 0 has no bits.
+    pub const NONE: Self = Self(0);
+
+    /// Returns `value` if it fits.
+    pub const fn new(value: u64) -> Option<Self> {
+        if !fits(value, SHADOW_BITS) {
+            return None;
+        }
+        // INVARIANT: Just checked.
+        Some(Self(value))
+    }
+
+    /// Returns the value.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The number of the first page frame of a folio.
+///
+/// # Invariants
+///
+/// It has at most [`PFN_BITS`] bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pfn(u64);
+
+impl Pfn {
+    /// Returns `pfn` if it fits.
+    pub const fn new(pfn: u64) -> Option<Self> {
+        if !fits(pfn, PFN_BITS) {
+            return None;
+        }
+        // INVARIANT: Just checked.
+        Some(Self(pfn))
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The state of a slot, as the swap table of its cluster has it.
+///
+/// This is the format that `mm/swap_table.h` describes; here with its widths:
+///
+/// ```text
+///          63   60 59 58                                   3 2 1 0
+///         +-------+--+--------------------------------------+-+-+-+
+/// Null    |                           0                     |0|0|0|
+///         +-------+--+--------------------------------------+-+-+-+
+/// Shadow  | count |Z |                 value                    |1|
+///         +-------+--+--------+---------------------------------+-+
+/// Pfn     | count |Z |   0    |            pfn                |1|0|
+///         +-------+--+--------+-----------------------------+-+-+-+
+/// Bad     |                        all ones                 |0|0|0|
+///         +-------------------------------------------------+-+-+-+
+/// ```
+///
+/// `Z` is the zero flag. Above the `PFN_BITS` bits of `pfn`, of which there are as many as the
+/// architecture needs, `Pfn` has unused bits. C never sets them, so a word that has them is
+/// [`Corrupt::Reserved`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Free.
+    Null,
+    /// In use, not in the swap cache.
+    ///
+    /// A count of 0 is what C leaves for an instant, under the lock of the cluster, between taking
+    /// a folio out of the swap cache and freeing its slot; those who look without the lock can
+    /// meet it. No transition here makes one.
+    Shadow {
+        /// Count and zero flag.
+        flags: Flags,
+        /// The shadow of the evicted page.
+        value: Shadow,
+    },
+    /// In use, and a folio is in the swap cache. With a count of 0 nothing else holds the slot.
+    Pfn {
+        /// Count and zero flag.
+        flags: Flags,
+        /// The folio.
+        pfn: Pfn,
+    },
+    /// Never to be used.
+    Bad,
+}
+
+impl State {
+    /// Reads a word of a virtual cluster, or of a physical one that is known not to be an [`Rmap`].
+    pub const fn decode(word: u64) -> Result<Self, Corrupt> {
+        let value = word & !SWP_TB_FLAGS_MASK;
+
+        if word == SWP_TB_NULL {
+            Ok(Self::Null)
+        } else if word & SWP_TB_SHADOW_MARK != 0 {
+            Ok(Self::Shadow {
+                flags: Flags::decode(word),
+                // INVARIANT: The flags above are masked away.
+                value: Shadow(value >> SHADOW_SHIFT),
+            })
+        } else if word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK {
+            match Pfn::new(value >> PFN_SHIFT) {
+                Some(pfn) => Ok(Self::Pfn {
+                    flags: Flags::decode(word),
+                    pfn,
+                }),
+                None => Err(Corrupt::Reserved),
+            }
+        } else if word == SWP_TB_BAD {
+            Ok(Self::Bad)
+        } else if word & MARK_MASK == RMAP_MARK {
+            Err(Corrupt::Pointer)
+        } else {
+            Err(Corrupt::Format)
+        }
+    }
+
+    /// Returns the word.
+    pub const fn encode(self) -> u64 {
+        match self {
+            Self::Null => SWP_TB_NULL,
+            Self::Shadow { flags, value } => {
+                flags.encode() | value.0 << SHADOW_SHIFT | SWP_TB_SHADOW_MARK
+            }
+            Self::Pfn { flags, pfn } => flags.encode() | pfn.0 << PFN_SHIFT | SWP_TB_PFN_MARK,
+            Self::Bad => SWP_TB_BAD,
+        }
+    }
+
+    /// Returns the flags, or why there are none.
+    pub const fn flags(self) -> Result<Flags, StateError> {
+        match self {
+            Self::Shadow { flags, .. } | Self::Pfn { flags, .. } => Ok(flags),
+            Self::Null => Err(StateError::Unused),
+            Self::Bad => Err(StateError::Bad),
+        }
+    }
+
+    const fn with_flags(self, flags: Flags) -> Result<Self, StateError> {
+        match self {
+            Self::Shadow { value, .. } => Ok(Self::Shadow { flags, value }),
+            Self::Pfn { pfn, .. } => Ok(Self::Pfn { flags, pfn }),
+            Self::Null => Err(StateError::Unused),
+            Self::Bad => Err(StateError::Bad),
+        }
+    }
+
+    /// Replaces the count, for those who move it to the extend table and back.
+    ///
+    /// C: `__swp_tb_mk_count()`.
+    pub fn with_count(self, count: Count) -> Result<Self, StateError> {
+        self.with_flags(Flags {
+            count,
+            ..self.flags()?
+        })
+    }
+
+    /// Sets or clears the zero flag.
+    ///
+    /// C: `__swap_table_set_zero()`, `__swap_table_clear_zero()`.
+    pub fn with_zero(self, zero: bool) -> Result<Self, StateError> {
+        self.with_flags(Flags {
+            zero,
+            ..self.flags()?
+        })
+    }
+
+    /// One more user of the slot, which must be in use.
+    ///
+    /// C: `__swap_cluster_dup_entry()`.
+    ///
+    /// # Errors
+    ///
+    /// - [`StateError::CountFull`]: the state that the caller wants is
+    ///   `with_count(Count::EXTENDED)`, once the extend table exists and says
+    ///   [`SWP_TB_COUNT_MAX`].
+    /// - [`StateError::CountExtended`]: the count to increase is the one in the extend table.
+    pub fn dup(self) -> Result<Self, StateError> {
+        let count = self.flags()?.count;
+
+        match self {
+            Self::Shadow { .. } if count == Count::ZERO => Err(StateError::Unused),
+            _ if count == Count::EXTENDED => Err(StateError::CountExtended),
+            _ if count == Count::INLINE_MAX => Err(StateError::CountFull),
+            // INVARIANT: It was less than `INLINE_MAX`, so it is at most that now.
+            _ => self.with_count(Count(count.0.saturating_add(1))),
+        }
+    }
+
+    /// One user less of the slot. The last one of a slot that is not cached frees it.
+    ///
+    /// C: `__swap_cluster_put_entry()`, and the part of `swap_put_entries_cluster()` that chooses
+    /// between that and freeing.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::CountExtended`]: the count to decrease is the one in the extend table. When
+    /// that comes down to [`Count::INLINE_MAX`], it returns here by [`State::with_count`].
+    pub fn put(self) -> Result<Self, StateError> {
+        let count = self.flags()?.count;
+
+        match (self, count.0) {
+            (_, 0) => Err(StateError::Unused),
+            (_, SWP_TB_COUNT_MAX) => Err(StateError::CountExtended),
+            (Self::Shadow { .. }, 1) => Ok(Self::Null),
+            // INVARIANT: It only gets smaller, and was not 0.
+            (_, n) => self.with_count(Count(n.saturating_sub(1))),
+        }
+    }
+
+    /// A folio enters the swap cache for a slot in use. The flags stay.
+    ///
+    /// (A slot that is being allocated is not in use yet: it becomes [`State::Pfn`] with
+    /// [`Flags::EMPTY`].)
+    ///
+    /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
+    pub fn cache_add(self, pfn: Pfn) -> Result<Self, StateError> {
+        match self {
+            Self::Shadow { flags, .. } if flags.count != Count::ZERO => {
+                Ok(Self::Pfn { flags, pfn })
+            }
+            Self::Shadow { .. } | Self::Null => Err(StateError::Unused),
+            Self::Pfn { .. } => Err(StateError::Cached),
+            Self::Bad => Err(StateError::Bad),
+        }
+    }
+
+    /// The folio `old` leaves the swap cache. The flags stay; a slot that has no user is free.
+    ///
+    /// C: `__swap_cache_do_del_folio()`.
+    pub fn cache_del(self, old: Pfn, value: Shadow) -> Result<Self, StateError> {
+        match self {
+            Self::Pfn { flags, pfn } if pfn == old => Ok(if flags.count == Count::ZERO {
+                Self::Null
+            } else {
+                Self::Shadow { flags, value }
+            }),
+            Self::Bad => Err(StateError::Bad),
+            _ => Err(StateError::NotCached),
+        }
+    }
+
+    /// The folio `new` takes the place of `old` in the swap cache. The flags stay.
+    ///
+    /// C: `__swap_cache_replace_folio()`.
+    pub fn cache_replace(self, old: Pfn, new: Pfn) -> Result<Self, StateError> {
+        match self {
+            Self::Pfn { flags, pfn } if pfn == old => Ok(Self::Pfn { flags, pfn: new }),
+            Self::Bad => Err(StateError::Bad),
+            _ => Err(StateError::NotCached),
+        }
+    }
+}
+
+/// Why a [`State`] does not take a transition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StateError {
+    /// The slot must not be used.
+    Bad,
+    /// The slot is free, or nobody has a count on it.
+    Unused,
+    /// A folio is in the swap cache already.
+    Cached,
+    /// That folio is not in the swap cache.
+    NotCached,
+    /// One more does not fit in the word.
+    CountFull,
+    /// The count is in the extend table.
+    CountExtended,
+}
+
+/// The offset of a virtual swap entry. Its type is always the same and is not part of it.
+///
+/// # Invariants
+///
+/// It has at most [`VOFFSET_BITS`] bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct VOffset(u64);
+
+impl VOffset {
+    /// The largest one.
+    // INVARIANT: It has as many bits as are allowed.
+    pub const MAX: Self = Self((1 << VOFFSET_BITS) - 1);
+
+    /// Returns `offset` if it is in range.
+    pub const fn new(offset: u64) -> Option<Self> {
+        if !fits(offset, VOFFSET_BITS) {
+            return None;
+        }
+        // INVARIANT: Just checked.
+        Some(Self(offset))
+    }
+
+    /// Returns the number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the number of the virtual cluster that the slot is in.
+    pub const fn cluster(self) -> u64 {
+        self.0 >> CLUSTER_SHIFT
+    }
+
+    /// Returns where in its cluster the slot is.
+    ///
+    /// C: `swp_cluster_offset()`.
+    pub const fn cluster_offset(self) -> u32 {
+        (self.0 & CLUSTER_MASK) as u32
+    }
+}
+
+/// A slot of a swap device: a physical swap entry.
+///
+/// # Invariants
+///
+/// The type is less than [`MAX_SWAPFILES`], so that it can be a device's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PhysSlot {
+    ty: u8,
+    offset: u32,
+}
+
+impl PhysSlot {
+    /// Returns the slot `offset` of the device of type `ty`, if a device can have that type.
+    pub const fn new(ty: u8, offset: u32) -> Option<Self> {
+        if ty >= MAX_SWAPFILES {
+            return None;
+        }
+        // INVARIANT: Just checked.
+        Some(Self { ty, offset })
+    }
+
+    /// Returns the swap type: which device.
+    pub const fn ty(self) -> u8 {
+        self.ty
+    }
+
+    /// Returns the offset: which slot of it.
+    pub const fn offset(self) -> u32 {
+        self.offset
+    }
+}
+
+/// The word of a physical slot: whose is it?
+///
+/// ```text
+///          63            37 36                              3 2 1 0
+///         +----------------+---------------------------------+-+-+-+
+/// Virtual |       0        |             voffset             |1|0|0|
+///         +----------------+---------------------------------+-+-+-+
+/// Direct  |                      a [`State`]                       |
+///         +--------------------------------------------------------+
+/// ```
+///
+/// `Virtual` is in the format that C calls "Pointer" and does not use. It is a number, not a
+/// pointer: the flags are 0 in it, so code that reads them without looking at the format finds
+/// neither a count nor a zero flag. For the predicates of C it is not null, shadow, folio or bad,
+/// and not countable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rmap {
+    /// It belongs to no virtual slot: page tables and shmem name it themselves, or nobody does.
+    Direct(State),
+    /// It backs this virtual slot.
+    Virtual(VOffset),
+}
+
+impl Rmap {
+    /// Reads a word of a physical cluster.
+    pub const fn decode(word: u64) -> Result<Self, Corrupt> {
+        if word & MARK_MASK == RMAP_MARK {
+            return match VOffset::new(word >> VOFFSET_SHIFT) {
+                Some(voffset) => Ok(Self::Virtual(voffset)),
+                None => Err(Corrupt::Reserved),
+            };
+        }
+        match State::decode(word) {
+            Ok(state) => Ok(Self::Direct(state)),
+            Err(corrupt) => Err(corrupt),
+        }
+    }
+
+    /// Returns the word.
+    pub const fn encode(self) -> u64 {
+        match self {
+            Self::Direct(state) => state.encode(),
+            Self::Virtual(voffset) => voffset.0 << VOFFSET_SHIFT | RMAP_MARK,
+        }
+    }
+}
+
+/// The address of a zswap entry, as a number: nothing here follows it.
+///
+/// # Invariants
+///
+/// A multiple of 8, so that a tag fits below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZswapAddr(NonZeroU64);
+
+impl ZswapAddr {
+    /// Returns `addr` if it is not null and is aligned.
+    pub const fn new(addr: u64) -> Option<Self> {
+        if addr & BACKING_TAG_MASK != 0 {
+            return None;
+        }
+        match NonZeroU64::new(addr) {
+            // INVARIANT: Just checked.
+            Some(addr) => Some(Self(addr)),
+            None => None,
+        }
+    }
+
+    /// Returns the address.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// What backs a virtual slot, apart from zeros (a flag of its [`State`]) and a cached folio (a
+/// [`State::Pfn`]).
+///
+/// ```text
+///          63                    40 39        8 7      3 2 1 0
+///         +------------------------+-----------+--------+-+-+-+
+/// None    |                        0                    |0|0|0|
+///         +------------------------+-----------+--------+-+-+-+
+/// Zswap   |        address of the entry, without        |0|0|1|
+///         |              its low three bits             |     |
+///         +------------------------+-----------+--------+-+-+-+
+/// Phys    |           0            |  offset   |  type  |0|1|0|
+///         +------------------------+-----------+--------+-+-+-+
+/// ```
+///
+/// The type is below the offset, not above it as in a `swp_entry_t`: `entry.val` has it in bits 58
+/// to 62, where a shift that makes room for the tag would lose it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// Nothing.
+    None,
+    /// A compressed page.
+    Zswap(ZswapAddr),
+    /// A slot of a swap device.
+    Phys(PhysSlot),
+}
+
+impl Backing {
+    /// Reads a backing word.
+    pub const fn decode(word: u64) -> Result<Self, Corrupt> {
+        if word == BACKING_NONE {
+            return Ok(Self::None);
+        }
+        match word & BACKING_TAG_MASK {
+            BACKING_TAG_ZSWAP => match ZswapAddr::new(word & !BACKING_TAG_MASK) {
+                Some(addr) => Ok(Self::Zswap(addr)),
+                None => Err(Corrupt::NullEntry),
+            },
+            BACKING_TAG_PHYS => {
+                if !fits(word, SLOT_OFFSET_END) {
+                    return Err(Corrupt::Reserved);
+                }
+                let ty = (word >> SLOT_TYPE_SHIFT & SLOT_TYPE_MASK) as u8;
+                match PhysSlot::new(ty, (word >> SLOT_OFFSET_SHIFT) as u32) {
+                    Some(slot) => Ok(Self::Phys(slot)),
+                    None => Err(Corrupt::SlotType),
+                }
+            }
+            _ => Err(Corrupt::Format),
+        }
+    }
+
+    /// Returns the word.
+    pub const fn encode(self) -> u64 {
+        match self {
+            Self::None => BACKING_NONE,
+            Self::Zswap(addr) => addr.get() | BACKING_TAG_ZSWAP,
+            Self::Phys(slot) => {
+                (slot.offset as u64) << SLOT_OFFSET_SHIFT
+                    | (slot.ty as u64) << SLOT_TYPE_SHIFT
+                    | BACKING_TAG_PHYS
+            }
+        }
+    }
+}

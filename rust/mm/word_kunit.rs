@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of [`word`](crate::word) in the kernel: does C see what Rust writes, and the reverse?
+//!
+//! What needs no C to compare with is tested on the host, with many more words: `kunit/host`.
+
+use crate::{
+    ffi::swap_table as c,
+    layout::{
+        MAX_SWAPFILES,
+        PFN_BITS,
+        SWAPFILE_CLUSTER, //
+    },
+    word::{
+        Backing,
+        Corrupt,
+        Count,
+        Flags,
+        Pfn,
+        PhysSlot,
+        Rmap,
+        Shadow,
+        State,
+        StateError,
+        VOffset,
+        ZswapAddr,
+        SHADOW_BITS,
+        SWP_TB_COUNT_MASK,
+        SWP_TB_COUNT_MAX,
+        SWP_TB_FLAGS_BITS,
+        SWP_TB_FLAGS_MASK,
+        SWP_TB_FLAGS_SHIFT,
+        SWP_TB_ZERO_FLAG,
+        VOFFSET_BITS, //
+    },
+};
+use kernel::{
+    page::Page,
+    prelude::*, //
+};
+
+// The helpers are plain on purpose: adapters of iterators, one upon the other, have names that are
+// too long for kallsyms.
+
+/// Numbers of up to `bits` bits: some patterns, and every single bit.
+fn numbers(bits: u32) -> impl Iterator<Item = u64> {
+    let max = u64::MAX >> (u64::BITS - bits);
+
+    (0..bits + 5).map(move |n| match n {
+        0 => 0,
+        1 => max,
+        2 => max >> 1,
+        3 => max / 3,
+        4 => max / 5,
+        _ => 1 << (n - 5),
+    })
+}
+
+/// Any count.
+fn counts() -> impl Iterator<Item = Count> {
+    (0..=SWP_TB_COUNT_MAX).filter_map(Count::new)
+}
+
+/// Any flags, as C's byte and as ours.
+fn flags() -> impl Iterator<Item = (u8, Flags)> {
+    (0..1u8 << SWP_TB_FLAGS_BITS).filter_map(|bits| {
+        let zero = bits & 1 != 0;
+
+        Some((
+            bits,
+            Flags {
+                count: Count::new(bits >> 1)?,
+                zero,
+            },
+        ))
+    })
+}
+
+/// Calls `f` for states of all formats, with all flags.
+fn for_states(mut f: impl FnMut(State)) {
+    f(State::Null);
+    f(State::Bad);
+    for (_, flags) in flags() {
+        for pfn in numbers(PFN_BITS).filter_map(Pfn::new) {
+            f(State::Pfn { flags, pfn });
+        }
+        for value in numbers(SHADOW_BITS).filter_map(Shadow::new) {
+            f(State::Shadow { flags, value });
+        }
+    }
+}
+
+/// Calls `f` for words that are nearly a state, and for words without a plan.
+fn for_words(mut f: impl FnMut(u64)) {
+    for_states(|state| (0..u64::BITS).for_each(|bit| f(state.encode() ^ 1 << bit)));
+
+    // xorshift64: in a fixed order, any value but 0.
+    let mut word = 0x9e37_79b9_7f4a_7c15u64;
+    for _ in 0..100_000 {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        f(word);
+    }
+}
+
+/// What C should see in the word of a state.
+fn expected(state: State) -> c::Seen {
+    c::Seen {
+        null: matches!(state, State::Null),
+        shadow: matches!(state, State::Shadow { .. }),
+        folio: matches!(state, State::Pfn { .. }),
+        bad: matches!(state, State::Bad),
+        countable: !matches!(state, State::Bad),
+    }
+}
+
+const NOTHING: c::Seen = c::Seen {
+    null: false,
+    shadow: false,
+    folio: false,
+    bad: false,
+    countable: false,
+};
+
+#[kunit_tests(rust_vswap_word)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pfn_is_as_c_makes_it() -> Result {
+        for pfn in numbers(PFN_BITS) {
+            for (c_flags, flags) in flags() {
+                let word = c::pfn_to_swp_tb(pfn, c_flags);
+                let state = State::Pfn {
+                    flags,
+                    pfn: Pfn::new(pfn).ok_or(EINVAL)?,
+                };
+
+                assert_eq!(state.encode(), word);
+                assert_eq!(State::decode(word), Ok(state));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn shadow_is_as_c_makes_it() -> Result {
+        for value in numbers(SHADOW_BITS) {
+            for (c_flags, flags) in flags() {
+                let word = c::shadow_to_swp_tb(Some(value), c_flags);
+                let state = State::Shadow {
+                    flags,
+                    value: Shadow::new(value).ok_or(EINVAL)?,
+                };
+
+                assert_eq!(state.encode(), word);
+                assert_eq!(State::decode(word), Ok(state));
+                assert_eq!(c::swp_tb_to_shadow(word), value << 1 | 1);
+            }
+        }
+        for (c_flags, flags) in flags() {
+            let value = Shadow::NONE;
+            let state = State::Shadow { flags, value };
+
+            assert_eq!(state.encode(), c::shadow_to_swp_tb(None, c_flags));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn null_is_as_c_makes_it() {
+        assert_eq!(State::Null.encode(), c::null_to_swp_tb());
+        assert_eq!(State::decode(c::null_to_swp_tb()), Ok(State::Null));
+    }
+
+    #[test]
+    fn c_sees_the_format_of_a_state() {
+        for_states(|state| assert!(c::seen_by_c(state.encode()) == expected(state)));
+    }
+
+    #[test]
+    fn c_sees_the_flags_of_a_state() {
+        for_states(|state| {
+            let word = state.encode();
+
+            match state.flags() {
+                Ok(flags) => {
+                    assert_eq!(c::swp_tb_get_count(word), i32::from(flags.count.get()));
+                    assert_eq!(c::swp_tb_get_flags(word) >> 1, flags.count.get());
+                    assert_eq!(c::swp_tb_get_flags(word) & 1, u8::from(flags.zero));
+                }
+                Err(StateError::Unused) => assert_eq!(c::swp_tb_get_count(word), 0),
+                Err(_) => assert!(c::swp_tb_get_count(word) < 0),
+            }
+        });
+    }
+
+    #[test]
+    fn any_word_is_seen_alike() {
+        for_words(|word| {
+            let seen = c::seen_by_c(word);
+
+            match State::decode(word) {
+                Ok(state) => {
+                    assert!(seen == expected(state));
+                    assert_eq!(state.encode(), word);
+                }
+                // A folio's, but with bits that C never sets.
+                Err(Corrupt::Reserved) => {
+                    assert!(seen.folio);
+                    assert!((word & !SWP_TB_FLAGS_MASK) >> 2 >> PFN_BITS != 0);
+                }
+                Err(_) => assert!(seen == NOTHING),
+            }
+        });
+    }
+
+    #[test]
+    fn count_is_replaced_as_c_does_it() {
+        for_states(|state| {
+            for count in counts() {
+                let word = c::swp_tb_mk_count(state.encode(), count.get());
+
+                match state.with_count(count) {
+                    Ok(new) => assert_eq!(new.encode(), word),
+                    Err(_) => assert!(matches!(state, State::Null | State::Bad)),
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn c_counts_what_dup_and_put_count() {
+        for_states(|state| {
+            let before = state.encode();
+            let count = c::swp_tb_get_count(before);
+            let max = i32::from(SWP_TB_COUNT_MAX);
+
+            // Nothing but the count moves, except that the last put of an uncached slot frees it.
+            match state.dup() {
+                Ok(dup) => {
+                    assert_eq!(c::swp_tb_get_count(dup.encode()), count + 1);
+                    assert_eq!((dup.encode() ^ before) & !SWP_TB_COUNT_MASK, 0);
+                }
+                Err(StateError::CountFull) => assert_eq!(count, max - 1),
+                Err(StateError::CountExtended) => assert_eq!(count, max),
+                Err(_) => assert!(count <= 0 && !c::seen_by_c(before).folio),
+            }
+            match state.put() {
+                Ok(State::Null) => {
+                    assert!(c::seen_by_c(before).shadow);
+                    assert_eq!(count, 1);
+                }
+                Ok(put) => {
+                    assert_eq!(c::swp_tb_get_count(put.encode()), count - 1);
+                    assert_eq!((put.encode() ^ before) & !SWP_TB_COUNT_MASK, 0);
+                }
+                Err(StateError::CountExtended) => assert_eq!(count, max),
+                Err(_) => assert!(count <= 0),
+            }
+        });
+    }
+
+    #[test]
+    fn zero_flag_is_the_bit_of_c() {
+        for_states(|state| {
+            let word = state.encode();
+
+            for zero in [false, true] {
+                let expected = if zero {
+                    word | SWP_TB_ZERO_FLAG
+                } else {
+                    word & !SWP_TB_ZERO_FLAG
+                };
+
+                match state.with_zero(zero) {
+                    Ok(new) => assert_eq!(new.encode(), expected),
+                    Err(_) => assert!(matches!(state, State::Null | State::Bad)),
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn swap_cache_moves_as_c_does() -> Result {
+        let old = Pfn::new(0x1234).ok_or(EINVAL)?;
+        let new = Pfn::new(0x5678).ok_or(EINVAL)?;
+        let value = Shadow::new(0xabcdef).ok_or(EINVAL)?;
+
+        for (_, flags) in flags() {
+            let cached = State::Pfn { flags, pfn: old };
+            let c_flags = c::swp_tb_get_flags(cached.encode());
+
+            let replaced = cached.cache_replace(old, new);
+            let word = c::pfn_to_swp_tb(new.get(), c_flags);
+            assert_eq!(replaced.map(State::encode), Ok(word));
+
+            let gone = cached.cache_del(old, value);
+            let word = if flags.count == Count::ZERO {
+                c::null_to_swp_tb()
+            } else {
+                c::shadow_to_swp_tb(Some(value.get()), c_flags)
+            };
+            assert_eq!(gone.map(State::encode), Ok(word));
+
+            if flags.count != Count::ZERO {
+                let back = gone.and_then(|state| state.cache_add(old));
+                assert_eq!(back, Ok(cached));
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn folio_is_found_again() -> Result {
+        let page = Page::alloc_page(GFP_KERNEL)?;
+
+        for (c_flags, _) in flags() {
+            let word = c::page_to_swp_tb(&page, c_flags);
+            let state = State::decode(word);
+
+            assert!(matches!(state, Ok(State::Pfn { .. })));
+            assert!(c::swp_tb_is_page(state.map_or(0, State::encode), &page));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rmap_is_nothing_to_c() {
+        for voffset in numbers(VOFFSET_BITS).filter_map(VOffset::new) {
+            let word = Rmap::Virtual(voffset).encode();
+
+            assert_eq!(Rmap::decode(word), Ok(Rmap::Virtual(voffset)));
+            assert_eq!(State::decode(word), Err(Corrupt::Pointer));
+            assert!(c::seen_by_c(word) == NOTHING);
+            // An error, not the count that the top bits would be in another format.
+            assert!(c::swp_tb_get_count(word) < 0);
+            // Readers that do not look at the format see neither a count nor a zero flag.
+            assert_eq!(word >> SWP_TB_FLAGS_SHIFT, 0);
+        }
+    }
+
+    #[test]
+    fn rmap_passes_states_through() {
+        for_states(|state| {
+            assert_eq!(Rmap::decode(state.encode()), Ok(Rmap::Direct(state)));
+            assert_eq!(Rmap::Direct(state).encode(), state.encode());
+        });
+        for_words(|word| {
+            if word & 0b111 != 0b100 {
+                assert_eq!(Rmap::decode(word), State::decode(word).map(Rmap::Direct));
+            }
+        });
+    }
+
+    #[test]
+    fn voffset_survives_a_pte() {
+        // The last type is the one that virtual entries are going to have.
+        for offset in numbers(VOFFSET_BITS) {
+            for ty in [0, 1, MAX_SWAPFILES - 1] {
+                assert_eq!(c::through_pte(ty, offset), (u32::from(ty), offset));
+            }
+        }
+    }
+
+    #[test]
+    fn voffset_is_in_the_slot_that_c_computes() -> Result {
+        let size = u64::from(SWAPFILE_CLUSTER);
+
+        // With `size - 1`, also the last slots of clusters.
+        for offset in numbers(VOFFSET_BITS).flat_map(|n| [n, n | (size - 1)]) {
+            let voffset = VOffset::new(offset).ok_or(EINVAL)?;
+            let first = voffset.cluster() * size;
+
+            assert_eq!(voffset.cluster_offset(), c::swp_cluster_offset(offset));
+            assert_eq!(first + u64::from(voffset.cluster_offset()), offset);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn backing_of_this_kernel() -> Result {
+        // The address of something that is allocated as a zswap entry is.
+        let object = KBox::new(0u64, GFP_KERNEL)?;
+        let addr = core::ptr::from_ref(&*object).addr() as u64;
+        let addr = ZswapAddr::new(addr).ok_or(EINVAL)?;
+        let word = Backing::Zswap(addr).encode();
+
+        assert_eq!(Backing::decode(word), Ok(Backing::Zswap(addr)));
+        assert_eq!(addr.get(), core::ptr::from_ref(&*object).addr() as u64);
+
+        for offset in numbers(32) {
+            for ty in 0..MAX_SWAPFILES {
+                let slot = PhysSlot::new(ty, offset as u32).ok_or(EINVAL)?;
+                let backing = Backing::Phys(slot);
+
+                assert_eq!(Backing::decode(backing.encode()), Ok(backing));
+            }
+        }
+        // The first type that no device has in this configuration.
+        assert_eq!(PhysSlot::new(MAX_SWAPFILES, 0), None);
+        assert_eq!(
+            Backing::decode(u64::from(MAX_SWAPFILES) << 3 | 0b010),
+            Err(Corrupt::SlotType)
+        );
+        Ok(())
+    }
+}
