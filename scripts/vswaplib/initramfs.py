@@ -9,7 +9,7 @@ import hashlib
 import pathlib
 import stat
 
-from . import common, setup
+from . import setup
 from .common import CACHE, ROOT, die, run
 
 GUEST = ROOT / "kunit" / "guest"

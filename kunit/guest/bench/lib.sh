@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+# Sourced by scripts/vswaplib/bench.py's script before a case: busybox ash.
+#
+# From the environment:
+#   QUICK    1: fewer cells
+#   SIZE     memory of one cell (32M)
+#   CONTENT  light or mixed, see swapload (light)
+#   SWAPDEV  swap device below zswap (the first disk), or none
+
+QUICK=${QUICK:-0}
+SIZE=${SIZE:-32M}
+CONTENT=${CONTENT:-light}
+ZSWAP=/sys/module/zswap/parameters
+GROUP_HUGE=/sys/kernel/mm/transparent_hugepage
+
+fail() {
+	echo "bench: $*"
+	exit 3
+}
+
+first_disk() {
+	for disk in /dev/vda /dev/ubda; do
+		[ -b "$disk" ] && echo "$disk" && return
+	done
+	echo none
+}
+SWAPDEV=${SWAPDEV:-$(first_disk)}
+
+# What the figures depend on; the report prints it.
+describe() {
+	echo "info kernel=$(uname -r) machine=$(uname -m) cpus=$(nproc)"
+	echo "info cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 | tr ' ' _)"
+	echo "info memory_kb=$(awk '/^MemTotal/ { print $2 }' /proc/meminfo)"
+	echo "info lru_gen=$(cat /sys/kernel/mm/lru_gen/enabled 2>/dev/null || echo none)"
+	echo "info page_cluster=$(cat /proc/sys/vm/page-cluster)"
+	[ -e /sys/kernel/mm/vswap/enabled ] &&
+		echo "info vswap=$(cat /sys/kernel/mm/vswap/enabled)"
+	true
+}
+
+zswap_on() {
+	echo "$1" > $ZSWAP/compressor && echo "${2:-50}" > $ZSWAP/max_pool_percent &&
+		echo 1 > $ZSWAP/enabled || fail "zswap with $1 refused"
+	[ "$(cat $ZSWAP/compressor)" = "$1" ] || fail "zswap has no compressor $1"
+}
+
+zswap_off() {
+	echo 0 > $ZSWAP/enabled || fail "zswap stays on"
+}
+
+swap_on() {
+	current_swap=$1
+	[ "$1" = none ] && return
+	mkswap "$1" > /dev/null && swapon "$1" || fail "cannot swap to $1"
+}
+
+swap_off() {
+	[ "$current_swap" = none ] && return
+	swapoff "$current_swap" || fail "cannot swapoff $current_swap"
+}
+
+# A ram disk takes its pages at the first write: let that be now, not when measured.
+ram_disk() {
+	dd if=/dev/zero of="$1" bs=1M > /dev/null 2>&1
+	swap_on "$1"
+}
+
+zram_on() {
+	echo 1 > /sys/block/zram0/reset 2>/dev/null
+	echo "$1" > /sys/block/zram0/comp_algorithm || fail "zram has no $1"
+	echo "${2:-256M}" > /sys/block/zram0/disksize || fail "zram refused its size"
+	swap_on /dev/zram0
+}
+
+# No cell shall meet what another one left: an empty device, no clean cache.
+fresh() {
+	if [ "$current_swap" != none ]; then
+		swap_off
+		swapon "$current_swap" || fail "cannot swapon $current_swap again"
+	fi
+	echo 3 > /proc/sys/vm/drop_caches
+}
+
+# load TAG COMMAND OPTIONS...
+load() {
+	load_tag=$1
+	load_command=$2
+	shift 2
+	swapload "$load_command" --tag "$load_tag" --size "$SIZE" --content "$CONTENT" \
+		"$@" || fail "$load_tag $load_command: swapload ended with code $?"
+}
+
+have_large_folios() {
+	[ -d $GROUP_HUGE/hugepages-64kB ]
+}
+
+# Swap-out, refault and free for each folio size and order of visit.
+patterns() {
+	folios="4K 64K"
+	orders="seq stride random"
+	[ "$QUICK" = 1 ] && folios=4K && orders="seq random"
+	have_large_folios || folios=4K
+	for folio in $folios; do
+		for order in $orders; do
+			fresh
+			load "$1/$folio/$order" free --folio $folio --pattern $order
+			fresh
+			load "$1/$folio/$order" refault --folio $folio --pattern $order
+		done
+	done
+}
+
+# The same with contents as programs have them: compressors work harder.
+mixed() {
+	content_was=$CONTENT
+	CONTENT=mixed
+	fresh
+	load "$1/4K/seq/mixed" free
+	fresh
+	load "$1/4K/seq/mixed" refault
+	CONTENT=$content_was
+}
+
+forks() {
+	fresh
+	load "$1/fork" fork
+	[ "$QUICK" = 1 ] && return
+	fresh
+	load "$1/fork-20" fork --forks 20
+}

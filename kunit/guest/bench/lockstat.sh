@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+# Which locks two CPUs waited for: counts, since waiting time is emulated.
+. /vswap/bench/lib.sh
+describe
+[ -e /proc/lock_stat ] || fail "this kernel has no CONFIG_LOCK_STAT"
+zswap_on lz4
+swap_on "$SWAPDEV"
+
+# Columns of /proc/lock_stat, from the end: the class name may hold blanks.
+print_locks() {
+	awk -v tag="$1" '
+	$0 ~ /^ *[^ ].*: +[0-9]+ +[0-9]+ / && NF > 12 {
+		name = $0
+		sub(/: +[0-9].*/, "", name)
+		gsub(/^ +/, "", name)
+		gsub(/ /, "_", name)
+		printf "lockstat tag=%s contentions=%s wait_us=%s acquisitions=%s hold_max_us=%s con_bounces=%s class=%s\n",
+			tag, $(NF - 10), $(NF - 7), $(NF - 4), $(NF - 2), $(NF - 11), name
+	}' /proc/lock_stat
+}
+
+measured() {
+	fresh
+	echo 0 > /proc/lock_stat
+	echo 1 > /proc/sys/kernel/lock_stat
+	load "$@"
+	echo 0 > /proc/sys/kernel/lock_stat
+	print_locks "$1"
+}
+
+# The cgroup is charged for the compressed pages too: they must fit.
+SIZE=24M
+measured lockstat/usemem-2 usemem --procs 2 --memory-max 36M

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+# usemem.sh zswap|disk|zram TOTAL_MB [COMPRESSOR]: processes that together fill
+# more memory than the guest has, then free it; nothing but global pressure.
+. /vswap/bench/lib.sh
+describe
+kind=$1
+total=$2
+compressor=${3:-lz4}
+case "$kind" in
+zswap)
+	zswap_on "$compressor"
+	swap_on "$SWAPDEV"
+	kind=zswap-$compressor
+	;;
+zram)
+	zswap_off
+	zram_on "$compressor"
+	kind=zram-$compressor
+	;;
+disk)
+	zswap_off
+	ram_disk /dev/ram0
+	;;
+*)
+	fail "usemem does not know '$kind'"
+	;;
+esac
+counts="1 4 16"
+[ "$QUICK" = 1 ] && counts="1 4"
+for count in $counts; do
+	fresh
+	SIZE=$((total / count))M
+	load "usemem-$kind/$count" usemem --procs "$count"
+done

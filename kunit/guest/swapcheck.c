@@ -1,0 +1,711 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * swapcheck: is every byte still there? Where swapload measures, this one goes
+ * for the flows that meet a swap entry, with a model of every page beside it.
+ *
+ *   hold   fill, swap out, wait while others do something to swap, verify all
+ *   cow    a family of processes that write to pages they share, swapped out
+ *   churn  processes that do everything at random to their memory
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "guestlib.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+#define HUGE		(2UL << 20)
+#define MAX_PROCS	64
+/* Where a poke goes: a word that the page's content leaves to chance. */
+#define POKE_WORD(page)	(128 + (page) % 256)
+
+static const char usage_text[] =
+"usage: swapcheck hold|cow|churn [options]\n"
+"  --size SIZE        memory of each process (16M)\n"
+"  --shmem            shared memory instead of anonymous\n"
+"  --huge             MADV_HUGEPAGE (which sizes: the shell's choice in sysfs)\n"
+"  --incompressible P, --zero P   percent of pages (30, 10)\n"
+"  --cgroup PATH      an existing cgroup to enter (its memory.reclaim is used)\n"
+"  --seed N           another run (1)\n"
+"  --ready FILE       hold: make this file when all is swapped out\n"
+"  --go FILE          hold: wait for this file before verifying\n"
+"  --resident         hold: do not swap out\n"
+"  --sigbus           hold: at least one page must give SIGBUS, the others verify\n"
+"  --procs N          cow: children of each process; churn: processes (3)\n"
+"  --depth N          cow: generations (2)\n"
+"  --rounds N         churn: operations of each process (400)\n"
+"  --make-it-fail     churn: ask for the kernel's fault injection\n"
+"  --spoil            change one byte behind the model's back (must fail)\n"
+"exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
+
+static struct {
+	size_t size, procs, depth, rounds;
+	unsigned int incompressible, zero;
+	uint64_t seed;
+	bool shmem, huge, resident, sigbus, make_it_fail, spoil;
+	const char *cgroup, *ready, *go;
+} opt = {
+	.size = 16 << 20, .procs = 3, .depth = 2, .rounds = 400,
+	.incompressible = 30, .zero = 10, .seed = 1,
+};
+
+static struct content content;
+static size_t verified_pages;
+
+/* ------------------------------------------------------------- the model */
+
+/*
+ * What a page should hold: the content of `version` (0: zeroes), then one word
+ * overwritten with `poke` unless that is 0. A poke needs the rest of the page to
+ * have survived; a new version does not. A `lazy` page (MADV_FREE) may be zero
+ * instead, until it is written again.
+ */
+struct model {
+	uint32_t version, poke;
+	bool lazy;
+};
+
+struct region {
+	unsigned char *base;
+	size_t pages;
+	struct model *model;
+	int fd;
+	/* Tells contents of different writers apart. */
+	uint64_t writer;
+};
+
+static size_t content_index(const struct region *region, size_t page)
+{
+	return mix64(region->model[page].version ^ region->writer << 32) ^ page;
+}
+
+static void page_want(const struct region *region, size_t page, unsigned char *want)
+{
+	const struct model *model = &region->model[page];
+
+	if (model->version)
+		content_fill(&content, want, content_index(region, page));
+	else
+		memset(want, 0, PAGE);
+	if (model->poke)
+		((uint64_t *)want)[POKE_WORD(page)] = mix64(model->poke);
+}
+
+static bool is_zero(const unsigned char *at)
+{
+	return !at[0] && !memcmp(at, at + 1, PAGE - 1);
+}
+
+static void page_verify(const struct region *region, size_t page)
+{
+	static unsigned char want[PAGE] __attribute__((aligned(PAGE)));
+	const unsigned char *got = region->base + page * PAGE;
+	size_t i, first = PAGE, wrong = 0;
+
+	page_want(region, page, want);
+	verified_pages++;
+	if (!memcmp(got, want, PAGE) || (region->model[page].lazy && is_zero(got)))
+		return;
+	for (i = 0; i < PAGE; i++) {
+		if (got[i] != want[i]) {
+			if (first == PAGE)
+				first = i;
+			wrong++;
+		}
+	}
+	/* The second look may differ: a copy that was still being changed. */
+	if (first == PAGE)
+		die(EXIT_VERIFY, "VERIFY FAILED page=%zu changed while it was read", page);
+	die(EXIT_VERIFY, "VERIFY FAILED page=%zu version=%u poke=%u offset=%zu expected=0x%02x got=0x%02x (%zu of %lu bytes differ)",
+	    page, region->model[page].version, region->model[page].poke, first, want[first],
+	    got[first], wrong, PAGE);
+}
+
+static void page_write(struct region *region, size_t page, uint32_t version)
+{
+	region->model[page] = (struct model){ .version = version };
+	content_fill(&content, region->base + page * PAGE, content_index(region, page));
+}
+
+static void page_poke(struct region *region, size_t page, uint32_t value)
+{
+	struct model *model = &region->model[page];
+	uint64_t *word = (uint64_t *)(region->base + page * PAGE) + POKE_WORD(page);
+
+	*word = mix64(value);
+	if (model->lazy) {
+		/* The write decided which of the two it is now. */
+		uint64_t kept = *word;
+
+		*word = 0;
+		if (is_zero(region->base + page * PAGE))
+			model->version = 0;
+		*word = kept;
+		model->lazy = false;
+	}
+	model->poke = value;
+}
+
+static void verify_run(const struct region *region, size_t page, size_t count)
+{
+	for (; count--; page++)
+		page_verify(region, page);
+}
+
+static void verify_all(const struct region *region)
+{
+	verify_run(region, 0, region->pages);
+}
+
+/* ------------------------------------------------------------ the memory */
+
+/* A hole of this size at a huge page's boundary, found by mapping too much. */
+static unsigned char *aligned_hole(size_t size)
+{
+	unsigned char *map = mmap(NULL, size + HUGE, PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unsigned char *aligned;
+
+	if (map == MAP_FAILED)
+		return NULL;
+	aligned = (unsigned char *)(((uintptr_t)map + HUGE - 1) & ~(HUGE - 1));
+	if (aligned > map)
+		munmap(map, aligned - map);
+	munmap(aligned + size, map + HUGE - aligned);
+	return aligned;
+}
+
+static void region_init(struct region *region, size_t size, uint64_t writer)
+{
+	unsigned char *hole = aligned_hole(size);
+
+	region->pages = size / PAGE;
+	region->model = map_or_die(region->pages * sizeof(*region->model), MAP_PRIVATE);
+	region->writer = writer;
+	region->fd = -1;
+	if (opt.shmem) {
+		region->fd = memfd_create("swapcheck", MFD_CLOEXEC);
+		if (region->fd < 0 || ftruncate(region->fd, size))
+			die(EXIT_BROKEN, "cannot make shared memory");
+	}
+	if (hole)
+		region->base = mmap(hole, size, PROT_READ | PROT_WRITE, MAP_FIXED |
+				    (opt.shmem ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS |
+				     MAP_NORESERVE), region->fd, 0);
+	if (!hole || region->base == MAP_FAILED)
+		die(EXIT_BROKEN, "cannot map %zu bytes", size);
+	madvise(region->base, size, opt.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+static size_t region_resident(const struct region *region)
+{
+	unsigned char *map = map_or_die(region->pages, MAP_PRIVATE);
+	size_t i, count = 0;
+
+	if (mincore(region->base, region->pages * PAGE, map))
+		die(EXIT_BROKEN, "mincore failed");
+	for (i = 0; i < region->pages; i++)
+		count += map[i] & 1;
+	munmap(map, region->pages);
+	return count;
+}
+
+static void enter_cgroup(void)
+{
+	char path[300];
+
+	if (!opt.cgroup)
+		return;
+	snprintf(path, sizeof(path), "%s/cgroup.procs", opt.cgroup);
+	must_write_file(path, "0");
+}
+
+/* Asks for the whole cgroup: what it says about success is of no interest. */
+static void reclaim(size_t bytes)
+{
+	char path[300], text[64];
+
+	if (!opt.cgroup)
+		return;
+	snprintf(path, sizeof(path), "%s/memory.reclaim", opt.cgroup);
+	snprintf(text, sizeof(text), "%zu swappiness=max", bytes);
+	write_file(path, text);
+}
+
+static void swap_out_all(struct region *region)
+{
+	size_t resident = 0, round;
+
+	if (madvise(region->base, region->pages * PAGE, MADV_PAGEOUT))
+		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+	for (round = 0; round < 32; round++) {
+		resident = region_resident(region);
+		if (resident <= region->pages / 50)
+			return;
+		reclaim(resident * PAGE);
+	}
+	errno = 0;
+	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, region->pages);
+}
+
+static void spoil(struct region *region)
+{
+	if (opt.spoil)
+		region->base[region->pages / 2 * PAGE + 1234] ^= 0x10;
+}
+
+/* ------------------------------------------------------------------ hold */
+
+static sigjmp_buf bus_return;
+
+static void on_bus(int signal)
+{
+	(void)signal;
+	siglongjmp(bus_return, 1);
+}
+
+static void make_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		die(EXIT_BROKEN, "cannot make %s", path);
+	close(fd);
+}
+
+/* Verifies page by page; the pages whose read gave SIGBUS are only counted. */
+static size_t verify_with_bus(const struct region *region)
+{
+	static volatile size_t lost, page;
+
+	if (signal(SIGBUS, on_bus) == SIG_ERR)
+		die(EXIT_BROKEN, "cannot catch SIGBUS");
+	for (page = 0; page < region->pages; page++) {
+		if (sigsetjmp(bus_return, 1))
+			lost++;
+		else
+			page_verify(region, page);
+	}
+	signal(SIGBUS, SIG_DFL);
+	return lost;
+}
+
+static void run_hold(void)
+{
+	struct region region = {};
+	size_t page, lost = 0;
+
+	enter_cgroup();
+	region_init(&region, opt.size, opt.seed);
+	for (page = 0; page < region.pages; page++)
+		page_write(&region, page, 1);
+	spoil(&region);
+	if (!opt.resident)
+		swap_out_all(&region);
+	if (opt.ready)
+		make_file(opt.ready);
+	while (opt.go && access(opt.go, F_OK))
+		usleep(10000);
+	if (opt.sigbus)
+		lost = verify_with_bus(&region);
+	else
+		verify_all(&region);
+	printf("swapcheck hold verified_pages=%zu sigbus=%zu\n", verified_pages, lost);
+	if (opt.sigbus && !lost)
+		die(EXIT_VERIFY, "no page gave SIGBUS");
+}
+
+/* ------------------------------------------------------------ fork, COW */
+
+static void reap(pid_t pid, const char *what)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die(EXIT_BROKEN, "lost %s %d", what, pid);
+	errno = 0;
+	if (WIFSIGNALED(status))
+		die(EXIT_BROKEN, "%s %d was killed by signal %d", what, pid, WTERMSIG(status));
+	if (status)
+		die(WEXITSTATUS(status), "%s %d failed", what, pid);
+}
+
+/*
+ * Each process of the family rewrites a third of what it inherited, pokes
+ * another third and leaves the rest, while its children and its parent do the
+ * same to theirs: what one writes, nobody else may see.
+ */
+static void cow_write(struct region *region, uint32_t version, struct rng *rng)
+{
+	size_t page;
+
+	for (page = 0; page < region->pages; page++) {
+		switch (rng_below(rng, 3)) {
+		case 0:
+			page_write(region, page, version);
+			break;
+		case 1:
+			page_poke(region, page, version);
+			break;
+		}
+	}
+}
+
+static void cow_family(struct region *region, size_t depth, uint32_t id)
+{
+	struct rng rng = { .state = mix64(opt.seed ^ (uint64_t)id << 32) };
+	pid_t children[MAX_PROCS];
+	size_t i;
+
+	for (i = 0; depth && i < opt.procs; i++) {
+		children[i] = fork();
+		if (!children[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			cow_family(region, depth - 1, id * (opt.procs + 1) + i + 1);
+			_exit(0);
+		}
+		if (children[i] < 0)
+			die(EXIT_BROKEN, "cannot fork");
+	}
+	cow_write(region, id + 1, &rng);
+	/* A part: many that reclaim at once mostly wait for each other's TLB flushes. */
+	reclaim(region->pages * PAGE / 4);
+	verify_all(region);
+	for (i = 0; depth && i < opt.procs; i++)
+		reap(children[i], "child");
+	/* What children left behind must not have reached us. */
+	verify_all(region);
+}
+
+static void run_cow(void)
+{
+	struct region region = {};
+	size_t page;
+
+	enter_cgroup();
+	region_init(&region, opt.size, opt.seed);
+	for (page = 0; page < region.pages; page++)
+		page_write(&region, page, 1);
+	swap_out_all(&region);
+	spoil(&region);
+	cow_family(&region, opt.depth, 1);
+	printf("swapcheck cow verified_pages=%zu depth=%zu procs=%zu\n", verified_pages,
+	       opt.depth, opt.procs);
+}
+
+/* ----------------------------------------------------------------- churn */
+
+static size_t refused;
+
+/* Under fault injection a call may fail for want of memory, and only for that. */
+static bool worked(bool good, const char *what)
+{
+	if (good)
+		return true;
+	if (errno != ENOMEM && errno != EAGAIN && errno != EBUSY)
+		die(EXIT_BROKEN, "%s failed", what);
+	refused++;
+	return false;
+}
+
+static void forget_run(struct region *region, size_t page, size_t count)
+{
+	memset(&region->model[page], 0, count * sizeof(*region->model));
+}
+
+static void op_drop(struct region *region, size_t page, size_t count)
+{
+	int ret;
+
+	if (region->fd >= 0)
+		ret = fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				page * PAGE, count * PAGE);
+	else
+		ret = madvise(region->base + page * PAGE, count * PAGE, MADV_DONTNEED);
+	if (worked(!ret, "dropping pages"))
+		forget_run(region, page, count);
+	else
+		/* A part may be gone: write it anew to know again. */
+		for (; count--; page++)
+			page_write(region, page, 7);
+}
+
+static void op_lazy_free(struct region *region, size_t page, size_t count)
+{
+	if (region->fd >= 0)
+		return;
+	worked(!madvise(region->base + page * PAGE, count * PAGE, MADV_FREE), "MADV_FREE");
+	for (; count--; page++)
+		region->model[page].lazy = true;
+}
+
+static void op_advise(struct region *region, size_t page, size_t count, int advice)
+{
+	int ret = madvise(region->base + page * PAGE, count * PAGE, advice);
+
+	/* No huge page, no KSM for this memory: EINVAL. */
+	if (ret && errno == EINVAL)
+		return;
+	worked(!ret, "madvise");
+}
+
+static void op_move(struct region *region)
+{
+	size_t size = region->pages * PAGE;
+	unsigned char *hole = aligned_hole(size), *moved;
+
+	if (!worked(hole, "mmap"))
+		return;
+	moved = mremap(region->base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, hole);
+	if (worked(moved != MAP_FAILED, "mremap"))
+		region->base = moved;
+	else
+		munmap(hole, size);
+}
+
+static void op_protect(struct region *region, size_t page, size_t count)
+{
+	unsigned char *at = region->base + page * PAGE;
+
+	if (!worked(!mprotect(at, count * PAGE, PROT_READ), "mprotect"))
+		return;
+	verify_run(region, page, count);
+	/* Needed for going on: insist. */
+	while (!worked(!mprotect(at, count * PAGE, PROT_READ | PROT_WRITE), "mprotect"))
+		;
+}
+
+static void op_read_file(struct region *region, size_t page)
+{
+	static unsigned char want[PAGE], got[PAGE];
+	ssize_t n;
+
+	if (region->fd < 0)
+		return;
+	page_want(region, page, want);
+	n = pread(region->fd, got, PAGE, page * PAGE);
+	if (worked(n == (ssize_t)PAGE, "pread") && memcmp(got, want, PAGE))
+		die(EXIT_VERIFY, "VERIFY FAILED page=%zu read through the file", page);
+}
+
+static void op_write_run(struct region *region, size_t page, size_t count, uint32_t version)
+{
+	for (; count--; page++)
+		page_write(region, page, version);
+}
+
+static void op_poke_run(struct region *region, size_t page, size_t count, uint32_t value)
+{
+	for (; count--; page++)
+		page_poke(region, page, value);
+}
+
+/* A child with the parent's memory: it verifies, writes (if that is private), pages
+ * out, verifies and exits; meanwhile the parent writes to its own copy.
+ */
+static void op_fork(struct region *region, struct rng *rng, uint32_t version)
+{
+	size_t page = rng_below(rng, region->pages - 64);
+	pid_t pid = fork();
+
+	if (!worked(pid >= 0, "fork"))
+		return;
+	if (!pid) {
+		verify_run(region, page, 64);
+		if (region->fd < 0) {
+			op_poke_run(region, page, 32, ~version);
+			op_write_run(region, page + 32, 16, ~version);
+		}
+		op_advise(region, page, 64, MADV_PAGEOUT);
+		verify_run(region, page, 64);
+		_exit(0);
+	}
+	if (region->fd < 0)
+		op_poke_run(region, page, 48, version);
+	reap(pid, "child");
+	verify_run(region, page, 64);
+}
+
+static void churn_step(struct region *region, struct rng *rng, uint32_t version)
+{
+	/* Runs of up to 64 pages, now and then a huge one. */
+	size_t limit = rng_below(rng, 16) ? 64 : 1024;
+	size_t page = rng_below(rng, region->pages);
+	size_t count = 1 + rng_below(rng, limit);
+
+	if (count > region->pages - page)
+		count = region->pages - page;
+	switch (rng_below(rng, 20)) {
+	case 0 ... 3:
+		op_write_run(region, page, count, version);
+		break;
+	case 4 ... 6:
+		op_poke_run(region, page, count, version);
+		break;
+	case 7 ... 8:
+		verify_run(region, page, count);
+		break;
+	case 9 ... 11:
+		op_advise(region, page, count, MADV_PAGEOUT);
+		break;
+	case 12:
+		op_advise(region, page, count, MADV_WILLNEED);
+		break;
+	case 13:
+		op_drop(region, page, count);
+		break;
+	case 14:
+		op_lazy_free(region, page, count);
+		break;
+	case 15:
+		op_fork(region, rng, version);
+		break;
+	case 16:
+		op_protect(region, page, count);
+		break;
+	case 17:
+		op_read_file(region, page);
+		op_advise(region, page, count, rng_below(rng, 2) ? MADV_MERGEABLE :
+			  MADV_UNMERGEABLE);
+		break;
+	case 18:
+		op_advise(region, page & ~511UL, region->pages - (page & ~511UL) < 512 ?
+			  region->pages - (page & ~511UL) : 512, MADV_COLLAPSE);
+		break;
+	case 19:
+		if (rng_below(rng, 2))
+			reclaim(region->pages * PAGE / 4);
+		else
+			op_move(region);
+		break;
+	}
+}
+
+static void churn_child(size_t number)
+{
+	struct rng rng = { .state = mix64(opt.seed * 1000 + number) };
+	struct region region = {};
+	size_t i;
+
+	region_init(&region, opt.size, opt.seed * MAX_PROCS + number);
+	for (i = 0; i < region.pages; i++)
+		page_write(&region, i, 1);
+	if (opt.make_it_fail)
+		must_write_file("/proc/self/make-it-fail", "1");
+	for (i = 0; i < opt.rounds; i++)
+		churn_step(&region, &rng, 2 + i);
+	spoil(&region);
+	verify_all(&region);
+	if (opt.make_it_fail)
+		must_write_file("/proc/self/make-it-fail", "0");
+	printf("swapcheck churn process=%zu verified_pages=%zu refused=%zu\n", number,
+	       verified_pages, refused);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void run_churn(void)
+{
+	pid_t pids[MAX_PROCS];
+	size_t i;
+
+	enter_cgroup();
+	for (i = 0; i < opt.procs; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			/* One that fails ends the others. */
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			churn_child(i);
+		}
+		if (pids[i] < 0)
+			die(EXIT_BROKEN, "cannot fork");
+	}
+	for (i = 0; i < opt.procs; i++)
+		reap(pids[i], "process");
+}
+
+/* ------------------------------------------------------------------ main */
+
+static size_t number(const char *text, size_t min, size_t max)
+{
+	char *end;
+	size_t value = strtoull(text, &end, 10);
+
+	if (*end == 'K' || *end == 'M' || *end == 'G')
+		value <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 30, end++;
+	if (end == text || *end || value < min || value > max)
+		die(EXIT_USAGE, "'%s' is no number from %zu to %zu", text, min, max);
+	return value;
+}
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "size", 1, NULL, 's' }, { "shmem", 0, NULL, 'm' }, { "huge", 0, NULL, 'H' },
+		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' },
+		{ "cgroup", 1, NULL, 'c' }, { "seed", 1, NULL, 'S' },
+		{ "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
+		{ "resident", 0, NULL, 'R' }, { "sigbus", 0, NULL, 'b' },
+		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
+		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
+		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's': opt.size = number(optarg, HUGE, SIZE_MAX); break;
+		case 'm': opt.shmem = true; break;
+		case 'H': opt.huge = true; break;
+		case 'i': opt.incompressible = number(optarg, 0, 100); break;
+		case 'z': opt.zero = number(optarg, 0, 100); break;
+		case 'c': opt.cgroup = optarg; break;
+		case 'S': opt.seed = number(optarg, 0, SIZE_MAX); break;
+		case 'r': opt.ready = optarg; break;
+		case 'g': opt.go = optarg; break;
+		case 'R': opt.resident = true; break;
+		case 'b': opt.sigbus = true; break;
+		case 'n': opt.procs = number(optarg, 1, MAX_PROCS); break;
+		case 'd': opt.depth = number(optarg, 1, 5); break;
+		case 'o': opt.rounds = number(optarg, 1, SIZE_MAX); break;
+		case 'f': opt.make_it_fail = true; break;
+		case 'x': opt.spoil = true; break;
+		default: die(EXIT_USAGE, "swapcheck without arguments prints the usage");
+		}
+	}
+	if (optind != argc)
+		die(EXIT_USAGE, "'%s' is not an option", argv[optind]);
+	if (opt.incompressible + opt.zero > 100)
+		die(EXIT_USAGE, "--incompressible and --zero exceed 100 percent");
+	opt.size &= ~(HUGE - 1);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} commands[] = { { "hold", run_hold }, { "cow", run_cow }, { "churn", run_churn } };
+	size_t i;
+
+	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		parse_options(argc - 1, argv + 1);
+		content.seed = opt.seed;
+		content.random_percent = opt.incompressible;
+		content.zero_percent = opt.zero;
+		content_init(&content);
+		commands[i].run();
+		return fflush(stdout) ? EXIT_BROKEN : 0;
+	}
+	fputs(usage_text, stderr);
+	return EXIT_USAGE;
+}

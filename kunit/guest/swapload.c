@@ -1,0 +1,1206 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * swapload: what a page costs on its way out, back in, and when it is freed.
+ *
+ * Prints one line of key=value for each phase. Time is CLOCK_MONOTONIC: under
+ * QEMU's -icount shift=0 a nanosecond is an instruction. All that is read back
+ * is compared byte by byte, outside the timed sections.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+#include <sys/wait.h>
+
+#include "guestlib.h"
+
+#define CGROUP_ROOT	"/sys/fs/cgroup"
+#define THP_ROOT	"/sys/kernel/mm/transparent_hugepage"
+#define MAX_PROCS	256
+#define MAX_SETTLE	8
+/* Rounds of memory.reclaim before the rest counts as unreclaimable. */
+#define RECLAIM_ROUNDS	64
+#define SETTLE_LIMIT_NS	10000000000ull
+
+static const char usage_text[] =
+"usage: swapload COMMAND [options]\n"
+"commands\n"
+"  free      fill, swap out, unmap: cost of swap-out and of freeing\n"
+"  refault   fill, swap out, touch: cost of swap-in; then verify all\n"
+"  fork      fill, swap out, fork and exit children; verify\n"
+"  swapoff   fill, swap out, swapoff --dev, touch; verify\n"
+"  usemem    --procs processes fill --size each (global pressure), then free\n"
+"  meta      swap out in --steps parts: kernel memory used per swapped page\n"
+"what is swapped\n"
+"  --size SIZE        memory of each process (64M)\n"
+"  --folio SIZE       4K, or a large folio's size, through mTHP (4K)\n"
+"  --mem anon|shmem   private anonymous or shared memory (anon)\n"
+"  --content mixed|light  text, objects and numbers, or pages a quarter full (mixed)\n"
+"  --incompressible P percent of pages with random content (30)\n"
+"  --zero P           percent of pages that are all zero (0)\n"
+"  --seed N           other contents and other random orders (1)\n"
+"how\n"
+"  --pattern seq|stride|random   order of visit (seq)\n"
+"  --stride N         pages for --pattern stride (16)\n"
+"  --fill seq|pattern order of the first touch (free: pattern; else seq)\n"
+"  --touch N          refault, swapoff: visit one Nth of the pages only (1)\n"
+"  --access read|write  what the touch does (read)\n"
+"  --hint none|sequential|random  madvise() before the touch (none)\n"
+"  --out reclaim|madvise  memory.reclaim of the cgroup, or MADV_PAGEOUT and\n"
+"                     then memory.reclaim for what stayed in the swap cache\n"
+"  --mix PATH=VALUE   swap out every other 64K block, write VALUE to PATH,\n"
+"                     then swap out the rest (implies --out madvise)\n"
+"  --cgroup NAME      cgroup to make and enter; none: stay (own name; usemem: none)\n"
+"  --memory-max SIZE  memory.max of that cgroup\n"
+"  --procs N          usemem: processes; swapoff: processes that share the pages\n"
+"  --forks N          fork: children alive at the same time (1)\n"
+"  --child-verify     fork: each child verifies all\n"
+"  --passes N         usemem: passes of reading after the fill (0)\n"
+"  --sample N         usemem: verify every Nth page before the free (64)\n"
+"  --dev PATH         swapoff: the device\n"
+"  --steps N          meta: parts (4)\n"
+"output\n"
+"  --tag TEXT         printed with every line\n"
+"  --latency          median, p99 and longest single touch\n"
+"  --plant-error N    refault: spoil page N before the verification, which must fail\n"
+"  --slack P          percent of pages that may stay in memory after swap-out (2)\n"
+"  --settle PATH[:KEY]  free: also time until this number is back at what it\n"
+"                     was before the fill (repeatable)\n"
+"  --stats PATH       file of 'name value' lines whose changes are printed\n"
+"exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
+
+enum command { CMD_FREE, CMD_REFAULT, CMD_FORK, CMD_SWAPOFF, CMD_USEMEM, CMD_META };
+
+static struct {
+	enum command command;
+	size_t size, folio, memory_max;
+	bool shmem, write, madvise_out, child_verify, latency, fill_given, fill_pattern;
+	bool light, plant_error;
+	size_t planted_page;
+	unsigned int incompressible, zero, slack;
+	uint64_t seed;
+	enum pattern pattern;
+	size_t stride, touch, procs, forks, passes, sample, steps;
+	int hint;
+	const char *mix_path, *mix_value, *cgroup, *dev;
+} opt = {
+	.size = 64 << 20, .folio = PAGE, .incompressible = 30, .slack = 2, .seed = 1,
+	.stride = 16, .touch = 1, .procs = 1, .forks = 1, .sample = 64, .steps = 4,
+	.hint = MADV_NORMAL,
+};
+
+static struct settle {
+	char *path;
+	const char *key;
+	uint64_t before;
+} settle[MAX_SETTLE];
+static size_t nr_settle;
+
+static struct content content;
+static char cgroup_path[256];
+static uint32_t *latencies;
+static size_t verified_pages;
+
+/* ---------------------------------------------------------------- options */
+
+static size_t parse_size(const char *text)
+{
+	char *end;
+	unsigned long long value = strtoull(text, &end, 10);
+
+	switch (*end) {
+	case 'k': case 'K':
+		value <<= 10;
+		end++;
+		break;
+	case 'm': case 'M':
+		value <<= 20;
+		end++;
+		break;
+	case 'g': case 'G':
+		value <<= 30;
+		end++;
+		break;
+	}
+	if (end == text || *end || !value)
+		die(EXIT_USAGE, "'%s' is no size (try 64M)", text);
+	return value;
+}
+
+static unsigned long parse_number(const char *text, unsigned long min, unsigned long max)
+{
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (end == text || *end || value < min || value > max)
+		die(EXIT_USAGE, "'%s' is no number from %lu to %lu", text, min, max);
+	return value;
+}
+
+static int parse_word(const char *option, const char *text, const char *const *words, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (!strcmp(text, words[i]))
+			return i;
+	die(EXIT_USAGE, "--%s does not know '%s' (swapload without arguments prints the usage)",
+	    option, text);
+}
+
+#define PARSE_WORD(option, text, ...)						\
+	({									\
+		static const char *const words[] = { __VA_ARGS__ };		\
+		parse_word(option, text, words, ARRAY_SIZE(words));		\
+	})
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "size", 1, NULL, 's' }, { "folio", 1, NULL, 'f' },
+		{ "content", 1, NULL, 'E' }, { "mem", 1, NULL, 'm' },
+		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' }, { "seed", 1, NULL, 'S' },
+		{ "pattern", 1, NULL, 'p' }, { "stride", 1, NULL, 'd' },
+		{ "fill", 1, NULL, 'F' }, { "touch", 1, NULL, 't' },
+		{ "access", 1, NULL, 'a' }, { "hint", 1, NULL, 'h' },
+		{ "out", 1, NULL, 'o' }, { "mix", 1, NULL, 'M' },
+		{ "cgroup", 1, NULL, 'c' }, { "memory-max", 1, NULL, 'x' },
+		{ "procs", 1, NULL, 'n' }, { "forks", 1, NULL, 'k' },
+		{ "child-verify", 0, NULL, 'V' }, { "passes", 1, NULL, 'P' },
+		{ "sample", 1, NULL, 'e' }, { "dev", 1, NULL, 'D' },
+		{ "steps", 1, NULL, 'q' }, { "tag", 1, NULL, 'T' },
+		{ "latency", 0, NULL, 'L' }, { "slack", 1, NULL, 'l' },
+		{ "plant-error", 1, NULL, 'X' }, { "settle", 1, NULL, 'w' },
+		{ "stats", 1, NULL, 'C' },
+		{ NULL, 0, NULL, 0 },
+	};
+	static const int hints[] = { MADV_NORMAL, MADV_SEQUENTIAL, MADV_RANDOM };
+	char *colon;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			opt.size = parse_size(optarg);
+			break;
+		case 'f':
+			opt.folio = parse_size(optarg);
+			break;
+		case 'm':
+			opt.shmem = PARSE_WORD("mem", optarg, "anon", "shmem");
+			break;
+		case 'E':
+			opt.light = PARSE_WORD("content", optarg, "mixed", "light");
+			break;
+		case 'i':
+			opt.incompressible = parse_number(optarg, 0, 100);
+			break;
+		case 'z':
+			opt.zero = parse_number(optarg, 0, 100);
+			break;
+		case 'S':
+			opt.seed = parse_number(optarg, 0, ULONG_MAX);
+			break;
+		case 'p':
+			opt.pattern = PARSE_WORD("pattern", optarg, "seq", "stride", "random");
+			break;
+		case 'd':
+			opt.stride = parse_number(optarg, 1, 1 << 20);
+			break;
+		case 'F':
+			opt.fill_pattern = PARSE_WORD("fill", optarg, "seq", "pattern");
+			opt.fill_given = true;
+			break;
+		case 't':
+			opt.touch = parse_number(optarg, 1, 1 << 20);
+			break;
+		case 'a':
+			opt.write = PARSE_WORD("access", optarg, "read", "write");
+			break;
+		case 'h':
+			opt.hint = hints[PARSE_WORD("hint", optarg, "none", "sequential", "random")];
+			break;
+		case 'o':
+			opt.madvise_out = PARSE_WORD("out", optarg, "reclaim", "madvise");
+			break;
+		case 'M':
+			colon = strchr(optarg, '=');
+			if (!colon)
+				die(EXIT_USAGE, "--mix wants PATH=VALUE");
+			*colon = 0;
+			opt.mix_path = optarg;
+			opt.mix_value = colon + 1;
+			opt.madvise_out = true;
+			break;
+		case 'c':
+			opt.cgroup = optarg;
+			break;
+		case 'x':
+			opt.memory_max = parse_size(optarg);
+			break;
+		case 'n':
+			opt.procs = parse_number(optarg, 1, MAX_PROCS);
+			break;
+		case 'k':
+			opt.forks = parse_number(optarg, 1, MAX_PROCS);
+			break;
+		case 'V':
+			opt.child_verify = true;
+			break;
+		case 'P':
+			opt.passes = parse_number(optarg, 0, 1000);
+			break;
+		case 'e':
+			opt.sample = parse_number(optarg, 1, 1 << 20);
+			break;
+		case 'D':
+			opt.dev = optarg;
+			break;
+		case 'q':
+			opt.steps = parse_number(optarg, 1, 1000);
+			break;
+		case 'T':
+			phase_tag = optarg;
+			break;
+		case 'L':
+			opt.latency = true;
+			break;
+		case 'l':
+			opt.slack = parse_number(optarg, 0, 100);
+			break;
+		case 'X':
+			opt.plant_error = true;
+			opt.planted_page = parse_number(optarg, 0, ULONG_MAX);
+			break;
+		case 'w':
+			if (nr_settle == MAX_SETTLE)
+				die(EXIT_USAGE, "more than %d --settle", MAX_SETTLE);
+			colon = strchr(optarg, ':');
+			if (colon)
+				*colon++ = 0;
+			settle[nr_settle].path = optarg;
+			settle[nr_settle++].key = colon;
+			break;
+		case 'C':
+			if (nr_counter_sources == MAX_SOURCES)
+				die(EXIT_USAGE, "more than %d --stats", MAX_SOURCES);
+			counter_sources[nr_counter_sources++] = optarg;
+			break;
+		default:
+			/* getopt_long() has said what is wrong. */
+			die(EXIT_USAGE, "swapload without arguments prints the usage");
+		}
+	}
+	if (optind != argc)
+		die(EXIT_USAGE, "'%s' is not an option", argv[optind]);
+	if (opt.incompressible + opt.zero > 100)
+		die(EXIT_USAGE, "--incompressible and --zero exceed 100 percent");
+	if (opt.folio < PAGE || opt.folio & (opt.folio - 1))
+		die(EXIT_USAGE, "--folio wants a power of two, 4K or more");
+	if (opt.size % PAGE || opt.size % opt.folio)
+		die(EXIT_USAGE, "--size must be a multiple of the folio size");
+	if (opt.command == CMD_SWAPOFF && !opt.dev)
+		die(EXIT_USAGE, "swapoff needs --dev");
+	if (!opt.fill_given)
+		opt.fill_pattern = opt.command == CMD_FREE;
+	if (!opt.cgroup)
+		opt.cgroup = opt.command == CMD_USEMEM && !opt.memory_max ? "none" : "swapload";
+}
+
+/* ----------------------------------------------------------------- cgroup */
+
+/* A cgroup of our own makes memory.reclaim mean the test's memory alone. */
+static void cgroup_enter(void)
+{
+	char path[300], text[32];
+
+	if (!strcmp(opt.cgroup, "none"))
+		return;
+	if (opt.cgroup[0] == '/')
+		snprintf(cgroup_path, sizeof(cgroup_path), "%s", opt.cgroup);
+	else
+		snprintf(cgroup_path, sizeof(cgroup_path), CGROUP_ROOT "/%s.%d",
+			 opt.cgroup, getpid());
+	write_file(CGROUP_ROOT "/cgroup.subtree_control", "+memory");
+	if (mkdir(cgroup_path, 0755) && errno != EEXIST)
+		die(EXIT_BROKEN, "cannot make the cgroup %s", cgroup_path);
+	if (opt.memory_max) {
+		snprintf(path, sizeof(path), "%s/memory.max", cgroup_path);
+		snprintf(text, sizeof(text), "%zu", opt.memory_max);
+		must_write_file(path, text);
+	}
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup_path);
+	snprintf(text, sizeof(text), "%d", getpid());
+	must_write_file(path, text);
+}
+
+static void cgroup_leave(void)
+{
+	char text[32];
+
+	if (!cgroup_path[0] || opt.cgroup[0] == '/')
+		return;
+	snprintf(text, sizeof(text), "%d", getpid());
+	must_write_file(CGROUP_ROOT "/cgroup.procs", text);
+	/* A cgroup that still has charged swap goes away all the same. */
+	if (rmdir(cgroup_path))
+		die(EXIT_BROKEN, "cannot remove the cgroup %s", cgroup_path);
+}
+
+/* ------------------------------------------------------------- the memory */
+
+struct area {
+	unsigned char *base;
+	size_t pages;
+	/* Pages that one first touch populates. */
+	size_t unit;
+	uint32_t *fill_order, *touch_order;
+	unsigned char *resident;
+	size_t folios_made;
+};
+
+/* The test's own bookkeeping must neither be swapped nor fault when timed. */
+static void *locked_alloc(size_t size, int flags)
+{
+	void *map = map_or_die(size, flags | MAP_POPULATE);
+
+	if (mlock(map, size))
+		die(EXIT_BROKEN, "cannot lock %zu bytes", size);
+	return map;
+}
+
+static void lock_program(void)
+{
+	if (mlockall(MCL_CURRENT))
+		die(EXIT_BROKEN, "cannot lock the program in memory");
+}
+
+/* Enables one folio size, by madvise, and no other: PMD size would win. */
+static void choose_folio_size(size_t folio)
+{
+	const char *file = opt.shmem ? "shmem_enabled" : "enabled";
+	const char *by_advice = opt.shmem ? "advise" : "madvise";
+	char wanted[64], path[400];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(wanted, sizeof(wanted), "hugepages-%zukB", folio >> 10);
+	dir = opendir(THP_ROOT);
+	while (dir && (entry = readdir(dir))) {
+		bool match = !strcmp(entry->d_name, wanted);
+
+		if (strncmp(entry->d_name, "hugepages-", 10))
+			continue;
+		snprintf(path, sizeof(path), THP_ROOT "/%s/%s", entry->d_name, file);
+		/* Not every size exists for both kinds of memory. */
+		if (write_file(path, match ? by_advice : "never"))
+			found |= match;
+	}
+	if (dir)
+		closedir(dir);
+	if (folio > PAGE && !found)
+		die(EXIT_BROKEN, "this kernel has no %s for %s memory", wanted,
+		    opt.shmem ? "shared" : "anonymous");
+	counter_mthp_kb = folio > PAGE ? folio >> 10 : 0;
+}
+
+static void *map_aligned(size_t size, size_t align)
+{
+	int flags = opt.shmem ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
+	unsigned char *map, *aligned;
+
+	/* Page tables of their own, so that unmapping frees whole ones. */
+	if (align < 2 << 20)
+		align = 2 << 20;
+	map = map_or_die(size + align, flags);
+	aligned = (unsigned char *)(((uintptr_t)map + align - 1) & ~(align - 1));
+	if (aligned > map)
+		munmap(map, aligned - map);
+	if (map + align > aligned)
+		munmap(aligned + size, map + align - aligned);
+	return aligned;
+}
+
+static void area_init(struct area *area)
+{
+	size_t units;
+
+	area->pages = opt.size / PAGE;
+	area->unit = opt.folio / PAGE;
+	units = area->pages / area->unit;
+	area->fill_order = locked_alloc(units * sizeof(uint32_t), MAP_PRIVATE);
+	area->touch_order = locked_alloc(area->pages * sizeof(uint32_t), MAP_PRIVATE);
+	area->resident = locked_alloc(area->pages, MAP_PRIVATE);
+	make_order(area->fill_order, units, opt.fill_pattern ? opt.pattern : PATTERN_SEQ,
+		   opt.stride, opt.seed);
+	make_order(area->touch_order, area->pages, opt.pattern, opt.stride, opt.seed + 1);
+	area->base = map_aligned(opt.size, opt.folio);
+	madvise(area->base, opt.size, opt.folio > PAGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+static void area_fill(struct area *area, size_t first_index)
+{
+	size_t units = area->pages / area->unit, i, j;
+
+	for (i = 0; i < units; i++) {
+		size_t page = area->fill_order[i] * area->unit;
+
+		for (j = 0; j < area->unit; j++, page++)
+			content_fill(&content, area->base + page * PAGE, first_index + page);
+	}
+}
+
+static void fill_and_report(struct area *area)
+{
+	static struct counters after;
+	static struct phase phase;
+	uint64_t before_count, after_count;
+
+	phase_begin(&phase, "fill");
+	phase_resume(&phase);
+	area_fill(area, 0);
+	phase_pause(&phase);
+	phase_end(&phase, area->pages);
+	if (opt.folio == PAGE)
+		return;
+	counters_read(&after);
+	if (counters_get(&phase.before, opt.shmem ? "mthp_shmem_alloc" : "mthp_anon_fault_alloc",
+			 &before_count) &&
+	    counters_get(&after, opt.shmem ? "mthp_shmem_alloc" : "mthp_anon_fault_alloc",
+			 &after_count))
+		area->folios_made = after_count - before_count;
+	if (area->folios_made * area->unit * 20 < area->pages * 19) {
+		errno = 0;
+		die(EXIT_BROKEN, "asked for %zu folios of %zu KiB, got %zu",
+		    area->pages / area->unit, opt.folio >> 10, area->folios_made);
+	}
+}
+
+/* Pages that a read would not have to bring in: mapped or in the swap cache. */
+static size_t area_resident(struct area *area)
+{
+	size_t i, count = 0;
+
+	if (mincore(area->base, area->pages * PAGE, area->resident))
+		die(EXIT_BROKEN, "mincore failed");
+	for (i = 0; i < area->pages; i++)
+		count += area->resident[i] & 1;
+	return count;
+}
+
+/* Reclaims through the cgroup until no more than `leave` pages are resident. */
+static size_t reclaim_until(struct area *area, struct phase *phase, size_t leave)
+{
+	size_t resident = area_resident(area), last, idle = 0, round;
+	char path[300], text[64];
+	bool anon_only = true;
+
+	if (resident <= leave)
+		return resident;
+	if (!cgroup_path[0])
+		return resident;
+	snprintf(path, sizeof(path), "%s/memory.reclaim", cgroup_path);
+	for (round = 0; round < RECLAIM_ROUNDS && resident > leave && idle < 6; round++) {
+		bool ok;
+
+		snprintf(text, sizeof(text), "%zu%s", (resident - leave) * PAGE,
+			 anon_only ? " swappiness=max" : "");
+		phase_resume(phase);
+		ok = write_file(path, text);
+		phase_pause(phase);
+		if (!ok && errno == EINVAL && anon_only) {
+			anon_only = false;
+			continue;
+		}
+		if (!ok && errno != EAGAIN)
+			die(EXIT_BROKEN, "cannot reclaim through %s", path);
+		last = resident;
+		resident = area_resident(area);
+		idle = resident < last ? 0 : idle + 1;
+	}
+	return resident;
+}
+
+static void pageout(struct area *area, struct phase *phase, size_t page, size_t pages)
+{
+	phase_resume(phase);
+	if (madvise(area->base + page * PAGE, pages * PAGE, MADV_PAGEOUT))
+		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+	phase_pause(phase);
+}
+
+static void pageout_mixed(struct area *area, struct phase *phase)
+{
+	const size_t block = 16;
+	size_t lane, page;
+
+	for (lane = 0; lane < 2; lane++) {
+		for (page = lane * block; page < area->pages; page += 2 * block)
+			pageout(area, phase, page,
+				area->pages - page < block ? area->pages - page : block);
+		if (!lane)
+			must_write_file(opt.mix_path, opt.mix_value);
+	}
+}
+
+static void swap_out(struct area *area)
+{
+	static struct phase phase;
+	size_t resident, before, allowed = area->pages * opt.slack / 100;
+
+	phase_begin(&phase, "swapout");
+	if (opt.madvise_out) {
+		if (opt.mix_path)
+			pageout_mixed(area, &phase);
+		else
+			pageout(area, &phase, 0, area->pages);
+		resident = area_resident(area);
+		phase_end_with(&phase, area->pages, " left=%zu", resident);
+		if (resident) {
+			/* Clean pages that stayed in the swap cache. */
+			phase_begin(&phase, "drop");
+			before = resident;
+			resident = reclaim_until(area, &phase, 0);
+			phase_end_with(&phase, before - resident, " left=%zu", resident);
+		}
+	} else {
+		if (!cgroup_path[0])
+			die(EXIT_USAGE, "--out reclaim needs a cgroup");
+		resident = reclaim_until(area, &phase, 0);
+		phase_end_with(&phase, area->pages - resident, " left=%zu", resident);
+	}
+	if (resident > allowed) {
+		errno = 0;
+		die(EXIT_BROKEN, "swap-out left %zu of %zu pages in memory: is there enough swap?",
+		    resident, area->pages);
+	}
+}
+
+/* --------------------------------------------------------------- touching */
+
+static void latencies_init(size_t count, int flags)
+{
+	if (opt.latency)
+		latencies = locked_alloc(count * sizeof(uint32_t), flags);
+}
+
+static void touch_one(struct area *area, size_t page)
+{
+	/* The access is the point: the compiler must keep it. */
+	volatile unsigned char *byte = area->base + page * PAGE;
+
+	if (opt.write)
+		*byte = content_mark(&content, page);
+	else
+		(void)*byte;
+}
+
+static void touch_pages(struct area *area, size_t count)
+{
+	size_t i;
+
+	if (!opt.latency) {
+		for (i = 0; i < count; i++)
+			touch_one(area, area->touch_order[i]);
+		return;
+	}
+	for (i = 0; i < count; i++) {
+		uint64_t start = now_ns();
+
+		touch_one(area, area->touch_order[i]);
+		latencies[i] = now_ns() - start;
+	}
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static const char *latency_text(size_t count)
+{
+	static char text[96];
+
+	text[0] = 0;
+	if (opt.latency && count) {
+		qsort(latencies, count, sizeof(*latencies), compare_u32);
+		snprintf(text, sizeof(text), " lat_p50_ns=%u lat_p99_ns=%u lat_max_ns=%u",
+			 latencies[count / 2], latencies[count - 1 - count / 100],
+			 latencies[count - 1]);
+	}
+	return text;
+}
+
+static void touch_and_report(struct area *area, const char *name)
+{
+	static struct phase phase;
+	size_t count = area->pages / opt.touch;
+
+	if (!count)
+		count = 1;
+	phase_begin(&phase, name);
+	phase_resume(&phase);
+	touch_pages(area, count);
+	phase_pause(&phase);
+	phase_end_with(&phase, count, "%s", latency_text(count));
+}
+
+static void verify_all(struct area *area)
+{
+	size_t i;
+
+	for (i = 0; i < area->pages; i++)
+		content_verify(&content, area->base + i * PAGE, i);
+	verified_pages += area->pages;
+}
+
+/* --------------------------------------------------------------- settling */
+
+static uint64_t settle_read(const struct settle *what)
+{
+	static char buf[64 * 1024];
+	const char *at = buf;
+	size_t len;
+
+	if (read_file(what->path, buf, sizeof(buf)) < 0)
+		die(EXIT_BROKEN, "cannot read %s", what->path);
+	if (!what->key)
+		return strtoull(buf, NULL, 10);
+	len = strlen(what->key);
+	while (at) {
+		if (!strncmp(at, what->key, len) && strchr(" \t:", at[len]))
+			return strtoull(at + len + 1, NULL, 10);
+		at = strchr(at, '\n');
+		if (at)
+			at++;
+	}
+	errno = 0;
+	die(EXIT_BROKEN, "%s has no '%s'", what->path, what->key);
+}
+
+/*
+ * Work that freeing left to others, in time that others used until all numbers
+ * are back. Polling keeps the only CPU busy, so that under icount no idle time
+ * is counted: what this process did not use itself, workers and RCU did.
+ */
+static void settle_and_report(size_t pages)
+{
+	static struct phase phase;
+	uint64_t own, others;
+	size_t i, waiting = nr_settle;
+
+	if (!nr_settle)
+		return;
+	phase_begin(&phase, "settle");
+	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	phase_resume(&phase);
+	phase.ns = 0;
+	while (waiting && now_ns() - phase.lap < SETTLE_LIMIT_NS) {
+		waiting = 0;
+		for (i = 0; i < nr_settle; i++)
+			waiting += settle_read(&settle[i]) > settle[i].before;
+		sched_yield();
+	}
+	phase_pause(&phase);
+	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own;
+	others = phase.ns > own ? phase.ns - own : 0;
+	phase_end_with(&phase, pages, " others_ns=%" PRIu64 " others_ns_per_page=%.2f unsettled=%zu",
+		  others, per_page(others, pages), waiting);
+}
+
+/* --------------------------------------------------------------- commands */
+
+static void free_and_report(struct area *area)
+{
+	static struct phase phase;
+
+	phase_begin(&phase, "free");
+	phase_resume(&phase);
+	munmap(area->base, area->pages * PAGE);
+	phase_pause(&phase);
+	phase_end(&phase, area->pages);
+}
+
+static void run_free(void)
+{
+	struct area area = {};
+	size_t i;
+
+	area_init(&area);
+	for (i = 0; i < nr_settle; i++)
+		settle[i].before = settle_read(&settle[i]);
+	fill_and_report(&area);
+	swap_out(&area);
+	free_and_report(&area);
+	settle_and_report(area.pages);
+}
+
+static void run_refault(void)
+{
+	struct area area = {};
+
+	area_init(&area);
+	latencies_init(area.pages, MAP_PRIVATE);
+	fill_and_report(&area);
+	swap_out(&area);
+	if (opt.hint != MADV_NORMAL && madvise(area.base, opt.size, opt.hint))
+		die(EXIT_BROKEN, "the kernel refused the hint");
+	touch_and_report(&area, "refault");
+	if (opt.plant_error)
+		area.base[opt.planted_page % area.pages * PAGE + 1234] ^= 0x10;
+	verify_all(&area);
+}
+
+struct child {
+	pid_t pid;
+	/* Bytes to the child tell it to go on, to the parent that it is done. */
+	int to_child, from_child;
+};
+
+static struct child children[MAX_PROCS];
+
+static const char *status_text(int status)
+{
+	static char text[64];
+
+	if (WIFSIGNALED(status))
+		snprintf(text, sizeof(text), "was killed by signal %d%s", WTERMSIG(status),
+			 WTERMSIG(status) == SIGKILL ? " (out of memory?)" : "");
+	else
+		snprintf(text, sizeof(text), "ended with code %d", WEXITSTATUS(status));
+	return text;
+}
+
+static void child_reap(struct child *child, bool expect_good)
+{
+	int status;
+
+	close(child->to_child);
+	close(child->from_child);
+	while (waitpid(child->pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die(EXIT_BROKEN, "lost child %d", child->pid);
+	if (expect_good && status) {
+		errno = 0;
+		/* A child that found wrong data decides the exit code. */
+		die(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BROKEN, "child %d %s",
+		    child->pid, status_text(status));
+	}
+}
+
+static void child_lost(struct child *child)
+{
+	child_reap(child, true);
+	errno = 0;
+	die(EXIT_BROKEN, "child %d stopped answering", child->pid);
+}
+
+/* What a child tells its parent at the end of a step. */
+struct report {
+	uint64_t cpu_ns, user_us, sys_us;
+};
+
+/* What a process had used when a step began. */
+struct usage {
+	struct rusage rusage;
+	uint64_t cpu_ns;
+};
+
+static void child_wait(int fd)
+{
+	char byte;
+
+	/* The parent is gone: so are we. */
+	if (read(fd, &byte, 1) != 1)
+		_exit(EXIT_BROKEN);
+}
+
+static void usage_now(struct usage *usage)
+{
+	getrusage(RUSAGE_SELF, &usage->rusage);
+	usage->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+static void child_done(int fd, const struct usage *before)
+{
+	struct report report = {};
+	struct usage now;
+
+	if (before) {
+		usage_now(&now);
+		report.cpu_ns = now.cpu_ns - before->cpu_ns;
+		report.user_us = tv_us(now.rusage.ru_utime) - tv_us(before->rusage.ru_utime);
+		report.sys_us = tv_us(now.rusage.ru_stime) - tv_us(before->rusage.ru_stime);
+	}
+	if (write(fd, &report, sizeof(report)) != sizeof(report))
+		_exit(EXIT_BROKEN);
+}
+
+/* The prepared pipes of one child; fork() itself is left to the caller. */
+struct pipes {
+	int down[2], up[2];
+};
+
+static void pipes_make(struct pipes *pipes)
+{
+	if (pipe2(pipes->down, O_CLOEXEC) || pipe2(pipes->up, O_CLOEXEC))
+		die(EXIT_BROKEN, "cannot make a pipe");
+}
+
+static void pipes_parent(struct pipes *pipes, struct child *child, pid_t pid)
+{
+	close(pipes->down[0]);
+	close(pipes->up[1]);
+	child->pid = pid;
+	child->to_child = pipes->down[1];
+	child->from_child = pipes->up[0];
+}
+
+static void pipes_child(struct pipes *pipes)
+{
+	close(pipes->down[1]);
+	close(pipes->up[0]);
+}
+
+static void children_go(size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (write(children[i].to_child, "", 1) != 1)
+			child_lost(&children[i]);
+}
+
+static void children_wait(size_t count, struct phase *phase)
+{
+	struct report report;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (read(children[i].from_child, &report, sizeof(report)) != sizeof(report))
+			child_lost(&children[i]);
+		if (phase) {
+			phase->child_cpu_ns += report.cpu_ns;
+			phase->child_user_us += report.user_us;
+			phase->child_sys_us += report.sys_us;
+		}
+	}
+}
+
+static void sharing_child(struct area *area, struct pipes *pipes)
+{
+	pipes_child(pipes);
+	child_wait(pipes->down[0]);
+	if (opt.child_verify)
+		verify_all(area);
+	child_done(pipes->up[1], NULL);
+	child_wait(pipes->down[0]);
+	_exit(0);
+}
+
+/* Forks children that share the area; only fork() itself is timed. */
+static void fork_sharers(struct area *area, size_t count, struct phase *phase)
+{
+	struct pipes pipes;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < count; i++) {
+		pipes_make(&pipes);
+		if (phase)
+			phase_resume(phase);
+		pid = fork();
+		if (!pid)
+			sharing_child(area, &pipes);
+		if (phase)
+			phase_pause(phase);
+		if (pid < 0)
+			die(EXIT_BROKEN, "cannot fork child %zu", i);
+		pipes_parent(&pipes, &children[i], pid);
+	}
+}
+
+static void run_fork(void)
+{
+	static struct phase phase;
+	struct area area = {};
+	size_t i;
+
+	area_init(&area);
+	fill_and_report(&area);
+	swap_out(&area);
+	phase_begin(&phase, "fork");
+	fork_sharers(&area, opt.forks, &phase);
+	phase_end_with(&phase, area.pages * opt.forks, " children=%zu", opt.forks);
+	children_go(opt.forks);
+	children_wait(opt.forks, NULL);
+	phase_begin(&phase, "exit");
+	phase_resume(&phase);
+	children_go(opt.forks);
+	for (i = 0; i < opt.forks; i++)
+		child_reap(&children[i], true);
+	phase_pause(&phase);
+	phase_end_with(&phase, area.pages * opt.forks, " children=%zu", opt.forks);
+	if (opt.child_verify)
+		verified_pages += area.pages * opt.forks;
+	verify_all(&area);
+}
+
+static void run_swapoff(void)
+{
+	static struct phase phase;
+	struct area area = {};
+	size_t i;
+
+	area_init(&area);
+	latencies_init(area.pages, MAP_PRIVATE);
+	fill_and_report(&area);
+	swap_out(&area);
+	fork_sharers(&area, opt.procs - 1, NULL);
+	phase_begin(&phase, "swapoff");
+	phase_resume(&phase);
+	if (swapoff(opt.dev))
+		die(EXIT_BROKEN, "swapoff of %s failed", opt.dev);
+	phase_pause(&phase);
+	phase_end_with(&phase, area.pages, " sharers=%zu left=%zu", opt.procs, area_resident(&area));
+	touch_and_report(&area, "touch");
+	children_go(opt.procs - 1);
+	children_wait(opt.procs - 1, NULL);
+	children_go(opt.procs - 1);
+	for (i = 0; i + 1 < opt.procs; i++)
+		child_reap(&children[i], true);
+	verify_all(&area);
+}
+
+/* usemem: each process touches fresh memory until all is filled, then frees. */
+
+static void usemem_child(struct pipes *pipes, size_t number)
+{
+	struct area area = {};
+	struct usage usage;
+	size_t i, pass, first;
+
+	pipes_child(pipes);
+	lock_program();
+	area_init(&area);
+	first = number * area.pages;
+	child_done(pipes->up[1], NULL);
+
+	child_wait(pipes->down[0]);
+	usage_now(&usage);
+	if (opt.latency) {
+		uint32_t *mine = latencies + first;
+
+		for (i = 0; i < area.pages; i++) {
+			uint64_t start = now_ns();
+
+			content_fill(&content, area.base + i * PAGE, first + i);
+			mine[i] = now_ns() - start;
+		}
+	} else {
+		area_fill(&area, first);
+	}
+	child_done(pipes->up[1], &usage);
+
+	for (pass = 0; pass < opt.passes; pass++) {
+		child_wait(pipes->down[0]);
+		usage_now(&usage);
+		for (i = 0; i < area.pages; i++)
+			(void)*(volatile unsigned char *)(area.base +
+							  area.touch_order[i] * PAGE);
+		child_done(pipes->up[1], &usage);
+	}
+
+	child_wait(pipes->down[0]);
+	for (i = 0; i < area.pages; i += opt.sample)
+		content_verify(&content, area.base + i * PAGE, first + i);
+	child_done(pipes->up[1], NULL);
+
+	child_wait(pipes->down[0]);
+	usage_now(&usage);
+	munmap(area.base, opt.size);
+	child_done(pipes->up[1], &usage);
+
+	child_wait(pipes->down[0]);
+	_exit(0);
+}
+
+static void usemem_step(const char *name, size_t pages, bool with_latency)
+{
+	static struct phase phase;
+
+	phase_begin(&phase, name);
+	phase_resume(&phase);
+	children_go(opt.procs);
+	children_wait(opt.procs, &phase);
+	phase_pause(&phase);
+	phase_end_with(&phase, pages, " procs=%zu%s", opt.procs,
+		  with_latency ? latency_text(pages) : "");
+}
+
+static void run_usemem(void)
+{
+	size_t pages = opt.size / PAGE * opt.procs, i;
+	struct pipes pipes;
+	pid_t pid;
+
+	latencies_init(pages, MAP_SHARED);
+	for (i = 0; i < opt.procs; i++) {
+		pipes_make(&pipes);
+		pid = fork();
+		if (!pid)
+			usemem_child(&pipes, i);
+		if (pid < 0)
+			die(EXIT_BROKEN, "cannot fork child %zu", i);
+		pipes_parent(&pipes, &children[i], pid);
+	}
+	children_wait(opt.procs, NULL);
+	usemem_step("usemem", pages, true);
+	for (i = 0; i < opt.passes; i++)
+		usemem_step("reread", pages, false);
+	children_go(opt.procs);
+	children_wait(opt.procs, NULL);
+	verified_pages += opt.procs * ((opt.size / PAGE + opt.sample - 1) / opt.sample);
+	usemem_step("free", pages, false);
+	children_go(opt.procs);
+	for (i = 0; i < opt.procs; i++)
+		child_reap(&children[i], true);
+}
+
+/* ---------------------------------------------------------------- metadata */
+
+static size_t meminfo_kb(const char *buf, const char *key)
+{
+	const char *at = strstr(buf, key);
+
+	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+}
+
+/* Pages on per-CPU lists are free, whatever MemFree says. */
+static size_t percpu_free_pages(void)
+{
+	static char buf[64 * 1024];
+	const char *at = buf;
+	size_t pages = 0;
+
+	if (read_file("/proc/zoneinfo", buf, sizeof(buf)) < 0)
+		die(EXIT_BROKEN, "cannot read /proc/zoneinfo");
+	while ((at = strstr(at, "count:"))) {
+		at += strlen("count:");
+		pages += strtoull(at, NULL, 10);
+	}
+	return pages;
+}
+
+/* Kernel memory: all that is not free, user data, page cache or zswap's pool. */
+static long long kernel_bytes(size_t *swapped, size_t *pool)
+{
+	static char buf[16 * 1024];
+	size_t used;
+
+	/* Each CPU keeps back changes of up to half a megabyte: fold them in. */
+	must_write_file("/proc/sys/vm/stat_refresh", "1");
+	if (read_file("/proc/meminfo", buf, sizeof(buf)) < 0)
+		die(EXIT_BROKEN, "cannot read /proc/meminfo");
+	used = meminfo_kb(buf, "MemTotal:") - meminfo_kb(buf, "MemFree:") -
+	       percpu_free_pages() * (PAGE >> 10);
+	*pool = meminfo_kb(buf, "\nZswap:") << 10;
+	*swapped = meminfo_kb(buf, "\nZswapped:") << 10;
+	return (long long)(used << 10) - (long long)*pool -
+	       ((long long)(meminfo_kb(buf, "\nAnonPages:") + meminfo_kb(buf, "\nCached:") +
+			    meminfo_kb(buf, "\nBuffers:") + meminfo_kb(buf, "\nSwapCached:")) << 10);
+}
+
+static void run_meta(void)
+{
+	static struct phase phase;
+	struct area area = {};
+	size_t step, zswapped, pool, resident, want;
+	long long start, now;
+
+	area_init(&area);
+	fill_and_report(&area);
+	start = kernel_bytes(&zswapped, &pool);
+	for (step = 1; step <= opt.steps; step++) {
+		phase_begin(&phase, "meta");
+		want = area.pages - area.pages * step / opt.steps;
+		resident = reclaim_until(&area, &phase, want);
+		if (resident > want + area.pages * opt.slack / 100) {
+			errno = 0;
+			die(EXIT_BROKEN, "swap-out left %zu pages in memory, not %zu: is there enough swap?",
+			    resident, want);
+		}
+		now = kernel_bytes(&zswapped, &pool);
+		phase_end_with(&phase, area.pages - resident,
+			  " kernel_bytes=%lld kernel_bytes_per_page=%.2f zswapped_bytes=%zu pool_bytes=%zu",
+			  now - start, (double)(now - start) / (area.pages - resident),
+			  zswapped, pool);
+	}
+	verify_all(&area);
+}
+
+/* -------------------------------------------------------------------- main */
+
+static void describe(const char *command)
+{
+	static const char *const patterns[] = { "seq", "stride", "random" };
+
+	printf("swapload tag=%s phase=config command=%s mem=%s size=%zu folio=%zu pattern=%s stride=%zu fill=%s content=%s incompressible=%u zero=%u touch=%zu access=%s out=%s procs=%zu forks=%zu seed=%" PRIu64 "\n",
+	       phase_tag, command, opt.shmem ? "shmem" : "anon", opt.size, opt.folio,
+	       patterns[opt.pattern], opt.stride, opt.fill_pattern ? "pattern" : "seq",
+	       opt.light ? "light" : "mixed", opt.incompressible, opt.zero, opt.touch, opt.write ? "write" : "read",
+	       opt.madvise_out ? "madvise" : "reclaim", opt.procs, opt.forks,
+	       opt.seed);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} commands[] = {
+		[CMD_FREE] = { "free", run_free },
+		[CMD_REFAULT] = { "refault", run_refault },
+		[CMD_FORK] = { "fork", run_fork },
+		[CMD_SWAPOFF] = { "swapoff", run_swapoff },
+		[CMD_USEMEM] = { "usemem", run_usemem },
+		[CMD_META] = { "meta", run_meta },
+	};
+	size_t i;
+
+	if (argc < 2) {
+		fputs(usage_text, stderr);
+		return EXIT_USAGE;
+	}
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			break;
+	if (i == ARRAY_SIZE(commands))
+		die(EXIT_USAGE, "unknown command '%s' (swapload without arguments prints the usage)",
+		    argv[1]);
+	opt.command = i;
+	parse_options(argc - 1, argv + 1);
+	if (sysconf(_SC_PAGESIZE) != PAGE)
+		die(EXIT_BROKEN, "pages are not 4 KiB here");
+	/* A lost child is seen by its answer, not by a signal. */
+	signal(SIGPIPE, SIG_IGN);
+	cgroup_enter();
+	choose_folio_size(opt.folio);
+	content.seed = opt.seed;
+	content.light = opt.light;
+	content.random_percent = opt.incompressible;
+	content.zero_percent = opt.zero;
+	content_init(&content);
+	lock_program();
+	describe(commands[i].name);
+	commands[i].run();
+	cgroup_leave();
+	printf("swapload tag=%s phase=end verified_pages=%zu\n", phase_tag, verified_pages);
+	return fflush(stdout) ? EXIT_BROKEN : 0;
+}

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+# Processes that do everything at random to their memory (page out, drop, fork,
+# move, merge, collapse, ...) while somebody turns zswap's knobs.
+# guest: timeout=180
+. /vswap/tests/lib.sh
+
+# Every knob that may be turned at any time, until $TMP/stop exists.
+turn_knobs() {
+	while :; do
+		for setting in compressor=zstd enabled=0 shrinker_enabled=1 compressor=lz4 \
+			max_pool_percent=1 enabled=1 accept_threshold_percent=50 compressor=lzo \
+			max_pool_percent=20 shrinker_enabled=0 accept_threshold_percent=90; do
+			[ ! -e $TMP/stop ] || return
+			echo "${setting#*=}" > $ZSWAP/"${setting%%=*}"
+			sleep 0.1
+		done
+	done
+}
+
+churn() {
+	what=$1
+	shift
+	cgroup churn memory.high=20M
+	check "$what" swapcheck churn --cgroup $CG/churn --size 10M "$@" &&
+		note "$(cat $TMP/out)"
+	check "$what: the cgroup goes away" cgroup_gone churn
+}
+
+no_swap
+swap_on $DISK
+zswap_on lz4
+echo 1 > /sys/kernel/mm/ksm/run
+rm -f $TMP/stop
+turn_knobs &
+churn "anonymous memory" --procs 3 --rounds 200
+churn "shared memory" --procs 3 --rounds 150 --shmem --seed 2
+# All folio sizes up to 64 KiB, and huge pages by MADV_COLLAPSE.
+for size in 16 32 64; do
+	set_to madvise $THP/hugepages-${size}kB/enabled
+	set_to advise $THP/hugepages-${size}kB/shmem_enabled
+done
+churn "large folios" --procs 3 --rounds 200 --huge --seed 3
+churn "large folios of shared memory" --procs 3 --rounds 150 --huge --shmem --seed 4
+touch $TMP/stop
+wait
+echo 2 > /sys/kernel/mm/ksm/run
+echo 0 > /sys/kernel/mm/ksm/run
+
+no_swap
+zram_on lz4
+churn "zram" --procs 2 --rounds 150 --size 8M --huge --seed 5
+
+finish

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0
+# Allocations fail at random while pages are swapped: calls may be refused, but
+# no byte is lost, and nothing leaks. (The debug kernel has fault injection.)
+# guest: timeout=180
+. /vswap/tests/lib.sh
+
+if [ ! -d $INJECT/failslab ]; then
+	skip "allocation failures under load" "this kernel has no fault injection"
+	finish
+fi
+
+no_swap
+swap_on $DISK
+zswap_on lz4
+
+# kswapd and the kernel's workers reclaim and write back too: let theirs fail.
+fail_workers() {
+	for comm in /proc/[0-9]*/comm; do
+		case $(cat $comm 2> /dev/null) in
+		kswapd* | kworker/u*) set_to "$1" "${comm%comm}make-it-fail" ;;
+		esac
+	done
+	:
+}
+
+faults() {
+	what=$1
+	shift
+	cgroup churn memory.high=20M
+	check "$what" swapcheck churn --make-it-fail --cgroup $CG/churn --rounds 200 --size 8M "$@" &&
+		note "$(cat $TMP/out)"
+	check "$what: the cgroup goes away" cgroup_gone churn
+}
+
+fail_workers 1
+inject failslab 10
+faults "slab allocations fail" --procs 2
+faults "slab allocations fail, shared memory" --procs 2 --shmem --seed 2
+inject failslab 0
+inject fail_page_alloc 10
+faults "page allocations fail" --procs 2 --seed 3
+set_to madvise $THP/hugepages-64kB/enabled
+faults "page allocations fail, large folios" --procs 2 --huge --seed 4
+inject failslab 5
+echo 1 > $ZSWAP/max_pool_percent
+echo 1 > $ZSWAP/shrinker_enabled
+faults "both fail, writeback" --procs 2 --seed 5 --incompressible 60
+echo 0 > $INJECT/failslab/probability
+echo 0 > $INJECT/fail_page_alloc/probability
+fail_workers 0
+
+finish

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+# Swapped-out pages that several processes share: fork, copy on write, exit.
+# guest: timeout=90
+. /vswap/tests/lib.sh
+
+# Each generation writes its own pages into what it inherited.
+family() {
+	kind=$1
+	cgroup family
+	check "$kind: two generations write to shared swapped pages" \
+		swapcheck cow --size 4M --depth 2 --procs 2 --cgroup $CG/family
+	load "$kind: children read what is swapped out" fork --size 4M --forks 4 --child-verify
+	load "$kind: children that touch nothing" fork --size 4M --forks 6
+	load "$kind: 64 KiB folios" fork --size 4M --folio 64K --forks 3 --child-verify
+	check "$kind: the family's cgroup goes away" cgroup_gone family
+}
+
+no_swap
+swap_on $DISK
+family disk
+zswap_on lz4
+family zswap
+
+no_swap
+zram_on lz4
+family zram
+
+finish

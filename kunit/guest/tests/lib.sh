@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0
+# What the guest tests share: sourced by each of them (busybox sh).
+#
+# A test's first lines may hold "# guest: key=value ...", what guesttests.py has
+# to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
+# others (5), full=1 for a test that only `test --full` runs. All tests share one guest of 1 GiB with two disks;
+# without disks ('scripts/vswap boot --script ...') they use ram disks.
+
+CG=/sys/fs/cgroup
+ZSWAP=/sys/module/zswap/parameters
+ZDEBUG=/sys/kernel/debug/zswap
+THP=/sys/kernel/mm/transparent_hugepage
+NAME=${0##*/}
+NAME=${NAME%.sh}
+# A script given to `boot --script` has no name of its own.
+[ "$NAME" != script ] || NAME=test
+COUNT=0
+BAD=0
+LEFT=
+TMP=/tmp/$NAME
+mkdir -p "$TMP"
+
+# --- results: "ok 1 - what" and "not ok 1 - what", with details in # lines
+
+ok() {
+	COUNT=$((COUNT + 1))
+	echo "ok $COUNT - $*"
+}
+
+not_ok() {
+	COUNT=$((COUNT + 1))
+	BAD=$((BAD + 1))
+	echo "not ok $COUNT - $*"
+}
+
+skip() {
+	COUNT=$((COUNT + 1))
+	echo "ok $COUNT - $1 # SKIP $2"
+}
+
+note() {
+	printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+# check WHAT COMMAND...: ok when the command succeeds, its output when not
+check() {
+	what=$1
+	shift
+	if "$@" > "$TMP/out" 2>&1; then
+		ok "$what"
+	else
+		code=$?
+		not_ok "$what"
+		note "exit code $code: $*"
+		note "$(tail -n 8 "$TMP/out" | cut -c1-300)"
+		return 1
+	fi
+}
+
+# is WHAT LEFT OP RIGHT: ok when the numbers compare (-eq -lt ...)
+is() {
+	if [ "$2" "$3" "$4" ] 2> /dev/null; then
+		ok "$1"
+	else
+		not_ok "$1"
+		note "expected $2 $3 $4"
+		return 1
+	fi
+}
+
+# The plan comes last: a script that died on the way has none.
+finish() {
+	no_swap
+	if [ -z "$LEFT" ]; then
+		ok "nothing was left in swap"
+	else
+		not_ok "nothing was left in swap"
+		note "$LEFT"
+	fi
+	is "nothing is swapped on" "$(sed 1d /proc/swaps | wc -l)" -eq 0
+	is "zswap stores nothing" "$(stored)" -eq 0
+	echo "1..$COUNT"
+	[ "$BAD" -eq 0 ]
+	exit
+}
+
+# --- numbers
+
+# value FILE KEY: of a file with "key value" lines; 0 when it has no such key
+value() {
+	awk -v key="$2" '$1 == key { print $2; found = 1 } END { if (!found) print 0 }' "$1"
+}
+
+vm() {
+	value /proc/vmstat "$1"
+}
+
+# mthp SIZE NAME: a counter of folios of that size in KiB
+mthp() {
+	cat "$THP/hugepages-$1kB/stats/$2" 2> /dev/null || echo 0
+}
+
+# set_to VALUE FILE: false when there is no such file or it refuses
+set_to() {
+	[ -w "$2" ] && echo "$1" 2> /dev/null > "$2"
+}
+
+# --- disks and swap
+
+if [ -b /dev/vda ]; then
+	DISK=/dev/vda
+	DISK2=/dev/vdb
+else
+	DISK=/dev/ram0
+	DISK2=/dev/ram1
+fi
+
+swap_on() {
+	mkswap "$1" > /dev/null && swapon "$1"
+}
+
+# Swap on a file of a file system on the second disk.
+swapfile_on() {
+	mkdir -p /mnt/swapfile
+	mke2fs -q "$DISK2" > /dev/null 2>&1
+	mount -t ext4 "$DISK2" /mnt/swapfile || return
+	dd if=/dev/zero of=/mnt/swapfile/swap bs=1M count=48 2> /dev/null
+	chmod 600 /mnt/swapfile/swap
+	swap_on /mnt/swapfile/swap
+}
+
+zram_on() {
+	echo "${1:-lz4}" > /sys/block/zram0/comp_algorithm
+	echo 128M > /sys/block/zram0/disksize
+	swap_on /dev/zram0
+}
+
+zswap_on() {
+	echo "$1" > $ZSWAP/compressor &&
+	echo 1 > $ZSWAP/enabled
+}
+
+stored() {
+	cat $ZDEBUG/stored_pages 2> /dev/null || echo 0
+}
+
+# KiB in use on all devices
+used() {
+	awk 'NR > 1 { sum += $4 } END { print sum + 0 }' /proc/swaps
+}
+
+# When the processes have gone, their slots and stored pages must be free again,
+# but for what a worker or RCU holds for a moment, and for pages that readahead
+# brought into the swap cache: those keep their slots until reclaim meets them.
+all_free() {
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+		cached=$(value /proc/meminfo SwapCached:)
+		[ "$(used)" -gt "$cached" ] || [ "$(($(stored) * 4))" -gt "$cached" ] || return 0
+		sleep 0.2
+	done
+	LEFT="$LEFT
+$(used) KiB of swap in use, $cached in the swap cache, $(stored) pages in zswap: $(sed 1d /proc/swaps | tr -s '\t ' ' ')"
+}
+
+# As after boot. Whatever the processes before left in swap is noted.
+no_swap() {
+	all_free
+	# Even writing a 0 sets zswap up, and ends what zswap_never_enabled() allows.
+	grep -q N $ZSWAP/enabled || echo 0 > $ZSWAP/enabled
+	echo 0 > $ZSWAP/shrinker_enabled
+	echo 20 > $ZSWAP/max_pool_percent
+	echo 90 > $ZSWAP/accept_threshold_percent
+	sed 1d /proc/swaps | while read -r name rest; do swapoff "$name"; done
+	umount /mnt/swapfile 2> /dev/null
+	echo 1 > /sys/block/zram0/reset
+	for f in $THP/hugepages-*/enabled $THP/hugepages-*/shmem_enabled; do
+		echo never > "$f" 2> /dev/null
+	done
+}
+
+# --- cgroups
+
+# A cgroup with the memory controller: cgroup NAME [FILE=VALUE]...
+cgroup() {
+	group=$CG/$1
+	mkdir -p "$group"
+	shift
+	for setting in "$@"; do
+		echo "${setting#*=}" > "$group/${setting%%=*}"
+	done
+}
+
+cgroup_gone() {
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		rmdir "$CG/$1" 2> /dev/null && return
+		sleep 0.1
+	done
+	false
+}
+
+# wait_for FILE [PID]: until it is there; false when the process is gone before
+wait_for() {
+	until [ -e "$1" ]; do
+		[ -z "$2" ] || kill -0 "$2" 2> /dev/null || return 1
+		sleep 0.05
+	done
+}
+
+# Faults are injected by the debug kernel only.
+INJECT=/sys/kernel/debug
+
+# inject WHAT PROBABILITY: into tasks that asked for it (/proc/self/make-it-fail)
+inject() {
+	dir=$INJECT/$1
+	[ -d "$dir" ] || return
+	echo Y > "$dir/task-filter"
+	echo "$2" > "$dir/probability"
+	echo -1 > "$dir/times"
+	echo 0 > "$dir/verbose"
+	set_to N "$dir/ignore-gfp-wait"
+	set_to N "$dir/ignore-gfp-highmem"
+	set_to 0 "$dir/min-order"
+	:
+}
+
+# --- workloads
+
+# load WHAT ARGS...: a verified workload (see swapload); its lines stay in $TMP/out
+load() {
+	what=$1
+	shift
+	check "$what" swapload "$@"
+}
+
+# of PHASE KEY: a number of the last workload's phase; 0 when it is not there
+of() {
+	sed -n "s/.* phase=$1 .* $2=\(-\{0,1\}[0-9]\{1,\}\).*/\1/p" "$TMP/out" | head -n 1 | grep . ||
+		echo 0
+}
+
+# in_cgroup NAME COMMAND...
+in_cgroup() {
+	group=$1
+	shift
+	sh -c 'echo 0 > '"$CG/$group"'/cgroup.procs && exec "$@"' sh "$@"
+}

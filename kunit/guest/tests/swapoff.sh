@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+# swapoff brings everything back: pages of several sharers, of shared memory, of
+# zswap, of a swapfile; a process that only holds on finds its bytes.
+# guest: timeout=90
+. /vswap/tests/lib.sh
+
+# off KIND DEVICE: swapon has been done
+off() {
+	load "$1: anonymous, 3 sharers" swapoff --dev $2 --size 8M --procs 3 --zero 10 &&
+		is "$1: all is in memory" "$(of swapoff left)" -ge 2048
+	swapon $2
+	load "$1: shared memory" swapoff --dev $2 --size 8M --mem shmem &&
+		is "$1: all shared pages are in memory" "$(of swapoff left)" -ge 2048
+	swapon $2
+	load "$1: 64 KiB folios" swapoff --dev $2 --size 8M --folio 64K
+}
+
+no_swap
+swap_on $DISK
+off disk $DISK
+no_swap
+swap_on $DISK
+zswap_on zstd
+off zswap $DISK
+no_swap
+swapfile_on
+off "swapfile on ext4" /mnt/swapfile/swap
+no_swap
+zram_on lz4
+off zram /dev/zram0
+
+# In the midst of swapping: writers go on while their device goes away.
+no_swap
+swap_on $DISK2
+swap_on $DISK
+zswap_on lz4
+cgroup churn
+swapcheck churn --size 8M --procs 2 --rounds 250 --cgroup $CG/churn > $TMP/churn 2>&1 &
+pid=$!
+sleep 1
+for device in $DISK $DISK2 $DISK; do
+	check "swapoff of $device under load" swapoff $device
+	swapon $device
+	sleep 0.3
+done
+check "no byte was lost meanwhile" wait $pid
+note "$(cat $TMP/churn)"
+check "the cgroup goes away" cgroup_gone churn
+
+finish

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the scripts must get right before a kernel's verdict means anything:
+errors on bad input, splats seen, results counted, trees assembled."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from vswaplib import build, common, guest, initramfs, ktap, setup, tree  # noqa: E402
+
+
+def vswap(*args, **env):
+    return subprocess.run([ROOT / "scripts" / "vswap", *args], capture_output=True, text=True,
+                          env={**os.environ, **env}, stdin=subprocess.DEVNULL, timeout=120)
+
+
+class BadInput(unittest.TestCase):
+    """Each ends with one clear sentence and what to do next."""
+
+    def refused(self, done, *words):
+        self.assertNotEqual(done.returncode, 0)
+        self.assertNotIn("Traceback", done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_unknown_verb(self):
+        self.refused(vswap("frobnicate"), "frobnicate", "run", "test")
+
+    def test_unknown_variant(self):
+        self.refused(vswap("boot", "--variant", "nosuch"), "nosuch", "base")
+
+    def test_kernel_that_is_none(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.refused(vswap("--kernel", folder, "build"), "not a Linux source tree", "next:")
+
+    def test_kernel_of_another_version(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "Makefile").write_text(
+                "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n")
+            self.refused(vswap("--kernel", folder, "build"), "6.12.1", "7.3", "next:")
+
+    def test_rustc_that_is_none(self):
+        self.refused(vswap("--rustc", "/nonexistent/rustc", "setup"), "/nonexistent/rustc", "next:")
+
+    def test_missing_script(self):
+        self.refused(vswap("boot", "--variant", "base", "--script", "/nonexistent.sh"),
+                     "/nonexistent.sh", "next:")
+
+    def test_bad_disk_size(self):
+        with self.assertRaises(common.Failure) as raised:
+            guest._disk(pathlib.Path("/tmp"), 0, "12Q")
+        self.assertIn("12Q", raised.exception.what)
+
+    def test_old_qemu(self):
+        with mock.patch.object(setup, "qemu_version", return_value=(7, 2)), \
+                mock.patch.object(setup, "os_release", return_value={}), \
+                mock.patch.object(setup, "run"), self.assertRaises(common.Failure) as raised:
+            setup.install_qemu(None)
+        self.assertIn("10.0", raised.exception.what)
+
+    def test_no_root_and_missing_packages(self):
+        with mock.patch.object(os, "geteuid", return_value=1000), \
+                mock.patch.object(setup.shutil, "which", return_value=None), \
+                self.assertRaises(common.Failure) as raised:
+            setup.as_root(["apt-get", "install", "-y", "bison"], "packages are missing: bison")
+        self.assertIn("bison", raised.exception.what)
+        self.assertIn("apt-get install -y bison", raised.exception.hint)
+
+    def test_no_network(self):
+        with mock.patch.object(setup, "missing_packages", return_value=["bison"]), \
+                mock.patch.object(setup, "as_root", lambda cmd, why: ["false"]), \
+                self.assertRaises(common.Failure) as raised:
+            setup.install_packages(None)
+        self.assertIn("network", raised.exception.hint)
+
+
+class Tree(unittest.TestCase):
+    """A toy kernel of one file, patched."""
+
+    PATCH = ("--- a/mm/swap.h\n+++ b/mm/swap.h\n@@ -1,3 +1,4 @@\n one\n two\n+hook\n three\n")
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.top = pathlib.Path(self.folder.name)
+        self.source, self.checkout = self.top / "linux", self.top / "checkout"
+        for path, text in {"linux/Makefile": "VERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n"
+                                             "EXTRAVERSION =\n",
+                           "linux/mm/swap_table.h": "", "linux/mm/swap.h": "one\ntwo\nthree\n",
+                           "checkout/mm/vswap.c": "new\n",
+                           "checkout/patches/0001-hook.patch": self.PATCH,
+                           "checkout/patches/series": "0001-hook.patch mm/vswap.c\n"}.items():
+            (self.top / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / path).write_text(text)
+        for target, name, value in ((tree, "ROOT", self.checkout),
+                                    (tree, "pristine", lambda: self.source),
+                                    (common, "CACHE", self.top / "cache")):
+            patcher = mock.patch.object(target, name, value)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+        self.dest = self.top / "tree"
+
+    def test_patched_and_overlaid(self):
+        tree.assemble(self.dest)
+        self.assertEqual((self.dest / "mm/swap.h").read_text(), "one\ntwo\nhook\nthree\n")
+        self.assertEqual((self.dest / "mm/vswap.c").read_text(), "new\n")
+        # Hard links: what is written must be a new file.
+        self.assertEqual((self.source / "mm/swap.h").read_text(), "one\ntwo\nthree\n")
+
+    def test_second_run_writes_nothing(self):
+        tree.assemble(self.dest)
+        before = {path: path.stat().st_mtime_ns for path in self.dest.rglob("*") if path.is_file()}
+        tree.assemble(self.dest)
+        after = {path: path.stat().st_mtime_ns for path in self.dest.rglob("*") if path.is_file()}
+        self.assertEqual(before, after)
+
+    def test_what_is_gone_from_the_checkout_goes_from_the_tree(self):
+        tree.assemble(self.dest)
+        (self.checkout / "mm/vswap.c").unlink()
+        (self.checkout / "patches/series").write_text("")
+        stale = (self.source / "mm/swap.h").stat().st_mtime_ns
+        tree.assemble(self.dest)
+        self.assertFalse((self.dest / "mm/vswap.c").exists())
+        self.assertEqual((self.dest / "mm/swap.h").read_text(), "one\ntwo\nthree\n")
+        self.assertGreater((self.dest / "mm/swap.h").stat().st_mtime_ns, stale)
+
+    def test_first_patches_only(self):
+        tree.assemble(self.dest, count=0)
+        self.assertFalse((self.dest / "mm/vswap.c").exists())
+
+    def test_conflict_names_file_and_hunk(self):
+        (self.source / "mm/swap.h").write_text("one\nother\nthree\n")
+        with self.assertRaises(common.Failure) as raised:
+            tree.assemble(self.dest)
+        self.assertIn("0001-hook.patch", raised.exception.what)
+        self.assertIn("mm/swap.h: Hunk #1 FAILED", raised.exception.what)
+
+    def test_patch_of_a_file_that_is_not_there(self):
+        (self.source / "mm/swap.h").unlink()
+        with self.assertRaises(common.Failure) as raised:
+            tree.assemble(self.dest)
+        self.assertIn("mm/swap.h", raised.exception.what)
+
+    def test_later_sublevel_with_moved_lines(self):
+        (self.source / "mm/swap.h").write_text("zero\n" * 40 + "one\ntwo\nthree\n")
+        tree.assemble(self.dest)
+        self.assertIn("two\nhook\nthree\n", (self.dest / "mm/swap.h").read_text())
+
+    def test_overlay_never_overwrites(self):
+        (self.checkout / "mm/swap.h").write_text("mine\n")
+        with self.assertRaises(common.Failure) as raised:
+            tree.assemble(self.dest)
+        self.assertIn("mm/swap.h", raised.exception.what)
+
+
+class Verdicts(unittest.TestCase):
+    def test_splats_are_seen(self):
+        for line in ("[    1.0] BUG: KASAN: slab-use-after-free in x+0x1/0x2",
+                     "[    1.0] WARNING: CPU: 0 PID: 1 at mm/swapfile.c:1 f+0x1/0x2",
+                     "[    1.0][    T1] WARNING: possible circular locking dependency detected",
+                     "[    1.0] Oops: general protection fault, probably for address 0x1",
+                     "[    1.0] Kernel panic - not syncing: x",
+                     "[    1.0] kmemleak: 3 new suspected memory leaks",
+                     "[    1.0] INFO: task x:1 blocked for more than 120 seconds."):
+            self.assertTrue(guest.splats_in(line), line)
+
+    def test_ordinary_lines_are_not_splats(self):
+        for line in ("[    0.0] Linux version 7.3.4", "[    0.1] kasan: KernelAddressSanitizer",
+                     "[    2.0] debug: BUGS none", "[    1.0] Lock dependency validator: x"):
+            self.assertFalse(guest.splats_in(line), line)
+
+    def test_ktap_counts_leaves(self):
+        log = ("[    0.1] KTAP version 1\n[    0.1] 1..2\n"
+               "[    0.1]     KTAP version 1\n[    0.1]     # Subtest: words\n"
+               "[    0.1]     1..3\n[    0.1]     ok 1 null\n[    0.1]     not ok 2 pfn\n"
+               "[    0.1]     ok 3 bad # SKIP no such thing\n"
+               "[    0.1] not ok 1 words\n[    0.1] ok 2 lonely\n")
+        self.assertEqual(ktap.parse(guest.plain(log)),
+                         [("words.null", True), ("words.pfn", False), ("words.bad", None),
+                          ("?.lonely", True)])
+
+    def test_refused_option_is_an_error(self):
+        self.assertEqual(build.wanted_options([], ["CONFIG_A=y", "# CONFIG_B is not set",
+                                                   "CONFIG_A=n"]), {"CONFIG_A": "n"})
+
+    def test_archive_is_reproducible_and_has_its_folders(self):
+        one, two = initramfs.Cpio(), initramfs.Cpio()
+        for archive in (one, two):
+            archive.file("a/b/c", b"text")
+        data = one.finish()
+        self.assertEqual(data, two.finish())
+        listing = subprocess.run(["cpio", "-t", "--quiet"], input=data, capture_output=True)
+        self.assertEqual(listing.stdout.decode().split(), ["a", "a/b", "a/b/c"])
+
+
+if __name__ == "__main__":
+    unittest.main()

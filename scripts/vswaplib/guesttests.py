@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs kunit/guest/tests/*.sh: real swapping in a guest, every byte compared.
+
+All scripts share one guest, since a boot costs more than most of them. When
+one takes the guest down, the others go on in a new one.
+"""
+
+import dataclasses
+import pathlib
+import re
+
+from . import common, guest
+from .common import LOGS, ROOT
+
+FOLDER = ROOT / "kunit" / "guest" / "tests"
+PREFIX = "VSWAP-TEST"
+# How much slower a variant may be than the scripts' own time-outs allow for.
+SLOWNESS = {"debug": 8}
+# The checkers take memory: KASAN's shadow alone is an eighth.
+GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Script:
+    name: str
+    path: pathlib.Path
+    timeout: int = 120
+    order: int = 5
+    full: bool = False
+
+
+def _read(path):
+    """The script's own wishes: '# guest: timeout=90 order=1 full=1' among its first lines."""
+    wishes = {}
+    for line in path.read_text().splitlines()[:12]:
+        if line.startswith("# guest:"):
+            wishes.update(word.split("=", 1) for word in line.split(":", 1)[1].split())
+    unknown = set(wishes) - {"timeout", "order", "full"}
+    if unknown:
+        common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
+    return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
+                  wishes.get("full") == "1")
+
+
+def scripts(full=False):
+    found = [_read(path) for path in sorted(FOLDER.glob("*.sh")) if path.stem != "lib"]
+    found.sort(key=lambda script: script.order)
+    return [script for script in found if full or not script.full]
+
+
+def _driver(todo, slow):
+    """One shell script for the guest that runs all of them."""
+    lines = ["[ ! -e /sys/kernel/debug/kmemleak ] || echo clear > /sys/kernel/debug/kmemleak"]
+    for script in todo:
+        lines += [f"echo '{PREFIX} {script.name}' > /dev/kmsg",
+                  f"echo '{PREFIX} {script.name}'",
+                  f"timeout -k 5 {script.timeout * slow} sh /vswap/tests/{script.name}.sh 2>&1",
+                  f"code=$?; echo; echo '{PREFIX}-END {script.name}' $code"]
+    lines += [f"echo '{PREFIX} memory leaks' > /dev/kmsg", f"echo '{PREFIX} kmemleak'", LEAKS,
+              f"echo '{PREFIX}-END kmemleak 0'", "exit 0", ""]
+    return "\n".join(lines)
+
+
+# What two scans in a row find, some seconds after the last use, is lost.
+LEAKS = r"""
+K=/sys/kernel/debug/kmemleak
+if [ -e $K ]; then
+	echo 3 > /proc/sys/vm/drop_caches
+	sleep 6
+	echo scan > $K; echo scan > $K
+	if [ -s $K ]; then
+		echo "not ok 1 - no memory leaked"
+		head -n 20 $K | sed 's/^/# /'
+	else
+		echo "ok 1 - no memory leaked"
+	fi
+else
+	echo "ok 1 - no memory leaked # SKIP this kernel has no kmemleak"
+fi
+echo 1..1
+"""
+
+
+class _Tap:
+    """Reads the guest's output as it comes and reports each result line."""
+
+    LINE = re.compile(r"^(not ok|ok) \d+ - (.*?)(?: # SKIP (.*))?$")
+
+    def __init__(self, report):
+        self.report = report
+        self.rest = ""
+        self.name = None
+        self.pending = None
+        self.ended = set()
+        self.count = 0
+        self.plan = None
+
+    def feed(self, fresh):
+        *lines, self.rest = (self.rest + fresh).split("\n")
+        for line in lines:
+            self._line(line.rstrip("\r"))
+
+    def _line(self, line):
+        begun = re.match(rf"{PREFIX} (\S+)$", line)
+        ended = re.match(rf"{PREFIX}-END (\S+) (\d+)$", line)
+        result = self.LINE.match(line)
+        if begun:
+            self.name, self.count, self.plan, self.log = begun.group(1), 0, None, []
+            return
+        if self.name is None:
+            return
+        self.log.append(line)
+        if ended:
+            self._flush()
+            self._end(int(ended.group(2)))
+        elif result:
+            self._flush()
+            self.count += 1
+            word, what, why = result.groups()
+            ok = None if why is not None else word == "ok"
+            self.pending = [f"guest {self.name}: {what}", ok, [why] if why else []]
+        elif line.startswith("# ") and self.pending:
+            # A result's notes come after it.
+            self.pending[2].append(line[2:])
+        elif line.startswith("1.."):
+            self.plan = int(line[3:])
+
+    def _flush(self):
+        if self.pending:
+            name, ok, notes = self.pending
+            self.pending = None
+            self.report(name, ok, "\n".join(notes) if ok is not True else "")
+
+    def _end(self, code):
+        name, self.name = self.name, None
+        self.ended.add(name)
+        LOGS.mkdir(parents=True, exist_ok=True)
+        log = LOGS / f"guesttest-{name}.log"
+        log.write_text("\n".join(self.log) + "\n")
+        if self.plan != self.count:
+            why = "it took too long" if code in (124, 137, 143) else f"exit code {code}"
+            self.report(f"guest {name}: runs to its end", False,
+                        f"{why} after {self.count} results\n"
+                        + "\n".join(self.log[-6:]) + f"\noutput: {log}")
+
+
+def _culprit(log):
+    """Which script ran when the first splat came: the kernel's log has marks."""
+    name = "the boot"
+    for line in log.read_text(errors="replace").splitlines():
+        mark = re.search(rf"{PREFIX} (.+)$", line)
+        if mark:
+            name = mark.group(1)
+        elif guest.splats_in(line):
+            break
+    return name
+
+
+def _one_guest(variant, todo, report, ensure):
+    """Runs scripts in one guest; returns those that did not come to their end."""
+    slow = SLOWNESS.get(variant, 1)
+    tap = _Tap(report)
+    failure = None
+    try:
+        result = guest.boot(variant, _driver(todo, slow), **GUEST, ensure=ensure, splats_ok=True,
+                            timeout=slow * sum(script.timeout for script in todo) + 120,
+                            follow=tap.feed)
+        if result.splats:
+            failure = "\n".join([f"during {_culprit(result.log)}:", *result.splats[:4],
+                                 f"the whole log: {result.log}"])
+    except guest.GuestFailure as error:
+        failure = f"{error.what}\n{error.hint}"
+    report(f"guest: the {variant} kernel's log is clean", not failure, failure or "")
+    left = [script for script in todo if script.name not in tap.ended]
+    if left:
+        report(f"guest {left[0].name}: runs to its end", False, "it took the guest with it")
+    return left[1:]
+
+
+def run(variant, report, names=None, *, full=False, ensure=True):
+    """Runs all scripts (or those named) on a variant; report(name, ok, detail) is
+    called for each result as it comes, ok None meaning skipped."""
+    todo = [script for script in scripts(full or bool(names)) if not names or script.name in names]
+    if names and len(todo) != len(set(names)):
+        common.die("unknown guest test among " + ", ".join(names),
+                   "the tests are: " + ", ".join(script.name for script in scripts(True)))
+    while todo:
+        todo = _one_guest(variant, todo, report, ensure)
+        ensure = False
