@@ -21,7 +21,7 @@ LLVM = "22"
 BINDGEN = "0.72.1"
 QEMU_MIN = (10, 0)  # 7.2 crashed two-CPU guests that use CONFIG_JUMP_LABEL
 KERNEL_SERIES = ("7", "3")
-KERNEL_ORG_VERSION = "7.3.4"
+BASE_VERSION = "7.3.4"  # the patches are made for it; later 7.3.y take them with offsets
 
 PACKAGES = f"""
 clang-{LLVM} lld-{LLVM} llvm-{LLVM} libclang-{LLVM}-dev libclang-rt-{LLVM}-dev
@@ -262,7 +262,7 @@ def fetch_kernel_org(log):
     the keys. Debian's package, the default, is checked from end to end.
     """
     site = "https://cdn.kernel.org/pub/linux/kernel/v7.x"
-    name = f"linux-{KERNEL_ORG_VERSION}.tar.xz"
+    name = f"linux-{BASE_VERSION}.tar.xz"
     work = CACHE / "fetch"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -282,7 +282,7 @@ def fetch_kernel_org(log):
         die(f"{name} does not have the sum that kernel.org lists", "try again later")
     with step("unpacking the kernel source"), tarfile.open(work / name) as archive:
         archive.extractall(work, filter="tar")
-        keep_tree(work / f"linux-{KERNEL_ORG_VERSION}")
+        keep_tree(work / f"linux-{BASE_VERSION}")
     shutil.rmtree(work)
 
 

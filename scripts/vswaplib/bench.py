@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verb bench: what the kernels cost, compared in one run.
+
+Counts of instructions come from QEMU's deterministic clock, native times from
+User Mode Linux, contention from the debug kernel's lock_stat. Nothing here
+judges: the tables say what was measured, and how often.
+"""
+
+import concurrent.futures
+import contextlib
+import difflib
+import fnmatch
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from . import benchreport, build, common, guest, initramfs
+from .benchsuites import (ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, SUITES, WALL,
+                          parse_output, script_text)
+from .common import die, say
+
+
+def add_arguments(parser):
+    parser.add_argument("--suite", default="core", choices=list(SUITES))
+    parser.add_argument("--variants", default="base,vswap", metavar="LIST",
+                        help="the first is what the others are compared with (base,vswap)")
+    parser.add_argument("--quick", action="store_true", help="fewer cells, fewer runs")
+    parser.add_argument("--only", default="*", metavar="PATTERN",
+                        help="only groups whose name matches, as in 'usemem-*'")
+    parser.add_argument("--list", action="store_true", help="list the suite's groups")
+    parser.add_argument("--runs", type=int, default=0, metavar="N",
+                        help="interleaved runs on the native clock (8; with --quick 3)")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N",
+                        help="guests at a time on the deterministic clock, which load does not "
+                             "disturb (2)")
+    parser.add_argument("--check", action="store_true",
+                        help="run the deterministic groups twice and print how far they differ")
+    parser.add_argument("--out", metavar="DIR", help="where JSON and plots go")
+
+
+def _boot(group, variant, quick):
+    """One run of a group: (info, rows, locks)."""
+    icount = group.clock == ICOUNT
+    result = guest.boot(variant, script_text(group, quick), smp=group.smp, mem=group.mem,
+                        disks=list(group.disks), append=group.append, icount=icount,
+                        timeout=group.timeout, ensure=False,
+                        # QEMU takes the last -cpu it is given.
+                        extra=("-cpu", ICOUNT_CPU) if icount else ())
+    guest.require(result, f"the benchmark {group.name} on {variant}")
+    return (*parse_output(result.output), result.seconds)
+
+
+def _end_children():
+    """Ends the guests of other threads, which no interrupt reaches: or else the
+    first error would be told when the last guest has ended."""
+    for listed in pathlib.Path("/proc/self/task").glob("*/children"):
+        for pid in listed.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGTERM)
+
+
+def _variant_on(group, variant):
+    """The build that stands for a variant on a group's clock, or None."""
+    if group.clock == WALL:
+        return NATIVE.get(variant)
+    if group.clock == LOCKS:
+        return LOCK_VARIANT.get(variant)
+    return variant
+
+
+class Run:
+    """A suite under way; what was measured is on disk after every group."""
+
+    def __init__(self, args, groups, variants, out):
+        self.args, self.groups, self.variants, self.out = args, groups, variants, out
+        self.samples = benchreport.Samples()
+        self.about = {}
+        self.again = {}
+
+    def save(self):
+        benchreport.write_json(self.out / f"{self.args.suite}.json", self.samples, self.about)
+
+    def _take(self, group, variant, got):
+        info, rows, locks, seconds = got
+        self.samples.add(group, variant, info, rows, locks)
+        say(f"    {group.name} on {variant}: {len(rows)} phases, {seconds:.0f} s")
+        self.save()
+
+    def deterministic(self):
+        """Any number at a time: the clock counts instructions, not seconds."""
+        todo = [(group, variant, again) for group in self.groups if group.clock == ICOUNT
+                for variant in self.variants for again in range(self._repeats(group))]
+        if not todo:
+            return
+        say(f"==> deterministic clock: {len(todo)} guests, {self.args.jobs} at a time")
+        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+            waiting = [(*item, pool.submit(_boot, item[0], item[1], self.args.quick))
+                       for item in todo]
+            try:
+                for group, variant, again, future in waiting:
+                    got = future.result()
+                    if self.args.check and again == self._repeats(group) - 1:
+                        self.again[group.name, variant] = got[1]
+                    else:
+                        self._take(group, variant, got)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                _end_children()
+                raise
+
+    def _repeats(self, group):
+        return (1 if self.args.quick else group.repeat) + self.args.check
+
+    def native(self):
+        """Alone on the machine, variants taking turns: what drifts hits all."""
+        runs = self.args.runs or (3 if self.args.quick else 8)
+        for group in (group for group in self.groups if group.clock == WALL):
+            builds = [b for b in (_variant_on(group, v) for v in self.variants) if b]
+            say(f"==> native clock: {group.name}, {runs} interleaved runs of "
+                + " and ".join(builds))
+            before = os.getloadavg()[0]
+            for turn in range(runs):
+                for variant in builds if turn % 2 == 0 else reversed(builds):
+                    self._take(group, variant, _boot(group, variant, self.args.quick))
+            self.about.setdefault("load", {})[group.name] = [before, os.getloadavg()[0]]
+
+    def locks(self):
+        for group in (group for group in self.groups if group.clock == LOCKS):
+            for variant in self.variants:
+                built = _variant_on(group, variant)
+                if built:
+                    say(f"==> lock contention: {group.name} on {built}")
+                    self._take(group, built, _boot(group, built, self.args.quick))
+
+    def report(self):
+        native = [NATIVE[v] for v in self.variants if v in NATIVE]
+        tables = {
+            "Deterministic clock": benchreport.icount_table(self.samples, self.variants),
+            "Native clock (User Mode Linux)": benchreport.wall_table(self.samples, native),
+            "Locks": benchreport.lock_table(self.samples),
+        }
+        text = _about_text(self.about, self.samples)
+        for title, table in tables.items():
+            if table:
+                text += f"\n{title}\n\n{table}\n"
+        if self.args.check:
+            text += "\n" + self._determinism()
+        say(text)
+        common.write_if_changed(self.out / f"{self.args.suite}.txt", text)
+        for name, svg in benchreport.plots(self.samples, self.variants, native,
+                                           self.args.suite).items():
+            common.write_if_changed(self.out / name, svg)
+        self.save()
+        say(f"JSON, tables and plots: {self.out}")
+
+    def _determinism(self):
+        """How far two runs of the same cell are apart."""
+        apart = []
+        for (name, variant), rows in self.again.items():
+            for row in rows:
+                if row["row"] is None:
+                    continue
+                first = self.samples.of(ICOUNT)[row["tag"], row["row"]][variant][0]
+                if first["ns_per_page"]:
+                    apart.append((abs(row["ns_per_page"] / first["ns_per_page"] - 1),
+                                  f"{row['tag']} {row['row']} on {variant}"))
+        apart.sort(reverse=True)
+        exact = sum(far < 0.0005 for far, _ in apart)
+        self.about["determinism"] = [{"cell": cell, "relative": far} for far, cell in apart]
+        return "\n".join([f"Two runs: {exact} of {len(apart)} cells agree to three digits; "
+                          "furthest apart:",
+                          *(f"  {far:.2e}  {cell}" for far, cell in apart[:8])]) + "\n"
+
+
+def _first_line(command):
+    return subprocess.run(command, capture_output=True, text=True, check=False) \
+        .stdout.partition("\n")[0]
+
+
+def _host_cpu():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(": ")[2]
+    return "unknown"
+
+
+def _config_lines(variant):
+    lines = (build.folder(variant) / ".config").read_text().splitlines()
+    return [line for line in lines if line.startswith("CONFIG_") or " is not set" in line]
+
+
+def _config_difference(variants):
+    """The options in which the others differ from the first."""
+    found = {}
+    for other in variants[1:]:
+        lines = difflib.unified_diff(_config_lines(variants[0]), _config_lines(other), n=0,
+                                     lineterm="")
+        found[f"{variants[0]} -> {other}"] = [
+            line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
+    return found
+
+
+def _about(args, variants):
+    return {
+        "suite": args.suite, "quick": args.quick, "variants": variants,
+        "date": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "qemu": _first_line(["qemu-system-x86_64", "--version"]),
+        "cpu_model": ICOUNT_CPU, "host_cpu": _host_cpu(), "host_cpus": os.cpu_count(),
+        "config_differences": _config_difference(variants),
+    }
+
+
+def _about_text(about, samples):
+    kernels = sorted({f"{variant} {info.get('kernel', '?')}"
+                      for guests in samples.info.values() for variant, info in guests.items()})
+    lines = [f"{about['qemu']}, CPU model {about['cpu_model']}",
+             f"native clock on {about['host_cpu']}, {about['host_cpus']} CPUs",
+             "kernels: " + ", ".join(kernels)]
+    for name, loads in about.get("load", {}).items():
+        # One guest alone is a load of 1 on a machine with at least 2 CPUs.
+        if max(loads) > 1.5:
+            lines.append(f"NOTE: the machine was busy during {name} (load {loads[0]:.1f} to "
+                         f"{loads[1]:.1f}): trust its native times little")
+    for which, options in about["config_differences"].items():
+        lines.append(f"configuration {which}: " + (" ".join(options) or "no difference"))
+    return "\n".join(lines) + "\n"
+
+
+def _variants(text):
+    variants = [name for name in text.split(",") if name]
+    for name in variants:
+        if build.variant_of(name)[1] != "x86_64":
+            die(f"{name} is no variant for QEMU",
+                "name base, vswap or debug; User Mode Linux goes with base and vswap by itself")
+    if not variants or len(set(variants)) != len(variants):
+        die(f"--variants {text!r} names no variant, or one twice",
+            "for example --variants base,vswap")
+    return variants
+
+
+def _groups(args):
+    groups = [group for group in SUITES[args.suite]
+              if fnmatch.fnmatch(group.name, args.only) and (group.quick or not args.quick)]
+    if not groups:
+        die(f"no group of suite {args.suite} matches {args.only!r}",
+            "scripts/vswap bench --list shows them")
+    return groups
+
+
+def main(args):
+    if args.list:
+        for group in SUITES[args.suite]:
+            say(f"{group.name:16} {group.clock:7} {group.script}"
+                + ("" if group.quick else "  (not with --quick)"))
+        return 0
+    variants = _variants(args.variants)
+    groups = _groups(args)
+    for built in dict.fromkeys(b for group in groups for b in
+                               (_variant_on(group, v) for v in variants) if b):
+        build.ensure(built)
+    # Once, before two guests could compile the workloads at the same time.
+    initramfs.workloads()
+    out = pathlib.Path(args.out) if args.out else \
+        common.CACHE / "bench" / f"{args.suite}-{time.strftime('%Y%m%d-%H%M%S')}"
+    out.mkdir(parents=True, exist_ok=True)
+    run = Run(args, groups, variants, out)
+    run.about = _about(args, variants)
+    start = time.monotonic()
+    run.deterministic()
+    run.locks()
+    run.native()
+    run.report()
+    say(f"took {time.monotonic() - start:.0f} s")
+    sys.stdout.flush()
+    return 0

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What bench runs: suites of groups. A group is one guest script, booted once
+for each variant (and run), that measures several cells."""
+
+import dataclasses
+
+# The emulated processor of the deterministic clock. Without erms and fsrm a page
+# is copied in 512 counted steps instead of 4096: nearer to what a copy costs.
+ICOUNT_CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
+
+ICOUNT, WALL, LOCKS = "icount", "wall", "locks"
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    name: str
+    script: str              # below kunit/guest/bench/, with its arguments
+    clock: str = ICOUNT
+    mem: str = "512M"
+    disks: tuple = ("512M",)
+    append: str = ""
+    env: tuple = ()          # more "NAME=value" for the script
+    quick: bool = True       # part of --quick
+    repeat: int = 1          # runs on the deterministic clock, where it is not exact
+    timeout: int = 1500
+    smp: int = 1
+
+
+def _ram_disk(megabytes):
+    """Kernel arguments for one ram disk of this size."""
+    return f"brd.rd_size={megabytes << 10} brd.rd_nr=1"
+
+
+SUITES = {
+    "core": (
+        Group("zswap-lz4", "zswap.sh lz4"),
+        Group("zswap-zstd", "zswap.sh zstd"),
+        Group("disk", "disk.sh", disks=(), append=_ram_disk(64)),
+        Group("zram", "zram.sh lz4 zstd", disks=()),
+        # The working set is a quarter to a half above what is free at the start. When
+        # kswapd runs beside the processes, a microsecond decides who evicts what: the
+        # same work, in another order in every run.
+        Group("usemem-zswap", "usemem.sh zswap 288", mem="256M", repeat=3),
+        Group("usemem-disk", "usemem.sh disk 320", mem="384M", disks=(),
+              append=_ram_disk(128), repeat=3),
+        Group("usemem-zram", "usemem.sh zram 288", mem="256M", disks=(), repeat=3,
+              quick=False),
+        Group("locks", "lockstat.sh", clock=LOCKS, smp=2, mem="1G", quick=False),
+        Group("native", "native.sh", clock=WALL, disks=(), append=_ram_disk(64)),
+    ),
+    # The shapes of the published swap-in tables: sparse visits, hints, shmem.
+    "swapin": (
+        Group("swapin-lz4", "swapin.sh lz4"),
+        Group("swapin-zstd", "swapin.sh zstd", quick=False),
+    ),
+}
+
+# (swapload's command, its phase) -> the row's last word. All else a run prints
+# stays in the JSON, but is no result: the fill, a refault's own swap-out.
+ROWS = {
+    ("free", "swapout"): "swap-out",
+    ("free", "free"): "free",
+    ("free", "settle"): "free, work left to others",
+    ("refault", "refault"): "refault",
+    ("fork", "fork"): "fork",
+    ("fork", "exit"): "exit of the child",
+    ("swapoff", "swapoff"): "swapoff",
+    ("swapoff", "touch"): "touch after swapoff",
+    ("usemem", "usemem"): "fill",
+    ("usemem", "reread"): "read again",
+    ("usemem", "free"): "free",
+}
+# Not on User Mode Linux: what faults costs there what the host's signals cost.
+NOT_NATIVE = {"touch after swapoff", "refault"}
+
+# Where "base" and "vswap" live on each clock. A debug base is not built.
+NATIVE = {"base": "um-base", "vswap": "um"}
+LOCK_VARIANT = {"vswap": "debug"}
+
+
+def script_text(group, quick):
+    """What the guest runs: the environment, then the case."""
+    name, *arguments = group.script.split()
+    env = [f"QUICK={int(quick)}", *group.env]
+    return "".join(f"export {item}\n" for item in env) + \
+        f"exec sh /vswap/bench/{name} {' '.join(arguments)}\n"
+
+
+def parse_line(line):
+    """'swapload a=1 b=x' -> ('swapload', {'a': '1', 'b': 'x'})."""
+    kind, _, rest = line.partition(" ")
+    return kind, dict(word.split("=", 1) for word in rest.split() if "=" in word)
+
+
+def number(text):
+    """Text, or the number it is."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_output(text):
+    """A guest's output -> (info, rows, locks). A row has its name, its figure
+    in ns per page and all that swapload printed with it."""
+    info, rows, locks = {}, [], []
+    command = {}
+    for line in text.splitlines():
+        kind, fields = parse_line(line)
+        if kind == "info":
+            info.update(fields)
+        elif kind == "lockstat":
+            locks.append({key: number(value) for key, value in fields.items()})
+        elif kind == "swapload" and fields.get("phase") == "config":
+            command[fields["tag"]] = fields
+        elif kind == "swapload" and "ns_per_page" in fields:
+            config = command.get(fields["tag"], {})
+            word = ROWS.get((config.get("command"), fields["phase"]))
+            values = {key: number(value) for key, value in fields.items()}
+            rows.append({"tag": fields["tag"], "row": word, "command": config.get("command"),
+                         "config": config, **values})
+    return info, rows, locks

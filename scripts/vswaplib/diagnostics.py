@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads what compilers and checkers said out of a kbuild log.
+
+kbuild names each step before the step's own output ("  CC      mm/swap.o"),
+and `make -Otarget` keeps the two together when steps run side by side. So a
+log tells which step said what. A log that several runs of make appended to
+still tells the truth: a step that ran again replaces what it said before, and
+a step that make skipped still stands for the object that is there.
+
+Rust's steps share make's job server, and for those make does not hold output
+back: what rustc says may come between two other steps.
+"""
+
+import collections
+import re
+
+# "  CC      mm/swap.o", "  RUSTC L rust/kernel.o", "  CC [M]  fs/x.o".
+STEP = re.compile(r"^  ([A-Z][A-Z0-9_]*(?: [A-Z]{1,2}| \[M\])?)\s+(\S+)$")
+# clang, gcc, sparse.
+C_STYLE = re.compile(r"^(?P<file>[^\s:]+):\d+:(?:\d+:)? "
+                     r"(?P<kind>(?:fatal )?error|warning): (?P<text>.*)$")
+# rustc and clippy: the place comes in a line of its own.
+RUST_STYLE = re.compile(r"^(?P<kind>error|warning)(?:\[\w+\])?: (?P<text>.*)$")
+RUST_PLACE = re.compile(r"^ *--> (?P<file>[^\s:]+):\d+:\d+$")
+RUST_TOTAL = re.compile(r"^(\d+ warnings? emitted|aborting due to |could not compile )")
+# kernel-doc, which W=1 runs on every C file.
+DOC_STYLE = re.compile(r"^(?P<kind>Warning|Error): (?P<file>[^\s:]+):\d+ (?P<text>.*)$")
+# objtool, the linker, scripts: no place that we could read.
+OTHER = re.compile(r"\b(warning|error)\b\s*:", re.I)
+
+Diagnostic = collections.namedtuple("Diagnostic", "file kind text")
+
+
+def relative(path, trees):
+    """A file's path inside the kernel tree, for any spelling of it."""
+    for top in trees:
+        path = path.removeprefix(str(top) + "/")
+    return re.sub(r"^(\.\.?/)+", "", path)
+
+
+def parse(text, trees):
+    """{step: Counter of Diagnostic}, line numbers left out.
+
+    Line numbers are left out so that a warning which merely moved is the one
+    that it was before.
+    """
+    said = collections.defaultdict(collections.Counter)
+    step = rust_step = "make"
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        heading = STEP.match(line)
+        if heading or line.startswith("$ make "):
+            # Outside of the steps make itself speaks, in each run anew.
+            step = " ".join(heading.groups()) if heading else "make"
+            rust_step = step if step.startswith(("RUSTC", "CLIPPY")) else rust_step
+            said[step] = collections.Counter()
+            continue
+        found = _diagnostic(line, lines[number + 1:number + 8], trees)
+        if found:
+            said[rust_step if RUST_STYLE.match(line) else step][found] += 1
+    return {key: value for key, value in said.items() if value}
+
+
+def _diagnostic(line, following, trees):
+    placed = C_STYLE.match(line) or DOC_STYLE.match(line)
+    if placed:
+        return Diagnostic(relative(placed["file"], trees), placed["kind"].lower(), placed["text"])
+    rust = RUST_STYLE.match(line)
+    if rust:
+        if RUST_TOTAL.match(rust["text"]):
+            return None
+        for after in following:
+            place = RUST_PLACE.match(after)
+            if place:
+                return Diagnostic(relative(place["file"], trees), rust["kind"], rust["text"])
+        return Diagnostic("", rust["kind"], rust["text"])
+    if OTHER.search(line) and not line.startswith("make"):
+        for top in trees:
+            line = line.replace(f"{top}/", "")
+        return Diagnostic("", "warning", re.sub(r"\+0x[0-9a-f]+|:\d+", "", line.strip()))
+    return None
+
+
+def source_of(step):
+    """The object that a step makes or checks: 'CHECK mm/swap.c' -> mm/swap.o."""
+    return re.sub(r"\.(c|rs|S)$", ".o", step.rsplit(" ", 1)[1]) if " " in step else ""
+
+
+def shown(diagnostic):
+    place = f"{diagnostic.file}: " if diagnostic.file else ""
+    return f"{place}{diagnostic.kind}: {diagnostic.text}"

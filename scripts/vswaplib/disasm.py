@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Are two builds of the same objects the same code, line numbers aside?
+
+What is compared is `objdump -dr` of every executable section: instructions
+with the names of the symbols that they refer to, without addresses, so that
+one function that grew does not make all later ones differ. What this leaves
+out is data: __bug_table holds the line numbers of WARN() on x86, and they
+change whenever a hook is added above.
+
+A line number can also be an operand (an error message that prints __LINE__).
+So an object that differs is compiled once more in both trees by the very
+command that make used, with __LINE__ defined as 0. If the difference is gone,
+it was line numbers.
+"""
+
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from . import setup
+from .common import die, run
+
+# The counter in names made by __UNIQUE_ID() shifts with every earlier use.
+UNIQUE = re.compile(r"(__UNIQUE_ID_\w*?_?)\d+")
+# "jmp 0x1234 <f+0x20>": the address says where f lies, not what the jump does.
+TARGET = re.compile(r"\b0x[0-9a-f]+ (?=<)")
+FUNCTION = re.compile(r"^<(.+)>:$")
+
+
+def disassembly(obj):
+    """{function: its instructions} of one object."""
+    text = run([f"llvm-objdump-{setup.LLVM}", "-dr", "--no-show-raw-insn", "--no-leading-addr",
+                obj], env=setup.tool_env()).text
+    functions, lines = {}, []
+    for line in text.splitlines():
+        line = UNIQUE.sub(r"\1", line.strip())
+        # The first lines name the file; a section heading names no function.
+        name = FUNCTION.match(re.sub(r"^[0-9a-f]+ ", "", line))
+        if name:
+            lines = functions.setdefault(name.group(1), [])
+        elif line and not line.startswith("Disassembly of section"):
+            # Relocations print their own offset in the section: not code either.
+            lines.append(re.sub(r"^[0-9a-f]+:\s+", "", TARGET.sub("", line)))
+    return functions
+
+
+def differing(one, other):
+    """Names of the functions that two objects do not share."""
+    if one.read_bytes() == other.read_bytes():
+        return []
+    one, other = disassembly(one), disassembly(other)
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def members(builddir, folder="mm"):
+    """The objects that a build folder made of `folder`, relative to it."""
+    return run([f"llvm-ar-{setup.LLVM}", "t", f"{folder}/built-in.a"], cwd=builddir,
+               env=setup.tool_env()).text.split()
+
+
+def saved_command(builddir, obj):
+    """The compiler call by which make built an object."""
+    path = pathlib.Path(obj)
+    text = (builddir / path.with_name(f".{path.name}.cmd")).read_text()
+    found = re.match(r"savedcmd_\S+ := (.*)", text)
+    if not found:
+        die(f"{builddir}/{obj} has no saved command", "remove that folder and rerun")
+    # Only the compiler: what follows the first ';' is objtool.
+    command = found.group(1).split(" ;")[0]
+    return command.replace("$$", "$").replace("$(pound)", "#")
+
+
+def compile_without_lines(builddir, obj, output):
+    command = re.sub(r"-Wp,-MMD,\S+", "", saved_command(builddir, obj))
+    command, count = re.subn(rf"-o {re.escape(obj)}\b", f"-o '{output}'", command)
+    if count != 1:
+        die(f"cannot read the compiler call of {builddir}/{obj}", "remove that folder and rerun")
+    done = subprocess.run(f"{command} -D__LINE__=0 -Wno-builtin-macro-redefined", shell=True,
+                          cwd=builddir, env=setup.tool_env(), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        die(f"{obj} does not compile with __LINE__ fixed:\n{done.stdout[-2000:]}",
+            "see scripts/vswaplib/disasm.py")
+
+
+def differs_without_lines(base, ours, obj):
+    with tempfile.TemporaryDirectory() as work:
+        paths = [pathlib.Path(work) / name for name in ("base.o", "ours.o")]
+        for builddir, path in zip((base, ours), paths):
+            compile_without_lines(builddir, obj, path)
+        return differing(*paths)
+
+
+def compare(base, ours, folder="mm"):
+    """([problem], note) for two build folders with the same configuration."""
+    left, right = set(members(base, folder)), set(members(ours, folder))
+    problems = [f"{obj} is built in the pristine tree only" for obj in sorted(left - right)]
+    problems += [f"{obj} is built in the patched tree only" for obj in sorted(right - left)]
+    moved = 0
+    for obj in sorted(left & right):
+        if not differing(base / obj, ours / obj):
+            continue
+        functions = differs_without_lines(base, ours, obj)
+        if functions:
+            problems.append(f"{obj} differs in {len(functions)} functions: "
+                            + ", ".join(functions[:8]) + (", ..." if len(functions) > 8 else ""))
+        else:
+            moved += 1
+    same = len(left & right)
+    return problems, f"{same} objects compared" + (f", {moved} differ in line numbers alone"
+                                                   if moved else "")

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What `test` checks without running a kernel.
+
+Each check is a function that returns a list of problems, and each problem
+names the file, the line and the fix. CHECKS has them all.
+"""
+
+import ast
+import fnmatch
+import functools
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+
+from . import build, common, series, setup, tree
+from .common import CACHE, ROOT, run
+
+# Files outside rust/mm/ffi/ that may contain `unsafe`, each with its reason.
+UNSAFE_ALLOWED = {}
+
+# Files without an SPDX line of their own: no comments there, or not ours to mark.
+NO_SPDX = ("*.patch", "series", "*.md", "COPYING", ".gitignore", "Cargo.lock", "*.svg", "*.png",
+           "*.json")
+
+# Addresses that tracked text may link to. Anything else needs a reason to be
+# here: a mirror or a registry is set up on the machine, not in the project.
+LINKS_ALLOWED = ("kernel.org", "lwn.net", "gnu.org", "qemu.org", "github.com", "rust-lang.org",
+                 "debian.org", "testanything.org", "w3.org")
+
+MAX_LINE = 100
+
+
+@functools.cache
+def tracked():
+    """Relative paths of the project's files: what git has or would take."""
+    done = run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=False)
+    names = done.text.splitlines()
+    if done.returncode:
+        # A copy without its repository, such as a release tarball.
+        names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
+                 if not {".git", "target", "__pycache__"} & set(path.parts)]
+    return sorted(name for name in names if (ROOT / name).is_file())
+
+
+def named(*patterns):
+    """Tracked files by pattern; a * reaches across folders."""
+    return [name for name in tracked()
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def lines_of(name):
+    """(number, line) of a text file; nothing of a file that is not text."""
+    try:
+        text = (ROOT / name).read_text()
+    except UnicodeDecodeError:
+        return []
+    return list(enumerate(text.splitlines(), 1))
+
+
+def shebang(name):
+    with (ROOT / name).open("rb") as handle:
+        first = handle.readline(200)
+    return first.decode(errors="replace") if first.startswith(b"#!") else ""
+
+
+def script_files(word, *patterns):
+    """Files written for an interpreter, by name or by their first line."""
+    return sorted(set(named(*patterns))
+                  | {name for name in tracked()
+                     if "." not in pathlib.PurePath(name).name and word in shebang(name)})
+
+
+# --- Rust --------------------------------------------------------------------
+
+def rustfmt():
+    """As the kernel's rustfmtcheck does, with the kernel's own settings."""
+    names = named("rust/*.rs", "kunit/host/*.rs")
+    if not names:
+        return []
+    settings = tree.pristine() / ".rustfmt.toml"
+    edition = re.search(r'^edition = "(\d+)"', settings.read_text(), re.M).group(1)
+    command = [setup.rust_tool("rustfmt"), f"--edition={edition}", f"--config-path={settings}"]
+    done = run([*command, "--check", "-l", *(ROOT / name for name in names)],
+               env=setup.tool_env(), check=False)
+    problems = []
+    for line in done.text.splitlines():
+        path = pathlib.Path(line.strip())
+        if path.is_absolute() and path.exists():
+            problems.append(f"{path.relative_to(ROOT)}: not formatted: rustfmt --edition={edition} "
+                            f"--config-path {settings} {path.relative_to(ROOT)}")
+        elif line.strip():
+            problems.append(line)
+    return sorted(set(problems))
+
+
+def short_messages(text, prefix=""):
+    """The lines of `--error-format=short` output that name a place."""
+    found = re.findall(r"^(\S+?:\d+:\d+: (?:warning|error).*)$", text, re.M)
+    return [prefix + line.replace(f"{ROOT}/", "") for line in dict.fromkeys(found)]
+
+
+def clippy_host():
+    """The host crate, its tests included, with warnings denied."""
+    env = {**setup.tool_env(), "CARGO": setup.rust_tool("cargo"),
+           "CARGO_TARGET_DIR": str(CACHE / "host-clippy"),
+           "CARGO_TERM_COLOR": "never"}
+    # cargo would look for its subcommand in the user's ~/.cargo/bin first.
+    done = run([setup.rust_tool("cargo-clippy"), "clippy", "-q", "--all-targets",
+                "--message-format=short", "--", "-Dwarnings"],
+               cwd=ROOT / "kunit" / "host", env=env, check=False)
+    if not done.returncode:
+        return []
+    return short_messages(done.text, "kunit/host: ") or \
+        ["kunit/host: cargo clippy failed:", *done.text.splitlines()[-8:]]
+
+
+def clippy_kernel():
+    """The kernel crate as User Mode Linux builds it, by the very command that
+    make saved, with clippy-driver in rustc's place.
+
+    `make CLIPPY=1` would say the same, but it is another command for each Rust
+    library, so that it and the next ordinary build rebuild all of Rust by turns.
+    """
+    build.ensure("um")
+    builddir = build.folder("um")
+    saved = builddir / "rust" / "mm" / ".vswap.o.cmd"
+    if not saved.exists():
+        return ["rust/mm/vswap.rs is not in the um kernel: is CONFIG_RUST_VSWAP=y there?"]
+    command = re.match(r"savedcmd_\S+ := (.*)", saved.read_text()).group(1)
+    # What follows the first ';' works on rustc's output, which is not wanted here.
+    command = re.sub(r"--emit=\S+|--out-dir \S+", "", command.split(";")[0])
+    words = shlex.split(command.replace("$$", "$"))
+    rustc = next((n for n, word in enumerate(words) if pathlib.Path(word).name == "rustc"), None)
+    if rustc is None:
+        return [f"{saved} names no rustc: remove it and rerun"]
+    words[rustc] = setup.rust_tool("clippy-driver")
+    env = {**setup.tool_env(), "RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
+    with tempfile.TemporaryDirectory() as work:
+        # Words before the compiler are variables of its environment.
+        done = run(["env", *words, "--emit=metadata", f"--out-dir={work}",
+                    "--error-format=short", "-Dwarnings"], cwd=builddir, env=env, check=False)
+    if not done.returncode:
+        return []
+    text = done.text.replace(f"{tree.home()}/tree/vswap/", "")
+    return short_messages(text) or ["clippy on rust/mm failed:", *text.splitlines()[-8:]]
+
+
+def code_only(text):
+    """Rust source with the content of comments and strings blanked, line by line."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.S)
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
+
+
+def comment_above(lines, number):
+    """The comments and attributes right above a line, as one text."""
+    above = []
+    while number and re.match(r"\s*(//|#!?\[|\*|/\*)", lines[number - 1]):
+        number -= 1
+        above.append(lines[number])
+    return "\n".join(reversed(above))
+
+
+def unsafe_code():
+    """unsafe has one home, and each use says what it rests on."""
+    problems = []
+    for name in named("rust/*.rs"):
+        source = (ROOT / name).read_text()
+        lines = source.splitlines()
+        allowed = name.startswith("rust/mm/ffi/") or name in UNSAFE_ALLOWED
+        for number, line in enumerate(code_only(source).splitlines()):
+            if not re.search(r"\bunsafe\b", line):
+                continue
+            place = f"{name}:{number + 1}"
+            above = comment_above(lines, number)
+            if not allowed:
+                problems.append(f"{place}: unsafe outside rust/mm/ffi/: wrap it there, or add the "
+                                "file and a reason to UNSAFE_ALLOWED in scripts/vswaplib/lint.py")
+            elif re.search(r"\bunsafe\s+(extern\s+\S+\s+)?(fn|trait)\b", line):
+                if "# Safety" not in above:
+                    problems.append(f"{place}: say in a '# Safety' section of its documentation "
+                                    "what the caller must ensure")
+            elif "SAFETY:" not in above and "SAFETY:" not in lines[number]:
+                problems.append(f"{place}: write a '// SAFETY:' comment right above it")
+    return problems
+
+
+# --- C and patches -----------------------------------------------------------
+
+def checkpatch_files():
+    """The kernel's own checker about the C files that we add."""
+    problems = []
+    for name in tree.overlay_files():
+        if name.endswith((".c", ".h")):
+            problems += [f"{pathlib.PurePath(name).parent}/{line}" for line in
+                         series.checkpatch(ROOT / name, tree.pristine(), "--file")]
+    return problems
+
+
+def patches_apply():
+    """Each patch on top of those before it; on the kernel that they are made
+    for, every hunk exactly where it says."""
+    source = tree.pristine()
+    version = setup.check_tree(source)
+    exact = "offset|" if version == setup.BASE_VERSION else ""
+    problems = []
+    with tempfile.TemporaryDirectory() as work:
+        for patch, _ in tree.series():
+            for name in tree.files_of(patch):
+                target = pathlib.Path(work) / name
+                if not (source / name).is_file():
+                    problems.append(f"patches/{patch.name}: {name} is not in Linux {version}: "
+                                    "a new file is an overlay file, not part of a patch")
+                elif not target.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(source / name, target)
+            if problems:
+                return problems
+            done = run(["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
+                       cwd=work, env={"LC_ALL": "C"}, check=False)
+            file = "?"
+            for line in done.text.splitlines():
+                if line.startswith("patching file "):
+                    file = line.split(" ", 2)[2]
+                elif re.search(exact + "FAILED|fuzz|malformed|garbage", line):
+                    problems.append(f"patches/{patch.name}: {file}: {line.strip()}: "
+                                    f"refresh it against Linux {version}")
+            if done.returncode and not problems:
+                problems.append(f"patches/{patch.name}: " + done.text.strip()[-300:])
+    return problems
+
+
+def patch_series():
+    """The series as it would be mailed: complete, checkpatch-clean, and git am takes it."""
+    if not tree.series():
+        return series.placement_problems()
+    with tempfile.TemporaryDirectory(prefix="vswap-series-") as work:
+        return series.make(pathlib.Path(work))[1]
+
+
+# --- scripts -----------------------------------------------------------------
+
+def unused_imports(module):
+    """(line, name) of what a Python file imports and never names again."""
+    imported = {}
+    for node in ast.walk(module):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for item in node.names:
+                imported[(item.asname or item.name).split(".")[0]] = node.lineno
+    used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    return [(line, name) for name, line in imported.items() if name not in used]
+
+
+def string_lines(module):
+    """Numbers of the lines that begin inside of a string: a tab there is text."""
+    return {number for node in ast.walk(module)
+            if isinstance(node, (ast.Constant, ast.JoinedStr))
+            for number in range(node.lineno + 1, node.end_lineno + 1)}
+
+
+def python_files():
+    """They compile, are documented, and use what they import."""
+    problems = []
+    for name in script_files("python", "*.py"):
+        text = (ROOT / name).read_text()
+        try:
+            module = ast.parse(text, name)
+            compile(module, name, "exec")
+        except SyntaxError as error:
+            problems.append(f"{name}:{error.lineno}: {error.msg}")
+            continue
+        if text.strip() and not ast.get_docstring(module):
+            problems.append(f"{name}:1: say in a docstring what the module is for")
+        problems += [f"{name}:{line}: {what} is imported and not used: remove it"
+                     for line, what in unused_imports(module)
+                     if f"{what}  # noqa" not in text]
+        problems += [f"{name}:{node.lineno}: a bare except hides errors: name what it catches"
+                     for node in ast.walk(module)
+                     if isinstance(node, ast.ExceptHandler) and node.type is None]
+        texts = string_lines(module)
+        for number, line in lines_of(name):
+            if re.match(r" *\t", line) and number not in texts:
+                problems.append(f"{name}:{number}: a tab: indent with four spaces")
+            if len(line) > MAX_LINE:
+                problems.append(f"{name}:{number}: {len(line)} columns: break it at {MAX_LINE}")
+    return problems
+
+
+def shell_files():
+    """They parse in the shell that they are written for."""
+    problems = []
+    for name in script_files("sh", "*.sh"):
+        shell = "bash" if "bash" in shebang(name) else "sh"
+        done = subprocess.run([shell, "-n", ROOT / name], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        problems += [line.replace(f"{ROOT}/", "") for line in done.stdout.splitlines()]
+        if done.returncode and not done.stdout:
+            problems.append(f"{name}: {shell} -n ends with {done.returncode}")
+    return problems
+
+
+# --- every file --------------------------------------------------------------
+
+def spdx():
+    """Each file says its licence in one of its first three lines."""
+    problems = []
+    for name in tracked():
+        if any(pathlib.PurePath(name).match(pattern) for pattern in NO_SPDX):
+            continue
+        head = "\n".join(line for _, line in lines_of(name)[:3])
+        if not re.search(r"SPDX-License-Identifier: \(?GPL-2\.0", head):
+            problems.append(f"{name}:1: add 'SPDX-License-Identifier: GPL-2.0' as a comment")
+    return problems
+
+
+def whitespace():
+    """As .editorconfig says; patches are left alone, their blanks are context."""
+    problems = []
+    for name in tracked():
+        if name.endswith(".patch"):
+            continue
+        lines = lines_of(name)
+        problems += [f"{name}:{number}: blanks at the end of the line: remove them"
+                     for number, line in lines if line != line.rstrip()]
+        if lines and not (ROOT / name).read_bytes().endswith(b"\n"):
+            problems.append(f"{name}:{lines[-1][0]}: end the file with a newline")
+    return problems
+
+
+def places():
+    """No path of the machine that it was written on, and no address of a mirror."""
+    machine = re.compile(r"(?<![\w.$}/])/(work|root|tmp/w)(?=/)")
+    link = re.compile(r"https?://([\w.-]+)")
+    problems = []
+    for name in tracked():
+        for number, line in lines_of(name):
+            found = machine.search(line)
+            if found:
+                problems.append(f"{name}:{number}: {found.group(0)}/ is a path of one machine: "
+                                "use one relative to the checkout, or common.CACHE")
+            problems += [f"{name}:{number}: link to {host}: remove it, or add a public site to "
+                         "LINKS_ALLOWED in scripts/vswaplib/lint.py"
+                         for host in link.findall(line)
+                         if not any(host == site or host.endswith("." + site)
+                                    for site in LINKS_ALLOWED)]
+    return problems
+
+
+def reported(check):
+    """A check that cannot run has a problem; the others go on."""
+    @functools.wraps(check)
+    def wrapped():
+        try:
+            return check()
+        except common.Failure as failure:
+            return [failure.what] + ([f"next: {failure.hint}"] if failure.hint else [])
+    return wrapped
+
+
+CHECKS = [(name, reported(check)) for name, check in [
+    ("SPDX lines", spdx),
+    ("white space", whitespace),
+    ("no machine paths", places),
+    ("Python scripts", python_files),
+    ("shell scripts", shell_files),
+    ("patches apply exactly", patches_apply),
+    ("series is mail-ready", patch_series),
+    ("checkpatch on new C files", checkpatch_files),
+    ("rustfmt", rustfmt),
+    ("unsafe only where allowed", unsafe_code),
+    ("clippy on the host crate", clippy_host),
+    ("clippy on the kernel crate", clippy_kernel),
+]]

@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: GPL-2.0
+"""build --matrix: compiles mm/ and rust/mm/ under many configurations.
+
+Each cell is one configuration of one tree, compiled with W=1 and judged: no
+error, no warning in a file of ours, and in the kernel's own files no warning
+that the pristine tree does not print in the same cell.
+
+What makes it bearable on two cores:
+ - a cell's build folder starts as a copy of one that has the same toolchain
+   and tree, so make rebuilds only what the option changes, and it is kept, so
+   that after an edit each cell compiles only what the edit touched;
+ - the pristine tree is compiled only for the objects that printed something
+   in a file of the kernel's, and what it said is remembered;
+ - a cell that passed is not run again until one of its inputs changes (the
+   tree, the configuration, a tool, or this judge).
+"""
+
+import collections
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import pathlib
+import re
+import shutil
+import time
+
+from . import build, common, diagnostics, disasm, setup, tree
+from .common import ROOT, run, say
+
+X86 = ("common", "x86_64", "vswap")
+ARM = ("common", "vswap")
+ARM_LINES = ("CONFIG_TRANSPARENT_HUGEPAGE=y", "CONFIG_LRU_GEN=y", "CONFIG_USERFAULTFD=y",
+             "CONFIG_ARM64_TAGGED_ADDR_ABI=y", "CONFIG_ARM64_MTE=y")
+# Compiled on purpose with warnings that do not stop make: all are counted.
+ALWAYS = ("CONFIG_WERROR=n",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    name: str
+    about: str
+    arch: str = "x86_64"
+    cc: str = "clang"
+    fragments: tuple = X86
+    lines: tuple = ()           # further configuration lines, checked after Kconfig
+    kind: str = "compile"       # or "sparse", "identical"
+    patches: int = None         # only the first patches of the series
+    seed: str = ""              # the cell whose build folder this one starts from
+
+
+def option(name, value, about, extra=()):
+    """A cell that differs from x86_64-clang by one option."""
+    sign = "no-" if value == "n" else ""
+    lines = (f"CONFIG_{name}={value}", *extra)
+    return Cell(f"{sign}{name.lower()}", about, lines=lines, seed="x86_64-clang")
+
+
+# RUST_VSWAP depends on none of these: with each of them off it is still there.
+STAYS = ("CONFIG_RUST_VSWAP=y",)
+
+CELLS = [
+    Cell("x86_64-clang", "the vswap configuration", lines=STAYS),
+    Cell("x86_64-sparse", "sparse on the same", lines=STAYS, kind="sparse"),
+    Cell("x86_64-gcc", "the vswap configuration with gcc", cc="gcc"),
+    Cell("arm64-clang", "arm64", arch="arm64", fragments=ARM,
+         lines=(*ARM_LINES, *STAYS)),
+    Cell("arm64-gcc", "arm64 with gcc", arch="arm64", cc="gcc", fragments=ARM,
+         lines=ARM_LINES),
+    Cell("allnoconfig-clang", "everything off", fragments=()),
+    Cell("allnoconfig-gcc", "everything off, gcc", cc="gcc", fragments=()),
+    Cell("allnoconfig-i386", "everything off, 32 bit", arch="i386", fragments=()),
+    Cell("swap-i386", "32 bit with swap, zswap, memcg and THP", arch="i386",
+         lines=("CONFIG_SWAP=y", "CONFIG_ZSWAP=y", "CONFIG_MEMCG=y",
+                "CONFIG_TRANSPARENT_HUGEPAGE=y"), seed="allnoconfig-i386"),
+    option("SWAP", "n", "no swap at all"),
+    option("ZSWAP", "n", "no zswap"),
+    option("MEMCG", "n", "no memory cgroups", STAYS),
+    option("TRANSPARENT_HUGEPAGE", "n", "no huge pages: SWAPFILE_CLUSTER is 256", STAYS),
+    option("SMP", "n", "one CPU", STAYS),
+    option("SHMEM", "n", "no shmem", STAYS),
+    option("RUST", "n", "no Rust"),
+    option("RUST_VSWAP", "n", "our work off"),
+    option("MEMCG_V1", "y", "cgroup v1", STAYS),
+    option("HIBERNATION", "y", "hibernation", ("CONFIG_PM=y", *STAYS)),
+    option("MEMORY_FAILURE", "y", "hardware poison", ("CONFIG_X86_MCE=y", *STAYS)),
+    option("PREEMPT_RT", "y", "sleeping spinlocks", STAYS),
+    Cell("off-identical", "our work off: mm/*.o disassembles to base's", kind="identical",
+         lines=("CONFIG_RUST_VSWAP=n",), seed="no-rust_vswap"),
+]
+
+
+def patch_cells():
+    """One cell for each patch of the series, in its order."""
+    return [Cell(f"patch-{number:02}", patch.name, patches=number)
+            for number, (patch, _) in enumerate(tree.series(), 1)]
+
+
+# --- places and inputs -------------------------------------------------------
+
+def home():
+    return tree.home() / "matrix"
+
+
+def folder(cell):
+    """A cell's build folder. Sparse reads what its sibling compiled; the patches
+    of the series are compiled one after the other in one folder."""
+    if cell.kind == "sparse":
+        return home() / "x86_64-clang"
+    if cell.patches:
+        return home() / "series"
+    return home() / cell.name
+
+
+def source(cell):
+    if cell.patches:
+        return tree.assemble(tree.home() / "tree" / "series", cell.patches)
+    return tree.vswap()
+
+
+def fragments(cell):
+    return [ROOT / "kunit" / "configs" / f"{name}.config" for name in cell.fragments]
+
+
+def toolchain(cell):
+    args = build.make_args(cell.arch, cell.cc)
+    if cell.arch == "arm64" and cell.cc == "gcc":
+        args.append("CROSS_COMPILE=aarch64-linux-gnu-")
+    return args
+
+
+def checker():
+    """The sparse command. Debian 12's sparse is older than typeof_unqual, and
+    the kernel then skips the check; read as typeof it costs a few complaints,
+    which the pristine tree makes as well."""
+    probe = run(["sh", tree.pristine() / "scripts" / "checker-valid.sh", "sparse", "-m64"],
+                env=setup.tool_env(), check=False)
+    return "sparse" if probe.text.strip() == "1" else \
+        "sparse -D__typeof_unqual__=__typeof__"
+
+
+def missing(cell):
+    """What this machine lacks for a cell, or nothing."""
+    need = {"arm64-gcc": "aarch64-linux-gnu-gcc", "x86_64-sparse": "sparse"}.get(cell.name)
+    return "" if not need or shutil.which(need) else f"{need} is not installed"
+
+
+def goals(cell, srctree, config):
+    """What make builds: mm/, rust/mm/, and what the patches touch elsewhere."""
+    wanted = ["mm/"]
+    if config.get("CONFIG_RUST_VSWAP") == "y" and (srctree / "rust" / "mm" / "Makefile").exists():
+        wanted.append("rust/mm/")
+    entries = tree.series()
+    for patch, _ in entries if cell.patches is None else entries[:cell.patches]:
+        for name in tree.files_of(patch):
+            path = pathlib.PurePath(name)
+            if path.suffix != ".c" or path.parts[0] in ("mm", "rust", "tools", "samples"):
+                continue
+            # A folder deep down is small and knows its own conditions.
+            wanted.append(f"{path.parent}/" if len(path.parts) > 2 else f"{path.with_suffix('.o')}")
+    return sorted(set(wanted))
+
+
+def inputs(cell):
+    """A hash of all that a cell's verdict depends on."""
+    digest = hashlib.sha256()
+    source_tree = tree.pristine()
+    digest.update(f"{source_tree} {(source_tree / 'Makefile').stat().st_mtime_ns}".encode())
+    entries = tree.series()
+    if cell.patches:
+        entries = entries[:cell.patches]
+    places = [place for _, paths in entries for place in paths]
+    ours = [name for name in tree.overlay_files()
+            if not name.startswith("Documentation/")
+            and (not cell.patches or tree.belongs(name, places))]
+    judge = [pathlib.Path(__file__).with_name(f"{name}.py")
+             for name in ("matrix", "diagnostics", "disasm")]
+    for path in [*(patch for patch, _ in entries), *(ROOT / name for name in ours),
+                 *fragments(cell), *judge]:
+        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    digest.update(repr((cell, toolchain(cell), tool_versions())).encode())
+    return digest.hexdigest()
+
+
+_versions = {}
+
+
+def tool_versions():
+    if not _versions:
+        for tool in (f"clang-{setup.LLVM}", "gcc", setup.rustc(),
+                     common.TOOLS / "bin" / "bindgen", "sparse"):
+            shown = run([tool, "--version"], env=setup.tool_env(), check=False).text
+            _versions[str(tool)] = shown.partition("\n")[0]
+    return _versions
+
+
+def remembered(name):
+    try:
+        return json.loads((home() / name).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def remember(name, value):
+    common.write_if_changed(home() / name, json.dumps(value, indent=1))
+
+
+# --- building ----------------------------------------------------------------
+
+def plant(seed, target):
+    """Starts a build folder as a copy of another. The commands saved in it name
+    the folder (OBJTREE=), and make would rebuild all of Rust for that."""
+    temp = target.with_name(target.name + ".new")
+    shutil.rmtree(temp, ignore_errors=True)
+    run(["cp", "-a", "--reflink=auto", seed, temp])
+    old, new = str(seed).encode(), str(target).encode()
+    for path in temp.rglob(".*.cmd"):
+        text = path.read_bytes()
+        if old in text:
+            path.write_bytes(text.replace(old, new))
+    temp.rename(target)
+
+
+def make(builddir, srctree, args, *targets):
+    """True when make succeeded. The log is appended to: see diagnostics.py."""
+    done = run(["make", "-C", srctree, f"O={builddir}", f"-j{common.JOBS}", "-Otarget", "-k",
+                *args, "W=1", *targets],
+               log=builddir / "make.log", env=setup.tool_env(), check=False)
+    return done.returncode == 0
+
+
+def configure(cell, builddir, srctree, pristine=False):
+    """Configures a cell; returns what Kconfig refused of its own lines, and .config."""
+    paths = [path for path in fragments(cell) if not (pristine and path.stem == "vswap")]
+    lines = [line for line in (*cell.lines, *ALWAYS)
+             if not (pristine and line.startswith("CONFIG_RUST_VSWAP"))]
+    refused = build.configure(builddir, srctree, paths, toolchain(cell), lines, check=False)
+    config = build.wanted_options([builddir / ".config"])
+    return [line for line in refused if line in lines], config
+
+
+def compile_cell(cell, builddir):
+    """Builds a cell in the tree with our work: ([problem], .config, tree or nothing
+    when there was nothing to build)."""
+    srctree = source(cell)
+    builddir.mkdir(parents=True, exist_ok=True)
+    refused, config = configure(cell, builddir, srctree)
+    if refused:
+        return ["Kconfig did not take " + ", ".join(refused)], config, None
+    args, targets = toolchain(cell), goals(cell, srctree, config)
+    if cell.kind == "sparse":
+        # Compiled first, so that what the compiler says is not taken for sparse's.
+        make(builddir, srctree, args, *targets)
+        args = [*args, "C=2", f"CHECK={checker()}"]
+    log = builddir / "make.log"
+    before = log.stat().st_size if log.exists() else 0
+    problems = [] if make(builddir, srctree, args, *targets) else ["make failed"]
+    if cell.kind == "sparse" and "\n  CHECK " not in log.read_text(errors="replace")[before:]:
+        problems.append("make did not run sparse: is it too old for this kernel?")
+    return problems, config, srctree
+
+
+def said(cell, builddir, srctree):
+    """{step: Counter of diagnostics} for the objects that this cell consists of.
+
+    The log came with the copied folder and grew since: an object of mm/ that
+    this configuration does not have is not this cell's.
+    """
+    log = (builddir / "make.log").read_text(errors="replace")
+    built = set(disasm.members(builddir)) if (builddir / "mm/built-in.a").exists() else set()
+
+    def counts(step):
+        made = diagnostics.source_of(step)
+        stale = made.startswith("mm/") and built and made not in built
+        return not stale and step.startswith("CHECK ") == (cell.kind == "sparse")
+
+    return {step: counter for step, counter in diagnostics.parse(log, [srctree]).items()
+            if counts(step)}
+
+
+# --- judging -----------------------------------------------------------------
+
+def made_alone(step):
+    """The object that a step makes and that make can be asked for by name, or nothing.
+    All others (Rust's libraries, generated files) come with every make."""
+    made = diagnostics.source_of(step)
+    return made if made.endswith(".o") and not made.startswith(("rust/", "scripts/", "tools/")) \
+        else ""
+
+
+def base_said(cell, steps):
+    """What the pristine tree says in the same cell at these steps: {step: Counter}."""
+    builddir = home() / f"base-{cell.arch}-{cell.cc}"
+    srctree = tree.pristine()
+    memory = remembered("base-said.json")
+    key = hashlib.sha256(repr((str(srctree), cell.arch, cell.cc, cell.lines, cell.kind,
+                               tool_versions(),
+                               [path.read_text() for path in fragments(cell)])).encode())
+    known = memory.setdefault(key.hexdigest(), {})
+    unknown = [step for step in steps if step not in known]
+    if unknown:
+        configure(cell, builddir, srctree, pristine=True)
+        objects = sorted({made_alone(step) for step in unknown} - {""})
+        for obj in objects:
+            # Else make skips it, and the log tells what another configuration said.
+            (builddir / obj).unlink(missing_ok=True)
+        args = toolchain(cell) + (["C=1", f"CHECK={checker()}"] if cell.kind == "sparse" else [])
+        make(builddir, srctree, args, *(objects or ["prepare"]))
+        found = diagnostics.parse((builddir / "make.log").read_text(errors="replace"), [srctree])
+        for step in unknown:
+            known[step] = list(found.get(step, collections.Counter()).elements())
+        remember("base-said.json", memory)
+    return {step: collections.Counter(diagnostics.Diagnostic(*item) for item in known[step])
+            for step in steps}
+
+
+def judge(cell, spoken):
+    """([problem], number of warnings that the pristine tree prints too)."""
+    pristine = tree.pristine()
+    problems, suspects = [], {}
+    for step, counter in spoken.items():
+        for found, count in counter.items():
+            if found.file and not (pristine / found.file).is_file():
+                problems.append(f"{diagnostics.shown(found)} ({step})")
+            # One step that prints it is enough to ask the pristine tree about.
+            elif count > suspects.get(found, ("", 0))[1]:
+                suspects[found] = (step, count)
+    before = base_said(cell, sorted({step for step, _ in suspects.values()})) if suspects else {}
+    new = [f"new: {diagnostics.shown(found)} ({step})"
+           for found, (step, count) in suspects.items() if count > before[step][found]]
+    return problems + new, len(suspects) - len(new)
+
+
+def run_compile(cell):
+    """([problem], note) of a compile or sparse cell."""
+    builddir = folder(cell)
+    if cell.seed and not builddir.exists():
+        seed = next(other for other in CELLS if other.name == cell.seed)
+        if not (folder(seed) / "make.log").exists():
+            compile_cell(seed, folder(seed))
+        plant(folder(seed), builddir)
+    problems, config, srctree = compile_cell(cell, builddir)
+    notes = ["RUST_VSWAP " + ("on" if config.get("CONFIG_RUST_VSWAP") == "y" else "off")]
+    if cell.cc == "gcc" and cell.fragments and config.get("CONFIG_RUST") != "y":
+        notes.append("Kconfig refuses RUST with this compiler")
+    if srctree:
+        found, old = judge(cell, said(cell, builddir, srctree))
+        problems += found
+        if old:
+            notes.append(f"{old} warnings that the pristine tree has too")
+    return problems, ", ".join(notes)
+
+
+def run_identical(cell):
+    """([problem], note): our tree with RUST_VSWAP=n against the pristine tree."""
+    off = next(other for other in CELLS if other.name == cell.seed)
+    problems, _ = run_compile(off)
+    base = home() / f"base-{cell.arch}-{cell.cc}"
+    configure(cell, base, tree.pristine(), pristine=True)
+    if not make(base, tree.pristine(), toolchain(cell), "mm/"):
+        problems.append(f"the pristine tree does not compile: {base}/make.log")
+    if problems:
+        return problems, ""
+    mine, theirs = (build.wanted_options([path / ".config"]) for path in (folder(off), base))
+    problems = [f"{key} is {mine.get(key, 'n')} with our work off and {theirs.get(key, 'n')} "
+                "in the pristine tree" for key in sorted(mine.keys() | theirs.keys())
+                if mine.get(key, "n") != theirs.get(key, "n")]
+    different, note = disasm.compare(base, folder(off))
+    return problems + different, note
+
+
+# --- the verb ----------------------------------------------------------------
+
+def chosen(pattern):
+    cells = CELLS + patch_cells()
+    if not pattern:
+        return cells
+    picked = [cell for cell in cells
+              if any(fnmatch.fnmatch(cell.name, word) for word in re.split("[, ]+", pattern))]
+    if not picked:
+        common.die(f"no cell matches {pattern!r}",
+                   "scripts/vswap build --matrix --list shows them; * matches anything")
+    return picked
+
+
+def report(number, total, verdict, cell, note, seconds):
+    say(f"[{number:2}/{total}] {verdict:4}  {cell.name:24} {seconds:4.0f} s  {note}")
+
+
+def run_cell(cell, memory):
+    """(verdict, note, [problem]) of one cell; what passed is remembered."""
+    reason = missing(cell)
+    if reason:
+        return "skip", reason, []
+    stamp = inputs(cell)
+    known = memory.get(cell.name)
+    if known and known["inputs"] == stamp:
+        return "ok", f"{known['note']} (unchanged)", []
+    start = time.monotonic()
+    try:
+        problems, note = (run_identical if cell.kind == "identical" else run_compile)(cell)
+    except common.Failure as failure:
+        # A tree or a configuration that cannot be made fails this cell alone.
+        problems, note = [*failure.what.splitlines(), f"next: {failure.hint}"], ""
+    memory.pop(cell.name, None)
+    # What was edited while it ran is judged by the next run.
+    if not problems and inputs(cell) == stamp:
+        memory[cell.name] = {"inputs": stamp, "note": note,
+                             "seconds": round(time.monotonic() - start)}
+    remember("passed.json", memory)
+    return ("FAIL" if problems else "ok"), note, problems
+
+
+def main(args):
+    cells = chosen(args.cells)
+    if args.list:
+        for cell in cells:
+            say(f"{cell.name:24} {cell.about}")
+        return 0
+    setup.ensure()
+    counts = collections.Counter()
+    with common.locked("matrix"):
+        memory = remembered("passed.json")
+        say(f"==> {len(cells)} cells; logs: {home()}/CELL/make.log")
+        for number, cell in enumerate(cells, 1):
+            start = time.monotonic()
+            verdict, note, problems = run_cell(cell, memory)
+            counts[verdict] += 1
+            report(number, len(cells), verdict, cell, note, time.monotonic() - start)
+            for problem in problems[:10]:
+                say(f"           {problem}")
+            if len(problems) > 10:
+                say(f"           and {len(problems) - 10} more")
+            if problems:
+                say(f"           the whole log: {folder(cell)}/make.log")
+    skipped = f", {counts['skip']} skipped" if counts["skip"] else ""
+    say(f"{counts['ok']} passed, {counts['FAIL']} failed{skipped}")
+    return 1 if counts["FAIL"] else 0

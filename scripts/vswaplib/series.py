@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: GPL-2.0
+"""series: writes the change as a patch series that can be mailed to reviewers.
+
+A throw-away repository gets one commit with the pristine text of every file
+that the series changes, then one commit for each line of patches/series: the
+patch together with the overlay files that the line names. `git format-patch`
+writes these commits and their cover letter; checkpatch.pl --strict reads each
+patch, and `git am` must make the same tree of them again.
+
+Two runs over the same files write the same series: authors and dates come
+from the patches.
+"""
+
+import collections
+import email
+import email.policy
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import textwrap
+
+from . import setup, tree
+from .common import CACHE, ROOT, die, run, say
+
+# What `bench` leaves: {"tree": fingerprint(), "kernel": "7.3.4",
+# "rows": [{"what": ..., "unit": ..., "base": 1.0, "vswap": 1.0}]}.
+FIGURES = CACHE / "bench" / "latest.json"
+COVER = ROOT / "patches" / "cover-letter.txt"
+BASE_DATE = "2026-01-01T00:00:00+00:00"
+BASE_AUTHOR = ("rust-vswap", "rust-vswap@localhost")
+WIDTH = 72
+
+# Complaints of checkpatch.pl that are mistaken: {(type, text of the line): reason}.
+MISTAKEN = {
+    ("EMBEDDED_FILENAME", r'\+source "'):
+        "a file that mm/Kconfig sources may well be called some/mm/Kconfig",
+}
+
+Patch = collections.namedtuple("Patch", "path places author address date subject body diff")
+
+
+def fingerprint():
+    """Names the exact text of our work: patches, their order and the overlay."""
+    digest = hashlib.sha256()
+    for patch, places in tree.series():
+        digest.update(f"{patch.name} {' '.join(places)}\n".encode() + patch.read_bytes())
+    for name in tree.overlay_files():
+        digest.update(f"{name}\n".encode() + (ROOT / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+# --- reading patches/ --------------------------------------------------------
+
+def placement_problems():
+    """Every overlay file belongs to exactly one line of patches/series."""
+    problems = []
+    entries = tree.series()
+    files = tree.overlay_files()
+    for name in files:
+        owners = [patch.name for patch, places in entries if tree.belongs(name, places)]
+        if not owners:
+            problems.append(f"patches/series: no line brings {name}: add its path to the line "
+                            "of the patch that introduces it")
+        elif len(owners) > 1:
+            problems.append(f"patches/series: {name} belongs to {' and '.join(owners)}: "
+                            "name it, or a folder above it, in one line only")
+    for patch, places in entries:
+        problems += [f"patches/series: {patch.name} names {place}, where no file is: correct it"
+                     for place in places if not any(tree.belongs(name, [place]) for name in files)]
+    listed = {patch.name for patch, _ in entries}
+    problems += [f"patches/{path.name} is in no line of patches/series: add it or remove it"
+                 for path in sorted((ROOT / "patches").glob("*.patch")) if path.name not in listed]
+    return problems
+
+
+def read_patch(path, places):
+    """A patch of patches/: a mail, as git format-patch writes it."""
+    text = path.read_text()
+    # The first line is git's own envelope, which is not a mail header.
+    text = re.sub(r"\AFrom [0-9a-f]{40} .*\n", "", text)
+    mail = email.message_from_string(text, policy=email.policy.default)
+    message, found, diff = mail.get_payload().partition("\n---\n")
+    subject = re.sub(r"^\[[^]]*\]\s*", "", " ".join(str(mail["subject"] or "").split()))
+    if not found or not subject or not mail["from"]:
+        die(f"patches/{path.name} is not a patch mail",
+            "it needs From:, Subject:, a message, a line '---' and the diff; "
+            "git format-patch writes that")
+    author, address = email.utils.parseaddr(" ".join(str(mail["from"]).split()))
+    return Patch(path, places, author, address, str(mail["date"] or BASE_DATE), subject,
+                 message.strip(), diff)
+
+
+def read_cover():
+    """(subject, text) of patches/cover-letter.txt; lines that begin with # are notes."""
+    try:
+        lines = COVER.read_text().splitlines()
+    except OSError:
+        die("patches/cover-letter.txt is missing", "write it: 'Subject: ...', a blank line, text")
+    lines = [line for line in lines if not line.startswith("#")]
+    text = "\n".join(lines).strip()
+    head, _, body = text.partition("\n\n")
+    if not head.startswith("Subject: mm: vswap: "):
+        die("patches/cover-letter.txt does not begin with a subject",
+            "its first line that is not a comment is 'Subject: mm: vswap: ...'")
+    return head.removeprefix("Subject: ").strip(), body.strip()
+
+
+# --- the repository ----------------------------------------------------------
+
+class Repository:
+    """A repository that knows nothing of the user's git configuration."""
+
+    def __init__(self, path):
+        self.path = path
+        path.mkdir(parents=True)
+        self.git("init", "-q", "-b", "series")
+
+    def git(self, *words, author=BASE_AUTHOR, date=BASE_DATE, check=True, hint=""):
+        env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C.UTF-8",
+               "GIT_AUTHOR_NAME": author[0], "GIT_AUTHOR_EMAIL": author[1],
+               "GIT_COMMITTER_NAME": author[0], "GIT_COMMITTER_EMAIL": author[1],
+               "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+        done = run(["git", "-c", "core.autocrlf=false", *words], cwd=self.path, env=env,
+                   check=check, hint=hint)
+        return done.text.strip()
+
+    def commit(self, message, **who):
+        self.git("add", "-A", "-f", ".")
+        self.git("commit", "-q", "--allow-empty", "-m", message, **who)
+        return self.git("rev-parse", "HEAD")
+
+
+def copy_in(source, name, folder):
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source / name, target)
+    shutil.copymode(source / name, target)
+
+
+def commit_base(repo, patches):
+    """The pristine text of every file that the series changes."""
+    source = tree.pristine()
+    version = setup.check_tree(source)
+    for name in sorted({name for patch in patches for name in tree.files_of(patch.path)}):
+        if not (source / name).is_file():
+            die(f"{name} is not in Linux {version}",
+                "new files are overlay files: add them to the checkout, not to a patch")
+        copy_in(source, name, repo.path)
+    return repo.commit(f"Linux {version}: the files that this series changes")
+
+
+def commit_patch(repo, patch):
+    repo.git("apply", "--index", "--whitespace=error", str(patch.path),
+             hint=f"refresh patches/{patch.path.name}")
+    for name in tree.overlay_files():
+        if tree.belongs(name, patch.places):
+            copy_in(ROOT, name, repo.path)
+    repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
+                date=patch.date)
+
+
+# --- the cover letter --------------------------------------------------------
+
+def line_counts(repo, base):
+    """{existing file: (added, changed, removed)} from the first to the last patch.
+
+    In a hunk that takes m lines and gives n, the smaller number counts as changed.
+    """
+    counts = {}
+    name, minus, plus = None, 0, 0
+
+    def close():
+        nonlocal minus, plus
+        if name:
+            added, changed, removed = counts.get(name, (0, 0, 0))
+            both = min(minus, plus)
+            counts[name] = (added + plus - both, changed + both, removed + minus - both)
+        minus = plus = 0
+
+    for line in repo.git("diff", "-U0", "--diff-filter=M", base, "HEAD").splitlines():
+        if line.startswith("diff --git "):
+            close()
+            name = None
+        elif line.startswith("+++ b/") and name is None:
+            name = line[6:].rstrip("\t")
+        elif line.startswith("@@"):
+            close()
+        elif name and line.startswith("-"):
+            minus += 1
+        elif name and line.startswith("+"):
+            plus += 1
+    close()
+    return counts
+
+
+def table(rows):
+    """Lines of text, the first column to the left and the others to the right."""
+    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join(f"{str(cell):<{width}}" if column == 0 else f"{str(cell):>{width}}"
+                             for column, (cell, width) in enumerate(zip(row, widths))).rstrip()
+            for row in rows]
+
+
+def existing_files(counts):
+    total = [sum(column) for column in zip(*counts.values())] or [0, 0, 0]
+    rows = [("existing file", "added", "changed", "removed"),
+            *((name, *numbers) for name, numbers in sorted(counts.items())), ("total", *total)]
+    return ["Lines in existing files:", "", *table(rows)]
+
+
+def figures():
+    """What bench measured on exactly this tree, or that it measured nothing."""
+    try:
+        found = json.loads(FIGURES.read_text())
+        rows = [(row["what"], row["unit"], float(row["base"]), float(row["vswap"]))
+                for row in found["rows"]]
+    except FileNotFoundError:
+        return ["Figures: none were measured on this tree."]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        die(f"{FIGURES} cannot be read: {error}", "remove it, or run scripts/vswap bench again")
+    if found.get("tree") != fingerprint() or not rows:
+        return ["Figures: none were measured on this tree (the last were of another version)."]
+    shown = [("", "unit", "base", "vswap", "ratio")]
+    for what, unit, base, vswap in rows:
+        ratio = f"{vswap / base:.2f}" if base else "-"
+        shown.append((what, unit, f"{base:.3g}", f"{vswap:.3g}", ratio))
+    return [f"Figures (base is Linux {found.get('kernel', '?')} as it is):", "", *table(shown)]
+
+
+def base_note(repo, base):
+    """What the base is, so that a reader can check it and is not misled."""
+    source = tree.pristine()
+    version = setup.check_tree(source)
+    # Debian's source packages say so in the text that a kernel prints about itself.
+    debian = "LINUX_PACKAGE_ID" in (source / "Makefile").read_text(errors="replace")
+    origin = "Debian's source package of Linux" if debian else "a source tree of Linux"
+    return version, textwrap.wrap(
+        f"Base: {origin} {version}, which comes without history. The base-commit below "
+        "is therefore no upstream commit: it is the first commit of a repository made for this "
+        "mail and holds only the files that the series changes (tree "
+        f"{repo.git('rev-parse', base + '^{tree}')}). Whether these files are those of the tag "
+        f"v{version} can be seen from the blob ids in the index lines of the patches.", WIDTH)
+
+
+def cover_text(repo, base, prose):
+    version, note = base_note(repo, base)
+    parts = [f"RFC, against Linux {version}.", prose, "\n".join(figures()),
+             "\n".join(existing_files(line_counts(repo, base))), "\n".join(note)]
+    return "\n\n".join(parts)
+
+
+def fill_cover(path, subject, text):
+    """Puts subject and text into the form that git wrote; its shortlog, diffstat
+    and base-commit stay."""
+    letter = path.read_text()
+    letter = letter.replace("*** SUBJECT HERE ***", subject, 1)
+    letter = letter.replace("*** BLURB HERE ***", text, 1)
+    path.write_text(letter)
+
+
+# --- judging -----------------------------------------------------------------
+
+def checkpatch(path, source, *options):
+    """[complaint] of the kernel's own checker about one file."""
+    done = run(["perl", source / "scripts" / "checkpatch.pl", "--strict", "--terse",
+                "--no-summary", "--show-types", f"--root={source}", *options, path],
+               cwd=source, env={"LC_ALL": "C.UTF-8"}, check=False)
+    text = pathlib.Path(path).read_text(errors="replace").splitlines()
+    complaints = []
+    for line in done.text.splitlines():
+        found = re.search(r":(\d+): \w+:(\w+): ", line)
+        about = text[int(found[1]) - 1] if found and int(found[1]) <= len(text) else ""
+        if found and any(kind == found[2] and re.match(pattern, about)
+                         for kind, pattern in MISTAKEN):
+            continue
+        complaints.append(line.replace(f"{path}:", f"{pathlib.Path(path).name}:")
+                          + (f" [{about.strip()}]" if about.strip() else ""))
+    if done.returncode and not done.text.strip():
+        complaints = [f"{path}: checkpatch.pl ended with {done.returncode} and said nothing"]
+    return complaints
+
+
+def checkpatch_options(patches):
+    """Where a patch of the series gives the new files a maintainer, no other
+    patch has to."""
+    given = any("MAINTAINERS" in tree.files_of(patch.path) for patch in patches)
+    return ["--ignore=FILE_PATH_CHANGES"] if given else []
+
+
+def replay(folder, repo, base, files):
+    """The mails must make the same tree again that they were written from."""
+    copy = folder / "replay"
+    run(["git", "clone", "-q", "--no-hardlinks", repo.path, copy])
+    again = Repository.__new__(Repository)
+    again.path = copy
+    again.git("checkout", "-q", "-B", "replay", base)
+    again.git("am", "-q", *(str(path) for path in files))
+    if again.git("rev-parse", "HEAD^{tree}") != repo.git("rev-parse", "HEAD^{tree}"):
+        die("git am does not make the tree that the series was written from",
+            "a file with unusual bytes? see git diff in a repository of both")
+
+
+def make(folder):
+    """Writes the series into folder/out: (cover and patch files, [problem])."""
+    problems = placement_problems()
+    if problems:
+        return [], problems
+    patches = [read_patch(path, places) for path, places in tree.series()]
+    if not patches:
+        die("patches/series names no patch", "there is nothing to send yet")
+    subject, prose = read_cover()
+    repo = Repository(folder / "repo")
+    base = commit_base(repo, patches)
+    for patch in patches:
+        commit_patch(repo, patch)
+    last = patches[-1]
+    repo.git("format-patch", "-q", "-n", "--cover-letter", "--rfc", "--full-index",
+             f"--base={base}", "--signature=rust-vswap", "--cover-from-description=none",
+             "-o", str(folder / "out"), f"{base}..HEAD",
+             author=(last.author, last.address), date=last.date)
+    files = sorted((folder / "out").glob("*.patch"))
+    fill_cover(files[0], subject, cover_text(repo, base, prose))
+    options = checkpatch_options(patches)
+    for path in files[1:]:
+        problems += checkpatch(path, tree.pristine(), *options)
+    replay(folder, repo, base, files[1:])
+    return files, problems
+
+
+# --- the verb ----------------------------------------------------------------
+
+def publish(made, out):
+    """Moves the finished series to `out` in one step; only an earlier series is replaced."""
+    if out.exists():
+        others = [path.name for path in out.iterdir()
+                  if not re.fullmatch(r"\d{4}-.*\.patch", path.name)]
+        if not out.is_dir() or others:
+            die(f"{out} holds other files than a patch series"
+                + (f" ({others[0]})" if others else ""), "give another folder with --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temp = out.with_name(out.name + ".new")
+    shutil.rmtree(temp, ignore_errors=True)
+    shutil.copytree(made, temp)
+    if out.exists():
+        shutil.rmtree(out)
+    temp.rename(out)
+
+
+def add_arguments(parser):
+    parser.add_argument("--out", metavar="DIR",
+                        help="folder for the mails (default: series/ in the cache)")
+
+
+def main(args):
+    setup.ensure()
+    out = pathlib.Path(args.out).absolute() if args.out else tree.home() / "series"
+    with tempfile.TemporaryDirectory(prefix="vswap-series-") as work:
+        files, problems = make(pathlib.Path(work))
+        if problems:
+            for problem in problems:
+                say(problem)
+            die(f"the series has {len(problems)} problems and was not written",
+                "correct patches/ or the overlay; lines of a patch are those of git format-patch")
+        publish(pathlib.Path(work) / "out", out)
+    say("\n".join(path.name for path in files))
+    say(f"{len(files) - 1} patches and their cover letter in {out}: "
+        "checkpatch-clean, and git am makes the same tree of them")
+    return 0
