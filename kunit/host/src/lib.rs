@@ -45,3 +45,8 @@ kernel! {
     /// User Mode Linux, which sets no limit to physical addresses and has no huge pages.
     um: 52, 256, 28
 }
+
+// The decisions of zswap, which depend on no configuration; their tests are in the file.
+#[cfg(test)]
+#[path = "../../../rust/mm/zswap/rules.rs"]
+mod zswap_rules;

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The decisions of zswap, as functions of numbers.
+//!
+//! # Context
+//!
+//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
+//! by its path, into the crate of host tests in `kunit/host`.
+
+#![forbid(unsafe_code)]
+// With locks held, a panic is a `BUG()`: there must be nothing here that can.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+/// `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is taken
+/// as it is.
+const fn percent_of(whole: usize, percent: u32) -> usize {
+    whole.wrapping_mul(percent as usize) / 100
+}
+
+/// The sizes in pages between which the pool moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    /// A pool of this size or more is full.
+    pub(crate) max: usize,
+    /// A pool that was full accepts again when it is of this size or less.
+    pub(crate) accept: usize,
+}
+
+impl Limits {
+    /// The limits of a machine with `ram` pages.
+    #[inline]
+    pub(crate) const fn new(ram: usize, max_percent: u32, accept_percent: u32) -> Self {
+        let max = percent_of(ram, max_percent);
+        Self {
+            max,
+            accept: percent_of(max, accept_percent),
+        }
+    }
+
+    /// What a pool of `pages` is, that was full at some time since it last accepted, or was not.
+    #[inline]
+    pub(crate) const fn judge(self, pages: usize, was_full: bool) -> Fill {
+        if pages >= self.max {
+            Fill::HitLimit
+        } else if was_full && pages > self.accept {
+            Fill::Draining
+        } else {
+            Fill::Accepts
+        }
+    }
+}
+
+/// What the size of the pool means for a store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    /// There is room.
+    Accepts,
+    /// There would be room, but the pool was full and is not yet down to the accept threshold.
+    Draining,
+    /// The pool is full.
+    HitLimit,
+}
+
+/// Why a page was not stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reject {
+    /// The compressor failed, or its result saves nothing and the page may not be written back.
+    CompressFail,
+    /// Too large to be worth it: `-ENOSPC` of the compressor or of the allocator.
+    CompressPoor,
+    /// The allocator had no memory.
+    AllocFail,
+}
+
+impl Reject {
+    /// The reason, when the compressor returned the error.
+    pub(crate) const fn of_compressor(errno: i32, enospc: i32) -> Self {
+        if errno == enospc {
+            Self::CompressPoor
+        } else {
+            Self::CompressFail
+        }
+    }
+
+    /// The reason, when the allocator returned the error.
+    pub(crate) const fn of_allocator(errno: i32, enospc: i32) -> Self {
+        if errno == enospc {
+            Self::CompressPoor
+        } else {
+            Self::AllocFail
+        }
+    }
+}
+
+/// In which form a page is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// The compressor's output.
+    Compressed(usize),
+    /// The page as it is: it compresses to nothing smaller than itself.
+    Plain,
+}
+
+impl Form {
+    /// The form for a page of `page` bytes, given the length that the compressor returned.
+    #[inline]
+    pub(crate) const fn of(result: Result<usize, i32>, page: usize) -> Self {
+        match result {
+            Ok(len) if len != 0 && len < page => Self::Compressed(len),
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// What the LRU does with the entry that is next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// It is new here: it goes to the end, and has had its second chance.
+    Spare,
+    /// It is written back.
+    WriteBack,
+}
+
+/// Second chance: only an entry that was already met once is written back.
+#[inline]
+pub(crate) const fn turn(referenced: bool) -> Turn {
+    if referenced {
+        Turn::Spare
+    } else {
+        Turn::WriteBack
+    }
+}
+
+/// Takes recent swap-ins from disk off the entries that may be written back: had this many more
+/// been protected, those pages would have been found here.
+///
+/// Returns the entries left, and the swap-ins that are left to be taken off the next time.
+#[inline]
+pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usize) {
+    (
+        freeable.saturating_sub(disk_swapins),
+        disk_swapins.saturating_sub(freeable),
+    )
+}
+
+/// Scales a number of entries by the memory that each of them takes, in pages: the better zswap
+/// compresses, the less is gained by I/O.
+///
+/// `freeable * backing / stored` without the overflow of the product (C's `mult_frac()`).
+#[inline]
+pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usize {
+    let (Some(whole), Some(rest)) = (freeable.checked_div(stored), freeable.checked_rem(stored))
+    else {
+        return 0;
+    };
+    let Some(part) = rest.wrapping_mul(backing).checked_div(stored) else {
+        return 0;
+    };
+    whole.wrapping_mul(backing).wrapping_add(part)
+}
+
+/// How shrinking one cgroup ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shrunk {
+    /// At least one entry was written back.
+    Some,
+    /// There were entries, and none could be written back.
+    None,
+    /// There are no entries that may be written back.
+    NoCandidates,
+}
+
+/// Decides when the shrink worker gives up although the pool is above its target: after
+/// `max_failures` of either cgroups of which nothing could be written back, or rounds over all
+/// cgroups that met no candidate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Patience {
+    failures: u32,
+    attempts: u32,
+    max_failures: u32,
+}
+
+impl Patience {
+    /// Nothing tried yet.
+    pub(crate) const fn new(max_failures: u32) -> Self {
+        Self {
+            failures: 0,
+            attempts: 0,
+            max_failures,
+        }
+    }
+
+    /// Notes a failure; returns whether to go on.
+    fn fail(&mut self) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        self.failures < self.max_failures
+    }
+
+    /// Notes what a cgroup gave; returns whether to go on.
+    pub(crate) fn after_cgroup(&mut self, shrunk: Shrunk) -> bool {
+        match shrunk {
+            // Not a failure, as long as another cgroup has candidates.
+            Shrunk::NoCandidates => true,
+            Shrunk::Some => {
+                self.attempts = self.attempts.saturating_add(1);
+                true
+            }
+            Shrunk::None => {
+                self.attempts = self.attempts.saturating_add(1);
+                self.fail()
+            }
+        }
+    }
+
+    /// Notes that all cgroups had their turn; returns whether to go on.
+    pub(crate) fn after_round(&mut self) -> bool {
+        let idle = self.attempts == 0;
+        self.attempts = 0;
+        !idle || self.fail()
+    }
+}
+
+/// How far the initialization of zswap came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Not tried: zswap was never enabled.
+    Uninit,
+    /// Done, and whether there is a pool to store to.
+    Ready {
+        /// A pool is there.
+        has_pool: bool,
+    },
+    /// Failed, for ever.
+    Failed,
+}
+
+/// What to do when a compressor is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NameChange {
+    /// Remember the name for the initialization.
+    Note,
+    /// Nothing: it is the current one.
+    Keep,
+    /// Switch to a pool with it.
+    Switch,
+    /// Refuse.
+    Refuse,
+}
+
+impl Stage {
+    /// What a write to the parameter `compressor` means.
+    pub(crate) const fn name_change(self, same_name: bool) -> NameChange {
+        match self {
+            Self::Uninit => NameChange::Note,
+            Self::Ready { has_pool: true } if same_name => NameChange::Keep,
+            Self::Ready { .. } => NameChange::Switch,
+            Self::Failed => NameChange::Refuse,
+        }
+    }
+}
+
+// Run by KUnit in the kernel (`rules_kunit.rs`) and by `cargo test` in `kunit/host`.
+/// Tests that need nothing but the functions above.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_c_s() {
+        let limits = Limits::new(262_144, 20, 90);
+        assert_eq!(
+            limits,
+            Limits {
+                max: 52_428,
+                accept: 47_185
+            }
+        );
+        assert_eq!(Limits::new(0, 20, 90), Limits { max: 0, accept: 0 });
+        // More than 100 % is not refused.
+        assert_eq!(Limits::new(1000, 200, 100).max, 2000);
+    }
+
+    #[test]
+    fn hysteresis() {
+        let limits = Limits {
+            max: 100,
+            accept: 90,
+        };
+        assert_eq!(limits.judge(99, false), Fill::Accepts);
+        assert_eq!(limits.judge(100, false), Fill::HitLimit);
+        assert_eq!(limits.judge(100, true), Fill::HitLimit);
+        assert_eq!(limits.judge(99, true), Fill::Draining);
+        assert_eq!(limits.judge(91, true), Fill::Draining);
+        assert_eq!(limits.judge(90, true), Fill::Accepts);
+        // A limit of zero refuses all, even an empty pool.
+        let none = Limits { max: 0, accept: 0 };
+        assert_eq!(none.judge(0, false), Fill::HitLimit);
+        // A threshold above the limit means none.
+        let odd = Limits {
+            max: 100,
+            accept: 200,
+        };
+        assert_eq!(odd.judge(99, true), Fill::Accepts);
+    }
+
+    #[test]
+    fn forms() {
+        assert_eq!(Form::of(Ok(1), 4096), Form::Compressed(1));
+        assert_eq!(Form::of(Ok(4095), 4096), Form::Compressed(4095));
+        assert_eq!(Form::of(Ok(4096), 4096), Form::Plain);
+        assert_eq!(Form::of(Ok(5000), 4096), Form::Plain);
+        assert_eq!(Form::of(Ok(0), 4096), Form::Plain);
+        assert_eq!(Form::of(Err(-22), 4096), Form::Plain);
+    }
+
+    #[test]
+    fn reasons() {
+        assert_eq!(Reject::of_compressor(-28, -28), Reject::CompressPoor);
+        assert_eq!(Reject::of_compressor(-22, -28), Reject::CompressFail);
+        assert_eq!(Reject::of_allocator(-28, -28), Reject::CompressPoor);
+        assert_eq!(Reject::of_allocator(-12, -28), Reject::AllocFail);
+    }
+
+    #[test]
+    fn protection_is_used_up() {
+        assert_eq!(protect(10, 0), (10, 0));
+        assert_eq!(protect(10, 3), (7, 0));
+        assert_eq!(protect(10, 10), (0, 0));
+        assert_eq!(protect(10, 25), (0, 15));
+    }
+
+    #[test]
+    fn scaling_does_not_overflow() {
+        assert_eq!(scale(100, 25, 100), 25);
+        assert_eq!(scale(7, 3, 10), 2);
+        assert_eq!(scale(5, 0, 10), 0);
+        assert_eq!(scale(5, 10, 0), 0);
+        // The product of 2^40 pages and 2^40 pages does not fit.
+        assert_eq!(scale(1 << 40, 1 << 40, 1 << 40), 1 << 40);
+        for (freeable, backing, stored) in [(17u128, 5u128, 11u128), (1 << 30, 123, 456), (1, 1, 1)]
+        {
+            assert_eq!(
+                scale(freeable as usize, backing as usize, stored as usize) as u128,
+                freeable / stored * backing + freeable % stored * backing / stored
+            );
+        }
+    }
+
+    #[test]
+    fn second_chance() {
+        assert_eq!(turn(true), Turn::Spare);
+        assert_eq!(turn(false), Turn::WriteBack);
+    }
+
+    #[test]
+    fn worker_gives_up_only_without_progress() {
+        // Progress is never a reason to stop.
+        let mut patience = Patience::new(3);
+        for _ in 0..100 {
+            assert!(patience.after_cgroup(Shrunk::Some));
+            assert!(patience.after_round());
+        }
+        // Empty rounds.
+        let mut patience = Patience::new(3);
+        assert!(patience.after_cgroup(Shrunk::NoCandidates));
+        assert!(patience.after_round());
+        assert!(patience.after_round());
+        assert!(!patience.after_round());
+        // Failures: they add up over rounds.
+        let mut patience = Patience::new(3);
+        assert!(patience.after_cgroup(Shrunk::None));
+        assert!(patience.after_round());
+        assert!(patience.after_cgroup(Shrunk::None));
+        assert!(patience.after_round());
+        assert!(!patience.after_cgroup(Shrunk::None));
+    }
+
+    #[test]
+    fn names() {
+        let ready = |has_pool| Stage::Ready { has_pool };
+        assert_eq!(Stage::Uninit.name_change(true), NameChange::Note);
+        assert_eq!(Stage::Failed.name_change(false), NameChange::Refuse);
+        assert_eq!(ready(true).name_change(true), NameChange::Keep);
+        assert_eq!(ready(true).name_change(false), NameChange::Switch);
+        // Without a pool the same name is tried again.
+        assert_eq!(ready(false).name_change(true), NameChange::Switch);
+    }
+}
