@@ -43,4 +43,24 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_BAD = SWP_TB_BAD;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_MASK = SWP_TB_FLAGS_MASK;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 
+#ifdef CONFIG_RUST_ZSWAP
+#include <linux/cpuhotplug.h>
+#include <linux/list_lru.h>
+#include <linux/memcontrol.h>
+#include <linux/percpu-refcount.h>
+#include <linux/scatterlist.h>
+#include <linux/swap_ops.h>
+#include <linux/zsmalloc.h>
+#include <linux/zswap.h>
+#include <crypto/acompress.h>
+#include <crypto/scatterwalk.h>
+#include "../../mm/zswap_shim.h"
+
+const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
+	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
+const size_t RUST_CONST_HELPER_ZSWAP_ALG_NAME_SIZE = CRYPTO_MAX_ALG_NAME;
+const int RUST_CONST_HELPER_ZSWAP_MAX_NUMNODES = MAX_NUMNODES;
+const unsigned int RUST_CONST_HELPER_ZSWAP_REF_REINIT = PERCPU_REF_ALLOW_REINIT;
+#endif
+
 #endif /* _RUST_MM_BINDINGS_HELPER_H */

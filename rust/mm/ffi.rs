@@ -2,6 +2,28 @@
 
 //! What C gives: the only home of `unsafe` code in this crate.
 
+#[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod layout;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) mod swap_table;
+
+#[cfg(CONFIG_RUST_ZSWAP)]
+mod abi;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod acomp;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod folio;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod list_lru;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod memcg;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod params;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod pool;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod xarray;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod zsmalloc;
+#[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]
+mod zswap_kunit;

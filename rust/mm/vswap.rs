@@ -10,9 +10,15 @@
 //! built into the kernel, and what its modules offer to one another and to the C side is `pub`.
 
 mod ffi;
+#[cfg(CONFIG_RUST_ZSWAP)]
+mod warn;
+#[cfg(CONFIG_RUST_VSWAP)]
 pub mod word;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 mod word_kunit;
+#[cfg(CONFIG_RUST_ZSWAP)]
+mod zswap;
 
 // `word` is also built on the host, beside another `layout`, see `kunit/host`.
+#[cfg(CONFIG_RUST_VSWAP)]
 use ffi::layout;

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * zswap in Rust: what has to be C.
+ *
+ * Parameters, static key, counters, and the objects that only macros can make
+ * (locks, list heads, work items) live here, and so do the callbacks that the
+ * kernel finds by macros. Each of them calls rust/mm/zswap, which decides.
+ */
+
+#define pr_fmt(fmt) "zswap: " fmt
+
+#include <linux/cpu.h>
+#include <linux/debugfs.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/pagemap.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/swapops.h>
+#include <crypto/acompress.h>
+
+#include "internal.h"
+#include "zswap_shim.h"
+
+static_assert(ZSWAP_MAX_RECLAIM_RETRIES == MAX_RECLAIM_RETRIES);
+
+/* What Rust and C share */
+
+atomic_long_t zswap_stored_pages = ATOMIC_LONG_INIT(0);
+atomic_long_t zswap_stored_incompressible_pages = ATOMIC_LONG_INIT(0);
+struct zswap_stats zswap_stats;
+#ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
+struct zswap_hooks zswap_hooks;
+#endif
+
+LIST_HEAD(zswap_pools);
+DEFINE_SPINLOCK(zswap_pools_lock);
+
+struct zswap_shrink_cursor zswap_shrink_cursor = {
+	.lock = __SPIN_LOCK_UNLOCKED(zswap_shrink_cursor.lock),
+};
+
+struct kmem_cache *zswap_entry_cache;
+struct list_lru zswap_list_lru;
+
+/* Parameters */
+
+/* Sorts out concurrent initialization, by the first "enabled" and at boot. */
+static DEFINE_MUTEX(zswap_init_lock);
+
+static DEFINE_STATIC_KEY_MAYBE(CONFIG_ZSWAP_DEFAULT_ON, zswap_ever_enabled_key);
+
+struct zswap_params zswap_params = {
+	.enabled = IS_ENABLED(CONFIG_ZSWAP_DEFAULT_ON),
+	.shrinker_enabled = IS_ENABLED(CONFIG_ZSWAP_SHRINKER_DEFAULT_ON),
+	.max_pool_percent = 20,
+	.accept_threshold_percent = 90,
+	.compressor = CONFIG_ZSWAP_COMPRESSOR_DEFAULT,
+};
+
+/* The command line and sysfs call it zswap, whatever this file is called. */
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "zswap."
+
+static int zswap_enabled_set(const char *val, const struct kernel_param *kp)
+{
+	int ret;
+
+	/* On the command line it is only noted: zswap_init() follows. */
+	if (system_state != SYSTEM_RUNNING)
+		return param_set_bool(val, kp);
+
+	mutex_lock(&zswap_init_lock);
+	ret = zswap_rs_may_enable();
+	if (!ret)
+		ret = param_set_bool(val, kp);
+	mutex_unlock(&zswap_init_lock);
+	return ret;
+}
+
+static const struct kernel_param_ops zswap_enabled_ops = {
+	.set =	zswap_enabled_set,
+	.get =	param_get_bool,
+};
+module_param_cb(enabled, &zswap_enabled_ops, &zswap_params.enabled, 0644);
+
+static int zswap_compressor_set(const char *val, const struct kernel_param *kp)
+{
+	const char *name = strstrip((char *)val);
+	int ret;
+
+	mutex_lock(&zswap_init_lock);
+	ret = zswap_rs_compressor_check(name);
+	/* Before initialization the name is only noted. */
+	if (ret == -EAGAIN)
+		ret = param_set_charp(name, kp);
+	mutex_unlock(&zswap_init_lock);
+
+	/* Writers of parameters exclude one another: the pool needs no more. */
+	return ret > 0 ? zswap_rs_compressor_switch(name, kp) : ret;
+}
+
+static const struct kernel_param_ops zswap_compressor_ops = {
+	.set =	zswap_compressor_set,
+	.get =	param_get_charp,
+	.free =	param_free_charp,
+};
+module_param_cb(compressor, &zswap_compressor_ops, &zswap_params.compressor, 0644);
+
+module_param_named(max_pool_percent, zswap_params.max_pool_percent, uint, 0644);
+module_param_named(accept_threshold_percent,
+		   zswap_params.accept_threshold_percent, uint, 0644);
+module_param_named(shrinker_enabled, zswap_params.shrinker_enabled, bool, 0644);
+
+int zswap_shim_set_compressor(const char *name, const struct kernel_param *kp)
+{
+	return param_set_charp(name, kp);
+}
+
+/*
+ * Makes sure that the compressor parameter names one that exists, if any does.
+ * Called once, at initialization.
+ */
+bool zswap_shim_compressor_usable(void)
+{
+	if (crypto_has_acomp(zswap_params.compressor, 0, 0))
+		return true;
+
+	if (strcmp(zswap_params.compressor, CONFIG_ZSWAP_COMPRESSOR_DEFAULT)) {
+		pr_err("compressor %s not available, using default %s\n",
+		       zswap_params.compressor, CONFIG_ZSWAP_COMPRESSOR_DEFAULT);
+		param_free_charp(&zswap_params.compressor);
+		zswap_params.compressor = CONFIG_ZSWAP_COMPRESSOR_DEFAULT;
+		if (crypto_has_acomp(zswap_params.compressor, 0, 0))
+			return true;
+	}
+
+	/* Kconfig selects the default's code: this is a bug. */
+	WARN_ON_ONCE(1);
+	zswap_params.compressor = "";
+	return false;
+}
+
+bool zswap_is_enabled(void)
+{
+	return zswap_params.enabled;
+}
+
+bool zswap_never_enabled(void)
+{
+	return !static_branch_maybe(CONFIG_ZSWAP_DEFAULT_ON, &zswap_ever_enabled_key);
+}
+
+void zswap_shim_ever_enabled(void)
+{
+	static_branch_enable(&zswap_ever_enabled_key);
+}
+
+/* The way in that a system without zswap takes for every swap-in. */
+int zswap_load(struct folio *folio)
+{
+	if (zswap_never_enabled())
+		return -ENOENT;
+	return zswap_rs_load(folio);
+}
+
+/* Messages: Rust has neither the rate limit nor this file's prefix. */
+
+void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
+				 unsigned int length, int result)
+{
+	pr_alert_ratelimited("Decompression error from zswap (%d:%lu %s %u->%d)\n",
+			     swp_type(entry), swp_offset(entry), compressor,
+			     length, result);
+}
+
+void zswap_shim_pool_event(const char *what, const char *compressor)
+{
+	pr_debug("%s pool %s\n", what, compressor);
+}
+
+void zswap_shim_error(const char *before, const char *name, const char *after)
+{
+	pr_err("%s%s%s\n", before, name, after);
+}
+
+void zswap_shim_loaded(const char *compressor)
+{
+	pr_info("loaded using pool %s\n", compressor);
+}
+
+void zswap_shim_no_trees(int type)
+{
+	pr_err("alloc failed, zswap disabled for swap type %d\n", type);
+}
+
+void zswap_shim_no_acomp(const char *compressor, long error)
+{
+	pr_err("could not alloc crypto acomp %s : %pe\n", compressor,
+	       ERR_PTR(error));
+}
+
+/* The lock classes of the contexts of all pools and CPUs are one. */
+void zswap_shim_acomp_init(struct zswap_acomp_ctx *ctx)
+{
+	crypto_init_wait(&ctx->wait);
+	acomp_request_set_callback(ctx->req, CRYPTO_TFM_REQ_MAY_BACKLOG,
+				   crypto_req_done, &ctx->wait);
+	mutex_init(&ctx->mutex);
+}
+
+/* The shrinker and the worker */
+
+static struct workqueue_struct *zswap_shrink_wq;
+
+static void zswap_shrink_work_fn(struct work_struct *work)
+{
+	zswap_rs_shrink_worker();
+}
+
+static DECLARE_WORK(zswap_shrink_work, zswap_shrink_work_fn);
+
+void zswap_shim_queue_shrink(void)
+{
+	queue_work(zswap_shrink_wq, &zswap_shrink_work);
+}
+
+static unsigned long zswap_shrinker_count(struct shrinker *shrinker,
+					  struct shrink_control *sc)
+{
+	return zswap_rs_shrinker_count(sc);
+}
+
+static unsigned long zswap_shrinker_scan(struct shrinker *shrinker,
+					 struct shrink_control *sc)
+{
+	return zswap_rs_shrinker_scan(sc);
+}
+
+/* Initialization */
+
+int zswap_shim_setup(size_t entry_size, size_t entry_align)
+{
+	struct shrinker *shrinker;
+
+	zswap_entry_cache = kmem_cache_create("zswap_entry", entry_size,
+					      entry_align, 0, NULL);
+	if (!zswap_entry_cache) {
+		pr_err("entry cache creation failed\n");
+		return -ENOMEM;
+	}
+
+	if (cpuhp_setup_state_multi(CPUHP_MM_ZSWP_POOL_PREPARE,
+				    "mm/zswap_pool:prepare",
+				    zswap_rs_cpu_prepare, NULL))
+		goto free_cache;
+
+	zswap_shrink_wq = alloc_workqueue("zswap-shrink",
+					  WQ_UNBOUND | WQ_MEM_RECLAIM, 1);
+	if (!zswap_shrink_wq)
+		goto remove_state;
+
+	shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
+				  "mm-zswap");
+	if (!shrinker)
+		goto destroy_wq;
+	shrinker->count_objects = zswap_shrinker_count;
+	shrinker->scan_objects = zswap_shrinker_scan;
+	shrinker->seeks = DEFAULT_SEEKS;
+
+	if (list_lru_init_memcg(&zswap_list_lru, shrinker))
+		goto free_shrinker;
+	shrinker_register(shrinker);
+	return 0;
+
+free_shrinker:
+	shrinker_free(shrinker);
+destroy_wq:
+	destroy_workqueue(zswap_shrink_wq);
+remove_state:
+	cpuhp_remove_multi_state(CPUHP_MM_ZSWP_POOL_PREPARE);
+free_cache:
+	kmem_cache_destroy(zswap_entry_cache);
+	return -ENOMEM;
+}
+
+static int __init zswap_init(void)
+{
+	int ret = 0;
+
+	mutex_lock(&zswap_init_lock);
+	if (zswap_params.enabled)
+		ret = zswap_rs_setup();
+	mutex_unlock(&zswap_init_lock);
+	return ret;
+}
+
+/* Late, as the compressors must be there. */
+late_initcall(zswap_init);
+
+/* debugfs */
+
+#ifdef CONFIG_DEBUG_FS
+static int zswap_total_size_get(void *data, u64 *val)
+{
+	*val = (u64)zswap_total_pages() << PAGE_SHIFT;
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(zswap_total_size_fops, zswap_total_size_get, NULL, "%llu\n");
+
+static int zswap_count_get(void *data, u64 *val)
+{
+	*val = atomic_long_read((atomic_long_t *)data);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(zswap_count_fops, zswap_count_get, NULL, "%llu\n");
+
+void zswap_shim_debugfs_init(void)
+{
+	struct dentry *dir;
+
+	if (!debugfs_initialized()) {
+		pr_warn("debugfs initialization failed\n");
+		return;
+	}
+
+	dir = debugfs_create_dir("zswap", NULL);
+#define ZSWAP_SHOW(name) debugfs_create_u64(#name, 0444, dir, &zswap_stats.name)
+	ZSWAP_SHOW(pool_limit_hit);
+	ZSWAP_SHOW(reject_reclaim_fail);
+	ZSWAP_SHOW(reject_alloc_fail);
+	ZSWAP_SHOW(reject_kmemcache_fail);
+	ZSWAP_SHOW(reject_compress_fail);
+	ZSWAP_SHOW(reject_compress_poor);
+	ZSWAP_SHOW(decompress_fail);
+	ZSWAP_SHOW(written_back_pages);
+#undef ZSWAP_SHOW
+#ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
+	debugfs_create_u32("corrupt_stores", 0644, dir, &zswap_hooks.corrupt_stores);
+	debugfs_create_bool("worker_once", 0644, dir, &zswap_hooks.worker_once);
+#endif
+	debugfs_create_file("pool_total_size", 0444, dir, NULL,
+			    &zswap_total_size_fops);
+	debugfs_create_file("stored_pages", 0444, dir, &zswap_stored_pages,
+			    &zswap_count_fops);
+	debugfs_create_file("stored_incompressible_pages", 0444, dir,
+			    &zswap_stored_incompressible_pages,
+			    &zswap_count_fops);
+}
+#else
+void zswap_shim_debugfs_init(void)
+{
+}
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What mm/zswap_shim.c and the Rust implementation of zswap (rust/mm/zswap)
+ * share. Nobody else includes this: the kernel sees include/linux/zswap.h.
+ */
+#ifndef _MM_ZSWAP_SHIM_H
+#define _MM_ZSWAP_SHIM_H
+
+#include <linux/crypto.h>
+#include <linux/list.h>
+#include <linux/list_lru.h>
+#include <linux/memcontrol.h>
+#include <linux/mutex.h>
+#include <linux/shrinker.h>
+#include <linux/spinlock.h>
+#include <linux/swap.h>
+#include <linux/workqueue.h>
+#include <linux/zswap.h>
+
+struct crypto_acomp;
+struct acomp_req;
+struct kernel_param;
+
+/* Equal to MAX_RECLAIM_RETRIES, which only mm/internal.h has. */
+#define ZSWAP_MAX_RECLAIM_RETRIES 16
+
+/*
+ * A compression context, one for each possible CPU in per-CPU memory of the
+ * pool. All zeros until the CPU is first prepared. @acomp, @req and @buffer
+ * are set together, once, and used under @mutex only.
+ */
+struct zswap_acomp_ctx {
+	struct crypto_acomp *acomp;
+	struct acomp_req *req;
+	struct crypto_wait wait;
+	u8 *buffer;
+	struct mutex mutex;	/* protects all of the above */
+};
+
+/* The parameters. Written by the parameter code of the kernel, read locklessly. */
+struct zswap_params {
+	bool enabled;
+	bool shrinker_enabled;
+	unsigned int max_pool_percent;
+	unsigned int accept_threshold_percent;
+	char *compressor;
+};
+
+extern struct zswap_params zswap_params;
+
+/* What debugfs shows, next to zswap_stored_pages of linux/zswap.h. */
+struct zswap_stats {
+	u64 pool_limit_hit;
+	u64 reject_reclaim_fail;
+	u64 reject_alloc_fail;
+	u64 reject_kmemcache_fail;
+	u64 reject_compress_fail;
+	u64 reject_compress_poor;
+	u64 decompress_fail;
+	u64 written_back_pages;
+};
+
+extern struct zswap_stats zswap_stats;
+extern atomic_long_t zswap_stored_incompressible_pages;
+
+#ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
+/* What tests ask for, through debugfs. */
+struct zswap_hooks {
+	/* The number of pages to damage when they are stored. */
+	u32 corrupt_stores;
+	/* The worker stops after one cgroup. */
+	bool worker_once;
+};
+
+extern struct zswap_hooks zswap_hooks;
+#endif
+
+/* All pools, the current one first. Changed under the lock, walked under RCU. */
+extern struct list_head zswap_pools;
+extern spinlock_t zswap_pools_lock;
+
+/* Where the shrink worker goes on. The reference held is the cursor's. */
+struct zswap_shrink_cursor {
+	spinlock_t lock;	/* protects next */
+	struct mem_cgroup *next;
+};
+
+extern struct zswap_shrink_cursor zswap_shrink_cursor;
+
+extern struct kmem_cache *zswap_entry_cache;
+extern struct list_lru zswap_list_lru;
+
+/* C for Rust */
+int zswap_shim_setup(size_t entry_size, size_t entry_align);
+void zswap_shim_debugfs_init(void);
+void zswap_shim_ever_enabled(void);
+void zswap_shim_queue_shrink(void);
+bool zswap_shim_compressor_usable(void);
+int zswap_shim_set_compressor(const char *name, const struct kernel_param *kp);
+void zswap_shim_acomp_init(struct zswap_acomp_ctx *ctx);
+void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
+				 unsigned int length, int result);
+void zswap_shim_pool_event(const char *what, const char *compressor);
+void zswap_shim_error(const char *before, const char *name, const char *after);
+void zswap_shim_loaded(const char *compressor);
+void zswap_shim_no_trees(int type);
+void zswap_shim_no_acomp(const char *compressor, long error);
+
+/* Rust for C */
+int zswap_rs_load(struct folio *folio);
+int zswap_rs_setup(void);
+int zswap_rs_may_enable(void);
+int zswap_rs_compressor_check(const char *name);
+int zswap_rs_compressor_switch(const char *name, const struct kernel_param *kp);
+int zswap_rs_cpu_prepare(unsigned int cpu, struct hlist_node *node);
+void zswap_rs_shrink_worker(void);
+unsigned long zswap_rs_shrinker_count(struct shrink_control *sc);
+unsigned long zswap_rs_shrinker_scan(struct shrink_control *sc);
+
+#endif /* _MM_ZSWAP_SHIM_H */

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0
+
+/*
+ * Inline functions and macros that rust/mm/ffi needs for zswap. Where a
+ * function is a real one or an inline stub, depending on the configuration,
+ * the helper has a name of its own.
+ */
+#ifdef CONFIG_RUST_ZSWAP
+
+#include <linux/cpuhotplug.h>
+#include <linux/highmem.h>
+#include <linux/list.h>
+#include <linux/memcontrol.h>
+#include <linux/mempolicy.h>
+#include <linux/mm.h>
+#include <linux/nodemask.h>
+#include <linux/percpu.h>
+#include <linux/percpu-refcount.h>
+#include <linux/rculist.h>
+#include <linux/scatterlist.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/swapops.h>
+#include <linux/vmstat.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+#include <crypto/acompress.h>
+#include <crypto/scatterwalk.h>
+#include "../../mm/swap.h"
+#include "../../mm/zswap_shim.h"
+
+/* Folios and swap entries */
+
+__rust_helper swp_entry_t rust_helper_zswap_folio_entry(const struct folio *folio)
+{
+	return folio->swap;
+}
+
+__rust_helper unsigned long rust_helper_zswap_folio_nr_pages(const struct folio *folio)
+{
+	return folio_nr_pages(folio);
+}
+
+__rust_helper struct page *rust_helper_zswap_folio_page(struct folio *folio,
+							unsigned long n)
+{
+	return folio_page(folio, n);
+}
+
+__rust_helper int rust_helper_zswap_folio_nid(const struct folio *folio)
+{
+	return folio_nid(folio);
+}
+
+__rust_helper void rust_helper_zswap_folio_check(struct folio *folio)
+{
+	VM_WARN_ON_ONCE(!folio_test_locked(folio));
+	VM_WARN_ON_ONCE(!folio_test_swapcache(folio));
+}
+
+__rust_helper void rust_helper_zswap_folio_mark_uptodate(struct folio *folio)
+{
+	folio_mark_uptodate(folio);
+}
+
+__rust_helper void rust_helper_zswap_folio_set_reclaim(struct folio *folio)
+{
+	folio_set_reclaim(folio);
+}
+
+__rust_helper void rust_helper_zswap_folio_put(struct folio *folio)
+{
+	folio_put(folio);
+}
+
+__rust_helper void rust_helper_zswap_flush_dcache_folio(struct folio *folio)
+{
+	flush_dcache_folio(folio);
+}
+
+__rust_helper unsigned int rust_helper_zswap_swp_type(swp_entry_t entry)
+{
+	return swp_type(entry);
+}
+
+__rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
+{
+	return swp_offset(entry);
+}
+
+__rust_helper void rust_helper_zswap_put_swap_device(struct swap_info_struct *si)
+{
+	put_swap_device(si);
+}
+
+__rust_helper struct folio *
+rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry)
+{
+	return swap_cache_alloc_folio(entry, GFP_KERNEL, BIT(0), NULL,
+				      get_task_policy(current),
+				      NO_INTERLEAVE_INDEX);
+}
+
+__rust_helper bool rust_helper_zswap_is_err(const void *ptr)
+{
+	return IS_ERR(ptr);
+}
+
+/* Events */
+
+__rust_helper void rust_helper_zswap_count_vm_zswpin(void)
+{
+	count_vm_event(ZSWPIN);
+}
+
+__rust_helper void rust_helper_zswap_count_vm_zswpout(unsigned long nr)
+{
+	count_vm_events(ZSWPOUT, nr);
+}
+
+__rust_helper void rust_helper_zswap_count_vm_zswpwb(void)
+{
+	count_vm_event(ZSWPWB);
+}
+
+/* Memory cgroups */
+
+__rust_helper bool rust_helper_zswap_memcg_disabled(void)
+{
+	return mem_cgroup_disabled();
+}
+
+__rust_helper struct obj_cgroup *
+rust_helper_zswap_folio_objcg_get(struct folio *folio)
+{
+	return get_obj_cgroup_from_folio(folio);
+}
+
+__rust_helper void rust_helper_zswap_objcg_get(struct obj_cgroup *objcg)
+{
+	obj_cgroup_get(objcg);
+}
+
+__rust_helper void rust_helper_zswap_objcg_put(struct obj_cgroup *objcg)
+{
+	obj_cgroup_put(objcg);
+}
+
+__rust_helper bool rust_helper_zswap_objcg_may_zswap(struct obj_cgroup *objcg)
+{
+	return obj_cgroup_may_zswap(objcg);
+}
+
+__rust_helper void rust_helper_zswap_objcg_charge(struct obj_cgroup *objcg,
+						  size_t size)
+{
+	obj_cgroup_charge_zswap(objcg, size);
+}
+
+__rust_helper void rust_helper_zswap_objcg_uncharge(struct obj_cgroup *objcg,
+						    size_t size)
+{
+	obj_cgroup_uncharge_zswap(objcg, size);
+}
+
+__rust_helper struct mem_cgroup *
+rust_helper_zswap_objcg_memcg_get(struct obj_cgroup *objcg)
+{
+	return get_mem_cgroup_from_objcg(objcg);
+}
+
+__rust_helper struct mem_cgroup *
+rust_helper_zswap_objcg_memcg(struct obj_cgroup *objcg)
+{
+#ifdef CONFIG_MEMCG
+	return obj_cgroup_memcg(objcg);
+#else
+	return NULL;
+#endif
+}
+
+__rust_helper void rust_helper_zswap_objcg_count_zswpin(struct obj_cgroup *objcg)
+{
+	count_objcg_events(objcg, ZSWPIN, 1);
+}
+
+__rust_helper void
+rust_helper_zswap_objcg_count_zswpout(struct obj_cgroup *objcg, unsigned long nr)
+{
+	count_objcg_events(objcg, ZSWPOUT, nr);
+}
+
+__rust_helper void rust_helper_zswap_objcg_count_zswpwb(struct obj_cgroup *objcg)
+{
+	count_objcg_events(objcg, ZSWPWB, 1);
+}
+
+__rust_helper bool rust_helper_zswap_folio_writeback_enabled(struct folio *folio)
+{
+	bool enabled;
+
+	rcu_read_lock();
+	enabled = mem_cgroup_zswap_writeback_enabled(folio_memcg(folio));
+	rcu_read_unlock();
+	return enabled;
+}
+
+__rust_helper bool rust_helper_zswap_memcg_writeback_enabled(struct mem_cgroup *memcg)
+{
+	return mem_cgroup_zswap_writeback_enabled(memcg);
+}
+
+__rust_helper void rust_helper_zswap_memcg_put(struct mem_cgroup *memcg)
+{
+	mem_cgroup_put(memcg);
+}
+
+__rust_helper bool rust_helper_zswap_memcg_online(struct mem_cgroup *memcg)
+{
+	return mem_cgroup_online(memcg);
+}
+
+__rust_helper bool rust_helper_zswap_memcg_tryget_online(struct mem_cgroup *memcg)
+{
+	return mem_cgroup_tryget_online(memcg);
+}
+
+__rust_helper struct mem_cgroup *rust_helper_zswap_memcg_next(struct mem_cgroup *prev)
+{
+	return mem_cgroup_iter(NULL, prev, NULL);
+}
+
+__rust_helper void rust_helper_zswap_memcg_flush_stats(struct mem_cgroup *memcg)
+{
+	mem_cgroup_flush_stats_ratelimited(memcg);
+}
+
+__rust_helper unsigned long rust_helper_zswap_memcg_bytes(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	return memcg_page_state(memcg, MEMCG_ZSWAP_B);
+#else
+	return 0;
+#endif
+}
+
+__rust_helper unsigned long rust_helper_zswap_memcg_pages(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	return memcg_page_state(memcg, MEMCG_ZSWAPPED);
+#else
+	return 0;
+#endif
+}
+
+__rust_helper atomic_long_t *
+rust_helper_zswap_memcg_disk_swapins(struct mem_cgroup *memcg, int nid)
+{
+	struct lruvec *lruvec = mem_cgroup_lruvec(memcg, NODE_DATA(nid));
+
+	return &lruvec->zswap_lruvec_state.nr_disk_swapins;
+}
+
+__rust_helper atomic_long_t *
+rust_helper_zswap_folio_disk_swapins(struct folio *folio)
+{
+	return &folio_lruvec(folio)->zswap_lruvec_state.nr_disk_swapins;
+}
+
+__rust_helper atomic_long_t *
+rust_helper_zswap_lruvec_disk_swapins(struct lruvec *lruvec)
+{
+	return &lruvec->zswap_lruvec_state.nr_disk_swapins;
+}
+
+__rust_helper void rust_helper_zswap_cursor_lock(void)
+{
+	spin_lock(&zswap_shrink_cursor.lock);
+}
+
+__rust_helper void rust_helper_zswap_cursor_unlock(void)
+{
+	spin_unlock(&zswap_shrink_cursor.lock);
+}
+
+/* The first node with memory that is not below @nid, or MAX_NUMNODES. */
+__rust_helper int rust_helper_zswap_memory_node(int nid)
+{
+	int node;
+
+	for_each_node_state(node, N_NORMAL_MEMORY)
+		if (node >= nid)
+			return node;
+	return MAX_NUMNODES;
+}
+
+__rust_helper bool rust_helper_zswap_gfp_has_io_fs(gfp_t gfp)
+{
+	return gfp_has_io_fs(gfp);
+}
+
+__rust_helper void rust_helper_zswap_cond_resched(void)
+{
+	cond_resched();
+}
+
+/* The LRU */
+
+__rust_helper void rust_helper_zswap_list_init(struct list_head *head)
+{
+	INIT_LIST_HEAD(head);
+}
+
+__rust_helper void rust_helper_zswap_list_move_tail(struct list_head *item,
+						    struct list_head *head)
+{
+	list_move_tail(item, head);
+}
+
+__rust_helper int rust_helper_zswap_lru_alloc(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	return memcg_list_lru_alloc(memcg, &zswap_list_lru, GFP_KERNEL);
+#else
+	return 0;
+#endif
+}
+
+__rust_helper void rust_helper_zswap_lru_unlock(struct list_lru_one *l)
+{
+	spin_unlock(&l->lock);
+}
+
+/* Entries */
+
+__rust_helper void *rust_helper_zswap_entry_alloc(gfp_t gfp, int nid)
+{
+	return kmem_cache_alloc_node(zswap_entry_cache, gfp, nid);
+}
+
+__rust_helper int rust_helper_zswap_virt_to_nid(const void *addr)
+{
+	return page_to_nid(virt_to_page(addr));
+}
+
+__rust_helper bool rust_helper_zswap_xa_empty(const struct xarray *xa)
+{
+	return xa_empty(xa);
+}
+
+__rust_helper bool rust_helper_zswap_xa_is_err(const void *entry)
+{
+	return xa_is_err(entry);
+}
+
+__rust_helper void rust_helper_zswap_xa_init(struct xarray *xa)
+{
+	xa_init(xa);
+}
+
+/* Compression */
+
+__rust_helper struct zswap_acomp_ctx __percpu *
+rust_helper_zswap_acomp_alloc_percpu(void)
+{
+	return alloc_percpu_gfp(struct zswap_acomp_ctx, GFP_KERNEL | __GFP_ZERO);
+}
+
+__rust_helper void
+rust_helper_zswap_acomp_free_percpu(struct zswap_acomp_ctx __percpu *ctx)
+{
+	free_percpu(ctx);
+}
+
+__rust_helper struct zswap_acomp_ctx *
+rust_helper_zswap_acomp_this_cpu(struct zswap_acomp_ctx __percpu *ctx)
+{
+	return raw_cpu_ptr(ctx);
+}
+
+__rust_helper struct zswap_acomp_ctx *
+rust_helper_zswap_acomp_of_cpu(struct zswap_acomp_ctx __percpu *ctx,
+			       unsigned int cpu)
+{
+	return per_cpu_ptr(ctx, cpu);
+}
+
+/* The first possible CPU that is not below @cpu, or at least nr_cpu_ids. */
+__rust_helper unsigned int rust_helper_zswap_possible_cpu(int cpu)
+{
+	return cpumask_next(cpu - 1, cpu_possible_mask);
+}
+
+__rust_helper unsigned int rust_helper_zswap_nr_cpu_ids(void)
+{
+	return nr_cpu_ids;
+}
+
+__rust_helper int rust_helper_zswap_cpu_to_node(unsigned int cpu)
+{
+	return cpu_to_node(cpu);
+}
+
+__rust_helper bool rust_helper_zswap_has_acomp(const char *name)
+{
+	return crypto_has_acomp(name, 0, 0);
+}
+
+__rust_helper void *rust_helper_zswap_buffer_alloc(int nid)
+{
+	return kmalloc_node(PAGE_SIZE, GFP_KERNEL, nid);
+}
+
+__rust_helper struct acomp_req *
+rust_helper_zswap_acomp_request_alloc(struct crypto_acomp *acomp)
+{
+	return acomp_request_alloc(acomp);
+}
+
+__rust_helper void rust_helper_zswap_acomp_request_free(struct acomp_req *req)
+{
+	acomp_request_free(req);
+}
+
+__rust_helper void rust_helper_zswap_free_acomp(struct crypto_acomp *acomp)
+{
+	crypto_free_acomp(acomp);
+}
+
+__rust_helper void rust_helper_zswap_acomp_set_params(struct acomp_req *req,
+						      struct scatterlist *src,
+						      struct scatterlist *dst,
+						      unsigned int slen,
+						      unsigned int dlen)
+{
+	acomp_request_set_params(req, src, dst, slen, dlen);
+}
+
+__rust_helper int rust_helper_zswap_crypto_wait_req(int err,
+						    struct crypto_wait *wait)
+{
+	return crypto_wait_req(err, wait);
+}
+
+__rust_helper void rust_helper_zswap_sg_one_page(struct scatterlist *sg,
+						 struct page *page)
+{
+	sg_init_table(sg, 1);
+	sg_set_page(sg, page, PAGE_SIZE, 0);
+}
+
+/* Pools */
+
+__rust_helper void rust_helper_zswap_list_lock(void)
+{
+	spin_lock_bh(&zswap_pools_lock);
+}
+
+__rust_helper void rust_helper_zswap_list_unlock(void)
+{
+	spin_unlock_bh(&zswap_pools_lock);
+}
+
+__rust_helper struct list_head *
+rust_helper_zswap_list_next_rcu(struct list_head *item)
+{
+	return rcu_dereference_check(list_next_rcu(item),
+				     lockdep_is_held(&zswap_pools_lock));
+}
+
+__rust_helper void rust_helper_zswap_list_add_rcu(struct list_head *item,
+						  struct list_head *head)
+{
+	list_add_rcu(item, head);
+}
+
+__rust_helper void rust_helper_zswap_list_add_tail_rcu(struct list_head *item,
+						       struct list_head *head)
+{
+	list_add_tail_rcu(item, head);
+}
+
+__rust_helper void rust_helper_zswap_list_del_rcu(struct list_head *item)
+{
+	list_del_rcu(item);
+}
+
+__rust_helper void rust_helper_zswap_ref_get(struct percpu_ref *ref)
+{
+	percpu_ref_get(ref);
+}
+
+__rust_helper bool rust_helper_zswap_ref_tryget(struct percpu_ref *ref)
+{
+	return percpu_ref_tryget(ref);
+}
+
+__rust_helper void rust_helper_zswap_ref_put(struct percpu_ref *ref)
+{
+	percpu_ref_put(ref);
+}
+
+__rust_helper void rust_helper_zswap_ref_kill(struct percpu_ref *ref)
+{
+	percpu_ref_kill(ref);
+}
+
+__rust_helper bool rust_helper_zswap_ref_is_dying(struct percpu_ref *ref)
+{
+	return percpu_ref_is_dying(ref);
+}
+
+__rust_helper int rust_helper_zswap_cpuhp_add(struct hlist_node *node)
+{
+	return cpuhp_state_add_instance(CPUHP_MM_ZSWP_POOL_PREPARE, node);
+}
+
+__rust_helper void rust_helper_zswap_cpuhp_remove(struct hlist_node *node)
+{
+	cpuhp_state_remove_instance(CPUHP_MM_ZSWP_POOL_PREPARE, node);
+}
+
+__rust_helper void rust_helper_zswap_schedule_work(struct work_struct *work,
+						   work_func_t func)
+{
+	INIT_WORK(work, func);
+	schedule_work(work);
+}
+
+__rust_helper unsigned long rust_helper_zswap_totalram_pages(void)
+{
+	return totalram_pages();
+}
+
+#endif /* CONFIG_RUST_ZSWAP */

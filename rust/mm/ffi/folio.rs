@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Folios in the swap cache, and the right to what is stored for a swap slot.
+//!
+//! # Who may touch the entry of a slot
+//!
+//! What is stored for a slot is changed by one at a time:
+//! - who holds the lock of the folio that the swap cache has for the slot: as long as it is there,
+//!   the slot cannot be freed, nor can a second folio come in. [`SwapFolio`] stands for that.
+//! - who frees the slot, when no folio is in the swap cache and nobody counts on it any more. That
+//!   is under the cluster lock ([`Slot::dying`]).
+//!
+//! [`Slot`] is that right as a value. The storage index asks for it, mutably to change, so that a
+//! reference to an entry cannot outlive the right, and no entry is taken out while it is in use.
+//!
+//! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
+//! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
+
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    page::PAGE_SIZE,
+    prelude::*, //
+};
+
+/// A physical swap entry: the type of a device and an offset in it.
+///
+/// A name and nothing else. It can be stale: only a [`Slot`] says that it is not.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct SwapEntry(bindings::swp_entry_t);
+
+impl SwapEntry {
+    pub(super) fn from_raw(entry: bindings::swp_entry_t) -> Self {
+        Self(entry)
+    }
+
+    pub(super) fn as_raw(self) -> bindings::swp_entry_t {
+        self.0
+    }
+
+    /// The swap type.
+    #[inline]
+    pub(crate) fn ty(self) -> usize {
+        // SAFETY: Computes a number from a number.
+        unsafe { bindings::zswap_swp_type(self.0) as usize }
+    }
+
+    /// The offset in pages.
+    #[inline]
+    pub(crate) fn offset(self) -> usize {
+        // SAFETY: Computes a number from a number.
+        unsafe { bindings::zswap_swp_offset(self.0) }
+    }
+
+    /// The entry `n` slots on.
+    ///
+    /// The offset takes the low bits of an entry, and a folio's slots are of one device.
+    #[inline]
+    fn add(self, n: usize) -> Self {
+        Self(bindings::swp_entry_t {
+            val: self.0.val.wrapping_add(n),
+        })
+    }
+}
+
+/// The sole right to what is stored for a slot.
+///
+/// # Invariants
+///
+/// During `'a` nobody else looks up, stores or takes what is stored for the slot, and the device
+/// stays.
+pub(crate) struct Slot<'a> {
+    entry: SwapEntry,
+    _right: PhantomData<&'a mut ()>,
+}
+
+impl Slot<'_> {
+    /// The right of who frees the slot.
+    ///
+    /// # Safety
+    ///
+    /// No folio is in the swap cache for it, nobody holds a count on it, and the caller keeps both
+    /// so (by the lock of its cluster) while the value lives.
+    pub(super) unsafe fn dying(entry: SwapEntry) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            entry,
+            _right: PhantomData,
+        }
+    }
+
+    /// The name of the slot.
+    #[inline]
+    pub(crate) fn entry(&self) -> SwapEntry {
+        self.entry
+    }
+}
+
+/// One page of a locked folio.
+#[derive(Clone, Copy)]
+pub(crate) struct SwapPage<'a> {
+    page: NonNull<bindings::page>,
+    folio: NonNull<bindings::folio>,
+    _folio: PhantomData<&'a ()>,
+}
+
+impl SwapPage<'_> {
+    pub(super) fn as_ptr(&self) -> *mut bindings::page {
+        self.page.as_ptr()
+    }
+
+    pub(super) fn folio_ptr(&self) -> *mut bindings::folio {
+        self.folio.as_ptr()
+    }
+
+    /// Whether the cgroup of the page lets it be written to a device.
+    #[inline]
+    pub(crate) fn writeback_enabled(&self) -> bool {
+        // SAFETY: The folio is locked, thus stays. C takes the RCU lock that its cgroup needs.
+        unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
+    }
+
+    /// Maps the page while `f` runs.
+    ///
+    /// Its bytes may change meanwhile: others can have it pinned.
+    #[inline]
+    pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
+        // SAFETY: The page is of a folio that stays.
+        let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
+        // SAFETY: A page is mapped at `addr` until below.
+        let ret = f(unsafe { Bytes::new(addr.cast(), PAGE_SIZE) });
+        // SAFETY: Mapped above, the last by this context.
+        unsafe { bindings::kunmap_local(addr) };
+        ret
+    }
+}
+
+/// Bytes in memory that can be read during `'a`, and that others may be changing.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    start: *const u8,
+    len: usize,
+    _memory: PhantomData<&'a ()>,
+}
+
+impl Bytes<'_> {
+    /// # Safety
+    ///
+    /// `len` bytes at `start` are readable during the lifetime of the value.
+    pub(super) unsafe fn new(start: *const u8, len: usize) -> Self {
+        Self {
+            start,
+            len,
+            _memory: PhantomData,
+        }
+    }
+
+    /// The bytes of a slice.
+    #[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]
+    pub(super) fn of(bytes: &[u8]) -> Bytes<'_> {
+        // SAFETY: They are readable as long as they are borrowed.
+        unsafe { Bytes::new(bytes.as_ptr(), bytes.len()) }
+    }
+
+    pub(super) fn as_ptr(&self) -> *const u8 {
+        self.start
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// A folio that is locked and in the swap cache.
+///
+/// # Invariants
+///
+/// `folio` is locked and in the swap cache during `'a`, and the owner of the value has the lock.
+pub(crate) struct SwapFolio<'a> {
+    folio: NonNull<bindings::folio>,
+    _lock: PhantomData<&'a mut ()>,
+}
+
+impl SwapFolio<'_> {
+    /// # Safety
+    ///
+    /// The caller holds the lock of the folio, which is in the swap cache, and keeps it while the
+    /// value lives. There is no second value for the folio meanwhile.
+    #[inline]
+    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+        // SAFETY: The folio stays, being locked. This only looks at it (under `CONFIG_DEBUG_VM`).
+        unsafe { bindings::zswap_folio_check(folio.as_ptr()) };
+        // INVARIANT: As required of the caller.
+        Self {
+            folio,
+            _lock: PhantomData,
+        }
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut bindings::folio {
+        self.folio.as_ptr()
+    }
+
+    /// The number of its pages.
+    #[inline]
+    pub(crate) fn nr_pages(&self) -> usize {
+        // SAFETY: The folio is locked, so that its size does not change.
+        unsafe { bindings::zswap_folio_nr_pages(self.as_ptr()) }
+    }
+
+    /// The NUMA node of its memory.
+    #[inline]
+    pub(crate) fn nid(&self) -> c_int {
+        // SAFETY: The folio stays, being locked.
+        unsafe { bindings::zswap_folio_nid(self.as_ptr()) }
+    }
+
+    /// The right to the slot of its first page.
+    #[inline]
+    pub(crate) fn first_slot(&mut self) -> Slot<'_> {
+        // SAFETY: A locked folio in the swap cache has its entry there.
+        let entry = unsafe { bindings::zswap_folio_entry(self.as_ptr()) };
+        // INVARIANT: By the invariants of this type, and `self` is borrowed as long.
+        Slot {
+            entry: SwapEntry(entry),
+            _right: PhantomData,
+        }
+    }
+
+    /// The slot and the page with number `n`, if the folio is that large.
+    #[inline]
+    pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
+        if n >= self.nr_pages() {
+            return None;
+        }
+        // SAFETY: There are more than `n` pages in it, see above.
+        let page = NonNull::new(unsafe { bindings::zswap_folio_page(self.as_ptr(), n) })?;
+        let folio = self.folio;
+        // INVARIANT: A folio of n pages has n consecutive slots.
+        let slot = Slot {
+            entry: self.first_slot().entry.add(n),
+            _right: PhantomData,
+        };
+        let page = SwapPage {
+            page,
+            folio,
+            _folio: PhantomData,
+        };
+        Some((slot, page))
+    }
+
+    /// The slot and the page of a folio that is not large.
+    #[inline]
+    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
+        if self.nr_pages() != 1 {
+            return None;
+        }
+        let folio = self.folio;
+        let page = SwapPage {
+            // The first page is where the folio is.
+            page: folio.cast(),
+            folio,
+            _folio: PhantomData,
+        };
+        Some((self.first_slot(), page))
+    }
+
+    /// Its bytes are what was swapped out.
+    #[inline]
+    pub(crate) fn mark_uptodate(&mut self) {
+        // SAFETY: The folio is locked, by us.
+        unsafe { bindings::zswap_folio_mark_uptodate(self.as_ptr()) }
+    }
+
+    /// It is the only copy.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self) {
+        // SAFETY: The folio is locked, by us.
+        unsafe { bindings::folio_mark_dirty(self.as_ptr()) };
+    }
+}
+
+/// A [`SwapFolio`] whose lock is to be released: dropping does.
+pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
+
+impl<'a> ReadFolio<'a> {
+    /// # Safety
+    ///
+    /// As of [`SwapFolio::from_raw`], and the lock is handed over.
+    #[inline]
+    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+        // SAFETY: As required of the caller.
+        Self(unsafe { SwapFolio::from_raw(folio) })
+    }
+
+    /// Leaves the folio locked.
+    #[inline]
+    pub(crate) fn keep_locked(self) {
+        let _ = ManuallyDrop::new(self);
+    }
+}
+
+impl<'a> core::ops::Deref for ReadFolio<'a> {
+    type Target = SwapFolio<'a>;
+
+    #[inline]
+    fn deref(&self) -> &SwapFolio<'a> {
+        &self.0
+    }
+}
+
+impl core::ops::DerefMut for ReadFolio<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Drop for ReadFolio<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: We have the lock, and nothing uses the folio through this value any more.
+        unsafe { bindings::folio_unlock(self.0.as_ptr()) };
+    }
+}
+
+/// A new folio in the swap cache, locked, with nothing in it: made to write a slot back.
+///
+/// Dropping it takes it out of the cache again, as if it had never been there.
+pub(crate) struct NewFolio(SwapFolio<'static>);
+
+impl NewFolio {
+    /// Adds a folio for the slot that `entry` names, if there is such a slot and it is in use.
+    ///
+    /// `EEXIST` when the swap cache has one, which somebody uses, then; or the device is gone.
+    pub(crate) fn add(entry: SwapEntry) -> Result<Self> {
+        // SAFETY: C copes with any value, and warns of such as name no device.
+        let si = unsafe { bindings::get_swap_device(entry.as_raw()) };
+        if si.is_null() {
+            return Err(EEXIST);
+        }
+        // SAFETY: The device stays: we have a reference to it. May sleep: no lock is held.
+        let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw()) };
+        // SAFETY: `si` is the reference obtained above.
+        unsafe { bindings::zswap_put_swap_device(si) };
+
+        // SAFETY: Looks at the value of the pointer only.
+        if unsafe { bindings::zswap_is_err(folio.cast()) } {
+            to_result(folio as isize as c_int)?;
+        }
+        let folio = NonNull::new(folio).ok_or(ENOMEM)?;
+        // SAFETY: A new folio is returned locked and in the swap cache, with a reference for us.
+        // Being there it pins the slot and thereby the device. Nobody unlocks it but this type.
+        Ok(Self(unsafe { SwapFolio::from_raw(folio) }))
+    }
+
+    /// Writes it to the device. Completion unlocks nothing: the lock goes when I/O was started.
+    pub(crate) fn write(mut self) {
+        self.0.mark_uptodate();
+        let folio = ManuallyDrop::new(self).0.as_ptr();
+        let mut ctx = bindings::swap_io_ctx::default();
+        // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
+        // `self` any more. `__swap_writepage()` consumes the lock, the reference of ours is put
+        // last. `ctx` is empty, and submitted before it goes.
+        unsafe {
+            // It goes to the tail of the inactive list when writing has ended.
+            bindings::zswap_folio_set_reclaim(folio);
+            bindings::__swap_writepage(&mut ctx, folio);
+            bindings::swap_write_submit(&mut ctx);
+            bindings::zswap_folio_put(folio);
+        }
+    }
+}
+
+impl core::ops::Deref for NewFolio {
+    type Target = SwapFolio<'static>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl core::ops::DerefMut for NewFolio {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl Drop for NewFolio {
+    fn drop(&mut self) {
+        let folio = self.0.as_ptr();
+        // SAFETY: We have the lock of the folio, which is in the swap cache and clean, and a
+        // reference, which is put last.
+        unsafe {
+            bindings::swap_cache_del_folio(folio);
+            bindings::folio_unlock(folio);
+            bindings::zswap_folio_put(folio);
+        }
+    }
+}

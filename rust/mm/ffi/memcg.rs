@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory cgroups and what is charged to them.
+//!
+//! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
+
+use super::folio::SwapFolio;
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        rcu, //
+    }, //
+};
+
+/// A memory cgroup, or `NULL` where C takes that: the root's when there are no cgroups.
+///
+/// # Invariants
+///
+/// The pointer is `NULL` or valid during `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct Memcg<'a> {
+    ptr: *mut bindings::mem_cgroup,
+    _pin: core::marker::PhantomData<&'a ()>,
+}
+
+impl Memcg<'_> {
+    /// # Safety
+    ///
+    /// `ptr` is `NULL`, or of a cgroup that stays while the value is used.
+    pub(super) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            ptr,
+            _pin: core::marker::PhantomData,
+        }
+    }
+
+    /// No cgroup in particular.
+    pub(crate) fn root() -> Self {
+        // INVARIANT: `NULL`.
+        Self {
+            ptr: core::ptr::null_mut(),
+            _pin: core::marker::PhantomData,
+        }
+    }
+
+    pub(super) fn as_ptr(self) -> *mut bindings::mem_cgroup {
+        self.ptr
+    }
+
+    /// Whether zswap may write pages of the cgroup to a device.
+    pub(crate) fn writeback_enabled(self) -> bool {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::zswap_memcg_writeback_enabled(self.ptr) }
+    }
+
+    /// Whether the cgroup is being removed: its lists are those of an ancestor, then.
+    pub(crate) fn is_zombie(self) -> bool {
+        // SAFETY: Valid, by the invariants, as it is not `NULL`.
+        !self.ptr.is_null() && !unsafe { bindings::zswap_memcg_online(self.ptr) }
+    }
+
+    /// The memory that the compressed pages of the cgroup take, in bytes, and their number; `None`
+    /// where cgroups are off.
+    pub(crate) fn usage(self) -> Option<(usize, usize)> {
+        if disabled() || self.ptr.is_null() {
+            return None;
+        }
+        // SAFETY: Valid, by the invariants.
+        unsafe {
+            bindings::zswap_memcg_flush_stats(self.ptr);
+            Some((
+                bindings::zswap_memcg_bytes(self.ptr),
+                bindings::zswap_memcg_pages(self.ptr),
+            ))
+        }
+    }
+
+    /// The recent swap-ins from a device of the cgroup's pages on a node.
+    pub(crate) fn disk_swapins(&self, nid: i32) -> DiskSwapins<'_> {
+        // SAFETY: `NULL` or valid, by the invariants, and `nid` came from C, which has the node.
+        let counter = unsafe { bindings::zswap_memcg_disk_swapins(self.ptr, nid) };
+        // SAFETY: The counter is in the lruvec of the cgroup or of the node, and is accessed
+        // atomically only.
+        DiskSwapins(unsafe { Atomic::from_ptr(&raw mut (*counter).counter) })
+    }
+}
+
+/// A counter of swap-ins that would have been found in zswap, had less been written back.
+pub(crate) struct DiskSwapins<'a>(&'a Atomic<i64>);
+
+impl DiskSwapins<'_> {
+    /// Replaces the count by what `f` makes of it; returns what else `f` gave.
+    pub(crate) fn update<R>(&self, mut f: impl FnMut(usize) -> (usize, R)) -> R {
+        let mut old = self.0.load(Relaxed);
+        loop {
+            let (new, ret) = f(old as usize);
+            match self.0.cmpxchg(old, new as i64, kernel::sync::atomic::Full) {
+                Ok(_) => return ret,
+                Err(seen) => old = seen,
+            }
+        }
+    }
+}
+
+/// Whether cgroups are off.
+pub(crate) fn disabled() -> bool {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_memcg_disabled() }
+}
+
+/// A counted reference to a cgroup.
+pub(crate) struct MemcgRef(NonNull<bindings::mem_cgroup>);
+
+impl MemcgRef {
+    /// The cgroup.
+    pub(crate) fn get(&self) -> Memcg<'_> {
+        // SAFETY: We have a reference.
+        unsafe { Memcg::from_raw(self.0.as_ptr()) }
+    }
+
+    fn into_raw(self) -> *mut bindings::mem_cgroup {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// One more reference, unless the cgroup is being removed.
+    fn again_if_online(&self) -> Option<Self> {
+        // SAFETY: We have a reference.
+        let got = unsafe { bindings::zswap_memcg_tryget_online(self.0.as_ptr()) };
+        // Lazily: a value that is made and not wanted would be dropped, and put.
+        got.then(|| Self(self.0))
+    }
+}
+
+impl Drop for MemcgRef {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::zswap_memcg_put(self.0.as_ptr()) };
+    }
+}
+
+/// Where the shrink worker is on its way through the cgroups.
+///
+/// The cursor holds a reference, which the removal of that cgroup must drop: it moves the cursor
+/// on. Both take the lock.
+pub(crate) struct Cursor(());
+
+impl Cursor {
+    /// Takes the lock while `f` runs, and gives it the place.
+    fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
+        // SAFETY: The lock is initialized statically. No other lock is taken under it, and the
+        // references dropped under it are released by a callback that takes none of ours.
+        unsafe { bindings::zswap_cursor_lock() };
+        // SAFETY: The address of a static.
+        let next = unsafe { &raw mut bindings::zswap_shrink_cursor.next };
+        // SAFETY: The lock protects `next`, which holds a reference if it is not `NULL`. It is put
+        // back below.
+        let mut place = NonNull::new(unsafe { next.replace(core::ptr::null_mut()) }).map(MemcgRef);
+        let ret = f(&mut place);
+        // SAFETY: As above; the reference moves into it.
+        unsafe { *next = place.map_or(core::ptr::null_mut(), MemcgRef::into_raw) };
+        // SAFETY: Locked above.
+        unsafe { bindings::zswap_cursor_unlock() };
+        ret
+    }
+
+    /// The cgroup after `prev`; the first after none. `None` ends a round.
+    fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> {
+        let prev = prev.map_or(core::ptr::null_mut(), MemcgRef::into_raw);
+        // SAFETY: `mem_cgroup_iter()` takes the reference to `prev` and returns one to the next.
+        NonNull::new(unsafe { bindings::zswap_memcg_next(prev) }).map(MemcgRef)
+    }
+
+    /// Moves on to the next cgroup that is online. `None` ends a round, or cgroups are off.
+    ///
+    /// The reference is a second one: the cursor's own can be dropped by [`Cursor::leave`].
+    pub(crate) fn advance() -> Option<MemcgRef> {
+        Self::locked(|place| loop {
+            *place = Self::after(place.take());
+            match place {
+                None => return None,
+                Some(memcg) => {
+                    if let Some(memcg) = memcg.again_if_online() {
+                        return Some(memcg);
+                    }
+                }
+            }
+        })
+    }
+
+    /// Moves away from a cgroup that goes offline.
+    pub(crate) fn leave(memcg: Memcg<'_>) {
+        Self::locked(|place| {
+            while place
+                .as_ref()
+                .is_some_and(|at| at.0.as_ptr() == memcg.ptr || at.get().is_zombie())
+            {
+                *place = Self::after(place.take());
+            }
+        })
+    }
+}
+
+/// A counted reference to what memory is charged to.
+pub(crate) struct ObjCgroup(NonNull<bindings::obj_cgroup>);
+
+// SAFETY: References may be used and dropped anywhere.
+unsafe impl Send for ObjCgroup {}
+// SAFETY: All methods that take a shared reference may be called from any thread.
+unsafe impl Sync for ObjCgroup {}
+
+impl ObjCgroup {
+    /// What the folio is charged to, if to anything.
+    #[inline]
+    pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<Self> {
+        // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
+        NonNull::new(unsafe { bindings::zswap_folio_objcg_get(folio.as_ptr()) }).map(Self)
+    }
+
+    /// Whether no limit for compressed memory is reached.
+    #[inline]
+    pub(crate) fn may_zswap(&self) -> bool {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_may_zswap(self.0.as_ptr()) }
+    }
+
+    /// The cgroup.
+    #[inline]
+    pub(crate) fn memcg(&self) -> Option<MemcgRef> {
+        // SAFETY: We have a reference. C returns a reference to the cgroup.
+        NonNull::new(unsafe { bindings::zswap_objcg_memcg_get(self.0.as_ptr()) }).map(MemcgRef)
+    }
+
+    /// The cgroup, while RCU readers are there.
+    #[inline]
+    pub(super) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
+        // SAFETY: We have a reference, and the cgroup stays for RCU readers.
+        unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.0.as_ptr())) }
+    }
+
+    /// Counts pages that were stored.
+    #[inline]
+    pub(crate) fn count_zswpout(&self, nr: usize) {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_count_zswpout(self.0.as_ptr(), nr) };
+    }
+}
+
+impl Clone for ObjCgroup {
+    #[inline]
+    fn clone(&self) -> Self {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_get(self.0.as_ptr()) };
+        Self(self.0)
+    }
+}
+
+impl Drop for ObjCgroup {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::zswap_objcg_put(self.0.as_ptr()) };
+    }
+}
+
+/// The charge for a stored page, of which only the holder knows the size.
+///
+/// Must be given back with [`Charge::release`]: there is no drop, as that could not know it.
+#[must_use]
+pub(crate) struct Charge(ManuallyDrop<ObjCgroup>);
+
+impl Charge {
+    /// Charges `size` bytes. In reclaim (`PF_MEMALLOC`), where this cannot fail.
+    #[inline]
+    pub(crate) fn new(objcg: &ObjCgroup, size: usize) -> Self {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_charge(objcg.0.as_ptr(), size) };
+        Self(ManuallyDrop::new(objcg.clone()))
+    }
+
+    /// Gives the charge of `size` bytes back.
+    #[inline]
+    pub(crate) fn release(self, size: usize) {
+        let objcg = ManuallyDrop::into_inner(self.0);
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_uncharge(objcg.0.as_ptr(), size) };
+    }
+
+    pub(crate) fn objcg(&self) -> &ObjCgroup {
+        &self.0
+    }
+
+    /// Counts a page that was loaded.
+    #[inline]
+    pub(crate) fn count_zswpin(&self) {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_count_zswpin(self.0 .0.as_ptr()) };
+    }
+
+    /// Counts a page that was written back.
+    pub(crate) fn count_zswpwb(&self) {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_objcg_count_zswpwb(self.0 .0.as_ptr()) };
+    }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pools: a compressor, and the objects that it made.
+//!
+//! # Who keeps a pool
+//!
+//! A pool has a per-CPU reference count:
+//! - each stored object has a reference ([`StoredObject`]), since what it holds is in the pool,
+//! - who stores has one while it does ([`PoolRef`]),
+//! - being the current pool is one, the *initial* reference ([`Initial`]): while it is there the
+//!   count is not looked at, and getting and putting is cheap.
+//!
+//! # The list
+//!
+//! All pools with objects are on the list, the current one first. It is changed under its lock, and
+//! walked under RCU. When the current pool is replaced, its initial reference is killed. A pool
+//! whose last reference goes, in whatever context, takes itself off the list and leaves the rest to
+//! a work item, which waits for the RCU readers. Between, [`PoolRef::get`] fails for it.
+//!
+//! A pool that is asked for again before its last object is gone is revived:
+//! [`Pools::take_retired`] finds it by a reference obtained under the lock, so it cannot go
+//! meanwhile, and [`PoolRef::revive`] makes the initial reference again. Only the writer of the
+//! parameter does this, and there is one at a time.
+//!
+//! # CPU hotplug
+//!
+//! The pool is an instance of a CPU hotplug state from its creation to its end, so that a CPU gets
+//! its compression context before it is online; see [`super::acomp`].
+
+use super::{
+    acomp::Contexts,
+    folio::Bytes,
+    zsmalloc::{
+        Handle,
+        Parts,
+        ZsPool, //
+    },
+};
+use core::{
+    ffi::CStr,
+    ops::Deref,
+    ptr::NonNull, //
+};
+use kernel::{
+    alloc::KBox,
+    bindings,
+    error::{
+        from_result,
+        to_result,
+        Result, //
+    },
+    prelude::*,
+    str::CString,
+    sync::{
+        atomic::Atomic,
+        rcu, //
+    },
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    },
+    warn_on, //
+};
+
+/// The name of a compressor.
+struct Name([u8; bindings::ZSWAP_ALG_NAME_SIZE]);
+
+impl Name {
+    /// The name, if C's crypto code could know it.
+    fn new(name: &CStr) -> Result<Self> {
+        let bytes = name.to_bytes_with_nul();
+        let mut this = Self([0; bindings::ZSWAP_ALG_NAME_SIZE]);
+        this.0
+            .get_mut(..bytes.len())
+            .ok_or(ENAMETOOLONG)?
+            .copy_from_slice(bytes);
+        Ok(this)
+    }
+
+    fn get(&self) -> &CStr {
+        // It ends with a NUL: it was made from a string that fits.
+        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
+    }
+}
+
+/// A pool.
+///
+/// # Invariants
+///
+/// It is in a `KBox` that was leaked, and found by references only; the work item that the last of
+/// these schedules frees it.
+pub(crate) struct Pool {
+    zs: ZsPool,
+    contexts: Contexts,
+    refs: Opaque<bindings::percpu_ref>,
+    list: Opaque<bindings::list_head>,
+    release: Opaque<bindings::work_struct>,
+    hotplug: Opaque<bindings::hlist_node>,
+    hotplug_added: bool,
+    name: Name,
+}
+
+// SAFETY: What is under no lock of its own is not changed while the pool is shared.
+unsafe impl Send for Pool {}
+// SAFETY: What is under no lock of its own is not changed while the pool is shared.
+unsafe impl Sync for Pool {}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.hotplug_added {
+            // SAFETY: It was added. Afterwards no CPU is prepared for this pool any more.
+            unsafe { bindings::zswap_cpuhp_remove(self.hotplug.get()) };
+        }
+        // SAFETY: The count is initialized or zeroed, and nobody uses it.
+        unsafe { bindings::percpu_ref_exit(self.refs.get()) };
+        // The contexts and the objects' memory go with the fields.
+    }
+}
+
+/// How many pools were made: zsmalloc wants a name for each.
+static POOLS_MADE: Atomic<u32> = Atomic::new(0);
+
+impl Pool {
+    /// Makes a pool with a compressor, on no list. May sleep.
+    pub(crate) fn create(compressor: &CStr) -> Result<Initial> {
+        let nth = POOLS_MADE
+            .fetch_add(1, kernel::sync::atomic::Full)
+            .wrapping_add(1);
+        let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
+        let mut pool = KBox::new(
+            Self {
+                zs: ZsPool::create(&zs_name)?,
+                contexts: Contexts::new()?,
+                refs: Opaque::zeroed(),
+                list: Opaque::zeroed(),
+                release: Opaque::zeroed(),
+                hotplug: Opaque::zeroed(),
+                hotplug_added: false,
+                name: Name::new(compressor)?,
+            },
+            GFP_KERNEL,
+        )?;
+        // SAFETY: The node is zeroed and does not move, being in a box of which only the pointer
+        // does; the box's drop takes it off. Calls `cpu_prepare()` for all CPUs that are online.
+        to_result(unsafe { bindings::zswap_cpuhp_add(pool.hotplug.get()) })?;
+        pool.hotplug_added = true;
+        // SAFETY: The count is zeroed and does not move.
+        to_result(unsafe {
+            bindings::percpu_ref_init(
+                pool.refs.get(),
+                Some(last_put),
+                bindings::ZSWAP_REF_REINIT,
+                bindings::GFP_KERNEL,
+            )
+        })?;
+        // INVARIANT: The box is leaked here.
+        let pool = Initial(NonNull::from(KBox::leak(pool)));
+        pool.event(c"created");
+        // SAFETY: No requirements. May sleep.
+        unsafe { bindings::zswap_shim_ever_enabled() };
+        Ok(pool)
+    }
+
+    /// The name of the compressor.
+    pub(crate) fn compressor(&self) -> &CStr {
+        self.name.get()
+    }
+
+    /// The compression contexts.
+    #[inline]
+    pub(crate) fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// Whether the initial reference was killed.
+    fn is_retired(&self) -> bool {
+        // SAFETY: The count exists, as the pool does.
+        unsafe { bindings::zswap_ref_is_dying(self.refs.get()) }
+    }
+
+    fn event(&self, what: &CStr) {
+        // SAFETY: Two strings.
+        unsafe {
+            bindings::zswap_shim_pool_event(what.as_char_ptr(), self.compressor().as_char_ptr())
+        };
+    }
+
+    /// # Safety
+    ///
+    /// `link` is the `list` of a pool.
+    #[inline]
+    unsafe fn from_link(link: *mut bindings::list_head) -> *const Self {
+        // SAFETY: As required of the caller.
+        unsafe { kernel::container_of!(Opaque::cast_from(link), Self, list) }
+    }
+}
+
+/// Called by whoever puts the last reference, in any context.
+///
+/// # Safety
+///
+/// `refs` is the count of a pool.
+unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
+    let part = Opaque::cast_from(refs);
+    // SAFETY: As required of the caller.
+    let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, refs) };
+    // SAFETY: Nobody frees the pool but the work item, which is scheduled here.
+    let pool = unsafe { &*pool };
+    let pools = Pools::lock();
+    if let Some(current) = pools.current() {
+        warn_on!(core::ptr::eq(pool, current));
+    }
+    // SAFETY: The pool is on the list: it is put there with its initial reference, and taken off by
+    // `take_retired()` only with a reference in hand.
+    unsafe { bindings::zswap_list_del_rcu(pool.list.get()) };
+    // SAFETY: The work item is zeroed memory, unused, and runs before the pool is freed, as it is
+    // what frees it.
+    unsafe { bindings::zswap_schedule_work(pool.release.get(), Some(release)) };
+}
+
+/// Frees a pool.
+///
+/// # Safety
+///
+/// `work` is the work item of a pool that [`last_put`] took off the list.
+unsafe extern "C" fn release(work: *mut bindings::work_struct) {
+    let part = Opaque::cast_from(work);
+    // SAFETY: As required of the caller.
+    let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, release) };
+    // Readers of the list may still look at it.
+    rcu::synchronize_rcu();
+    // SAFETY: Nobody else knows of it now. Pools are boxes that were leaked.
+    let pool = unsafe { KBox::from_raw(pool.cast_mut()) };
+    // SAFETY: The count is initialized.
+    warn_on!(!unsafe { bindings::percpu_ref_is_zero(pool.refs.get()) });
+    pool.event(c"destroying");
+}
+
+/// Prepares a pool for a CPU: the callback of the CPU hotplug state.
+///
+/// # Safety
+///
+/// `node` is that of a pool, `cpu` is not online or CPU hotplug is excluded.
+pub(super) unsafe fn cpu_prepare(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
+    let part = Opaque::cast_from(node);
+    // SAFETY: As required of the caller.
+    let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, hotplug) };
+    // SAFETY: The pool takes itself off before it goes. It may not be shared yet, but is only read.
+    let pool = unsafe { &*pool };
+    // SAFETY: As required of the caller.
+    from_result(|| unsafe { pool.contexts.prepare(cpu, pool.compressor()) }.map(|()| 0))
+}
+
+/// The initial reference of a pool: that of being current.
+///
+/// It is to be put on the list, or killed; there is no drop, as neither is always right.
+#[must_use]
+pub(crate) struct Initial(NonNull<Pool>);
+
+impl Initial {
+    /// Gives up the initial reference. The pool goes when its last object is gone.
+    ///
+    /// The pool is on the list. Not under its lock: the last reference may be this one.
+    pub(crate) fn kill(self) {
+        // SAFETY: The initial reference is given up once, as there is one value for it.
+        unsafe { bindings::zswap_ref_kill(self.refs.get()) };
+    }
+}
+
+impl Deref for Initial {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        // SAFETY: We have a reference.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A counted reference to a pool.
+pub(crate) struct PoolRef(NonNull<Pool>);
+
+// SAFETY: References may be used and dropped anywhere.
+unsafe impl Send for PoolRef {}
+// SAFETY: All methods that take a shared reference may be called from any thread.
+unsafe impl Sync for PoolRef {}
+
+impl PoolRef {
+    /// A reference, unless the pool is about to go.
+    #[inline]
+    fn get(pool: &Pool) -> Option<Self> {
+        // SAFETY: The pool exists, so its count does.
+        unsafe { bindings::zswap_ref_tryget(pool.refs.get()) }.then(|| Self(NonNull::from(pool)))
+    }
+
+    /// Makes the initial reference anew, of a pool whose one was killed.
+    fn revive(self) -> Initial {
+        // SAFETY: The pool was retired, so its initial reference is dead. We have a reference, so
+        // that the count is not zero.
+        unsafe { bindings::percpu_ref_resurrect(self.refs.get()) };
+        Initial(self.0)
+    }
+
+    /// Stores a copy of the bytes in the pool.
+    #[inline]
+    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int) -> Result<StoredObject> {
+        let object = self.zs.store(bytes, nid)?;
+        let handle = object.into_handle();
+        Ok(StoredObject {
+            pool: self.clone(),
+            handle,
+        })
+    }
+}
+
+impl Clone for PoolRef {
+    #[inline]
+    fn clone(&self) -> Self {
+        // SAFETY: We have a reference.
+        unsafe { bindings::zswap_ref_get(self.refs.get()) };
+        Self(self.0)
+    }
+}
+
+impl Deref for PoolRef {
+    type Target = Pool;
+
+    #[inline]
+    fn deref(&self) -> &Pool {
+        // SAFETY: We have a reference.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for PoolRef {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::zswap_ref_put(self.refs.get()) };
+    }
+}
+
+/// An object, and a reference to the pool that it is in.
+///
+/// # Invariants
+///
+/// `handle` is of an object of `pool`.
+pub(crate) struct StoredObject {
+    pool: PoolRef,
+    handle: Handle,
+}
+
+impl StoredObject {
+    /// The pool.
+    #[inline]
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Gives the object's memory to `f`.
+    #[inline]
+    pub(crate) fn read<R>(&self, len: u32, f: impl FnOnce(&mut Parts) -> R) -> R {
+        // SAFETY: By the invariants.
+        unsafe { self.pool.zs.read(&self.handle, len as usize, f) }
+    }
+}
+
+impl Drop for StoredObject {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: By the invariants, and the handle is not used any more. The reference to the pool
+        // goes afterwards, as a field.
+        drop(unsafe { self.pool.zs.adopt(self.handle.duplicate()) });
+    }
+}
+
+/// The list of pools, locked.
+///
+/// # Invariants
+///
+/// The lock of the list is held.
+pub(crate) struct Pools(NotThreadSafe);
+
+impl Pools {
+    /// Locks the list.
+    pub(crate) fn lock() -> Self {
+        // SAFETY: The lock is initialized statically. It is taken in any context, thus with
+        // softirqs off; nothing sleeps under it.
+        unsafe { bindings::zswap_list_lock() };
+        // INVARIANT: Locked.
+        Self(NotThreadSafe)
+    }
+
+    /// The current pool, if there is one: the first, if it has its initial reference.
+    fn current(&self) -> Option<&Pool> {
+        each(self).next().filter(|pool| !pool.is_retired())
+    }
+
+    /// Takes a retired pool with that compressor off the list, if there is one, and revives it.
+    pub(crate) fn take_retired(self, compressor: &CStr) -> Option<Initial> {
+        let found = each(&self)
+            .filter(|pool| pool.compressor() == compressor)
+            .find_map(PoolRef::get)?;
+        found.event(c"using existing");
+        if let Some(current) = self.current() {
+            warn_on!(core::ptr::eq(&*found, current));
+        }
+        // SAFETY: The list is locked, and the pool is on it.
+        unsafe { bindings::zswap_list_del_rcu(found.list.get()) };
+        drop(self);
+        Some(found.revive())
+    }
+
+    /// Makes a pool the current one; returns the initial reference of the one before.
+    #[must_use]
+    pub(crate) fn set_current(self, pool: Initial) -> Option<Initial> {
+        let old = self.current().map(|old| Initial(NonNull::from(old)));
+        // SAFETY: The list is locked, and the pool is not on it: it is new or was taken off. What
+        // is its initial reference goes with it.
+        unsafe { bindings::zswap_list_add_rcu(pool.list.get(), &raw mut bindings::zswap_pools) };
+        old
+    }
+
+    /// Puts a pool that did not become the current one on the list, where it belongs to go.
+    pub(crate) fn add_retired(self, pool: Initial) {
+        // SAFETY: The list is locked, and the pool is not on it: it is new or was taken off.
+        unsafe {
+            bindings::zswap_list_add_tail_rcu(pool.list.get(), &raw mut bindings::zswap_pools)
+        };
+        drop(self);
+        pool.kill();
+    }
+}
+
+impl Drop for Pools {
+    fn drop(&mut self) {
+        // SAFETY: Locked, by the invariants.
+        unsafe { bindings::zswap_list_unlock() };
+    }
+}
+
+/// What keeps the pools on the list from going: the lock of the list, or an RCU reader.
+trait KeepsPools {}
+impl KeepsPools for Pools {}
+impl KeepsPools for rcu::Guard {}
+
+/// The pools, the current one first.
+#[inline]
+fn each<G: KeepsPools>(_guard: &G) -> impl Iterator<Item = &Pool> {
+    let head = &raw mut bindings::zswap_pools;
+    let mut at = head;
+    core::iter::from_fn(move || {
+        // SAFETY: `at` is the head, or the link of a pool that the guard keeps.
+        at = unsafe { bindings::zswap_list_next_rcu(at) };
+        // SAFETY: All but the head is links of pools, which the guard keeps.
+        (at != head).then(|| unsafe { &*Pool::from_link(at) })
+    })
+}
+
+/// A reference to the current pool, if there is one.
+#[inline]
+pub(crate) fn current() -> Option<PoolRef> {
+    let rcu = rcu::read_lock();
+    let pool = each(&rcu).next().and_then(PoolRef::get);
+    drop(rcu);
+    pool
+}
+
+/// The pages that all pools take.
+#[inline]
+pub(crate) fn total_pages() -> usize {
+    let rcu = rcu::read_lock();
+    each(&rcu).fold(0usize, |total, pool| {
+        total.wrapping_add(pool.zs.total_pages())
+    })
+}
+
+/// The pages of memory that the machine has.
+#[inline]
+pub(crate) fn totalram_pages() -> usize {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_totalram_pages() }
+}

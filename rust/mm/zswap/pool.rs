@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pools together: what they may take, and which one is current.
+
+use super::{
+    rules::{
+        Fill,
+        Limits, //
+    },
+    setup, //
+};
+use crate::ffi::{
+    acomp,
+    params::{
+        self,
+        NameRequest, //
+    },
+    pool::{
+        self,
+        Pool,
+        Pools, //
+    }, //
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// The pool was full, and has not come down to the accept threshold since.
+///
+/// A hint: who looks at it and at the size at different times may be wrong for a moment.
+static REACHED_FULL: Atomic<bool> = Atomic::new(false);
+
+/// The limits as they are now.
+#[inline]
+pub(super) fn limits() -> Limits {
+    Limits::new(
+        pool::totalram_pages(),
+        params::max_pool_percent(),
+        params::accept_threshold_percent(),
+    )
+}
+
+/// Whether the pool was full, and has not come down to the accept threshold since.
+#[inline]
+pub(super) fn reached_full() -> bool {
+    REACHED_FULL.load(Relaxed)
+}
+
+/// Whether there is room for more.
+#[inline]
+pub(super) fn accepts() -> bool {
+    let was_full = reached_full();
+    match limits().judge(pool::total_pages(), was_full) {
+        Fill::Accepts => {
+            if was_full {
+                REACHED_FULL.store(false, Relaxed);
+            }
+            true
+        }
+        Fill::Draining => false,
+        Fill::HitLimit => {
+            params::POOL_LIMIT_HIT.inc();
+            REACHED_FULL.store(true, Relaxed);
+            false
+        }
+    }
+}
+
+/// Switches to a compressor. There is one call at a time: by the writer of the parameter.
+///
+/// New pages go to a pool with it. The pool before is retired: it stays as long as it has objects,
+/// and is taken again if its compressor is asked for meanwhile.
+pub(crate) fn switch_compressor(request: NameRequest<'_>) -> Result {
+    if !acomp::exists(request.name()) {
+        params::complain(params::Complaint::NoCompressor(request.name()));
+        return Err(ENOENT);
+    }
+    let pool = match Pools::lock().take_retired(request.name()) {
+        Some(pool) => pool,
+        None => Pool::create(request.name()).map_err(|_| EINVAL)?,
+    };
+    match request.commit() {
+        Ok(()) => {
+            let before = Pools::lock().set_current(pool);
+            setup::note_pool();
+            if let Some(before) = before {
+                before.kill();
+            }
+            Ok(())
+        }
+        Err(error) => {
+            Pools::lock().add_retired(pool);
+            Err(error)
+        }
+    }
+}

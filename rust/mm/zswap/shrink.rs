@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When entries are written back.
+//!
+//! - The *worker*, when a store was refused for lack of room: it goes round the cgroups until the
+//!   pool can accept again. To stop earlier would leave the pool at its limit, where it refuses the
+//!   pages that are being swapped out now, the warmest, while it holds older ones.
+//! - A store, when its cgroup is at its own limit: once round its lists.
+//! - The *shrinker*, when memory is short: a part of the entries that depends on how well they
+//!   compress, and on how many pages were read from the device recently: those were written back
+//!   too early.
+//!
+//! Process context, no lock held. Pages of cgroups that may not be written back are left alone.
+
+use super::{
+    lru::WriteBack,
+    pool::limits,
+    rules::{
+        self,
+        Patience,
+        Shrunk, //
+    }, //
+};
+use crate::ffi::{
+    list_lru,
+    memcg::{
+        self,
+        Cursor,
+        Memcg,
+        ObjCgroup, //
+    },
+    params::{
+        self,
+        ShrinkControl, //
+    },
+    pool, //
+};
+use kernel::{
+    bindings,
+    page::PAGE_SHIFT, //
+};
+
+/// How many entries of a list are looked at in one go.
+const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
+
+/// Looks at a batch of entries of each node of a cgroup.
+fn shrink(memcg: Memcg<'_>) -> Shrunk {
+    // The lists of a zombie are its parent's already.
+    if !memcg.writeback_enabled() || memcg.is_zombie() {
+        return Shrunk::NoCandidates;
+    }
+    let mut written = false;
+    let mut scanned = false;
+    for nid in list_lru::memory_nodes() {
+        let mut budget = BATCH;
+        written |= WriteBack::determined().walk(memcg, nid, &mut budget) != 0;
+        scanned |= budget != BATCH;
+    }
+    match (scanned, written) {
+        (false, _) => Shrunk::NoCandidates,
+        (true, false) => Shrunk::None,
+        (true, true) => Shrunk::Some,
+    }
+}
+
+/// Shrinks the cgroup that something is charged to.
+pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
+    match objcg.memcg() {
+        Some(memcg) => shrink(memcg.get()),
+        None => Shrunk::NoCandidates,
+    }
+}
+
+/// Shrinks until the pool can accept again, or nothing is left that could be written back.
+pub(crate) fn worker() {
+    // The target is that of the beginning.
+    let target = limits().accept;
+    let mut patience = Patience::new(bindings::ZSWAP_MAX_RECLAIM_RETRIES);
+    loop {
+        let memcg = Cursor::advance();
+        let go_on = match &memcg {
+            Some(memcg) => patience.after_cgroup(shrink(memcg.get())),
+            // Without cgroups all entries are on the lists of the root.
+            None if memcg::disabled() => patience.after_cgroup(shrink(Memcg::root())),
+            None => patience.after_round(),
+        };
+        drop(memcg);
+        if !go_on {
+            break;
+        }
+        params::cond_resched();
+        if pool::total_pages() <= target || params::worker_once() {
+            break;
+        }
+    }
+}
+
+/// Whether memory pressure on a cgroup writes entries back.
+fn pressure_counts(memcg: Memcg<'_>) -> bool {
+    params::shrinker_enabled() && memcg.writeback_enabled()
+}
+
+/// How many entries memory pressure may write back.
+pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
+    let memcg = control.memcg();
+    // Writing back is I/O, in which a file system may be involved.
+    if !pressure_counts(memcg) || !control.may_do_io() {
+        return 0;
+    }
+    // Of a cgroup there are figures for all nodes together only.
+    let (backing, stored) = match memcg.usage() {
+        Some((bytes, pages)) => (bytes >> PAGE_SHIFT, pages),
+        None => (
+            pool::total_pages(),
+            params::stored_pages().load(kernel::sync::atomic::Relaxed) as usize,
+        ),
+    };
+    if stored == 0 {
+        return 0;
+    }
+    let listed = list_lru::count(memcg, control.nid());
+    if listed == 0 {
+        return 0;
+    }
+    let freeable = memcg.disk_swapins(control.nid()).update(|swapins| {
+        let (freeable, left) = rules::protect(listed, swapins);
+        (left, freeable)
+    });
+    rules::scale(freeable, backing, stored)
+}
+
+/// Writes entries back under memory pressure. `None`: it is not to be asked again soon.
+pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
+    if !pressure_counts(control.memcg()) {
+        control.none_scanned();
+        return None;
+    }
+    let mut budget = control.nr_to_scan();
+    let mut walk = WriteBack::careful();
+    let written = walk.walk(control.memcg(), control.nid(), &mut budget);
+    control.set_nr_to_scan(budget);
+    (written != 0 && !walk.met_cached).then_some(written)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A folio in.
+//!
+//! The folio is locked and in the swap cache, so its slots are the caller's alone. Memory reclaim
+//! calls, so that memory is short; nothing here waits for reclaim, except that a cgroup at its
+//! limit first shrinks itself.
+//!
+//! All pages are stored, or none. A page that was swapped out before and changed since may still be
+//! stored as it was: on success it is replaced, otherwise it must go, or writeback would write it
+//! over the newer data on the device.
+
+use super::{
+    compress,
+    entry::Entry,
+    index::Index,
+    lru,
+    pool,
+    rules::{
+        Reject,
+        Shrunk, //
+    },
+    shrink, //
+};
+use crate::ffi::{
+    folio::{
+        Slot,
+        SwapFolio,
+        SwapPage, //
+    },
+    list_lru::Memory,
+    memcg::ObjCgroup,
+    params,
+    pool::{
+        current,
+        PoolRef, //
+    }, //
+};
+use kernel::prelude::*;
+
+/// Stores the pages of a folio: `true` if all of them were.
+pub(crate) fn store<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> bool {
+    if params::enabled() {
+        if store_all(index, folio).is_some() {
+            return true;
+        }
+        // Also when it is not full, if it was and is not yet down to where it accepts again: those
+        // pages come back as stores that go to the device.
+        if pool::reached_full() {
+            params::queue_shrink();
+        }
+    }
+    for n in 0..folio.nr_pages() {
+        if let Some((mut slot, _)) = folio.nth(n) {
+            drop(index.take(&mut slot));
+        }
+    }
+    false
+}
+
+/// Stores all pages, or returns `None`. Then some of them may be stored.
+#[inline]
+fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
+    let objcg = ObjCgroup::of_folio(folio);
+    let objcg = objcg.as_ref();
+
+    if let Some(objcg) = objcg {
+        if !objcg.may_zswap() && shrink::shrink_own(objcg) != Shrunk::Some {
+            return None;
+        }
+    }
+    if !pool::accepts() {
+        return None;
+    }
+    let pool = current()?;
+    if let Some(objcg) = objcg {
+        lru::prepare(objcg).ok()?;
+    }
+
+    let nid = folio.nid();
+    let nr = folio.nr_pages();
+    for n in 0..nr {
+        let (slot, page) = folio.nth(n)?;
+        store_page(index, slot, &page, nid, objcg, &pool)?;
+    }
+
+    if let Some(objcg) = objcg {
+        objcg.count_zswpout(nr);
+    }
+    params::count_zswpout(nr);
+    Some(())
+}
+
+/// Stores a page for a slot.
+#[inline]
+fn store_page<I: Index>(
+    index: &I,
+    mut slot: Slot<'_>,
+    page: &SwapPage<'_>,
+    nid: c_int,
+    objcg: Option<&ObjCgroup>,
+    pool: &PoolRef,
+) -> Option<()> {
+    let Some(memory) = Memory::<Entry>::alloc(nid) else {
+        params::REJECT_KMEMCACHE_FAIL.inc();
+        return None;
+    };
+    let (object, len) = match compress::compress(pool, page, nid) {
+        Ok(stored) => stored,
+        Err(reject) => {
+            match reject {
+                Reject::CompressFail => params::REJECT_COMPRESS_FAIL.inc(),
+                Reject::CompressPoor => params::REJECT_COMPRESS_POOR.inc(),
+                Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
+            }
+            return None;
+        }
+    };
+    let entry = memory.fill(Entry::new(slot.entry(), object, len, objcg));
+    match index.put(&mut slot, entry) {
+        Ok((entry, stale)) => {
+            drop(stale);
+            // The last step: from the LRU it can be written back.
+            entry.join_lru();
+            Some(())
+        }
+        Err(_entry) => {
+            params::REJECT_ALLOC_FAIL.inc();
+            None
+        }
+    }
+}
