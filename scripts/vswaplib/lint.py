@@ -178,7 +178,10 @@ def unsafe_code():
             if not allowed:
                 problems.append(f"{place}: unsafe outside rust/mm/ffi/: wrap it there, or add the "
                                 "file and a reason to UNSAFE_ALLOWED in scripts/vswaplib/lint.py")
-            elif re.search(r"\bunsafe\s+(extern\s+\S+\s+)?(fn|trait)\b", line):
+            # A type, not a function.
+            elif re.search(r'\bunsafe\s+(extern\b[^(]*?\s)?fn\s*\(', line):
+                continue
+            elif re.search(r'\bunsafe\s+(extern\b[^(]*?\s)?(fn|trait)\b', line):
                 if "# Safety" not in above:
                     problems.append(f"{place}: say in a '# Safety' section of its documentation "
                                     "what the caller must ensure")
