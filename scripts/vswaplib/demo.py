@@ -5,7 +5,7 @@ import pathlib
 import re
 import tempfile
 
-from . import guest
+from . import build, guest
 from .common import run, say
 
 
@@ -14,6 +14,7 @@ def add_arguments(parser):
 
 
 def main(args):
+    build.ensure(args.variant)
     with tempfile.TemporaryDirectory() as work:
         disk = pathlib.Path(work) / "disk"
         with disk.open("wb") as image:
@@ -21,7 +22,7 @@ def main(args):
         run(["/sbin/mkfs.ext4", "-q", "-F", disk])
         say("==> booting a guest of 512 MB and filling 560 MB in it (about a minute)")
         result = guest.boot(args.variant, "exec sh /vswap/demo.sh", mem="512M", disks=[str(disk)],
-                            timeout=900)
+                            timeout=900, ensure=False)
     words = dict(re.findall(r"^([a-z_]+) ([0-9.]+)$", result.output, re.M))
     verified = re.search(r"phase=end verified_pages=(\d+)", result.output)
     if result.code or not verified or "seconds" not in words:
