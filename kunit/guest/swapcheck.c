@@ -36,6 +36,7 @@ static const char usage_text[] =
 "  --ready FILE       hold: make this file when all is swapped out\n"
 "  --go FILE          hold: wait for this file before verifying\n"
 "  --resident         hold: do not swap out\n"
+"  --try              hold: try to swap out once\n"
 "  --sigbus           hold: at least one page must give SIGBUS, the others verify\n"
 "  --procs N          cow: children of each process; churn: processes (3)\n"
 "  --depth N          cow: generations (2)\n"
@@ -48,7 +49,7 @@ static struct {
 	size_t size, procs, depth, rounds;
 	unsigned int incompressible, zero;
 	uint64_t seed;
-	bool shmem, huge, resident, sigbus, make_it_fail, spoil;
+	bool shmem, huge, resident, try, sigbus, make_it_fail, spoil;
 	const char *cgroup, *ready, *go;
 } opt = {
 	.size = 16 << 20, .procs = 3, .depth = 2, .rounds = 400,
@@ -306,7 +307,9 @@ static void run_hold(void)
 	for (page = 0; page < region.pages; page++)
 		page_write(&region, page, 1);
 	spoil(&region);
-	if (!opt.resident)
+	if (opt.try)
+		madvise(region.base, opt.size, MADV_PAGEOUT);
+	else if (!opt.resident)
 		swap_out_all(&region);
 	if (opt.ready)
 		make_file(opt.ready);
@@ -652,7 +655,7 @@ static void parse_options(int argc, char **argv)
 		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' },
 		{ "cgroup", 1, NULL, 'c' }, { "seed", 1, NULL, 'S' },
 		{ "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
-		{ "resident", 0, NULL, 'R' }, { "sigbus", 0, NULL, 'b' },
+		{ "resident", 0, NULL, 'R' }, { "try", 0, NULL, 't' }, { "sigbus", 0, NULL, 'b' },
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
 		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
@@ -671,6 +674,7 @@ static void parse_options(int argc, char **argv)
 		case 'r': opt.ready = optarg; break;
 		case 'g': opt.go = optarg; break;
 		case 'R': opt.resident = true; break;
+		case 't': opt.try = true; break;
 		case 'b': opt.sigbus = true; break;
 		case 'n': opt.procs = number(optarg, 1, MAX_PROCS); break;
 		case 'd': opt.depth = number(optarg, 1, 5); break;

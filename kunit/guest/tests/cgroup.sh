@@ -9,15 +9,15 @@ swap_on $DISK
 zswap_on lz4
 
 cgroup nozswap memory.zswap.max=0
-load "memory.zswap.max=0" refault --cgroup $CG/nozswap --size 8M &&
+load "memory.zswap.max=0" refault --cgroup $CG/nozswap --size $(mb 8) &&
 	is "nothing went to zswap" "$(value $CG/nozswap/memory.stat zswpout)" -eq 0 &&
-	is "pages went to the disk" "$(of swapout pswpout)" -ge 1000
+	is "pages went to the disk" "$(of swapout pswpout)" -ge $(pages 8 80)
 is "nothing is charged to memory.zswap.current" "$(cat $CG/nozswap/memory.zswap.current)" -eq 0
 check "its cgroup goes away" cgroup_gone nozswap
 
 # No page of it may reach the disk, compressible or not.
-cgroup nowb memory.zswap.writeback=0 memory.zswap.max=2M
-load "memory.zswap.writeback=0" refault --cgroup $CG/nowb --size 16M --slack 100 &&
+cgroup nowb memory.zswap.writeback=0 memory.zswap.max=$(mb 2)
+load "memory.zswap.writeback=0" refault --cgroup $CG/nowb --size $(mb 16) --slack 100 &&
 	is "pages went to zswap" "$(value $CG/nowb/memory.stat zswpout)" -ge 100 &&
 	is "none went to the disk" $(($(of swapout pswpout) + $(of refault pswpout))) -eq 0 &&
 	is "none was written back" "$(value $CG/nowb/memory.stat zswpwb)" -eq 0
@@ -27,30 +27,30 @@ check "its cgroup goes away" cgroup_gone nowb
 # A child cannot allow what its parent forbids.
 cgroup parent memory.zswap.writeback=0 memory.zswap.max=2M cgroup.subtree_control=+memory
 cgroup parent/child memory.zswap.writeback=1
-load "writeback=0 of the parent" refault --cgroup $CG/parent/child --size 8M --slack 100 &&
+load "writeback=0 of the parent" refault --cgroup $CG/parent/child --size $(mb 12) --slack 100 &&
 	is "holds for the child" "$(of swapout pswpout)" -eq 0
 check "the child goes away" cgroup_gone parent/child
 check "the parent goes away" cgroup_gone parent
 
 cgroup noswap memory.swap.max=0
-load "memory.swap.max=0" refault --cgroup $CG/noswap --size 4M --slack 100 &&
+load "memory.swap.max=0" refault --cgroup $CG/noswap --size $(mb 4) --slack 100 &&
 	is "nothing was swapped" \
 		$(($(of swapout zswpout) + $(of swapout pswpout) + $(of swapout swpout_zero))) -eq 0
 check "its cgroup goes away" cgroup_gone noswap
 
-cgroup limit memory.swap.max=2M
-load "memory.swap.max=2M" refault --cgroup $CG/limit --size 8M --slack 100 &&
-	is "the peak is at most that" "$(cat $CG/limit/memory.swap.peak)" -le 2097152 &&
-	is "and is not far below" "$(cat $CG/limit/memory.swap.peak)" -ge 1900000
+cgroup limit memory.swap.max=1M
+load "memory.swap.max=1M" refault --cgroup $CG/limit --size $(mb 8) --slack 100 &&
+	is "the peak is at most that" "$(cat $CG/limit/memory.swap.peak)" -le 1048576 &&
+	is "and is not far below" "$(cat $CG/limit/memory.swap.peak)" -ge 900000
 check "its cgroup goes away" cgroup_gone limit
 
 # What a cgroup swapped out outlives it: the pages are another's to free.
 cgroup gone
-swapcheck hold --size 8M --cgroup $CG/gone --ready $TMP/ready --go $TMP/go > $TMP/hold 2>&1 &
+swapcheck hold --size $(mb 8) --cgroup $CG/gone --ready $TMP/ready --go $TMP/go > $TMP/hold 2>&1 &
 pid=$!
 check "swapped out in a cgroup" wait_for $TMP/ready $pid
 charged=$(cat $CG/gone/memory.swap.current)
-is "its swap is charged" "$charged" -ge 4000000
+is "its swap is charged" "$charged" -ge $(($(pages 8 70) * 4096))
 echo $pid > $CG/cgroup.procs
 check "the cgroup goes away while its pages are swapped" cgroup_gone gone
 touch $TMP/go

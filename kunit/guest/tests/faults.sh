@@ -26,8 +26,8 @@ fail_workers() {
 faults() {
 	what=$1
 	shift
-	cgroup churn memory.high=20M
-	check "$what" swapcheck churn --make-it-fail --cgroup $CG/churn --rounds 200 --size 8M "$@" &&
+	cgroup churn memory.high=$(mb 12)
+	check "$what" swapcheck churn --make-it-fail --cgroup $CG/churn --rounds $(scaled 200) --size $(mb 8) "$@" &&
 		note "$(cat $TMP/out)"
 	check "$what: the cgroup goes away" cgroup_gone churn
 }

@@ -21,7 +21,7 @@ hold() {
 	name=$1
 	shift
 	cgroup $name
-	swapcheck hold --size 4M --zero 0 --cgroup $CG/$name --ready $TMP/ready-$name \
+	swapcheck hold --size 2M --zero 0 --cgroup $CG/$name --ready $TMP/ready-$name \
 		--go $TMP/go-$name "$@" > $TMP/$name 2>&1 &
 	eval "$name=$!"
 	check "$name has its memory" wait_for $TMP/ready-$name $!
@@ -55,7 +55,7 @@ echo 1 > $FAIL
 echo 100 > $INJECT/fail_make_request/probability
 cgroup writer
 check "pages that cannot be written stay in memory" \
-	swapload refault --size 4M --cgroup $CG/writer --slack 100 --out madvise
+	swapcheck hold --size 2M --zero 0 --try --cgroup $CG/writer
 echo 0 > $INJECT/fail_make_request/probability
 echo 0 > $FAIL
 check "writer: its cgroup goes away" cgroup_gone writer

@@ -8,33 +8,33 @@
 no_swap
 zram_on lz4
 for size in 16 64 512; do
-	load "zram: ${size} KiB folios" refault --size 8M --folio ${size}K --out madvise &&
+	load "zram: ${size} KiB folios" refault --size $(mb 8) --folio ${size}K --out madvise &&
 		is "zram: ${size} KiB folios went out whole" "$(of swapout mthp_swpout_fallback)" -eq 0 &&
 		is "zram: ${size} KiB folios came in whole" \
-			"$(of refault mthp_swpin)" -ge $((8192 / size * 9 / 10))
+			"$(of refault mthp_swpin)" -ge $(($(pages 8 90) * 4 / size))
 done
 # Parts of a folio that was swapped out whole are dropped and written.
 for size in 16 64; do set_to madvise $THP/hugepages-${size}kB/enabled; done
 cgroup churn
 check "zram: parts of large folios" \
-	swapcheck churn --huge --size 8M --procs 2 --rounds 100 --cgroup $CG/churn --seed 7
+	swapcheck churn --huge --size $(mb 8) --procs 2 --rounds $(scaled 100) --cgroup $CG/churn --seed 7
 check "its cgroup goes away" cgroup_gone churn
 
 no_swap
 swap_on $DISK
 for size in 16 64 2048; do
-	load "disk: ${size} KiB folios" refault --size 8M --folio ${size}K --pattern random &&
+	load "disk: ${size} KiB folios" refault --size $(mb 8) --folio ${size}K --pattern random &&
 		is "disk: ${size} KiB folios went out whole" "$(of swapout mthp_swpout_fallback)" -eq 0
-	load "disk: ${size} KiB folios, shared" fork --size 4M --folio ${size}K --forks 2 --child-verify
+	load "disk: ${size} KiB folios, shared" fork --size $(mb 4) --folio ${size}K --forks 2 --child-verify
 done
 
 zswap_on lz4
 for size in 16 64 2048; do
-	load "zswap: ${size} KiB folios" refault --size 8M --folio ${size}K --pattern stride &&
-		is "zswap: ${size} KiB folios were stored" "$(of swapout zswpout)" -ge 1000 &&
+	load "zswap: ${size} KiB folios" refault --size $(mb 8) --folio ${size}K --pattern stride &&
+		is "zswap: ${size} KiB folios were stored" "$(of swapout zswpout)" -ge $(pages 8 75) &&
 		is "zswap: ${size} KiB folios were not split for it" \
 			"$(of swapout mthp_swpout_fallback)" -eq 0
 done
-load "zswap: 64 KiB folios of shared memory" refault --size 8M --folio 64K --mem shmem
+load "zswap: 64 KiB folios of shared memory" refault --size $(mb 8) --folio 64K --mem shmem
 
 finish

@@ -6,13 +6,13 @@
 
 # off KIND DEVICE: swapon has been done
 off() {
-	load "$1: anonymous, 3 sharers" swapoff --dev $2 --size 8M --procs 3 --zero 10 &&
-		is "$1: all is in memory" "$(of swapoff left)" -ge 2048
+	load "$1: anonymous, 3 sharers" swapoff --dev $2 --size $(mb 8) --procs 3 --zero 10 &&
+		is "$1: all is in memory" "$(of swapoff left)" -ge $(pages 8 100)
 	swapon $2
-	load "$1: shared memory" swapoff --dev $2 --size 8M --mem shmem &&
-		is "$1: all shared pages are in memory" "$(of swapoff left)" -ge 2048
+	load "$1: shared memory" swapoff --dev $2 --size $(mb 8) --mem shmem &&
+		is "$1: all shared pages are in memory" "$(of swapoff left)" -ge $(pages 8 100)
 	swapon $2
-	load "$1: 64 KiB folios" swapoff --dev $2 --size 8M --folio 64K
+	load "$1: 64 KiB folios" swapoff --dev $2 --size $(mb 8) --folio 64K
 }
 
 no_swap
@@ -35,7 +35,7 @@ swap_on $DISK2
 swap_on $DISK
 zswap_on lz4
 cgroup churn
-swapcheck churn --size 8M --procs 2 --rounds 250 --cgroup $CG/churn > $TMP/churn 2>&1 &
+swapcheck churn --size $(mb 8) --procs 2 --rounds $(scaled 300) --cgroup $CG/churn > $TMP/churn 2>&1 &
 pid=$!
 sleep 1
 for device in $DISK $DISK2 $DISK; do

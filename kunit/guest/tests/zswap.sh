@@ -10,30 +10,30 @@ swap_on $DISK
 for compressor in zstd lz4 lzo; do
 	check "$compressor: zswap takes it" zswap_on $compressor
 
-	load "$compressor: anonymous, in order" refault --size 12M --zero 10 &&
-		is "$compressor: pages were stored" "$(of swapout zswpout)" -ge 2000 &&
-		is "$compressor: pages were loaded" "$(of refault zswpin)" -ge 2000 &&
-		is "$compressor: zero pages were not" "$(of swapout swpout_zero)" -ge 100
-	load "$compressor: anonymous, random, written" refault --size 8M --pattern random \
+	load "$compressor: anonymous, in order" refault --size $(mb 12) --zero 10 &&
+		is "$compressor: pages were stored" "$(of swapout zswpout)" -ge $(pages 12 80) &&
+		is "$compressor: pages were loaded" "$(of refault zswpin)" -ge $(pages 12 80) &&
+		is "$compressor: zero pages were not" "$(of swapout swpout_zero)" -ge $(pages 12 5)
+	load "$compressor: anonymous, random, written" refault --size $(mb 8) --pattern random \
 		--access write --out madvise --incompressible 0 &&
 		is "$compressor: nothing went to the disk" "$(of swapout pswpout)" -eq 0
-	load "$compressor: shared memory" refault --size 8M --mem shmem --pattern random &&
-		is "$compressor: shared pages were stored" "$(of swapout zswpout)" -ge 1000
-	load "$compressor: 64 KiB folios" refault --size 8M --folio 64K &&
-		is "$compressor: they were stored" "$(of swapout zswpout)" -ge 1000
+	load "$compressor: shared memory" refault --size $(mb 8) --mem shmem --pattern random &&
+		is "$compressor: shared pages were stored" "$(of swapout zswpout)" -ge $(pages 8 80)
+	load "$compressor: 64 KiB folios" refault --size $(mb 8) --folio 64K &&
+		is "$compressor: they were stored" "$(of swapout zswpout)" -ge $(pages 8 80)
 done
 
 # Pages of one area stored by one compressor and by another are both there.
 swapload_mixed() {
-	load "the compressor changes between two swap-outs" refault --size 8M \
+	load "the compressor changes between two swap-outs" refault --size $(mb 8) \
 		--mix $ZSWAP/compressor=$1
 }
 zswap_on lz4 && swapload_mixed zstd
 # zswap off: what is stored can be loaded, nothing new is stored.
-zswap_on lz4 && load "zswap is switched off between two swap-outs" refault --size 8M \
+zswap_on lz4 && load "zswap is switched off between two swap-outs" refault --size $(mb 8) \
 	--mix $ZSWAP/enabled=0
 stored=$(vm zswpout)
-load "zswap stays off" refault --size 4M &&
+load "zswap stays off" refault --size $(mb 4) &&
 	is "nothing is stored when it is off" "$(vm zswpout)" -eq "$stored"
 
 finish

@@ -68,7 +68,7 @@ cpus() {
 
 : > "$TMP/bad"
 failed=$(cat $ZDEBUG/decompress_fail)
-ROUNDS=${ROUNDS:-300}
+ROUNDS=${ROUNDS:-40}
 storm compressors &
 storm switch &
 storm limits &

@@ -175,7 +175,8 @@ impl Contexts {
         // SAFETY: The pointer is to per-CPU memory. The task may go to another CPU right away.
         let ctx = unsafe { bindings::zswap_acomp_this_cpu(self.0.as_ptr()) };
         // SAFETY: Written before this CPU came online, never after.
-        if warn_on_once!(unsafe { (*ctx).acomp.is_null() }) {
+        let missing = unsafe { (*ctx).acomp.is_null() };
+        if warn_on_once!(missing) {
             return Err(EINVAL);
         }
         // SAFETY: The context is complete, so its mutex is initialized.
@@ -333,7 +334,7 @@ pub(crate) fn copy_plain(object: &mut Parts, page: &SwapPage<'_>) {
                 bytes.as_ptr().cast_mut().cast(),
                 object.as_sg(),
                 0,
-                PAGE_SIZE as _,
+                PAGE_SIZE as c_uint,
             )
         }
     });

@@ -267,7 +267,7 @@ pub(crate) fn worker_once() -> bool {
     {
         // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
         let once = unsafe { Atomic::<bool>::from_ptr(&raw mut bindings::zswap_hooks.worker_once) };
-        return once.load(Relaxed);
+        once.load(Relaxed)
     }
     #[cfg(not(CONFIG_RUST_ZSWAP_TEST_HOOKS))]
     false

@@ -35,6 +35,10 @@ use kernel::{
     types::Opaque, //
 };
 
+/// What a store leaves behind: the entry in its place, and the one that was there before. Or the
+/// entry, as there was no memory.
+type Put<'s, T> = Result<(Held<'s, T>, Option<LruBox<T>>), LruBox<T>>;
+
 /// Slots of one xarray: 64 MiB with 4K pages.
 const SHIFT: u32 = 14;
 
@@ -62,11 +66,7 @@ impl<T: LruItem> Tree<T> {
     }
 
     #[inline]
-    fn put<'s>(
-        &self,
-        slot: &'s mut Slot<'_>,
-        entry: LruBox<T>,
-    ) -> Result<(Held<'s, T>, Option<LruBox<T>>), LruBox<T>> {
+    fn put<'s>(&self, slot: &'s mut Slot<'_>, entry: LruBox<T>) -> Put<'s, T> {
         let entry = entry.into_raw();
         // SAFETY: The xarray is initialized, and slab memory is aligned, so that its address is not
         // taken for a value. May sleep.
@@ -162,11 +162,7 @@ impl<T: LruItem> Devices<T> {
     /// Stores an entry for the slot, and returns it where it is now, and what was there before.
     /// Gives the entry back when there is no memory. May sleep.
     #[inline]
-    pub(crate) fn put<'s>(
-        &self,
-        slot: &'s mut Slot<'_>,
-        entry: LruBox<T>,
-    ) -> Result<(Held<'s, T>, Option<LruBox<T>>), LruBox<T>> {
+    pub(crate) fn put<'s>(&self, slot: &'s mut Slot<'_>, entry: LruBox<T>) -> Put<'s, T> {
         let tree: *const Tree<T> = match self.tree(slot) {
             Some(tree) => tree,
             None => {

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+# After swapping in all ways the kernel has leaked no memory. Alone in a guest,
+# since kmemleak makes everything twice as slow.
+# guest: timeout=60 alone=1
+. /vswap/tests/lib.sh
+
+LEAKS=/sys/kernel/debug/kmemleak
+if [ ! -w $LEAKS ] || ! echo clear > $LEAKS; then
+	skip "no memory leaked" "this kernel has no kmemleak"
+	finish
+fi
+
+cgroup churn memory.high=6M
+no_swap
+swap_on $DISK
+for compressor in lz4 zstd; do
+	zswap_on $compressor
+	check "$compressor: churn" swapcheck churn --size 4M --procs 2 --rounds 40 \
+		--cgroup $CG/churn
+	set_to 0 $ZSWAP/max_pool_percent
+	check "$compressor: churn with a full pool" swapcheck churn --size 4M --procs 2 --shmem \
+		--rounds 30 --cgroup $CG/churn --seed 2
+	set_to 20 $ZSWAP/max_pool_percent
+done
+inject failslab 5
+check "churn while allocations fail" swapcheck churn --size 4M --procs 2 --rounds 30 --huge \
+	--make-it-fail --cgroup $CG/churn --seed 3
+echo 0 > $INJECT/failslab/probability
+load "swapoff with sharers" swapoff --dev $DISK --size 2M --procs 3
+check "the cgroup goes away" cgroup_gone churn
+no_swap
+
+echo 3 > /proc/sys/vm/drop_caches
+# Only what is older than 5 seconds counts; two scans agree on what is lost.
+sleep 6
+echo scan > $LEAKS
+echo scan > $LEAKS
+if [ -s $LEAKS ]; then
+	not_ok "no memory leaked"
+	note "$(head -n 24 $LEAKS)"
+else
+	ok "no memory leaked"
+fi
+finish
