@@ -65,7 +65,8 @@ static const char usage_text[] =
 "  --tag TEXT         printed with every line\n"
 "  --latency          median, p99 and longest single touch\n"
 "  --plant-error N    refault: spoil page N before the verification, which must fail\n"
-"  --slack P          percent of pages that may stay in memory after swap-out (2)\n"
+"  --slack P          percent of pages that may stay in memory after swap-out (2);\n"
+"                     100: try once with --out madvise, without memory.reclaim\n"
 "  --settle PATH[:KEY]  free: also time until this number is back at what it\n"
 "                     was before the fill (repeatable)\n"
 "  --stats PATH       file of 'name value' lines whose changes are printed\n"
@@ -559,7 +560,7 @@ static void swap_out(struct area *area)
 			pageout(area, &phase, 0, area->pages);
 		resident = area_resident(area);
 		phase_end_with(&phase, area->pages, " left=%zu", resident);
-		if (resident) {
+		if (resident > 0 && opt.slack < 100) {
 			/* Clean pages that stayed in the swap cache. */
 			phase_begin(&phase, "drop");
 			before = resident;

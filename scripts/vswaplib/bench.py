@@ -18,8 +18,8 @@ import sys
 import time
 
 from . import benchreport, build, common, guest, initramfs
-from .benchsuites import (ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, SUITES, WALL,
-                          parse_output, script_text)
+from .benchsuites import (ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES,
+                          WALL, parse_output, script_text)
 from .common import die, say
 
 
@@ -32,19 +32,21 @@ def add_arguments(parser):
                         help="only groups whose name matches, as in 'usemem-*'")
     parser.add_argument("--list", action="store_true", help="list the suite's groups")
     parser.add_argument("--runs", type=int, default=0, metavar="N",
-                        help="interleaved runs on the native clock (8; with --quick 3)")
+                        help="runs of each group (deterministic clock 3, native 8; with "
+                             "--quick 1 and 3)")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), metavar="N",
                         help="guests at a time on the deterministic clock, which load does not "
                              "disturb (2)")
     parser.add_argument("--check", action="store_true",
-                        help="run the deterministic groups twice and print how far they differ")
+                        help="run the first deterministic run again and print how far the two "
+                             "are apart")
     parser.add_argument("--out", metavar="DIR", help="where JSON and plots go")
 
 
-def _boot(group, variant, quick):
+def _boot(group, variant, quick, run=0):
     """One run of a group: (info, rows, locks)."""
     icount = group.clock == ICOUNT
-    result = guest.boot(variant, script_text(group, quick), smp=group.smp, mem=group.mem,
+    result = guest.boot(variant, script_text(group, quick, run), smp=group.smp, mem=group.mem,
                         disks=list(group.disks), append=group.append, icount=icount,
                         timeout=group.timeout, ensure=False,
                         # QEMU takes the last -cpu it is given.
@@ -91,18 +93,21 @@ class Run:
 
     def deterministic(self):
         """Any number at a time: the clock counts instructions, not seconds."""
-        todo = [(group, variant, again) for group in self.groups if group.clock == ICOUNT
-                for variant in self.variants for again in range(self._repeats(group))]
+        todo = [(group, variant, run) for group in self.groups if group.clock == ICOUNT
+                for run in self._runs(ICOUNT) for variant in self.variants]
+        if self.args.check:
+            todo += [(group, variant, None) for group, variant, run in todo if run == 0]
         if not todo:
             return
         say(f"==> deterministic clock: {len(todo)} guests, {self.args.jobs} at a time")
         with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
-            waiting = [(*item, pool.submit(_boot, item[0], item[1], self.args.quick))
-                       for item in todo]
+            waiting = [(group, variant, run,
+                        pool.submit(_boot, group, variant, self.args.quick, run or 0))
+                       for group, variant, run in todo]
             try:
-                for group, variant, again, future in waiting:
+                for group, variant, run, future in waiting:
                     got = future.result()
-                    if self.args.check and again == self._repeats(group) - 1:
+                    if run is None:
                         self.again[group.name, variant] = got[1]
                     else:
                         self._take(group, variant, got)
@@ -111,20 +116,20 @@ class Run:
                 _end_children()
                 raise
 
-    def _repeats(self, group):
-        return (1 if self.args.quick else group.repeat) + self.args.check
+    def _runs(self, clock):
+        return range(self.args.runs or RUNS[clock][self.args.quick])
 
     def native(self):
         """Alone on the machine, variants taking turns: what drifts hits all."""
-        runs = self.args.runs or (3 if self.args.quick else 8)
+        runs = self._runs(WALL)
         for group in (group for group in self.groups if group.clock == WALL):
             builds = [b for b in (_variant_on(group, v) for v in self.variants) if b]
-            say(f"==> native clock: {group.name}, {runs} interleaved runs of "
+            say(f"==> native clock: {group.name}, {len(runs)} interleaved runs of "
                 + " and ".join(builds))
             before = os.getloadavg()[0]
-            for turn in range(runs):
+            for turn in runs:
                 for variant in builds if turn % 2 == 0 else reversed(builds):
-                    self._take(group, variant, _boot(group, variant, self.args.quick))
+                    self._take(group, variant, _boot(group, variant, self.args.quick, turn))
             self.about.setdefault("load", {})[group.name] = [before, os.getloadavg()[0]]
 
     def locks(self):

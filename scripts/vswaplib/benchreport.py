@@ -39,13 +39,12 @@ class Samples:
 
 
 def figures(samples):
-    """n, mean, median, least, standard deviation of ns per page; relative spread."""
+    """n, mean, median, least and standard deviation of ns per page."""
     values = [sample["ns_per_page"] for sample in samples]
     median = statistics.median(values)
     return {"n": len(values), "mean": statistics.fmean(values), "median": median,
             "min": min(values),
-            "sd": statistics.stdev(values) if len(values) > 1 else 0.0,
-            "spread": (max(values) - min(values)) / median if median else 0.0}
+            "sd": statistics.stdev(values) if len(values) > 1 else 0.0}
 
 
 def verdict(base, other):
@@ -74,61 +73,79 @@ def _table(header, rows):
     return "\n".join(out)
 
 
+def paired(base, other):
+    """Mean ratio of runs that had the same input, and its standard error (None
+    for a single run). Differences between inputs cancel out."""
+    ratios = [there["ns_per_page"] / here["ns_per_page"] for here, there in zip(base, other)
+              if here["ns_per_page"]]
+    if not ratios:
+        return None, None
+    error = statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else None
+    return statistics.fmean(ratios), error
+
+
+def differs(ratio, error):
+    """A single deterministic run shows a difference, but not how far to trust it."""
+    return error is None or abs(ratio - 1) > 2 * error
+
+
 def icount_table(samples, variants):
-    """Medians of instructions per page. Cells that ran more than once show their
-    spread, and a ratio only where it is more than that."""
+    """Medians of instructions per page, paired ratios with their standard error."""
     cells = samples.of(benchsuites.ICOUNT)
     if not cells:
         return ""
-    repeated = any(len(found) > 1 for cell in cells.values() for found in cell.values())
     header = ["instructions per page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:])]
-    header += ["largest spread"] if repeated else []
     rows = []
     for (tag, word), cell in cells.items():
-        got = [figures(cell[v]) if v in cell else None for v in variants]
-        line = [f"{tag}  {word}", *(short(f["median"]) if f else "-" for f in got)]
-        line += [_ratio_text(got[0], other) for other in got[1:]]
-        if repeated:
-            spread = max(f["spread"] for f in got if f)
-            line.append(f"{spread:.1%}" if any(f and f["n"] > 1 for f in got) else "")
+        line = [f"{tag}  {word}"]
+        line += [short(figures(cell[v])["median"]) if v in cell else "-" for v in variants]
+        line += [_ratio_text(*paired(cell[variants[0]], cell[v]))
+                 if v in cell and variants[0] in cell else "-" for v in variants[1:]]
         rows.append(line)
     return _table(header, rows)
 
 
-def _ratio_text(base, other):
-    if not base or not other or not base["median"]:
+def _ratio_text(ratio, error):
+    if ratio is None:
         return "-"
-    if min(base["n"], other["n"]) > 1 and verdict(base, other) is None:
-        return "no difference"
-    return f"{other['median'] / base['median']:.4f}"
+    text = f"{ratio:.4f}" if error is None else f"{ratio:.4f} ±{error:.4f}"
+    return text if differs(ratio, error) else f"no difference ({text})"
+
+
+def _means(found):
+    """Mean over the runs of what a row prints beside its figure."""
+    return {key: statistics.fmean(sample.get(key, 0) for sample in found)
+            for key in ("ns", "user_us", "sys_us", *COUNTERS)}
 
 
 def wall_table(samples, variants):
+    """Spread, times and a verdict for every row; the counters in a second table."""
     header = ["ns per page", "variant", "n", "mean", "sd", "median", "min", "real ms", "user ms",
               "sys ms", f"against {variants[0]}"]
     rows, counters = [], []
     for (tag, word), cell in samples.of(benchsuites.WALL).items():
-        base = figures(cell[variants[0]]) if variants[0] in cell else None
-        for variant in variants:
-            if variant not in cell:
-                continue
-            got = figures(cell[variant])
-            mean = {key: statistics.fmean(s.get(key, 0) for s in cell[variant])
-                    for key in ("ns", "user_us", "sys_us", *COUNTERS)}
+        for variant in (v for v in variants if v in cell):
+            got, mean = figures(cell[variant]), _means(cell[variant])
             against = ""
-            if base and variant != variants[0]:
-                ratio = verdict(base, got)
+            if variant != variants[0] and variants[0] in cell:
+                ratio = verdict(figures(cell[variants[0]]), got)
                 against = "no difference" if ratio is None else f"{ratio:.3f}"
-            rows.append([f"{tag}  {word}", variant, got["n"], short(got["mean"]),
-                         short(got["sd"]), short(got["median"]),
-                         short(got["min"]), f"{mean['ns'] / 1e6:.2f}",
-                         f"{mean['user_us'] / 1e3:.2f}", f"{mean['sys_us'] / 1e3:.2f}", against])
-            counters.append([f"{tag}  {word}", variant]
-                            + [f"{mean[key]:.0f}" for key in COUNTERS])
-    if not rows:
-        return ""
-    return _table(header, rows) + "\n\n" + _table(["mean change of", "variant", *COUNTERS],
-                                                  counters)
+            rows.append([f"{tag}  {word}", variant, got["n"],
+                         *(short(got[key]) for key in ("mean", "sd", "median", "min")),
+                         *(f"{mean[key] / unit:.2f}" for key, unit in
+                           (("ns", 1e6), ("user_us", 1e3), ("sys_us", 1e3))), against])
+            counters.append([f"{tag}  {word}", variant, mean])
+    return _table(header, rows) + "\n\n" + _counter_table(counters) if rows else ""
+
+
+def _counter_table(counters):
+    """Mean changes of the kernel's counters; those that never moved are only named."""
+    moved = [key for key in COUNTERS if any(mean[key] for _, _, mean in counters)]
+    rows = [[name, variant, *(f"{mean[key]:.0f}" for key in moved)]
+            for name, variant, mean in counters if any(mean[key] for key in moved)]
+    still = [key for key in COUNTERS if key not in moved]
+    text = _table(["mean change of", "variant", *moved], rows) + "\n" if rows else ""
+    return text + "0 in all other rows" + (", and everywhere: " + " ".join(still) if still else "")
 
 
 # Locks that are listed with 0 contentions too, since 0 is what is hoped for.
@@ -168,12 +185,15 @@ def _svg(samples, variants, clock, title):
         for variant in variants[1:]:
             if variant not in cell:
                 continue
-            got = figures(cell[variant])
-            several = min(base["n"], got["n"]) > 1
-            equal = (several or clock == benchsuites.WALL) and verdict(base, got) is None
-            ratio = got["median"] / base["median"]
+            if clock == benchsuites.ICOUNT:
+                ratio, error = paired(cell[variants[0]], cell[variant])
+                equal = not differs(ratio, error)
+            else:
+                got = figures(cell[variant])
+                ratio = got["median"] / base["median"]
+                equal = verdict(base, got) is None
             label = word if len(variants) == 2 else f"{word} ({variant})"
-            shown = "no difference" if equal else f"{ratio:.3f}"
+            shown = f"{ratio:.3f}" + (" (no difference)" if equal else "")
             groups.setdefault(tag, []).append((label, ratio, shown, equal))
     if not groups:
         return ""

@@ -21,7 +21,6 @@ class Group:
     append: str = ""
     env: tuple = ()          # more "NAME=value" for the script
     quick: bool = True       # part of --quick
-    repeat: int = 1          # runs on the deterministic clock, where it is not exact
     timeout: int = 1500
     smp: int = 1
 
@@ -37,14 +36,11 @@ SUITES = {
         Group("zswap-zstd", "zswap.sh zstd"),
         Group("disk", "disk.sh", disks=(), append=_ram_disk(64)),
         Group("zram", "zram.sh lz4 zstd", disks=()),
-        # The working set is a quarter to a half above what is free at the start. When
-        # kswapd runs beside the processes, a microsecond decides who evicts what: the
-        # same work, in another order in every run.
-        Group("usemem-zswap", "usemem.sh zswap 288", mem="256M", repeat=3),
+        # The working set is a quarter to a half above what is free at the start.
+        Group("usemem-zswap", "usemem.sh zswap 288", mem="256M"),
         Group("usemem-disk", "usemem.sh disk 320", mem="384M", disks=(),
-              append=_ram_disk(128), repeat=3),
-        Group("usemem-zram", "usemem.sh zram 288", mem="256M", disks=(), repeat=3,
-              quick=False),
+              append=_ram_disk(128)),
+        Group("usemem-zram", "usemem.sh zram 288", mem="256M", disks=(), quick=False),
         Group("locks", "lockstat.sh", clock=LOCKS, smp=2, mem="1G", quick=False),
         Group("native", "native.sh", clock=WALL, disks=(), append=_ram_disk(64)),
     ),
@@ -73,15 +69,20 @@ ROWS = {
 # Not on User Mode Linux: what faults costs there what the host's signals cost.
 NOT_NATIVE = {"touch after swapoff", "refault"}
 
+# Runs of a group by clock: (normally, with --quick). An icount run is exact for its
+# input; runs differ by input (contents, orders), so that a ratio holds for more
+# than one trajectory of reclaim.
+RUNS = {ICOUNT: (3, 1), WALL: (8, 3), LOCKS: (1, 1)}
+
 # Where "base" and "vswap" live on each clock. A debug base is not built.
 NATIVE = {"base": "um-base", "vswap": "um"}
 LOCK_VARIANT = {"vswap": "debug"}
 
 
-def script_text(group, quick):
+def script_text(group, quick, run=0):
     """What the guest runs: the environment, then the case."""
     name, *arguments = group.script.split()
-    env = [f"QUICK={int(quick)}", *group.env]
+    env = [f"QUICK={int(quick)}", f"RUN={run}", *group.env]
     return "".join(f"export {item}\n" for item in env) + \
         f"exec sh /vswap/bench/{name} {' '.join(arguments)}\n"
 

@@ -18,6 +18,7 @@ What makes it bearable on two cores:
 import collections
 import dataclasses
 import fnmatch
+import functools
 import hashlib
 import json
 import pathlib
@@ -56,8 +57,11 @@ def option(name, value, about, extra=()):
     return Cell(f"{sign}{name.lower()}", about, lines=lines, seed="x86_64-clang")
 
 
-# RUST_VSWAP depends on none of these: with each of them off it is still there.
-STAYS = ("CONFIG_RUST_VSWAP=y",)
+# The parts of our work that can be on or off.
+PARTS = ("CONFIG_RUST_VSWAP", "CONFIG_RUST_ZSWAP")
+# What a cell must still have of them: a dependency too many would empty it unseen.
+STAYS = tuple(f"{part}=y" for part in PARTS)
+OFF = tuple(f"{part}=n" for part in PARTS)
 
 CELLS = [
     Cell("x86_64-clang", "the vswap configuration", lines=STAYS),
@@ -74,19 +78,23 @@ CELLS = [
          lines=("CONFIG_SWAP=y", "CONFIG_ZSWAP=y", "CONFIG_MEMCG=y",
                 "CONFIG_TRANSPARENT_HUGEPAGE=y"), seed="allnoconfig-i386"),
     option("SWAP", "n", "no swap at all"),
-    option("ZSWAP", "n", "no zswap"),
+    option("ZSWAP", "n", "no zswap", ("CONFIG_RUST_VSWAP=y",)),
     option("MEMCG", "n", "no memory cgroups", STAYS),
     option("TRANSPARENT_HUGEPAGE", "n", "no huge pages: SWAPFILE_CLUSTER is 256", STAYS),
     option("SMP", "n", "one CPU", STAYS),
     option("SHMEM", "n", "no shmem", STAYS),
     option("RUST", "n", "no Rust"),
-    option("RUST_VSWAP", "n", "our work off"),
+    option("RUST_VSWAP", "n", "zswap in Rust alone", ("CONFIG_RUST_ZSWAP=y",)),
+    option("RUST_ZSWAP", "n", "zswap in C", ("CONFIG_RUST_VSWAP=y",)),
+    Cell("all-off", "our work off", lines=OFF, seed="x86_64-clang"),
+    Cell("kunit", "with our KUnit tests", fragments=(*X86, "kunit"), lines=STAYS,
+         seed="x86_64-clang"),
     option("MEMCG_V1", "y", "cgroup v1", STAYS),
     option("HIBERNATION", "y", "hibernation", ("CONFIG_PM=y", *STAYS)),
     option("MEMORY_FAILURE", "y", "hardware poison", ("CONFIG_X86_MCE=y", *STAYS)),
     option("PREEMPT_RT", "y", "sleeping spinlocks", STAYS),
     Cell("off-identical", "our work off: mm/*.o disassembles to base's", kind="identical",
-         lines=("CONFIG_RUST_VSWAP=n",), seed="no-rust_vswap"),
+         lines=OFF, seed="all-off"),
 ]
 
 
@@ -129,6 +137,19 @@ def toolchain(cell):
     return args
 
 
+@functools.cache
+def our_options():
+    """The options that our Kconfig files add."""
+    files = [ROOT / name for name in tree.overlay_files() if name.endswith("/Kconfig")]
+    return {f"CONFIG_{name}" for path in files
+            for name in re.findall(r"^config (\w+)$", path.read_text(), re.M)}
+
+
+def ours_on(config):
+    """Which parts of our work a configuration has."""
+    return [part.removeprefix("CONFIG_") for part in PARTS if config.get(part) == "y"]
+
+
 def checker():
     """The sparse command. Debian 12's sparse is older than typeof_unqual, and
     the kernel then skips the check; read as typeof it costs a few complaints,
@@ -148,7 +169,7 @@ def missing(cell):
 def goals(cell, srctree, config):
     """What make builds: mm/, rust/mm/, and what the patches touch elsewhere."""
     wanted = ["mm/"]
-    if config.get("CONFIG_RUST_VSWAP") == "y" and (srctree / "rust" / "mm" / "Makefile").exists():
+    if ours_on(config) and (srctree / "rust" / "mm" / "Makefile").exists():
         wanted.append("rust/mm/")
     entries = tree.series()
     for patch, _ in entries if cell.patches is None else entries[:cell.patches]:
@@ -182,16 +203,12 @@ def inputs(cell):
     return digest.hexdigest()
 
 
-_versions = {}
-
-
+@functools.cache
 def tool_versions():
-    if not _versions:
-        for tool in (f"clang-{setup.LLVM}", "gcc", setup.rustc(),
-                     common.TOOLS / "bin" / "bindgen", "sparse"):
-            shown = run([tool, "--version"], env=setup.tool_env(), check=False).text
-            _versions[str(tool)] = shown.partition("\n")[0]
-    return _versions
+    tools = (f"clang-{setup.LLVM}", "gcc", setup.rustc(), common.TOOLS / "bin" / "bindgen",
+             "sparse")
+    return tuple(run([tool, "--version"], env=setup.tool_env(), check=False).text.partition("\n")[0]
+                 for tool in tools)
 
 
 def remembered(name):
@@ -233,7 +250,7 @@ def configure(cell, builddir, srctree, pristine=False):
     """Configures a cell; returns what Kconfig refused of its own lines, and .config."""
     paths = [path for path in fragments(cell) if not (pristine and path.stem == "vswap")]
     lines = [line for line in (*cell.lines, *ALWAYS)
-             if not (pristine and line.startswith("CONFIG_RUST_VSWAP"))]
+             if not (pristine and line.partition("=")[0] in our_options())]
     refused = build.configure(builddir, srctree, paths, toolchain(cell), lines, check=False)
     config = build.wanted_options([builddir / ".config"])
     return [line for line in refused if line in lines], config
@@ -340,7 +357,7 @@ def run_compile(cell):
             compile_cell(seed, folder(seed))
         plant(folder(seed), builddir)
     problems, config, srctree = compile_cell(cell, builddir)
-    notes = ["RUST_VSWAP " + ("on" if config.get("CONFIG_RUST_VSWAP") == "y" else "off")]
+    notes = [f"with {' and '.join(ours_on(config))}" if ours_on(config) else "our work off"]
     if cell.cc == "gcc" and cell.fragments and config.get("CONFIG_RUST") != "y":
         notes.append("Kconfig refuses RUST with this compiler")
     if srctree:
@@ -352,7 +369,7 @@ def run_compile(cell):
 
 
 def run_identical(cell):
-    """([problem], note): our tree with RUST_VSWAP=n against the pristine tree."""
+    """([problem], note): our tree with our work off against the pristine tree."""
     off = next(other for other in CELLS if other.name == cell.seed)
     problems, _ = run_compile(off)
     base = home() / f"base-{cell.arch}-{cell.cc}"
@@ -363,7 +380,8 @@ def run_identical(cell):
         return problems, ""
     mine, theirs = (build.wanted_options([path / ".config"]) for path in (folder(off), base))
     problems = [f"{key} is {mine.get(key, 'n')} with our work off and {theirs.get(key, 'n')} "
-                "in the pristine tree" for key in sorted(mine.keys() | theirs.keys())
+                "in the pristine tree"
+                for key in sorted((mine.keys() | theirs.keys()) - our_options())
                 if mine.get(key, "n") != theirs.get(key, "n")]
     different, note = disasm.compare(base, folder(off))
     return problems + different, note

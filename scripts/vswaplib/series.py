@@ -26,9 +26,11 @@ import textwrap
 from . import setup, tree
 from .common import CACHE, ROOT, die, run, say
 
-# What `bench` leaves: {"tree": fingerprint(), "kernel": "7.3.4",
-# "rows": [{"what": ..., "unit": ..., "base": 1.0, "vswap": 1.0}]}.
-FIGURES = CACHE / "bench" / "latest.json"
+# What `bench` leaves (benchreport.write_json). Its figures are quoted only when
+# "about" says, in "tree", that they are of exactly this text: fingerprint().
+FIGURES = CACHE / "bench"
+UNITS = {"icount": "instructions per page (QEMU, deterministic clock)",
+         "wall": "ns per page (User Mode Linux)"}
 COVER = ROOT / "patches" / "cover-letter.txt"
 BASE_DATE = "2026-01-01T00:00:00+00:00"
 BASE_AUTHOR = ("rust-vswap", "rust-vswap@localhost")
@@ -212,23 +214,38 @@ def existing_files(counts):
     return ["Lines in existing files:", "", *table(rows)]
 
 
+def measured():
+    """The latest full results of bench for exactly this tree, or nothing."""
+    wanted = fingerprint()
+    for path in sorted(FIGURES.glob("core-*/core.json"), reverse=True):
+        try:
+            found = json.loads(path.read_text())
+            if found["about"].get("tree") == wanted and not found["about"]["quick"]:
+                return found
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            die(f"{path} cannot be read: {error}", "remove it, or run scripts/vswap bench again")
+    return None
+
+
 def figures():
-    """What bench measured on exactly this tree, or that it measured nothing."""
-    try:
-        found = json.loads(FIGURES.read_text())
-        rows = [(row["what"], row["unit"], float(row["base"]), float(row["vswap"]))
-                for row in found["rows"]]
-    except FileNotFoundError:
-        return ["Figures: none were measured on this tree."]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        die(f"{FIGURES} cannot be read: {error}", "remove it, or run scripts/vswap bench again")
-    if found.get("tree") != fingerprint() or not rows:
-        return ["Figures: none were measured on this tree (the last were of another version)."]
-    shown = [("", "unit", "base", "vswap", "ratio")]
-    for what, unit, base, vswap in rows:
-        ratio = f"{vswap / base:.2f}" if base else "-"
-        shown.append((what, unit, f"{base:.3g}", f"{vswap:.3g}", ratio))
-    return [f"Figures (base is Linux {found.get('kernel', '?')} as it is):", "", *table(shown)]
+    """Medians and ratios as bench measured them, or that it measured nothing."""
+    found = measured()
+    if not found:
+        return ["Figures: none were measured on exactly this tree."]
+    lines = []
+    native = {"base": "um-base", "vswap": "um"}
+    for clock, unit in UNITS.items():
+        rows = [("", "n", "base", "vswap", "ratio")]
+        for row in found["rows"]:
+            base, ours = (row["variants"].get(name) or row["variants"].get(native[name])
+                          for name in ("base", "vswap"))
+            if row["clock"] == clock and base and ours and base["median"]:
+                rows.append((f"{row['tag']} {row['row']}", ours["n"], f"{base['median']:.0f}",
+                             f"{ours['median']:.0f}", f"{ours['median'] / base['median']:.3f}"))
+        if rows[1:]:
+            lines += ["", f"Medians, {unit}; base is the tree without the series:", "",
+                      *table(rows)]
+    return lines[1:] or ["Figures: none were measured on exactly this tree."]
 
 
 def base_note(repo, base):

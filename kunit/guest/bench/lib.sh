@@ -3,11 +3,14 @@
 #
 # From the environment:
 #   QUICK    1: fewer cells
+#   RUN      number of this run: other contents, other random orders, and a
+#            little more memory in usemem, the same for all variants (0)
 #   SIZE     memory of one cell (32M)
 #   CONTENT  light or mixed, see swapload (light)
 #   SWAPDEV  swap device below zswap (the first disk), or none
 
 QUICK=${QUICK:-0}
+RUN=${RUN:-0}
 SIZE=${SIZE:-32M}
 CONTENT=${CONTENT:-light}
 ZSWAP=/sys/module/zswap/parameters
@@ -87,7 +90,7 @@ load() {
 	load_command=$2
 	shift 2
 	swapload "$load_command" --tag "$load_tag" --size "$SIZE" --content "$CONTENT" \
-		"$@" || fail "$load_tag $load_command: swapload ended with code $?"
+		--seed $((RUN + 1)) "$@" || fail "$load_tag $load_command: swapload ended with code $?"
 }
 
 have_large_folios() {

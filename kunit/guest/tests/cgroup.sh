@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What the cgroup files promise: memory.zswap.max, memory.zswap.writeback and
 # memory.swap.max, and that all charges are gone in the end.
-# guest: timeout=60
+# guest: timeout=120
 . /vswap/tests/lib.sh
 
 no_swap
@@ -17,7 +17,7 @@ check "its cgroup goes away" cgroup_gone nozswap
 
 # No page of it may reach the disk, compressible or not.
 cgroup nowb memory.zswap.writeback=0 memory.zswap.max=$(mb 2)
-load "memory.zswap.writeback=0" refault --cgroup $CG/nowb --size $(mb 16) --slack 100 &&
+load "memory.zswap.writeback=0" refault --cgroup $CG/nowb --size $(mb 16) --out madvise --slack 100 &&
 	is "pages went to zswap" "$(value $CG/nowb/memory.stat zswpout)" -ge 100 &&
 	is "none went to the disk" $(($(of swapout pswpout) + $(of refault pswpout))) -eq 0 &&
 	is "none was written back" "$(value $CG/nowb/memory.stat zswpwb)" -eq 0
@@ -27,19 +27,19 @@ check "its cgroup goes away" cgroup_gone nowb
 # A child cannot allow what its parent forbids.
 cgroup parent memory.zswap.writeback=0 memory.zswap.max=2M cgroup.subtree_control=+memory
 cgroup parent/child memory.zswap.writeback=1
-load "writeback=0 of the parent" refault --cgroup $CG/parent/child --size $(mb 12) --slack 100 &&
+load "writeback=0 of the parent" refault --cgroup $CG/parent/child --size $(mb 12) --out madvise --slack 100 &&
 	is "holds for the child" "$(of swapout pswpout)" -eq 0
 check "the child goes away" cgroup_gone parent/child
 check "the parent goes away" cgroup_gone parent
 
 cgroup noswap memory.swap.max=0
-load "memory.swap.max=0" refault --cgroup $CG/noswap --size $(mb 4) --slack 100 &&
+load "memory.swap.max=0" refault --cgroup $CG/noswap --size $(mb 4) --out madvise --slack 100 &&
 	is "nothing was swapped" \
 		$(($(of swapout zswpout) + $(of swapout pswpout) + $(of swapout swpout_zero))) -eq 0
 check "its cgroup goes away" cgroup_gone noswap
 
 cgroup limit memory.swap.max=1M
-load "memory.swap.max=1M" refault --cgroup $CG/limit --size $(mb 8) --slack 100 &&
+load "memory.swap.max=1M" refault --cgroup $CG/limit --size $(mb 8) --out madvise --slack 100 &&
 	is "the peak is at most that" "$(cat $CG/limit/memory.swap.peak)" -le 1048576 &&
 	is "and is not far below" "$(cat $CG/limit/memory.swap.peak)" -ge 900000
 check "its cgroup goes away" cgroup_gone limit
