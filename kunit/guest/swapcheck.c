@@ -477,10 +477,9 @@ static void op_protect(struct region *region, size_t page, size_t count)
 {
 	unsigned char *at = region->base + page * PAGE;
 
-	if (!worked(!mprotect(at, count * PAGE, PROT_READ), "mprotect"))
-		return;
-	verify_run(region, page, count);
-	/* Needed for going on: insist. */
+	if (worked(!mprotect(at, count * PAGE, PROT_READ), "mprotect"))
+		verify_run(region, page, count);
+	/* Even what failed may have done a part; we cannot go on without writing. */
 	while (!worked(!mprotect(at, count * PAGE, PROT_READ | PROT_WRITE), "mprotect"))
 		;
 }
@@ -596,18 +595,23 @@ static void churn_child(size_t number)
 	struct rng rng = { .state = mix64(opt.seed * 1000 + number) };
 	struct region region = {};
 	size_t i;
+	int fail = -1;
 
 	region_init(&region, opt.size, opt.seed * MAX_PROCS + number);
 	for (i = 0; i < region.pages; i++)
 		page_write(&region, i, 1);
-	if (opt.make_it_fail)
-		must_write_file("/proc/self/make-it-fail", "1");
+	if (opt.make_it_fail) {
+		/* Kept open: once allocations fail, opening it again may, too. */
+		fail = open("/proc/self/make-it-fail", O_WRONLY | O_CLOEXEC);
+		if (fail < 0 || write(fail, "1", 1) != 1)
+			die(EXIT_BROKEN, "no fault injection: /proc/self/make-it-fail");
+	}
 	for (i = 0; i < opt.rounds; i++)
 		churn_step(&region, &rng, 2 + i);
 	spoil(&region);
 	verify_all(&region);
-	if (opt.make_it_fail)
-		must_write_file("/proc/self/make-it-fail", "0");
+	if (opt.make_it_fail && pwrite(fail, "0", 1, 0) != 1)
+		die(EXIT_BROKEN, "cannot end the fault injection");
 	printf("swapcheck churn process=%zu verified_pages=%zu refused=%zu\n", number,
 	       verified_pages, refused);
 	fflush(stdout);

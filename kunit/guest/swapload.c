@@ -926,29 +926,53 @@ static void fork_sharers(struct area *area, size_t count, struct phase *phase)
 	}
 }
 
-static void run_fork(void)
+/* Forks the children, lets them verify or not, and ends them. */
+static void fork_round(struct area *area, struct phase *forks, struct phase *exits)
 {
-	static struct phase phase;
-	struct area area = {};
 	size_t i;
 
-	area_init(&area);
-	fill_and_report(&area);
-	swap_out(&area);
-	phase_begin(&phase, "fork");
-	fork_sharers(&area, opt.forks, &phase);
-	phase_end_with(&phase, area.pages * opt.forks, " children=%zu", opt.forks);
+	phase_begin(forks, "fork");
+	fork_sharers(area, opt.forks, forks);
 	children_go(opt.forks);
 	children_wait(opt.forks, NULL);
-	phase_begin(&phase, "exit");
-	phase_resume(&phase);
+	phase_begin(exits, "exit");
+	phase_resume(exits);
 	children_go(opt.forks);
 	for (i = 0; i < opt.forks; i++)
 		child_reap(&children[i], true);
-	phase_pause(&phase);
-	phase_end_with(&phase, area.pages * opt.forks, " children=%zu", opt.forks);
+	phase_pause(exits);
+}
+
+/* Takes off what the same step took before there was anything swapped out. */
+static void phase_end_net(struct phase *phase, const struct phase *empty, size_t pages)
+{
+	uint64_t off = empty->ns < phase->ns ? empty->ns : phase->ns;
+
+	phase->ns -= off;
+	off = empty->cpu_ns < phase->cpu_ns ? empty->cpu_ns : phase->cpu_ns;
+	phase->cpu_ns -= off;
+	phase_end_with(phase, pages, " children=%zu empty_ns=%" PRIu64, opt.forks, empty->ns);
+}
+
+static void run_fork(void)
+{
+	static struct phase forks, exits, empty_forks, empty_exits;
+	bool child_verify = opt.child_verify;
+	struct area area = {};
+	size_t pages;
+
+	area_init(&area);
+	pages = area.pages * opt.forks;
+	opt.child_verify = false;
+	fork_round(&area, &empty_forks, &empty_exits);
+	opt.child_verify = child_verify;
+	fill_and_report(&area);
+	swap_out(&area);
+	fork_round(&area, &forks, &exits);
+	phase_end_net(&forks, &empty_forks, pages);
+	phase_end_net(&exits, &empty_exits, pages);
 	if (opt.child_verify)
-		verified_pages += area.pages * opt.forks;
+		verified_pages += pages;
 	verify_all(&area);
 }
 

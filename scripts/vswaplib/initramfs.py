@@ -6,8 +6,10 @@ need no root and the same input gives the same bytes.
 """
 
 import hashlib
+import os
 import pathlib
 import stat
+import threading
 
 from . import setup
 from .common import CACHE, ROOT, die, run
@@ -74,7 +76,8 @@ def workloads():
         binary = folder / path.stem
         if not binary.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            temp = binary.with_suffix(".new")
+            # Two guests may be prepared at the same time.
+            temp = binary.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
             run([*flags, "-o", temp, path, *common_files, "-lm"], env=setup.tool_env())
             temp.rename(binary)
         programs[path.stem] = binary

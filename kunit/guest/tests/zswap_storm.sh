@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Processes that swap all the time, while all that can be changed in zswap is
 # changed under them. Every page is verified by who owns it.
-# guest: timeout=240
+# guest: timeout=240 full=1
 . /vswap/tests/lib.sh
 
 no_swap
