@@ -459,18 +459,34 @@ static void op_advise(struct region *region, size_t page, size_t count, int advi
 	worked(!ret, "madvise");
 }
 
+static size_t first_mapped(const struct region *region)
+{
+	size_t page = 0;
+
+	/* msync() fails for what is not mapped. */
+	while (page < region->pages && msync(region->base + page * PAGE, PAGE, MS_ASYNC))
+		page++;
+	return page;
+}
+
 static void op_move(struct region *region)
 {
-	size_t size = region->pages * PAGE;
+	size_t size = region->pages * PAGE, done = 0;
 	unsigned char *hole = aligned_hole(size), *moved;
 
 	if (!worked(hole, "mmap"))
 		return;
-	moved = mremap(region->base, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, hole);
-	if (worked(moved != MAP_FAILED, "mremap"))
-		region->base = moved;
-	else
-		munmap(hole, size);
+	do {
+		moved = mremap(region->base + done, size - done, size - done,
+			       MREMAP_MAYMOVE | MREMAP_FIXED, hole + done);
+		if (worked(moved != MAP_FAILED, "mremap")) {
+			region->base = hole;
+			return;
+		}
+		/* Some of several mappings may have moved: then the others have to follow. */
+		done = first_mapped(region) * PAGE;
+	} while (done);
+	munmap(hole, size);
 }
 
 static void op_protect(struct region *region, size_t page, size_t count)

@@ -22,6 +22,7 @@ for compressor in lz4 zstd; do
 		--rounds 30 --cgroup $CG/churn --seed 2
 	set_to 20 $ZSWAP/max_pool_percent
 done
+export GLIBC_TUNABLES=glibc.pthread.rseq=0
 inject failslab 5
 check "churn while allocations fail" swapcheck churn --size 4M --procs 2 --rounds 30 --huge \
 	--make-it-fail --cgroup $CG/churn --seed 3

@@ -234,12 +234,17 @@ inject() {
 	[ -d "$dir" ] || return
 	echo Y > "$dir/task-filter"
 	echo "$2" > "$dir/probability"
-	echo -1 > "$dir/times"
+	echo 1000000 > "$dir/times"
 	echo 0 > "$dir/verbose"
 	set_to N "$dir/ignore-gfp-wait"
 	set_to N "$dir/ignore-gfp-highmem"
 	set_to 0 "$dir/min-order"
 	:
+}
+
+# injected WHAT: how many since inject
+injected() {
+	echo $((1000000 - $(cat $INJECT/$1/times)))
 }
 
 # --- workloads
