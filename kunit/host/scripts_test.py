@@ -2,6 +2,7 @@
 """What the scripts must get right before a kernel's verdict means anything:
 errors on bad input, splats seen, results counted, trees assembled."""
 
+import argparse
 import os
 import pathlib
 import subprocess
@@ -13,7 +14,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import build, common, guest, initramfs, ktap, setup, tree  # noqa: E402
+from vswaplib import (bench, benchreport, build, common, diagnostics, disasm, guest,  # noqa: E402
+                      initramfs, ktap, series, setup, tree)
 
 
 def vswap(*args, **env):
@@ -81,8 +83,8 @@ class BadInput(unittest.TestCase):
         self.assertIn("network", raised.exception.hint)
 
 
-class Tree(unittest.TestCase):
-    """A toy kernel of one file, patched."""
+class Toy(unittest.TestCase):
+    """A kernel of one file, and a checkout that patches it."""
 
     PATCH = ("--- a/mm/swap.h\n+++ b/mm/swap.h\n@@ -1,3 +1,4 @@\n one\n two\n+hook\n three\n")
 
@@ -99,7 +101,7 @@ class Tree(unittest.TestCase):
                            "checkout/patches/series": "0001-hook.patch mm/vswap.c\n"}.items():
             (self.top / path).parent.mkdir(parents=True, exist_ok=True)
             (self.top / path).write_text(text)
-        for target, name, value in ((tree, "ROOT", self.checkout),
+        for target, name, value in ((tree, "ROOT", self.checkout), (series, "ROOT", self.checkout),
                                     (tree, "pristine", lambda: self.source),
                                     (common, "CACHE", self.top / "cache")):
             patcher = mock.patch.object(target, name, value)
@@ -107,6 +109,8 @@ class Tree(unittest.TestCase):
             self.addCleanup(patcher.stop)
         self.dest = self.top / "tree"
 
+
+class Tree(Toy):
     def test_patched_and_overlaid(self):
         tree.assemble(self.dest)
         self.assertEqual((self.dest / "mm/swap.h").read_text(), "one\ntwo\nhook\nthree\n")
@@ -158,6 +162,135 @@ class Tree(unittest.TestCase):
         with self.assertRaises(common.Failure) as raised:
             tree.assemble(self.dest)
         self.assertIn("mm/swap.h", raised.exception.what)
+
+
+class Figures(Toy):
+    """The cover letter quotes what bench measured on exactly this code, and nothing else."""
+
+    def setUp(self):
+        super().setUp()
+        patcher = mock.patch.object(series, "FIGURES", self.top / "bench")
+        patcher.start()
+        self.addCleanup(patcher.stop)
+
+    def bench(self, **options):
+        """What a run of bench leaves, with one row."""
+        args = argparse.Namespace(**{"suite": "core", "quick": False, "only": "*", **options})
+        with mock.patch.object(bench, "_config_difference", return_value={}):
+            about = bench._about(args, ["base", "vswap"])
+        samples = benchreport.Samples()
+        samples.rows = {"icount": {("disk/4K/seq", "free"): {
+            "base": [{"ns_per_page": 200}], "vswap": [{"ns_per_page": 210}]}}}
+        folder = self.top / "bench" / "core-20260101-000000"
+        folder.mkdir(parents=True)
+        benchreport.write_json(folder / "core.json", samples, about)
+
+    def test_of_this_tree_are_quoted(self):
+        self.bench()
+        row = next(line for line in series.figures() if "disk/4K/seq free" in line)
+        self.assertEqual(row.split()[2:], ["1", "200", "210", "1.050"])
+
+    def test_documentation_does_not_outdate_them(self):
+        self.bench()
+        (self.checkout / "Documentation").mkdir()
+        (self.checkout / "Documentation/figures.rst").write_text("1.050\n")
+        self.assertTrue(series.measured())
+
+    def test_of_other_code_are_not_quoted(self):
+        self.bench()
+        (self.checkout / "mm/vswap.c").write_text("newer\n")
+        self.assertIsNone(series.measured())
+
+    def test_of_a_part_are_not_quoted(self):
+        self.bench(only="disk*")
+        self.assertIsNone(series.measured())
+
+    def test_quick_ones_are_not_quoted(self):
+        self.bench(quick=True)
+        self.assertIsNone(series.measured())
+
+
+class Diagnostics(unittest.TestCase):
+    """What a kbuild log says, and which step said it."""
+
+    def said(self, *lines):
+        return {step: dict(counter) for step, counter in
+                diagnostics.parse("\n".join(lines), ["/tree"]).items()}
+
+    def test_a_warning_belongs_to_its_step(self):
+        self.assertEqual(
+            self.said("  CC      mm/a.o", "  CC      mm/b.o",
+                      "/tree/mm/b.c:3:9: warning: unused variable 'x' [-Wunused]", "    3 | int x;",
+                      "  CC      mm/c.o"),
+            {"CC mm/b.o": {("mm/b.c", "warning", "unused variable 'x' [-Wunused]"): 1}})
+
+    def test_a_step_that_ran_again_replaces_what_it_said(self):
+        bad = ["  CC      mm/a.o", "mm/a.c:1:1: error: no"]
+        self.assertEqual(self.said(*bad, "  CC      mm/a.o"), {})
+        # A step that make skipped still stands for its object.
+        self.assertIn("CC mm/a.o", self.said(*bad, "$ make mm/", "  CC      mm/b.o"))
+
+    def test_rust_tells_the_place_afterwards(self):
+        self.assertEqual(
+            self.said("  RUSTC L rust/mm.o", "  CC      mm/a.o", "warning: unused import: `A`",
+                      " --> /tree/rust/mm/vswap.rs:3:5", "warning: 1 warning emitted"),
+            {"RUSTC L rust/mm.o": {("rust/mm/vswap.rs", "warning", "unused import: `A`"): 1}})
+
+    def test_kernel_doc_and_the_linker(self):
+        found = self.said("  CC      mm/a.o", "Warning: ../mm/a.c:5 no description",
+                          "  LD      vmlinux.o", "vmlinux.o: warning: objtool: f+0x1f: odd")
+        self.assertIn(("mm/a.c", "warning", "no description"), found["CC mm/a.o"])
+        self.assertIn(("", "warning", "vmlinux.o: warning: objtool: f: odd"),
+                      found["LD vmlinux.o"])
+
+    def test_the_object_of_a_step(self):
+        self.assertEqual([diagnostics.source_of(step) for step in
+                          ("CHECK mm/a.c", "CC mm/a.o", "RUSTC L rust/mm.o", "make")],
+                         ["mm/a.o", "mm/a.o", "rust/mm.o", ""])
+
+
+class SameCode(unittest.TestCase):
+    """Two builds of a folder mm/, compared function by function."""
+
+    CODE = ("int first(int x) { return x {0} 3; }\n"
+            "{1}int second(int x) { return first(x) * 5; }\n"
+            "{2}int third(void) { return __LINE__; }\n")
+
+    def build(self, folder, *changes):
+        """A build folder as make leaves it, with one object."""
+        place = pathlib.Path(folder) / "mm"
+        place.mkdir(parents=True)
+        text = self.CODE
+        for number, change in enumerate(changes):
+            text = text.replace("{%d}" % number, change)
+        (place / "a.c").write_text(text)
+        compiler = f"clang-{setup.LLVM} -O2 -fno-inline -c -o mm/a.o mm/a.c"
+        (place / ".a.o.cmd").write_text(f"savedcmd_mm/a.o := {compiler} ; true\n")
+        for command in (compiler.split(), [f"llvm-ar-{setup.LLVM}", "rcsT", "mm/built-in.a",
+                                           "mm/a.o"]):
+            common.run(command, cwd=place.parent, env=setup.tool_env())
+        return place.parent
+
+    def compared(self, *changes):
+        with tempfile.TemporaryDirectory() as top:
+            return disasm.compare(self.build(f"{top}/base", "+", "", ""),
+                                  self.build(f"{top}/ours", *changes))
+
+    def test_the_same(self):
+        self.assertEqual(self.compared("+", "", ""), ([], "1 objects compared"))
+
+    def test_another_instruction_names_its_function_alone(self):
+        problems, _ = self.compared("-", "", "")
+        self.assertEqual(problems, ["mm/a.o differs in 1 functions: first"])
+
+    def test_a_function_more(self):
+        problems, _ = self.compared("+", "int more(int x) { return x; }\n", "")
+        self.assertEqual(len(problems), 1)
+        self.assertIn("more", problems[0])
+
+    def test_line_numbers_are_no_difference(self):
+        self.assertEqual(self.compared("+", "", "\n\n"),
+                         ([], "1 objects compared, 1 differ in line numbers alone"))
 
 
 class Verdicts(unittest.TestCase):

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from . import benchreport, build, common, guest, initramfs
+from . import benchreport, build, common, guest, initramfs, series
 from .benchsuites import (ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES,
                           WALL, parse_output, script_text)
 from .common import die, say
@@ -210,7 +210,8 @@ def _config_difference(variants):
 
 def _about(args, variants):
     return {
-        "suite": args.suite, "quick": args.quick, "variants": variants,
+        "suite": args.suite, "quick": args.quick, "only": args.only, "variants": variants,
+        "tree": series.fingerprint(),
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "qemu": _first_line(["qemu-system-x86_64", "--version"]),
         "cpu_model": ICOUNT_CPU, "host_cpu": _host_cpu(), "host_cpus": os.cpu_count(),

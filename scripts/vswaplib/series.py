@@ -46,12 +46,14 @@ Patch = collections.namedtuple("Patch", "path places author address date subject
 
 
 def fingerprint():
-    """Names the exact text of our work: patches, their order and the overlay."""
+    """Names the exact text of our code: patches, their order and the overlay
+    without the documentation, which is where figures are written down."""
     digest = hashlib.sha256()
     for patch, places in tree.series():
         digest.update(f"{patch.name} {' '.join(places)}\n".encode() + patch.read_bytes())
     for name in tree.overlay_files():
-        digest.update(f"{name}\n".encode() + (ROOT / name).read_bytes())
+        if not name.startswith("Documentation/"):
+            digest.update(f"{name}\n".encode() + (ROOT / name).read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -220,7 +222,8 @@ def measured():
     for path in sorted(FIGURES.glob("core-*/core.json"), reverse=True):
         try:
             found = json.loads(path.read_text())
-            if found["about"].get("tree") == wanted and not found["about"]["quick"]:
+            about = found["about"]
+            if about.get("tree") == wanted and about.get("only") == "*" and not about["quick"]:
                 return found
         except (OSError, ValueError, KeyError, TypeError) as error:
             die(f"{path} cannot be read: {error}", "remove it, or run scripts/vswap bench again")
