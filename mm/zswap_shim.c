@@ -164,6 +164,13 @@ int zswap_load(struct folio *folio)
 	return zswap_rs_load(folio);
 }
 
+/* Called for every slot that is freed, whether or not zswap was ever used. */
+void zswap_invalidate(swp_entry_t entry)
+{
+	if (!zswap_never_enabled())
+		zswap_rs_invalidate(entry);
+}
+
 /* Messages: Rust has neither the rate limit nor this file's prefix. */
 
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,

@@ -108,6 +108,7 @@ void zswap_shim_no_acomp(const char *compressor, long error);
 
 /* Rust for C */
 int zswap_rs_load(struct folio *folio);
+void zswap_rs_invalidate(swp_entry_t entry);
 int zswap_rs_setup(void);
 int zswap_rs_may_enable(void);
 int zswap_rs_compressor_check(const char *name);

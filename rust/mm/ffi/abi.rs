@@ -84,7 +84,7 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
 ///
 /// The slot is being freed, under the lock of its cluster.
 #[export]
-unsafe extern "C" fn zswap_invalidate(entry: bindings::swp_entry_t) {
+unsafe extern "C" fn zswap_rs_invalidate(entry: bindings::swp_entry_t) {
     // SAFETY: As required of the caller.
     let mut slot = unsafe { Slot::dying(SwapEntry::from_raw(entry)) };
     drop(PHYSICAL.take(&mut slot));
