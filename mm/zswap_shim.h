@@ -68,7 +68,7 @@ extern atomic_long_t zswap_stored_incompressible_pages;
 struct zswap_hooks {
 	/* The number of pages to damage when they are stored. */
 	u32 corrupt_stores;
-	/* The worker stops after one cgroup. */
+	/* The worker writes back one page and stops. */
 	bool worker_once;
 };
 

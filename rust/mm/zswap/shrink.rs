@@ -44,7 +44,7 @@ use kernel::{
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
 /// Looks at a batch of entries of each node of a cgroup.
-fn shrink(memcg: Memcg<'_>) -> Shrunk {
+fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     // The lists of a zombie are its parent's already.
     if !memcg.writeback_enabled() || memcg.is_zombie() {
         return Shrunk::NoCandidates;
@@ -52,9 +52,9 @@ fn shrink(memcg: Memcg<'_>) -> Shrunk {
     let mut written = false;
     let mut scanned = false;
     for nid in list_lru::memory_nodes() {
-        let mut budget = BATCH;
+        let mut budget = batch;
         written |= WriteBack::determined().walk(memcg, nid, &mut budget) != 0;
-        scanned |= budget != BATCH;
+        scanned |= budget != batch;
     }
     match (scanned, written) {
         (false, _) => Shrunk::NoCandidates,
@@ -66,7 +66,7 @@ fn shrink(memcg: Memcg<'_>) -> Shrunk {
 /// Shrinks the cgroup that something is charged to.
 pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     match objcg.memcg() {
-        Some(memcg) => shrink(memcg.get()),
+        Some(memcg) => shrink(memcg.get(), BATCH),
         None => Shrunk::NoCandidates,
     }
 }
@@ -76,20 +76,27 @@ pub(crate) fn worker() {
     // The target is that of the beginning.
     let target = limits().accept;
     let mut patience = Patience::new(bindings::ZSWAP_MAX_RECLAIM_RETRIES);
+    // A test wants to see what the worker would be worth if it stopped after one entry.
+    let once = params::worker_once();
+    let batch = if once { 1 } else { BATCH };
     loop {
         let memcg = Cursor::advance();
-        let go_on = match &memcg {
-            Some(memcg) => patience.after_cgroup(shrink(memcg.get())),
+        let shrunk = match &memcg {
+            Some(memcg) => Some(shrink(memcg.get(), batch)),
             // Without cgroups all entries are on the lists of the root.
-            None if memcg::disabled() => patience.after_cgroup(shrink(Memcg::root())),
-            None => patience.after_round(),
+            None if memcg::disabled() => Some(shrink(Memcg::root(), batch)),
+            None => None,
         };
         drop(memcg);
+        let go_on = match shrunk {
+            Some(shrunk) => patience.after_cgroup(shrunk),
+            None => patience.after_round(),
+        };
         if !go_on {
             break;
         }
         params::cond_resched();
-        if pool::total_pages() <= target || params::worker_once() {
+        if pool::total_pages() <= target || once && matches!(shrunk, Some(Shrunk::Some)) {
             break;
         }
     }
