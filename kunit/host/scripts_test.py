@@ -14,8 +14,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (bench, benchreport, build, common, diagnostics, disasm, guest,  # noqa: E402
-                      initramfs, ktap, series, setup, tree)
+from vswaplib import (bench, benchreport, benchsuites, build, common, diagnostics,  # noqa: E402
+                      disasm, guest, initramfs, ktap, lint, series, setup, tree)
 
 
 def vswap(*args, **env):
@@ -210,6 +210,29 @@ class Figures(Toy):
         self.assertIsNone(series.measured())
 
 
+class Tables(unittest.TestCase):
+    def test_counters_of_a_suite(self):
+        samples = benchreport.Samples()
+        samples.rows = {"icount": {("accept/full", "stream"): {
+            "hooks": [{"ns": 2e9, "zswpwb": 4, "s:pool_limit_hit": 7},
+                      {"ns": 3e9, "zswpwb": 4, "s:pool_limit_hit": 9}]}}}
+        table = benchreport.suite_counters(samples, ("zswpwb", "s:pool_limit_hit", "pswpin"))
+        self.assertEqual([line.split("  ") for line in table.splitlines()][0][0], "mean ± sd")
+        self.assertEqual(table.splitlines()[1].split(),
+                         ["accept/full", "stream", "hooks", "2", "2.50", "±0.71", "4", "8", "±1.4",
+                          "0"])
+        self.assertEqual(benchreport.suite_counters(samples, ()), "")
+
+    def test_every_suite_names_scripts_and_builds_that_exist(self):
+        for suite, groups in benchsuites.SUITES.items():
+            for group in groups:
+                self.assertTrue((ROOT / "kunit/guest/bench" / group.script.split()[0]).exists())
+            for variant in benchsuites.VARIANTS.get(suite, "base,vswap").split(","):
+                self.assertIn(variant, build.VARIANTS)
+        for variant in [*benchsuites.NATIVE.values(), *benchsuites.LOCK_VARIANT.values()]:
+            self.assertIn(variant, build.VARIANTS)
+
+
 class Diagnostics(unittest.TestCase):
     """What a kbuild log says, and which step said it."""
 
@@ -247,6 +270,23 @@ class Diagnostics(unittest.TestCase):
         self.assertEqual([diagnostics.source_of(step) for step in
                           ("CHECK mm/a.c", "CC mm/a.o", "RUSTC L rust/mm.o", "make")],
                          ["mm/a.o", "mm/a.o", "rust/mm.o", ""])
+
+
+class Unsafe(unittest.TestCase):
+    def test_lines_are_counted(self):
+        source = ("// unsafe { in a comment }\n"
+                  "unsafe fn f(text: &str) {\n"
+                  "    // SAFETY: fine.\n"
+                  "    unsafe {\n"
+                  "        if g() {\n"
+                  "            h();\n"
+                  "        }\n"
+                  "    }\n"
+                  "\n"
+                  "    i(unsafe { j(\"}\") });\n"
+                  "    k();\n"
+                  "}\n")
+        self.assertEqual(lint.count_unsafe(source), (9, 6))
 
 
 class SameCode(unittest.TestCase):

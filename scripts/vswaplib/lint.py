@@ -190,6 +190,52 @@ def unsafe_code():
     return problems
 
 
+def count_unsafe(source):
+    """(lines with code, those of them that an unsafe block spans)"""
+    lines = inside = depth = 0
+    begun = None
+    for line in filter(str.strip, code_only(source).splitlines()):
+        lines += 1
+        here = begun is not None
+        for token in re.findall(r"\bunsafe\s*\{|\{|\}", line):
+            if token == "}":
+                begun = None if begun == depth else begun
+                depth -= 1
+                continue
+            depth += 1
+            if token != "{":
+                begun = begun or depth
+                here = True
+        inside += here
+    return lines, inside
+
+
+SAFETY = "Documentation/rust/vswap/safety.rst"
+
+
+def unsafe_table():
+    """safety.rst counts lines: they must be those of the tree."""
+    problems, told = [], {}
+    for number, line in lines_of(SAFETY):
+        row = re.match(r"``(\S+\.rs)``(?:, ``\S+/``)?\s+(\d+)\s+(\d+)\b", line)
+        if row:
+            told[row[1]] = (number, int(row[2]), int(row[3]))
+    wrappers = [name for name in named("rust/mm/ffi/*.rs")
+                if name not in ("rust/mm/ffi/layout.rs", "rust/mm/ffi/swap_table.rs")
+                and not name.endswith("_kunit.rs")]
+    rooms = {name.removeprefix("rust/mm/"): [name] for name in wrappers}
+    rooms["zswap.rs"] = ["rust/mm/zswap.rs", *named("rust/mm/zswap/*.rs")]
+    for room, names in rooms.items():
+        counts = [count_unsafe((ROOT / name).read_text()) for name in names]
+        found = tuple(map(sum, zip(*counts)))
+        number, *claimed = told.pop(room, (0, 0, 0))
+        if found != tuple(claimed):
+            problems.append(f"{SAFETY}:{number}: {room} has {found[0]} lines, {found[1]} of them "
+                            f"inside unsafe, not {claimed[0]} and {claimed[1]}")
+    return problems + [f"{SAFETY}:{number}: {room} does not exist"
+                       for room, (number, *_) in told.items()]
+
+
 # --- C and patches -----------------------------------------------------------
 
 def checkpatch_files():
@@ -373,6 +419,7 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("checkpatch on new C files", checkpatch_files),
     ("rustfmt", rustfmt),
     ("unsafe only where allowed", unsafe_code),
+    ("lines counted in safety.rst", unsafe_table),
     ("clippy on the host crate", clippy_host),
     ("clippy on the kernel crate", clippy_kernel),
 ]]

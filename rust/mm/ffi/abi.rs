@@ -86,7 +86,15 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
 #[export]
 unsafe extern "C" fn zswap_rs_invalidate(entry: bindings::swp_entry_t) {
     // SAFETY: As required of the caller.
-    let mut slot = unsafe { Slot::dying(SwapEntry::from_raw(entry)) };
+    let slot = unsafe { Slot::dying(SwapEntry::from_raw(entry)) };
+    if !PHYSICAL.surely_empty(&slot) {
+        invalidate(slot);
+    }
+}
+
+/// Apart from its caller, which is called for every slot and needs no stack for most.
+#[inline(never)]
+fn invalidate(mut slot: Slot<'_>) {
     drop(PHYSICAL.take(&mut slot));
 }
 

@@ -98,6 +98,9 @@ impl<T: LruItem> Tree<T> {
     }
 }
 
+/// As many as the type of an entry can have values, so that no type needs a check.
+const TYPES: usize = 1 << (usize::BITS as usize - bindings::VSWAP_SWP_TYPE_SHIFT);
+
 /// The xarrays of one device.
 struct Device<T: LruItem> {
     trees: Atomic<*const Tree<T>>,
@@ -106,7 +109,7 @@ struct Device<T: LruItem> {
 
 /// The entries of all devices.
 pub(crate) struct Devices<T: LruItem> {
-    devices: [Device<T>; bindings::VSWAP_MAX_SWAPFILES],
+    devices: [Device<T>; TYPES],
 }
 
 // SAFETY: Entries may be used from any thread, and xarrays lock for themselves.
@@ -121,7 +124,7 @@ impl<T: LruItem> Devices<T> {
                     trees: Atomic::new(core::ptr::null()),
                     nr: Atomic::new(0),
                 }
-            }; bindings::VSWAP_MAX_SWAPFILES],
+            }; TYPES],
         }
     }
 
@@ -139,6 +142,12 @@ impl<T: LruItem> Devices<T> {
         // SAFETY: The array has more than `nth` elements, and stays, as the device of a slot does
         // (see `turn_off`).
         Some(unsafe { &*trees.add(nth) })
+    }
+
+    /// Whether there is nothing for the slot, as far as can be seen at once.
+    #[inline]
+    pub(crate) fn surely_empty(&self, slot: &Slot<'_>) -> bool {
+        self.tree(slot).is_none_or(Tree::is_empty)
     }
 
     /// What is stored for the slot.
