@@ -387,7 +387,7 @@ struct counters {
 	struct counter list[MAX_COUNTERS];
 };
 
-/* Extra files of "name value" lines, as vswap's own statistics. */
+/* Extra files of "name value" lines, or folders of files with a number each. */
 static const char *counter_sources[MAX_SOURCES];
 static size_t nr_counter_sources;
 /* Folio size whose mTHP statistics are noted, in KiB; 0: none. */
@@ -437,36 +437,40 @@ static inline void counters_read_file(struct counters *counters, const char *pat
 	}
 }
 
-static inline void counters_read_mthp(struct counters *counters, size_t kb)
+/* Every file in `dir` holds one number; false when there is no such folder. */
+static inline bool counters_read_dir(struct counters *counters, const char *dir,
+				     const char *prefix)
 {
-	char dir[128], path[448], text[32];
+	char path[448], text[32];
 	struct dirent *entry;
-	DIR *stats;
+	DIR *files = opendir(dir);
 
-	snprintf(dir, sizeof(dir),
-		 "/sys/kernel/mm/transparent_hugepage/hugepages-%zukB/stats", kb);
-	stats = opendir(dir);
-	if (!stats)
-		return;
-	while ((entry = readdir(stats))) {
+	if (!files)
+		return false;
+	while ((entry = readdir(files))) {
 		snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
 		if (entry->d_name[0] != '.' && read_file(path, text, sizeof(text)) > 0)
-			counters_add(counters, "mthp_", entry->d_name,
+			counters_add(counters, prefix, entry->d_name,
 				     strtoull(text, NULL, 10));
 	}
-	closedir(stats);
+	closedir(files);
+	return true;
 }
 
 static inline void counters_read(struct counters *counters)
 {
+	char dir[128];
 	size_t i;
 
 	counters->count = 0;
 	counters_read_file(counters, "/proc/vmstat", "", true);
+	snprintf(dir, sizeof(dir),
+		 "/sys/kernel/mm/transparent_hugepage/hugepages-%zukB/stats", counter_mthp_kb);
 	if (counter_mthp_kb)
-		counters_read_mthp(counters, counter_mthp_kb);
+		counters_read_dir(counters, dir, "mthp_");
 	for (i = 0; i < nr_counter_sources; i++)
-		counters_read_file(counters, counter_sources[i], "s:", false);
+		if (!counters_read_dir(counters, counter_sources[i], "s:"))
+			counters_read_file(counters, counter_sources[i], "s:", false);
 }
 
 static inline bool counters_get(const struct counters *counters, const char *name,

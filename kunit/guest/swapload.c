@@ -32,6 +32,8 @@ static const char usage_text[] =
 "  fork      fill, swap out, fork and exit children; verify\n"
 "  swapoff   fill, swap out, swapoff --dev, touch; verify\n"
 "  usemem    --procs processes fill --size each (global pressure), then free\n"
+"  stream    fill, then read that again and again while --cold memory is filled\n"
+"  writeback fill, swap out to zswap, let its worker write all to the device; verify\n"
 "  meta      swap out in --steps parts: kernel memory used per swapped page\n"
 "what is swapped\n"
 "  --size SIZE        memory of each process (64M)\n"
@@ -57,8 +59,9 @@ static const char usage_text[] =
 "  --procs N          usemem: processes; swapoff: processes that share the pages\n"
 "  --forks N          fork: children alive at the same time (1)\n"
 "  --child-verify     fork: each child verifies all\n"
-"  --passes N         usemem: passes of reading after the fill (0)\n"
-"  --sample N         usemem: verify every Nth page before the free (64)\n"
+"  --passes N         usemem, stream: passes of reading after the fill (0; stream: 1)\n"
+"  --cold SIZE        stream: memory that is filled meanwhile and never touched again (64M)\n"
+"  --sample N         usemem, stream: verify every Nth page before the free (64)\n"
 "  --dev PATH         swapoff: the device\n"
 "  --steps N          meta: parts (4)\n"
 "output\n"
@@ -69,14 +72,16 @@ static const char usage_text[] =
 "                     100: try once with --out madvise, without memory.reclaim\n"
 "  --settle PATH[:KEY]  free: also time until this number is back at what it\n"
 "                     was before the fill (repeatable)\n"
-"  --stats PATH       file of 'name value' lines whose changes are printed\n"
+"  --stats PATH       file of 'name value' lines whose changes are printed, or a folder\n"
+"                     of files with one number each\n"
 "exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
 
-enum command { CMD_FREE, CMD_REFAULT, CMD_FORK, CMD_SWAPOFF, CMD_USEMEM, CMD_META };
+enum command { CMD_FREE, CMD_REFAULT, CMD_FORK, CMD_SWAPOFF, CMD_USEMEM, CMD_STREAM,
+	       CMD_WRITEBACK, CMD_META };
 
 static struct {
 	enum command command;
-	size_t size, folio, memory_max;
+	size_t size, folio, memory_max, cold;
 	bool shmem, write, madvise_out, child_verify, latency, fill_given, fill_pattern;
 	bool light, plant_error;
 	size_t planted_page;
@@ -87,7 +92,7 @@ static struct {
 	int hint;
 	const char *mix_path, *mix_value, *cgroup, *dev;
 } opt = {
-	.size = 64 << 20, .folio = PAGE, .incompressible = 30, .slack = 2, .seed = 1,
+	.size = 64 << 20, .cold = 64 << 20, .folio = PAGE, .incompressible = 30, .slack = 2, .seed = 1,
 	.stride = 16, .touch = 1, .procs = 1, .forks = 1, .sample = 64, .steps = 4,
 	.hint = MADV_NORMAL,
 };
@@ -174,7 +179,7 @@ static void parse_options(int argc, char **argv)
 		{ "steps", 1, NULL, 'q' }, { "tag", 1, NULL, 'T' },
 		{ "latency", 0, NULL, 'L' }, { "slack", 1, NULL, 'l' },
 		{ "plant-error", 1, NULL, 'X' }, { "settle", 1, NULL, 'w' },
-		{ "stats", 1, NULL, 'C' },
+		{ "stats", 1, NULL, 'C' }, { "cold", 1, NULL, 'O' },
 		{ NULL, 0, NULL, 0 },
 	};
 	static const int hints[] = { MADV_NORMAL, MADV_SEQUENTIAL, MADV_RANDOM };
@@ -249,6 +254,9 @@ static void parse_options(int argc, char **argv)
 			break;
 		case 'V':
 			opt.child_verify = true;
+			break;
+		case 'O':
+			opt.cold = parse_size(optarg);
 			break;
 		case 'P':
 			opt.passes = parse_number(optarg, 0, 1000);
@@ -1097,6 +1105,106 @@ static void run_usemem(void)
 		child_reap(&children[i], true);
 }
 
+/* ------------------------------------------------------------------ stream */
+
+/* Reads the hot pages in turn, and after every so many fills a page more. */
+static void stream(struct area *hot, unsigned char *cold, size_t cold_pages)
+{
+	size_t touches = hot->pages * (opt.passes ? opt.passes : 1), filled = 0, i;
+
+	for (i = 0; i < touches; i++) {
+		(void)*(volatile unsigned char *)(hot->base +
+						  hot->touch_order[i % hot->pages] * PAGE);
+		while (filled * touches < (i + 1) * cold_pages) {
+			content_fill(&content, cold + filled * PAGE, hot->pages + filled);
+			filled++;
+		}
+	}
+}
+
+static void run_stream(void)
+{
+	static struct phase phase;
+	size_t cold_pages = opt.cold / PAGE, i;
+	struct area hot = {};
+	unsigned char *cold;
+
+	area_init(&hot);
+	cold = map_aligned(opt.cold, PAGE);
+	madvise(cold, opt.cold, MADV_NOHUGEPAGE);
+	fill_and_report(&hot);
+
+	phase_begin(&phase, "stream");
+	phase_resume(&phase);
+	stream(&hot, cold, cold_pages);
+	phase_pause(&phase);
+	phase_end(&phase, hot.pages * (opt.passes ? opt.passes : 1));
+
+	for (i = 0; i < hot.pages; i += opt.sample)
+		content_verify(&content, hot.base + i * PAGE, i);
+	for (i = 0; i < cold_pages; i += opt.sample)
+		content_verify(&content, cold + i * PAGE, hot.pages + i);
+	verified_pages += (hot.pages + opt.sample - 1) / opt.sample +
+			  (cold_pages + opt.sample - 1) / opt.sample;
+}
+
+/* --------------------------------------------------------------- writeback */
+
+#define ZSWAP_LIMIT	"/sys/module/zswap/parameters/max_pool_percent"
+#define ZSWAP_STORED	"/sys/kernel/debug/zswap/stored_pages"
+
+static size_t zswap_stored(void)
+{
+	char text[32];
+
+	if (read_file(ZSWAP_STORED, text, sizeof(text)) < 0)
+		die(EXIT_BROKEN, "cannot read " ZSWAP_STORED);
+	return strtoull(text, NULL, 10);
+}
+
+/*
+ * The pool may take nothing any more, and a store is refused: zswap's worker
+ * writes all pages to the device. Time is what others used of the CPU, of which
+ * there should be one, until they have.
+ */
+static void run_writeback(void)
+{
+	static struct phase phase;
+	struct area area = {};
+	unsigned char *refused;
+	uint64_t own, give_up;
+	char limit[32];
+	size_t stored, i;
+
+	area_init(&area);
+	refused = map_aligned(PAGE, PAGE);
+	content_fill(&content, refused, area.pages);
+	if (read_file(ZSWAP_LIMIT, limit, sizeof(limit)) < 0)
+		die(EXIT_BROKEN, "cannot read " ZSWAP_LIMIT);
+	fill_and_report(&area);
+	swap_out(&area);
+	stored = zswap_stored();
+
+	phase_begin(&phase, "writeback");
+	must_write_file(ZSWAP_LIMIT, "0");
+	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	phase_resume(&phase);
+	give_up = phase.lap + SETTLE_LIMIT_NS;
+	if (madvise(refused, PAGE, MADV_PAGEOUT))
+		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+	while (zswap_stored() && now_ns() < give_up)
+		sched_yield();
+	phase_pause(&phase);
+	phase.ns -= clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own;
+	phase_end_with(&phase, stored, " left=%zu", zswap_stored());
+	must_write_file(ZSWAP_LIMIT, limit);
+
+	for (i = 0; i < area.pages; i++)
+		content_verify(&content, area.base + i * PAGE, i);
+	content_verify(&content, refused, area.pages);
+	verified_pages += area.pages + 1;
+}
+
 /* ---------------------------------------------------------------- metadata */
 
 static size_t meminfo_kb(const char *buf, const char *key)
@@ -1195,6 +1303,8 @@ int main(int argc, char **argv)
 		[CMD_FORK] = { "fork", run_fork },
 		[CMD_SWAPOFF] = { "swapoff", run_swapoff },
 		[CMD_USEMEM] = { "usemem", run_usemem },
+		[CMD_STREAM] = { "stream", run_stream },
+		[CMD_WRITEBACK] = { "writeback", run_writeback },
 		[CMD_META] = { "meta", run_meta },
 	};
 	size_t i;

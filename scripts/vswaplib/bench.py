@@ -2,7 +2,7 @@
 """The verb bench: what the kernels cost, compared in one run.
 
 Counts of instructions come from QEMU's deterministic clock, native times from
-User Mode Linux, contention from the debug kernel's lock_stat. Nothing here
+User Mode Linux, contention from lock_stat. Nothing here
 judges: the tables say what was measured, and how often.
 """
 
@@ -18,15 +18,17 @@ import sys
 import time
 
 from . import benchreport, build, common, guest, initramfs, series
-from .benchsuites import (ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES,
-                          WALL, parse_output, script_text)
+from .benchsuites import (COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES,
+                          VARIANTS, WALL, parse_output, script_text)
 from .common import die, say
 
 
 def add_arguments(parser):
     parser.add_argument("--suite", default="core", choices=list(SUITES))
-    parser.add_argument("--variants", default="base,vswap", metavar="LIST",
-                        help="the first is what the others are compared with (base,vswap)")
+    parser.add_argument("--variants", default="", metavar="LIST",
+                        help="the first is what the others are compared with (base,vswap; "
+                             + "; ".join(f"suite {suite}: {names}"
+                                         for suite, names in VARIANTS.items()) + ")")
     parser.add_argument("--quick", action="store_true", help="fewer cells, fewer runs")
     parser.add_argument("--only", default="*", metavar="PATTERN",
                         help="only groups whose name matches, as in 'usemem-*'")
@@ -144,6 +146,8 @@ class Run:
         native = [NATIVE[v] for v in self.variants if v in NATIVE]
         tables = {
             "Deterministic clock": benchreport.icount_table(self.samples, self.variants),
+            "Counters": benchreport.suite_counters(self.samples,
+                                                   COUNTERS.get(self.args.suite, ())),
             "Native clock (User Mode Linux)": benchreport.wall_table(self.samples, native),
             "Locks": benchreport.lock_table(self.samples),
         }
@@ -262,7 +266,7 @@ def main(args):
             say(f"{group.name:16} {group.clock:7} {group.script}"
                 + ("" if group.quick else "  (not with --quick)"))
         return 0
-    variants = _variants(args.variants)
+    variants = _variants(args.variants or VARIANTS.get(args.suite, "base,vswap"))
     groups = _groups(args)
     for built in dict.fromkeys(b for group in groups for b in
                                (_variant_on(group, v) for v in variants) if b):

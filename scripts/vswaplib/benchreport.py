@@ -148,6 +148,26 @@ def _counter_table(counters):
     return text + "0 in all other rows" + (", and everywhere: " + " ".join(still) if still else "")
 
 
+def suite_counters(samples, counters):
+    """What a suite is about: elapsed time and counters, mean and standard deviation."""
+    if not counters:
+        return ""
+    rows = []
+    for (tag, word), cell in samples.of(benchsuites.ICOUNT).items():
+        for variant, found in cell.items():
+            columns = [[sample["ns"] / 1e9 for sample in found],
+                       *([sample.get(name, 0) for sample in found] for name in counters)]
+            rows.append([f"{tag}  {word}", variant, len(found), *map(_spread, columns)])
+    return _table(["mean ± sd", "variant", "n", "seconds",
+                   *(name.removeprefix("s:") for name in counters)], rows)
+
+
+def _spread(values):
+    mean = statistics.fmean(values)
+    text = f"{mean:.2f}" if mean < 100 and not float(mean).is_integer() else f"{mean:.0f}"
+    return text + (f" ±{statistics.stdev(values):.2g}" if len(set(values)) > 1 else "")
+
+
 # Locks that are listed with 0 contentions too, since 0 is what is hoped for.
 SWAP_LOCKS = ("swap", "cluster", "si->lock", "zs", "pool")
 

@@ -30,6 +30,17 @@ def _ram_disk(megabytes):
     return f"brd.rd_size={megabytes << 10} brd.rd_nr=1"
 
 
+# A disk that takes milliseconds, which under icount pass by themselves.
+_SLOW_DISK = ' dm-mod.create="slow,,,rw,0 {} delay /dev/ram0 0 4"'
+
+
+def _arm(name):
+    return Group(f"accept-{name}", f"accept.sh {name}", disks=(), quick=name != "off",
+                 append=_ram_disk(192) + _SLOW_DISK.format(192 << 11))
+
+
+LOCK_GROUP = Group("locks", "lockstat.sh", clock=LOCKS, smp=2, mem="1G", quick=False)
+
 SUITES = {
     "core": (
         Group("zswap-lz4", "zswap.sh lz4"),
@@ -38,10 +49,10 @@ SUITES = {
         Group("zram", "zram.sh lz4 zstd", disks=()),
         # The working set is a quarter to a half above what is free at the start.
         Group("usemem-zswap", "usemem.sh zswap 288", mem="256M"),
-        Group("usemem-disk", "usemem.sh disk 320", mem="384M", disks=(),
-              append=_ram_disk(128)),
+        Group("usemem-disk", "usemem.sh disk 320", mem="416M", disks=(),
+              append=_ram_disk(160)),
         Group("usemem-zram", "usemem.sh zram 288", mem="256M", disks=(), quick=False),
-        Group("locks", "lockstat.sh", clock=LOCKS, smp=2, mem="1G", quick=False),
+        LOCK_GROUP,
         Group("native", "native.sh", clock=WALL, disks=(), append=_ram_disk(64)),
     ),
     # The shapes of the published swap-in tables: sparse visits, hints, shmem.
@@ -49,7 +60,23 @@ SUITES = {
         Group("swapin-lz4", "swapin.sh lz4"),
         Group("swapin-zstd", "swapin.sh zstd", quick=False),
     ),
+    # zswap in C and in Rust, in one tree.
+    "zswap": (
+        Group("zswap-lz4", "zswap.sh lz4"),
+        Group("zswap-zstd", "zswap.sh zstd"),
+        Group("writeback-lz4", "writeback.sh lz4", disks=(), append=_ram_disk(64)),
+        Group("writeback-zstd", "writeback.sh zstd", disks=(), append=_ram_disk(64)),
+        LOCK_GROUP,
+    ),
+    # What it is worth that zswap's worker goes on until the pool can accept again.
+    "accept": (_arm("off"), _arm("once"), _arm("full")),
 }
+
+# What a suite compares, unless --variants says so.
+VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks"}
+# The counters that a suite is about, in a table of their own.
+COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
+                       "s:reject_reclaim_fail")}
 
 # (swapload's command, its phase) -> the row's last word. All else a run prints
 # stays in the JSON, but is no result: the fill, a refault's own swap-out.
@@ -65,6 +92,8 @@ ROWS = {
     ("usemem", "usemem"): "fill",
     ("usemem", "reread"): "read again",
     ("usemem", "free"): "free",
+    ("stream", "stream"): "stream",
+    ("writeback", "writeback"): "writeback",
 }
 # Not on User Mode Linux: what faults costs there what the host's signals cost.
 NOT_NATIVE = {"touch after swapoff", "refault"}
@@ -74,9 +103,9 @@ NOT_NATIVE = {"touch after swapoff", "refault"}
 # than one trajectory of reclaim.
 RUNS = {ICOUNT: (3, 1), WALL: (8, 3), LOCKS: (1, 1)}
 
-# Where "base" and "vswap" live on each clock. A debug base is not built.
+# Where the variants live on each clock.
 NATIVE = {"base": "um-base", "vswap": "um"}
-LOCK_VARIANT = {"vswap": "debug"}
+LOCK_VARIANT = {"vswap": "locks", "vswap-c": "locks-c"}
 
 
 def script_text(group, quick, run=0):

@@ -47,8 +47,9 @@ zswap_on() {
 	[ "$(cat $ZSWAP/compressor)" = "$1" ] || fail "zswap has no compressor $1"
 }
 
+# Even writing a 0 sets zswap up, and every slot is looked for there from then on.
 zswap_off() {
-	echo 0 > $ZSWAP/enabled || fail "zswap stays on"
+	grep -q N $ZSWAP/enabled || echo 0 > $ZSWAP/enabled || fail "zswap stays on"
 }
 
 swap_on() {
