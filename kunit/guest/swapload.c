@@ -1163,7 +1163,7 @@ static size_t zswap_stored(void)
 }
 
 /*
- * The pool may take nothing any more, and a store is refused: zswap's worker
+ * The pool may take nothing any more, and stores are refused: zswap's worker
  * writes all pages to the device. Time is what others used of the CPU, of which
  * there should be one, until they have.
  */
@@ -1178,7 +1178,6 @@ static void run_writeback(void)
 
 	area_init(&area);
 	refused = map_aligned(PAGE, PAGE);
-	content_fill(&content, refused, area.pages);
 	if (read_file(ZSWAP_LIMIT, limit, sizeof(limit)) < 0)
 		die(EXIT_BROKEN, "cannot read " ZSWAP_LIMIT);
 	fill_and_report(&area);
@@ -1190,14 +1189,20 @@ static void run_writeback(void)
 	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	phase_resume(&phase);
 	give_up = phase.lap + SETTLE_LIMIT_NS;
-	if (madvise(refused, PAGE, MADV_PAGEOUT))
-		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-	while (zswap_stored() && now_ns() < give_up)
+	while (zswap_stored() && now_ns() < give_up) {
+		/* Second chance: the worker gives up after so many young entries. */
+		content_fill(&content, refused, area.pages);
+		if (madvise(refused, PAGE, MADV_PAGEOUT))
+			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
 		sched_yield();
+	}
 	phase_pause(&phase);
 	phase.ns -= clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own;
-	phase_end_with(&phase, stored, " left=%zu", zswap_stored());
+	phase_end(&phase, stored);
 	must_write_file(ZSWAP_LIMIT, limit);
+	errno = 0;
+	if (zswap_stored())
+		die(EXIT_BROKEN, "the worker left %zu of %zu pages in zswap", zswap_stored(), stored);
 
 	for (i = 0; i < area.pages; i++)
 		content_verify(&content, area.base + i * PAGE, i);

@@ -120,6 +120,8 @@ def _means(found):
 
 def wall_table(samples, variants):
     """Spread, times and a verdict for every row; the counters in a second table."""
+    if not variants:
+        return ""
     header = ["ns per page", "variant", "n", "mean", "sd", "median", "min", "real ms", "user ms",
               "sys ms", f"against {variants[0]}"]
     rows, counters = [], []

@@ -6,6 +6,7 @@ output takes a way of its own (a second serial port, or a host folder under
 User Mode Linux), so the two never mix.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -170,10 +171,16 @@ class _Follower:
         return fresh
 
 
+def _written(path):
+    # Another guest may have removed it just now.
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_mtime
+    return 0
+
+
 def _unused_log(variant):
     LOGS.mkdir(parents=True, exist_ok=True)
-    old = sorted(LOGS.glob("boot-*.log"), key=lambda path: path.stat().st_mtime)
-    for path in old[:-200]:
+    for path in sorted(LOGS.glob("boot-*.log"), key=_written)[:-200]:
         path.unlink(missing_ok=True)
     handle, name = tempfile.mkstemp(prefix=f"boot-{variant}-", suffix=".log", dir=LOGS)
     pathlib.Path(name).chmod(0o644)

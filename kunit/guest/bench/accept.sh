@@ -18,5 +18,5 @@ fi
 dd if=/dev/zero of=/dev/ram0 bs=1M > /dev/null 2>&1
 swap_on /dev/dm-0
 SIZE=40M
-load "accept/$1" stream --memory-max 42M --cold 64M --passes 4 --pattern random \
+load "accept/$1" stream --memory-max 40M --cold 16M --passes 8 --pattern random \
 	--stats /sys/kernel/debug/zswap
