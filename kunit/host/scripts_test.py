@@ -60,6 +60,13 @@ class BadInput(unittest.TestCase):
             guest._disk(pathlib.Path("/tmp"), 0, "12Q")
         self.assertIn("12Q", raised.exception.what)
 
+    def test_two_nodes_share_the_memory(self):
+        with mock.patch.object(guest, "_accelerator", return_value=[]):
+            command = guest._qemu("image", "initrd", smp=2, mem="1G", disks=[], append="",
+                                  icount=False, host_root=False, numa=True, out="out", log="log",
+                                  shell=False, extra=())
+        self.assertEqual(sum(f"size={512 << 20}" in str(word) for word in command), 2)
+
     def test_old_qemu(self):
         with mock.patch.object(setup, "qemu_version", return_value=(7, 2)), \
                 mock.patch.object(setup, "os_release", return_value={}), \

@@ -63,16 +63,20 @@ def splats_in(text):
             if SPLATS.search(line) and not HARMLESS.search(line)]
 
 
+def _bytes(size):
+    found = re.fullmatch(r"(\d+)([KMG]?)", size)
+    if not found:
+        die(f"not a size: {size}", "use a number with K, M or G; for a disk also an image's path")
+    return int(found.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[found.group(2)]
+
+
 def _disk(folder, index, size):
     """A new sparse file of that size, or an existing image."""
     if pathlib.Path(size).exists():
         return pathlib.Path(size)
-    found = re.fullmatch(r"(\d+)([KMG]?)", size)
-    if not found:
-        die(f"not a disk size or image: {size}", "use a number with K, M or G, or a file's path")
     path = folder / f"disk{index}"
     with path.open("wb") as disk:
-        disk.truncate(int(found.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[found.group(2)])
+        disk.truncate(_bytes(size))
     return path
 
 
@@ -120,12 +124,12 @@ def _qemu(image, initrd, *, smp, mem, disks, append, icount, host_root, numa, ou
                 "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     else:
         cmd += _accelerator(image)
-    cmd += ["-smp", str(smp)]
+    # Linux warns of CPUs that share a socket and not a node.
+    cmd += ["-smp", f"{smp},sockets={smp}" if numa else str(smp)]
     if numa:
-        total = int(re.match(r"\d+", mem).group()) // 2
-        unit = mem.lstrip("0123456789")
+        half = _bytes(mem) // 2
         for node in range(2):
-            cmd += ["-object", f"memory-backend-ram,id=m{node},size={total}{unit}",
+            cmd += ["-object", f"memory-backend-ram,id=m{node},size={half}",
                     "-numa", f"node,memdev=m{node},cpus={node}"]
     if host_root:
         cmdline.append("vswap_root=host")
