@@ -123,3 +123,176 @@ __rust_helper softleaf_t rust_helper_softleaf_from_pte(pte_t pte)
 }
 
 #endif /* CONFIG_RUST_VSWAP_KUNIT_TEST */
+
+/*
+ * Inline functions and macros that rust/mm/ffi needs for virtual slots.
+ */
+#ifdef CONFIG_RUST_VSWAP
+
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/swapops.h>
+#include <linux/vmstat.h>
+#include "../../mm/swap.h"
+#include "../../mm/swap_table.h"
+#include "../../mm/vswap.h"
+
+/* Clusters */
+
+__rust_helper void rust_helper_vswap_ci_lock(struct swap_cluster_info *ci)
+{
+	spin_lock(&ci->lock);
+}
+
+__rust_helper bool rust_helper_vswap_ci_trylock(struct swap_cluster_info *ci)
+{
+	return spin_trylock(&ci->lock);
+}
+
+__rust_helper void rust_helper_vswap_ci_unlock(struct swap_cluster_info *ci)
+{
+	spin_unlock(&ci->lock);
+}
+
+__rust_helper void *rust_helper_vswap_ci_table_rcu(struct swap_cluster_info *ci)
+{
+	return rcu_dereference(ci->table);
+}
+
+__rust_helper unsigned short
+rust_helper_vswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
+{
+	return __swap_cgroup_get(ci, ci_off);
+}
+
+__rust_helper void
+rust_helper_vswap_ci_set_ids(struct swap_cluster_info *ci, unsigned int ci_off,
+			     unsigned int nr, unsigned short id)
+{
+#ifdef CONFIG_MEMCG
+	if (ci->memcg_table)
+		__swap_cgroup_set(ci, ci_off, nr, id);
+#endif
+}
+
+__rust_helper void rust_helper_vswap_lists_lock(void)
+{
+	spin_lock(&vswap_lists.lock);
+}
+
+__rust_helper void rust_helper_vswap_lists_unlock(void)
+{
+	spin_unlock(&vswap_lists.lock);
+}
+
+__rust_helper void
+rust_helper_vswap_lists_add_partial(struct swap_cluster_info *ci, unsigned int order)
+{
+	list_add(&ci->list, &vswap_lists.partial[order]);
+}
+
+__rust_helper void rust_helper_vswap_lists_del(struct swap_cluster_info *ci)
+{
+	list_del_init(&ci->list);
+}
+
+__rust_helper unsigned int rust_helper_vswap_this_cpu(void)
+{
+	return smp_processor_id();
+}
+
+/* Folios */
+
+__rust_helper unsigned int rust_helper_vswap_folio_order(const struct folio *folio)
+{
+	return folio_order(folio);
+}
+
+__rust_helper unsigned long rust_helper_vswap_folio_pfn(const struct folio *folio)
+{
+	return folio_pfn(folio);
+}
+
+__rust_helper unsigned long rust_helper_vswap_folio_offset(const struct folio *folio)
+{
+	return swp_offset(folio->swap);
+}
+
+/* With the reference of the swap cache for each page. */
+__rust_helper void
+rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
+{
+	folio_ref_add(folio, folio_nr_pages(folio));
+	folio_set_swapcache(folio);
+	folio->swap = swp_entry(SWP_VSWAP, offset);
+}
+
+/* The references stay, for the caller to put. */
+__rust_helper void rust_helper_vswap_folio_leave_cache(struct folio *folio)
+{
+	folio->swap.val = 0;
+	folio_clear_swapcache(folio);
+}
+
+__rust_helper void rust_helper_vswap_folio_count_cached(struct folio *folio)
+{
+	long nr_pages = folio_nr_pages(folio);
+
+	node_stat_mod_folio(folio, NR_FILE_PAGES, nr_pages);
+	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, nr_pages);
+}
+
+__rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
+{
+	struct folio *folio = pfn_folio(pfn);
+
+	return folio_try_get(folio) ? folio : NULL;
+}
+
+/* Memory cgroups */
+
+__rust_helper int
+rust_helper_vswap_record_id(struct folio *folio, unsigned short *id)
+{
+#ifdef CONFIG_MEMCG
+	return mem_cgroup_record_swap(folio, id);
+#else
+	*id = 0;
+	return 0;
+#endif
+}
+
+__rust_helper void
+rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr_charged)
+{
+#ifdef CONFIG_MEMCG
+	mem_cgroup_forget_swap(id, nr, nr_charged);
+#endif
+}
+
+__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr)
+{
+#ifdef CONFIG_MEMCG
+	return mem_cgroup_charge_swap_id(id, nr);
+#else
+	return 0;
+#endif
+}
+
+__rust_helper void rust_helper_vswap_uncharge_id(unsigned short id, unsigned int nr)
+{
+#ifdef CONFIG_MEMCG
+	mem_cgroup_uncharge_swap_id(id, nr);
+#endif
+}
+
+__rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)
+{
+	arch_swap_invalidate_page(SWP_VSWAP, offset);
+}
+
+#endif /* CONFIG_RUST_VSWAP */

@@ -79,6 +79,12 @@ __rust_helper void rust_helper_zswap_flush_dcache_folio(struct folio *folio)
 	flush_dcache_folio(folio);
 }
 
+__rust_helper swp_entry_t rust_helper_zswap_swp_entry(unsigned long type,
+						      unsigned long offset)
+{
+	return swp_entry(type, offset);
+}
+
 __rust_helper unsigned int rust_helper_zswap_swp_type(swp_entry_t entry)
 {
 	return swp_type(entry);
@@ -87,6 +93,11 @@ __rust_helper unsigned int rust_helper_zswap_swp_type(swp_entry_t entry)
 __rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
 {
 	return swp_offset(entry);
+}
+
+__rust_helper bool rust_helper_zswap_swp_is_virtual(swp_entry_t entry)
+{
+	return swp_is_virtual(entry);
 }
 
 __rust_helper void rust_helper_zswap_put_swap_device(struct swap_info_struct *si)
@@ -105,6 +116,27 @@ rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry)
 __rust_helper bool rust_helper_zswap_is_err(const void *ptr)
 {
 	return IS_ERR(ptr);
+}
+
+__rust_helper unsigned long rust_helper_zswap_jiffies(void)
+{
+	return jiffies;
+}
+
+__rust_helper unsigned long rust_helper_zswap_hz(void)
+{
+	return HZ;
+}
+
+__rust_helper unsigned long rust_helper_zswap_anon_pages(void)
+{
+	return global_node_page_state(NR_INACTIVE_ANON) +
+	       global_node_page_state(NR_ACTIVE_ANON);
+}
+
+__rust_helper bool rust_helper_zswap_have_devices(void)
+{
+	return READ_ONCE(total_swap_pages) > 0;
 }
 
 /* Events */
@@ -162,6 +194,35 @@ __rust_helper void rust_helper_zswap_objcg_uncharge(struct obj_cgroup *objcg,
 						    size_t size)
 {
 	obj_cgroup_uncharge_zswap(objcg, size);
+}
+
+/*
+ * As obj_cgroup_uncharge_zswap() for @nr pages, and puts the references that
+ * they had. The sum of their sizes must not be taken for that of one: a page
+ * of PAGE_SIZE bytes is counted apart.
+ */
+__rust_helper void
+rust_helper_zswap_objcg_uncharge_many(struct obj_cgroup *objcg, size_t size,
+				      unsigned long nr, unsigned long nr_plain)
+{
+#ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg;
+
+	if (cgroup_subsys_on_dfl(memory_cgrp_subsys) && !obj_cgroup_is_root(objcg)) {
+		obj_cgroup_uncharge(objcg, size);
+
+		rcu_read_lock();
+		memcg = obj_cgroup_memcg(objcg);
+		mod_memcg_state(memcg, MEMCG_ZSWAP_B, -(int)size);
+		mod_memcg_state(memcg, MEMCG_ZSWAPPED, -(int)nr);
+		if (nr_plain)
+			mod_memcg_state(memcg, MEMCG_ZSWAP_INCOMP, -(int)nr_plain);
+		rcu_read_unlock();
+	}
+	/* As obj_cgroup_put(). */
+	if (!obj_cgroup_is_root(objcg))
+		percpu_ref_put_many(&objcg->refcnt, nr);
+#endif
 }
 
 __rust_helper struct mem_cgroup *

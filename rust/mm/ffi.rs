@@ -3,6 +3,8 @@
 //! What C gives: the only home of `unsafe` code in this crate.
 
 #[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod cluster;
+#[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod layout;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) mod swap_table;
@@ -21,6 +23,12 @@ pub(crate) mod memcg;
 pub(crate) mod params;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod pool;
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod vswap;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod vswap_abi;
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+pub(crate) mod vswap_kunit;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod xarray;
 #[cfg(CONFIG_RUST_ZSWAP)]

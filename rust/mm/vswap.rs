@@ -6,10 +6,34 @@
 //! What backs such a slot (nothing, a zswap entry, a slot of a swap device: a *physical* entry, P)
 //! is recorded beside it and can change without anyone who holds the entry noticing.
 //!
-//! This version has only the formats of the words ([`word`]); nothing calls them yet. The crate is
-//! built into the kernel, and what its modules offer to one another and to the C side is `pub`.
+//! C calls `ffi::vswap_abi`; the rooms are:
+//!
+//! - [`word`]: the formats of the words, pure.
+//! - [`alloc`]: which slots of a cluster are free, pure.
+//! - [`cluster`]: where the slots for a folio come from. The order of the locks is there.
+//! - [`table`]: what is done with slots.
+//! - [`lookup`]: the folio of a slot, found without a lock, pure.
+//! - [`backing`]: what backs them.
+//! - [`stats`]: what there is.
+//! - [`zswap`]: the compressed cache, for virtual and physical slots.
+//!
+//! `ffi` is the only home of unsafe code.
 
+#[cfg(CONFIG_RUST_VSWAP)]
+pub mod alloc;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod backing;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod cluster;
 mod ffi;
+#[cfg(CONFIG_RUST_VSWAP)]
+pub mod lookup;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod stats;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod table;
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+mod vswap_kunit;
 #[cfg(CONFIG_RUST_ZSWAP)]
 mod warn;
 #[cfg(CONFIG_RUST_VSWAP)]

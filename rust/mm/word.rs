@@ -480,6 +480,52 @@ impl State {
     }
 }
 
+/// One more user of a slot, where that is only a larger count in its word: as [`State::dup`], for
+/// the many entries of a page table. `None`: that has to look closer.
+#[inline]
+pub const fn dup_word(word: u64) -> Option<u64> {
+    // A shadow without a count is nobody's. Both are formats with a count, as are no others.
+    let in_use = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
+        || word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0;
+
+    if in_use && word >> SWP_TB_COUNT_SHIFT < Count::INLINE_MAX.0 as u64 {
+        Some(word.wrapping_add(1 << SWP_TB_COUNT_SHIFT))
+    } else {
+        None
+    }
+}
+
+/// One user less of a slot that stays in use: as [`State::put`]. `None`: that has to look closer.
+#[inline]
+pub const fn put_word(word: u64) -> Option<u64> {
+    let count = word >> SWP_TB_COUNT_SHIFT;
+    // The last user of what is not cached frees it.
+    let stays = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK && count > 0
+        || word & SWP_TB_SHADOW_MARK != 0 && count > 1;
+
+    if stays && count < SWP_TB_COUNT_MAX as u64 {
+        Some(word.wrapping_sub(1 << SWP_TB_COUNT_SHIFT))
+    } else {
+        None
+    }
+}
+
+/// A folio enters the swap cache: as [`State::cache_add`]. `None`: that has to look closer.
+#[inline]
+pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
+    if word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0 {
+        Some(word & SWP_TB_FLAGS_MASK | pfn.0 << PFN_SHIFT | SWP_TB_PFN_MARK)
+    } else {
+        None
+    }
+}
+
+/// Whether a slot is zeros: as [`Flags::zero`], where the word has flags.
+#[inline]
+pub const fn is_zero_word(word: u64) -> bool {
+    word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_ZERO_FLAG != 0
+}
+
 /// Why a [`State`] does not take a transition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateError {

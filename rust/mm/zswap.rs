@@ -59,7 +59,7 @@ pub(crate) mod index;
 pub(crate) mod load;
 mod lru;
 pub(crate) mod pool;
-mod rules;
+pub(crate) mod rules;
 pub(crate) mod setup;
 pub(crate) mod shrink;
 pub(crate) mod store;

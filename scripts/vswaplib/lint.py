@@ -23,7 +23,7 @@ UNSAFE_ALLOWED = {}
 
 # Files without an SPDX line of their own: no comments there, or not ours to mark.
 NO_SPDX = ("*.patch", "series", "*.md", "COPYING", ".gitignore", "Cargo.lock", "*.svg", "*.png",
-           "*.json")
+           "*.json", "Documentation/ABI/testing/*")
 
 # Addresses that tracked text may link to. Anything else needs a reason to be
 # here: a mirror or a registry is set up on the machine, not in the project.

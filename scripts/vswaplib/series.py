@@ -38,6 +38,8 @@ WIDTH = 72
 
 # Complaints of checkpatch.pl that are mistaken: {(type, text of the line): reason}.
 MISTAKEN = {
+    ("UNDOCUMENTED_SETUP", r'\+?__setup\("vswap="'):
+        "it looks into the kernel's own file, and a patch of ours adds it there",
     ("EMBEDDED_FILENAME", r'\+source "'):
         "a file that mm/Kconfig sources may well be called some/mm/Kconfig",
 }

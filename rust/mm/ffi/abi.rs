@@ -21,6 +21,8 @@ use super::{
     },
     pool,
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::backing::Virtual;
 use crate::zswap::{
     entry::Entry,
     index::PHYSICAL,
@@ -58,7 +60,12 @@ unsafe extern "C" fn zswap_store(folio: *mut bindings::folio) -> bool {
         return false;
     };
     // SAFETY: As required of the caller.
-    store::store(&PHYSICAL, &mut unsafe { SwapFolio::from_raw(folio) })
+    let mut folio = unsafe { SwapFolio::from_raw(folio) };
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if folio.first_slot().entry().is_virtual() {
+        return store::store(&Virtual, &mut folio);
+    }
+    store::store(&PHYSICAL, &mut folio)
 }
 
 /// Loads a folio, and unlocks it, unless it is not here (`-ENOENT`).
@@ -72,7 +79,15 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
         return ENOENT.to_errno();
     };
     // SAFETY: As required of the caller.
-    match load::load(&PHYSICAL, unsafe { ReadFolio::from_raw(folio) }) {
+    let mut folio = unsafe { ReadFolio::from_raw(folio) };
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if folio.first_slot().entry().is_virtual() {
+        return match load::load(&Virtual, folio) {
+            Ok(()) => 0,
+            Err(error) => error.to_errno(),
+        };
+    }
+    match load::load(&PHYSICAL, folio) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

@@ -44,6 +44,13 @@ impl SwapEntry {
         self.0
     }
 
+    /// The entry of a type and an offset.
+    #[inline]
+    pub(crate) fn new(ty: u8, offset: u64) -> Self {
+        // SAFETY: Computes a number from numbers.
+        Self(unsafe { bindings::zswap_swp_entry(ty.into(), offset as usize) })
+    }
+
     /// The swap type.
     #[inline]
     pub(crate) fn ty(self) -> usize {
@@ -56,6 +63,14 @@ impl SwapEntry {
     pub(crate) fn offset(self) -> usize {
         // SAFETY: Computes a number from a number.
         unsafe { bindings::zswap_swp_offset(self.0) }
+    }
+
+    /// Whether it names a virtual slot.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn is_virtual(self) -> bool {
+        // SAFETY: Computes a number from a number, and reads a static key.
+        unsafe { bindings::zswap_swp_is_virtual(self.0) }
     }
 
     /// The entry `n` slots on.
@@ -170,6 +185,18 @@ impl Bytes<'_> {
 
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.start
+    }
+
+    /// Some of the bytes, from all over them.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn sample(&self, nr: usize) -> impl Iterator<Item = u8> + '_ {
+        // Not a power of two, as fields of structures would have it.
+        let step = (self.len / nr.max(1)).saturating_sub(1).max(1);
+        (0..nr.min(self.len / step)).map(move |n| {
+            // SAFETY: Less than `len`. Others may be changing them: what is read is any byte.
+            unsafe { self.start.add(n * step).read_volatile() }
+        })
     }
 
     /// How many there are.

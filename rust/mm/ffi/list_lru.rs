@@ -73,11 +73,18 @@ pub(crate) unsafe trait LruItem: Sized + Sync + 'static {
 
     /// What the entry is charged to.
     fn objcg(&self) -> Option<&ObjCgroup>;
+
+    /// What freed entries have in common, and can be given back for many at once: when it is
+    /// dropped, or when the next is of another kind.
+    type Sum: Default;
+
+    /// Frees what the entry owns, as dropping it does, or adds it to the sum.
+    fn free_with(self, sum: &mut Self::Sum);
 }
 
 /// Makes a type an [`LruItem`], given the names of its links and of its charge.
 macro_rules! lru_item {
-    ($ty:ty, $links:ident, $charge:ident) => {
+    ($ty:ty, $links:ident, $charge:ident, $sum:ty, $free:path) => {
         const _: fn(&$ty) -> &$crate::ffi::list_lru::Links = |item| &item.$links;
 
         // SAFETY: The offset is that of the field `$links`, whose type was compared above. Only the
@@ -88,6 +95,13 @@ macro_rules! lru_item {
             #[inline]
             fn objcg(&self) -> Option<&$crate::ffi::memcg::ObjCgroup> {
                 self.$charge.as_ref().map($crate::ffi::memcg::Charge::objcg)
+            }
+
+            type Sum = $sum;
+
+            #[inline]
+            fn free_with(self, sum: &mut $sum) {
+                $free(self, sum)
             }
         }
     };
@@ -192,6 +206,24 @@ impl<T: LruItem> LruBox<T> {
         ManuallyDrop::new(self).0
     }
 
+    /// Takes the entry off the list that it is on, if it is on one. A walk cannot meet it
+    /// afterwards, and has no reference left: it had one only under the lock that was taken for
+    /// this.
+    #[inline]
+    fn leave_lru(&self) {
+        // SAFETY: The value is valid, by the invariants, and so is its place on the list.
+        unsafe {
+            with_list(self.0, |nid, memcg| {
+                bindings::list_lru_del(
+                    &raw mut bindings::zswap_list_lru,
+                    links_of(self.0),
+                    nid,
+                    memcg,
+                );
+            });
+        }
+    }
+
     /// # Safety
     ///
     /// `item` is from [`LruBox::into_raw`], and this is its only way back.
@@ -215,20 +247,65 @@ impl<T: LruItem> Deref for LruBox<T> {
 impl<T: LruItem> Drop for LruBox<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The value is valid, by the invariants, and so is its place on the list that it is
-        // on, if it is on one. A walk cannot meet it afterwards, and has no reference left: it had
-        // one only under the lock that was taken for this.
+        self.leave_lru();
+        // SAFETY: The value is valid, by the invariants, and on no list.
         unsafe {
-            with_list(self.0, |nid, memcg| {
-                bindings::list_lru_del(
-                    &raw mut bindings::zswap_list_lru,
-                    links_of(self.0),
-                    nid,
-                    memcg,
-                );
-            });
             core::ptr::drop_in_place(self.0.as_ptr());
             bindings::kmem_cache_free(bindings::zswap_entry_cache, self.0.as_ptr().cast());
+        }
+    }
+}
+
+/// Entries that are to be freed together: dropping frees them.
+///
+/// They are off the LRU, so that their links are free to chain them: no memory is needed.
+pub(crate) struct Chain<T: LruItem>(Option<NonNull<T>>);
+
+impl<T: LruItem> Chain<T> {
+    /// No entry.
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Takes an entry off the LRU, and adds it.
+    #[inline]
+    pub(crate) fn push(&mut self, entry: LruBox<T>) {
+        // SAFETY: The entry is valid and stays, and the chain is its owner from now on. Nobody else
+        // looks at its links, when they are on no list.
+        unsafe {
+            entry.leave_lru();
+            let entry = entry.into_raw();
+            (*links_of(entry)).next = self
+                .0
+                .map_or(core::ptr::null_mut(), |next| next.as_ptr().cast());
+            self.0 = Some(entry);
+        }
+    }
+
+    /// Takes the entry off that was added last.
+    #[inline]
+    fn pop(&mut self) -> Option<NonNull<T>> {
+        let entry = self.0?;
+        // SAFETY: It was put there by `push()`.
+        self.0 = NonNull::new(unsafe { (*links_of(entry)).next }.cast());
+        Some(entry)
+    }
+}
+
+impl<T: LruItem> Drop for Chain<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0.is_none() {
+            return;
+        }
+        let mut sum = T::Sum::default();
+        while let Some(entry) = self.pop() {
+            // SAFETY: The value is valid, ours, and on no list. Its memory is of the slab cache.
+            unsafe {
+                entry.read().free_with(&mut sum);
+                bindings::kmem_cache_free(bindings::zswap_entry_cache, entry.as_ptr().cast());
+            }
         }
     }
 }

@@ -311,3 +311,53 @@ impl Charge {
         unsafe { bindings::zswap_objcg_count_zswpwb(self.0 .0.as_ptr()) };
     }
 }
+
+/// Charges for stored pages that are given back together, as long as they are of one cgroup.
+#[derive(Default)]
+pub(crate) struct ChargeSum {
+    // The references are those of the charges.
+    objcg: Option<NonNull<bindings::obj_cgroup>>,
+    bytes: usize,
+    nr: usize,
+    nr_plain: usize,
+}
+
+impl ChargeSum {
+    /// Adds a charge of `size` bytes for a page, which was or was not stored as it is.
+    #[inline]
+    pub(crate) fn add(&mut self, charge: Charge, size: usize, plain: bool) {
+        let objcg = charge.0 .0;
+        if self.objcg != Some(objcg) {
+            self.flush();
+            self.objcg = Some(objcg);
+        }
+        self.bytes = self.bytes.wrapping_add(size);
+        self.nr = self.nr.wrapping_add(1);
+        self.nr_plain = self.nr_plain.wrapping_add(usize::from(plain));
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if let Some(objcg) = self.objcg.take() {
+            // SAFETY: There is a reference for each of the pages, all of which are put by this.
+            unsafe {
+                bindings::zswap_objcg_uncharge_many(
+                    objcg.as_ptr(),
+                    self.bytes,
+                    self.nr,
+                    self.nr_plain,
+                )
+            };
+        }
+        self.bytes = 0;
+        self.nr = 0;
+        self.nr_plain = 0;
+    }
+}
+
+impl Drop for ChargeSum {
+    #[inline]
+    fn drop(&mut self) {
+        self.flush();
+    }
+}

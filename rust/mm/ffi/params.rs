@@ -317,3 +317,30 @@ impl ShrinkControl<'_> {
         self.0.nr_scanned = 0;
     }
 }
+
+/// The time, in ticks.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn jiffies() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_jiffies() as u64 }
+}
+
+/// Ticks in a second.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn hz() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_hz() as u64 }
+}
+
+/// The pages of anonymous memory that reclaim could look at.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn anon_pages() -> u64 {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_anon_pages() as u64 }
+}
+
+/// Whether there is a device to write to.
+pub(crate) fn have_devices() -> bool {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_have_devices() }
+}

@@ -38,6 +38,7 @@ use super::{
 };
 use core::{
     ffi::CStr,
+    mem::ManuallyDrop,
     ops::Deref,
     ptr::NonNull, //
 };
@@ -52,7 +53,11 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{
-        atomic::Atomic,
+        atomic::{
+            Atomic,
+            Relaxed,
+            Release, //
+        },
         rcu, //
     },
     types::{
@@ -97,6 +102,7 @@ pub(crate) struct Pool {
     release: Opaque<bindings::work_struct>,
     hotplug: Opaque<bindings::hlist_node>,
     hotplug_added: bool,
+    number: Option<Number>,
     name: Name,
 }
 
@@ -136,10 +142,13 @@ impl Pool {
                 release: Opaque::zeroed(),
                 hotplug: Opaque::zeroed(),
                 hotplug_added: false,
+                number: None,
                 name: Name::new(compressor)?,
             },
             GFP_KERNEL,
         )?;
+        let place: *const Pool = &*pool;
+        pool.number = Some(Number::take(place).ok_or(ENOSPC)?);
         // SAFETY: The node is zeroed and does not move, being in a box of which only the pointer
         // does; the box's drop takes it off. Calls `cpu_prepare()` for all CPUs that are online.
         to_result(unsafe { bindings::zswap_cpuhp_add(pool.hotplug.get()) })?;
@@ -303,12 +312,8 @@ impl PoolRef {
     /// Stores a copy of the bytes in the pool.
     #[inline]
     pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int) -> Result<StoredObject> {
-        let object = self.zs.store(bytes, nid)?;
-        let handle = object.into_handle();
-        Ok(StoredObject {
-            pool: self.clone(),
-            handle,
-        })
+        let handle = self.zs.store(bytes, nid)?.into_handle();
+        Ok(StoredObject::new(self.clone(), handle))
     }
 }
 
@@ -339,37 +344,105 @@ impl Drop for PoolRef {
     }
 }
 
-/// An object, and a reference to the pool that it is in.
+/// The most pools that there can be. There are few: one for each compressor that was chosen while
+/// the objects of the one before were still there.
+const MAX_POOLS: usize = 1 << (u64::BITS - NOTE_BITS);
+
+/// Bits that an object has to spare for its owner.
+pub(crate) const NOTE_BITS: u32 = 57;
+const NOTE_MASK: u64 = (1 << NOTE_BITS) - 1;
+
+/// All pools by their number, which takes less room in an object than a pointer.
+static POOLS: [Atomic<*const Pool>; MAX_POOLS] =
+    [const { Atomic::new(core::ptr::null()) }; MAX_POOLS];
+
+/// The number of a pool, from its creation to its end.
+struct Number(u8);
+
+impl Number {
+    /// A number that no pool has.
+    fn take(pool: *const Pool) -> Option<Self> {
+        POOLS
+            .iter()
+            .position(|place| {
+                place
+                    .cmpxchg(core::ptr::null(), pool, kernel::sync::atomic::Full)
+                    .is_ok()
+            })
+            // There are less than 256.
+            .map(|number| Self(number as u8))
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        if let Some(place) = POOLS.get(usize::from(self.0)) {
+            place.store(core::ptr::null(), Release);
+        }
+    }
+}
+
+/// An object, and a reference to the pool that it is in; and a note of its owner's.
 ///
 /// # Invariants
 ///
-/// `handle` is of an object of `pool`.
+/// `handle` is of an object of the pool whose number is above the note in `word`, and to which we
+/// have a reference.
 pub(crate) struct StoredObject {
-    pool: PoolRef,
+    word: Atomic<u64>,
     handle: Handle,
 }
 
 impl StoredObject {
+    #[inline]
+    fn new(pool: PoolRef, handle: Handle) -> Self {
+        let number = pool.number.as_ref().map_or(0, |number| number.0);
+        // The reference goes with the object.
+        let _ = ManuallyDrop::new(pool);
+        // INVARIANT: As given.
+        Self {
+            word: Atomic::new(u64::from(number) << NOTE_BITS),
+            handle,
+        }
+    }
+
     /// The pool.
     #[inline]
     pub(crate) fn pool(&self) -> &Pool {
-        &self.pool
+        let number = self.word.load(Relaxed) >> NOTE_BITS;
+        // SAFETY: The number has no more bits than there are places, and the pool is in its place
+        // as long as it is referred to, as it is by us.
+        unsafe { &*POOLS.get_unchecked(number as usize).load(Relaxed) }
+    }
+
+    /// The owner's note.
+    #[inline]
+    pub(crate) fn note(&self) -> u64 {
+        self.word.load(Relaxed) & NOTE_MASK
+    }
+
+    /// Changes the note. Not by two at once: one of the changes would be lost.
+    #[inline]
+    pub(crate) fn set_note(&self, note: u64) {
+        let number = self.word.load(Relaxed) & !NOTE_MASK;
+        self.word.store(number | note & NOTE_MASK, Relaxed);
     }
 
     /// Gives the object's memory to `f`.
     #[inline]
     pub(crate) fn read<R>(&self, len: u32, f: impl FnOnce(&mut Parts) -> R) -> R {
         // SAFETY: By the invariants.
-        unsafe { self.pool.zs.read(&self.handle, len as usize, f) }
+        unsafe { self.pool().zs.read(&self.handle, len as usize, f) }
     }
 }
 
 impl Drop for StoredObject {
     #[inline]
     fn drop(&mut self) {
+        let pool = PoolRef(NonNull::from(self.pool()));
         // SAFETY: By the invariants, and the handle is not used any more. The reference to the pool
-        // goes afterwards, as a field.
-        drop(unsafe { self.pool.zs.adopt(self.handle.duplicate()) });
+        // goes last.
+        drop(unsafe { pool.zs.adopt(self.handle.duplicate()) });
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) fn compress(
     pool: &PoolRef,
     page: &SwapPage<'_>,
     nid: c_int,
+    writes_back: bool,
 ) -> Result<(StoredObject, u32), Reject> {
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
@@ -44,7 +45,7 @@ pub(super) fn compress(
             (pool.store(context.output(len), nid), len)
         }
         Form::Plain => {
-            if !page.writeback_enabled() {
+            if !writes_back || !page.writeback_enabled() {
                 let errno = result.err().unwrap_or(EINVAL.to_errno());
                 return Err(Reject::of_compressor(errno, ENOSPC.to_errno()));
             }

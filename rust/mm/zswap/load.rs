@@ -44,6 +44,6 @@ pub(crate) fn load<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
 
     folio.mark_uptodate();
     folio.mark_dirty();
-    drop(index.take(&mut folio.first_slot()));
+    drop(index.remove(&mut folio.first_slot()));
     Ok(())
 }

@@ -105,6 +105,11 @@ impl Walker<Entry> for WriteBack {
     type Found = (SwapEntry, Key<Entry>);
 
     fn look(&mut self, entry: &Entry, key: Key<Entry>) -> Option<Self::Found> {
+        // There is no slot of a device to write it to.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        if entry.slot().is_virtual() {
+            return None;
+        }
         match entry.next_turn() {
             Turn::Spare => None,
             Turn::WriteBack => Some((entry.slot(), key)),

@@ -4,6 +4,7 @@
 
 use super::{
     rules::{
+        self,
         Fill,
         Limits, //
     },
@@ -67,6 +68,87 @@ pub(super) fn accepts() -> bool {
             REACHED_FULL.store(true, Relaxed);
             false
         }
+    }
+}
+
+/// Pages in a row that did not compress, of those that have nowhere else to go. A success ends the
+/// row; else it halves with each second in which none is added.
+#[cfg(CONFIG_RUST_VSWAP)]
+static REFUSED: Atomic<u64> = Atomic::new(0);
+/// When the last was added, in jiffies.
+#[cfg(CONFIG_RUST_VSWAP)]
+static REFUSED_AT: Atomic<u64> = Atomic::new(0);
+
+/// Notes that a page was stored.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
+pub(super) fn note_stored() {
+    if REFUSED.load(Relaxed) != 0 {
+        REFUSED.store(0, Relaxed);
+    }
+}
+
+/// Notes a page that did not compress, and has nowhere else to go.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(super) fn note_refused() {
+    REFUSED.add(1, Relaxed);
+    REFUSED_AT.store(params::jiffies(), Relaxed);
+}
+
+/// Whether a page whose content is that varied is not worth the attempt.
+///
+/// Only after many refusals in a row: then it saves compressing all of memory to find out that it
+/// does not compress.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn refuses(variety: impl FnOnce() -> rules::Variety) -> bool {
+    if REFUSED.load(Relaxed) < rules::FEW_REFUSED || !variety().is_random() {
+        return false;
+    }
+    note_refused();
+    true
+}
+
+/// Whether as many pages as there are to be swapped out were looked at in a row, and none of them
+/// compressed. To go on would be to compress them again and again, when it is time to say that
+/// memory is short.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn all_refused() -> bool {
+    let refused = REFUSED.load(Relaxed);
+    if refused < rules::FEW_REFUSED {
+        return false;
+    }
+    let age = params::jiffies().wrapping_sub(REFUSED_AT.load(Relaxed));
+    if age > params::hz() {
+        // Others may have come meanwhile: look again, at half of them.
+        REFUSED.store(refused / 2, Relaxed);
+        REFUSED_AT.store(params::jiffies(), Relaxed);
+        return false;
+    }
+    refused >= params::anon_pages()
+}
+
+/// Whether a store would find room, as things are now. Nothing is counted, and nothing changes.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
+pub(crate) fn would_accept() -> bool {
+    params::enabled()
+        && setup::has_pool()
+        && limits().judge(pool::total_pages(), reached_full()) == Fill::Accepts
+        && !all_refused()
+}
+
+/// How many pages could be stored, by a careful estimate: as many as there is room for without
+/// compression. 0 while nothing is accepted.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn headroom() -> usize {
+    if !params::enabled() || !setup::has_pool() || all_refused() {
+        return 0;
+    }
+    let limits = limits();
+    let total = pool::total_pages();
+    match limits.judge(total, reached_full()) {
+        Fill::Accepts => limits.max.saturating_sub(total),
+        Fill::Draining | Fill::HitLimit => 0,
     }
 }
 

@@ -119,6 +119,125 @@ impl Form {
     }
 }
 
+/// Fewer refusals in a row than this mean nothing.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) const FEW_REFUSED: u64 = 64;
+
+/// How many different bytes there are in a sample of a page.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) struct Variety([u64; 4]);
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl Variety {
+    /// The number of bytes to look at.
+    pub(crate) const SAMPLE: usize = 128;
+
+    /// That of some bytes.
+    #[inline]
+    pub(crate) fn of(bytes: impl Iterator<Item = u8>) -> Self {
+        let mut seen = [0u64; 4];
+        for byte in bytes {
+            if let Some(word) = seen.get_mut(usize::from(byte >> 6)) {
+                *word |= 1 << (byte & 63);
+            }
+        }
+        Self(seen)
+    }
+
+    /// Whether it is like that of random bytes. Of 128 of them, 101 differ on average, and almost
+    /// never less than 85; text and numbers have half of that.
+    #[inline]
+    pub(crate) fn is_random(&self) -> bool {
+        let [a, b, c, d] = self.0;
+        // At most 256.
+        [a, b, c, d]
+            .iter()
+            .fold(0u32, |sum, word| sum.saturating_add(word.count_ones()))
+            >= 85
+    }
+}
+
+/// What an entry knows of itself, in a word.
+///
+/// ```text
+///  63      57 56         55       39 38        34 33             0
+/// +----------+----------+-----------+------------+----------------+
+/// | not ours | referenced |  length |    type    |     offset     |
+/// +----------+----------+-----------+------------+----------------+
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Note(u64);
+
+impl Note {
+    const OFFSET_BITS: u32 = 34;
+    const TYPE_BITS: u32 = 5;
+    // A page of 64K has a length that needs one bit more than an offset in it.
+    const LEN_BITS: u32 = 17;
+
+    const TYPE_SHIFT: u32 = Self::OFFSET_BITS;
+    const LEN_SHIFT: u32 = Self::OFFSET_BITS + Self::TYPE_BITS;
+    const REFERENCED_SHIFT: u32 = Self::OFFSET_BITS + Self::TYPE_BITS + Self::LEN_BITS;
+
+    /// How many bits it has.
+    pub(crate) const BITS: u32 = Self::REFERENCED_SHIFT + 1;
+
+    /// The note of an entry that was just made for a slot: it is referenced.
+    ///
+    /// Offsets are those of slots, physical ones of 32 bits, virtual ones of no more than there are
+    /// bits for.
+    #[inline]
+    pub(crate) const fn new(ty: u8, offset: u64, len: u32) -> Self {
+        Self(
+            offset & ((1 << Self::OFFSET_BITS) - 1)
+                | (ty as u64 & ((1 << Self::TYPE_BITS) - 1)) << Self::TYPE_SHIFT
+                | (len as u64 & ((1 << Self::LEN_BITS) - 1)) << Self::LEN_SHIFT
+                | 1 << Self::REFERENCED_SHIFT,
+        )
+    }
+
+    /// The note that [`Note::encode`] gave.
+    #[inline]
+    pub(crate) const fn decode(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits.
+    #[inline]
+    pub(crate) const fn encode(self) -> u64 {
+        self.0
+    }
+
+    /// The swap type of the slot.
+    #[inline]
+    pub(crate) const fn ty(self) -> u8 {
+        (self.0 >> Self::TYPE_SHIFT & ((1 << Self::TYPE_BITS) - 1)) as u8
+    }
+
+    /// The offset of the slot.
+    #[inline]
+    pub(crate) const fn offset(self) -> u64 {
+        self.0 & ((1 << Self::OFFSET_BITS) - 1)
+    }
+
+    /// The length of the data.
+    #[inline]
+    pub(crate) const fn len(self) -> u32 {
+        (self.0 >> Self::LEN_SHIFT & ((1 << Self::LEN_BITS) - 1)) as u32
+    }
+
+    /// Whether the entry was not met on the LRU since it was made.
+    #[inline]
+    pub(crate) const fn referenced(self) -> bool {
+        self.0 >> Self::REFERENCED_SHIFT & 1 != 0
+    }
+
+    /// The note after it was met.
+    #[inline]
+    pub(crate) const fn met(self) -> Self {
+        Self(self.0 & !(1 << Self::REFERENCED_SHIFT))
+    }
+}
+
 /// What the LRU does with the entry that is next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
@@ -271,6 +390,27 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_keep_what_they_are_given() {
+        for ty in [0, 1, 27, 31] {
+            for offset in [0, 1, u64::from(u32::MAX), (1 << 34) - 1] {
+                for len in [1, 4095, 4096, 65536] {
+                    let note = Note::new(ty, offset, len);
+                    assert_eq!(Note::decode(note.encode()), note);
+                    assert!(note.encode() < 1 << Note::BITS);
+                    assert!(note.referenced());
+                    let met = note.met();
+                    assert!(!met.referenced());
+                    for note in [note, met] {
+                        assert_eq!(note.ty(), ty);
+                        assert_eq!(note.offset(), offset);
+                        assert_eq!(note.len(), len);
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn limits_are_c_s() {

@@ -48,6 +48,13 @@ fn stage() -> Stage {
     }
 }
 
+/// Whether there is a pool.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
+pub(super) fn has_pool() -> bool {
+    HAS_POOL.load(Relaxed)
+}
+
 /// Notes that there is a pool.
 pub(super) fn note_pool() {
     HAS_POOL.store(true, Relaxed);

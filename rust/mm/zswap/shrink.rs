@@ -111,7 +111,7 @@ fn pressure_counts(memcg: Memcg<'_>) -> bool {
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
     // Writing back is I/O, in which a file system may be involved.
-    if !pressure_counts(memcg) || !control.may_do_io() {
+    if !pressure_counts(memcg) || !control.may_do_io() || !params::have_devices() {
         return 0;
     }
     // Of a cgroup there are figures for all nodes together only.

@@ -79,9 +79,16 @@ fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
 
     let nid = folio.nid();
     let nr = folio.nr_pages();
+    index.reserve(&folio.first_slot(), nr).ok()?;
     for n in 0..nr {
-        let (slot, page) = folio.nth(n)?;
-        store_page(index, slot, &page, nid, objcg, &pool)?;
+        let stored = match folio.nth(n) {
+            Some((slot, page)) => store_page(index, slot, &page, nid, objcg, &pool),
+            None => None,
+        };
+        if stored.is_none() {
+            index.unreserve(&folio.first_slot(), nr.saturating_sub(n));
+            return None;
+        }
     }
 
     if let Some(objcg) = objcg {
@@ -105,13 +112,17 @@ fn store_page<I: Index>(
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
-    let (object, len) = match compress::compress(pool, page, nid) {
+    let (object, len) = match compress::compress(pool, page, nid, I::WRITES_BACK) {
         Ok(stored) => stored,
         Err(reject) => {
             match reject {
                 Reject::CompressFail => params::REJECT_COMPRESS_FAIL.inc(),
                 Reject::CompressPoor => params::REJECT_COMPRESS_POOR.inc(),
                 Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
+            }
+            #[cfg(CONFIG_RUST_VSWAP)]
+            if !I::WRITES_BACK && !matches!(reject, Reject::AllocFail) {
+                super::pool::note_refused();
             }
             return None;
         }
@@ -120,6 +131,10 @@ fn store_page<I: Index>(
     match index.put(&mut slot, entry) {
         Ok((entry, stale)) => {
             drop(stale);
+            #[cfg(CONFIG_RUST_VSWAP)]
+            if !I::WRITES_BACK {
+                super::pool::note_stored();
+            }
             // The last step: from the LRU it can be written back.
             entry.join_lru();
             Some(())

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The virtual swap space: what has to be C.
+ *
+ * The dummy device, the static key, per-CPU state, memory for tables, and the
+ * files in sysfs. rust/mm/ owns the clusters and decides.
+ */
+
+#define pr_fmt(fmt) "vswap: " fmt
+
+#include <linux/cpuhotplug.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/local_lock.h>
+#include <linux/memcontrol.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/oom.h>
+#include <linux/percpu.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/swap_ops.h>
+#include <linux/sysfs.h>
+#include <linux/zswap.h>
+
+#include "memcontrol-v1.h"
+#include "swap.h"
+#include "swap_table.h"
+#include "vswap.h"
+
+DEFINE_STATIC_KEY_FALSE(vswap_ever_on);
+
+int vswap_mode = VSWAP_OFF;
+
+/* The device */
+
+/* I/O is with what backs an entry, never with the entry: there is nothing to submit. */
+static const struct swap_ops vswap_ops = {
+};
+
+/* What is read ahead is what is read ahead of zswap on a disk. */
+struct swap_info_struct vswap_si = {
+	.flags = SWP_USED,
+	.type = SWP_VSWAP,
+	/* Not the bound: rust/mm/ has it. */
+	.max = UINT_MAX,
+	.ops = &vswap_ops,
+	.lock = __SPIN_LOCK_UNLOCKED(vswap_si.lock),
+};
+
+static void vswap_users_free(struct percpu_ref *ref)
+{
+	/* The first reference is never dropped. */
+	WARN_ON_ONCE(1);
+}
+
+/* Clusters and their tables */
+
+static struct kmem_cache *vswap_cluster_cache;
+/* Where tables are no pages. */
+static struct kmem_cache *vswap_words_cache;
+
+/* A class of its own: physical clusters are locked inside, see rust/mm/cluster.rs. */
+void vswap_cluster_init(struct swap_cluster_info *ci)
+{
+	spin_lock_init(&ci->lock);
+	INIT_LIST_HEAD(&ci->list);
+	ci->flags = VSWAP_CLUSTER_FLAG;
+}
+
+void *vswap_header_alloc(gfp_t gfp)
+{
+	return kmem_cache_zalloc(vswap_cluster_cache, gfp);
+}
+
+void vswap_header_free(void *header)
+{
+	kmem_cache_free(vswap_cluster_cache, header);
+}
+
+/*
+ * A word for each slot of a cluster. Who looks without the lock may look at
+ * words that were freed, until its RCU section ends.
+ */
+struct vswap_small_words {
+	atomic_long_t words[SWAPFILE_CLUSTER];
+	struct rcu_head rcu;
+};
+
+void *vswap_words_alloc(gfp_t gfp)
+{
+	struct page *page;
+
+	if (!SWP_TABLE_USE_PAGE)
+		return kmem_cache_zalloc(vswap_words_cache, gfp);
+	page = alloc_page(gfp | __GFP_ZERO);
+	return page ? page_address(page) : NULL;
+}
+
+static void vswap_page_free_rcu(struct rcu_head *head)
+{
+	__free_page(container_of(head, struct page, rcu_head));
+}
+
+static void vswap_words_free_rcu(struct rcu_head *head)
+{
+	kmem_cache_free(vswap_words_cache,
+			container_of(head, struct vswap_small_words, rcu));
+}
+
+void vswap_words_free(void *words)
+{
+	if (SWP_TABLE_USE_PAGE)
+		call_rcu(&virt_to_page(words)->rcu_head, vswap_page_free_rcu);
+	else
+		call_rcu(&((struct vswap_small_words *)words)->rcu, vswap_words_free_rcu);
+}
+
+/* The tables that a cluster in use must have. The caller has it for itself. */
+int vswap_tables_alloc(struct swap_cluster_info *ci, gfp_t gfp)
+{
+	void *words = vswap_words_alloc(gfp);
+
+	if (!words)
+		return -ENOMEM;
+#ifdef CONFIG_MEMCG
+	if (!mem_cgroup_disabled()) {
+		ci->memcg_table = kzalloc_obj(*ci->memcg_table, gfp);
+		if (!ci->memcg_table) {
+			vswap_words_free(words);
+			return -ENOMEM;
+		}
+	}
+#endif
+	rcu_assign_pointer(ci->table, words);
+	return 0;
+}
+
+/* Under the lock of the cluster, which has no slot in use. */
+void vswap_tables_free(struct swap_cluster_info *ci)
+{
+	void *words = (void *)rcu_access_pointer(ci->table);
+
+#ifdef CONFIG_MEMCG
+	kfree(ci->memcg_table);
+	ci->memcg_table = NULL;
+#endif
+	/* Normally gone with the last large count. */
+	kfree(ci->extend_table);
+	ci->extend_table = NULL;
+	rcu_assign_pointer(ci->table, NULL);
+	vswap_words_free(words);
+}
+
+/* A chunk of the directory: pointers to clusters, see rust/mm/ffi/cluster.rs. */
+void *vswap_chunk_alloc(gfp_t gfp)
+{
+	return kzalloc(512 * sizeof(void *), gfp);
+}
+
+unsigned int *vswap_extend_alloc(gfp_t gfp)
+{
+	return kcalloc(SWAPFILE_CLUSTER, sizeof(unsigned int), gfp);
+}
+
+unsigned long vswap_id_table_size(void)
+{
+#ifdef CONFIG_MEMCG
+	if (!mem_cgroup_disabled())
+		return sizeof(struct swap_memcg_table);
+#endif
+	return 0;
+}
+
+/* Lists of clusters. The caller holds the lock. */
+
+struct vswap_lists vswap_lists = {
+	.lock = __SPIN_LOCK_UNLOCKED(vswap_lists.lock),
+	.free = LIST_HEAD_INIT(vswap_lists.free),
+};
+
+/* The cluster in place @nth, if there are that many. */
+struct swap_cluster_info *vswap_lists_partial(unsigned int order, unsigned int nth)
+{
+	struct swap_cluster_info *ci;
+
+	list_for_each_entry(ci, &vswap_lists.partial[order], list) {
+		if (!nth--)
+			return ci;
+	}
+	return NULL;
+}
+
+struct swap_cluster_info *vswap_lists_take_free(void)
+{
+	struct swap_cluster_info *ci;
+
+	ci = list_first_entry_or_null(&vswap_lists.free, struct swap_cluster_info, list);
+	if (ci)
+		list_del_init(&ci->list);
+	return ci;
+}
+
+void vswap_lists_add_free(struct swap_cluster_info *ci, bool listed)
+{
+	if (listed)
+		list_move(&ci->list, &vswap_lists.free);
+	else
+		list_add(&ci->list, &vswap_lists.free);
+}
+
+/* The cluster that each CPU allocates from, by order */
+
+struct vswap_local {
+	struct swap_cluster_info *current_cluster[SWAP_NR_ORDERS];
+	local_lock_t lock;
+};
+
+static DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
+	.lock = INIT_LOCAL_LOCK(lock),
+};
+
+void vswap_local_lock(void)
+{
+	local_lock(&vswap_local.lock);
+}
+
+void vswap_local_unlock(void)
+{
+	local_unlock(&vswap_local.lock);
+}
+
+/* The two below: under the lock. */
+struct swap_cluster_info *vswap_local_get(unsigned int order)
+{
+	return this_cpu_read(vswap_local.current_cluster[order]);
+}
+
+void vswap_local_set(unsigned int order, struct swap_cluster_info *ci)
+{
+	this_cpu_write(vswap_local.current_cluster[order], ci);
+}
+
+/* Takes away what a CPU that is gone has left. */
+struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int order)
+{
+	struct swap_cluster_info **ci;
+
+	ci = per_cpu_ptr(&vswap_local.current_cluster[order], cpu);
+	return xchg(ci, NULL);
+}
+
+static int vswap_cpu_dead(unsigned int cpu)
+{
+	vswap_rs_cpu_dead(cpu);
+	return 0;
+}
+
+/* For !CONFIG_MEMCG, where a header asks. */
+#ifndef CONFIG_MEMCG
+long vswap_get_nr_swap_pages(void)
+{
+	return vswap_capacity(NULL, get_nr_swap_pages());
+}
+#endif
+
+/* Capacity: what reclaim asks before it looks at anonymous memory */
+
+bool __vswap_full(void)
+{
+	return READ_ONCE(vswap_lists.nr_populated) * 2 >=
+	       READ_ONCE(vswap_lists.max_populated);
+}
+
+bool __vswap_may_swap(void)
+{
+	return READ_ONCE(vswap_mode) != VSWAP_OFF && zswap_is_enabled();
+}
+
+/*
+ * Without a free slot on a device, what can be swapped out is what zswap can
+ * take, which is an estimate. The counters are those at hand: nothing is
+ * flushed, as reclaim asks often.
+ */
+long __vswap_capacity(struct mem_cgroup *memcg)
+{
+	unsigned long room;
+
+	if (READ_ONCE(vswap_mode) == VSWAP_OFF)
+		return 0;
+	room = vswap_rs_headroom();
+#ifdef CONFIG_MEMCG
+	if (mem_cgroup_disabled() || do_memsw_account())
+		return room;
+	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
+		unsigned long max = READ_ONCE(memcg->zswap_max), used;
+
+		/* "No swap" means no swap of whatever kind. */
+		if (!READ_ONCE(memcg->swap.max) || !max)
+			return 0;
+		if (max == PAGE_COUNTER_MAX)
+			continue;
+		used = memcg_page_state(memcg, MEMCG_ZSWAP_B) / PAGE_SIZE;
+		room = min(room, max > used ? max - used : 0);
+	}
+#endif
+	return room;
+}
+
+/* How it is switched */
+
+/* Held by whoever changes the mode, and while all is brought back. */
+static DEFINE_MUTEX(vswap_mutex);
+
+static const char * const vswap_modes[] = {
+	[VSWAP_OFF]	= "off",
+	[VSWAP_AUTO]	= "auto",
+	[VSWAP_ON]	= "on",
+};
+
+static bool vswap_ready;
+
+static int vswap_setup(void)
+{
+	int ret;
+
+	if (vswap_ready)
+		return 0;
+	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
+	if (ret)
+		return ret;
+	/* Offsets must fit in a PTE, and C's walk over a device counts in unsigned int. */
+	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
+	if (ret) {
+		percpu_ref_exit(&vswap_si.users);
+		return ret;
+	}
+	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
+					NULL, vswap_cpu_dead);
+	if (ret < 0)
+		pr_warn("slots of CPUs that go offline stay unused (%d)\n", ret);
+	swap_info[SWP_VSWAP] = &vswap_si;
+	vswap_ready = true;
+	return 0;
+}
+
+#ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
+/* For tests of what is below the switch. */
+int vswap_kunit_setup(void)
+{
+	int ret;
+
+	mutex_lock(&vswap_mutex);
+	ret = vswap_setup();
+	mutex_unlock(&vswap_mutex);
+	return ret;
+}
+#endif
+
+static int vswap_switch(enum vswap_mode mode)
+{
+	int ret;
+
+	lockdep_assert_held(&vswap_mutex);
+	if (mode != VSWAP_OFF) {
+		ret = vswap_setup();
+		if (ret)
+			return ret;
+		static_branch_enable(&vswap_ever_on);
+	}
+	WRITE_ONCE(vswap_mode, mode);
+	return 0;
+}
+
+#ifdef CONFIG_SYSFS
+/*
+ * Brings all that is swapped out under a virtual entry back into memory, with
+ * the walk that swapoff uses. -ENOMEM and -EINTR leave all as it is: what came
+ * back is back, and the rest can be asked for again.
+ */
+static int vswap_drain(void)
+{
+	int ret = 0;
+
+	mutex_lock(&vswap_mutex);
+	WRITE_ONCE(vswap_mode, VSWAP_OFF);
+	if (vswap_ready) {
+		/* Who did not see it has published what it got. */
+		vswap_rs_quiesce();
+		set_current_oom_origin();
+		ret = vswap_unuse();
+		clear_current_oom_origin();
+	}
+	mutex_unlock(&vswap_mutex);
+	return ret;
+}
+
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", vswap_modes[READ_ONCE(vswap_mode)]);
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	int mode = sysfs_match_string(vswap_modes, buf);
+	int ret;
+
+	if (mode < 0)
+		return mode;
+	if (mutex_lock_interruptible(&vswap_mutex))
+		return -EINTR;
+	ret = vswap_switch(mode);
+	mutex_unlock(&vswap_mutex);
+	return ret ? ret : count;
+}
+
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
+
+static ssize_t drain_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	bool drain;
+	int ret = kstrtobool(buf, &drain);
+
+	if (ret)
+		return ret;
+	if (!drain)
+		return -EINVAL;
+	ret = vswap_drain();
+	return ret ? ret : count;
+}
+
+static struct kobj_attribute drain_attr = __ATTR_WO(drain);
+
+static ssize_t max_slots_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%lu\n", vswap_rs_get_max());
+}
+
+static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr,
+			       const char *buf, size_t count)
+{
+	unsigned long max;
+	int ret = kstrtoul(buf, 0, &max);
+
+	if (ret)
+		return ret;
+	vswap_rs_set_max(max);
+	return count;
+}
+
+static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
+
+static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	struct vswap_stats stats = {};
+
+	vswap_rs_stats(&stats);
+	return sysfs_emit(buf,
+			  "used %lu\ncached %lu\nzero %lu\nzswap %lu\nclusters %lu\nheaders %lu\nbytes %lu\n",
+			  stats.used, stats.cached, stats.zero, stats.zswap,
+			  stats.clusters, stats.headers, stats.bytes);
+}
+
+static struct kobj_attribute stats_attr = __ATTR_RO(stats);
+
+static struct attribute *vswap_attrs[] = {
+	&enabled_attr.attr,
+	&drain_attr.attr,
+	&max_slots_attr.attr,
+	&stats_attr.attr,
+	NULL,
+};
+
+static const struct attribute_group vswap_attr_group = {
+	.attrs = vswap_attrs,
+};
+
+static void __init vswap_sysfs_init(void)
+{
+	struct kobject *kobj = kobject_create_and_add("vswap", mm_kobj);
+
+	if (!kobj || sysfs_create_group(kobj, &vswap_attr_group)) {
+		pr_err("no files in sysfs\n");
+		kobject_put(kobj);
+	}
+}
+#else
+static inline void vswap_sysfs_init(void)
+{
+}
+#endif /* CONFIG_SYSFS */
+
+/* Initialization */
+
+int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
+{
+	unsigned int order;
+
+	/* What comes after it failed before. */
+	if (vswap_cluster_cache)
+		return 0;
+	for (order = 0; order < SWAP_NR_ORDERS; order++)
+		INIT_LIST_HEAD(&vswap_lists.partial[order]);
+	vswap_cluster_cache = kmem_cache_create("vswap_cluster", cluster_size,
+						cluster_align, 0, NULL);
+	if (!vswap_cluster_cache)
+		return -ENOMEM;
+	if (SWP_TABLE_USE_PAGE)
+		return 0;
+	/* A page has room for what RCU needs, elsewhere. */
+	vswap_words_cache = kmem_cache_create("vswap_words", sizeof(struct vswap_small_words),
+					      0, 0, NULL);
+	if (!vswap_words_cache) {
+		kmem_cache_destroy(vswap_cluster_cache);
+		vswap_cluster_cache = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static enum vswap_mode vswap_boot_mode __initdata = VSWAP_OFF;
+
+static int __init vswap_param(char *str)
+{
+	int mode = match_string(vswap_modes, ARRAY_SIZE(vswap_modes), str);
+
+	if (mode < 0) {
+		pr_warn("vswap=%s: it is one of on, off and auto\n", str);
+		return 0;
+	}
+	vswap_boot_mode = mode;
+	return 1;
+}
+__setup("vswap=", vswap_param);
+
+/* After swapfile_init() and the sysfs directory of mm. */
+static int __init vswap_init(void)
+{
+	int ret;
+
+	mutex_lock(&vswap_mutex);
+	ret = vswap_switch(vswap_boot_mode);
+	mutex_unlock(&vswap_mutex);
+	if (ret)
+		pr_err("not enabled: %d\n", ret);
+	vswap_sysfs_init();
+	return 0;
+}
+fs_initcall(vswap_init);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The virtual swap space: what mm/ hands to rust/mm/, and what that needs
+ * from C. Each hook in swapfile.c, swap_state.c and page_io.c asks
+ * swp_is_virtual() or vswap_owns() and calls one of these.
+ */
+#ifndef _MM_VSWAP_H
+#define _MM_VSWAP_H
+
+#include <linux/vswap.h>
+
+struct folio;
+struct swap_cluster_info;
+
+#ifdef CONFIG_RUST_VSWAP
+
+/*
+ * swap_cluster_info.flags of a virtual cluster, set when it is made and never
+ * changed: none of enum swap_cluster_flags.
+ */
+#define VSWAP_CLUSTER_FLAG	0x80
+
+/* Is this the C part of a virtual cluster? A macro: the structure comes later. */
+#define vswap_owns(ci)						\
+	(static_branch_unlikely(&vswap_ever_on) &&		\
+	 (ci)->flags == VSWAP_CLUSTER_FLAG)
+
+/* Rust for C: rust/mm/ffi/vswap_abi.rs says what each asks of its caller. */
+struct swap_cluster_info *vswap_cluster(unsigned long offset);
+int vswap_alloc_folio(struct folio *folio);
+void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache);
+int vswap_dup_entries(unsigned long offset, int nr);
+int vswap_retry_table_alloc(unsigned long offset, gfp_t gfp);
+int vswap_count(unsigned long offset);
+bool vswap_folio_swapped(struct folio *folio);
+bool vswap_only_has_cache(struct swap_cluster_info *ci, unsigned int ci_off, int nr);
+int vswap_cache_add_check(struct swap_cluster_info *ci, unsigned int ci_off,
+			  unsigned long nr, void **shadowp, unsigned short *memcg_id);
+void vswap_cache_add(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
+void vswap_cache_del(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry,
+		     void *shadow);
+void vswap_cache_replace(struct swap_cluster_info *ci, struct folio *old, struct folio *new);
+struct folio *vswap_cache_get_folio(unsigned long offset);
+bool vswap_cache_has_folio(unsigned long offset);
+void *vswap_cache_get_shadow(unsigned long offset);
+bool vswap_zero_set(struct folio *folio);
+void vswap_zero_clear(struct folio *folio);
+int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero);
+unsigned long vswap_next_used(unsigned long prev);
+bool vswap_in_use(void);
+
+/* C for Rust: mm/vswap.c, swapfile.c and memcontrol.c */
+struct vswap_stats {
+	unsigned long used;		/* slots */
+	unsigned long cached;		/* of them, with a folio */
+	unsigned long zero;		/* of them, zeros */
+	unsigned long zswap;		/* of them, compressed */
+	unsigned long clusters;		/* that have a table */
+	unsigned long headers;		/* clusters that there ever were at once */
+	unsigned long bytes;		/* of all tables and headers */
+};
+
+/* Clusters on their way: see rust/mm/ffi/cluster.rs. All under the lock. */
+struct vswap_lists {
+	spinlock_t lock;	/* protects all of it */
+	/* Those without tables. */
+	struct list_head free;
+	/* By order, those with a free place for a folio of it. */
+	struct list_head partial[SWAP_NR_ORDERS];
+	/* Clusters that have tables, and how many may. */
+	unsigned long nr_populated, max_populated;
+};
+
+extern struct vswap_lists vswap_lists;
+
+int vswap_rs_init(unsigned long max_slots);
+void vswap_rs_set_max(unsigned long max_slots);
+unsigned long vswap_rs_get_max(void);
+void vswap_rs_stats(struct vswap_stats *stats);
+void vswap_rs_cpu_dead(unsigned int cpu);
+void vswap_rs_quiesce(void);
+unsigned long vswap_rs_headroom(void);
+
+void vswap_cluster_init(struct swap_cluster_info *ci);
+int vswap_tables_alloc(struct swap_cluster_info *ci, gfp_t gfp);
+void vswap_tables_free(struct swap_cluster_info *ci);
+void *vswap_words_alloc(gfp_t gfp);
+void vswap_words_free(void *words);
+int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
+void *vswap_header_alloc(gfp_t gfp);
+void vswap_header_free(void *header);
+void *vswap_chunk_alloc(gfp_t gfp);
+unsigned int *vswap_extend_alloc(gfp_t gfp);
+unsigned long vswap_id_table_size(void);
+struct swap_cluster_info *vswap_lists_partial(unsigned int order, unsigned int nth);
+struct swap_cluster_info *vswap_lists_take_free(void);
+void vswap_lists_add_free(struct swap_cluster_info *ci, bool listed);
+void vswap_local_lock(void);
+void vswap_local_unlock(void);
+struct swap_cluster_info *vswap_local_get(unsigned int order);
+void vswap_local_set(unsigned int order, struct swap_cluster_info *ci);
+struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int order);
+int vswap_kunit_setup(void);
+int vswap_unuse(void);
+int vswap_try_reclaim(unsigned long offset);
+
+/*
+ * The memory cgroup of a slot. Recording takes a reference to its id for each
+ * slot, and charges nothing: only slots that are zeros count as swap.
+ */
+int mem_cgroup_record_swap(struct folio *folio, unsigned short *id);
+int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr);
+void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
+void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged);
+
+/* How it is switched: by the boot parameter "vswap=" and in sysfs. */
+enum vswap_mode {
+	VSWAP_OFF,	/* new entries are physical ones */
+	VSWAP_AUTO,	/* virtual while zswap takes pages */
+	VSWAP_ON,
+};
+
+extern int vswap_mode;
+
+#else
+
+static inline bool vswap_owns(const struct swap_cluster_info *ci)
+{
+	return false;
+}
+
+static inline struct swap_cluster_info *vswap_cluster(unsigned long offset)
+{
+	return NULL;
+}
+
+static inline int vswap_alloc_folio(struct folio *folio)
+{
+	return -EAGAIN;
+}
+
+static inline void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache)
+{
+}
+
+static inline int vswap_dup_entries(unsigned long offset, int nr)
+{
+	return -EINVAL;
+}
+
+static inline int vswap_retry_table_alloc(unsigned long offset, gfp_t gfp)
+{
+	return 0;
+}
+
+static inline int vswap_count(unsigned long offset)
+{
+	return 0;
+}
+
+static inline bool vswap_folio_swapped(struct folio *folio)
+{
+	return false;
+}
+
+static inline bool vswap_only_has_cache(struct swap_cluster_info *ci,
+					unsigned int ci_off, int nr)
+{
+	return false;
+}
+
+static inline int vswap_cache_add_check(struct swap_cluster_info *ci,
+					unsigned int ci_off, unsigned long nr,
+					void **shadowp, unsigned short *memcg_id)
+{
+	return -ENOENT;
+}
+
+static inline void vswap_cache_add(struct swap_cluster_info *ci,
+				   struct folio *folio, swp_entry_t entry)
+{
+}
+
+static inline void vswap_cache_del(struct swap_cluster_info *ci,
+				   struct folio *folio, swp_entry_t entry, void *shadow)
+{
+}
+
+static inline void vswap_cache_replace(struct swap_cluster_info *ci,
+				       struct folio *old, struct folio *new)
+{
+}
+
+static inline struct folio *vswap_cache_get_folio(unsigned long offset)
+{
+	return NULL;
+}
+
+static inline bool vswap_cache_has_folio(unsigned long offset)
+{
+	return false;
+}
+
+static inline void *vswap_cache_get_shadow(unsigned long offset)
+{
+	return NULL;
+}
+
+static inline bool vswap_zero_set(struct folio *folio)
+{
+	return false;
+}
+
+static inline void vswap_zero_clear(struct folio *folio)
+{
+}
+
+static inline int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero)
+{
+	return 0;
+}
+
+static inline unsigned long vswap_next_used(unsigned long prev)
+{
+	return 0;
+}
+
+static inline bool vswap_in_use(void)
+{
+	return false;
+}
+
+#endif /* CONFIG_RUST_VSWAP */
+#endif /* _MM_VSWAP_H */

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which slots of a virtual cluster are free, and where a run of them fits.
+//!
+//! A run is what a folio of an order needs: a power of two of consecutive slots, naturally aligned.
+//! The lowest place that fits is taken, so that the slots in use gather at the beginning, and
+//! clusters at the end of their list become empty.
+//!
+//! # Context
+//!
+//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
+//! by its path, into the crate of host tests in `kunit/host`. In the kernel, a [`SlotMap`] is under
+//! the lock of its cluster.
+
+#![forbid(unsafe_code)]
+// With locks held, a panic is a `BUG()`: there must be nothing here that can.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+use super::layout::SWAPFILE_CLUSTER;
+
+const WORD_SHIFT: u32 = u64::BITS.ilog2();
+const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
+
+// Clusters are whole words: the smallest has 256 slots.
+const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two() && WORDS >= 1);
+
+/// Which slots of a cluster are in use.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SlotMap {
+    used: [u64; WORDS],
+}
+
+/// Bits at which a run of `1 << order` bits may begin in a word.
+const fn starts(order: u32) -> u64 {
+    match order {
+        0 => !0,
+        1 => 0x5555_5555_5555_5555,
+        2 => 0x1111_1111_1111_1111,
+        3 => 0x0101_0101_0101_0101,
+        4 => 0x0001_0001_0001_0001,
+        5 => 0x0000_0001_0000_0001,
+        _ => 1,
+    }
+}
+
+/// The bits of `word` from which on `1 << order` bits are set, at those places where a run begins.
+/// For an order below that of a word.
+const fn runs(word: u64, order: u32) -> u64 {
+    let mut word = word;
+    let mut width = 0;
+    while width < order {
+        word &= word.wrapping_shr(1u32.wrapping_shl(width));
+        width = width.wrapping_add(1);
+    }
+    word & starts(order)
+}
+
+/// The word and the mask in it of the slots from `start` on, `nr` of them or as many as the word
+/// has.
+const fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
+    let bit = start & u64::BITS.wrapping_sub(1);
+    let room = u64::BITS.wrapping_sub(bit);
+    let len = if nr < room { nr } else { room };
+    let mask = match 1u64.checked_shl(len) {
+        Some(above) => above.wrapping_sub(1),
+        None => !0,
+    };
+    ((start >> WORD_SHIFT) as usize, mask.wrapping_shl(bit), len)
+}
+
+impl SlotMap {
+    /// All slots are free.
+    pub const EMPTY: Self = Self { used: [0; WORDS] };
+
+    /// The first slot of the lowest free run of an order, if there is one.
+    pub fn find(&self, order: u32) -> Option<u32> {
+        if order < WORD_SHIFT {
+            for (n, word) in self.used.iter().enumerate() {
+                let fits = runs(!word, order);
+                if fits != 0 {
+                    return Some(((n as u32) << WORD_SHIFT) | fits.trailing_zeros());
+                }
+            }
+            return None;
+        }
+        let words = 1usize.checked_shl(order.wrapping_sub(WORD_SHIFT))?;
+        self.used
+            .chunks_exact(words)
+            .position(|run| run.iter().all(|word| *word == 0))
+            .map(|n| (n as u32).wrapping_shl(order))
+    }
+
+    /// Runs `f` on the words that hold the slots from `start` on, and on the slots' bits in them.
+    ///
+    /// Slots that a cluster does not have are left out.
+    fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) {
+        let (mut at, mut left) = (start, nr);
+        while left != 0 {
+            let (n, mask, len) = piece(at, left);
+            let Some(word) = self.used.get_mut(n) else {
+                return;
+            };
+            f(word, mask);
+            at = at.wrapping_add(len);
+            left = left.wrapping_sub(len);
+        }
+    }
+
+    /// Marks slots as in use. Returns whether all of them were free.
+    pub fn take(&mut self, start: u32, nr: u32) -> bool {
+        let mut free = true;
+        self.each(start, nr, |word, mask| {
+            free &= *word & mask == 0;
+            *word |= mask;
+        });
+        free
+    }
+
+    /// Marks slots as free. Returns whether all of them were in use.
+    pub fn free(&mut self, start: u32, nr: u32) -> bool {
+        let mut used = true;
+        self.each(start, nr, |word, mask| {
+            used &= *word & mask == mask;
+            *word &= !mask;
+        });
+        used
+    }
+
+    /// Whether a run of an order is free again, now that the slots from `start` on are: those of
+    /// the run that the first of them belongs to, or of one that begins later.
+    pub fn freed_run(&self, order: u32, start: u32, nr: u32) -> bool {
+        if order == 0 {
+            return nr != 0;
+        }
+        let Some(size) = 1u32.checked_shl(order) else {
+            return false;
+        };
+        let end = start.saturating_add(nr);
+        let mut at = start & !size.wrapping_sub(1);
+        while at < end {
+            if self.is_free(at, size) {
+                return true;
+            }
+            at = at.saturating_add(size);
+        }
+        false
+    }
+
+    fn is_free(&self, start: u32, nr: u32) -> bool {
+        let (mut at, mut left) = (start, nr);
+        while left != 0 {
+            let (n, mask, len) = piece(at, left);
+            match self.used.get(n) {
+                Some(word) if word & mask == 0 => {}
+                _ => return false,
+            }
+            at = at.wrapping_add(len);
+            left = left.wrapping_sub(len);
+        }
+        true
+    }
+
+    /// The first slot in use, at or after `from`.
+    pub fn next_used(&self, from: u32) -> Option<u32> {
+        let first = (from >> WORD_SHIFT) as usize;
+        for (n, word) in self.used.iter().enumerate().skip(first) {
+            let mut word = *word;
+            if n == first {
+                word &= (!0u64).wrapping_shl(from & u64::BITS.wrapping_sub(1));
+            }
+            if word != 0 {
+                return Some(((n as u32) << WORD_SHIFT) | word.trailing_zeros());
+            }
+        }
+        None
+    }
+}
+
+/// Where a cluster is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// On the list of those that have no slot in use and no table, or on its way from it.
+    Free,
+    /// With a CPU, which allocates from it.
+    Cpu(u32),
+    /// On the list of those that have a run of their order free.
+    Partial,
+    /// On no list: there is no run of its order.
+    Full,
+}
+
+/// Where a cluster goes when slots were freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Move {
+    /// It stays.
+    Stay,
+    /// To the list of partly used ones.
+    ToPartial,
+    /// To the free ones: its tables go.
+    ToFree,
+}
+
+impl Home {
+    /// Where a cluster goes that is here, has `used` slots in use after some were freed, and has or
+    /// has not got a free run of its order by that.
+    pub const fn after_free(self, used: u32, has_run: bool) -> Move {
+        match self {
+            Self::Free => Move::Stay,
+            _ if used == 0 => Move::ToFree,
+            Self::Full if has_run => Move::ToPartial,
+            _ => Move::Stay,
+        }
+    }
+}

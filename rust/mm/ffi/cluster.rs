@@ -1,0 +1,1148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Virtual clusters: their memory, their lock, and how they are found.
+//!
+//! A cluster begins with C's `struct swap_cluster_info`, so that C can lock one and carry a pointer
+//! to one without knowing what it is. What it says is Rust's: the words of the swap table, in C's
+//! format, and beside them what C has no place for.
+//!
+//! # What keeps a cluster
+//!
+//! - The *header* is never freed: C holds pointers across sleeps with nothing but a reference to
+//!   the device, and a device of virtual slots is always there. So clusters are `'static`.
+//! - The *tables* exist while a slot is in use or the cluster is a CPU's. They are freed after an
+//!   RCU grace period, so who looks without the lock looks under RCU, and may see the words of a
+//!   slot that is free by now.
+//!
+//! # What is under which lock
+//!
+//! - The lock of the cluster ([`Locked`]): words, backing, cgroup ids, counts, slot map. Words and
+//!   backing are also read without it, in one piece each.
+//! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
+//! - Both, to change: where the cluster is ([`Home`]). Either, to read.
+//!
+//! Whoever has the lock of the lists may only try to lock a cluster.
+//!
+//! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
+
+use super::{
+    folio::Slot,
+    layout::SWAPFILE_CLUSTER,
+    list_lru::{
+        Held,
+        LruBox, //
+    },
+};
+use crate::{
+    alloc::{
+        Home,
+        Move,
+        SlotMap, //
+    },
+    warn::warn_on_once,
+    word::{
+        Backing,
+        State,
+        VOffset,
+        ZswapAddr, //
+    },
+    zswap::{
+        entry::Entry,
+        index::Put, //
+    }, //
+};
+use core::{
+    cell::UnsafeCell,
+    mem::ManuallyDrop,
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Relaxed,
+            Release, //
+        },
+        rcu, //
+    },
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    }, //
+};
+
+const SLOTS: usize = SWAPFILE_CLUSTER as usize;
+const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
+
+/// A word for each slot.
+#[repr(transparent)]
+struct Words([Atomic<u64>; SLOTS]);
+
+/// A virtual cluster.
+#[repr(C)]
+pub(crate) struct Cluster {
+    // C finds it here.
+    ci: Opaque<bindings::swap_cluster_info>,
+    // What backs the slots; NULL while nothing is reserved. Changed under the lock.
+    backing: Atomic<*const Words>,
+    // Under the lock.
+    own: UnsafeCell<Own>,
+    // Slots in use. Changed under the lock.
+    used: Atomic<u32>,
+    // Which cluster it is.
+    index: u32,
+}
+
+static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
+
+struct Own {
+    map: SlotMap,
+    home: Home,
+    // Slots that have a backing, or a promise of one.
+    nr_backed: u32,
+    // Slots whose count is in the extend table.
+    nr_extended: u32,
+}
+
+// SAFETY: See above for what is under which lock.
+unsafe impl Sync for Cluster {}
+// SAFETY: A cluster belongs to no thread.
+unsafe impl Send for Cluster {}
+
+impl Cluster {
+    /// # Safety
+    ///
+    /// `ci` is of a virtual cluster.
+    #[inline]
+    pub(super) unsafe fn from_ci(ci: *mut bindings::swap_cluster_info) -> &'static Self {
+        // SAFETY: The C part is the first field of a `Cluster`, whose header is never freed.
+        unsafe { &*ci.cast::<Self>() }
+    }
+
+    #[inline]
+    pub(super) fn as_ci(&self) -> *mut bindings::swap_cluster_info {
+        self.ci.get()
+    }
+
+    /// The offset of its first slot.
+    #[inline]
+    pub(crate) fn first(&self) -> usize {
+        self.index as usize * SLOTS
+    }
+
+    /// Locks it.
+    #[inline]
+    pub(crate) fn lock(&'static self) -> Guard {
+        // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
+        unsafe { bindings::vswap_ci_lock(self.as_ci()) };
+        // INVARIANT: Locked.
+        Guard(Locked {
+            cluster: self,
+            _thread: NotThreadSafe,
+        })
+    }
+
+    /// Locks it, unless somebody else has.
+    fn try_lock(&'static self) -> Option<Guard> {
+        // SAFETY: As above.
+        let locked = unsafe { bindings::vswap_ci_trylock(self.as_ci()) };
+        // INVARIANT: Locked, in that case.
+        locked.then(|| {
+            Guard(Locked {
+                cluster: self,
+                _thread: NotThreadSafe,
+            })
+        })
+    }
+
+    /// The words, for who looks without the lock.
+    #[inline]
+    fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a Words> {
+        // SAFETY: The words stay for RCU readers, and are accessed atomically only.
+        unsafe {
+            bindings::vswap_ci_table_rcu(self.as_ci())
+                .cast::<Words>()
+                .as_ref()
+        }
+    }
+
+    /// What the word of a slot says, without the lock: it may be old when it is returned.
+    #[inline]
+    pub(crate) fn peek(&self, off: u32) -> State {
+        decode(self.peek_word(off))
+    }
+
+    /// The word of a slot, without the lock.
+    #[inline]
+    pub(crate) fn peek_word(&self, off: u32) -> u64 {
+        let rcu = rcu::read_lock();
+        match self
+            .words_rcu(&rcu)
+            .and_then(|words| words.0.get(off as usize))
+        {
+            // C pairs with the publication of a folio by reference counting, see `lookup`.
+            Some(word) => word.load(Relaxed),
+            None => 0,
+        }
+    }
+
+    /// What backs a slot, without the lock: what is found is not to be followed, unless something
+    /// else keeps it.
+    #[inline]
+    pub(crate) fn peek_backing(&self, off: u32) -> Backing {
+        let _rcu = rcu::read_lock();
+        // SAFETY: The words stay for RCU readers, and are accessed atomically only.
+        let words = unsafe { self.backing.load(Acquire).as_ref() };
+        match words.and_then(|words| words.0.get(off as usize)) {
+            Some(word) => decode_backing(word.load(Relaxed)),
+            None => Backing::None,
+        }
+    }
+}
+
+/// Where a slot is, if it is a virtual one.
+#[inline]
+fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
+    let entry = slot.entry();
+    if warn_on_once!(!entry.is_virtual()) {
+        return None;
+    }
+    find(entry.offset())
+}
+
+/// The entry that backs a slot.
+#[inline]
+pub(crate) fn held<'s>(slot: &'s Slot<'_>) -> Option<Held<'s, Entry>> {
+    let (cluster, off) = place(slot)?;
+    match cluster.peek_backing(off) {
+        // SAFETY: The address is of what was a box, and the entry stays, by the invariants of
+        // `Slot`: it is taken out with a mutable one, or when the slot is free.
+        Backing::Zswap(addr) => Some(unsafe { Held::from_raw(addr_of(addr)?) }),
+        _ => None,
+    }
+}
+
+/// Takes away the entry that backs a slot.
+#[inline]
+pub(crate) fn take(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
+    let (cluster, off) = place(slot)?;
+    // The right to the slot keeps what is seen without the lock.
+    if cluster.peek_backing(off) == Backing::None {
+        return None;
+    }
+    cluster.lock().take_backing(off)
+}
+
+/// As [`take`], for a slot that has an entry.
+#[inline]
+pub(crate) fn remove(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
+    let (cluster, off) = place(slot)?;
+    cluster.lock().take_backing(off)
+}
+
+/// Backs a slot with an entry, for which there is a promise; returns it where it is now, and what
+/// was there before.
+#[inline]
+pub(crate) fn put<'s>(
+    slot: &'s mut Slot<'_>,
+    entry: LruBox<Entry>,
+) -> Result<Put<'s>, LruBox<Entry>> {
+    let Some((cluster, off)) = place(slot) else {
+        return Err(entry);
+    };
+    let entry = entry.into_raw();
+    match cluster.lock().set_backing(off, entry) {
+        // SAFETY: It is what was a box, and stays, by the invariants of `Slot`.
+        Ok(old) => Ok((unsafe { Held::from_raw(entry) }, old)),
+        // SAFETY: It was made a pointer above, and went nowhere.
+        Err(_) => Err(unsafe { LruBox::from_raw(entry) }),
+    }
+}
+
+/// What a word says. One that says nothing is treated as an I/O error.
+#[inline]
+fn decode(word: u64) -> State {
+    match State::decode(word) {
+        Ok(state) => state,
+        Err(_) => {
+            warn_on_once!(true);
+            State::Bad
+        }
+    }
+}
+
+#[inline]
+fn decode_backing(word: u64) -> Backing {
+    match Backing::decode(word) {
+        Ok(backing) => backing,
+        Err(_) => {
+            warn_on_once!(true);
+            Backing::None
+        }
+    }
+}
+
+#[inline]
+fn addr_of(addr: ZswapAddr) -> Option<NonNull<Entry>> {
+    NonNull::new(addr.get() as usize as *mut Entry)
+}
+
+/// A cluster that is locked.
+///
+/// # Invariants
+///
+/// The lock is held as long as the value is there.
+pub(crate) struct Locked {
+    cluster: &'static Cluster,
+    _thread: NotThreadSafe,
+}
+
+impl Locked {
+    /// A cluster that C has locked.
+    ///
+    /// # Safety
+    ///
+    /// `ci` is of a virtual cluster, whose lock the caller holds and keeps while the value lives.
+    #[inline]
+    pub(super) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            // SAFETY: As required of the caller.
+            cluster: unsafe { Cluster::from_ci(ci) },
+            _thread: NotThreadSafe,
+        }
+    }
+
+    /// The cluster.
+    #[inline]
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.cluster
+    }
+
+    #[inline]
+    fn ci(&self) -> *mut bindings::swap_cluster_info {
+        self.cluster.as_ci()
+    }
+
+    #[inline]
+    fn own(&self) -> &Own {
+        // SAFETY: Protected by the lock, which is held; `&mut self` is needed to change it.
+        unsafe { &*self.cluster.own.get() }
+    }
+
+    #[inline]
+    fn own_mut(&mut self) -> &mut Own {
+        // SAFETY: Protected by the lock, which is held, and borrowed exclusively.
+        unsafe { &mut *self.cluster.own.get() }
+    }
+
+    #[inline]
+    fn words(&self) -> Option<&Words> {
+        // SAFETY: The table is changed under the lock only, which is held.
+        unsafe { (*self.ci()).table.cast::<Words>().as_ref() }
+    }
+
+    /// Whether there are tables: without, no slot is in use.
+    #[inline]
+    pub(crate) fn has_table(&self) -> bool {
+        self.words().is_some()
+    }
+
+    /// What the word of a slot says.
+    #[inline]
+    pub(crate) fn state(&self, off: u32) -> State {
+        match self.words().and_then(|words| words.0.get(off as usize)) {
+            Some(word) => decode(word.load(Relaxed)),
+            None => State::Null,
+        }
+    }
+
+    /// Changes the word of a slot.
+    #[inline]
+    pub(crate) fn set_state(&mut self, off: u32, state: State) {
+        match self.words().and_then(|words| words.0.get(off as usize)) {
+            Some(word) => word.store(state.encode(), Relaxed),
+            None => {
+                warn_on_once!(true);
+            }
+        }
+    }
+
+    /// Changes the word of a slot, if `f` knows what it is to become.
+    #[inline]
+    pub(crate) fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
+        let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
+            return false;
+        };
+        match f(word.load(Relaxed)) {
+            Some(new) => {
+                word.store(new, Relaxed);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The slots in use.
+    #[inline]
+    pub(crate) fn used(&self) -> u32 {
+        self.cluster.used.load(Relaxed)
+    }
+
+    /// The order of the folios that have slots here.
+    #[inline]
+    pub(crate) fn order(&self) -> u32 {
+        // SAFETY: Changed under the lock only, which is held.
+        u32::from(unsafe { (*self.ci()).order })
+    }
+
+    /// Whether a CPU allocates from it, for folios of an order.
+    #[inline]
+    pub(crate) fn is_for(&self, cpu: u32, order: u32) -> bool {
+        self.own().home == Home::Cpu(cpu) && self.order() == order
+    }
+
+    /// Takes the slots for a folio, if there is a place for one: returns the first.
+    #[inline]
+    pub(crate) fn take_run(&mut self) -> Option<u32> {
+        let order = self.order();
+        let own = self.own_mut();
+        let start = own.map.find(order)?;
+        let nr = 1u32.checked_shl(order)?;
+        own.map.take(start, nr);
+        self.cluster
+            .used
+            .store(self.used().wrapping_add(nr), Relaxed);
+        Some(start)
+    }
+
+    /// Gives slots back, whose words are null. The cluster may lose its tables by that.
+    #[inline]
+    pub(crate) fn free_run(&mut self, start: u32, nr: u32) {
+        let order = self.order();
+        let own = self.own_mut();
+        warn_on_once!(!own.map.free(start, nr));
+        let home = own.home;
+        // Only then does it matter, and looking costs something.
+        let has_run = home == Home::Full && own.map.freed_run(order, start, nr);
+        let used = self.used().wrapping_sub(nr);
+        self.cluster.used.store(used, Relaxed);
+        match home.after_free(used, has_run) {
+            Move::Stay => {}
+            Move::ToPartial => Lists::lock().add_partial(self),
+            Move::ToFree => {
+                warn_on_once!(self.own().nr_backed != 0);
+                // SAFETY: No slot is in use, and the lock is held.
+                unsafe { bindings::vswap_tables_free(self.ci()) };
+                self.own_mut().nr_extended = 0;
+                // Last: who takes it from there gives it tables without taking its lock.
+                Lists::lock().add_free(self);
+            }
+        }
+    }
+
+    /// The first slot in use, at or after `from`.
+    pub(crate) fn next_used(&self, from: u32) -> Option<u32> {
+        self.own().map.next_used(from)
+    }
+
+    /// The memory cgroup id of a slot, 0 for none.
+    #[inline]
+    pub(crate) fn id(&self, off: u32) -> u16 {
+        // SAFETY: The lock is held. C checks that there is a table.
+        unsafe { bindings::vswap_ci_id(self.ci(), off) }
+    }
+
+    /// Notes the memory cgroup id of slots.
+    #[inline]
+    pub(crate) fn set_ids(&mut self, off: u32, nr: u32, id: u16) {
+        // SAFETY: The lock is held, and there is a table, as the slots were taken.
+        unsafe { bindings::vswap_ci_set_ids(self.ci(), off, nr, id) };
+    }
+
+    /// What backs a slot.
+    #[inline]
+    pub(crate) fn backing(&self, off: u32) -> Backing {
+        match self.backing_word(off) {
+            Some(word) => decode_backing(word.load(Relaxed)),
+            None => Backing::None,
+        }
+    }
+
+    #[inline]
+    fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
+        // SAFETY: The table is changed under the lock only, which is held.
+        let words = unsafe { self.cluster.backing.load(Relaxed).as_ref() };
+        words.and_then(|words| words.0.get(off as usize))
+    }
+
+    /// Whether any slot has a backing, or a promise of one.
+    #[inline]
+    pub(crate) fn any_backed(&self) -> bool {
+        self.own().nr_backed != 0
+    }
+
+    /// Promises `nr` slots that they can be backed without memory; fails if there is no table.
+    #[inline]
+    pub(crate) fn reserve(&mut self, nr: u32) -> bool {
+        if self.cluster.backing.load(Relaxed).is_null() {
+            return false;
+        }
+        let own = self.own_mut();
+        own.nr_backed = own.nr_backed.wrapping_add(nr);
+        true
+    }
+
+    /// Takes back promises, or counts backings that are gone. The table may go with the last.
+    #[inline]
+    pub(crate) fn unreserve(&mut self, nr: u32) {
+        let own = self.own_mut();
+        warn_on_once!(own.nr_backed < nr);
+        own.nr_backed = own.nr_backed.saturating_sub(nr);
+        if own.nr_backed == 0 {
+            let words = self.cluster.backing.load(Relaxed);
+            self.cluster.backing.store(core::ptr::null(), Relaxed);
+            drop(NonNull::new(words.cast_mut()).map(BackingTable));
+        }
+    }
+
+    /// Makes `table` that of the backing words, unless there is one.
+    pub(crate) fn add_backing_table(&mut self, table: BackingTable) {
+        if self.cluster.backing.load(Relaxed).is_null() {
+            let words = ManuallyDrop::new(table).0.as_ptr().cast_const();
+            // Its words are zeros for who finds it.
+            self.cluster.backing.store(words, Release);
+        }
+    }
+
+    /// Backs a slot with what was a box, for which there is a promise. Returns what was there.
+    #[inline]
+    fn set_backing(&mut self, off: u32, entry: NonNull<Entry>) -> Result<Option<LruBox<Entry>>> {
+        let addr = ZswapAddr::new(entry.as_ptr() as usize as u64);
+        let (Some(word), Some(addr)) = (self.backing_word(off), addr) else {
+            warn_on_once!(true);
+            return Err(EINVAL);
+        };
+        let old = decode_backing(word.load(Relaxed));
+        word.store(Backing::Zswap(addr).encode(), Relaxed);
+        Ok(self.unbacked(old))
+    }
+
+    /// Takes away what backed a slot that is free: nobody has a right to it any more.
+    #[inline]
+    pub(crate) fn take_dead(&mut self, off: u32) -> Option<LruBox<Entry>> {
+        if self.state(off) != State::Null {
+            warn_on_once!(true);
+            return None;
+        }
+        self.take_backing(off)
+    }
+
+    #[inline]
+    fn take_backing(&mut self, off: u32) -> Option<LruBox<Entry>> {
+        let word = self.backing_word(off)?;
+        let value = word.load(Relaxed);
+        if value == 0 {
+            return None;
+        }
+        word.store(0, Relaxed);
+        self.unbacked(decode_backing(value))
+    }
+
+    /// What was taken out of a word, as an owned value.
+    #[inline]
+    fn unbacked(&mut self, backing: Backing) -> Option<LruBox<Entry>> {
+        match backing {
+            Backing::None => None,
+            Backing::Zswap(addr) => {
+                self.unreserve(1);
+                // SAFETY: The address is of what was a box: nothing else is put into a word. It is
+                // in no word any more, under the lock, so this is the only way back.
+                addr_of(addr).map(|entry| unsafe { LruBox::from_raw(entry) })
+            }
+            Backing::Phys(_) => {
+                // Nothing makes one yet.
+                warn_on_once!(true);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn extend_word(&self, off: u32) -> Option<NonNull<u32>> {
+        if off >= SWAPFILE_CLUSTER {
+            return None;
+        }
+        // SAFETY: Changed under the lock only, which is held.
+        let table = NonNull::new(unsafe { (*self.ci()).extend_table })?;
+        // SAFETY: The table has a number for each slot, and `off` is one.
+        Some(unsafe { table.add(off as usize) })
+    }
+
+    /// Whether there is a table for large counts.
+    #[inline]
+    pub(crate) fn can_extend(&self) -> bool {
+        self.extend_word(0).is_some()
+    }
+
+    /// The count of a slot whose word says that it is in the extend table.
+    #[inline]
+    pub(crate) fn extended(&self, off: u32) -> u32 {
+        match self.extend_word(off) {
+            // SAFETY: Under the lock.
+            Some(word) => unsafe { word.read() },
+            None => 0,
+        }
+    }
+
+    /// Changes a count in the extend table; 0 takes it out. The table goes with the last.
+    pub(crate) fn set_extended(&mut self, off: u32, count: u32) {
+        let Some(word) = self.extend_word(off) else {
+            warn_on_once!(true);
+            return;
+        };
+        // SAFETY: Under the lock.
+        let old = unsafe { word.replace(count) };
+        let own = self.own_mut();
+        match (old, count) {
+            (0, 0) => {}
+            (0, _) => own.nr_extended = own.nr_extended.wrapping_add(1),
+            (_, 0) => own.nr_extended = own.nr_extended.wrapping_sub(1),
+            _ => {}
+        }
+        if own.nr_extended == 0 {
+            // SAFETY: Under the lock. It was allocated as an `ExtendTable`.
+            unsafe {
+                let table = (*self.ci()).extend_table;
+                (*self.ci()).extend_table = core::ptr::null_mut();
+                drop(NonNull::new(table).map(ExtendTable));
+            }
+        }
+    }
+
+    /// Makes `table` that of the large counts, unless there is one or the cluster is not in use.
+    pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
+        if self.has_table() && !self.can_extend() {
+            let table = ManuallyDrop::new(table).0.as_ptr();
+            // SAFETY: Under the lock.
+            unsafe { (*self.ci()).extend_table = table };
+        }
+    }
+}
+
+/// A cluster that we have locked: dropping unlocks it.
+pub(crate) struct Guard(Locked);
+
+impl Deref for Guard {
+    type Target = Locked;
+
+    #[inline]
+    fn deref(&self) -> &Locked {
+        &self.0
+    }
+}
+
+impl DerefMut for Guard {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Locked {
+        &mut self.0
+    }
+}
+
+impl Drop for Guard {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: Locked, by the invariants.
+        unsafe { bindings::vswap_ci_unlock(self.0.ci()) };
+    }
+}
+
+/// Memory for backing words, all zeros.
+pub(crate) struct BackingTable(NonNull<Words>);
+
+impl BackingTable {
+    /// Allocates. May sleep. In reclaim, the reserves may be used, as for what is stored: it makes
+    /// room for many pages.
+    pub(crate) fn alloc() -> Option<Self> {
+        // SAFETY: No requirements.
+        let words = unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_BACKING) };
+        NonNull::new(words.cast()).map(Self)
+    }
+}
+
+impl Drop for BackingTable {
+    fn drop(&mut self) {
+        // SAFETY: Allocated as such. Readers without the lock are waited for.
+        unsafe { bindings::vswap_words_free(self.0.as_ptr().cast()) };
+    }
+}
+
+/// Memory for large counts, all zeros.
+pub(crate) struct ExtendTable(NonNull<u32>);
+
+impl ExtendTable {
+    /// Allocates with the flags that C's caller gave.
+    pub(super) fn alloc(gfp: bindings::gfp_t) -> Option<Self> {
+        // SAFETY: No requirements.
+        let table = unsafe { bindings::vswap_extend_alloc(gfp) };
+        NonNull::new(table).map(Self)
+    }
+
+    /// Allocates without sleeping.
+    pub(crate) fn alloc_atomic() -> Option<Self> {
+        Self::alloc(bindings::GFP_ATOMIC)
+    }
+}
+
+impl Drop for ExtendTable {
+    fn drop(&mut self) {
+        // SAFETY: Allocated as such.
+        unsafe { bindings::kfree(self.0.as_ptr().cast()) };
+    }
+}
+
+/// A cluster without tables, which is on no list: nobody else allocates from it.
+///
+/// To let it go would be a leak: [`Lists::put_spare`] takes it back.
+#[must_use]
+pub(crate) struct Spare(&'static Cluster);
+
+impl Spare {
+    /// Allocates a new header, and finds a place for it. May sleep.
+    pub(crate) fn create() -> Option<Self> {
+        let index = Directory::reserve()?;
+        // SAFETY: No requirements.
+        let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_TABLE) };
+        let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
+            Directory::unreserve(index);
+            return None;
+        };
+        // SAFETY: The slab cache was made for a `Cluster`, and the memory is ours. The C part is
+        // zeroed, and initialized by C.
+        unsafe {
+            memory.write(Cluster {
+                ci: Opaque::zeroed(),
+                backing: Atomic::new(core::ptr::null()),
+                own: UnsafeCell::new(Own {
+                    map: SlotMap::EMPTY,
+                    home: Home::Free,
+                    nr_backed: 0,
+                    nr_extended: 0,
+                }),
+                used: Atomic::new(0),
+                index,
+            });
+            bindings::vswap_cluster_init(memory.as_ref().as_ci());
+        }
+        // SAFETY: Never freed from here on.
+        let cluster: &'static Cluster = unsafe { &*memory.as_ptr() };
+        // Under the lock, for who has changed the switch and then looks at all clusters.
+        let lists = Lists::lock();
+        Directory::publish(cluster);
+        drop(lists);
+        Some(Self(cluster))
+    }
+
+    /// Gives it tables and locks it, for a CPU and an order. Sleeps if it may.
+    pub(crate) fn populate(self, may_sleep: bool) -> Result<Populated, Self> {
+        let gfp = if may_sleep {
+            bindings::VSWAP_GFP_TABLE
+        } else {
+            bindings::VSWAP_GFP_TABLE_ATOMIC
+        };
+        // SAFETY: We have the cluster for ourselves: it has no table, so who finds it by a stale
+        // entry finds nothing, and it is on no list.
+        match to_result(unsafe { bindings::vswap_tables_alloc(self.0.as_ci(), gfp) }) {
+            Ok(()) => Ok(Populated(self.0)),
+            Err(_) => Err(self),
+        }
+    }
+}
+
+/// A cluster with tables, which is on no list.
+#[must_use]
+pub(crate) struct Populated(&'static Cluster);
+
+impl Populated {
+    /// Locks it, for a CPU to allocate folios of an order from.
+    pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
+        let mut guard = self.0.lock();
+        // SAFETY: Under the lock. An order is less than `SWAP_NR_ORDERS`.
+        unsafe { (*guard.ci()).order = order as u8 };
+        guard.own_mut().home = Home::Cpu(cpu);
+        guard
+    }
+}
+
+/// The lists of clusters, locked.
+///
+/// # Invariants
+///
+/// The lock is held. Each cluster on a list is one that exists, and its `home` says which list.
+pub(crate) struct Lists(NotThreadSafe);
+
+impl Lists {
+    /// Locks them.
+    pub(crate) fn lock() -> Self {
+        // SAFETY: Initialized statically. Inside the locks of clusters: none is taken here.
+        unsafe { bindings::vswap_lists_lock() };
+        // INVARIANT: Locked.
+        Self(NotThreadSafe)
+    }
+
+    fn add_partial(&mut self, cluster: &mut Locked) {
+        let order = cluster.order();
+        cluster.own_mut().home = Home::Partial;
+        // SAFETY: The lists are locked. The cluster was full or a CPU's, so it is on none. At the
+        // front: it was full, so it is fuller than others, which may become empty meanwhile.
+        unsafe { bindings::vswap_lists_add_partial(cluster.ci(), order) };
+    }
+
+    fn add_free(&mut self, cluster: &mut Locked) {
+        let home = cluster.own().home;
+        cluster.own_mut().home = Home::Free;
+        // SAFETY: The lists are locked. The cluster is on a list exactly if it was partly used.
+        unsafe { bindings::vswap_lists_add_free(cluster.ci(), home == Home::Partial) };
+        // SAFETY: Under the lock.
+        unsafe { bindings::vswap_lists.nr_populated -= 1 };
+    }
+
+    /// The CPU does not allocate from the cluster any more.
+    pub(crate) fn retire(&mut self, cluster: &mut Locked) {
+        if cluster.own().map.find(cluster.order()).is_some() {
+            self.add_partial(cluster);
+        } else {
+            cluster.own_mut().home = Home::Full;
+        }
+    }
+
+    /// Takes a partly used cluster for a CPU off its list, and returns it locked.
+    pub(crate) fn take_partial(&mut self, cpu: u32, order: u32) -> Option<Guard> {
+        if order >= NR_ORDERS {
+            return None;
+        }
+        let mut nth = 0;
+        loop {
+            // SAFETY: The lists are locked.
+            let ci = unsafe { bindings::vswap_lists_partial(order, nth) };
+            if ci.is_null() {
+                return None;
+            }
+            // SAFETY: Virtual clusters are on the list.
+            let cluster = unsafe { Cluster::from_ci(ci) };
+            // Elsewhere the lists are locked inside the cluster's lock.
+            if let Some(mut guard) = cluster.try_lock() {
+                // SAFETY: The lists are locked, and it is on one.
+                unsafe { bindings::vswap_lists_del(ci) };
+                guard.own_mut().home = Home::Cpu(cpu);
+                return Some(guard);
+            }
+            nth += 1;
+        }
+    }
+
+    /// Counts one more cluster with tables, if the limit allows it.
+    pub(crate) fn count_populated(&mut self) -> bool {
+        // SAFETY: Under the lock.
+        unsafe {
+            let lists = &raw mut bindings::vswap_lists;
+            if (*lists).nr_populated >= (*lists).max_populated {
+                return false;
+            }
+            (*lists).nr_populated += 1;
+        }
+        true
+    }
+
+    /// Takes it back.
+    pub(crate) fn uncount_populated(&mut self) {
+        // SAFETY: Under the lock.
+        unsafe { bindings::vswap_lists.nr_populated -= 1 };
+    }
+
+    /// Takes a cluster without tables, if there is one.
+    pub(crate) fn take_spare(&mut self) -> Option<Spare> {
+        // SAFETY: The lists are locked. It returns what was on the list of free clusters.
+        let ci = unsafe { bindings::vswap_lists_take_free() };
+        // SAFETY: Virtual clusters are on the list.
+        (!ci.is_null()).then(|| Spare(unsafe { Cluster::from_ci(ci) }))
+    }
+
+    /// Puts a cluster without tables on the list of those.
+    pub(crate) fn put_spare(&mut self, spare: Spare) {
+        // SAFETY: The lists are locked, and the cluster is on none.
+        unsafe { bindings::vswap_lists_add_free(spare.0.as_ci(), false) };
+    }
+
+    /// How many slots could still be taken, by estimate and without the lock.
+    pub(crate) fn room() -> usize {
+        let lists = &raw const bindings::vswap_lists;
+        // SAFETY: Read in one piece each.
+        let clusters = unsafe {
+            let max = Atomic::<usize>::from_ptr((&raw const (*lists).max_populated).cast_mut());
+            let nr = Atomic::<usize>::from_ptr((&raw const (*lists).nr_populated).cast_mut());
+            max.load(Relaxed).saturating_sub(nr.load(Relaxed))
+        };
+        clusters.saturating_mul(SLOTS)
+    }
+
+    /// The number of clusters with tables, and the most that there may be.
+    pub(crate) fn populated(&self) -> (usize, usize) {
+        // SAFETY: Under the lock.
+        unsafe {
+            let lists = &raw const bindings::vswap_lists;
+            ((*lists).nr_populated, (*lists).max_populated)
+        }
+    }
+
+    /// Sets how many clusters may have tables.
+    pub(crate) fn set_max_populated(&mut self, max: usize) {
+        // SAFETY: Under the lock.
+        unsafe { bindings::vswap_lists.max_populated = max };
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        // SAFETY: Locked, by the invariants.
+        unsafe { bindings::vswap_lists_unlock() };
+    }
+}
+
+/// The lock of this CPU's state: which cluster it allocates from.
+///
+/// # Invariants
+///
+/// The lock is held, and the CPU stays the same.
+pub(crate) struct Local(NotThreadSafe);
+
+impl Local {
+    /// Locks.
+    #[inline]
+    pub(crate) fn lock() -> Self {
+        // SAFETY: No lock of clusters or lists is held.
+        unsafe { bindings::vswap_local_lock() };
+        // INVARIANT: Locked.
+        Self(NotThreadSafe)
+    }
+
+    /// Which CPU this is.
+    #[inline]
+    pub(crate) fn cpu(&self) -> u32 {
+        // SAFETY: The CPU stays the same.
+        unsafe { bindings::vswap_this_cpu() }
+    }
+
+    /// The cluster for folios of an order. It may be no more this CPU's:
+    /// [`Locked::is_for`] says.
+    #[inline]
+    pub(crate) fn current(&self, order: u32) -> Option<&'static Cluster> {
+        if order >= NR_ORDERS {
+            return None;
+        }
+        // SAFETY: The lock is held, the order is one of a folio that fits in a cluster.
+        let ci = unsafe { bindings::vswap_local_get(order) };
+        // SAFETY: Virtual clusters are put there.
+        (!ci.is_null()).then(|| unsafe { Cluster::from_ci(ci) })
+    }
+
+    /// Sets it.
+    #[inline]
+    pub(crate) fn set_current(&mut self, order: u32, cluster: Option<&'static Cluster>) {
+        if order >= NR_ORDERS {
+            return;
+        }
+        let ci = cluster.map_or(core::ptr::null_mut(), Cluster::as_ci);
+        // SAFETY: As above.
+        unsafe { bindings::vswap_local_set(order, ci) };
+    }
+
+    /// Takes away the cluster of a CPU that is offline.
+    pub(super) fn take_away(cpu: u32, order: u32) -> Option<&'static Cluster> {
+        // SAFETY: The CPU does not run.
+        let ci = unsafe { bindings::vswap_local_take(cpu, order) };
+        // SAFETY: Virtual clusters are put there.
+        (!ci.is_null()).then(|| unsafe { Cluster::from_ci(ci) })
+    }
+}
+
+impl Drop for Local {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: Locked, by the invariants.
+        unsafe { bindings::vswap_local_unlock() };
+    }
+}
+
+const CHUNK: usize = 512;
+
+/// Clusters by number, in chunks that are allocated as clusters come.
+///
+/// # Invariants
+///
+/// What was published stays. Cluster 0 is published first and never has tables: it is what is found
+/// for an offset that never was one.
+pub(crate) struct Directory(());
+
+type Chunk = [Atomic<*const Cluster>; CHUNK];
+
+static ROOT: Atomic<*const Atomic<*const Chunk>> = Atomic::new(core::ptr::null());
+static ROOT_LEN: Atomic<usize> = Atomic::new(0);
+// The next number. Numbers that were given and not used are found to be cluster 0.
+static NEXT: Atomic<u32> = Atomic::new(0);
+
+impl Directory {
+    /// Makes the directory for clusters with numbers below `max`, and cluster 0. May sleep.
+    pub(crate) fn setup(max: usize) -> Result {
+        let len = max.div_ceil(CHUNK).max(1);
+        let mut root = KVVec::<Atomic<*const Chunk>>::with_capacity(len, GFP_KERNEL)?;
+        for _ in 0..len {
+            root.push(Atomic::new(core::ptr::null()), GFP_KERNEL)?;
+        }
+        let root = ManuallyDrop::new(root);
+        ROOT_LEN.store(len, Relaxed);
+        ROOT.store(root.as_ptr(), Release);
+        let zero = Spare::create().ok_or(ENOMEM)?;
+        // It stays as it is, on no list.
+        let Spare(_) = zero;
+        Ok(())
+    }
+
+    /// How many numbers were given, that is, an upper bound of those in use.
+    pub(crate) fn len(&self) -> u32 {
+        NEXT.load(Acquire)
+    }
+
+    /// The directory.
+    pub(crate) fn get() -> Self {
+        Self(())
+    }
+
+    fn slot(index: u32) -> Option<&'static Atomic<*const Chunk>> {
+        let root = ROOT.load(Acquire);
+        let nth = index as usize / CHUNK;
+        if root.is_null() || nth >= ROOT_LEN.load(Relaxed) {
+            return None;
+        }
+        // SAFETY: The root has more than `nth` elements, and is never freed.
+        Some(unsafe { &*root.add(nth) })
+    }
+
+    /// The cluster with a number.
+    #[inline]
+    pub(crate) fn find(&self, index: usize) -> Option<&'static Cluster> {
+        let root = ROOT.load(Acquire);
+        let nth = index / CHUNK;
+        if nth >= ROOT_LEN.load(Relaxed) || root.is_null() {
+            return None;
+        }
+        // SAFETY: The root has more than `nth` elements, and is never freed. Nor is a chunk, or a
+        // cluster.
+        unsafe {
+            let chunk = (*root.add(nth)).load(Acquire).as_ref()?;
+            chunk.get(index % CHUNK)?.load(Acquire).as_ref()
+        }
+    }
+
+    fn reserve() -> Option<u32> {
+        let index = NEXT.fetch_add(1, kernel::sync::atomic::Full);
+        let slot = Self::slot(index);
+        let Some(slot) = slot else {
+            Self::unreserve(index);
+            return None;
+        };
+        if slot.load(Acquire).is_null() {
+            // SAFETY: No requirements.
+            let chunk = unsafe { bindings::vswap_chunk_alloc(bindings::VSWAP_GFP_TABLE) };
+            if chunk.is_null() {
+                Self::unreserve(index);
+                return None;
+            }
+            let chunk = chunk.cast::<Chunk>().cast_const();
+            if slot
+                .cmpxchg(core::ptr::null(), chunk, kernel::sync::atomic::Full)
+                .is_err()
+            {
+                // SAFETY: Allocated above, and not published.
+                unsafe { bindings::kfree(chunk.cast()) };
+            }
+        }
+        Some(index)
+    }
+
+    /// Gives a number back, if it was the last that was given.
+    fn unreserve(index: u32) {
+        let _ = NEXT.cmpxchg(index.wrapping_add(1), index, kernel::sync::atomic::Full);
+    }
+
+    fn publish(cluster: &'static Cluster) {
+        let Some(slot) = Self::slot(cluster.index) else {
+            return;
+        };
+        // SAFETY: Chunks are never freed; `reserve()` made this one.
+        if let Some(chunk) = unsafe { slot.load(Acquire).as_ref() } {
+            if let Some(place) = chunk.get(cluster.index as usize % CHUNK) {
+                place.store(cluster, Release);
+            }
+        }
+    }
+}
+
+/// The cluster of a virtual slot, and which slot of it.
+#[inline]
+pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
+    let cluster = Directory::get().find(offset / SLOTS)?;
+    Some((cluster, (offset % SLOTS) as u32))
+}
+
+/// The offset of a slot.
+#[inline]
+pub(crate) fn offset_of(cluster: &Cluster, off: u32) -> Option<VOffset> {
+    VOffset::new(cluster.first() as u64 + u64::from(off))
+}
+
+/// Makes what clusters need.
+///
+/// # Safety
+///
+/// Is called once, or again after a failure.
+pub(super) unsafe fn setup(max: usize) -> Result {
+    // SAFETY: Called once, or again after it failed.
+    to_result(unsafe {
+        bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
+    })?;
+    Directory::setup(max)
+}
+
+/// The memory that a header takes, and that of the tables of a cluster.
+pub(crate) fn sizes() -> (usize, usize) {
+    let words = size_of::<Words>();
+    // SAFETY: No requirements.
+    let ids = unsafe { bindings::vswap_id_table_size() };
+    (size_of::<Cluster>(), words + ids)
+}
+
+/// The memory that a table of backing words takes.
+pub(crate) fn backing_size() -> usize {
+    size_of::<Words>()
+}
+
+impl Cluster {
+    /// Slots in use, without the lock.
+    pub(crate) fn peek_used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
+    /// Whether it has a table of backing words, without the lock.
+    pub(crate) fn peek_has_backing(&self) -> bool {
+        !self.backing.load(Relaxed).is_null()
+    }
+}

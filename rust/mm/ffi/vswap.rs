@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Folios that get virtual slots, memory cgroup ids, and how the layer is switched.
+//!
+//! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
+
+use super::{
+    cluster::{
+        offset_of,
+        Cluster, //
+    },
+    folio::Bytes, //
+};
+use crate::{
+    word::Pfn,
+    zswap::rules::Variety, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// The mode that [`mm/vswap.c`](srctree/mm/vswap.c) keeps.
+fn mode() -> u32 {
+    // SAFETY: A static, which C also writes in one piece.
+    unsafe { Atomic::<i32>::from_ptr(&raw mut bindings::vswap_mode) }.load(Relaxed) as u32
+}
+
+/// Whether new slots are virtual ones.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    mode() != bindings::vswap_mode_VSWAP_OFF
+}
+
+/// A locked folio that is not in the swap cache, and is to get slots.
+///
+/// # Invariants
+///
+/// The folio is locked during `'a`.
+pub(crate) struct NewSwap<'a> {
+    folio: NonNull<bindings::folio>,
+    _lock: PhantomData<&'a mut ()>,
+}
+
+impl NewSwap<'_> {
+    /// # Safety
+    ///
+    /// The caller holds the lock of the folio while the value lives.
+    #[inline]
+    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            folio,
+            _lock: PhantomData,
+        }
+    }
+
+    /// The order of its size.
+    #[inline]
+    pub(crate) fn order(&self) -> u32 {
+        // SAFETY: The folio is locked, so that its size does not change.
+        unsafe { bindings::vswap_folio_order(self.folio.as_ptr()) }
+    }
+
+    /// The number of its pages.
+    #[inline]
+    pub(crate) fn nr_pages(&self) -> u32 {
+        1u32.wrapping_shl(self.order())
+    }
+
+    /// Where its memory is.
+    #[inline]
+    pub(crate) fn pfn(&self) -> Option<Pfn> {
+        // SAFETY: The folio stays, being locked.
+        Pfn::new(unsafe { bindings::vswap_folio_pfn(self.folio.as_ptr()) as u64 })
+    }
+
+    /// The memory cgroup id to note for its slots, with a reference for each page; 0 for none.
+    /// Fails if there is to be no swap for it.
+    #[inline]
+    pub(crate) fn record_id(&self) -> Result<u16> {
+        let mut id = 0;
+        // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
+        to_result(unsafe { bindings::vswap_record_id(self.folio.as_ptr(), &mut id) })?;
+        Ok(id)
+    }
+
+    /// Notes in the folio that it is in the swap cache, for slots from `off` on.
+    ///
+    /// Under the lock of the cluster, whose words say the same.
+    #[inline]
+    pub(crate) fn enter_cache(&self, cluster: &Cluster, off: u32) {
+        if let Some(offset) = offset_of(cluster, off) {
+            // SAFETY: The folio is locked, by us, and not in the swap cache.
+            unsafe {
+                bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset.get() as usize)
+            };
+        }
+    }
+
+    /// How varied its content is. Of a large folio nothing is said.
+    pub(crate) fn variety(&self) -> Variety {
+        if self.order() != 0 {
+            return Variety::of(core::iter::empty());
+        }
+        // SAFETY: The folio stays, being locked. Its first page is where it is.
+        let addr = unsafe { bindings::kmap_local_page(self.folio.as_ptr().cast()) };
+        // SAFETY: A page is mapped at `addr` until below.
+        let bytes = unsafe { Bytes::new(addr.cast(), PAGE_SIZE) };
+        let variety = Variety::of(bytes.sample(Variety::SAMPLE));
+        // SAFETY: Mapped above, the last by this context.
+        unsafe { bindings::kunmap_local(addr) };
+        variety
+    }
+
+    /// Counts it among the folios in the swap cache.
+    #[inline]
+    pub(crate) fn count_cached(&self) {
+        // SAFETY: The folio stays, being locked.
+        unsafe { bindings::vswap_folio_count_cached(self.folio.as_ptr()) };
+    }
+}
+
+/// Forgets the memory cgroup id of slots, some of which are zeros.
+#[inline]
+pub(crate) fn forget_ids(id: u16, nr: u32, nr_zero: u32) {
+    if id != 0 {
+        // SAFETY: Each slot had a reference to the id.
+        unsafe { bindings::vswap_forget_ids(id, nr, nr_zero) };
+    }
+}
+
+/// Charges slots, whose id is noted, as swap.
+#[inline]
+pub(crate) fn charge_id(id: u16, nr: u32) -> Result {
+    if id == 0 || nr == 0 {
+        return Ok(());
+    }
+    // SAFETY: The slots have references to the id.
+    to_result(unsafe { bindings::vswap_charge_id(id, nr) })
+}
+
+/// Takes that back.
+#[inline]
+pub(crate) fn uncharge_id(id: u16, nr: u32) {
+    if id != 0 && nr != 0 {
+        // SAFETY: The slots have references to the id, and were charged.
+        unsafe { bindings::vswap_uncharge_id(id, nr) };
+    }
+}
+
+/// What the architecture keeps for a slot, as memory tags, goes.
+#[inline]
+pub(crate) fn invalidate_tags(cluster: &Cluster, off: u32) {
+    // SAFETY: The slot is being freed, under the lock of its cluster.
+    unsafe { bindings::vswap_invalidate_tags(cluster.first() + off as usize) };
+}
+
+/// Takes the folio of a slot out of the swap cache, if nobody else needs it there. Returns the
+/// number of its pages, or 0.
+pub(crate) fn try_reclaim(offset: usize) -> u32 {
+    // SAFETY: No lock is held that a folio lock would have to be outside of: that is only tried.
+    unsafe { bindings::vswap_try_reclaim(offset) }.unsigned_abs()
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What C calls for virtual slots: [`mm/vswap.h`](srctree/mm/vswap.h).
+//!
+//! Each function turns the promises of its C caller into types, and calls safe code.
+
+use super::{
+    cluster::{
+        self as clusters,
+        find,
+        Directory,
+        ExtendTable,
+        Lists,
+        Local,
+        Locked, //
+    },
+    folio::SwapFolio,
+    layout::SWAPFILE_CLUSTER,
+    vswap::NewSwap, //
+};
+use crate::{
+    cluster,
+    lookup,
+    stats,
+    table,
+    word::{
+        Pfn,
+        Shadow,
+        State, //
+    },
+    zswap::pool, //
+};
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+const SLOTS: usize = SWAPFILE_CLUSTER as usize;
+
+/// The cluster of a slot; the one that has none for what is no slot.
+///
+/// # Safety
+///
+/// The layer was set up.
+#[export]
+unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
+    let directory = Directory::get();
+    match directory.find(offset / SLOTS).or_else(|| directory.find(0)) {
+        Some(cluster) => cluster.as_ci(),
+        // Not before it is set up.
+        None => core::ptr::null_mut(),
+    }
+}
+
+/// Gives a folio virtual slots and adds it to the swap cache.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, uptodate, not in the swap cache, and of an order that fits.
+#[export]
+unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
+    let Some(folio) = NonNull::new(folio) else {
+        return EINVAL.to_errno();
+    };
+    // SAFETY: As required of the caller.
+    let folio = unsafe { NewSwap::from_raw(folio) };
+    // What is known to be refused is refused here, where the folio is still mapped.
+    if !super::vswap::is_on() || !pool::would_accept() || pool::refuses(|| folio.variety()) {
+        return EAGAIN.to_errno();
+    }
+    match table::alloc_folio(&folio) {
+        Some(()) => 0,
+        None => EAGAIN.to_errno(),
+    }
+}
+
+/// One user less of each slot of a range.
+///
+/// # Safety
+///
+/// The caller holds a count on each, or has the folio that the swap cache has for them locked.
+#[export]
+unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache: bool) {
+    table::put_entries(offset, nr as u32, reclaim_cache);
+}
+
+/// One user more of each slot of a range, which is in one cluster.
+///
+/// # Safety
+///
+/// As of [`vswap_put_entries`].
+#[export]
+unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
+    match table::dup_entries(offset, nr as u32) {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// Makes room for a large count. May sleep, if `gfp` says so.
+#[export]
+extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
+    match ExtendTable::alloc(gfp) {
+        Some(table) => {
+            table::extend(offset, table);
+            0
+        }
+        None => ENOMEM.to_errno(),
+    }
+}
+
+/// How many count on a slot.
+#[export]
+extern "C" fn vswap_count(offset: c_ulong) -> c_int {
+    table::count(offset).min(c_int::MAX as u32) as c_int
+}
+
+/// Whether somebody counts on a slot of a folio.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, and in the swap cache.
+#[export]
+unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
+    // SAFETY: As required of the caller.
+    unsafe {
+        table::any_counted(
+            bindings::vswap_folio_offset(folio),
+            bindings::zswap_folio_nr_pages(folio) as u32,
+        )
+    }
+}
+
+/// Whether nobody counts on slots that have a folio.
+///
+/// # Safety
+///
+/// The cluster is a virtual one, and locked by the caller.
+#[export]
+unsafe extern "C" fn vswap_only_has_cache(
+    ci: *mut bindings::swap_cluster_info,
+    ci_off: c_uint,
+    nr: c_int,
+) -> bool {
+    // SAFETY: As required of the caller.
+    table::none_counted(&unsafe { Locked::by_caller(ci) }, ci_off, nr as u32)
+}
+
+/// Whether a folio of `nr` pages can enter the swap cache for a slot.
+///
+/// # Safety
+///
+/// The cluster is a virtual one, and locked by the caller. The pointers are NULL or valid.
+#[export]
+unsafe extern "C" fn vswap_cache_add_check(
+    ci: *mut bindings::swap_cluster_info,
+    ci_off: c_uint,
+    nr: c_ulong,
+    shadowp: *mut *mut c_void,
+    memcg_id: *mut c_ushort,
+) -> c_int {
+    // SAFETY: As required of the caller.
+    let cluster = unsafe { Locked::by_caller(ci) };
+    match table::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null()) {
+        Ok(found) => {
+            // SAFETY: As required of the caller.
+            unsafe {
+                if let (Some(shadow), false) = (found.shadow, shadowp.is_null()) {
+                    *shadowp = shadow_to_raw(shadow);
+                }
+                if !memcg_id.is_null() {
+                    *memcg_id = found.id;
+                }
+            }
+            0
+        }
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// What C's working set code left there, as it gave it.
+fn shadow_to_raw(shadow: Shadow) -> *mut c_void {
+    // An `xa_value`: the value is above the lowest bit. C reads the shadow of 0 as none.
+    (shadow.get() << 1 | 1) as usize as *mut c_void
+}
+
+fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
+    Shadow::new(shadow as usize as u64 >> 1).unwrap_or(Shadow::NONE)
+}
+
+/// The page frame and the number of pages of a folio.
+///
+/// # Safety
+///
+/// The folio is valid, and stays as large as it is.
+#[inline]
+unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let pfn = Pfn::new(bindings::vswap_folio_pfn(folio) as u64)?;
+        Some((pfn, bindings::zswap_folio_nr_pages(folio) as u32))
+    }
+}
+
+/// A folio enters the swap cache.
+///
+/// # Safety
+///
+/// The cluster is a virtual one, and locked by the caller. So is the folio, which is not in the
+/// swap cache. `entry` is of the first of its slots, all of which [`vswap_cache_add_check`] allowed
+/// in the same section.
+#[export]
+unsafe extern "C" fn vswap_cache_add(
+    ci: *mut bindings::swap_cluster_info,
+    folio: *mut bindings::folio,
+    entry: bindings::swp_entry_t,
+) {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let offset = bindings::zswap_swp_offset(entry);
+        if let Some((pfn, nr)) = extent(folio) {
+            table::cache_add(&mut Locked::by_caller(ci), (offset % SLOTS) as u32, nr, pfn);
+        }
+        bindings::vswap_folio_enter_cache(folio, offset);
+    }
+}
+
+/// A folio leaves the swap cache.
+///
+/// # Safety
+///
+/// The cluster is a virtual one, and locked by the caller. So is the folio, which is in the swap
+/// cache, where `entry` is of the first of its slots.
+#[export]
+unsafe extern "C" fn vswap_cache_del(
+    ci: *mut bindings::swap_cluster_info,
+    folio: *mut bindings::folio,
+    entry: bindings::swp_entry_t,
+    shadow: *mut c_void,
+) {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let off = (bindings::zswap_swp_offset(entry) % SLOTS) as u32;
+        let extent = extent(folio);
+        bindings::vswap_folio_leave_cache(folio);
+        if let Some((pfn, nr)) = extent {
+            let shadow = shadow_from_raw(shadow);
+            table::cache_del(&mut Locked::by_caller(ci), off, nr, pfn, shadow);
+        }
+    }
+}
+
+/// A folio takes the place of another in the swap cache, or of a part of it.
+///
+/// # Safety
+///
+/// The cluster is a virtual one, and locked by the caller. So are both folios, and `new` says for
+/// which of the slots of `old` it is.
+#[export]
+unsafe extern "C" fn vswap_cache_replace(
+    ci: *mut bindings::swap_cluster_info,
+    old: *mut bindings::folio,
+    new: *mut bindings::folio,
+) {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
+        if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {
+            table::cache_replace(&mut Locked::by_caller(ci), off, nr, old, new);
+        }
+    }
+}
+
+/// The folio that the swap cache has for a slot, with a reference.
+#[export]
+extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
+    let Some((cluster, off)) = find(offset) else {
+        return core::ptr::null_mut();
+    };
+    let found = lookup::cached(
+        || cluster.peek(off),
+        |pfn| {
+            // SAFETY: A page frame number that was in a word has a `struct page`, whatever became
+            // of the folio meanwhile: C looks at its count, and takes a reference if that is not 0.
+            let folio = unsafe { bindings::vswap_folio_try_get(pfn.get() as usize) };
+            NonNull::new(folio).map(FolioRef)
+        },
+    );
+    found.map_or(core::ptr::null_mut(), FolioRef::into_raw)
+}
+
+/// A reference to a folio.
+struct FolioRef(NonNull<bindings::folio>);
+
+impl FolioRef {
+    /// Hands the reference over.
+    fn into_raw(self) -> *mut bindings::folio {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+}
+
+impl Drop for FolioRef {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::zswap_folio_put(self.0.as_ptr()) };
+    }
+}
+
+/// Whether the swap cache has a folio for a slot.
+#[export]
+extern "C" fn vswap_cache_has_folio(offset: c_ulong) -> bool {
+    matches!(table::peek(offset), State::Pfn { .. })
+}
+
+/// What the working set code left for a slot.
+#[export]
+extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
+    match table::peek(offset) {
+        State::Shadow { value, .. } => shadow_to_raw(value),
+        _ => core::ptr::null_mut(),
+    }
+}
+
+/// The slots of a folio are zeros: `false` if they may not be.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, in the swap cache, and has virtual entries.
+#[export]
+unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
+    let Some(folio) = NonNull::new(folio) else {
+        return false;
+    };
+    // SAFETY: As required of the caller.
+    table::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
+}
+
+/// The slots of a folio are no zeros.
+///
+/// # Safety
+///
+/// As of [`vswap_zero_set`].
+#[export]
+unsafe extern "C" fn vswap_zero_clear(folio: *mut bindings::folio) {
+    if let Some(folio) = NonNull::new(folio) {
+        // SAFETY: As required of the caller.
+        table::clear_zero(&mut unsafe { SwapFolio::from_raw(folio) });
+    }
+}
+
+/// How many slots are zeros as the first, or are not as the first.
+///
+/// # Safety
+///
+/// `is_zero` is NULL or valid.
+#[export]
+unsafe extern "C" fn vswap_zero_batch(offset: c_ulong, max_nr: c_int, is_zero: *mut bool) -> c_int {
+    let (nr, zero) = table::zero_batch(offset, max_nr as u32);
+    if !is_zero.is_null() {
+        // SAFETY: As required of the caller.
+        unsafe { *is_zero = zero };
+    }
+    nr as c_int
+}
+
+/// The offset of the next slot in use after one; 0 if there is none.
+#[export]
+extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
+    cluster::next_used(prev, SLOTS)
+}
+
+/// Whether a slot is in use.
+#[export]
+extern "C" fn vswap_in_use() -> bool {
+    cluster::any_in_use()
+}
+
+/// Sets the layer up, for offsets below `max_slots`.
+///
+/// # Safety
+///
+/// Is called until it succeeds, by one at a time.
+#[export]
+unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
+    kernel::error::from_result(|| {
+        // As much as could be of use, and what that needs at most is small beside it.
+        let ram = super::pool::totalram_pages();
+        let max = max_slots.min(ram.saturating_mul(64)) / SLOTS;
+        // SAFETY: As required of the caller.
+        unsafe { clusters::setup(max)? };
+        Lists::lock().set_max_populated(max.min(ram.saturating_mul(4) / SLOTS).max(1));
+        Ok(0)
+    })
+}
+
+/// Sets how many slots there may be.
+#[export]
+extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
+    Lists::lock().set_max_populated(max_slots / SLOTS);
+}
+
+/// How many slots there may be.
+#[export]
+extern "C" fn vswap_rs_get_max() -> c_ulong {
+    Lists::lock().populated().1 * SLOTS
+}
+
+/// Waits for those who allocate: afterwards they have seen the switch.
+#[export]
+extern "C" fn vswap_rs_quiesce() {
+    cluster::quiesce();
+}
+
+/// Counts what there is.
+///
+/// # Safety
+///
+/// `stats` is valid.
+#[export]
+unsafe extern "C" fn vswap_rs_stats(stats: *mut bindings::vswap_stats) {
+    // SAFETY: As required of the caller.
+    unsafe { *stats = stats::collect() };
+}
+
+/// Gives up what a CPU that is offline allocated from.
+#[export]
+extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
+    for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
+        if let Some(cluster) = Local::take_away(cpu, order) {
+            cluster::cpu_dead(cpu, order, cluster);
+        }
+    }
+}
+
+/// How many pages zswap can take, by estimate; 0 when it takes none.
+#[export]
+extern "C" fn vswap_rs_headroom() -> c_ulong {
+    pool::headroom().min(Lists::room())
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What there is, counted when somebody asks.
+//!
+//! Nothing is counted on the way, where it would cost all for what few ask. The numbers are not of
+//! one moment.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    cluster,
+    ffi::{
+        cluster::{
+            backing_size,
+            sizes,
+            Directory,
+            Lists, //
+        },
+        layout::SWAPFILE_CLUSTER,
+        params, //
+    },
+    word::{
+        Backing,
+        State, //
+    },
+};
+use kernel::bindings;
+
+/// Counts.
+pub(crate) fn collect() -> bindings::vswap_stats {
+    let mut stats = bindings::vswap_stats::default();
+    let (header, tables) = sizes();
+
+    for cluster in cluster::all() {
+        stats.bytes = stats.bytes.wrapping_add(header);
+        if cluster.peek_has_backing() {
+            stats.bytes = stats.bytes.wrapping_add(backing_size());
+        }
+        if cluster.peek_used() == 0 {
+            continue;
+        }
+        for off in 0..SWAPFILE_CLUSTER {
+            let state = cluster.peek(off);
+            let Ok(flags) = state.flags() else { continue };
+            stats.used = stats.used.wrapping_add(1);
+            if matches!(state, State::Pfn { .. }) {
+                stats.cached = stats.cached.wrapping_add(1);
+            }
+            if flags.zero {
+                stats.zero = stats.zero.wrapping_add(1);
+            }
+            if matches!(cluster.peek_backing(off), Backing::Zswap(_)) {
+                stats.zswap = stats.zswap.wrapping_add(1);
+            }
+        }
+        params::cond_resched();
+    }
+    let (populated, _) = Lists::lock().populated();
+    stats.clusters = populated;
+    stats.headers = Directory::get().len() as usize;
+    stats.bytes = stats.bytes.wrapping_add(populated.wrapping_mul(tables));
+    stats
+}

@@ -1,0 +1,632 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is done with virtual slots: allocating, counting, caching, freeing.
+//!
+//! The transitions of words are those of [`State`]; here they meet the counts that do not fit in a
+//! word, the memory cgroups, what backs a slot, and the lock.
+//!
+//! # What pins a slot
+//!
+//! Its count, a folio in the swap cache, or both. The last that goes frees it: under the lock of
+//! the cluster its word becomes null, its cgroup id and what backs it are taken out, and it can be
+//! allocated again. What backed it is given back after that, without the lock where the lock is
+//! ours ([`Freed`]).
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    cluster::{
+        self,
+        Run, //
+    },
+    ffi::{
+        cluster::{
+            find,
+            take,
+            Cluster,
+            ExtendTable,
+            Guard,
+            Locked, //
+        },
+        folio::SwapFolio,
+        layout::SWAPFILE_CLUSTER,
+        list_lru::Chain,
+        vswap::{
+            self,
+            NewSwap, //
+        }, //
+    },
+    warn::warn_on_once,
+    word::{
+        cache_add_word,
+        dup_word,
+        is_zero_word,
+        put_word,
+        Backing,
+        Count,
+        Flags,
+        Pfn,
+        Shadow,
+        State,
+        StateError,
+        SWP_TB_COUNT_MAX,
+        SWP_TB_COUNT_SHIFT, //
+    },
+    zswap::entry::Entry, //
+};
+use kernel::prelude::*;
+
+/// What backed slots that were freed: dropping gives it back.
+pub(crate) struct Freed(Chain<Entry>);
+
+impl Freed {
+    #[inline]
+    pub(crate) const fn nothing() -> Self {
+        Self(Chain::new())
+    }
+}
+
+/// Slots of one cgroup that are being freed: counted, and forgotten together.
+struct Ids {
+    id: u16,
+    nr: u32,
+    nr_zero: u32,
+}
+
+impl Ids {
+    const NONE: Self = Self {
+        id: 0,
+        nr: 0,
+        nr_zero: 0,
+    };
+
+    #[inline]
+    fn add(&mut self, id: u16, zero: bool) {
+        if id != self.id {
+            self.flush();
+            self.id = id;
+        }
+        self.nr = self.nr.wrapping_add(1);
+        self.nr_zero = self.nr_zero.wrapping_add(u32::from(zero));
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if self.id != 0 {
+            vswap::forget_ids(self.id, self.nr, self.nr_zero);
+        }
+        *self = Self::NONE;
+    }
+}
+
+/// Frees slots that nothing pins any more.
+#[inline]
+fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
+    let mut ids = Ids::NONE;
+    let backed = cluster.any_backed();
+
+    for off in start..start.wrapping_add(nr) {
+        let zero = is_zero(cluster.state(off));
+        cluster.set_state(off, State::Null);
+        ids.add(cluster.id(off), zero);
+        if backed {
+            if let Some(entry) = cluster.take_dead(off) {
+                freed.0.push(entry);
+            }
+        }
+        vswap::invalidate_tags(cluster.cluster(), off);
+    }
+    ids.flush();
+    cluster.set_ids(start, nr, 0);
+    cluster.free_run(start, nr);
+}
+
+/// A run of slots that is growing, to be freed at once.
+struct Doomed {
+    start: u32,
+    nr: u32,
+}
+
+impl Doomed {
+    const NONE: Self = Self { start: 0, nr: 0 };
+
+    #[inline]
+    fn add(&mut self, off: u32) {
+        if self.nr == 0 {
+            self.start = off;
+        }
+        self.nr = self.nr.wrapping_add(1);
+    }
+
+    #[inline]
+    fn flush(&mut self, cluster: &mut Locked, freed: &mut Freed) {
+        if self.nr != 0 {
+            free_slots(cluster, self.start, self.nr, freed);
+        }
+        *self = Self::NONE;
+    }
+}
+
+/// Allocates slots for a folio and adds it to the swap cache. `None`: a device may take it.
+pub(crate) fn alloc_folio(folio: &NewSwap<'_>) -> Option<()> {
+    let pfn = folio.pfn()?;
+    let nr = folio.nr_pages();
+    let id = folio.record_id().ok()?;
+
+    let Some(mut run) = cluster::alloc_run(folio.order()) else {
+        vswap::forget_ids(id, nr, 0);
+        return None;
+    };
+    // Under the lock of the cluster: see the races of `cluster`.
+    if !vswap::is_on() {
+        run.cancel();
+        vswap::forget_ids(id, nr, 0);
+        return None;
+    }
+    let Run { guard, off, .. } = &mut run;
+    let state = State::Pfn {
+        flags: Flags::EMPTY,
+        pfn,
+    };
+    for at in *off..off.wrapping_add(nr) {
+        guard.set_state(at, state);
+    }
+    if id != 0 {
+        guard.set_ids(*off, nr, id);
+    }
+    folio.enter_cache(guard.cluster(), *off);
+    drop(run);
+    folio.count_cached();
+    Some(())
+}
+
+/// What `put_one()` did.
+enum Put {
+    /// The slot stays, and somebody still counts on it.
+    Counted,
+    /// The slot stays for the folio in the swap cache alone.
+    CacheOnly,
+    /// Nothing pins the slot: it is to be freed.
+    Last,
+}
+
+/// One user less of a slot.
+#[inline]
+fn put_one(cluster: &mut Locked, off: u32) -> Put {
+    let mut left = 0;
+    if cluster.try_word(off, |word| {
+        let next = put_word(word)?;
+        left = next >> SWP_TB_COUNT_SHIFT;
+        Some(next)
+    }) {
+        return if left == 0 {
+            Put::CacheOnly
+        } else {
+            Put::Counted
+        };
+    }
+    put_slowly(cluster, off)
+}
+
+fn put_slowly(cluster: &mut Locked, off: u32) -> Put {
+    let state = cluster.state(off);
+    match state.put() {
+        Ok(State::Null) => Put::Last,
+        Ok(next) => {
+            cluster.set_state(off, next);
+            match next {
+                State::Pfn { flags, .. } if flags.count == Count::ZERO => Put::CacheOnly,
+                _ => Put::Counted,
+            }
+        }
+        Err(StateError::CountExtended) => {
+            let count = cluster.extended(off).saturating_sub(1);
+            if count >= u32::from(SWP_TB_COUNT_MAX) {
+                cluster.set_extended(off, count);
+            } else {
+                // It fits in the word again.
+                match state.with_count(Count::INLINE_MAX) {
+                    Ok(next) => cluster.set_state(off, next),
+                    Err(_) => {
+                        warn_on_once!(true);
+                    }
+                }
+                cluster.set_extended(off, 0);
+            }
+            Put::Counted
+        }
+        Err(_) => {
+            // Nobody had a right to put it: it stays as it is.
+            warn_on_once!(true);
+            Put::Counted
+        }
+    }
+}
+
+/// One user less of each slot of a range. With `reclaim`, folios that are left alone with their
+/// slots are taken out of the swap cache, if that can be done at once.
+///
+/// The users who are gone with this keep the slots meanwhile.
+pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
+    let mut at = offset;
+    let end = offset.saturating_add(nr as usize);
+
+    while at < end {
+        let Some((cluster, start)) = find(at) else {
+            warn_on_once!(true);
+            return;
+        };
+        let room = SWAPFILE_CLUSTER.saturating_sub(start) as usize;
+        let here = room.min(end.saturating_sub(at));
+        put_in_cluster(cluster, start, here as u32, at, reclaim);
+        at = at.saturating_add(here.max(1));
+    }
+}
+
+fn put_in_cluster(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, reclaim: bool) {
+    let mut freed = Freed::nothing();
+    let mut doomed = Doomed::NONE;
+    let mut cache_only = false;
+
+    let mut guard = cluster.lock();
+    for off in start..start.wrapping_add(nr) {
+        match put_one(&mut guard, off) {
+            Put::Last => doomed.add(off),
+            Put::CacheOnly => {
+                cache_only = true;
+                doomed.flush(&mut guard, &mut freed);
+            }
+            Put::Counted => doomed.flush(&mut guard, &mut freed),
+        }
+    }
+    doomed.flush(&mut guard, &mut freed);
+    drop(guard);
+    drop(freed);
+
+    if cache_only && reclaim {
+        let end = offset.saturating_add(nr as usize);
+        let mut at = offset;
+        while at < end {
+            at = at.saturating_add(1);
+            let pages = vswap::try_reclaim(at.wrapping_sub(1)) as usize;
+            // On behind the folio that was met.
+            if pages > 1 {
+                at = at.checked_next_multiple_of(pages).unwrap_or(end);
+            }
+        }
+    }
+}
+
+/// One user more of a slot; `ENOMEM` when there must be a table for large counts first.
+#[inline]
+fn dup_one(cluster: &mut Locked, off: u32) -> Result {
+    if cluster.try_word(off, dup_word) {
+        return Ok(());
+    }
+    let state = cluster.state(off);
+    match state.dup() {
+        Ok(next) => {
+            cluster.set_state(off, next);
+            Ok(())
+        }
+        Err(StateError::CountFull) => {
+            if !cluster.can_extend() {
+                return Err(ENOMEM);
+            }
+            cluster.set_state(off, state.with_count(Count::EXTENDED).map_err(|_| EINVAL)?);
+            cluster.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
+            Ok(())
+        }
+        Err(StateError::CountExtended) => {
+            let count = cluster.extended(off).checked_add(1).ok_or(EINVAL)?;
+            cluster.set_extended(off, count);
+            Ok(())
+        }
+        Err(StateError::Bad) => {
+            warn_on_once!(true);
+            Err(EINVAL)
+        }
+        Err(_) => {
+            warn_on_once!(true);
+            Err(ENOENT)
+        }
+    }
+}
+
+/// One user more of each slot of a range, which is in one cluster, or of none.
+///
+/// Something of the caller's keeps the slots, so that the lock can be dropped in between. Does not
+/// sleep.
+#[inline]
+pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
+    let (cluster, start) = find(offset).ok_or(EINVAL)?;
+    let mut guard = cluster.lock();
+    // What fork does for each entry of a page table.
+    if nr == 1 && guard.try_word(start, dup_word) {
+        return Ok(());
+    }
+    dup_range(guard, cluster, start, nr)
+}
+
+#[cold]
+fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -> Result {
+    let mut off = start;
+    while off < start.wrapping_add(nr) {
+        match dup_one(&mut guard, off) {
+            Ok(()) => off = off.wrapping_add(1),
+            Err(error) if error == ENOMEM => {
+                drop(guard);
+                let table = ExtendTable::alloc_atomic();
+                guard = cluster.lock();
+                match table {
+                    Some(table) => guard.add_extend_table(table),
+                    None => {
+                        undo_dup(guard, start, off);
+                        return Err(ENOMEM);
+                    }
+                }
+            }
+            Err(error) => {
+                undo_dup(guard, start, off);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn undo_dup(mut guard: Guard, start: u32, end: u32) {
+    for off in start..end {
+        // It had a count or a folio before.
+        put_one(&mut guard, off);
+    }
+}
+
+/// Sees to it that the count of a slot can become large.
+pub(crate) fn extend(offset: usize, table: ExtendTable) {
+    let Some((cluster, off)) = find(offset) else {
+        return;
+    };
+    let mut guard = cluster.lock();
+    // By now the slot may be free, or have lost users.
+    if matches!(guard.state(off).flags(), Ok(flags) if flags.count >= Count::INLINE_MAX) {
+        guard.add_extend_table(table);
+    }
+}
+
+/// How many count on a slot.
+pub(crate) fn count(offset: usize) -> u32 {
+    let Some((cluster, off)) = find(offset) else {
+        return 0;
+    };
+    let guard = cluster.lock();
+    match guard.state(off).flags() {
+        Ok(flags) if flags.count == Count::EXTENDED => guard.extended(off),
+        Ok(flags) => u32::from(flags.count.get()),
+        Err(_) => 0,
+    }
+}
+
+/// Whether somebody counts on a slot of a range, as seen without the lock.
+pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
+    let Some((cluster, start)) = find(offset) else {
+        return false;
+    };
+    (start..start.wrapping_add(nr)).any(|off| is_counted(cluster.peek(off)))
+}
+
+#[inline]
+fn is_counted(state: State) -> bool {
+    matches!(state.flags(), Ok(flags) if flags.count != Count::ZERO)
+}
+
+/// Whether nobody counts on any slot of a range.
+pub(crate) fn none_counted(cluster: &Locked, start: u32, nr: u32) -> bool {
+    !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
+}
+
+/// What a folio for slots that were looked at will be charged to, and what was left there.
+pub(crate) struct Addable {
+    pub(crate) shadow: Option<Shadow>,
+    pub(crate) id: u16,
+}
+
+/// Whether a folio of `nr` pages can enter the swap cache for a slot.
+///
+/// - `ENOENT`: nobody counts on the slot. `EEXIST`: there is a folio.
+/// - `EBUSY`: a smaller folio may fit, as its other slots are not all like this one.
+#[inline]
+pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Result<Addable> {
+    let state = cluster.state(off);
+    if matches!(state, State::Pfn { .. }) {
+        return Err(EEXIST);
+    }
+    let flags = match state.flags() {
+        Ok(flags) if flags.count != Count::ZERO => flags,
+        _ => return Err(ENOENT),
+    };
+    let shadow = match state {
+        State::Shadow { value, .. } => Some(value),
+        _ => None,
+    };
+    let id = if with_id { cluster.id(off) } else { 0 };
+    if nr > 1 {
+        let start = off & !nr.wrapping_sub(1);
+        let backing = kind(cluster.backing(off));
+        for other in start..start.wrapping_add(nr) {
+            let same = match cluster.state(other) {
+                State::Shadow { flags: other, .. } => {
+                    other.count != Count::ZERO && other.zero == flags.zero
+                }
+                _ => false,
+            };
+            if !same
+                || kind(cluster.backing(other)) != backing
+                || with_id && cluster.id(other) != id
+            {
+                return Err(EBUSY);
+            }
+        }
+    }
+    Ok(Addable { shadow, id })
+}
+
+/// What has to be the same for the slots of a large folio.
+#[derive(PartialEq, Eq)]
+enum Kind {
+    None,
+    Zswap,
+    Phys,
+}
+
+fn kind(backing: Backing) -> Kind {
+    match backing {
+        Backing::None => Kind::None,
+        Backing::Zswap(_) => Kind::Zswap,
+        Backing::Phys(_) => Kind::Phys,
+    }
+}
+
+/// A folio enters the swap cache.
+#[inline]
+pub(crate) fn cache_add(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
+    for at in off..off.wrapping_add(nr) {
+        if cluster.try_word(at, |word| cache_add_word(word, pfn)) {
+            continue;
+        }
+        match cluster.state(at).cache_add(pfn) {
+            Ok(state) => cluster.set_state(at, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+    }
+}
+
+/// A folio leaves the swap cache. Slots that nobody counts on are freed.
+///
+/// C holds the lock, and interrupts may be off: what backed them is given back here and now.
+#[inline]
+pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
+    let mut freed = Freed::nothing();
+    let mut doomed = Doomed::NONE;
+
+    for at in off..off.wrapping_add(nr) {
+        match cluster.state(at).cache_del(pfn, shadow) {
+            Ok(State::Null) => {
+                doomed.add(at);
+                continue;
+            }
+            Ok(state) => cluster.set_state(at, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+        doomed.flush(cluster, &mut freed);
+    }
+    doomed.flush(cluster, &mut freed);
+}
+
+/// A folio takes the place of another, or of a part of it.
+#[inline]
+pub(crate) fn cache_replace(cluster: &mut Locked, off: u32, nr: u32, old: Pfn, new: Pfn) {
+    for at in off..off.wrapping_add(nr) {
+        match cluster.state(at).cache_replace(old, new) {
+            Ok(state) => cluster.set_state(at, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+    }
+}
+
+/// What a slot says, without the lock.
+#[inline]
+pub(crate) fn peek(offset: usize) -> State {
+    match find(offset) {
+        Some((cluster, off)) => cluster.peek(off),
+        None => State::Null,
+    }
+}
+
+fn is_zero(state: State) -> bool {
+    matches!(state.flags(), Ok(flags) if flags.zero)
+}
+
+/// Where the slots of a folio are.
+fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u32, u32)> {
+    let nr = folio.nr_pages() as u32;
+    let (cluster, start) = find(folio.first_slot().entry().offset())?;
+    Some((cluster, start, start.wrapping_add(nr)))
+}
+
+/// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
+/// cgroup may not have more swap.
+pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
+    let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
+
+    // The lock of the folio keeps the flags, and the ids.
+    let new = (start..end)
+        .filter(|off| !is_zero(cluster.peek(*off)))
+        .count() as u32;
+    let id = cluster.lock().id(start);
+    vswap::charge_id(id, new)?;
+
+    let mut guard = cluster.lock();
+    for off in start..end {
+        match guard.state(off).with_zero(true) {
+            Ok(state) => guard.set_state(off, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+    }
+    drop(guard);
+    // What was stored for an earlier content.
+    for n in 0..folio.nr_pages() {
+        if let Some((mut slot, _)) = folio.nth(n) {
+            drop(take(&mut slot));
+        }
+    }
+    Ok(())
+}
+
+/// The slots of a locked folio are no zeros any more: it was written to.
+#[inline]
+pub(crate) fn clear_zero(folio: &mut SwapFolio<'_>) {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return;
+    };
+    // The lock of the folio keeps the flags.
+    if !(start..end).any(|off| is_zero_word(cluster.peek_word(off))) {
+        return;
+    }
+    let mut guard = cluster.lock();
+    let id = guard.id(start);
+    let mut nr = 0u32;
+    for off in start..end {
+        let state = guard.state(off);
+        if !is_zero(state) {
+            continue;
+        }
+        nr = nr.wrapping_add(1);
+        if let Ok(state) = state.with_zero(false) {
+            guard.set_state(off, state);
+        }
+    }
+    drop(guard);
+    vswap::uncharge_id(id, nr);
+}
+
+/// How many slots from the first on are zeros like it, or like it are not; and whether it is.
+pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
+    let Some((cluster, start)) = find(offset) else {
+        return (max, false);
+    };
+    let first = is_zero_word(cluster.peek_word(start));
+    let mut nr = 1;
+    while nr < max && is_zero_word(cluster.peek_word(start.wrapping_add(nr))) == first {
+        nr = nr.wrapping_add(1);
+    }
+    (nr, first)
+}

@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of virtual slots in the kernel: what is allocated, counted and freed, and that nothing
+//! stays behind.
+//!
+//! The slots have no folio, and no page table knows of them: their words are made up, with a count
+//! as if there were users. The layer need not be switched on for that. It should not be, either:
+//! who swaps meanwhile changes the number of clusters, which is compared here.
+//!
+//! Which slots are free in one cluster, and the transitions of words, are tested on the host, with
+//! many more of them: `kunit/host`.
+
+use crate::{
+    cluster::{
+        self,
+        Run, //
+    },
+    ffi::{
+        cluster::{
+            find,
+            BackingTable,
+            Directory,
+            Lists, //
+        },
+        layout::SWAPFILE_CLUSTER,
+        vswap_kunit::setup, //
+    },
+    stats,
+    table,
+    word::{
+        Count,
+        Flags,
+        Pfn,
+        Shadow,
+        State, //
+    }, //
+};
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+const SLOTS: usize = SWAPFILE_CLUSTER as usize;
+
+/// A slot in use that is not in the swap cache, as if it had been swapped out long ago.
+fn swapped_out(count: u8) -> Result<State> {
+    Ok(State::Shadow {
+        flags: Flags {
+            count: Count::new(count).ok_or(EINVAL)?,
+            zero: false,
+        },
+        value: Shadow::NONE,
+    })
+}
+
+/// Clusters that have tables.
+fn populated() -> usize {
+    let (populated, _) = Lists::lock().populated();
+    populated
+}
+
+/// Slots in use.
+fn in_use() -> usize {
+    let mut used = 0;
+    for cluster in cluster::all() {
+        used += cluster.peek_used() as usize;
+    }
+    used
+}
+
+/// Allocates a run of slots, with one user each. Returns the offset of the first.
+///
+/// Fails if some of them are in use already: then it is a run of somebody else.
+fn alloc(order: u32) -> Result<usize> {
+    let used = swapped_out(1)?;
+    let mut run = cluster::alloc_run(order).ok_or(ENOMEM)?;
+    let Run { guard, off, .. } = &mut run;
+    let mut taken = false;
+    for at in *off..*off + (1 << order) {
+        taken |= guard.state(at) != State::Null;
+        guard.set_state(at, used);
+    }
+    let offset = guard.cluster().first() + *off as usize;
+    drop(run);
+    if taken {
+        return Err(EEXIST);
+    }
+    Ok(offset)
+}
+
+/// Takes one user from each of `nr` slots.
+fn put(offset: usize, nr: usize) {
+    table::put_entries(offset, nr as u32, false);
+}
+
+/// Takes one user from each of many slots.
+fn put_all(offsets: &[usize]) {
+    for offset in offsets {
+        put(*offset, 1);
+    }
+}
+
+/// Whether each of `nr` slots has `count` users.
+fn all_count(offset: usize, nr: usize, count: u32) -> bool {
+    (offset..offset + nr).all(|at| table::count(at) == count)
+}
+
+/// Allocates single slots, until there are `nr` of them in a row, naturally aligned. Returns where
+/// these are; `slots` has the others.
+fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
+    for _ in 0..2 * SLOTS {
+        let offset = alloc(0)?;
+        slots.push(offset, GFP_KERNEL)?;
+        let start = offset - offset % nr;
+        // All of them are ours: nobody else is here.
+        if all_count(start, nr, 1) {
+            slots.retain(|at| *at < start || *at >= start + nr);
+            return Ok(start);
+        }
+    }
+    Err(ENOSPC)
+}
+
+/// The word of a slot becomes another.
+fn set_state(offset: usize, state: State) -> Result {
+    let (cluster, off) = find(offset).ok_or(EINVAL)?;
+    cluster.lock().set_state(off, state);
+    Ok(())
+}
+
+/// Whether there is a table for large counts beside a slot.
+fn can_extend(offset: usize) -> Result<bool> {
+    let (cluster, _) = find(offset).ok_or(EINVAL)?;
+    let guard = cluster.lock();
+    Ok(guard.can_extend())
+}
+
+/// Why a folio of `nr` pages may not enter the swap cache for a slot.
+fn refused(offset: usize, nr: u32, with_id: bool) -> Result<Option<Error>> {
+    let (cluster, off) = find(offset).ok_or(EINVAL)?;
+    let guard = cluster.lock();
+    Ok(table::may_add(&guard, off, nr, with_id).err())
+}
+
+#[kunit_tests(rust_vswap_slots)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_aligned_disjoint_and_given_back() -> Result {
+        setup()?;
+        let (clusters, slots) = (populated(), in_use());
+
+        for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
+            let nr = 1usize << order;
+            // More than a cluster has.
+            let runs = 2 * SLOTS / nr + 1;
+            let mut offsets = KVec::with_capacity(runs, GFP_KERNEL)?;
+
+            for _ in 0..runs {
+                // Disjoint: else there would be a slot in use already.
+                let offset = alloc(order)?;
+                assert_eq!(offset % nr, 0);
+                assert_eq!(offset / SLOTS, (offset + nr - 1) / SLOTS);
+                assert!(offset >= SLOTS);
+                offsets.push(offset, GFP_KERNEL)?;
+            }
+            assert_eq!(in_use(), slots + runs * nr);
+            assert_eq!(in_use(), stats::collect().used);
+            assert!(populated() >= clusters + 3);
+
+            // Holes, in which there is room for runs again.
+            for offset in offsets.iter().step_by(2) {
+                put(*offset, nr);
+            }
+            for offset in offsets.iter_mut().step_by(2) {
+                *offset = alloc(order)?;
+                assert_eq!(*offset % nr, 0);
+            }
+            assert_eq!(in_use(), slots + runs * nr);
+
+            for offset in &offsets {
+                assert!(all_count(*offset, nr, 1));
+                put(*offset, nr);
+                assert!(table::peek(*offset) == State::Null);
+            }
+            assert_eq!(in_use(), slots);
+            // An empty cluster has no tables, whosever it is.
+            assert_eq!(populated(), clusters);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_run_that_is_cancelled_leaves_nothing() -> Result {
+        setup()?;
+        let (clusters, slots) = (populated(), in_use());
+
+        for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
+            cluster::alloc_run(order).ok_or(ENOMEM)?.cancel();
+            assert_eq!(in_use(), slots);
+            assert_eq!(populated(), clusters);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn slots_in_use_are_found_in_order() -> Result {
+        setup()?;
+        let mut slots = KVec::new();
+        let start = alloc_row(4, &mut slots)?;
+
+        put(start + 1, 1);
+        assert_eq!(cluster::next_used(start - 1, SLOTS), start);
+        assert_eq!(cluster::next_used(start, SLOTS), start + 2);
+        assert_eq!(cluster::next_used(start + 1, SLOTS), start + 2);
+        assert_eq!(cluster::next_used(start + 2, SLOTS), start + 3);
+        // From the beginning to the end, each once.
+        let (mut at, mut found) = (0, 0);
+        loop {
+            let next = cluster::next_used(at, SLOTS);
+            if next == 0 {
+                break;
+            }
+            assert!(next > at);
+            at = next;
+            found += 1;
+        }
+        assert_eq!(found, in_use());
+
+        put_all(&slots);
+        put_all(&[start, start + 2, start + 3]);
+        Ok(())
+    }
+
+    #[test]
+    fn counts_that_a_word_cannot_hold() -> Result {
+        const MORE: u32 = 40;
+
+        setup()?;
+        let clusters = populated();
+        let slot = alloc(0)?;
+        let inline_max = u32::from(Count::INLINE_MAX.get());
+
+        assert_eq!(table::count(slot), 1);
+        for n in 2..=1 + MORE {
+            table::dup_entries(slot, 1)?;
+            assert_eq!(table::count(slot), n);
+            assert!(table::any_counted(slot, 1));
+            // The table is there when it is needed.
+            assert_eq!(can_extend(slot)?, n > inline_max);
+        }
+        for n in (1..=MORE).rev() {
+            put(slot, 1);
+            assert_eq!(table::count(slot), n);
+            assert!(table::any_counted(slot, 1));
+            // And goes with the last count that needs it.
+            assert_eq!(can_extend(slot)?, n > inline_max);
+        }
+        assert!(table::peek(slot) == swapped_out(1)?);
+
+        put(slot, 1);
+        assert!(table::peek(slot) == State::Null);
+        assert_eq!(table::count(slot), 0);
+        assert!(!table::any_counted(slot, 1));
+        assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn large_counts_share_a_table() -> Result {
+        setup()?;
+        let clusters = populated();
+        let mut slots = KVec::new();
+        let start = alloc_row(2, &mut slots)?;
+
+        for _ in 0..20 {
+            table::dup_entries(start, 2)?;
+        }
+        assert!(all_count(start, 2, 21));
+        // One returns to its word, and the other does not.
+        for _ in 0..20 {
+            put(start, 1);
+        }
+        assert_eq!(table::count(start), 1);
+        assert_eq!(table::count(start + 1), 21);
+        assert!(can_extend(start)?);
+        for _ in 0..20 {
+            put(start + 1, 1);
+        }
+        assert!(all_count(start, 2, 1));
+        assert!(!can_extend(start)?);
+
+        put(start, 2);
+        put_all(&slots);
+        assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn a_range_is_counted_once_when_a_table_is_missing() -> Result {
+        setup()?;
+        let clusters = populated();
+        let mut slots = KVec::new();
+        let start = alloc_row(8, &mut slots)?;
+
+        // In the middle, one more does not fit: the table is made in between.
+        for _ in 1..Count::INLINE_MAX.get() {
+            table::dup_entries(start + 3, 1)?;
+        }
+        assert!(!can_extend(start)?);
+        table::dup_entries(start, 8)?;
+        assert!(can_extend(start)?);
+        for at in start..start + 8 {
+            let inline_max = u32::from(Count::INLINE_MAX.get());
+            let count = if at == start + 3 { inline_max + 1 } else { 2 };
+            assert_eq!(table::count(at), count);
+        }
+        put(start, 8);
+        assert!(!can_extend(start)?);
+        for _ in 1..Count::INLINE_MAX.get() {
+            put(start + 3, 1);
+        }
+        assert!(all_count(start, 8, 1));
+
+        put(start, 8);
+        put_all(&slots);
+        assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn a_range_of_two_clusters() -> Result {
+        /// As many on each side of the border.
+        const NR: usize = 8;
+
+        setup()?;
+        let (clusters, used) = (populated(), in_use());
+        let mut slots = KVec::new();
+        let mut border = 0;
+
+        // New clusters have numbers in a row, at the latest.
+        let max = (Directory::get().len() as usize + 4) * SLOTS;
+        while border == 0 && slots.len() < max {
+            let slot = alloc(0)?;
+            slots.push(slot, GFP_KERNEL)?;
+            // Each may be the last one that was missing, at either end of its cluster.
+            for at in [slot - slot % SLOTS, slot - slot % SLOTS + SLOTS] {
+                if border == 0 && all_count(at - NR - 1, 2 * NR + 2, 1) {
+                    border = at;
+                }
+            }
+        }
+        assert!(border != 0);
+        let (start, end) = (border - NR, border + NR);
+        assert!(find(start).map(|(_, off)| off) == Some(SWAPFILE_CLUSTER - NR as u32));
+        assert!(find(border).map(|(_, off)| off) == Some(0));
+
+        table::dup_entries(start, NR as u32)?;
+        assert!(all_count(start, NR, 2));
+        assert!(all_count(border, NR, 1));
+        table::dup_entries(border, NR as u32)?;
+        assert!(all_count(start, 2 * NR, 2));
+
+        put(start, 2 * NR);
+        assert!(all_count(start, 2 * NR, 1));
+        assert_eq!(in_use(), used + slots.len());
+        put(start, 2 * NR);
+        assert!(all_count(start, 2 * NR, 0));
+        assert_eq!(in_use(), used + slots.len() - 2 * NR);
+        // Those beside the range are as they were.
+        assert_eq!(table::count(start - 1), 1);
+        assert_eq!(table::count(end), 1);
+
+        slots.retain(|at| *at < start || *at >= end);
+        put_all(&slots);
+        assert_eq!(in_use(), used);
+        assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn a_folio_may_enter_where_it_fits() -> Result {
+        setup()?;
+        let clusters = populated();
+        let mut slots = KVec::new();
+        let start = alloc_row(4, &mut slots)?;
+        let used = swapped_out(1)?;
+        let folio = State::Pfn {
+            flags: Flags::EMPTY,
+            // Nobody follows it: it is in the word of a slot that nobody else knows.
+            pfn: Pfn::new(0).ok_or(EINVAL)?,
+        };
+
+        for nr in [1, 2, 4] {
+            assert_eq!(refused(start, nr, true)?, None);
+            assert_eq!(refused(start + 3, nr, true)?, None);
+        }
+
+        // It is there already, or another is in the way of a large one.
+        set_state(start + 1, folio)?;
+        for nr in [1, 2, 4] {
+            assert_eq!(refused(start + 1, nr, true)?, Some(EEXIST));
+        }
+        assert_eq!(refused(start, 1, true)?, None);
+        assert_eq!(refused(start, 2, true)?, Some(EBUSY));
+        assert_eq!(refused(start, 4, true)?, Some(EBUSY));
+        assert_eq!(refused(start + 2, 2, true)?, None);
+        assert_eq!(refused(start + 2, 4, true)?, Some(EBUSY));
+
+        // Nobody counts on it: it is on its way to be freed.
+        set_state(start + 1, swapped_out(0)?)?;
+        assert_eq!(refused(start + 1, 1, true)?, Some(ENOENT));
+        assert_eq!(refused(start, 1, true)?, None);
+        assert_eq!(refused(start, 2, true)?, Some(EBUSY));
+
+        // How many do is of no matter.
+        set_state(start + 1, swapped_out(5)?)?;
+        assert_eq!(refused(start, 4, true)?, None);
+
+        // Zeros are not read like other content.
+        set_state(start + 1, used.with_zero(true).map_err(|_| EINVAL)?)?;
+        assert_eq!(refused(start + 1, 1, true)?, None);
+        assert_eq!(refused(start, 2, true)?, Some(EBUSY));
+        assert_eq!(refused(start + 1, 2, true)?, Some(EBUSY));
+        assert_eq!(refused(start + 2, 2, true)?, None);
+        set_state(start, used.with_zero(true).map_err(|_| EINVAL)?)?;
+        assert_eq!(refused(start, 2, true)?, None);
+        assert_eq!(refused(start, 4, true)?, Some(EBUSY));
+        set_state(start, used)?;
+        set_state(start + 1, used)?;
+
+        // A hole.
+        put(start + 2, 1);
+        assert_eq!(refused(start + 2, 1, true)?, Some(ENOENT));
+        assert_eq!(refused(start + 2, 4, true)?, Some(ENOENT));
+        assert_eq!(refused(start, 2, true)?, None);
+        assert_eq!(refused(start, 4, true)?, Some(EBUSY));
+
+        put(start, 2);
+        put(start + 3, 1);
+        put_all(&slots);
+        assert_eq!(populated(), clusters);
+        // Not even a table is there, perhaps.
+        assert_eq!(refused(start, 1, true)?, Some(ENOENT));
+        assert_eq!(refused(start, 4, true)?, Some(ENOENT));
+        Ok(())
+    }
+
+    #[test]
+    fn a_folio_is_of_one_cgroup() -> Result {
+        setup()?;
+        let mut slots = KVec::new();
+        let start = alloc_row(4, &mut slots)?;
+        let (cluster, off) = find(start).ok_or(EINVAL)?;
+
+        // No cgroup has to have this id: it is taken back before the slot is freed.
+        cluster.lock().set_ids(off + 1, 1, 7);
+        // Without memory cgroups there are no ids.
+        let noted = cluster.lock().id(off + 1) == 7;
+        let expected = noted.then_some(EBUSY);
+        let with_id = [
+            refused(start, 2, true)?,
+            refused(start + 1, 2, true)?,
+            refused(start, 4, true)?,
+        ];
+        let without = refused(start, 4, false)?;
+        let single = refused(start + 1, 1, true)?;
+        let others = refused(start + 2, 2, true)?;
+        let found = table::may_add(&cluster.lock(), off + 1, 1, true)?.id;
+        cluster.lock().set_ids(off + 1, 1, 0);
+
+        assert!(with_id.iter().all(|error| *error == expected));
+        assert_eq!(without, None);
+        assert_eq!(single, None);
+        assert_eq!(others, None);
+        assert_eq!(found, if noted { 7 } else { 0 });
+        assert_eq!(refused(start, 4, true)?, None);
+
+        put(start, 4);
+        put_all(&slots);
+        Ok(())
+    }
+
+    #[test]
+    fn a_folio_comes_and_goes() -> Result {
+        setup()?;
+        let (clusters, used) = (populated(), in_use());
+        let mut slots = KVec::new();
+        let start = alloc_row(4, &mut slots)?;
+        let (cluster, off) = find(start).ok_or(EINVAL)?;
+        // Nobody follows them: they are in the words of slots that nobody else knows.
+        let old = Pfn::new(8).ok_or(EINVAL)?;
+        let new = Pfn::new(4).ok_or(EINVAL)?;
+        let value = Shadow::new(0x1234).ok_or(EINVAL)?;
+        let flags = Flags {
+            count: Count::new(1).ok_or(EINVAL)?,
+            zero: false,
+        };
+        let cached = |flags, pfn| State::Pfn { flags, pfn };
+        let gone = State::Shadow { flags, value };
+
+        table::cache_add(&mut cluster.lock(), off, 4, old);
+        for at in start..start + 4 {
+            assert!(table::peek(at) == cached(flags, old));
+        }
+
+        // Without users, it has the slots for itself.
+        put(start + 1, 2);
+        assert!(table::peek(start) == cached(flags, old));
+        assert!(table::peek(start + 1) == cached(Flags::EMPTY, old));
+        assert!(table::peek(start + 2) == cached(Flags::EMPTY, old));
+        assert!(table::none_counted(&cluster.lock(), off + 1, 2));
+        assert!(!table::none_counted(&cluster.lock(), off, 2));
+        assert!(table::any_counted(start, 4));
+        assert!(!table::any_counted(start + 1, 2));
+        // And users can come back.
+        table::dup_entries(start + 1, 1)?;
+        assert!(table::peek(start + 1) == cached(flags, old));
+        put(start + 1, 1);
+        assert_eq!(in_use(), used + slots.len() + 4);
+
+        // It is split.
+        table::cache_replace(&mut cluster.lock(), off + 2, 2, old, new);
+        assert!(table::peek(start + 1) == cached(Flags::EMPTY, old));
+        assert!(table::peek(start + 2) == cached(Flags::EMPTY, new));
+        assert!(table::peek(start + 3) == cached(flags, new));
+
+        // What nobody counts on goes with it.
+        table::cache_del(&mut cluster.lock(), off, 2, old, value);
+        table::cache_del(&mut cluster.lock(), off + 2, 2, new, value);
+        assert!(table::peek(start) == gone);
+        assert!(table::peek(start + 1) == State::Null);
+        assert!(table::peek(start + 2) == State::Null);
+        assert!(table::peek(start + 3) == gone);
+        assert_eq!(in_use(), used + slots.len() + 2);
+
+        put(start, 1);
+        put(start + 3, 1);
+        put_all(&slots);
+        assert_eq!(in_use(), used);
+        assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn what_was_left_in_a_slot_is_found() -> Result {
+        setup()?;
+        let slot = alloc(0)?;
+        let (cluster, off) = find(slot).ok_or(EINVAL)?;
+        let value = Shadow::new(0x1234).ok_or(EINVAL)?;
+        let flags = Flags {
+            count: Count::new(1).ok_or(EINVAL)?,
+            zero: false,
+        };
+
+        set_state(slot, State::Shadow { flags, value })?;
+        let found = table::may_add(&cluster.lock(), off, 1, true)?;
+        assert!(found.shadow == Some(value));
+        assert_eq!(found.id, 0);
+
+        put(slot, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_promise_of_a_backing_keeps_the_table() -> Result {
+        setup()?;
+        let slot = alloc(0)?;
+        let (cluster, _) = find(slot).ok_or(EINVAL)?;
+
+        assert!(!cluster.peek_has_backing());
+        assert!(!cluster.lock().reserve(1));
+        let (one, two) = (
+            BackingTable::alloc().ok_or(ENOMEM)?,
+            BackingTable::alloc().ok_or(ENOMEM)?,
+        );
+        cluster.lock().add_backing_table(one);
+        assert!(cluster.lock().reserve(2));
+        assert!(cluster.lock().any_backed());
+        // The first stays.
+        cluster.lock().add_backing_table(two);
+        cluster.lock().unreserve(1);
+        assert!(cluster.peek_has_backing());
+        cluster.lock().unreserve(1);
+        assert!(!cluster.peek_has_backing());
+        assert!(!cluster.lock().any_backed());
+
+        put(slot, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn what_never_was_a_slot_is_free() -> Result {
+        setup()?;
+        let end = Directory::get().len() as usize * SLOTS;
+
+        // Cluster 0 has no slots; the others do not exist.
+        for offset in [0, SLOTS - 1, end, end + SLOTS, usize::MAX] {
+            assert!(table::peek(offset) == State::Null);
+            assert_eq!(table::count(offset), 0);
+            assert!(!table::any_counted(offset, 1));
+        }
+        assert_eq!(cluster::next_used(end, SLOTS), 0);
+        Ok(())
+    }
+}
