@@ -10,6 +10,7 @@
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters
 ZDEBUG=/sys/kernel/debug/zswap
+VSWAP=/sys/kernel/mm/vswap
 THP=/sys/kernel/mm/transparent_hugepage
 NAME=${0##*/}
 NAME=${NAME%.sh}
@@ -163,6 +164,11 @@ stored() {
 	cat $ZDEBUG/stored_pages 2> /dev/null || echo 0
 }
 
+# slots NAME: a number of the virtual swap space
+slots() {
+	value $VSWAP/stats "$1"
+}
+
 # KiB in use on all devices
 used() {
 	awk 'NR > 1 { sum += $4 } END { print sum + 0 }' /proc/swaps
@@ -184,6 +190,7 @@ $(used) KiB of swap in use, $cached in the swap cache, $(stored) pages in zswap:
 # As after boot. Whatever the processes before left in swap is noted.
 no_swap() {
 	all_free
+	[ ! -d $VSWAP ] || echo off > $VSWAP/enabled
 	# Even writing a 0 sets zswap up, and ends what zswap_never_enabled() allows.
 	grep -q N $ZSWAP/enabled || echo 0 > $ZSWAP/enabled
 	echo 0 > $ZSWAP/shrinker_enabled

@@ -25,6 +25,10 @@ macro_rules! kernel {
                 pub const MAX_SWAPFILES: u8 = $swapfiles;
             }
 
+            #[path = "../../../rust/mm/alloc.rs"]
+            pub mod alloc;
+            #[path = "../../../rust/mm/lookup.rs"]
+            pub mod lookup;
             #[path = "../../../rust/mm/word.rs"]
             pub mod word;
         }

@@ -39,12 +39,12 @@ macro_rules! tests {
     ($kernel:ident) => {
         mod $kernel {
             use super::{config, words};
-            use proptest::prelude::*;
+            use proptest::{prelude::*, test_runner::TestCaseResult};
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 word::{
-                    Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError,
-                    VOffset, ZswapAddr,
+                    cache_add_word, dup_word, is_zero_word, put_word, Backing, Corrupt, Count, Flags,
+                    Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
                 },
             };
 
@@ -92,6 +92,37 @@ macro_rules! tests {
                     addr().prop_map(Backing::Zswap),
                     slot().prop_map(Backing::Phys),
                 ]
+            }
+
+            /// What the shortcuts for words do is what the transitions do, wherever they do something
+            /// at all: freeing a slot, and a count that does not fit, take more than a word.
+            fn shortcuts(word: u64, pfn: Pfn) -> TestCaseResult {
+                let (dup, put) = (dup_word(word), put_word(word));
+                let added = cache_add_word(word, pfn);
+
+                // Whatever the word is, nothing but the count differs, by one.
+                for (new, step) in [(dup, 1 << 60), (put, 15 << 60)] {
+                    prop_assert!(new.is_none_or(|new| new == word.wrapping_add(step)));
+                }
+                let Ok(state) = State::decode(word) else {
+                    // A word with bits that C never sets is taken for the format of its mark.
+                    if word & 0b11 != 0b10 {
+                        prop_assert_eq!((dup, put, is_zero_word(word)), (None, None, false));
+                    }
+                    prop_assert_eq!(added, None);
+                    return Ok(());
+                };
+                let stays = |state: &State| *state != State::Null;
+                prop_assert_eq!(dup, state.dup().ok().map(State::encode));
+                prop_assert_eq!(put, state.put().ok().filter(stays).map(State::encode));
+                prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
+                let zero = state.flags().is_ok_and(|flags| flags.zero);
+                prop_assert_eq!(is_zero_word(word), zero);
+                // There and back.
+                if let Some(dup) = dup {
+                    prop_assert_eq!(put_word(dup), Some(word));
+                }
+                Ok(())
             }
 
             proptest! {
@@ -294,6 +325,27 @@ macro_rules! tests {
                     }
                 }
 
+                // The shortcuts for words.
+
+                #[test]
+                fn words_change_as_states_do(word in words(), pfn in pfn()) {
+                    shortcuts(word, pfn)?;
+                }
+
+                #[test]
+                fn words_of_states_change_as_those_do(state in state(), pfn in pfn()) {
+                    shortcuts(state.encode(), pfn)?;
+                }
+
+                #[test]
+                fn rmaps_take_no_shortcut(voffset in voffset(), pfn in pfn()) {
+                    let word = Rmap::Virtual(voffset).encode();
+                    prop_assert_eq!(dup_word(word), None);
+                    prop_assert_eq!(put_word(word), None);
+                    prop_assert_eq!(cache_add_word(word, pfn), None);
+                    prop_assert!(!is_zero_word(word));
+                }
+
                 #[test]
                 fn zero_flag(state in state()) {
                     match state {
@@ -376,6 +428,56 @@ macro_rules! tests {
                     prop_assert_eq!(ZswapAddr::new(n).is_some(), n != 0 && n & 7 == 0);
                     prop_assert_eq!(Count::new(count).is_some(), count < 16);
                     prop_assert_eq!(PhysSlot::new(ty, n as u32).is_some(), ty < MAX_SWAPFILES);
+                }
+            }
+
+            /// Each count of each kind of word, by the numbers.
+            #[test]
+            fn shortcuts_by_count() {
+                let shadows = [0, 1, 0x1234, (1 << 58) - 1];
+                let pfns = [0, 1, 0x1234, (1 << PFN_BITS) - 1];
+                let other = Pfn::new(0x4321).unwrap();
+
+                for (count, zero) in (0..=15).flat_map(|count| [(count, false), (count, true)]) {
+                    let of = |count| Flags { count: Count::new(count).unwrap(), zero };
+                    let shadow = |count, value| {
+                        let value = Shadow::new(value).unwrap();
+                        State::Shadow { flags: of(count), value }.encode()
+                    };
+                    let cached = |count, pfn| {
+                        let pfn = Pfn::new(pfn).unwrap();
+                        State::Pfn { flags: of(count), pfn }.encode()
+                    };
+
+                    for value in shadows {
+                        let word = shadow(count, value);
+                        let dup = (1..=13).contains(&count).then(|| shadow(count + 1, value));
+                        // The last one frees the slot.
+                        let put = (2..=14).contains(&count).then(|| shadow(count - 1, value));
+                        let added = (count != 0).then(|| cached(count, other.get()));
+                        assert_eq!(dup_word(word), dup, "shadow {count} {value}");
+                        assert_eq!(put_word(word), put, "shadow {count} {value}");
+                        assert_eq!(cache_add_word(word, other), added, "shadow {count} {value}");
+                        assert_eq!(is_zero_word(word), zero);
+                        shortcuts(word, other).unwrap();
+                    }
+                    for pfn in pfns {
+                        let word = cached(count, pfn);
+                        let dup = (0..=13).contains(&count).then(|| cached(count + 1, pfn));
+                        // The last one leaves the slot to the folio.
+                        let put = (1..=14).contains(&count).then(|| cached(count - 1, pfn));
+                        assert_eq!(dup_word(word), dup, "folio {count} {pfn}");
+                        assert_eq!(put_word(word), put, "folio {count} {pfn}");
+                        assert_eq!(cache_add_word(word, other), None, "folio {count} {pfn}");
+                        assert_eq!(is_zero_word(word), zero);
+                        shortcuts(word, other).unwrap();
+                    }
+                }
+                for word in [0, SWP_TB_BAD] {
+                    assert_eq!(dup_word(word), None);
+                    assert_eq!(put_word(word), None);
+                    assert_eq!(cache_add_word(word, other), None);
+                    assert!(!is_zero_word(word));
                 }
             }
 

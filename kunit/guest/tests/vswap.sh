@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots without any swap device: the flows that meet an entry, with
+# every byte compared, and what the layer says about itself.
+# guest: timeout=240
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "virtual slots" "the kernel has none"
+	finish
+}
+
+# Nothing is left: no slot, no table, no stored page.
+none_left() {
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		[ "$(slots used)" -eq 0 ] && [ "$(stored)" -eq 0 ] && [ "$(slots clusters)" -eq 0 ] && break
+		sleep 0.2
+	done
+	is "$1: no slot is in use" "$(slots used)" -eq 0
+	is "$1: no table is left" "$(slots clusters)" -eq 0
+	is "$1: nothing is stored" "$(stored)" -eq 0
+}
+
+no_swap
+# What does not compress stays in memory, and a folio as a whole for one such page: zstd leaves few.
+zswap_on zstd
+echo 50 > $ZSWAP/max_pool_percent
+check "it is switched on" set_to auto $VSWAP/enabled
+is "there is no swap device" "$(sed 1d /proc/swaps | wc -l)" -eq 0
+
+load "anonymous, in order" refault --size $(mb 12) --zero 10 --incompressible 0 --out madvise &&
+	is "pages were compressed" "$(of swapout zswpout)" -ge $(pages 12 60) &&
+	is "zero pages were not" "$(of swapout swpout_zero)" -ge $(pages 12 5) &&
+	is "no device was written to" "$(of swapout pswpout)" -eq 0
+load "random, written, swapped out again" refault --size $(mb 8) --pattern random --access write \
+	--out madvise --incompressible 0
+load "shared memory" refault --size $(mb 8) --mem shmem --pattern random --out madvise \
+	--incompressible 0
+load "64 KiB folios" refault --size $(mb 8) --folio 64K --content light --incompressible 0 &&
+	is "they went out whole" "$(of swapout mthp_zswpout)" -ge $(($(pages 8 80) / 16))
+load "64 KiB folios of zeros and data" refault --size $(mb 8) --folio 64K --content light \
+	--incompressible 0 --zero 50
+cgroup hard
+check "pages that do not compress stay in memory" \
+	swapcheck hold --size $(mb 8) --try --incompressible 50 --cgroup $CG/hard
+check "the cgroup goes away" cgroup_gone hard
+none_left "plain use"
+
+cgroup family
+check "two generations write to shared swapped pages" \
+	swapcheck cow --size $(mb 4) --depth 2 --procs 2 --incompressible 0 --cgroup $CG/family
+load "twenty children share each slot" fork --size 2M --forks 20 --child-verify --incompressible 0
+load "twenty children that touch nothing" fork --size 2M --forks 20 --incompressible 0
+check "the family's cgroup goes away" cgroup_gone family
+none_left "fork"
+
+echo 1 > /sys/kernel/mm/ksm/run
+for size in 16 32 64; do
+	set_to madvise $THP/hugepages-${size}kB/enabled
+	set_to advise $THP/hugepages-${size}kB/shmem_enabled
+done
+cgroup churn memory.high=$(mb 20)
+for kind in "" "--shmem" "--huge" "--huge --shmem"; do
+	check "everything at random ${kind:-plain}" swapcheck churn --cgroup $CG/churn \
+		--size $(mb 10) --incompressible 0 --procs 3 --rounds $(scaled 150) --seed 7 $kind
+done
+check "the cgroup goes away" cgroup_gone churn
+echo 2 > /sys/kernel/mm/ksm/run
+echo 0 > /sys/kernel/mm/ksm/run
+none_left "everything at random"
+
+# Off: what is there stays, nothing new comes. Drain: all of it comes back.
+hold() {
+	rm -f $TMP/ready $TMP/go
+	cgroup hold
+	swapcheck hold --size $(mb 8) --incompressible 0 --cgroup $CG/hold --ready $TMP/ready \
+		--go $TMP/go "$@" > $TMP/held 2>&1 &
+	holder=$!
+	wait_for $TMP/ready $holder
+}
+verified() {
+	touch $TMP/go
+	check "$1: every byte is there" wait $holder
+	cgroup_gone hold
+}
+
+hold
+before=$(slots used)
+is "slots are in use" "$before" -gt $(pages 8 50)
+check "it is switched off" set_to off $VSWAP/enabled
+is "off: what is swapped out stays so" "$(slots used)" -ge $((before / 2))
+out=$(vm zswpout)
+swapcheck hold --size 2M --try --incompressible 0 --cgroup $CG/hold > /dev/null 2>&1
+is "off: nothing new is swapped out" "$(vm zswpout)" -eq "$out"
+check "all is brought back" set_to 1 $VSWAP/drain
+is "drained: no slot is in use" "$(slots used)" -eq 0
+is "drained: nothing is stored" "$(stored)" -eq 0
+verified "drained"
+
+set_to auto $VSWAP/enabled
+hold --shmem
+is "shared memory is swapped out" "$(slots used)" -gt $(pages 8 50)
+check "shared memory is brought back" set_to 1 $VSWAP/drain
+is "shared memory: no slot is in use" "$(slots used)" -eq 0
+is "drain switches off" "$(cat $VSWAP/enabled | grep -c off)" -eq 1
+verified "shared memory"
+
+# The limit: what does not fit stays in memory.
+set_to auto $VSWAP/enabled
+old=$(cat $VSWAP/max_slots)
+check "the limit is lowered" set_to 1024 $VSWAP/max_slots
+hold --try
+is "no more than the limit is swapped out" "$(slots used)" -le 1024
+is "and not much less" "$(slots used)" -ge $(pages 2 80)
+check "the limit is raised" set_to "$old" $VSWAP/max_slots
+verified "beyond the limit"
+
+# Bad values are refused.
+for bad in maybe "" 2; do
+	set_to "$bad" $VSWAP/enabled && not_ok "enabled takes '$bad'" || ok "enabled refuses '$bad'"
+done
+set_to 0 $VSWAP/drain && not_ok "drain takes 0" || ok "drain refuses 0"
+set_to x $VSWAP/max_slots && not_ok "max_slots takes x" || ok "max_slots refuses x"
+is "a refused value changes nothing" "$(cat $VSWAP/max_slots)" -eq "$old"
+
+# memory.swap.max=0 means no swap at all; zeros count as swap, compressed pages do not.
+cgroup none memory.swap.max=0
+check "memory.swap.max=0: nothing is swapped out" \
+	swapcheck hold --size 2M --try --incompressible 0 --cgroup $CG/none
+is "memory.swap.max=0: no slot is in use" "$(slots used)" -eq 0
+cgroup_gone none
+hold --zero 50
+is "zeros are swap" "$(cat $CG/hold/memory.swap.current)" -ge $(($(pages 8 40) * 4096))
+is "compressed pages are not" "$(cat $CG/hold/memory.swap.current)" -le $(($(pages 8 60) * 4096))
+is "compressed pages are zswap's" "$(value $CG/hold/memory.stat zswapped)" -gt 0
+verified "zeros"
+cgroup small memory.swap.max=64K
+zeros=$(vm swpout_zero)
+check "more zeros than memory.swap.max" swapcheck hold --size 2M --zero 100 --incompressible 0 \
+	--try --cgroup $CG/small
+is "no more of them were swapped out" $(($(vm swpout_zero) - zeros)) -le 16
+cgroup_gone small
+none_left "limits"
+
+# With a device beside it: what zswap refuses goes there.
+swap_on $DISK
+load "a device beside it" refault --size $(mb 8) --incompressible 0 &&
+	is "zswap took it without the device" "$(of swapout pswpout)" -eq 0
+echo 0 > $ZSWAP/enabled
+load "zswap is off: the device takes it" refault --size $(mb 8) &&
+	is "the device was written to" "$(of swapout pswpout)" -gt 0
+echo 1 > $ZSWAP/enabled
+load "half before, half after zswap is switched off" refault --size $(mb 8) --incompressible 0 \
+	--mix $ZSWAP/enabled=0
+echo 1 > $ZSWAP/enabled
+hold
+check "swapoff leaves virtual slots alone" swapoff $DISK
+is "they are still in use" "$(slots used)" -gt $(pages 8 50)
+verified "after swapoff"
+set_to off $VSWAP/enabled
+none_left "the end"
+finish

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The lock-free protocols, run with every interleaving, and with every value that a read may
+//! return, as far as loom knows: it takes no write from the future.
+//!
+//! `Cargo.toml` says how to run this. The models are as small as they can be and still go wrong.
+//! What they do is what the kernel does, access by access:
+//!
+//! - Words and the switch are read and written relaxed. Locks acquire and release, no more.
+//! - Atomic operations that return something are full barriers, as the kernel has them: in this
+//!   language that takes fences beside them ([`mb`]).
+//! - A thread that unlocks and then locks has its writes before seen before its writes after. The
+//!   kernel promises that for any two locks; here it takes a fence ([`World::alloc`]).
+
+#![cfg(loom)]
+
+use loom::{
+    sync::{
+        atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
+        Mutex,
+    },
+    thread,
+};
+// Not loom's: who frees the world is not the question.
+use std::sync::Arc;
+use vswap_host::thp_4k::{
+    lookup::cached,
+    word::{Count, Flags, Pfn, Shadow, State},
+};
+
+/// Runs a model to its end: every interleaving, or those in which no more threads than `bound` are
+/// interrupted while they could go on.
+fn model(bound: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // `LOOM_MAX_PREEMPTIONS` wins, for those who have the time.
+    builder.preemption_bound = builder.preemption_bound.or(bound);
+    builder.check(f);
+}
+
+/// A full barrier.
+fn mb() {
+    fence(SeqCst);
+}
+
+// Folios.
+
+const FRAMES: usize = 2;
+
+/// The slot that is looked up, and the other one.
+const SLOT: usize = 0;
+const OTHER: usize = 1;
+
+/// What a page frame is used for, in truth. Those under test do not see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// It is free, or was allocated for whatever.
+    None,
+    /// It is a folio in the swap cache for a slot.
+    Cached(usize),
+    /// It was one, and all can see that it is not any more.
+    Left(usize),
+}
+
+/// A [`Use`], and how often the frame was allocated before.
+///
+/// It is read with operations that modify: these meet the newest value, while a load could meet an
+/// older one.
+struct Truth(AtomicUsize);
+
+impl Truth {
+    fn encode(times: usize, this: Use) -> usize {
+        times << 4
+            | match this {
+                Use::None => 0,
+                Use::Cached(slot) => slot << 2 | 1,
+                Use::Left(slot) => slot << 2 | 2,
+            }
+    }
+
+    fn new(this: Use) -> Self {
+        Self(AtomicUsize::new(Self::encode(0, this)))
+    }
+
+    fn get(&self) -> (usize, Use) {
+        let value = self.0.fetch_add(0, Relaxed);
+        let slot = value >> 2 & 3;
+        let this = match value & 3 {
+            1 => Use::Cached(slot),
+            2 => Use::Left(slot),
+            _ => Use::None,
+        };
+        (value >> 4, this)
+    }
+
+    /// By the one who has the frame.
+    fn set(&self, this: Use) {
+        let times = self.get().0 + usize::from(this == Use::None);
+        self.0.swap(Self::encode(times, this), Relaxed);
+    }
+}
+
+/// A page frame.
+struct Frame {
+    count: AtomicUsize,
+    truth: Truth,
+}
+
+/// A cluster with two slots, some memory, and the page allocator.
+struct World {
+    // The lock of the cluster: to write words.
+    ci: Mutex<()>,
+    words: [AtomicU64; 2],
+    frames: [Frame; FRAMES],
+    free: Mutex<Vec<usize>>,
+}
+
+fn cached_state(frame: usize) -> State {
+    State::Pfn {
+        flags: Flags::EMPTY,
+        // Frame 0 is a frame like any other.
+        pfn: Pfn::new(frame as u64).unwrap(),
+    }
+}
+
+fn shadow() -> State {
+    let count = Count::new(1).unwrap();
+    State::Shadow {
+        flags: Flags { count, zero: false },
+        value: Shadow::NONE,
+    }
+}
+
+impl World {
+    /// Frame 0 is in the swap cache for [`SLOT`], and its count is `count`. The others are free.
+    fn new(count: usize) -> Arc<Self> {
+        let frame = |count, this| Frame {
+            count: AtomicUsize::new(count),
+            truth: Truth::new(this),
+        };
+        Arc::new(Self {
+            ci: Mutex::new(()),
+            words: [
+                AtomicU64::new(cached_state(0).encode()),
+                AtomicU64::new(shadow().encode()),
+            ],
+            frames: [frame(count, Use::Cached(SLOT)), frame(0, Use::None)],
+            free: Mutex::new((1..FRAMES).collect()),
+        })
+    }
+
+    fn peek(&self, slot: usize) -> State {
+        State::decode(self.words[slot].load(Relaxed)).unwrap()
+    }
+
+    /// C: `folio_try_get()`.
+    fn try_get(self: &Arc<Self>, frame: usize) -> Option<Ref> {
+        let Frame { count, truth } = &self.frames[frame];
+        let before = truth.get();
+        let mut n = count.load(Relaxed);
+        while n != 0 {
+            mb();
+            match count.compare_exchange(n, n + 1, AcqRel, Relaxed) {
+                Ok(_) => {
+                    mb();
+                    return Some(Ref {
+                        world: self.clone(),
+                        frame,
+                        before,
+                    });
+                }
+                Err(now) => n = now,
+            }
+        }
+        // Else loom would think that this can go on for ever.
+        thread::yield_now();
+        None
+    }
+
+    /// C: `folio_put()`.
+    fn put(&self, frame: usize) {
+        mb();
+        let n = self.frames[frame].count.fetch_sub(1, AcqRel);
+        mb();
+        assert_ne!(n, 0, "a reference is put that was not there");
+        if n == 1 {
+            self.free(frame);
+        }
+    }
+
+    /// C: `folio_ref_freeze()`.
+    fn freeze(&self, frame: usize, count: usize) -> bool {
+        let counter = &self.frames[frame].count;
+        mb();
+        let frozen = counter.compare_exchange(count, 0, AcqRel, Relaxed).is_ok();
+        mb();
+        frozen
+    }
+
+    /// C: `folio_ref_unfreeze()`.
+    fn unfreeze(&self, frame: usize, count: usize) {
+        self.frames[frame].count.store(count, Release);
+    }
+
+    fn free(&self, frame: usize) {
+        self.free.lock().unwrap().push(frame);
+    }
+
+    /// Allocates a page, if there is one, with one reference.
+    fn alloc(&self) -> Option<usize> {
+        let frame = self.free.lock().unwrap().pop()?;
+        // Who had the frame has unlocked the list, and we have locked it after that.
+        fence(AcqRel);
+        self.frames[frame].truth.set(Use::None);
+        // C: `set_page_refcounted()`, which orders nothing.
+        self.frames[frame].count.store(1, Relaxed);
+        Some(frame)
+    }
+
+    /// A folio enters the swap cache, which has no folio for the slot. Under the lock.
+    fn cache_add(&self, frame: usize, slot: usize) {
+        self.frames[frame].truth.set(Use::Cached(slot));
+        self.frames[frame].count.fetch_add(1, Relaxed);
+        self.words[slot].store(cached_state(frame).encode(), Relaxed);
+    }
+
+    /// Allocates a folio, adds it to the swap cache, and lets it go.
+    fn swap_in(&self, slot: usize) {
+        if let Some(frame) = self.alloc() {
+            let lock = self.ci.lock().unwrap();
+            self.cache_add(frame, slot);
+            drop(lock);
+            self.put(frame);
+        }
+    }
+
+    /// A folio leaves the swap cache. Under the lock.
+    fn cache_del(&self, slot: usize) {
+        self.words[slot].store(shadow().encode(), Relaxed);
+    }
+
+    /// Looks [`SLOT`] up as the kernel does, and checks what is found.
+    fn lookup(self: &Arc<Self>) -> Option<Ref> {
+        let found = cached(|| self.peek(SLOT), |pfn| self.try_get(pfn.get() as usize))?;
+        found.check();
+        Some(found)
+    }
+
+    /// When all is done: each reference was put, except those of the swap cache.
+    fn check_references(&self) {
+        let free = self.free.lock().unwrap();
+        for (n, frame) in self.frames.iter().enumerate() {
+            let cached = |slot: &usize| self.peek(*slot) == cached_state(n);
+            let names = [SLOT, OTHER].iter().filter(|slot| cached(slot)).count();
+            assert_eq!(frame.count.load(Relaxed), names, "frame {n}");
+            let times_free = free.iter().filter(|other| **other == n).count();
+            assert_eq!(times_free, usize::from(names == 0), "frame {n}");
+        }
+    }
+}
+
+/// A reference to what is at a page frame: dropping puts it.
+struct Ref {
+    world: Arc<World>,
+    frame: usize,
+    // What was there before the reference was taken.
+    before: (usize, Use),
+}
+
+impl Ref {
+    /// Whether this is, or was when the reference was taken or after that, a folio in the swap
+    /// cache for [`SLOT`].
+    fn check(&self) {
+        let frame = &self.world.frames[self.frame];
+        let (times, this) = frame.truth.get();
+        assert!(
+            this == Use::Cached(SLOT) || this == Use::Left(SLOT),
+            "the lookup found {this:?}"
+        );
+        assert_ne!(
+            self.before,
+            (times, Use::Left(SLOT)),
+            "the folio had left before"
+        );
+    }
+}
+
+impl Drop for Ref {
+    fn drop(&mut self) {
+        self.world.put(self.frame);
+    }
+}
+
+/// Runs lookups in threads of their own, each with its check, beside `f`.
+fn with_lookups(
+    world: Arc<World>,
+    lookups: usize,
+    check: fn(Option<&Ref>),
+    f: impl FnOnce(&World),
+) {
+    let threads: Vec<_> = (0..lookups)
+        .map(|_| {
+            let world = world.clone();
+            thread::spawn(move || {
+                let found = world.lookup();
+                check(found.as_ref());
+            })
+        })
+        .collect();
+    f(&world);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    world.check_references();
+}
+
+/// Reclaim, as `__remove_mapping()` does it: it has isolated the folio, which it freezes, takes out
+/// of the swap cache and frees. The page is then used for a folio of the slot `next`.
+fn reclaim(world: &World, next: usize) {
+    let lock = world.ci.lock().unwrap();
+    if !world.freeze(0, 2) {
+        drop(lock);
+        world.put(0);
+        return;
+    }
+    world.cache_del(SLOT);
+    drop(lock);
+    world.free(0);
+    world.swap_in(next);
+}
+
+#[test]
+fn lookup_beside_reclaim_for_another_slot() {
+    model(None, || {
+        with_lookups(World::new(2), 1, |_| (), |world| reclaim(world, OTHER));
+    });
+}
+
+#[test]
+fn lookup_beside_reclaim_for_the_same_slot() {
+    model(None, || {
+        with_lookups(World::new(2), 1, |_| (), |world| reclaim(world, SLOT));
+    });
+}
+
+/// Takes the folio out of the swap cache while it has users, as `folio_free_swap()` does it, and
+/// puts it. Who puts the last reference frees it, be it a lookup.
+fn take_out(world: &World) {
+    let lock = world.ci.lock().unwrap();
+    world.cache_del(SLOT);
+    drop(lock);
+    // C: `folio_ref_sub()`, which orders nothing. There still is our own.
+    world.frames[0].count.fetch_sub(1, Relaxed);
+    mb();
+    world.frames[0].truth.set(Use::Left(SLOT));
+    world.put(0);
+}
+
+fn take_out_and_swap_in(world: &World) {
+    take_out(world);
+    world.swap_in(OTHER);
+}
+
+#[test]
+fn lookup_beside_removal() {
+    model(None, || {
+        with_lookups(World::new(2), 1, |_| (), take_out_and_swap_in)
+    });
+}
+
+#[test]
+fn lookups_beside_removal() {
+    model(Some(2), || {
+        with_lookups(World::new(2), 2, |_| (), take_out_and_swap_in)
+    });
+}
+
+#[test]
+fn lookup_beside_removal_and_allocation_elsewhere() {
+    model(Some(3), || {
+        let world = World::new(2);
+        let other = world.clone();
+        with_lookups(
+            world,
+            1,
+            |_| (),
+            |world| {
+                // Whichever frame is free by then.
+                let thread = thread::spawn(move || other.swap_in(OTHER));
+                take_out(world);
+                thread.join().unwrap();
+            },
+        );
+    });
+}
+
+/// Migration: the slot always has a folio, so that a lookup must find one.
+#[test]
+fn lookup_beside_migration() {
+    let always = |found: Option<&Ref>| assert!(found.is_some(), "the folio is overlooked");
+    model(None, move || {
+        with_lookups(World::new(2), 1, always, |world| {
+            let new = world.alloc().unwrap();
+            let lock = world.ci.lock().unwrap();
+            if world.freeze(0, 2) {
+                world.cache_add(new, SLOT);
+                world.unfreeze(0, 1);
+                mb();
+                world.frames[0].truth.set(Use::Left(SLOT));
+            }
+            drop(lock);
+            world.put(0);
+            world.put(new);
+        });
+    });
+}
+
+// The switch.
+
+const CLUSTERS: usize = 2;
+
+/// Clusters by number, and whether new slots may be taken.
+struct Layer {
+    on: AtomicBool,
+    lists: Mutex<()>,
+    // As `Directory`: the next number, and which of them are found.
+    next: AtomicUsize,
+    published: [AtomicBool; CLUSTERS],
+    clusters: [Cluster; CLUSTERS],
+}
+
+/// How many slots are in use: changed under the lock, and read without.
+struct Cluster {
+    lock: Mutex<()>,
+    used: AtomicUsize,
+}
+
+impl Cluster {
+    fn add(&self, nr: usize) {
+        self.used.store(self.used.load(Relaxed) + nr, Relaxed);
+    }
+
+    fn sub(&self, nr: usize) {
+        self.used.store(self.used.load(Relaxed) - nr, Relaxed);
+    }
+}
+
+impl Layer {
+    /// `len` clusters are there.
+    fn new(len: usize) -> Arc<Self> {
+        Arc::new(Self {
+            on: AtomicBool::new(true),
+            lists: Mutex::new(()),
+            next: AtomicUsize::new(len),
+            published: std::array::from_fn(|n| AtomicBool::new(n < len)),
+            clusters: std::array::from_fn(|_| Cluster {
+                lock: Mutex::new(()),
+                used: AtomicUsize::new(0),
+            }),
+        })
+    }
+
+    /// `alloc_folio()`: takes slots, and looks whether it may keep them.
+    fn alloc_from(&self, index: usize) {
+        let cluster = &self.clusters[index];
+        let lock = cluster.lock.lock().unwrap();
+        cluster.add(1);
+        if !self.on.load(Relaxed) {
+            // `Run::cancel()`.
+            cluster.sub(1);
+        }
+        drop(lock);
+    }
+
+    /// `refill()`, when there is no cluster to be had.
+    fn alloc_from_new(&self) {
+        // `count_populated()`, `take_spare()`.
+        drop(self.lists.lock().unwrap());
+        // `Spare::create()`.
+        mb();
+        let index = self.next.fetch_add(1, AcqRel);
+        mb();
+        let lists = self.lists.lock().unwrap();
+        self.published[index].store(true, Release);
+        drop(lists);
+        // `claim()`.
+        self.alloc_from(index);
+    }
+
+    /// Those with a number below `len`, except those that are not there yet.
+    fn clusters(&self, len: usize) -> impl Iterator<Item = &Cluster> {
+        (0..len)
+            .filter(|index| self.published[*index].load(Acquire))
+            .map(|index| &self.clusters[index])
+    }
+
+    /// `quiesce()`.
+    fn quiesce(&self) {
+        let lists = self.lists.lock().unwrap();
+        let len = self.next.load(Acquire);
+        drop(lists);
+        for cluster in self.clusters(len) {
+            drop(cluster.lock.lock().unwrap());
+        }
+    }
+
+    /// The slots that a drain finds, as `next_used()`: clusters that are empty at first sight are
+    /// not locked.
+    fn used(&self) -> usize {
+        let len = self.next.load(Acquire);
+        self.clusters(len)
+            .filter(|cluster| cluster.used.load(Relaxed) != 0)
+            .map(|cluster| {
+                let _lock = cluster.lock.lock().unwrap();
+                cluster.used.load(Relaxed)
+            })
+            .sum()
+    }
+}
+
+/// Turns the layer off beside threads that allocate.
+fn quiesce(len: usize, bound: Option<usize>, allocators: &'static [fn(&Layer)]) {
+    model(bound, move || {
+        let layer = Layer::new(len);
+        let threads: Vec<_> = allocators
+            .iter()
+            .map(|alloc| {
+                let layer = layer.clone();
+                thread::spawn(move || alloc(&layer))
+            })
+            .collect();
+        layer.on.store(false, Relaxed);
+        layer.quiesce();
+        let found = layer.used();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(layer.used(), found, "slots of which the drain did not know");
+    });
+}
+
+#[test]
+fn quiesce_beside_allocation() {
+    quiesce(
+        1,
+        None,
+        &[|layer| layer.alloc_from(0), |layer| layer.alloc_from(0)],
+    );
+}
+
+#[test]
+fn quiesce_beside_allocation_from_a_new_cluster() {
+    quiesce(0, None, &[Layer::alloc_from_new]);
+}
+
+#[test]
+fn quiesce_beside_new_clusters() {
+    quiesce(0, Some(3), &[Layer::alloc_from_new, Layer::alloc_from_new]);
+}
