@@ -272,9 +272,22 @@ bool __vswap_full(void)
 	       READ_ONCE(vswap_lists.max_populated);
 }
 
+/* As rust/mm/ffi/vswap.rs has it. */
+static bool vswap_is_on(void)
+{
+	switch (READ_ONCE(vswap_mode)) {
+	case VSWAP_ON:
+		return true;
+	case VSWAP_AUTO:
+		return !READ_ONCE(total_swap_pages);
+	default:
+		return false;
+	}
+}
+
 bool __vswap_may_swap(void)
 {
-	return READ_ONCE(vswap_mode) != VSWAP_OFF && zswap_is_enabled();
+	return vswap_is_on() && zswap_is_enabled();
 }
 
 /*
@@ -286,7 +299,7 @@ long __vswap_capacity(struct mem_cgroup *memcg)
 {
 	unsigned long room;
 
-	if (READ_ONCE(vswap_mode) == VSWAP_OFF)
+	if (!vswap_is_on())
 		return 0;
 	room = vswap_rs_headroom();
 #ifdef CONFIG_MEMCG

@@ -116,8 +116,8 @@ void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_
 /* How it is switched: by the boot parameter "vswap=" and in sysfs. */
 enum vswap_mode {
 	VSWAP_OFF,	/* new entries are physical ones */
-	VSWAP_AUTO,	/* virtual while zswap takes pages */
-	VSWAP_ON,
+	VSWAP_AUTO,	/* virtual while zswap takes pages and there is no device */
+	VSWAP_ON,	/* virtual while zswap takes pages */
 };
 
 extern int vswap_mode;

@@ -9,7 +9,8 @@ use super::{
         offset_of,
         Cluster, //
     },
-    folio::Bytes, //
+    folio::Bytes,
+    params, //
 };
 use crate::{
     word::Pfn,
@@ -37,9 +38,16 @@ fn mode() -> u32 {
 }
 
 /// Whether new slots are virtual ones.
+///
+/// Automatically, only where there is no device: what is under a virtual slot cannot be written to
+/// one yet, as zswap does when it is full.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    mode() != bindings::vswap_mode_VSWAP_OFF
+    match mode() {
+        bindings::vswap_mode_VSWAP_OFF => false,
+        bindings::vswap_mode_VSWAP_AUTO => !params::have_devices(),
+        _ => true,
+    }
 }
 
 /// A locked folio that is not in the swap cache, and is to get slots.
