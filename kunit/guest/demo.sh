@@ -6,7 +6,7 @@
 # it (the base kernel) zswap has no slot to keep a page for, and the kernel kills.
 zswap=/sys/module/zswap/parameters
 vswap=/sys/kernel/mm/vswap
-echo zstd > $zswap/compressor
+echo lz4 > $zswap/compressor
 echo 60 > $zswap/max_pool_percent
 echo 1 > $zswap/enabled
 [ ! -d $vswap ] || echo auto > $vswap/enabled

@@ -7,12 +7,15 @@
 #            little more memory in usemem, the same for all variants (0)
 #   SIZE     memory of one cell (32M)
 #   CONTENT  light or mixed, see swapload (light)
+#   INCOMPRESSIBLE   percent of pages that do not compress (30)
+#   MIXED    0: no cells of mixed content, some of which does not compress (1)
 #   SWAPDEV  swap device below zswap (the first disk), or none
 
 QUICK=${QUICK:-0}
 RUN=${RUN:-0}
 SIZE=${SIZE:-32M}
 CONTENT=${CONTENT:-light}
+INCOMPRESSIBLE=${INCOMPRESSIBLE:-30}
 ZSWAP=/sys/module/zswap/parameters
 GROUP_HUGE=/sys/kernel/mm/transparent_hugepage
 
@@ -91,7 +94,7 @@ load() {
 	load_command=$2
 	shift 2
 	swapload "$load_command" --tag "$load_tag" --size "$SIZE" --content "$CONTENT" \
-		--seed $((RUN + 1)) "$@" || fail "$load_tag $load_command: swapload ended with code $?"
+		--incompressible "$INCOMPRESSIBLE" --seed $((RUN + 1)) "$@" || fail "$load_tag $load_command: swapload ended with code $?"
 }
 
 have_large_folios() {
@@ -116,6 +119,7 @@ patterns() {
 
 # The same with contents as programs have them: compressors work harder.
 mixed() {
+	[ "${MIXED:-1}" = 1 ] || return
 	content_was=$CONTENT
 	CONTENT=mixed
 	fresh

@@ -143,6 +143,10 @@ none_left "limits"
 
 # With a device beside it: what zswap refuses goes there.
 swap_on $DISK
+set_to auto $VSWAP/enabled
+load "auto with a device: entries are the device's" refault --size $(mb 4) --incompressible 0 &&
+	is "no slot is virtual" "$(slots used)" -eq 0
+set_to on $VSWAP/enabled
 load "a device beside it" refault --size $(mb 8) --incompressible 0 &&
 	is "zswap took it without the device" "$(of swapout pswpout)" -eq 0
 echo 0 > $ZSWAP/enabled
