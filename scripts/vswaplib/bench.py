@@ -18,8 +18,8 @@ import sys
 import time
 
 from . import benchreport, build, common, guest, initramfs, series
-from .benchsuites import (COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES,
-                          VARIANTS, WALL, parse_output, script_text)
+from .benchsuites import (ARMS, COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS,
+                          SUITES, VARIANTS, WALL, built, parse_output, script_text)
 from .common import die, say
 
 
@@ -48,8 +48,9 @@ def add_arguments(parser):
 def _boot(group, variant, quick, run=0):
     """One run of a group: (info, rows, locks)."""
     icount = group.clock == ICOUNT
-    result = guest.boot(variant, script_text(group, quick, run), smp=group.smp, mem=group.mem,
-                        disks=list(group.disks), append=group.append, icount=icount,
+    name, append, env = ARMS.get(variant, (variant, "", ()))
+    result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
+                        disks=list(group.disks), append=group.append + append, icount=icount,
                         timeout=group.timeout, ensure=False,
                         # QEMU takes the last -cpu it is given.
                         extra=("-cpu", ICOUNT_CPU) if icount else ())
@@ -219,7 +220,7 @@ def _about(args, variants):
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "qemu": _first_line(["qemu-system-x86_64", "--version"]),
         "cpu_model": ICOUNT_CPU, "host_cpu": _host_cpu(), "host_cpus": os.cpu_count(),
-        "config_differences": _config_difference(variants),
+        "config_differences": _config_difference(list(dict.fromkeys(map(built, variants)))),
     }
 
 
@@ -242,7 +243,7 @@ def _about_text(about, samples):
 def _variants(text):
     variants = [name for name in text.split(",") if name]
     for name in variants:
-        if build.variant_of(name)[1] != "x86_64":
+        if build.variant_of(built(name))[1] != "x86_64":
             die(f"{name} is no variant for QEMU",
                 "name base, vswap or debug; User Mode Linux goes with base and vswap by itself")
     if not variants or len(set(variants)) != len(variants):
@@ -268,9 +269,9 @@ def main(args):
         return 0
     variants = _variants(args.variants or VARIANTS.get(args.suite, "base,vswap"))
     groups = _groups(args)
-    for built in dict.fromkeys(b for group in groups for b in
-                               (_variant_on(group, v) for v in variants) if b):
-        build.ensure(built)
+    for name in dict.fromkeys(built(b) for group in groups for b in
+                              (_variant_on(group, v) for v in variants) if b):
+        build.ensure(name)
     # Once, before two guests could compile the workloads at the same time.
     initramfs.workloads()
     out = pathlib.Path(args.out) if args.out else \

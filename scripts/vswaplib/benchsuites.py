@@ -68,12 +68,22 @@ SUITES = {
         Group("writeback-zstd", "writeback.sh zstd", disks=(), append=_ram_disk(64)),
         LOCK_GROUP,
     ),
+    # Virtual slots without a device, against zswap on a disk. What does not
+    # compress has nowhere to go there: nothing of that.
+    "virtual": tuple(
+        dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0")) for group in (
+            Group("zswap-lz4", "zswap.sh lz4"),
+            Group("zswap-zstd", "zswap.sh zstd"),
+            Group("usemem-zswap", "usemem.sh zswap 288", mem="256M"),
+        )),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
 }
 
 # What a suite compares, unless --variants says so.
-VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks"}
+VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on"}
+# A variant switched differently: (the build, more kernel arguments, more "NAME=value").
+ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",))}
 # The counters that a suite is about, in a table of their own.
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
                        "s:reject_reclaim_fail")}
@@ -108,10 +118,15 @@ NATIVE = {"base": "um-base", "vswap": "um"}
 LOCK_VARIANT = {"vswap": "locks", "vswap-c": "locks-c"}
 
 
-def script_text(group, quick, run=0):
+def built(variant):
+    """The build that a name given to --variants stands for."""
+    return ARMS[variant][0] if variant in ARMS else variant
+
+
+def script_text(group, quick, run=0, more=()):
     """What the guest runs: the environment, then the case."""
     name, *arguments = group.script.split()
-    env = [f"QUICK={int(quick)}", f"RUN={run}", *group.env]
+    env = [f"QUICK={int(quick)}", f"RUN={run}", *group.env, *more]
     return "".join(f"export {item}\n" for item in env) + \
         f"exec sh /vswap/bench/{name} {' '.join(arguments)}\n"
 

@@ -54,7 +54,8 @@ echo always > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled
 
 # A test that has variants is listed once for each: name@what.
 TESTS = [
-    Test("test_zswap", "cgroup"),
+    # test_no_kmem_bypass waits for kswapd to have been somewhere.
+    Test("test_zswap", "cgroup", retries=2),
     # test_memcg_min and _low give three processes 6 seconds to read 150 MiB.
     Test("test_memcontrol", "cgroup", swap="disk", retries=2),
     Test("cow", "mm", full=True),
@@ -187,6 +188,13 @@ swap_none() { :; }
 APPEND = "proc_mem.force_override=always kmemleak=off"
 
 
+# With virtual slots: these want compressed pages written back to the swapfile, which
+# those under a virtual slot are not yet (Documentation/rust/vswap/design.rst).
+VIRTUAL = " vswap=on"
+OTHER_IF_VIRTUAL = {"test_zswap": {"test_zswap_writeback_enabled",
+                                   "test_no_invasive_cgroup_shrink"}}
+
+
 def _script(tests, slow):
     lines = [GUEST_SETUP]
     for test in tests:
@@ -261,7 +269,7 @@ class _Stream:
             self.done(self.tests[name], results_of(self.tests[name], body, int(end.group(2))))
 
 
-def _boot(variant, tests, done, *, ensure=True):
+def _boot(variant, tests, done, *, ensure=True, append=""):
     """Runs tests that share a guest; done(test, results) is called as each ends.
     Returns what went wrong with the guest itself, or None."""
     built = programs()
@@ -270,7 +278,7 @@ def _boot(variant, tests, done, *, ensure=True):
     failure = None
     try:
         guest.boot(variant, _script(tests, slow), mem=tests[0].mem, disks=["1G", "1G"],
-                   append=APPEND, host_root=True,
+                   append=APPEND + append, host_root=True,
                    timeout=slow * sum(test.timeout for test in tests) + 120,
                    files={f"vswap/selftests/{test.program}": built[test.program]
                           for test in tests},
@@ -376,7 +384,7 @@ def as_base(base, results):
             for (case, word), (name, _) in zip(base, numbered(base))]
 
 
-def _report(test, results, base, report, note=""):
+def _report(test, results, base, report, note="", kind="selftest"):
     """One line for each case of a small test, one for a large one."""
     base = as_base(base, results)
     different = differences(base, results)
@@ -385,10 +393,10 @@ def _report(test, results, base, report, note=""):
                  for word in ("ok", "not ok", "skip")}
         detail = "; ".join(different[:6]) or \
             "{ok} ok, {not ok} not ok, {skip} skipped: as on base".format_map(count)
-        report(f"selftest {test.name}", not different, detail + note)
+        report(f"{kind} {test.name}", not different, detail + note)
         return
     for (case, word), (_, expected) in zip(numbered(results), base):
-        name = f"selftest {test.name}: {case}"
+        name = f"{kind} {test.name}: {case}"
         if word != expected:
             report(name, False, f"{word}, but {expected} on base{note}")
         else:
@@ -396,11 +404,20 @@ def _report(test, results, base, report, note=""):
                    note.strip(" ()") if word == "ok" else f"{word}, as on base{note}")
 
 
-def run(variant, wanted, report, *, ensure=True):
+def excused(name, lines):
+    """Base's lines, as they have to be with virtual slots."""
+    others = OTHER_IF_VIRTUAL.get(name, ())
+    return [(case, "not ok" if case in others else word) for case, word in lines]
+
+
+def run(variant, wanted, report, *, ensure=True, virtual=False):
     """Runs selftests on a variant and compares with base: report(name, ok, detail)
     for each result line, with ok None for what base does not pass either."""
     todo = find(wanted)
     base = base_lines(todo)
+    if virtual:
+        base = {name: excused(name, lines) for name, lines in base.items()}
+    kind = "selftest with virtual slots" if virtual else "selftest"
     attempt = 0
     while todo:
         attempt += 1
@@ -411,12 +428,13 @@ def run(variant, wanted, report, *, ensure=True):
                 again.append(test)
             else:
                 _report(test, results, base[test.name], report,
-                        f" (attempt {attempt})" if attempt > 1 else "")
+                        f" (attempt {attempt})" if attempt > 1 else "", kind)
 
         for group in _groups(todo):
-            failure = _boot(variant, group, done, ensure=ensure)
+            failure = _boot(variant, group, done, ensure=ensure,
+                            append=VIRTUAL if virtual else "")
             what = ", ".join(test.name for test in group)
-            report(f"selftests: the {variant} kernel's log is clean ({what})", not failure,
+            report(f"{kind}s: the {variant} kernel's log is clean ({what})", not failure,
                    f"{failure.what}\n{failure.hint}" if failure else "")
             ensure = False
         todo = again
@@ -427,6 +445,7 @@ def run_all(full, report):
     the selftests' own time-outs are made for; with --full more of them, and what
     the debug kernel is fast enough for."""
     run("vswap", names(full), report)
+    run("vswap", names(full), report, virtual=True)
     if full:
         run("debug", names(), report)
 
