@@ -23,7 +23,8 @@ echo "devices $(sed 1d /proc/swaps | wc -l)"
 sampler=$!
 code=0
 start=$(cut -d ' ' -f 1 /proc/uptime)
-swapload usemem --size "${SIZE:-690M}" --procs 1 --sample 1 --incompressible 0 --zero 5 > /tmp/load ||
+swapload usemem --size "${SIZE:-730M}" --procs 1 --sample 1 --content light --incompressible 0 \
+	--zero 5 > /tmp/load ||
 	code=$?
 end=$(cut -d ' ' -f 1 /proc/uptime)
 kill $sampler 2> /dev/null

@@ -34,8 +34,8 @@ def main(args):
 
 
 def _boot(variant):
-    say(f"==> booting {variant} with {MEMORY} and no swap device, and filling 690 MiB in it "
-        "(about a minute)")
+    say(f"==> booting {variant} with {MEMORY} and no swap device, and filling 730 MiB in it "
+        "(two minutes)")
     # The base kernel kills the working set: its own messages are no failure here.
     result = guest.boot(variant, "exec sh /vswap/demo.sh", mem=MEMORY, timeout=900, ensure=False)
     words = re.findall(r"^([a-z_]+) ([0-9.]+)$", result.output, re.M)
