@@ -401,7 +401,7 @@ def _report(test, results, base, report, note="", kind="selftest"):
             report(name, False, f"{word}, but {expected} on base{note}")
         else:
             report(name, True if word == "ok" else None,
-                   note.strip(" ()") if word == "ok" else f"{word}, as on base{note}")
+                   note.strip(" ()") if word == "ok" else f"{word}, as it has to be{note}")
 
 
 def excused(name, lines):
@@ -434,7 +434,7 @@ def run(variant, wanted, report, *, ensure=True, virtual=False):
             failure = _boot(variant, group, done, ensure=ensure,
                             append=VIRTUAL if virtual else "")
             what = ", ".join(test.name for test in group)
-            report(f"{kind}s: the {variant} kernel's log is clean ({what})", not failure,
+            report(f"{kind}: the {variant} kernel's log is clean ({what})", not failure,
                    f"{failure.what}\n{failure.hint}" if failure else "")
             ensure = False
         todo = again
