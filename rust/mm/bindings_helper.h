@@ -46,12 +46,15 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 #ifdef CONFIG_RUST_VSWAP
 #include "../../mm/vswap.h"
 
-/* For tables. In reclaim, what is kept for it is not for them. */
+/*
+ * For tables. In reclaim, they may be made of what is kept for it: without a
+ * device there is nothing to fall back to, and three pages at most let it free
+ * hundreds.
+ */
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE =
-	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
-const gfp_t RUST_CONST_HELPER_VSWAP_GFP_BACKING = __GFP_NOWARN | GFP_KERNEL;
+	__GFP_HIGH | __GFP_NOWARN | GFP_KERNEL;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
-	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN;
+	__GFP_HIGH | __GFP_NOWARN;
 #endif
 
 #ifdef CONFIG_RUST_ZSWAP

@@ -669,11 +669,10 @@ impl Drop for Guard {
 pub(crate) struct BackingTable(NonNull<Words>);
 
 impl BackingTable {
-    /// Allocates. May sleep. In reclaim, the reserves may be used, as for what is stored: it makes
-    /// room for many pages.
+    /// Allocates. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
         // SAFETY: No requirements.
-        let words = unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_BACKING) };
+        let words = unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) };
         NonNull::new(words.cast()).map(Self)
     }
 }
