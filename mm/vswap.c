@@ -54,6 +54,88 @@ static void vswap_users_free(struct percpu_ref *ref)
 	WARN_ON_ONCE(1);
 }
 
+/* Slots of devices */
+
+atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
+
+/*
+ * What the allocator has found for the folio at hand: set under
+ * percpu_swap_cluster.lock, and taken before that is dropped.
+ */
+static DEFINE_PER_CPU(swp_entry_t, vswap_found);
+
+/* @folio is locked, or NULL. One that is in the swap cache already has virtual slots. */
+bool __vswap_wants_slots(struct folio *folio)
+{
+	return folio && folio_test_swapcache(folio) && swp_is_virtual(folio->swap);
+}
+
+bool __vswap_slots_found(void)
+{
+	return this_cpu_read(vswap_found.val);
+}
+
+swp_entry_t vswap_take_found(void)
+{
+	return (swp_entry_t) { this_cpu_xchg(vswap_found.val, 0) };
+}
+
+/*
+ * Whether a folio may be written may depend on the device, which is not known
+ * when reclaim asks: may_enter_fs(). Where it does, there are no virtual slots.
+ */
+bool vswap_suits(struct swap_info_struct *si)
+{
+	return !(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS);
+}
+
+/* The caller has the lock of the cluster, and takes the slots for the folio. */
+void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
+{
+	struct swap_info_struct *si = __swap_entry_to_info(entry);
+	unsigned int i, ci_off = swp_cluster_offset(entry), nr = folio_nr_pages(folio);
+	unsigned long voffset = swp_offset(folio->swap);
+
+	for (i = 0; i < nr; i++)
+		__swap_table_set(ci, ci_off + i, vswap_mk_rmap(voffset + i));
+	vswap_count_slots(si->type, nr);
+	/* Page faults ask the device of the entry: it is strict if one of them is. */
+	if (si->flags & SWP_STABLE_WRITES)
+		vswap_si.flags |= SWP_STABLE_WRITES;
+	this_cpu_write(vswap_found.val, entry.val);
+}
+
+/* SWP_WRITEOK is cleared, and who had seen it before is done: there come no more. */
+int __vswap_unuse_slots(struct swap_info_struct *si)
+{
+	if (vswap_is_si(si) || !atomic_long_read(&vswap_nr_slots[si->type]))
+		return 0;
+	return vswap_rs_unuse(si->type);
+}
+
+/*
+ * Splits a large folio that could not be written as a whole, so that its pages
+ * can be written one by one: the first now, the others from @list. The folio is
+ * dirty and locked; true if it is the first page now, and to be written.
+ */
+bool __vswap_split(struct folio *folio, struct list_head *list)
+{
+	int order = folio_order(folio);
+
+	if (!order || !folio_test_anon(folio) || !__vswap_wants_slots(folio))
+		return false;
+	if (split_folio_to_list(folio, list))
+		return false;
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	if (order >= HPAGE_PMD_ORDER) {
+		count_memcg_folio_events(folio, THP_SWPOUT_FALLBACK, 1);
+		count_vm_event(THP_SWPOUT_FALLBACK);
+	}
+#endif
+	count_mthp_stat(order, MTHP_STAT_SWPOUT_FALLBACK);
+	return folio_clear_dirty_for_io(folio);
+}
+
 /* Clusters and their tables */
 
 static struct kmem_cache *vswap_cluster_cache;
@@ -272,17 +354,9 @@ bool __vswap_full(void)
 	       READ_ONCE(vswap_lists.max_populated);
 }
 
-/* As rust/mm/ffi/vswap.rs has it. */
 static bool vswap_is_on(void)
 {
-	switch (READ_ONCE(vswap_mode)) {
-	case VSWAP_ON:
-		return true;
-	case VSWAP_AUTO:
-		return !READ_ONCE(total_swap_pages);
-	default:
-		return false;
-	}
+	return READ_ONCE(vswap_mode) != VSWAP_OFF;
 }
 
 bool __vswap_may_swap(void)
@@ -471,8 +545,8 @@ static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 
 	vswap_rs_stats(&stats);
 	return sysfs_emit(buf,
-			  "used %lu\ncached %lu\nzero %lu\nzswap %lu\nclusters %lu\nheaders %lu\nbytes %lu\n",
-			  stats.used, stats.cached, stats.zero, stats.zswap,
+			  "used %lu\ncached %lu\nzero %lu\nzswap %lu\ndevice %lu\nclusters %lu\nheaders %lu\nbytes %lu\n",
+			  stats.used, stats.cached, stats.zero, stats.zswap, stats.device,
 			  stats.clusters, stats.headers, stats.bytes);
 }
 

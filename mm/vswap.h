@@ -7,6 +7,7 @@
 #ifndef _MM_VSWAP_H
 #define _MM_VSWAP_H
 
+#include <linux/page-flags.h>
 #include <linux/vswap.h>
 
 struct folio;
@@ -48,13 +49,106 @@ void vswap_zero_clear(struct folio *folio);
 int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero);
 unsigned long vswap_next_used(unsigned long prev);
 bool vswap_in_use(void);
+bool vswap_back(struct folio *folio);
+swp_entry_t vswap_backing(unsigned long offset);
+int vswap_rs_unuse(unsigned int type);
+
+/*
+ * Slots of devices.
+ *
+ * A slot that backs a virtual one has a word of its own kind in the swap table
+ * of its device: the offset of the virtual slot. It is a number, and no count
+ * or flag is in it. Only vswap_free_slots() frees it.
+ */
+#define VSWAP_RMAP_MARK		0x4UL
+#define VSWAP_RMAP_MASK		0x7UL
+#define VSWAP_RMAP_SHIFT	3
+
+static inline unsigned long vswap_mk_rmap(unsigned long offset)
+{
+	return offset << VSWAP_RMAP_SHIFT | VSWAP_RMAP_MARK;
+}
+
+static inline bool vswap_is_rmap(unsigned long swp_tb)
+{
+	return (swp_tb & VSWAP_RMAP_MASK) == VSWAP_RMAP_MARK;
+}
+
+static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
+{
+	return swp_tb >> VSWAP_RMAP_SHIFT;
+}
+
+/* Slots that back virtual ones, by device. Changed under the locks of clusters. */
+extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
+
+static inline void vswap_count_slots(unsigned int type, long nr)
+{
+	atomic_long_add(nr, &vswap_nr_slots[type]);
+}
+
+/*
+ * Where on a device the data of an entry is: what backs it, if it is virtual.
+ * The lock of the folio that the swap cache has for it keeps that, or that the
+ * folio is under writeback. { 0 } if it is nowhere.
+ */
+static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
+{
+	return swp_is_virtual(entry) ? vswap_backing(swp_offset(entry)) : entry;
+}
+
+/*
+ * The allocator of slots on devices takes a folio, which it adds to the swap
+ * cache. A folio with virtual slots is there already, and this is how the
+ * allocator meets it.
+ */
+bool __vswap_wants_slots(struct folio *folio);
+bool __vswap_slots_found(void);
+bool vswap_suits(struct swap_info_struct *si);
+void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
+swp_entry_t vswap_take_found(void);
+
+static inline bool vswap_wants_slots(struct folio *folio)
+{
+	return static_branch_unlikely(&vswap_ever_on) && __vswap_wants_slots(folio);
+}
+
+static inline bool vswap_slots_found(struct folio *folio)
+{
+	if (vswap_wants_slots(folio))
+		return __vswap_slots_found();
+	return folio_test_swapcache(folio);
+}
+
+/* What a device has under virtual slots comes back into memory: for swapoff. */
+int __vswap_unuse_slots(struct swap_info_struct *si);
+
+static inline int vswap_unuse_slots(struct swap_info_struct *si)
+{
+	if (!static_branch_unlikely(&vswap_ever_on))
+		return 0;
+	return __vswap_unuse_slots(si);
+}
+
+bool __vswap_split(struct folio *folio, struct list_head *list);
+
+static inline bool vswap_split(struct folio *folio, struct list_head *list)
+{
+	return static_branch_unlikely(&vswap_ever_on) && __vswap_split(folio, list);
+}
 
 /* C for Rust: mm/vswap.c, swapfile.c and memcontrol.c */
+swp_entry_t vswap_alloc_slots(struct folio *folio);
+void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
+unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
+int vswap_reclaim_slot(unsigned long swp_tb);
+
 struct vswap_stats {
 	unsigned long used;		/* slots */
 	unsigned long cached;		/* of them, with a folio */
 	unsigned long zero;		/* of them, zeros */
 	unsigned long zswap;		/* of them, compressed */
+	unsigned long device;		/* of them, on a device */
 	unsigned long clusters;		/* that have a table */
 	unsigned long headers;		/* clusters that there ever were at once */
 	unsigned long bytes;		/* of all tables and headers */
@@ -116,8 +210,8 @@ void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_
 /* How it is switched: by the boot parameter "vswap=" and in sysfs. */
 enum vswap_mode {
 	VSWAP_OFF,	/* new entries are physical ones */
-	VSWAP_AUTO,	/* virtual while zswap takes pages and there is no device */
-	VSWAP_ON,	/* virtual while zswap takes pages */
+	VSWAP_AUTO,	/* virtual while zswap takes pages */
+	VSWAP_ON,	/* virtual */
 };
 
 extern int vswap_mode;
@@ -226,6 +320,56 @@ static inline unsigned long vswap_next_used(unsigned long prev)
 }
 
 static inline bool vswap_in_use(void)
+{
+	return false;
+}
+
+static inline bool vswap_back(struct folio *folio)
+{
+	return false;
+}
+
+static inline bool vswap_is_rmap(unsigned long swp_tb)
+{
+	return false;
+}
+
+static inline int vswap_reclaim_slot(unsigned long swp_tb)
+{
+	return 0;
+}
+
+static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
+{
+	return entry;
+}
+
+static inline bool vswap_wants_slots(struct folio *folio)
+{
+	return false;
+}
+
+static inline bool vswap_suits(struct swap_info_struct *si)
+{
+	return true;
+}
+
+static inline void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio,
+				  swp_entry_t entry)
+{
+}
+
+static inline bool vswap_slots_found(struct folio *folio)
+{
+	return folio_test_swapcache(folio);
+}
+
+static inline int vswap_unuse_slots(struct swap_info_struct *si)
+{
+	return 0;
+}
+
+static inline bool vswap_split(struct folio *folio, struct list_head *list)
 {
 	return false;
 }

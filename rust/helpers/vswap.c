@@ -135,6 +135,7 @@ __rust_helper softleaf_t rust_helper_softleaf_from_pte(pte_t pte)
 #include <linux/rcupdate.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/suspend.h>
 #include <linux/swapops.h>
 #include <linux/vmstat.h>
 #include "../../mm/swap.h"
@@ -229,6 +230,27 @@ rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 	folio_ref_add(folio, folio_nr_pages(folio));
 	folio_set_swapcache(folio);
 	folio->swap = swp_entry(SWP_VSWAP, offset);
+}
+
+/* Locks a folio that is not being written, if it is in the swap cache for virtual slots. */
+__rust_helper bool rust_helper_vswap_folio_lock_cached(struct folio *folio)
+{
+	folio_lock(folio);
+	folio_wait_writeback(folio);
+	if (folio_test_swapcache(folio) && swp_is_virtual(folio->swap))
+		return true;
+	folio_unlock(folio);
+	return false;
+}
+
+__rust_helper bool rust_helper_vswap_folio_uptodate(const struct folio *folio)
+{
+	return folio_test_uptodate(folio);
+}
+
+__rust_helper bool rust_helper_vswap_storage_suspended(void)
+{
+	return pm_suspended_storage();
 }
 
 /* The references stay, for the caller to put. */

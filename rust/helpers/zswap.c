@@ -106,9 +106,9 @@ __rust_helper void rust_helper_zswap_put_swap_device(struct swap_info_struct *si
 }
 
 __rust_helper struct folio *
-rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry)
+rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, gfp_t gfp)
 {
-	return swap_cache_alloc_folio(entry, GFP_KERNEL, BIT(0), NULL,
+	return swap_cache_alloc_folio(entry, gfp, BIT(0), NULL,
 				      get_task_policy(current),
 				      NO_INTERLEAVE_INDEX);
 }

@@ -15,14 +15,23 @@ use crate::{
         cluster::{
             self,
             find,
-            BackingTable, //
+            Backed,
+            BackingTable,
+            Cluster, //
         },
-        folio::Slot,
+        device,
+        folio::{
+            Slot,
+            SwapFolio, //
+        },
         list_lru::{
             Held,
             LruBox, //
         },
+        vswap, //
     },
+    phys::Room,
+    word,
     zswap::{
         entry::Entry,
         index::{
@@ -33,11 +42,41 @@ use crate::{
 };
 use kernel::prelude::*;
 
+/// Promises `nr` slots of a cluster that they can be backed without memory. May sleep.
+pub(crate) fn reserve(cluster: &'static Cluster, nr: u32) -> Result {
+    loop {
+        if cluster.lock().reserve(nr) {
+            return Ok(());
+        }
+        let table = BackingTable::alloc().ok_or(ENOMEM)?;
+        let mut guard = cluster.lock();
+        guard.add_backing_table(table);
+        if guard.reserve(nr) {
+            return Ok(());
+        }
+    }
+}
+
 /// The entries of virtual slots.
 pub(crate) struct Virtual;
 
 impl Index for Virtual {
-    const WRITES_BACK: bool = false;
+    type Stale = Backed;
+
+    type Place = Room;
+
+    #[inline]
+    fn writes_back(&self) -> bool {
+        device::have_free()
+    }
+
+    fn place(&self, folio: &mut SwapFolio<'_>) -> Result<Room> {
+        Room::take(folio)
+    }
+
+    fn move_to(&self, folio: &mut SwapFolio<'_>, room: Room) -> Result {
+        room.back(folio)
+    }
 
     #[inline]
     fn get<'s>(&self, slot: &'s Slot<'_>) -> Option<Held<'s, Entry>> {
@@ -59,23 +98,26 @@ impl Index for Virtual {
         &self,
         slot: &'s mut Slot<'_>,
         entry: LruBox<Entry>,
-    ) -> Result<Put<'s>, LruBox<Entry>> {
-        cluster::put(slot, entry)
+    ) -> Result<Put<'s, Backed>, LruBox<Entry>> {
+        let (held, old) = cluster::put(slot, entry)?;
+        let stale = old.map(|(backed, id)| {
+            if matches!(backed, Backed::Device(_)) {
+                vswap::uncharge_id(id, 1);
+            }
+            backed
+        });
+        Ok((held, stale))
     }
 
     fn reserve(&self, first: &Slot<'_>, nr: usize) -> Result {
-        let (cluster, _) = find(first.entry().offset()).ok_or(EINVAL)?;
-        loop {
-            if cluster.lock().reserve(nr as u32) {
-                return Ok(());
-            }
-            let table = BackingTable::alloc().ok_or(ENOMEM)?;
-            let mut guard = cluster.lock();
-            guard.add_backing_table(table);
-            if guard.reserve(nr as u32) {
-                return Ok(());
-            }
+        let (cluster, start) = find(first.entry().offset()).ok_or(EINVAL)?;
+        if device::suspended()
+            && (start..start.wrapping_add(nr as u32))
+                .any(|off| matches!(cluster.peek_backing(off), word::Backing::Phys(_)))
+        {
+            return Err(EBUSY);
         }
+        reserve(cluster, nr as u32)
     }
 
     fn unreserve(&self, first: &Slot<'_>, nr: usize) {

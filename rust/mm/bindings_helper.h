@@ -46,6 +46,8 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 #ifdef CONFIG_RUST_VSWAP
 #include "../../mm/vswap.h"
 
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
+
 /*
  * For tables. In reclaim, they may be made of what is kept for it: without a
  * device there is nothing to fall back to, and three pages at most let it free
@@ -55,6 +57,9 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE =
 	__GFP_HIGH | __GFP_NOWARN | GFP_KERNEL;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 	__GFP_HIGH | __GFP_NOWARN;
+/* For folios to write, while others that are to be are locked. */
+const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
+	GFP_NOWAIT | __GFP_NOMEMALLOC;
 #endif
 
 #ifdef CONFIG_RUST_ZSWAP

@@ -13,6 +13,8 @@ pub(crate) mod swap_table;
 mod abi;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod acomp;
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod device;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod folio;
 #[cfg(CONFIG_RUST_ZSWAP)]

@@ -49,8 +49,10 @@ pub(crate) fn collect() -> bindings::vswap_stats {
             if flags.zero {
                 stats.zero = stats.zero.wrapping_add(1);
             }
-            if matches!(cluster.peek_backing(off), Backing::Zswap(_)) {
-                stats.zswap = stats.zswap.wrapping_add(1);
+            match cluster.peek_backing(off) {
+                Backing::Zswap(_) => stats.zswap = stats.zswap.wrapping_add(1),
+                Backing::Phys(_) => stats.device = stats.device.wrapping_add(1),
+                Backing::None => {}
             }
         }
         params::cond_resched();

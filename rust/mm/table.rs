@@ -22,11 +22,15 @@ use crate::{
     ffi::{
         cluster::{
             find,
-            take,
+            Backed,
             Cluster,
             ExtendTable,
             Guard,
             Locked, //
+        },
+        device::{
+            self,
+            Slots, //
         },
         folio::SwapFolio,
         layout::SWAPFILE_CLUSTER,
@@ -57,12 +61,38 @@ use crate::{
 use kernel::prelude::*;
 
 /// What backed slots that were freed: dropping gives it back.
-pub(crate) struct Freed(Chain<Entry>);
+pub(crate) struct Freed {
+    entries: Chain<Entry>,
+    // The run that is growing. It is given back as soon as one is met that does not belong to it:
+    // a place on the stack for many is not worth it, and the lock may be inside ours.
+    slots: Option<Slots>,
+}
 
 impl Freed {
     #[inline]
     pub(crate) const fn nothing() -> Self {
-        Self(Chain::new())
+        Self {
+            entries: Chain::new(),
+            slots: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, backed: Backed) {
+        match backed {
+            Backed::Zswap(entry) => self.entries.push(entry),
+            Backed::Device(slots) => self.add_slots(slots),
+        }
+    }
+
+    fn add_slots(&mut self, slots: Slots) {
+        let rest = match &mut self.slots {
+            Some(run) => run.append(slots).err(),
+            None => Some(slots),
+        };
+        if rest.is_some() {
+            self.slots = rest;
+        }
     }
 }
 
@@ -70,30 +100,30 @@ impl Freed {
 struct Ids {
     id: u16,
     nr: u32,
-    nr_zero: u32,
+    nr_charged: u32,
 }
 
 impl Ids {
     const NONE: Self = Self {
         id: 0,
         nr: 0,
-        nr_zero: 0,
+        nr_charged: 0,
     };
 
     #[inline]
-    fn add(&mut self, id: u16, zero: bool) {
+    fn add(&mut self, id: u16, charged: bool) {
         if id != self.id {
             self.flush();
             self.id = id;
         }
         self.nr = self.nr.wrapping_add(1);
-        self.nr_zero = self.nr_zero.wrapping_add(u32::from(zero));
+        self.nr_charged = self.nr_charged.wrapping_add(u32::from(charged));
     }
 
     #[inline]
     fn flush(&mut self) {
         if self.id != 0 {
-            vswap::forget_ids(self.id, self.nr, self.nr_zero);
+            vswap::forget_ids(self.id, self.nr, self.nr_charged);
         }
         *self = Self::NONE;
     }
@@ -106,14 +136,15 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let backed = cluster.any_backed();
 
     for off in start..start.wrapping_add(nr) {
-        let zero = is_zero(cluster.state(off));
+        let mut charged = is_zero(cluster.state(off));
         cluster.set_state(off, State::Null);
-        ids.add(cluster.id(off), zero);
         if backed {
-            if let Some(entry) = cluster.take_dead(off) {
-                freed.0.push(entry);
+            if let Some(backed) = cluster.take_dead(off) {
+                charged |= matches!(backed, Backed::Device(_));
+                freed.add(backed);
             }
         }
+        ids.add(cluster.id(off), charged);
         vswap::invalidate_tags(cluster.cluster(), off);
     }
     ids.flush();
@@ -452,8 +483,8 @@ pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Res
     let id = if with_id { cluster.id(off) } else { 0 };
     if nr > 1 {
         let start = off & !nr.wrapping_sub(1);
-        let backing = kind(cluster.backing(off));
-        for other in start..start.wrapping_add(nr) {
+        let first = cluster.backing(start);
+        for (n, other) in (start..start.wrapping_add(nr)).enumerate() {
             let same = match cluster.state(other) {
                 State::Shadow { flags: other, .. } => {
                     other.count != Count::ZERO && other.zero == flags.zero
@@ -461,7 +492,7 @@ pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Res
                 _ => false,
             };
             if !same
-                || kind(cluster.backing(other)) != backing
+                || !is_next(first, n as u32, cluster.backing(other))
                 || with_id && cluster.id(other) != id
             {
                 return Err(EBUSY);
@@ -471,19 +502,13 @@ pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Res
     Ok(Addable { shadow, id })
 }
 
-/// What has to be the same for the slots of a large folio.
-#[derive(PartialEq, Eq)]
-enum Kind {
-    None,
-    Zswap,
-    Phys,
-}
-
-fn kind(backing: Backing) -> Kind {
-    match backing {
-        Backing::None => Kind::None,
-        Backing::Zswap(_) => Kind::Zswap,
-        Backing::Phys(_) => Kind::Phys,
+/// Whether a slot is backed as the slot with number `n` of a large folio must be, whose first slot
+/// is backed by `first`: all by zswap, or on a device one after the other.
+fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
+    match (first, backing) {
+        (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
+        (Backing::Phys(first), Backing::Phys(slot)) => first.nth(n) == Some(slot),
+        _ => false,
     }
 }
 
@@ -554,24 +579,75 @@ fn is_zero(state: State) -> bool {
 }
 
 /// Where the slots of a folio are.
-fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u32, u32)> {
+pub(crate) fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u32, u32)> {
     let nr = folio.nr_pages() as u32;
     let (cluster, start) = find(folio.first_slot().entry().offset())?;
     Some((cluster, start, start.wrapping_add(nr)))
+}
+
+/// Whether all slots of a locked folio are on a device, in one run: as seen without the lock.
+pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return false;
+    };
+    let first = cluster.peek_backing(start);
+    matches!(first, Backing::Phys(_))
+        && (start..end)
+            .enumerate()
+            .all(|(n, off)| is_next(first, n as u32, cluster.peek_backing(off)))
+}
+
+/// Whether any slot of a locked folio is on a device, or on that of a type: as seen without the
+/// lock.
+pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: Option<u8>) -> bool {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return false;
+    };
+    (start..end).any(|off| match cluster.peek_backing(off) {
+        Backing::Phys(slot) => ty.is_none_or(|ty| slot.ty() == ty),
+        _ => false,
+    })
+}
+
+/// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
+/// it with something else. What was on a device is not charged any more.
+pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return;
+    };
+    let mut freed = Freed::nothing();
+    let mut charged = 0u32;
+    let mut guard = cluster.lock();
+    for off in start..end {
+        if let Some(backed) = guard.take_of(folio, off) {
+            charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
+            freed.add(backed);
+        }
+    }
+    let id = guard.id(start);
+    drop(guard);
+    vswap::uncharge_id(id, charged);
 }
 
 /// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
 /// cgroup may not have more swap.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
+    if device::suspended() && any_on(folio, None) {
+        return Err(EBUSY);
+    }
 
-    // The lock of the folio keeps the flags, and the ids.
+    // The lock of the folio keeps the flags, what backs the slots, and the ids. On a device, they
+    // are charged already.
     let new = (start..end)
-        .filter(|off| !is_zero(cluster.peek(*off)))
+        .filter(|off| {
+            !is_zero(cluster.peek(*off)) && !matches!(cluster.peek_backing(*off), Backing::Phys(_))
+        })
         .count() as u32;
     let id = cluster.lock().id(start);
     vswap::charge_id(id, new)?;
 
+    let mut freed = Freed::nothing();
     let mut guard = cluster.lock();
     for off in start..end {
         match guard.state(off).with_zero(true) {
@@ -580,14 +656,12 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
                 warn_on_once!(true);
             }
         }
-    }
-    drop(guard);
-    // What was stored for an earlier content.
-    for n in 0..folio.nr_pages() {
-        if let Some((mut slot, _)) = folio.nth(n) {
-            drop(take(&mut slot));
+        // What was stored for an earlier content.
+        if let Some(backed) = guard.take_of(folio, off) {
+            freed.add(backed);
         }
     }
+    drop(guard);
     Ok(())
 }
 

@@ -14,6 +14,8 @@
 //! - [`table`]: what is done with slots.
 //! - [`lookup`]: the folio of a slot, found without a lock, pure.
 //! - [`backing`]: what backs them.
+//! - [`phys`]: room on devices for them.
+//! - [`swapoff`]: when a device goes.
 //! - [`stats`]: what there is.
 //! - [`zswap`]: the compressed cache, for virtual and physical slots.
 //!
@@ -29,7 +31,11 @@ mod ffi;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub mod lookup;
 #[cfg(CONFIG_RUST_VSWAP)]
+mod phys;
+#[cfg(CONFIG_RUST_VSWAP)]
 mod stats;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod swapoff;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod table;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]

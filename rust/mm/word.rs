@@ -613,6 +613,15 @@ impl PhysSlot {
     pub const fn offset(self) -> u32 {
         self.offset
     }
+
+    /// Returns the slot that comes `n` slots later on the device.
+    pub const fn nth(self, n: u32) -> Option<Self> {
+        match self.offset.checked_add(n) {
+            // INVARIANT: The type stays.
+            Some(offset) => Some(Self { offset, ..self }),
+            None => None,
+        }
+    }
 }
 
 /// The word of a physical slot: whose is it?

@@ -60,6 +60,8 @@ pub(crate) mod load;
 mod lru;
 pub(crate) mod pool;
 pub(crate) mod rules;
+#[cfg(CONFIG_RUST_VSWAP)]
+mod run;
 pub(crate) mod setup;
 pub(crate) mod shrink;
 pub(crate) mod store;

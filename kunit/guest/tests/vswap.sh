@@ -141,11 +141,8 @@ is "no more of them were swapped out" $(($(vm swpout_zero) - zeros)) -le 16
 cgroup_gone small
 none_left "limits"
 
-# With a device beside it: what zswap refuses goes there.
+# With a device beside it: what zswap refuses goes there. More of that is in vswap_device.sh.
 swap_on $DISK
-set_to auto $VSWAP/enabled
-load "auto with a device: entries are the device's" refault --size $(mb 4) --incompressible 0 &&
-	is "no slot is virtual" "$(slots used)" -eq 0
 set_to on $VSWAP/enabled
 load "a device beside it" refault --size $(mb 8) --incompressible 0 &&
 	is "zswap took it without the device" "$(of swapout pswpout)" -eq 0
@@ -157,7 +154,7 @@ load "half before, half after zswap is switched off" refault --size $(mb 8) --in
 	--mix $ZSWAP/enabled=0
 echo 1 > $ZSWAP/enabled
 hold
-check "swapoff leaves virtual slots alone" swapoff $DISK
+check "swapoff leaves what is compressed alone" swapoff $DISK
 is "they are still in use" "$(slots used)" -gt $(pages 8 50)
 verified "after swapoff"
 set_to off $VSWAP/enabled

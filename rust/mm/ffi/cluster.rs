@@ -26,7 +26,11 @@
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
 use super::{
-    folio::Slot,
+    device::Slots,
+    folio::{
+        Slot,
+        SwapFolio, //
+    },
     layout::SWAPFILE_CLUSTER,
     list_lru::{
         Held,
@@ -46,10 +50,7 @@ use crate::{
         VOffset,
         ZswapAddr, //
     },
-    zswap::{
-        entry::Entry,
-        index::Put, //
-    }, //
+    zswap::entry::Entry, //
 };
 use core::{
     cell::UnsafeCell,
@@ -230,26 +231,35 @@ pub(crate) fn held<'s>(slot: &'s Slot<'_>) -> Option<Held<'s, Entry>> {
     }
 }
 
-/// Takes away the entry that backs a slot.
+/// Takes away the entry that backs a slot. What else does stays.
 #[inline]
 pub(crate) fn take(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
     let (cluster, off) = place(slot)?;
     // The right to the slot keeps what is seen without the lock.
-    if cluster.peek_backing(off) == Backing::None {
-        return None;
+    match cluster.peek_backing(off) {
+        Backing::Zswap(_) => remove(slot),
+        _ => None,
     }
-    cluster.lock().take_backing(off)
 }
 
 /// As [`take`], for a slot that has an entry.
 #[inline]
 pub(crate) fn remove(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
     let (cluster, off) = place(slot)?;
-    cluster.lock().take_backing(off)
+    match cluster.lock().take_backing(off) {
+        Some(Backed::Zswap(entry)) => Some(entry),
+        Some(Backed::Device(_)) => {
+            warn_on_once!(true);
+            None
+        }
+        None => None,
+    }
 }
 
-/// Backs a slot with an entry, for which there is a promise; returns it where it is now, and what
-/// was there before.
+/// Where an entry is now, and what was there before, with the memory cgroup id of the slot.
+pub(crate) type Put<'s> = (Held<'s, Entry>, Option<(Backed, u16)>);
+
+/// Backs a slot with an entry, for which there is a promise.
 #[inline]
 pub(crate) fn put<'s>(
     slot: &'s mut Slot<'_>,
@@ -259,12 +269,24 @@ pub(crate) fn put<'s>(
         return Err(entry);
     };
     let entry = entry.into_raw();
-    match cluster.lock().set_backing(off, entry) {
-        // SAFETY: It is what was a box, and stays, by the invariants of `Slot`.
-        Ok(old) => Ok((unsafe { Held::from_raw(entry) }, old)),
+    let mut guard = cluster.lock();
+    match guard.set_backing(off, entry) {
+        Ok(old) => {
+            let old = old.map(|old| (old, guard.id(off)));
+            // SAFETY: It is what was a box, and stays, by the invariants of `Slot`.
+            Ok((unsafe { Held::from_raw(entry) }, old))
+        }
         // SAFETY: It was made a pointer above, and went nowhere.
         Err(_) => Err(unsafe { LruBox::from_raw(entry) }),
     }
+}
+
+/// What backed a slot, and does no more: dropping gives it back.
+pub(crate) enum Backed {
+    /// A compressed page.
+    Zswap(LruBox<Entry>),
+    /// A slot of a device.
+    Device(Slots),
 }
 
 /// What a word says. One that says nothing is treated as an I/O error.
@@ -523,9 +545,32 @@ impl Locked {
         }
     }
 
+    /// Backs slots with those of a device, for which there are promises. What backed them before
+    /// was taken out.
+    pub(crate) fn set_slots(&mut self, off: u32, slots: Slots) -> Result<(), Slots> {
+        let nr = slots.nr();
+        for n in 0..nr {
+            if !matches!(self.backing(off.wrapping_add(n)), Backing::None) {
+                warn_on_once!(true);
+                return Err(slots);
+            }
+        }
+        for n in 0..nr {
+            match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
+                (Some(word), Some(slot)) => word.store(Backing::Phys(slot).encode(), Relaxed),
+                // There is a word for each slot, and a promise: a table.
+                _ => {
+                    warn_on_once!(true);
+                }
+            }
+        }
+        slots.named();
+        Ok(())
+    }
+
     /// Backs a slot with what was a box, for which there is a promise. Returns what was there.
     #[inline]
-    fn set_backing(&mut self, off: u32, entry: NonNull<Entry>) -> Result<Option<LruBox<Entry>>> {
+    fn set_backing(&mut self, off: u32, entry: NonNull<Entry>) -> Result<Option<Backed>> {
         let addr = ZswapAddr::new(entry.as_ptr() as usize as u64);
         let (Some(word), Some(addr)) = (self.backing_word(off), addr) else {
             warn_on_once!(true);
@@ -538,7 +583,7 @@ impl Locked {
 
     /// Takes away what backed a slot that is free: nobody has a right to it any more.
     #[inline]
-    pub(crate) fn take_dead(&mut self, off: u32) -> Option<LruBox<Entry>> {
+    pub(crate) fn take_dead(&mut self, off: u32) -> Option<Backed> {
         if self.state(off) != State::Null {
             warn_on_once!(true);
             return None;
@@ -546,8 +591,13 @@ impl Locked {
         self.take_backing(off)
     }
 
+    /// Takes away what backs a slot of a folio that is locked, and dirty or about to be.
+    pub(crate) fn take_of(&mut self, _folio: &mut SwapFolio<'_>, off: u32) -> Option<Backed> {
+        self.take_backing(off)
+    }
+
     #[inline]
-    fn take_backing(&mut self, off: u32) -> Option<LruBox<Entry>> {
+    fn take_backing(&mut self, off: u32) -> Option<Backed> {
         let word = self.backing_word(off)?;
         let value = word.load(Relaxed);
         if value == 0 {
@@ -559,19 +609,19 @@ impl Locked {
 
     /// What was taken out of a word, as an owned value.
     #[inline]
-    fn unbacked(&mut self, backing: Backing) -> Option<LruBox<Entry>> {
+    fn unbacked(&mut self, backing: Backing) -> Option<Backed> {
         match backing {
             Backing::None => None,
             Backing::Zswap(addr) => {
                 self.unreserve(1);
                 // SAFETY: The address is of what was a box: nothing else is put into a word. It is
                 // in no word any more, under the lock, so this is the only way back.
-                addr_of(addr).map(|entry| unsafe { LruBox::from_raw(entry) })
+                addr_of(addr).map(|entry| Backed::Zswap(unsafe { LruBox::from_raw(entry) }))
             }
-            Backing::Phys(_) => {
-                // Nothing makes one yet.
-                warn_on_once!(true);
-                None
+            Backing::Phys(slot) => {
+                self.unreserve(1);
+                // SAFETY: Likewise, of what was in a `Slots`.
+                Some(Backed::Device(unsafe { Slots::from_word(slot) }))
             }
         }
     }

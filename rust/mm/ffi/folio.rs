@@ -307,11 +307,63 @@ impl SwapFolio<'_> {
         unsafe { bindings::zswap_folio_mark_uptodate(self.as_ptr()) }
     }
 
+    /// Whether its bytes are what was swapped out.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn is_uptodate(&self) -> bool {
+        // SAFETY: The folio is locked, by us.
+        unsafe { bindings::vswap_folio_uptodate(self.as_ptr()) }
+    }
+
     /// It is the only copy.
     #[inline]
     pub(crate) fn mark_dirty(&mut self) {
         // SAFETY: The folio is locked, by us.
         unsafe { bindings::folio_mark_dirty(self.as_ptr()) };
+    }
+}
+
+/// A reference to a folio.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) struct FolioRef(NonNull<bindings::folio>);
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl FolioRef {
+    /// # Safety
+    ///
+    /// The reference is the caller's, who hands it over.
+    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+        Self(folio)
+    }
+
+    /// Hands the reference over.
+    pub(super) fn into_raw(self) -> *mut bindings::folio {
+        ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    /// Locks the folio, when it is not being written: if it is in the swap cache then, with virtual
+    /// slots. Sleeps.
+    pub(crate) fn lock_cached(&self) -> Option<ReadFolio<'_>> {
+        // SAFETY: The folio stays, by the reference. No lock is held.
+        if !unsafe { bindings::vswap_folio_lock_cached(self.0.as_ptr()) } {
+            return None;
+        }
+        // SAFETY: Just locked, and in the swap cache.
+        Some(unsafe { ReadFolio::from_raw(self.0) })
+    }
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl PartialEq for FolioRef {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl Drop for FolioRef {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { bindings::zswap_folio_put(self.0.as_ptr()) };
     }
 }
 
@@ -332,6 +384,24 @@ impl<'a> ReadFolio<'a> {
     #[inline]
     pub(crate) fn keep_locked(self) {
         let _ = ManuallyDrop::new(self);
+    }
+
+    /// Takes the folio out of the swap cache if nobody counts on its slots, which are freed.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn free_swap(self) -> Result<(), Self> {
+        // SAFETY: The folio is locked, by us, and in the swap cache.
+        if !unsafe { bindings::folio_free_swap(self.0.as_ptr()) } {
+            return Err(self);
+        }
+        // It is unlocked by the drop, which asks for no more than that.
+        Ok(())
+    }
+
+    /// Takes a folio that could not be read out of the swap cache.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn forget(self) {
+        // SAFETY: The folio is locked, by us, in the swap cache, and was never dirty.
+        unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
     }
 }
 
@@ -359,6 +429,31 @@ impl Drop for ReadFolio<'_> {
     }
 }
 
+/// Whether memory may be waited for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    Yes,
+    #[cfg(CONFIG_RUST_VSWAP)]
+    No,
+}
+
+/// Folios that are being written, as few requests for many of them: dropping submits the last.
+pub(crate) struct Writes(bindings::swap_io_ctx);
+
+impl Writes {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self(bindings::swap_io_ctx::default())
+    }
+}
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        // SAFETY: The context holds folios under writeback, or none.
+        unsafe { bindings::swap_write_submit(&mut self.0) };
+    }
+}
+
 /// A new folio in the swap cache, locked, with nothing in it: made to write a slot back.
 ///
 /// Dropping it takes it out of the cache again, as if it had never been there.
@@ -368,14 +463,19 @@ impl NewFolio {
     /// Adds a folio for the slot that `entry` names, if there is such a slot and it is in use.
     ///
     /// `EEXIST` when the swap cache has one, which somebody uses, then; or the device is gone.
-    pub(crate) fn add(entry: SwapEntry) -> Result<Self> {
+    pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
+        let gfp = match wait {
+            Wait::Yes => bindings::GFP_KERNEL,
+            #[cfg(CONFIG_RUST_VSWAP)]
+            Wait::No => bindings::VSWAP_GFP_RUN,
+        };
         // SAFETY: C copes with any value, and warns of such as name no device.
         let si = unsafe { bindings::get_swap_device(entry.as_raw()) };
         if si.is_null() {
             return Err(EEXIST);
         }
-        // SAFETY: The device stays: we have a reference to it. May sleep: no lock is held.
-        let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw()) };
+        // SAFETY: The device stays: we have a reference to it. Sleeps only if that was asked for.
+        let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), gfp) };
         // SAFETY: `si` is the reference obtained above.
         unsafe { bindings::zswap_put_swap_device(si) };
 
@@ -390,18 +490,16 @@ impl NewFolio {
     }
 
     /// Writes it to the device. Completion unlocks nothing: the lock goes when I/O was started.
-    pub(crate) fn write(mut self) {
+    pub(crate) fn write(mut self, writes: &mut Writes) {
         self.0.mark_uptodate();
         let folio = ManuallyDrop::new(self).0.as_ptr();
-        let mut ctx = bindings::swap_io_ctx::default();
         // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
         // `self` any more. `__swap_writepage()` consumes the lock, the reference of ours is put
-        // last. `ctx` is empty, and submitted before it goes.
+        // last: being under writeback, the folio stays. The context is submitted before it goes.
         unsafe {
             // It goes to the tail of the inactive list when writing has ended.
             bindings::zswap_folio_set_reclaim(folio);
-            bindings::__swap_writepage(&mut ctx, folio);
-            bindings::swap_write_submit(&mut ctx);
+            bindings::__swap_writepage(&mut writes.0, folio);
             bindings::zswap_folio_put(folio);
         }
     }

@@ -373,6 +373,13 @@ impl<T> Clone for Key<T> {
 
 impl<T> Copy for Key<T> {}
 
+#[cfg(CONFIG_RUST_VSWAP)]
+impl<T> PartialEq for Key<T> {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
 /// Makes sure that a cgroup has lists. May sleep.
 #[inline]
 pub(crate) fn alloc_lists(memcg: Memcg<'_>) -> Result {

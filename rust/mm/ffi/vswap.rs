@@ -9,8 +9,8 @@ use super::{
         offset_of,
         Cluster, //
     },
-    folio::Bytes,
-    params, //
+    device,
+    folio::Bytes, //
 };
 use crate::{
     word::Pfn,
@@ -38,16 +38,14 @@ fn mode() -> u32 {
 }
 
 /// Whether new slots are virtual ones.
-///
-/// Automatically, only where there is no device: what is under a virtual slot cannot be written to
-/// one yet, as zswap does when it is full.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    match mode() {
-        bindings::vswap_mode_VSWAP_OFF => false,
-        bindings::vswap_mode_VSWAP_AUTO => !params::have_devices(),
-        _ => true,
-    }
+    mode() != bindings::vswap_mode_VSWAP_OFF
+}
+
+/// Whether they are when zswap takes no pages: what they are for is room on a device, then.
+pub(crate) fn without_zswap() -> bool {
+    mode() == bindings::vswap_mode_VSWAP_ON && device::have_free()
 }
 
 /// A locked folio that is not in the swap cache, and is to get slots.
@@ -71,6 +69,10 @@ impl NewSwap<'_> {
             folio,
             _lock: PhantomData,
         }
+    }
+
+    pub(super) fn into_raw(self) -> NonNull<bindings::folio> {
+        self.folio
     }
 
     /// The order of its size.

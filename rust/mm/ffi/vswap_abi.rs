@@ -14,26 +14,31 @@ use super::{
         Local,
         Locked, //
     },
-    folio::SwapFolio,
+    device::Owned,
+    folio::{
+        FolioRef,
+        SwapEntry,
+        SwapFolio, //
+    },
     layout::SWAPFILE_CLUSTER,
     vswap::NewSwap, //
 };
 use crate::{
     cluster,
     lookup,
+    phys,
     stats,
+    swapoff,
     table,
     word::{
+        Backing,
         Pfn,
         Shadow,
         State, //
     },
     zswap::pool, //
 };
-use core::{
-    mem::ManuallyDrop,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 use kernel::{
     bindings,
     prelude::*, //
@@ -69,12 +74,62 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     // SAFETY: As required of the caller.
     let folio = unsafe { NewSwap::from_raw(folio) };
     // What is known to be refused is refused here, where the folio is still mapped.
-    if !super::vswap::is_on() || !pool::would_accept() || pool::refuses(|| folio.variety()) {
+    let accepted = pool::would_accept() && !pool::refuses(|| folio.variety());
+    if !super::vswap::is_on() || !accepted && !super::vswap::without_zswap() {
         return EAGAIN.to_errno();
     }
-    match table::alloc_folio(&folio) {
-        Some(()) => 0,
-        None => EAGAIN.to_errno(),
+    if table::alloc_folio(&folio).is_none() {
+        return EAGAIN.to_errno();
+    }
+    if !accepted {
+        let raw = folio.into_raw();
+        // As early, room on a device: a large folio for which there is none can still be split.
+        // SAFETY: Locked by the caller, and in the swap cache since just now.
+        if phys::back(&mut unsafe { SwapFolio::from_raw(raw) }).is_err() {
+            // SAFETY: As above, and clean: it was not given away yet.
+            unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
+            return EAGAIN.to_errno();
+        }
+    }
+    0
+}
+
+/// Gives the slots of a folio, which is to be written, room on a device: `false` if there is none.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, in the swap cache, has virtual entries, and is not under
+/// writeback. It counts as dirty: the caller marks it so when this fails.
+#[export]
+unsafe extern "C" fn vswap_back(folio: *mut bindings::folio) -> bool {
+    let Some(folio) = NonNull::new(folio) else {
+        return false;
+    };
+    // SAFETY: As required of the caller.
+    phys::back(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
+}
+
+/// The entry of the slot of a device that backs a virtual one; 0 if there is none.
+#[export]
+extern "C" fn vswap_backing(offset: c_ulong) -> bindings::swp_entry_t {
+    let backing = find(offset).map(|(cluster, off)| cluster.peek_backing(off));
+    match backing {
+        Some(Backing::Phys(slot)) => SwapEntry::new(slot.ty(), slot.offset().into()).as_raw(),
+        _ => bindings::swp_entry_t { val: 0 },
+    }
+}
+
+/// Brings back what a device has under virtual slots.
+///
+/// # Safety
+///
+/// The device is being turned off: it stays meanwhile, and gives no more slots.
+#[export]
+unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
+    // SAFETY: As required of the caller.
+    match swapoff::unuse(&mut unsafe { Owned::by(ty as u8) }) {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
     }
 }
 
@@ -287,27 +342,11 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
             // SAFETY: A page frame number that was in a word has a `struct page`, whatever became
             // of the folio meanwhile: C looks at its count, and takes a reference if that is not 0.
             let folio = unsafe { bindings::vswap_folio_try_get(pfn.get() as usize) };
-            NonNull::new(folio).map(FolioRef)
+            // SAFETY: With a reference for us.
+            NonNull::new(folio).map(|folio| unsafe { FolioRef::from_raw(folio) })
         },
     );
     found.map_or(core::ptr::null_mut(), FolioRef::into_raw)
-}
-
-/// A reference to a folio.
-struct FolioRef(NonNull<bindings::folio>);
-
-impl FolioRef {
-    /// Hands the reference over.
-    fn into_raw(self) -> *mut bindings::folio {
-        ManuallyDrop::new(self).0.as_ptr()
-    }
-}
-
-impl Drop for FolioRef {
-    fn drop(&mut self) {
-        // SAFETY: The reference is ours.
-        unsafe { bindings::zswap_folio_put(self.0.as_ptr()) };
-    }
 }
 
 /// Whether the swap cache has a folio for a slot.

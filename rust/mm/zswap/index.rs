@@ -6,7 +6,10 @@
 
 use super::entry::Entry;
 use crate::ffi::{
-    folio::Slot,
+    folio::{
+        Slot,
+        SwapFolio, //
+    },
     list_lru::{
         Held,
         LruBox, //
@@ -15,16 +18,22 @@ use crate::ffi::{
 };
 use kernel::prelude::*;
 
-/// What a store leaves behind: the entry in its place, and the one that was there before.
-pub(crate) type Put<'s> = (Held<'s, Entry>, Option<LruBox<Entry>>);
+/// What a store leaves behind: the entry in its place, and what was there before.
+pub(crate) type Put<'s, Stale> = (Held<'s, Entry>, Option<Stale>);
 
 /// An owner of entries, one for each slot.
 ///
 /// Who calls has the right to the slot: it is that which keeps an entry in place while it is looked
 /// at.
 pub(crate) trait Index {
-    /// Whether what is stored can be written back.
-    const WRITES_BACK: bool;
+    /// What an entry can take the place of. Dropping gives it back.
+    type Stale;
+
+    /// Where an entry is written back to. Dropping gives it back.
+    type Place;
+
+    /// Whether what is stored can be written back, as things are now.
+    fn writes_back(&self) -> bool;
 
     /// What is stored for the slot.
     fn get<'s>(&self, slot: &'s Slot<'_>) -> Option<Held<'s, Entry>>;
@@ -45,19 +54,44 @@ pub(crate) trait Index {
     /// Gives back what was reserved for `nr` slots, and not used.
     fn unreserve(&self, first: &Slot<'_>, nr: usize);
 
+    /// Finds a place to which the entry for a folio that is not large can be written back.
+    fn place(&self, folio: &mut SwapFolio<'_>) -> Result<Self::Place>;
+
+    /// The folio will be written there. What was stored for it goes.
+    fn move_to(&self, folio: &mut SwapFolio<'_>, place: Self::Place) -> Result;
+
     /// Stores an entry for the slot. Gives it back when there is no memory. May sleep.
     fn put<'s>(
         &self,
         slot: &'s mut Slot<'_>,
         entry: LruBox<Entry>,
-    ) -> Result<Put<'s>, LruBox<Entry>>;
+    ) -> Result<Put<'s, Self::Stale>, LruBox<Entry>>;
 }
 
 /// The entries of physical slots.
 pub(crate) static PHYSICAL: Devices<Entry> = Devices::new();
 
 impl Index for Devices<Entry> {
-    const WRITES_BACK: bool = true;
+    type Stale = LruBox<Entry>;
+
+    // The slot itself.
+    type Place = ();
+
+    #[inline]
+    fn writes_back(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn place(&self, _folio: &mut SwapFolio<'_>) -> Result {
+        Ok(())
+    }
+
+    #[inline]
+    fn move_to(&self, folio: &mut SwapFolio<'_>, _place: ()) -> Result {
+        drop(self.take(&mut folio.first_slot()));
+        Ok(())
+    }
 
     // A tree takes memory when an entry is put into it.
     #[inline]
@@ -83,7 +117,7 @@ impl Index for Devices<Entry> {
         &self,
         slot: &'s mut Slot<'_>,
         entry: LruBox<Entry>,
-    ) -> Result<Put<'s>, LruBox<Entry>> {
+    ) -> Result<Put<'s, LruBox<Entry>>, LruBox<Entry>> {
         self.put(slot, entry)
     }
 }

@@ -7,10 +7,13 @@
 //! new, and few are written back; if none come, all are met again soon.
 //!
 //! Writing back is swap-out resumed: the page is decompressed to a folio in the swap cache, which
-//! is written to the slot that it had from the beginning. See the races in the documentation of
+//! is written to the slot that it had from the beginning, or for a virtual slot to one that is
+//! allocated then. See the races in the documentation of
 //! `zswap`: until the folio is in the swap cache there is no hold on the entry, and nothing of it
 //! is looked at.
 
+#[cfg(CONFIG_RUST_VSWAP)]
+use super::run::Run;
 use super::{
     compress,
     entry::Entry,
@@ -20,10 +23,14 @@ use super::{
     },
     rules::Turn, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::backing::Virtual;
 use crate::ffi::{
     folio::{
         NewFolio,
-        SwapEntry, //
+        SwapEntry,
+        Wait,
+        Writes, //
     },
     list_lru::{
         self,
@@ -48,16 +55,23 @@ pub(super) fn prepare(objcg: &ObjCgroup) -> Result {
     }
 }
 
-/// Writes an entry to its slot.
-fn write_back<I: Index>(index: &I, slot: SwapEntry, key: Key<Entry>) -> Result {
-    let mut folio = NewFolio::add(slot)?;
+/// Moves an entry to a new folio, for which there is a place on a device: it is to be written.
+pub(super) fn prepare_folio<I: Index>(
+    index: &I,
+    slot: SwapEntry,
+    key: Key<Entry>,
+    wait: Wait,
+) -> Result<NewFolio> {
+    let mut folio = NewFolio::add(slot, wait)?;
     // The folio is locked in the swap cache: from here on the slot is ours.
-    let (slot, page) = folio.only().ok_or(EINVAL)?;
-    let entry = index
-        .get(&slot)
-        .filter(|entry| entry.is(key))
+    let is_it = |slot: &_| index.get(slot).is_some_and(|entry| entry.is(key));
+    if !is_it(&folio.first_slot()) {
         // The slot was freed and used again.
-        .ok_or(ENOMEM)?;
+        return Err(ENOENT);
+    }
+    let place = index.place(&mut folio)?;
+    let (slot, page) = folio.only().ok_or(EINVAL)?;
+    let entry = index.get(&slot).ok_or(ENOMEM)?;
     if !compress::decompress(&entry, &page) {
         return Err(EIO);
     }
@@ -65,9 +79,8 @@ fn write_back<I: Index>(index: &I, slot: SwapEntry, key: Key<Entry>) -> Result {
     if let Some(charge) = entry.charge() {
         charge.count_zswpwb();
     }
-    drop(index.take(&mut folio.first_slot()));
-    folio.write();
-    Ok(())
+    index.move_to(&mut folio, place)?;
+    Ok(folio)
 }
 
 /// A walk that writes back.
@@ -75,6 +88,10 @@ pub(super) struct WriteBack {
     stop_at_cached: bool,
     /// A page was met that is in memory again: the walk has come to where it is warm.
     pub(super) met_cached: bool,
+    #[cfg(CONFIG_RUST_VSWAP)]
+    run: Run,
+    /// Of runs.
+    written: usize,
 }
 
 impl WriteBack {
@@ -83,6 +100,9 @@ impl WriteBack {
         Self {
             stop_at_cached: false,
             met_cached: false,
+            #[cfg(CONFIG_RUST_VSWAP)]
+            run: Run::new(),
+            written: 0,
         }
     }
 
@@ -91,13 +111,29 @@ impl WriteBack {
         Self {
             stop_at_cached: true,
             met_cached: false,
+            #[cfg(CONFIG_RUST_VSWAP)]
+            run: Run::new(),
+            written: 0,
         }
     }
 
     /// Looks at no more than `budget` entries of a cgroup and node; returns how many were written
     /// back. What is left of the budget is that of entries not looked at.
     pub(super) fn walk(&mut self, memcg: Memcg<'_>, nid: c_int, budget: &mut usize) -> usize {
-        list_lru::walk(memcg, nid, budget, self)
+        let removed = list_lru::walk(memcg, nid, budget, self);
+        #[cfg(CONFIG_RUST_VSWAP)]
+        self.write_run();
+        removed.wrapping_add(core::mem::take(&mut self.written))
+    }
+
+    /// Writes the run; returns whether the walk is to go on.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    fn write_run(&mut self) -> bool {
+        let written = self.run.write();
+        self.written = self.written.wrapping_add(written.pages);
+        let stop = self.stop_at_cached && written.met_cached;
+        self.met_cached |= stop;
+        !stop
     }
 }
 
@@ -105,9 +141,8 @@ impl Walker<Entry> for WriteBack {
     type Found = (SwapEntry, Key<Entry>);
 
     fn look(&mut self, entry: &Entry, key: Key<Entry>) -> Option<Self::Found> {
-        // There is no slot of a device to write it to.
         #[cfg(CONFIG_RUST_VSWAP)]
-        if entry.slot().is_virtual() {
+        if entry.slot().is_virtual() && !Virtual.writes_back() {
             return None;
         }
         match entry.next_turn() {
@@ -117,7 +152,17 @@ impl Walker<Entry> for WriteBack {
     }
 
     fn act(&mut self, (slot, key): Self::Found) -> Outcome {
-        match write_back(&PHYSICAL, slot, key) {
+        #[cfg(CONFIG_RUST_VSWAP)]
+        if slot.is_virtual() {
+            self.run.add(slot, key);
+            return if !self.run.is_full() || self.write_run() {
+                Outcome::Kept
+            } else {
+                Outcome::KeptAndStop
+            };
+        }
+        let folio = prepare_folio(&PHYSICAL, slot, key, Wait::Yes);
+        match folio.map(|folio| folio.write(&mut Writes::new())) {
             Ok(()) => {
                 params::WRITTEN_BACK_PAGES.inc();
                 Outcome::Removed

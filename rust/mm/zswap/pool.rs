@@ -10,6 +10,8 @@ use super::{
     },
     setup, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::device;
 use crate::ffi::{
     acomp,
     params::{
@@ -101,7 +103,7 @@ pub(super) fn note_refused() {
 /// does not compress.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn refuses(variety: impl FnOnce() -> rules::Variety) -> bool {
-    if REFUSED.load(Relaxed) < rules::FEW_REFUSED || !variety().is_random() {
+    if REFUSED.load(Relaxed) < rules::FEW_REFUSED || device::have_free() || !variety().is_random() {
         return false;
     }
     note_refused();
@@ -114,7 +116,8 @@ pub(crate) fn refuses(variety: impl FnOnce() -> rules::Variety) -> bool {
 #[cfg(CONFIG_RUST_VSWAP)]
 fn all_refused() -> bool {
     let refused = REFUSED.load(Relaxed);
-    if refused < rules::FEW_REFUSED {
+    // With room on a device they have somewhere to go.
+    if refused < rules::FEW_REFUSED || device::have_free() {
         return false;
     }
     let age = params::jiffies().wrapping_sub(REFUSED_AT.load(Relaxed));

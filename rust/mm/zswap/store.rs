@@ -79,10 +79,11 @@ fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
 
     let nid = folio.nid();
     let nr = folio.nr_pages();
+    let writes_back = index.writes_back();
     index.reserve(&folio.first_slot(), nr).ok()?;
     for n in 0..nr {
         let stored = match folio.nth(n) {
-            Some((slot, page)) => store_page(index, slot, &page, nid, objcg, &pool),
+            Some((slot, page)) => store_page(index, slot, &page, nid, objcg, &pool, writes_back),
             None => None,
         };
         if stored.is_none() {
@@ -107,12 +108,13 @@ fn store_page<I: Index>(
     nid: c_int,
     objcg: Option<&ObjCgroup>,
     pool: &PoolRef,
+    writes_back: bool,
 ) -> Option<()> {
     let Some(memory) = Memory::<Entry>::alloc(nid) else {
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
-    let (object, len) = match compress::compress(pool, page, nid, I::WRITES_BACK) {
+    let (object, len) = match compress::compress(pool, page, nid, writes_back) {
         Ok(stored) => stored,
         Err(reject) => {
             match reject {
@@ -121,7 +123,7 @@ fn store_page<I: Index>(
                 Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
             }
             #[cfg(CONFIG_RUST_VSWAP)]
-            if !I::WRITES_BACK && !matches!(reject, Reject::AllocFail) {
+            if !writes_back && !matches!(reject, Reject::AllocFail) {
                 super::pool::note_refused();
             }
             return None;
@@ -132,7 +134,7 @@ fn store_page<I: Index>(
         Ok((entry, stale)) => {
             drop(stale);
             #[cfg(CONFIG_RUST_VSWAP)]
-            if !I::WRITES_BACK {
+            if !writes_back {
                 super::pool::note_stored();
             }
             // The last step: from the LRU it can be written back.

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots on devices: room is taken late, written, read, given back; zswap
+# writes back to it; swapoff brings it back; errors hit who they must.
+# guest: timeout=240
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "virtual slots on devices" "the kernel has none"
+	finish
+}
+
+# KiB of a device in use
+used_of() {
+	awk -v name="$1" '$1 == name { print $4; found = 1 } END { if (!found) print 0 }' /proc/swaps
+}
+
+# No virtual slot is in use, no table is left, and no device has anything.
+none_left() {
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		[ "$(slots used)" -eq 0 ] && [ "$(slots clusters)" -eq 0 ] && [ "$(used)" -eq 0 ] && break
+		sleep 0.2
+	done
+	is "$1: no slot is in use" "$(slots used)" -eq 0
+	is "$1: no table is left" "$(slots clusters)" -eq 0
+	is "$1: the devices are empty" "$(used)" -eq 0
+}
+
+# Only then is there room for all on a device at once, and zswap is not asked.
+straight() {
+	no_swap
+	"$@" || return
+	echo 0 > $ZSWAP/enabled
+	set_to on $VSWAP/enabled
+}
+
+hold() {
+	rm -f $TMP/ready $TMP/go
+	cgroup hold
+	swapcheck hold --size $(mb 8) --cgroup $CG/hold --ready $TMP/ready --go $TMP/go "$@" \
+		> $TMP/held 2>&1 &
+	holder=$!
+	wait_for $TMP/ready $holder
+}
+
+verified() {
+	touch $TMP/go
+	check "$1: every byte is there" wait $holder || note "$(cat $TMP/held)"
+	cgroup_gone hold
+}
+
+loads() {
+	kind=$1
+	load "$kind: anonymous" refault --size $(mb 8) --zero 10 &&
+		is "$kind: written" "$(of swapout pswpout)" -ge $(pages 8 75) &&
+		is "$kind: read" "$(of refault pswpin)" -ge $(pages 8 75) &&
+		is "$kind: not by zswap" "$(of swapout zswpout)" -eq 0
+	load "$kind: anonymous, random, written" refault --size $(mb 8) --pattern random --access write
+	load "$kind: shared memory" refault --size $(mb 8) --mem shmem --pattern stride &&
+		is "$kind: shared pages were written" "$(of swapout pswpout)" -ge $(pages 8 75)
+	before=$(mthp 64 swpout)
+	load "$kind: 64 KiB folios" refault --size $(mb 8) --folio 64K || return
+	[ "$kind" = "swapfile on ext4" ] || {
+		is "$kind: not split" "$(of swapout mthp_swpout_fallback)" -eq 0
+		is "$kind: written whole" $(($(mthp 64 swpout) - before)) -ge $(($(pages 8 75) / 16))
+	}
+	hold
+	is "$kind: slots are on it" "$(slots device)" -ge $(pages 8 50)
+	is "$kind: as many of its own" "$(used)" -ge $(($(slots device) * 4))
+	verified "$kind"
+	none_left "$kind"
+}
+
+for device in $DISK /dev/ram2; do
+	check "$device: swapon" straight swap_on $device
+	loads $device
+done
+check "swapfile on ext4: swapon" straight swapfile_on
+loads "swapfile on ext4"
+check "zram: swapon" straight zram_on lz4
+loads zram
+
+# What fits in zswap takes no room on a device.
+no_swap
+swap_on $DISK
+zswap_on zstd
+set_to auto $VSWAP/enabled
+hold --incompressible 0
+is "auto, with a device: slots are virtual" "$(slots used)" -ge $(pages 8 75)
+is "what fits in zswap takes no room on the device" "$(used_of $DISK)" -eq 0
+is "nor is it charged as swap" "$(cat $CG/hold/memory.swap.current)" -le $(($(slots zero) * 4096))
+
+# The pool's limit becomes 0: the next page is refused, and the worker writes back.
+stored=$(stored)
+before=$(vm zswpwb)
+set_to 0 $ZSWAP/max_pool_percent
+load "a page more than the pool takes" refault --size 2M
+for i in $(seq 300); do
+	[ "$(stored)" -gt $((stored / 10)) ] || break
+	sleep 0.1
+done
+is "the worker wrote the pool's pages back" "$(vm zswpwb)" -ge $((before + stored * 8 / 10))
+is "to the device" "$(used_of $DISK)" -ge $((stored * 4 * 8 / 10))
+is "which is charged as swap" "$(cat $CG/hold/memory.swap.current)" -ge $((stored * 4096 * 8 / 10))
+is "their slots are what they were" "$(slots device)" -ge $((stored * 8 / 10))
+set_to 20 $ZSWAP/max_pool_percent
+verified "written back"
+none_left "written back"
+
+# A cgroup that may not have swap on a device keeps what zswap refuses.
+set_to 1 $ZSWAP/shrinker_enabled
+cgroup hold memory.zswap.writeback=0
+hold --incompressible 50 --zero 0 --try
+is "memory.zswap.writeback=0: nothing is on a device" "$(slots device)" -eq 0
+verified "memory.zswap.writeback=0"
+cgroup wb memory.zswap.max=512K
+load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --incompressible 20 \
+	--slack 100 &&
+	is "its pages were written back" "$(value $CG/wb/memory.stat zswpwb)" -gt 0
+check "the cgroup goes away" cgroup_gone wb
+# Room that its memory.swap.max does not allow is not taken.
+cgroup wb memory.zswap.max=512K memory.swap.max=256K
+check "memory.swap.max of 256 KiB" swapcheck hold --size $(mb 8) --try --zero 0 --cgroup $CG/wb
+check "the cgroup goes away" cgroup_gone wb
+set_to 0 $ZSWAP/shrinker_enabled
+none_left "cgroups"
+
+# swapoff: no page table is looked at, all is back.
+for kind in "" "--shmem"; do
+	straight swap_on $DISK
+	hold $kind --zero 10
+	is "slots are on the device" "$(slots device)" -ge $(pages 8 50)
+	check "swapoff ${kind:-anonymous}" swapoff $DISK
+	is "no slot is on a device" "$(slots device)" -eq 0
+	is "the slots are what they were" "$(slots used)" -ge $(pages 8 50)
+	verified "swapoff ${kind:-anonymous}"
+	none_left "swapoff ${kind:-anonymous}"
+done
+
+# With another device and zswap they may go there.
+straight swap_on $DISK2
+swap_on $DISK
+hold
+check "swapoff of one" swapoff $DISK
+check "swapoff of the other" swapoff $DISK2
+verified "swapoff of both"
+none_left "two devices"
+
+# In the midst of swapping, with writeback.
+no_swap
+swap_on $DISK2
+swap_on $DISK
+zswap_on lz4
+set_to 1 $ZSWAP/shrinker_enabled
+set_to on $VSWAP/enabled
+for size in 16 32 64; do
+	set_to madvise $THP/hugepages-${size}kB/enabled
+	set_to advise $THP/hugepages-${size}kB/shmem_enabled
+done
+cgroup churn
+cgroup churns
+swapcheck churn --size $(mb 8) --procs 2 --rounds $(scaled 300) --huge --cgroup $CG/churn \
+	> $TMP/churn 2>&1 &
+pid=$!
+swapcheck churn --size $(mb 8) --procs 2 --rounds $(scaled 300) --shmem --huge --seed 3 \
+	--cgroup $CG/churns > $TMP/churns 2>&1 &
+pids=$!
+sleep 1
+for device in $DISK $DISK2 $DISK; do
+	check "swapoff of $device under load" swapoff $device
+	echo $((1 - $(grep -c Y $ZSWAP/enabled))) > $ZSWAP/enabled
+	swapon $device
+	sleep 0.3
+done
+check "no byte was lost meanwhile" wait $pid
+check "nor of shared memory" wait $pids
+note "$(cat $TMP/churn $TMP/churns)"
+check "the cgroup goes away" cgroup_gone churn
+check "the cgroup goes away" cgroup_gone churns
+none_left "under load"
+
+# A device that is too small: what does not fit stays in memory.
+straight swap_on /dev/ram2
+hold --try
+verified "a small device"
+none_left "a small device"
+
+# A device that cannot be read. (Debug kernel.)
+FAIL=/sys/block/${DISK#/dev/}/make-it-fail
+if [ -d $INJECT/fail_make_request ] && [ -e $FAIL ]; then
+	straight swap_on $DISK
+	cluster=$(cat /proc/sys/vm/page-cluster)
+	echo 0 > /proc/sys/vm/page-cluster
+	echo 1 > $FAIL
+	echo 0 > $INJECT/fail_make_request/verbose
+	echo -1 > $INJECT/fail_make_request/times
+	hold --zero 0 --sigbus
+	echo 100 > $INJECT/fail_make_request/probability
+	verified "a page that cannot be read gives SIGBUS"
+	echo 0 > $INJECT/fail_make_request/probability
+	hold --zero 0 --sigbus
+	echo 100 > $INJECT/fail_make_request/probability
+	check "swapoff of a device that cannot be read" swapoff $DISK
+	echo 0 > $INJECT/fail_make_request/probability
+	is "nothing is on a device" "$(slots device)" -eq 0
+	verified "the pages are lost, and known to be"
+	swapon $DISK
+	echo 100 > $INJECT/fail_make_request/probability
+	hold --try
+	echo 0 > $INJECT/fail_make_request/probability
+	verified "pages that cannot be written stay in memory"
+	echo 0 > $FAIL
+	echo "$cluster" > /proc/sys/vm/page-cluster
+	none_left "errors"
+else
+	skip "errors of a device" "this kernel has no fault injection for disks"
+fi
+
+finish

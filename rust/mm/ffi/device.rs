@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Slots of swap devices that back virtual ones, and reading them back.
+//!
+//! What C's allocator finds for a virtual slot has a word in the swap table of the device that
+//! names the virtual slot: [`Rmap`](crate::word::Rmap). Whoever meets such a word and wants to know
+//! more drops the lock of that cluster, finds the virtual slot, and looks there whether it is still
+//! so: the order of the locks is the other one.
+//!
+//! # What keeps the device
+//!
+//! A slot in use. `swapoff` goes on until there is none, so who has taken a slot out of a backing
+//! word, and not freed it yet, still has the device.
+//!
+//! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
+
+use super::folio::{
+    FolioRef,
+    SwapEntry,
+    SwapFolio, //
+};
+use crate::word::{
+    PhysSlot,
+    Rmap,
+    VOffset, //
+};
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+// C makes and reads the words with these, `Rmap` with its own. Offset 1 tells them all.
+static_assert!(matches!(
+    Rmap::decode((1 << bindings::VSWAP_RMAP_SHIFT) | bindings::VSWAP_RMAP_MARK as u64),
+    Ok(Rmap::Virtual(offset)) if offset.get() == 1
+));
+
+/// Slots of a device, in one run, that are ours: dropping frees them.
+///
+/// # Invariants
+///
+/// Each was allocated as the backing of a virtual slot, is in use, and is named by no backing word.
+#[must_use]
+pub(crate) struct Slots {
+    first: PhysSlot,
+    nr: u32,
+}
+
+impl Slots {
+    /// Allocates slots for a folio with virtual slots. May sleep.
+    pub(crate) fn alloc(folio: &mut SwapFolio<'_>) -> Result<Self> {
+        let nr = folio.nr_pages() as u32;
+        // SAFETY: The folio is locked, by us, and in the swap cache, with virtual slots: without,
+        // there is no backing word that one could want a slot for.
+        let entry = unsafe { bindings::vswap_alloc_slots(folio.as_ptr()) };
+        if entry.val == 0 {
+            return Err(ENOSPC);
+        }
+        let entry = SwapEntry::from_raw(entry);
+        // The type of a device is in range, and so are its offsets, in C.
+        let first = PhysSlot::new(entry.ty() as u8, entry.offset() as u32).ok_or(EINVAL)?;
+        // INVARIANT: Just allocated.
+        Ok(Self { first, nr })
+    }
+
+    /// The slot that a backing word named.
+    ///
+    /// # Safety
+    ///
+    /// It was allocated by [`Slots::alloc`], and the backing word that named it does so no more.
+    #[inline]
+    pub(super) unsafe fn from_word(first: PhysSlot) -> Self {
+        // INVARIANT: As required of the caller.
+        Self { first, nr: 1 }
+    }
+
+    /// The slot with a number.
+    #[inline]
+    pub(crate) fn nth(&self, n: u32) -> Option<PhysSlot> {
+        if n >= self.nr {
+            return None;
+        }
+        self.first.nth(n)
+    }
+
+    /// How many they are.
+    #[inline]
+    pub(crate) fn nr(&self) -> u32 {
+        self.nr
+    }
+
+    /// Backing words name all of them from now on.
+    #[inline]
+    pub(super) fn named(self) {
+        let _ = ManuallyDrop::new(self);
+    }
+
+    /// Adds slots to the run, if they are the next of it.
+    #[inline]
+    pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
+        if self.first.nth(self.nr) != Some(other.first) {
+            return Err(other);
+        }
+        self.nr = self.nr.wrapping_add(other.nr);
+        other.named();
+        Ok(())
+    }
+}
+
+impl Drop for Slots {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: They are in use, and ours, by the invariants; thus their device is there. The
+        // lock of a physical cluster may be taken inside that of a virtual one.
+        unsafe { bindings::vswap_free_slots(self.first.ty().into(), self.first.offset(), self.nr) };
+    }
+}
+
+/// Whether a device has a free slot. It may be taken by somebody else.
+#[inline]
+pub(crate) fn have_free() -> bool {
+    // SAFETY: An atomic that is read in one piece.
+    unsafe { Atomic::<i64>::from_ptr(&raw mut bindings::nr_swap_pages.counter) }.load(Relaxed) > 0
+}
+
+/// Whether storage is suspended: an image of memory was taken, which names slots of devices. None
+/// of them may be freed before the machine is off.
+pub(crate) fn suspended() -> bool {
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_storage_suspended() }
+}
+
+/// The slots of a device that back virtual ones, in the order of their offsets, each with the
+/// virtual one. What is returned may not be so any more.
+pub(crate) struct Owned {
+    ty: u8,
+    offset: u32,
+}
+
+impl Owned {
+    /// # Safety
+    ///
+    /// The device of that type stays while the value lives.
+    pub(super) unsafe fn by(ty: u8) -> Self {
+        Self { ty, offset: 0 }
+    }
+
+    /// The type of the device.
+    pub(crate) fn ty(&self) -> u8 {
+        self.ty
+    }
+
+    /// How many there are.
+    pub(crate) fn in_use(&self) -> i64 {
+        let counter = &raw mut bindings::vswap_nr_slots;
+        // SAFETY: An element for each type of device, atomics that are read in one piece.
+        unsafe {
+            match (*counter).get_mut(usize::from(self.ty)) {
+                Some(nr) => Atomic::<i64>::from_ptr(&raw mut nr.counter).load(Relaxed),
+                None => 0,
+            }
+        }
+    }
+
+    /// Begins anew.
+    pub(crate) fn rewind(&mut self) {
+        self.offset = 0;
+    }
+}
+
+impl Iterator for Owned {
+    type Item = VOffset;
+
+    fn next(&mut self) -> Option<VOffset> {
+        let mut voffset = 0;
+        let ty = self.ty.into();
+        // SAFETY: The device stays, by the requirements.
+        self.offset = unsafe { bindings::vswap_next_slot(ty, self.offset, &mut voffset) };
+        if self.offset == 0 {
+            return None;
+        }
+        VOffset::new(voffset as u64)
+    }
+}
+
+/// Folios that are being read, as few requests for many of them: dropping submits the last.
+pub(crate) struct Reads(bindings::swap_io_ctx);
+
+impl Reads {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self(bindings::swap_io_ctx::default())
+    }
+
+    /// The folio for a virtual slot: that of the swap cache, or a new one, which is being read.
+    ///
+    /// `ENOENT`: nobody counts on the slot. May sleep.
+    pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
+        const GFP: bindings::gfp_t = bindings::GFP_KERNEL;
+        let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
+        loop {
+            // SAFETY: No requirements: the device of virtual slots is always there.
+            let folio = unsafe { bindings::swap_cache_get_folio(entry.as_raw()) };
+            if let Some(folio) = NonNull::new(folio) {
+                // SAFETY: It was returned with a reference for us.
+                return Ok(unsafe { FolioRef::from_raw(folio) });
+            }
+            // SAFETY: As above. No lock is held.
+            let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), GFP) };
+            // SAFETY: Looks at the value of the pointer only.
+            if unsafe { bindings::zswap_is_err(folio.cast()) } {
+                match to_result(folio as isize as c_int) {
+                    // Somebody was faster.
+                    Err(error) if error == EEXIST => continue,
+                    Err(error) => return Err(error),
+                    Ok(()) => return Err(ENOMEM),
+                }
+            }
+            let folio = NonNull::new(folio).ok_or(ENOMEM)?;
+            // SAFETY: It is new, locked and in the swap cache: reading consumes the lock. The
+            // context is submitted before it goes.
+            unsafe { bindings::swap_read_folio(&mut self.0, folio.as_ptr()) };
+            // SAFETY: It was returned with a reference for us.
+            return Ok(unsafe { FolioRef::from_raw(folio) });
+        }
+    }
+
+    /// Submits what was not yet.
+    pub(crate) fn submit(&mut self) {
+        // SAFETY: The context holds folios that are being read, or none.
+        unsafe { bindings::swap_read_submit(&mut self.0) };
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        self.submit();
+    }
+}
+
+/// Whether a signal waits for this task.
+pub(crate) fn signal_pending() -> bool {
+    kernel::current!().signal_pending()
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Room on devices for what is under virtual slots.
+//!
+//! It is taken when there is something to write and not before: at the end of swap-out, when zswap
+//! did not take the folio, and when zswap writes an entry back. So a page that is only compressed
+//! has none, and counts as no swap.
+//!
+//! Room is slots in one run: a folio is written by one request, and completion cannot wait for
+//! several. For a large folio for which there is no run, see `vswap_split()` in C.
+//!
+//! # Order
+//!
+//! 1. a promise of backing words: memory, which can fail.
+//! 2. the charge, to the cgroup that was noted when the virtual slots were allocated.
+//! 3. the slots, whose words name the virtual ones from then on. Until the next step the two do not
+//!    agree; who comes the other way waits for the lock of the folio, which we hold.
+//! 4. the backing words, under the lock of the virtual cluster.
+//!
+//! Whatever fails takes back what was before it ([`Room`]), and the folio stays as it was.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    backing,
+    ffi::{
+        cluster::Cluster,
+        device::{
+            self,
+            Slots, //
+        },
+        folio::SwapFolio,
+        vswap, //
+    },
+    table,
+    warn::warn_on_once, //
+};
+use kernel::prelude::*;
+
+/// Room on a device for a folio, which the words of its slots do not name yet. Dropping gives it
+/// back.
+#[must_use]
+pub(crate) struct Room {
+    cluster: &'static Cluster,
+    start: u32,
+    // What there is a promise for.
+    promised: u32,
+    // What is charged to `id`.
+    charged: u32,
+    id: u16,
+    slots: Option<Slots>,
+}
+
+impl Room {
+    /// Takes room for a locked folio with virtual slots. May sleep.
+    ///
+    /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: its cgroup may have no more, or there
+    /// is no memory.
+    pub(crate) fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
+        // The cheapest question first: often the answer is no for long.
+        if !device::have_free() {
+            return Err(ENOSPC);
+        }
+        let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
+        let nr = end.wrapping_sub(start);
+        backing::reserve(cluster, nr)?;
+        let mut room = Self {
+            cluster,
+            start,
+            promised: nr,
+            charged: 0,
+            id: cluster.lock().id(start),
+            slots: None,
+        };
+        vswap::charge_id(room.id, nr)?;
+        room.charged = nr;
+        room.slots = Some(Slots::alloc(folio)?);
+        Ok(room)
+    }
+
+    /// The slots of the folio are backed there from now on, and by nothing else.
+    pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
+        table::unback(folio);
+        let Some(slots) = self.slots.take() else {
+            warn_on_once!(true);
+            return Err(EINVAL);
+        };
+        let result = self.cluster.lock().set_slots(self.start, slots);
+        match result {
+            Ok(()) => {
+                // The promise and the charge are those of the words now.
+                self.promised = 0;
+                self.charged = 0;
+                Ok(())
+            }
+            Err(slots) => {
+                self.slots = Some(slots);
+                Err(EINVAL)
+            }
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.slots = None;
+        vswap::uncharge_id(self.id, self.charged);
+        if self.promised != 0 {
+            self.cluster.lock().unreserve(self.promised);
+        }
+    }
+}
+
+/// Sees to it that a folio that is to be written has room on a device.
+///
+/// What backed it before is old, and the folio counts as dirty: who calls marks it so if this
+/// fails.
+pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
+    // It was written before, and changed since: it goes where it was.
+    if table::on_device(folio) {
+        return Ok(());
+    }
+    // A store that failed in the middle has left some of its pages there.
+    if device::suspended() && table::any_on(folio, None) {
+        return Err(EBUSY);
+    }
+    Room::take(folio)?.back(folio)
+}

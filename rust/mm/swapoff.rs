@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A device is turned off: what it has under virtual slots comes back into memory.
+//!
+//! Page tables and shmem name virtual slots, and go on doing so: nothing is looked for there. The
+//! words of the device say which virtual slots it backs. They are read in the order of the device,
+//! many at a time; each folio is then dirty in the swap cache, backed by nothing, and memory
+//! reclaim may put it elsewhere. Who touches such a page finds the folio there.
+//!
+//! # Races
+//!
+//! The device gives no more slots, and who got one before has the lock of the folio until the words
+//! agree. So a slot whose words do not agree is one that
+//! - *is about to be named*: its folio is in the swap cache, and locked. We wait for the lock.
+//! - *is about to be freed*: nothing names it any more. It is met again, or not.
+//!
+//! Hence the pass is repeated until no slot is left; a signal ends it in between. What came back
+//! stays so.
+//!
+//! # Errors
+//!
+//! A page that cannot be read is lost, as it always is. Its slot is backed by nothing from then on,
+//! which is an I/O error for who touches it, and for nobody else; the device goes.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    ffi::{
+        device::{
+            self,
+            Owned,
+            Reads, //
+        },
+        folio::FolioRef,
+        params, //
+    },
+    table, //
+};
+use kernel::prelude::*;
+
+/// How many folios are read at once.
+const WINDOW: usize = 128;
+
+/// Brings back what a device has under virtual slots. Sleeps.
+///
+/// `ENOMEM`, `EINTR`: part of it came back, the rest is where it was.
+pub(crate) fn unuse(owned: &mut Owned) -> Result {
+    let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
+    while owned.in_use() > 0 {
+        if device::signal_pending() {
+            return Err(EINTR);
+        }
+        owned.rewind();
+        while !read_some(owned, &mut window)? {
+            if device::signal_pending() {
+                return Err(EINTR);
+            }
+            params::cond_resched();
+        }
+    }
+    Ok(())
+}
+
+/// Goes on by a window; returns whether that was the last of the device.
+fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
+    let mut reads = Reads::new();
+    let mut result = Ok(false);
+    while window.len() < WINDOW {
+        let Some(offset) = owned.next() else {
+            result = Ok(true);
+            break;
+        };
+        match reads.folio(offset) {
+            // The slots of a large folio come one after the other.
+            Ok(folio) if window.last() == Some(&folio) => {}
+            Ok(folio) => {
+                // There is room, by the condition above.
+                let _ = window.push_within_capacity(folio);
+            }
+            // It was freed meanwhile.
+            Err(error) if error == ENOENT => {}
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    drop(reads);
+    while let Some(folio) = window.pop() {
+        settle(&folio, owned.ty());
+    }
+    result
+}
+
+/// Takes a folio, which was read or was in memory, off the device.
+fn settle(folio: &FolioRef, ty: u8) {
+    let Some(folio) = folio.lock_cached() else {
+        return;
+    };
+    // Nobody counts on it any more: then all of it goes.
+    let Err(mut folio) = folio.free_swap() else {
+        return;
+    };
+    if !table::any_on(&mut folio, Some(ty)) {
+        return;
+    }
+    if folio.is_uptodate() {
+        folio.mark_dirty();
+        table::unback(&mut folio);
+    } else {
+        table::unback(&mut folio);
+        folio.forget();
+    }
+}
