@@ -9,15 +9,20 @@
 #define pr_fmt(fmt) "vswap: " fmt
 
 #include <linux/cpuhotplug.h>
+#include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
 #include <linux/local_lock.h>
 #include <linux/memcontrol.h>
+#include <linux/mempolicy.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/oom.h>
 #include <linux/percpu.h>
+#include <linux/sched/mm.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 #include <linux/swap.h>
 #include <linux/swap_ops.h>
 #include <linux/sysfs.h>
@@ -84,7 +89,7 @@ swp_entry_t vswap_take_found(void)
  * Whether a folio may be written may depend on the device, which is not known
  * when reclaim asks: may_enter_fs(). Where it does, there are no virtual slots.
  */
-bool vswap_suits(struct swap_info_struct *si)
+bool __vswap_suits(struct swap_info_struct *si)
 {
 	return !(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS);
 }
@@ -113,27 +118,95 @@ int __vswap_unuse_slots(struct swap_info_struct *si)
 	return vswap_rs_unuse(si->type);
 }
 
+/* Has a cgroup room for more on devices, and have they for anybody? */
+bool vswap_has_room(struct mem_cgroup *memcg)
+{
+	if (get_nr_swap_pages() <= 0)
+		return false;
+#ifdef CONFIG_MEMCG
+	if (mem_cgroup_disabled() || do_memsw_account())
+		return true;
+	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
+		if (page_counter_read(&memcg->swap) >= READ_ONCE(memcg->swap.max))
+			return false;
+	}
+#endif
+	return true;
+}
+
+/*
+ * A folio in the swap cache for a slot, charged to the cgroup with @id: to the
+ * nearest one above that is there, if that is gone, and not to who asks.
+ */
+struct folio *vswap_alloc_cached(unsigned long offset, unsigned short id)
+{
+	struct mem_cgroup *memcg = NULL, *old;
+	struct folio *folio;
+
+#ifdef CONFIG_MEMCG
+	rcu_read_lock();
+	memcg = mem_cgroup_from_private_id(id);
+	while (memcg && !css_tryget_online(&memcg->css))
+		memcg = parent_mem_cgroup(memcg);
+	rcu_read_unlock();
+#endif
+	old = set_active_memcg(memcg);
+	folio = swap_cache_alloc_folio(swp_entry(SWP_VSWAP, offset), GFP_HIGHUSER_MOVABLE,
+				       BIT(0), NULL, get_task_policy(current),
+				       NO_INTERLEAVE_INDEX);
+	set_active_memcg(old);
+	mem_cgroup_put(memcg);
+	return folio;
+}
+
+/*
+ * The folio is locked, and in the swap cache. Its pages are of no use to a
+ * cgroup that may have none on a device, and while none is written.
+ */
+bool __vswap_may_split(struct folio *folio)
+{
+	bool may;
+
+	if (!folio_test_large(folio) || !__vswap_wants_slots(folio) || pm_suspended_storage())
+		return false;
+	rcu_read_lock();
+	may = mem_cgroup_zswap_writeback_enabled(folio_memcg(folio));
+	rcu_read_unlock();
+	return may;
+}
+
 /*
  * Splits a large folio that could not be written as a whole, so that its pages
  * can be written one by one: the first now, the others from @list. The folio is
- * dirty and locked; true if it is the first page now, and to be written.
+ * unmapped, dirty and locked, and the caller has the one reference that is not
+ * the swap cache's; true if it is the first page now, and to be written.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
-	int order = folio_order(folio);
-
-	if (!order || !folio_test_anon(folio) || !__vswap_wants_slots(folio))
-		return false;
-	if (split_folio_to_list(folio, list))
-		return false;
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	unsigned int order = folio_order(folio), nr = folio_nr_pages(folio), i;
+
+	if (!folio_test_anon(folio) || !__vswap_may_split(folio))
+		return false;
+	if (folio_split_unmapped(folio, 0))
+		return false;
+	for (i = 1; i < nr; i++) {
+		struct folio *tail = page_folio(folio_page(folio, 0) + i);
+
+		/* As it is on the list, the reference is the list's. */
+		list_add_tail(&tail->lru, list);
+		folio_unlock(tail);
+	}
 	if (order >= HPAGE_PMD_ORDER) {
 		count_memcg_folio_events(folio, THP_SWPOUT_FALLBACK, 1);
 		count_vm_event(THP_SWPOUT_FALLBACK);
 	}
-#endif
+	count_mthp_stat(order, MTHP_STAT_SPLIT);
 	count_mthp_stat(order, MTHP_STAT_SWPOUT_FALLBACK);
 	return folio_clear_dirty_for_io(folio);
+#else
+	return false;
+#endif
 }
 
 /* Clusters and their tables */
@@ -141,6 +214,25 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 static struct kmem_cache *vswap_cluster_cache;
 /* Where tables are no pages. */
 static struct kmem_cache *vswap_words_cache;
+
+/* With a reference, for put_swap_device(). */
+struct swap_info_struct *vswap_get_device(void)
+{
+	/* The first reference is never dropped. */
+	percpu_ref_get(&vswap_si.users);
+	return &vswap_si;
+}
+
+struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
+{
+	struct swap_cluster_info *ci = vswap_cluster(offset);
+
+	if (irq)
+		spin_lock_irq(&ci->lock);
+	else
+		spin_lock(&ci->lock);
+	return ci;
+}
 
 /* A class of its own: physical clusters are locked inside, see rust/mm/cluster.rs. */
 void vswap_cluster_init(struct swap_cluster_info *ci)
@@ -579,6 +671,94 @@ static inline void vswap_sysfs_init(void)
 }
 #endif /* CONFIG_SYSFS */
 
+#ifdef CONFIG_DEBUG_VM
+/* What a device says of a slot; nothing if it is not there. */
+unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
+{
+	swp_entry_t entry = swp_entry(type, offset);
+	struct swap_info_struct *si = get_swap_device(entry);
+	unsigned long swp_tb;
+
+	if (!si)
+		return 0;
+	swp_tb = swap_table_get(__swap_entry_to_cluster(entry), swp_cluster_offset(entry));
+	put_swap_device(si);
+	return swp_tb;
+}
+#endif
+
+#if defined(CONFIG_DEBUG_VM) && defined(CONFIG_DEBUG_FS)
+/* Devices that are on, one after the other: a reference to the one that is returned. */
+static struct swap_info_struct *vswap_next_device(int *type)
+{
+	struct swap_info_struct *si;
+
+	while (++*type < MAX_PHYS_SWAPFILES) {
+		if (!atomic_long_read(&vswap_nr_slots[*type]))
+			continue;
+		si = get_swap_device(swp_entry(*type, 1));
+		if (si)
+			return si;
+	}
+	return NULL;
+}
+
+static int vswap_check_show(struct seq_file *m, void *unused)
+{
+	struct vswap_check check = {};
+	struct swap_info_struct *si;
+	int type = -1;
+
+	vswap_rs_check(&check);
+	while ((si = vswap_next_device(&type))) {
+		vswap_rs_check_device(type, &check);
+		put_swap_device(si);
+	}
+	seq_printf(m, "slots %lu\nwrong %lu\n", check.slots, check.wrong);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(vswap_check);
+
+/*
+ * So that one can see the checker find something: the first slot that backs a
+ * virtual one says that it backs another. The second time it is right again.
+ */
+static int vswap_plant_set(void *data, u64 unused)
+{
+	struct swap_info_struct *si;
+	unsigned long voffset;
+	unsigned int offset;
+	int type = -1, ret = -ENOENT;
+
+	si = vswap_next_device(&type);
+	if (!si)
+		return ret;
+	offset = vswap_next_slot(type, 0, &voffset);
+	if (offset) {
+		struct swap_cluster_info *ci = swap_cluster_lock(si, offset);
+
+		__swap_table_set(ci, offset % SWAPFILE_CLUSTER, vswap_mk_rmap(voffset ^ 1));
+		swap_cluster_unlock(ci);
+		ret = 0;
+	}
+	put_swap_device(si);
+	return ret;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(vswap_plant_fops, NULL, vswap_plant_set, "%llu\n");
+
+static void __init vswap_debugfs_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("vswap", NULL);
+
+	debugfs_create_file("check", 0400, dir, NULL, &vswap_check_fops);
+	debugfs_create_file("plant", 0200, dir, NULL, &vswap_plant_fops);
+}
+#else
+static inline void vswap_debugfs_init(void)
+{
+}
+#endif
+
 /* Initialization */
 
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
@@ -633,6 +813,7 @@ static int __init vswap_init(void)
 	if (ret)
 		pr_err("not enabled: %d\n", ret);
 	vswap_sysfs_init();
+	vswap_debugfs_init();
 	return 0;
 }
 fs_initcall(vswap_init);

@@ -28,6 +28,8 @@ struct swap_cluster_info;
 
 /* Rust for C: rust/mm/ffi/vswap_abi.rs says what each asks of its caller. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
+struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
+struct swap_info_struct *vswap_get_device(void);
 int vswap_alloc_folio(struct folio *folio);
 void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache);
 int vswap_dup_entries(unsigned long offset, int nr);
@@ -79,6 +81,12 @@ static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
 	return swp_tb >> VSWAP_RMAP_SHIFT;
 }
 
+/* Does the swap cache have a folio there? The lock of the physical cluster may be held. */
+static inline bool vswap_rmap_cached(unsigned long swp_tb)
+{
+	return vswap_is_rmap(swp_tb) && vswap_cache_has_folio(vswap_rmap_offset(swp_tb));
+}
+
 /* Slots that back virtual ones, by device. Changed under the locks of clusters. */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
 
@@ -104,13 +112,18 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
  */
 bool __vswap_wants_slots(struct folio *folio);
 bool __vswap_slots_found(void);
-bool vswap_suits(struct swap_info_struct *si);
+bool __vswap_suits(struct swap_info_struct *si);
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
 swp_entry_t vswap_take_found(void);
 
 static inline bool vswap_wants_slots(struct folio *folio)
 {
 	return static_branch_unlikely(&vswap_ever_on) && __vswap_wants_slots(folio);
+}
+
+static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
+{
+	return !vswap_wants_slots(folio) || __vswap_suits(si);
 }
 
 static inline bool vswap_slots_found(struct folio *folio)
@@ -130,6 +143,14 @@ static inline int vswap_unuse_slots(struct swap_info_struct *si)
 	return __vswap_unuse_slots(si);
 }
 
+/* Can the pages of a folio that could not be written be of use one by one? */
+bool __vswap_may_split(struct folio *folio);
+
+static inline bool vswap_may_split(struct folio *folio)
+{
+	return static_branch_unlikely(&vswap_ever_on) && __vswap_may_split(folio);
+}
+
 bool __vswap_split(struct folio *folio, struct list_head *list);
 
 static inline bool vswap_split(struct folio *folio, struct list_head *list)
@@ -142,6 +163,8 @@ swp_entry_t vswap_alloc_slots(struct folio *folio);
 void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_reclaim_slot(unsigned long swp_tb);
+bool vswap_has_room(struct mem_cgroup *memcg);
+struct folio *vswap_alloc_cached(unsigned long offset, unsigned short id);
 
 struct vswap_stats {
 	unsigned long used;		/* slots */
@@ -153,6 +176,16 @@ struct vswap_stats {
 	unsigned long headers;		/* clusters that there ever were at once */
 	unsigned long bytes;		/* of all tables and headers */
 };
+
+/* What the checker of debug kernels has found. */
+struct vswap_check {
+	unsigned long slots;		/* on devices, that were looked at */
+	unsigned long wrong;		/* places in which tables do not agree */
+};
+
+void vswap_rs_check(struct vswap_check *check);
+void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
+unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
 /* Clusters on their way: see rust/mm/ffi/cluster.rs. All under the lock. */
 struct vswap_lists {
@@ -200,7 +233,8 @@ int vswap_try_reclaim(unsigned long offset);
 
 /*
  * The memory cgroup of a slot. Recording takes a reference to its id for each
- * slot, and charges nothing: only slots that are zeros count as swap.
+ * slot, and charges nothing: only slots that are zeros or on a device count as
+ * swap.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr);
@@ -224,6 +258,16 @@ static inline bool vswap_owns(const struct swap_cluster_info *ci)
 }
 
 static inline struct swap_cluster_info *vswap_cluster(unsigned long offset)
+{
+	return NULL;
+}
+
+static inline struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
+{
+	return NULL;
+}
+
+static inline struct swap_info_struct *vswap_get_device(void)
 {
 	return NULL;
 }
@@ -334,6 +378,11 @@ static inline bool vswap_is_rmap(unsigned long swp_tb)
 	return false;
 }
 
+static inline bool vswap_rmap_cached(unsigned long swp_tb)
+{
+	return false;
+}
+
 static inline int vswap_reclaim_slot(unsigned long swp_tb)
 {
 	return 0;
@@ -349,9 +398,14 @@ static inline bool vswap_wants_slots(struct folio *folio)
 	return false;
 }
 
-static inline bool vswap_suits(struct swap_info_struct *si)
+static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
 {
 	return true;
+}
+
+static inline bool vswap_may_split(struct folio *folio)
+{
+	return false;
 }
 
 static inline void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio,

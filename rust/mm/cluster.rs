@@ -18,9 +18,10 @@
 //! 4. the lock of the lists ([`Lists`]); the lock of zswap's LRU, zsmalloc's locks, and the lock of
 //!    a physical cluster. Leaves, seen from here.
 //!
-//! No lock of a physical cluster, and no per-CPU lock of their allocator, is held when one of these
-//! is taken. Interrupts may be off under 3 (reclaim, migration): nothing inside turns them on,
-//! sleeps, or allocates in a way that could.
+//! No lock of a physical cluster is held when one of these is taken. The per-CPU lock of their
+//! allocator may be when 3 is, where it reclaims slots of a full device; never when 2 is.
+//! Interrupts may be off under 3 (reclaim, migration): nothing inside turns them on, sleeps, or
+//! allocates in a way that could.
 //!
 //! # Races, and what settles them
 //!

@@ -121,8 +121,12 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
         return Ok(());
     }
     // A store that failed in the middle has left some of its pages there.
-    if device::suspended() && table::any_on(folio, None) {
-        return Err(EBUSY);
+    if table::any_on(folio, None) {
+        if device::suspended() {
+            return Err(EBUSY);
+        }
+        // First, so that it is not charged twice.
+        table::unback(folio);
     }
     Room::take(folio)?.back(folio)
 }

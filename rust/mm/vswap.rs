@@ -17,6 +17,7 @@
 //! - [`phys`]: room on devices for them.
 //! - [`swapoff`]: when a device goes.
 //! - [`stats`]: what there is.
+//! - `check`: whether it agrees, in debug kernels.
 //! - [`zswap`]: the compressed cache, for virtual and physical slots.
 //!
 //! `ffi` is the only home of unsafe code.
@@ -25,6 +26,8 @@
 pub mod alloc;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod backing;
+#[cfg(all(CONFIG_RUST_VSWAP, CONFIG_DEBUG_VM))]
+mod check;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod cluster;
 mod ffi;

@@ -76,14 +76,25 @@ SUITES = {
             Group("zswap-zstd", "zswap.sh zstd"),
             Group("usemem-zswap", "usemem.sh zswap 288", mem="256M"),
         )),
+    # Virtual slots on devices, against entries of the device.
+    "device": (
+        Group("disk", "disk.sh", disks=(), append=_ram_disk(64)),
+        Group("zram", "zram.sh lz4", disks=()),
+        Group("usemem-disk", "usemem.sh disk 320", mem="416M", disks=(),
+              append=_ram_disk(160)),
+        Group("writeback-lz4", "writeback.sh lz4", disks=(), append=_ram_disk(64)),
+        Group("writeback-zstd", "writeback.sh zstd", disks=(), append=_ram_disk(64), quick=False),
+    ),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
 }
 
 # What a suite compares, unless --variants says so.
-VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on"}
+VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on",
+            "device": "base,vswap,vswap-device"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
-ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",))}
+ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
+        "vswap-device": ("vswap", " vswap=on", ())}
 # The counters that a suite is about, in a table of their own.
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
                        "s:reject_reclaim_fail")}

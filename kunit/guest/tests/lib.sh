@@ -169,6 +169,12 @@ slots() {
 	value $VSWAP/stats "$1"
 }
 
+# consistent WHAT: the tables of the virtual swap space agree (debug kernels know)
+consistent() {
+	[ -e /sys/kernel/debug/vswap/check ] || return 0
+	is "$1: the tables agree" "$(value /sys/kernel/debug/vswap/check wrong)" -eq 0
+}
+
 # KiB in use on all devices
 used() {
 	awk 'NR > 1 { sum += $4 } END { print sum + 0 }' /proc/swaps

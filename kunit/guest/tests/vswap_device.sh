@@ -65,6 +65,7 @@ loads() {
 	}
 	hold
 	is "$kind: slots are on it" "$(slots device)" -ge $(pages 8 50)
+	consistent "$kind"
 	is "$kind: as many of its own" "$(used)" -ge $(($(slots device) * 4))
 	verified "$kind"
 	none_left "$kind"
@@ -103,6 +104,7 @@ is "to the device" "$(used_of $DISK)" -ge $((stored * 4 * 8 / 10))
 is "which is charged as swap" "$(cat $CG/hold/memory.swap.current)" -ge $((stored * 4096 * 8 / 10))
 is "their slots are what they were" "$(slots device)" -ge $((stored * 8 / 10))
 set_to 20 $ZSWAP/max_pool_percent
+consistent "written back"
 verified "written back"
 none_left "written back"
 
@@ -132,6 +134,7 @@ for kind in "" "--shmem"; do
 	check "swapoff ${kind:-anonymous}" swapoff $DISK
 	is "no slot is on a device" "$(slots device)" -eq 0
 	is "the slots are what they were" "$(slots used)" -ge $(pages 8 50)
+	consistent "swapoff ${kind:-anonymous}"
 	verified "swapoff ${kind:-anonymous}"
 	none_left "swapoff ${kind:-anonymous}"
 done
@@ -140,10 +143,46 @@ done
 straight swap_on $DISK2
 swap_on $DISK
 hold
+if [ -e /sys/kernel/debug/vswap/plant ]; then
+	check "a slot that names another is planted" set_to 1 /sys/kernel/debug/vswap/plant
+	is "the checker finds it" "$(value /sys/kernel/debug/vswap/check wrong)" -gt 0
+	check "it is put right" set_to 1 /sys/kernel/debug/vswap/plant
+	consistent "two devices"
+fi
 check "swapoff of one" swapoff $DISK
 check "swapoff of the other" swapoff $DISK2
 verified "swapoff of both"
 none_left "two devices"
+
+# More than the cgroup may have in memory goes on to the other device.
+straight swap_on $DISK
+hold
+swap_on $DISK2
+echo $(($(cat $CG/hold/memory.current) + $(pages 8 25) * 4096)) > $CG/hold/memory.max
+check "swapoff of more than fits in memory" swapoff $DISK
+is "it is on the other device" "$(used_of $DISK2)" -ge $(($(pages 8 50) * 4))
+echo max > $CG/hold/memory.max
+verified "swapoff of more than fits in memory"
+none_left "more than fits in memory"
+
+# A large folio that zswap failed to store, and for which a file has no run, is split. (Debug
+# kernel: what fails is the memory for an entry.)
+if [ -d $INJECT/failslab ]; then
+	no_swap
+	swapfile_on
+	zswap_on lz4
+	set_to on $VSWAP/enabled
+	set_to madvise $THP/hugepages-64kB/enabled
+	before=$(mthp 64 swpout_fallback)
+	cgroup churn
+	inject failslab 10
+	check "large folios that could not be stored" swapcheck churn --make-it-fail --huge \
+		--cgroup $CG/churn --rounds $(scaled 200) --size $(mb 8)
+	inject failslab 0
+	is "were split" "$(mthp 64 swpout_fallback)" -gt "$before"
+	check "the cgroup goes away" cgroup_gone churn
+	none_left "split"
+fi
 
 # In the midst of swapping, with writeback.
 no_swap

@@ -500,6 +500,10 @@ macro_rules! tests {
                 assert_eq!(Count::new(16), None);
                 assert_eq!(ZswapAddr::new(0), None);
                 assert_eq!(PhysSlot::new(MAX_SWAPFILES, 0), None);
+                let slot = PhysSlot::new(3, u32::MAX - 1).unwrap();
+                assert_eq!(slot.nth(0), Some(slot));
+                assert_eq!(slot.nth(1), PhysSlot::new(3, u32::MAX));
+                assert_eq!(slot.nth(2), None);
             }
         }
     };

@@ -506,6 +506,12 @@ impl Locked {
         words.and_then(|words| words.0.get(off as usize))
     }
 
+    /// How many slots have a backing, or a promise of one.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn nr_backed(&self) -> u32 {
+        self.own().nr_backed
+    }
+
     /// Whether any slot has a backing, or a promise of one.
     #[inline]
     pub(crate) fn any_backed(&self) -> bool {

@@ -14,10 +14,14 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-use super::folio::{
-    FolioRef,
-    SwapEntry,
-    SwapFolio, //
+use super::{
+    cluster::find,
+    folio::{
+        FolioRef,
+        SwapEntry,
+        SwapFolio, //
+    },
+    layout::MAX_SWAPFILES, //
 };
 use crate::word::{
     PhysSlot,
@@ -139,6 +143,17 @@ pub(crate) fn suspended() -> bool {
     unsafe { bindings::vswap_storage_suspended() }
 }
 
+/// The virtual slot that a slot of a device says it backs.
+#[cfg(CONFIG_DEBUG_VM)]
+pub(crate) fn owner_of(slot: PhysSlot) -> Option<VOffset> {
+    // SAFETY: C copes with any value.
+    let word = unsafe { bindings::vswap_slot_word(slot.ty().into(), slot.offset()) };
+    match Rmap::decode(word as u64) {
+        Ok(Rmap::Virtual(offset)) => Some(offset),
+        _ => None,
+    }
+}
+
 /// The slots of a device that back virtual ones, in the order of their offsets, each with the
 /// virtual one. What is returned may not be so any more.
 pub(crate) struct Owned {
@@ -161,14 +176,21 @@ impl Owned {
 
     /// How many there are.
     pub(crate) fn in_use(&self) -> i64 {
-        let counter = &raw mut bindings::vswap_nr_slots;
-        // SAFETY: An element for each type of device, atomics that are read in one piece.
-        unsafe {
-            match (*counter).get_mut(usize::from(self.ty)) {
-                Some(nr) => Atomic::<i64>::from_ptr(&raw mut nr.counter).load(Relaxed),
-                None => 0,
-            }
+        if self.ty >= MAX_SWAPFILES {
+            return 0;
         }
+        let counters = (&raw mut bindings::vswap_nr_slots).cast::<bindings::atomic_long_t>();
+        // SAFETY: There is an element for each type of device, which is read in one piece.
+        unsafe {
+            let counter = counters.add(usize::from(self.ty));
+            Atomic::<i64>::from_ptr(&raw mut (*counter).counter).load(Relaxed)
+        }
+    }
+
+    /// The slot that was met last.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn slot(&self) -> Option<PhysSlot> {
+        PhysSlot::new(self.ty, self.offset)
     }
 
     /// Begins anew.
@@ -205,7 +227,6 @@ impl Reads {
     ///
     /// `ENOENT`: nobody counts on the slot. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
-        const GFP: bindings::gfp_t = bindings::GFP_KERNEL;
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         loop {
             // SAFETY: No requirements: the device of virtual slots is always there.
@@ -214,8 +235,9 @@ impl Reads {
                 // SAFETY: It was returned with a reference for us.
                 return Ok(unsafe { FolioRef::from_raw(folio) });
             }
+            let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
             // SAFETY: As above. No lock is held.
-            let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), GFP) };
+            let folio = unsafe { bindings::vswap_alloc_cached(entry.offset(), id) };
             // SAFETY: Looks at the value of the pointer only.
             if unsafe { bindings::zswap_is_err(folio.cast()) } {
                 match to_result(folio as isize as c_int) {

@@ -62,6 +62,13 @@ impl Memcg<'_> {
         unsafe { bindings::zswap_memcg_writeback_enabled(self.ptr) }
     }
 
+    /// Whether its pages can have room on a device.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn has_room(self) -> bool {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_has_room(self.ptr) }
+    }
+
     /// Whether the cgroup is being removed: its lists are those of an ancestor, then.
     pub(crate) fn is_zombie(self) -> bool {
         // SAFETY: Valid, by the invariants, as it is not `NULL`.

@@ -480,3 +480,27 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
 extern "C" fn vswap_rs_headroom() -> c_ulong {
     pool::headroom().min(Lists::room())
 }
+
+/// Looks whether the tables agree.
+///
+/// # Safety
+///
+/// `check` is valid.
+#[cfg(CONFIG_DEBUG_VM)]
+#[export]
+unsafe extern "C" fn vswap_rs_check(check: *mut bindings::vswap_check) {
+    // SAFETY: As required of the caller.
+    unsafe { *check = crate::check::clusters() };
+}
+
+/// Looks whether the slots of a device agree, too.
+///
+/// # Safety
+///
+/// `check` is valid. The device stays meanwhile.
+#[cfg(CONFIG_DEBUG_VM)]
+#[export]
+unsafe extern "C" fn vswap_rs_check_device(ty: c_uint, check: *mut bindings::vswap_check) {
+    // SAFETY: As required of the caller.
+    unsafe { crate::check::device(&mut Owned::by(ty as u8), &mut *check) };
+}

@@ -23,8 +23,6 @@ use super::{
     },
     rules::Turn, //
 };
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::backing::Virtual;
 use crate::ffi::{
     folio::{
         NewFolio,
@@ -90,6 +88,9 @@ pub(super) struct WriteBack {
     pub(super) met_cached: bool,
     #[cfg(CONFIG_RUST_VSWAP)]
     run: Run,
+    /// There is room on a device for the cgroup: without, entries of virtual slots are left alone.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    room: bool,
     /// Of runs.
     written: usize,
 }
@@ -102,6 +103,8 @@ impl WriteBack {
             met_cached: false,
             #[cfg(CONFIG_RUST_VSWAP)]
             run: Run::new(),
+            #[cfg(CONFIG_RUST_VSWAP)]
+            room: false,
             written: 0,
         }
     }
@@ -113,6 +116,8 @@ impl WriteBack {
             met_cached: false,
             #[cfg(CONFIG_RUST_VSWAP)]
             run: Run::new(),
+            #[cfg(CONFIG_RUST_VSWAP)]
+            room: false,
             written: 0,
         }
     }
@@ -120,6 +125,10 @@ impl WriteBack {
     /// Looks at no more than `budget` entries of a cgroup and node; returns how many were written
     /// back. What is left of the budget is that of entries not looked at.
     pub(super) fn walk(&mut self, memcg: Memcg<'_>, nid: c_int, budget: &mut usize) -> usize {
+        #[cfg(CONFIG_RUST_VSWAP)]
+        {
+            self.room = memcg.has_room();
+        }
         let removed = list_lru::walk(memcg, nid, budget, self);
         #[cfg(CONFIG_RUST_VSWAP)]
         self.write_run();
@@ -142,7 +151,7 @@ impl Walker<Entry> for WriteBack {
 
     fn look(&mut self, entry: &Entry, key: Key<Entry>) -> Option<Self::Found> {
         #[cfg(CONFIG_RUST_VSWAP)]
-        if entry.slot().is_virtual() && !Virtual.writes_back() {
+        if !self.room && entry.slot().is_virtual() {
             return None;
         }
         match entry.next_turn() {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whether the tables agree with one another, for debug kernels.
+//!
+//! - what backs a slot, and the word of the slot on a device: each names the other;
+//! - the slots of a device that back virtual ones, and their number;
+//! - the slots of a cluster that are in use, its map, its words, and its numbers.
+//!
+//! Meaningful when nothing is swapped meanwhile: slots are taken and freed in steps.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    cluster,
+    ffi::{
+        cluster::{
+            find,
+            offset_of,
+            Cluster, //
+        },
+        device::{
+            self,
+            Owned, //
+        },
+        layout::SWAPFILE_CLUSTER,
+        params, //
+    },
+    word::{
+        Backing,
+        State, //
+    },
+};
+use kernel::bindings;
+
+/// Looks at all clusters.
+pub(crate) fn clusters() -> bindings::vswap_check {
+    let mut check = bindings::vswap_check::default();
+    for cluster in cluster::all() {
+        check_cluster(cluster, &mut check);
+        params::cond_resched();
+    }
+    check
+}
+
+fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
+    let guard = cluster.lock();
+    let (mut used, mut backed) = (0u32, 0u32);
+    for off in 0..SWAPFILE_CLUSTER {
+        let in_use = guard.state(off) != State::Null;
+        used = used.wrapping_add(in_use.into());
+        // A slot in use is one that is taken.
+        note(check, !in_use || guard.next_used(off) == Some(off));
+        let backing = guard.backing(off);
+        backed = backed.wrapping_add((backing != Backing::None).into());
+        note(check, in_use || backing == Backing::None);
+        if let Backing::Phys(slot) = backing {
+            check.slots = check.slots.wrapping_add(1);
+            note(check, device::owner_of(slot) == offset_of(cluster, off));
+        }
+    }
+    note(check, used == guard.used());
+    // No store is on its way.
+    note(check, backed == guard.nr_backed());
+}
+
+/// Looks at the slots of a device.
+pub(crate) fn device(owned: &mut Owned, check: &mut bindings::vswap_check) {
+    let mut nr = 0i64;
+    while let Some(offset) = owned.next() {
+        nr = nr.wrapping_add(1);
+        let backing = find(offset.get() as usize).map(|(cluster, off)| cluster.peek_backing(off));
+        note(
+            check,
+            matches!(backing, Some(Backing::Phys(slot)) if Some(slot) == owned.slot()),
+        );
+    }
+    note(check, nr == owned.in_use());
+}
+
+fn note(check: &mut bindings::vswap_check, right: bool) {
+    check.wrong = check.wrong.wrapping_add((!right).into());
+}
