@@ -69,12 +69,6 @@ atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
  */
 static DEFINE_PER_CPU(swp_entry_t, vswap_found);
 
-/* @folio is locked, or NULL. One that is in the swap cache already has virtual slots. */
-bool __vswap_wants_slots(struct folio *folio)
-{
-	return folio && folio_test_swapcache(folio) && swp_is_virtual(folio->swap);
-}
-
 bool __vswap_slots_found(void)
 {
 	return this_cpu_read(vswap_found.val);
@@ -167,7 +161,7 @@ bool __vswap_may_split(struct folio *folio)
 {
 	bool may;
 
-	if (!folio_test_large(folio) || !__vswap_wants_slots(folio) || pm_suspended_storage())
+	if (!folio_test_large(folio) || !vswap_wants_slots(folio) || pm_suspended_storage())
 		return false;
 	rcu_read_lock();
 	may = mem_cgroup_zswap_writeback_enabled(folio_memcg(folio));

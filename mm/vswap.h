@@ -22,9 +22,7 @@ struct swap_cluster_info;
 #define VSWAP_CLUSTER_FLAG	0x80
 
 /* Is this the C part of a virtual cluster? A macro: the structure comes later. */
-#define vswap_owns(ci)						\
-	(static_branch_unlikely(&vswap_ever_on) &&		\
-	 (ci)->flags == VSWAP_CLUSTER_FLAG)
+#define vswap_owns(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
 /* Rust for C: rust/mm/ffi/vswap_abi.rs says what each asks of its caller. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
@@ -110,15 +108,16 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
  * cache. A folio with virtual slots is there already, and this is how the
  * allocator meets it.
  */
-bool __vswap_wants_slots(struct folio *folio);
 bool __vswap_slots_found(void);
 bool __vswap_suits(struct swap_info_struct *si);
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
 swp_entry_t vswap_take_found(void);
 
+/* @folio is locked, or NULL. One that is in the swap cache already has virtual slots. */
 static inline bool vswap_wants_slots(struct folio *folio)
 {
-	return static_branch_unlikely(&vswap_ever_on) && __vswap_wants_slots(folio);
+	return vswap_used() && folio &&
+	       folio_test_swapcache(folio) && swp_type(folio->swap) == SWP_VSWAP;
 }
 
 static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
@@ -138,7 +137,7 @@ int __vswap_unuse_slots(struct swap_info_struct *si);
 
 static inline int vswap_unuse_slots(struct swap_info_struct *si)
 {
-	if (!static_branch_unlikely(&vswap_ever_on))
+	if (!vswap_used())
 		return 0;
 	return __vswap_unuse_slots(si);
 }
@@ -148,14 +147,14 @@ bool __vswap_may_split(struct folio *folio);
 
 static inline bool vswap_may_split(struct folio *folio)
 {
-	return static_branch_unlikely(&vswap_ever_on) && __vswap_may_split(folio);
+	return vswap_used() && __vswap_may_split(folio);
 }
 
 bool __vswap_split(struct folio *folio, struct list_head *list);
 
 static inline bool vswap_split(struct folio *folio, struct list_head *list)
 {
-	return static_branch_unlikely(&vswap_ever_on) && __vswap_split(folio, list);
+	return vswap_used() && __vswap_split(folio, list);
 }
 
 /* C for Rust: mm/vswap.c, swapfile.c and memcontrol.c */

@@ -25,15 +25,20 @@ DECLARE_STATIC_KEY_FALSE(vswap_ever_on);
 /* The device of all virtual entries: always there, on no list. */
 extern struct swap_info_struct vswap_si;
 
+/* Can there be virtual entries? */
+static inline bool vswap_used(void)
+{
+	return static_branch_unlikely(&vswap_ever_on);
+}
+
 static inline bool vswap_is_si(const struct swap_info_struct *si)
 {
-	return static_branch_unlikely(&vswap_ever_on) && si == &vswap_si;
+	return vswap_used() && si == &vswap_si;
 }
 
 static inline bool swp_is_virtual(swp_entry_t entry)
 {
-	return static_branch_unlikely(&vswap_ever_on) &&
-	       swp_type(entry) == SWP_VSWAP;
+	return vswap_used() && swp_type(entry) == SWP_VSWAP;
 }
 
 bool __vswap_full(void);
@@ -46,7 +51,7 @@ bool __vswap_may_swap(void);
  */
 static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
 {
-	if (slots > 0 || !static_branch_unlikely(&vswap_ever_on))
+	if (slots > 0 || !vswap_used())
 		return slots;
 	return __vswap_capacity(memcg);
 }
@@ -54,16 +59,21 @@ static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
 /* Can there be anything swapped out at all, without a device? */
 static inline bool vswap_may_swap(void)
 {
-	return static_branch_unlikely(&vswap_ever_on) && __vswap_may_swap();
+	return vswap_used() && __vswap_may_swap();
 }
 
 /* Is half of the virtual slots in use, or more? As vm_swap_full(). */
 static inline bool vswap_full(void)
 {
-	return static_branch_unlikely(&vswap_ever_on) && __vswap_full();
+	return vswap_used() && __vswap_full();
 }
 
 #else
+
+static inline bool vswap_used(void)
+{
+	return false;
+}
 
 static inline bool vswap_full(void)
 {

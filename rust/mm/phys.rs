@@ -79,8 +79,14 @@ impl Room {
     }
 
     /// The slots of the folio are backed there from now on, and by nothing else.
-    pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
+    pub(crate) fn back(self, folio: &mut SwapFolio<'_>) -> Result {
         table::unback(folio);
+        self.fill()
+    }
+
+    /// The slots, which nothing backs, are backed there from now on.
+    #[inline]
+    fn fill(mut self) -> Result {
         let Some(slots) = self.slots.take() else {
             warn_on_once!(true);
             return Err(EINVAL);
@@ -89,8 +95,7 @@ impl Room {
         match result {
             Ok(()) => {
                 // The promise and the charge are those of the words now.
-                self.promised = 0;
-                self.charged = 0;
+                core::mem::forget(self);
                 Ok(())
             }
             Err(slots) => {
@@ -129,4 +134,9 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
         table::unback(folio);
     }
     Room::take(folio)?.back(folio)
+}
+
+/// As [`back`], for a folio that has just got its virtual slots: nothing backs them.
+pub(crate) fn back_new(folio: &mut SwapFolio<'_>) -> Result {
+    Room::take(folio)?.fill()
 }

@@ -44,6 +44,8 @@ use crate::{
     word::{
         cache_add_word,
         dup_word,
+        is_counted_word,
+        is_last_word,
         is_zero_word,
         put_word,
         Backing,
@@ -136,13 +138,11 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let backed = cluster.any_backed();
 
     for off in start..start.wrapping_add(nr) {
-        let mut charged = is_zero(cluster.state(off));
-        cluster.set_state(off, State::Null);
-        if backed {
-            if let Some(backed) = cluster.take_dead(off) {
-                charged |= matches!(backed, Backed::Device(_));
-                freed.add(backed);
-            }
+        let (word, was) = cluster.kill(off, backed);
+        let mut charged = is_zero_word(word);
+        if let Some(backed) = was {
+            charged |= matches!(backed, Backed::Device(_));
+            freed.add(backed);
         }
         ids.add(cluster.id(off), charged);
         vswap::invalidate_tags(cluster.cluster(), off);
@@ -224,8 +224,12 @@ enum Put {
 /// One user less of a slot.
 #[inline]
 fn put_one(cluster: &mut Locked, off: u32) -> Put {
-    let mut left = 0;
+    let (mut left, mut last) = (0, false);
     if cluster.try_word(off, |word| {
+        last = is_last_word(word);
+        if last {
+            return None;
+        }
         let next = put_word(word)?;
         left = next >> SWP_TB_COUNT_SHIFT;
         Some(next)
@@ -235,6 +239,9 @@ fn put_one(cluster: &mut Locked, off: u32) -> Put {
         } else {
             Put::Counted
         };
+    }
+    if last {
+        return Put::Last;
     }
     put_slowly(cluster, off)
 }
@@ -443,7 +450,7 @@ pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
         return false;
     };
-    (start..start.wrapping_add(nr)).any(|off| is_counted(cluster.peek(off)))
+    (start..start.wrapping_add(nr)).any(|off| is_counted_word(cluster.peek_word(off)))
 }
 
 #[inline]

@@ -510,6 +510,12 @@ pub const fn put_word(word: u64) -> Option<u64> {
     }
 }
 
+/// Whether one user less of a slot leaves nothing that pins it: then [`State::put`] is `Null`.
+#[inline]
+pub const fn is_last_word(word: u64) -> bool {
+    word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
+}
+
 /// A folio enters the swap cache: as [`State::cache_add`]. `None`: that has to look closer.
 #[inline]
 pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
@@ -518,6 +524,12 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     } else {
         None
     }
+}
+
+/// Whether somebody counts on a slot: as [`Flags::count`], where the word has flags.
+#[inline]
+pub const fn is_counted_word(word: u64) -> bool {
+    word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_COUNT_MASK != 0
 }
 
 /// Whether a slot is zeros: as [`Flags::zero`], where the word has flags.

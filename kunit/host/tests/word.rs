@@ -43,7 +43,7 @@ macro_rules! tests {
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 word::{
-                    cache_add_word, dup_word, is_zero_word, put_word, Backing, Corrupt, Count, Flags,
+                    cache_add_word, dup_word, is_counted_word, is_last_word, is_zero_word, put_word, Backing, Corrupt, Count, Flags,
                     Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
                 },
             };
@@ -115,6 +115,9 @@ macro_rules! tests {
                 let stays = |state: &State| *state != State::Null;
                 prop_assert_eq!(dup, state.dup().ok().map(State::encode));
                 prop_assert_eq!(put, state.put().ok().filter(stays).map(State::encode));
+                prop_assert_eq!(is_last_word(word), state.put() == Ok(State::Null));
+                let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
+                prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
                 let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);
@@ -476,6 +479,7 @@ macro_rules! tests {
                 for word in [0, SWP_TB_BAD] {
                     assert_eq!(dup_word(word), None);
                     assert_eq!(put_word(word), None);
+                    assert!(!is_last_word(word));
                     assert_eq!(cache_add_word(word, other), None);
                     assert!(!is_zero_word(word));
                 }

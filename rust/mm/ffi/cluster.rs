@@ -587,14 +587,17 @@ impl Locked {
         Ok(self.unbacked(old))
     }
 
-    /// Takes away what backed a slot that is free: nobody has a right to it any more.
+    /// Makes the word of a slot null that nothing pins: nobody has a right to it any more. Returns
+    /// what it was, and takes away what backed the slot, if `backed` says that any may be.
     #[inline]
-    pub(crate) fn take_dead(&mut self, off: u32) -> Option<Backed> {
-        if self.state(off) != State::Null {
+    pub(crate) fn kill(&mut self, off: u32, backed: bool) -> (u64, Option<Backed>) {
+        let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
             warn_on_once!(true);
-            return None;
-        }
-        self.take_backing(off)
+            return (0, None);
+        };
+        let old = word.load(Relaxed);
+        word.store(State::Null.encode(), Relaxed);
+        (old, if backed { self.take_backing(off) } else { None })
     }
 
     /// Takes away what backs a slot of a folio that is locked, and dirty or about to be.

@@ -85,7 +85,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
-        if phys::back(&mut unsafe { SwapFolio::from_raw(raw) }).is_err() {
+        if phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }).is_err() {
             // SAFETY: As above, and clean: it was not given away yet.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
             return EAGAIN.to_errno();
