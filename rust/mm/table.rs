@@ -601,6 +601,7 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     matches!(first, Backing::Phys(_))
         && (start..end)
             .enumerate()
+            .skip(1)
             .all(|(n, off)| is_next(first, n as u32, cluster.peek_backing(off)))
 }
 

@@ -62,14 +62,13 @@ pub(super) fn prepare_folio<I: Index>(
 ) -> Result<NewFolio> {
     let mut folio = NewFolio::add(slot, wait)?;
     // The folio is locked in the swap cache: from here on the slot is ours.
-    let is_it = |slot: &_| index.get(slot).is_some_and(|entry| entry.is(key));
-    if !is_it(&folio.first_slot()) {
-        // The slot was freed and used again.
-        return Err(ENOENT);
-    }
     let place = index.place(&mut folio)?;
     let (slot, page) = folio.only().ok_or(EINVAL)?;
-    let entry = index.get(&slot).ok_or(ENOMEM)?;
+    let entry = index
+        .get(&slot)
+        .filter(|entry| entry.is(key))
+        // The slot was freed and used again.
+        .ok_or(ENOENT)?;
     if !compress::decompress(&entry, &page) {
         return Err(EIO);
     }
