@@ -188,11 +188,8 @@ swap_none() { :; }
 APPEND = "proc_mem.force_override=always kmemleak=off"
 
 
-# With virtual slots: these want compressed pages written back to the swapfile, which
-# those under a virtual slot are not yet (Documentation/rust/vswap/design.rst).
+# What runs them with virtual slots: each line has to be as on base.
 VIRTUAL = " vswap=on"
-OTHER_IF_VIRTUAL = {"test_zswap": {"test_zswap_writeback_enabled",
-                                   "test_no_invasive_cgroup_shrink"}}
 
 
 def _script(tests, slow):
@@ -404,19 +401,11 @@ def _report(test, results, base, report, note="", kind="selftest"):
                    note.strip(" ()") if word == "ok" else f"{word}, as it has to be{note}")
 
 
-def excused(name, lines):
-    """Base's lines, as they have to be with virtual slots."""
-    others = OTHER_IF_VIRTUAL.get(name, ())
-    return [(case, "not ok" if case in others else word) for case, word in lines]
-
-
 def run(variant, wanted, report, *, ensure=True, virtual=False):
     """Runs selftests on a variant and compares with base: report(name, ok, detail)
     for each result line, with ok None for what base does not pass either."""
     todo = find(wanted)
     base = base_lines(todo)
-    if virtual:
-        base = {name: excused(name, lines) for name, lines in base.items()}
     kind = "selftest with virtual slots" if virtual else "selftest"
     attempt = 0
     while todo:

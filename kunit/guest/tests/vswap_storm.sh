@@ -54,11 +54,11 @@ compressed() {
 	done
 }
 
-# With a device now and then: entries of both kinds.
-devices() {
-	swapon $DISK
-	sleep 0.5
-	swapoff $DISK || true
+# With a device now and then, or two: entries of both kinds, and virtual ones on them.
+device() {
+	swapon $1
+	sleep $2
+	swapoff $1 || true
 	sleep 0.3
 } 2> /dev/null
 
@@ -78,6 +78,8 @@ cpus() {
 
 : > "$TMP/bad"
 mkswap $DISK > /dev/null
+mkswap $DISK2 > /dev/null
+set_to 1 $ZSWAP/shrinker_enabled
 failed=$(cat $ZDEBUG/decompress_fail)
 ROUNDS=${ROUNDS:-$(scaled 1600)}
 for size in 16 64; do
@@ -89,7 +91,8 @@ storm switches &
 storm drains &
 storm caps &
 storm compressed &
-storm devices &
+storm device $DISK 0.5 &
+storm device $DISK2 1.7 &
 storm groups &
 [ ! -e $CPU ] || storm cpus &
 fail=
@@ -120,6 +123,8 @@ touch "$STOP"
 wait
 [ ! -e $CPU ] || echo 1 > $CPU
 swapoff $DISK 2> /dev/null
+swapoff $DISK2 2> /dev/null
+consistent "after the storm"
 echo "$SLOTS" > $VSWAP/max_slots
 echo 2 > /sys/kernel/mm/ksm/run
 echo 0 > /sys/kernel/mm/ksm/run
