@@ -111,6 +111,8 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 bool __vswap_slots_found(void);
 bool __vswap_suits(struct swap_info_struct *si);
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
+void __swap_cache_add_folio(struct swap_cluster_info *ci, struct folio *folio,
+			    swp_entry_t entry);
 swp_entry_t vswap_take_found(void);
 
 /* @folio is locked, or NULL. One that is in the swap cache already has virtual slots. */
@@ -123,6 +125,22 @@ static inline bool vswap_wants_slots(struct folio *folio)
 static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
 {
 	return !vswap_wants_slots(folio) || __vswap_suits(si);
+}
+
+/* The folio gets the slots from @entry on. */
+static inline void swap_cluster_add_folio(struct swap_cluster_info *ci, struct folio *folio,
+					  swp_entry_t entry)
+{
+	if (vswap_wants_slots(folio))
+		vswap_set_rmap(ci, folio, entry);
+	else
+		__swap_cache_add_folio(ci, folio, entry);
+}
+
+/* Is that there is no device (@si) for @entry because it is virtual? */
+static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t entry)
+{
+	return unlikely(!si) && swp_is_virtual(entry);
 }
 
 static inline bool vswap_slots_found(struct folio *folio)
@@ -152,9 +170,10 @@ static inline bool vswap_may_split(struct folio *folio)
 
 bool __vswap_split(struct folio *folio, struct list_head *list);
 
-static inline bool vswap_split(struct folio *folio, struct list_head *list)
+/* @failed: it was not written. */
+static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
 {
-	return vswap_used() && __vswap_split(folio, list);
+	return vswap_used() && failed && __vswap_split(folio, list);
 }
 
 /* C for Rust: mm/vswap.c, swapfile.c and memcontrol.c */
@@ -407,9 +426,11 @@ static inline bool vswap_may_split(struct folio *folio)
 	return false;
 }
 
-static inline void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio,
-				  swp_entry_t entry)
+#define swap_cluster_add_folio __swap_cache_add_folio
+
+static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t entry)
 {
+	return false;
 }
 
 static inline bool vswap_slots_found(struct folio *folio)
@@ -422,7 +443,7 @@ static inline int vswap_unuse_slots(struct swap_info_struct *si)
 	return 0;
 }
 
-static inline bool vswap_split(struct folio *folio, struct list_head *list)
+static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
 {
 	return false;
 }

@@ -95,10 +95,12 @@ __rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
 	return swp_offset(entry);
 }
 
+#ifdef CONFIG_RUST_VSWAP
 __rust_helper bool rust_helper_zswap_swp_is_virtual(swp_entry_t entry)
 {
 	return swp_is_virtual(entry);
 }
+#endif
 
 __rust_helper void rust_helper_zswap_put_swap_device(struct swap_info_struct *si)
 {

@@ -12,6 +12,12 @@
 #include "../../mm/swap.h"
 #include "../../mm/swap_table.h"
 
+/* How a swap entry is made up. */
+const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TYPE_SHIFT = SWP_TYPE_SHIFT;
+
+#ifdef CONFIG_RUST_VSWAP
+#include "../../mm/vswap.h"
+
 /*
  * The layout of the swap table. It depends on the architecture and on the
  * page size, so Rust takes the numbers from here, or asserts that its own are
@@ -23,7 +29,6 @@ const unsigned long RUST_CONST_HELPER_VSWAP_SWAPFILE_CLUSTER = SWAPFILE_CLUSTER;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_NR_ORDERS = SWAP_NR_ORDERS;
 const unsigned long RUST_CONST_HELPER_VSWAP_MAX_SWAPFILES = MAX_PHYS_SWAPFILES;
 const unsigned long RUST_CONST_HELPER_VSWAP_MAX_SWAPFILES_SHIFT = MAX_SWAPFILES_SHIFT;
-const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TYPE_SHIFT = SWP_TYPE_SHIFT;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_CACHE_PFN_BITS = SWAP_CACHE_PFN_BITS;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_CACHE_PFN_MARK_BITS = SWAP_CACHE_PFN_MARK_BITS;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_TABLE_HAS_ZEROFLAG = SWAP_TABLE_HAS_ZEROFLAG;
@@ -42,9 +47,6 @@ const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MAX = SWP_TB_COUNT_MAX;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_BAD = SWP_TB_BAD;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_MASK = SWP_TB_FLAGS_MASK;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
-
-#ifdef CONFIG_RUST_VSWAP
-#include "../../mm/vswap.h"
 
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
 

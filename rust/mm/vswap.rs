@@ -22,6 +22,9 @@
 //!
 //! `ffi` is the only home of unsafe code.
 
+// What zswap has for virtual slots alone is not worth a condition at each place.
+#![cfg_attr(not(CONFIG_RUST_VSWAP), allow(dead_code, unused_imports, unused_mut))]
+
 #[cfg(CONFIG_RUST_VSWAP)]
 pub mod alloc;
 #[cfg(CONFIG_RUST_VSWAP)]

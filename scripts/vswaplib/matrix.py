@@ -140,7 +140,7 @@ def toolchain(cell):
 @functools.cache
 def our_options():
     """The options that our Kconfig files add."""
-    files = [ROOT / name for name in tree.overlay_files() if name.endswith("/Kconfig")]
+    files = [ROOT / name for name in tree.overlay_files() if "/Kconfig" in name]
     return {f"CONFIG_{name}" for path in files
             for name in re.findall(r"^config (\w+)$", path.read_text(), re.M)}
 
