@@ -458,6 +458,8 @@ def main(args):
             say(f"{cell.name:24} {cell.about}")
         return 0
     setup.ensure()
+    if any(cell.name == "arm64-gcc" for cell in cells):
+        setup.install_packages(common.LOGS / "setup.log", ["gcc-aarch64-linux-gnu"])
     counts = collections.Counter()
     with common.locked("matrix"):
         memory = remembered("passed.json")

@@ -113,8 +113,8 @@ def isolated_apt(*suites):
     return [word for option in options for word in ("-o", option)]
 
 
-def install_packages(log):
-    missing = missing_packages(PACKAGES)
+def install_packages(log, names=PACKAGES):
+    missing = missing_packages(names)
     if not missing:
         return
     if not shutil.which("apt-get"):
