@@ -16,7 +16,9 @@ echo "devices $(sed 1d /proc/swaps | wc -l)"
 # While the working set is alive, note when the most was swapped out.
 (
 	while sleep 0.2; do
-		[ ! -d $vswap ] || awk '{ $1 = $1; printf "%s ", $2 }' $vswap/stats
+		[ ! -d $vswap ] || awk '{ v[$1] = $2 }
+			END { printf "%s %s %s %s %s ",
+				v["used"], v["cached"], v["zero"], v["zswap"], v["bytes"] }' $vswap/stats
 		cat /sys/kernel/debug/zswap/pool_total_size
 	done > /tmp/samples
 ) &
@@ -30,10 +32,9 @@ end=$(cut -d ' ' -f 1 /proc/uptime)
 kill $sampler 2> /dev/null
 cat /tmp/load
 if [ -d $vswap ]; then
-	# In the order of the lines of stats: used cached zero zswap clusters headers bytes.
 	sort -n /tmp/samples | tail -n 1 | awk '{ print "peak_slots", $1; print "peak_cached", $2
-		print "peak_zero", $3; print "peak_zswap", $4; print "peak_table_bytes", $7
-		print "peak_pool_bytes", $8 }'
+		print "peak_zero", $3; print "peak_zswap", $4; print "peak_table_bytes", $5
+		print "peak_pool_bytes", $6 }'
 	for i in 1 2 3 4 5 6 7 8 9 10; do
 		grep -q '^used 0$' $vswap/stats && break
 		sleep 0.2
