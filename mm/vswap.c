@@ -59,6 +59,14 @@ static void vswap_users_free(struct percpu_ref *ref)
 	WARN_ON_ONCE(1);
 }
 
+/* With a reference, for put_swap_device(). */
+struct swap_info_struct *vswap_get_device(void)
+{
+	/* The first reference is never dropped. */
+	percpu_ref_get(&vswap_si.users);
+	return &vswap_si;
+}
+
 /* Slots of devices */
 
 atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
@@ -208,14 +216,6 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 static struct kmem_cache *vswap_cluster_cache;
 /* Where tables are no pages. */
 static struct kmem_cache *vswap_words_cache;
-
-/* With a reference, for put_swap_device(). */
-struct swap_info_struct *vswap_get_device(void)
-{
-	/* The first reference is never dropped. */
-	percpu_ref_get(&vswap_si.users);
-	return &vswap_si;
-}
 
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
 {

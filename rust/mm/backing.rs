@@ -31,7 +31,7 @@ use crate::{
         vswap, //
     },
     phys::Room,
-    word,
+    table,
     zswap::{
         entry::Entry,
         index::{
@@ -111,13 +111,11 @@ impl Index for Virtual {
 
     fn reserve(&self, first: &Slot<'_>, nr: usize) -> Result {
         let (cluster, start) = find(first.entry().offset()).ok_or(EINVAL)?;
-        if device::suspended()
-            && (start..start.wrapping_add(nr as u32))
-                .any(|off| matches!(cluster.peek_backing(off), word::Backing::Phys(_)))
-        {
+        let nr = nr as u32;
+        if table::frozen(cluster, start..start.wrapping_add(nr)) {
             return Err(EBUSY);
         }
-        reserve(cluster, nr as u32)
+        reserve(cluster, nr)
     }
 
     fn unreserve(&self, first: &Slot<'_>, nr: usize) {

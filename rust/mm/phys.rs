@@ -126,14 +126,13 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
         return Ok(());
     }
     // A store that failed in the middle has left some of its pages there.
-    if table::any_on(folio, None) {
-        if device::suspended() {
-            return Err(EBUSY);
-        }
-        // First, so that it is not charged twice.
-        table::unback(folio);
+    let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
+    if table::frozen(cluster, start..end) {
+        return Err(EBUSY);
     }
-    Room::take(folio)?.back(folio)
+    // First, so that these are not charged twice.
+    table::unback(folio);
+    back_new(folio)
 }
 
 /// As [`back`], for a folio that has just got its virtual slots: nothing backs them.

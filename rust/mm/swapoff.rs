@@ -101,7 +101,7 @@ fn settle(folio: &FolioRef, ty: u8) {
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
-    if !table::any_on(&mut folio, Some(ty)) {
+    if !table::any_on(&mut folio, ty) {
         return;
     }
     if folio.is_uptodate() {

@@ -52,6 +52,7 @@ use crate::{
         Count,
         Flags,
         Pfn,
+        PhysSlot,
         Shadow,
         State,
         StateError,
@@ -60,6 +61,7 @@ use crate::{
     },
     zswap::entry::Entry, //
 };
+use core::ops::Range;
 use kernel::prelude::*;
 
 /// What backed slots that were freed: dropping gives it back.
@@ -605,16 +607,22 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
             .all(|(n, off)| is_next(first, n as u32, cluster.peek_backing(off)))
 }
 
-/// Whether any slot of a locked folio is on a device, or on that of a type: as seen without the
-/// lock.
-pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: Option<u8>) -> bool {
+/// Whether any slot of a locked folio is on the device of a type: as seen without the lock.
+pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
     let Some((cluster, start, end)) = slots_of(folio) else {
         return false;
     };
-    (start..end).any(|off| match cluster.peek_backing(off) {
-        Backing::Phys(slot) => ty.is_none_or(|ty| slot.ty() == ty),
-        _ => false,
-    })
+    any_phys(cluster, start..end, |slot| slot.ty() == ty)
+}
+
+fn any_phys(cluster: &Cluster, mut slots: Range<u32>, is: impl Fn(PhysSlot) -> bool) -> bool {
+    slots.any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
+}
+
+/// Whether slots must stay backed as they are: an image of memory, which was taken, names what any
+/// of them has on a device.
+pub(crate) fn frozen(cluster: &Cluster, slots: Range<u32>) -> bool {
+    device::suspended() && any_phys(cluster, slots, |_| true)
 }
 
 /// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
@@ -641,7 +649,7 @@ pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
 /// cgroup may not have more swap.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
-    if device::suspended() && any_on(folio, None) {
+    if frozen(cluster, start..end) {
         return Err(EBUSY);
     }
 

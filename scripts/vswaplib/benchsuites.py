@@ -39,18 +39,23 @@ def _arm(name):
                  append=_ram_disk(192) + _SLOW_DISK.format(192 << 11))
 
 
+ZSWAP = (Group("zswap-lz4", "zswap.sh lz4"), Group("zswap-zstd", "zswap.sh zstd"))
+WRITEBACK = tuple(Group(f"writeback-{name}", f"writeback.sh {name}", disks=(),
+                        append=_ram_disk(64)) for name in ("lz4", "zstd"))
+DISK = Group("disk", "disk.sh", disks=(), append=_ram_disk(64))
+# The working set is a quarter to a half above what is free at the start.
+USEMEM_ZSWAP = Group("usemem-zswap", "usemem.sh zswap 288", mem="256M")
+USEMEM_DISK = Group("usemem-disk", "usemem.sh disk 320", mem="416M", disks=(),
+                    append=_ram_disk(160))
 LOCK_GROUP = Group("locks", "lockstat.sh", clock=LOCKS, smp=2, mem="1G", quick=False)
 
 SUITES = {
     "core": (
-        Group("zswap-lz4", "zswap.sh lz4"),
-        Group("zswap-zstd", "zswap.sh zstd"),
-        Group("disk", "disk.sh", disks=(), append=_ram_disk(64)),
+        *ZSWAP,
+        DISK,
         Group("zram", "zram.sh lz4 zstd", disks=()),
-        # The working set is a quarter to a half above what is free at the start.
-        Group("usemem-zswap", "usemem.sh zswap 288", mem="256M"),
-        Group("usemem-disk", "usemem.sh disk 320", mem="416M", disks=(),
-              append=_ram_disk(160)),
+        USEMEM_ZSWAP,
+        USEMEM_DISK,
         Group("usemem-zram", "usemem.sh zram 288", mem="256M", disks=(), quick=False),
         LOCK_GROUP,
         Group("native", "native.sh", clock=WALL, disks=(), append=_ram_disk(64)),
@@ -62,28 +67,22 @@ SUITES = {
     ),
     # zswap in C and in Rust, in one tree.
     "zswap": (
-        Group("zswap-lz4", "zswap.sh lz4"),
-        Group("zswap-zstd", "zswap.sh zstd"),
-        Group("writeback-lz4", "writeback.sh lz4", disks=(), append=_ram_disk(64)),
-        Group("writeback-zstd", "writeback.sh zstd", disks=(), append=_ram_disk(64)),
+        *ZSWAP,
+        *WRITEBACK,
         LOCK_GROUP,
     ),
     # Virtual slots without a device, against zswap on a disk. What does not
     # compress has nowhere to go there: nothing of that.
     "virtual": tuple(
-        dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0")) for group in (
-            Group("zswap-lz4", "zswap.sh lz4"),
-            Group("zswap-zstd", "zswap.sh zstd"),
-            Group("usemem-zswap", "usemem.sh zswap 288", mem="256M"),
-        )),
+        dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
+        for group in (*ZSWAP, USEMEM_ZSWAP)),
     # Virtual slots on devices, against entries of the device.
     "device": (
-        Group("disk", "disk.sh", disks=(), append=_ram_disk(64)),
+        DISK,
         Group("zram", "zram.sh lz4", disks=()),
-        Group("usemem-disk", "usemem.sh disk 320", mem="416M", disks=(),
-              append=_ram_disk(160)),
-        Group("writeback-lz4", "writeback.sh lz4", disks=(), append=_ram_disk(64)),
-        Group("writeback-zstd", "writeback.sh zstd", disks=(), append=_ram_disk(64), quick=False),
+        USEMEM_DISK,
+        WRITEBACK[0],
+        dataclasses.replace(WRITEBACK[1], quick=False),
     ),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),

@@ -94,7 +94,8 @@ load() {
 	load_command=$2
 	shift 2
 	swapload "$load_command" --tag "$load_tag" --size "$SIZE" --content "$CONTENT" \
-		--incompressible "$INCOMPRESSIBLE" --seed $((RUN + 1)) "$@" || fail "$load_tag $load_command: swapload ended with code $?"
+		--incompressible "$INCOMPRESSIBLE" --seed $((RUN + 1)) "$@" ||
+		fail "$load_tag $load_command: swapload ended with code $?"
 }
 
 have_large_folios() {

@@ -281,3 +281,53 @@ in_cgroup() {
 	shift
 	sh -c 'echo 0 > '"$CG/$group"'/cgroup.procs && exec "$@"' sh "$@"
 }
+
+# swap_loads KIND: each kind of swap without zswap sees the same loads. Files take large folios page
+# by page only.
+swap_loads() {
+	kind=$1
+	load "$kind: anonymous" refault --size $(mb 8) --zero 10 &&
+		is "$kind: written" "$(of swapout pswpout)" -ge $(pages 8 75) &&
+		is "$kind: read" "$(of refault pswpin)" -ge $(pages 8 75) &&
+		is "$kind: not by zswap" "$(of swapout zswpout)" -eq 0
+	load "$kind: anonymous, random, written" refault --size $(mb 8) --pattern random --access write
+	load "$kind: shared memory" refault --size $(mb 8) --mem shmem --pattern stride &&
+		is "$kind: shared pages were written" "$(of swapout pswpout)" -ge $(pages 8 75)
+	before=$(mthp 64 swpout)
+	load "$kind: 64 KiB folios" refault --size $(mb 8) --folio 64K || return
+	[ "$kind" = "swapfile on ext4" ] || {
+		is "$kind: not split" "$(of swapout mthp_swpout_fallback)" -eq 0
+		is "$kind: written whole" $(($(mthp 64 swpout) - before)) -ge $(($(pages 8 75) / 16))
+	}
+}
+
+# --- virtual slots
+
+# none_left WHAT: no virtual slot, no table, no stored page, nothing on a device
+none_left() {
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		[ "$(slots used)$(slots clusters)$(stored)$(used)" = 0000 ] && break
+		sleep 0.2
+	done
+	is "$1: no slot is in use" "$(slots used)" -eq 0
+	is "$1: no table is left" "$(slots clusters)" -eq 0
+	is "$1: nothing is stored" "$(stored)" -eq 0
+	is "$1: the devices are empty" "$(used)" -eq 0
+}
+
+# hold ARGS...: a process in the cgroup "hold" whose memory is swapped out; verified ends it
+hold() {
+	rm -f $TMP/ready $TMP/go
+	cgroup hold
+	swapcheck hold --size $(mb 8) --cgroup $CG/hold --ready $TMP/ready --go $TMP/go "$@" \
+		> $TMP/held 2>&1 &
+	holder=$!
+	wait_for $TMP/ready $holder
+}
+
+# verified WHAT: it finds what it wrote
+verified() {
+	touch $TMP/go
+	check "$1: every byte is there" wait $holder || note "$(cat $TMP/held)"
+	cgroup_gone hold
+}

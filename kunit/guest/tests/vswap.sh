@@ -9,17 +9,6 @@
 	finish
 }
 
-# Nothing is left: no slot, no table, no stored page.
-none_left() {
-	for i in 1 2 3 4 5 6 7 8 9 10; do
-		[ "$(slots used)" -eq 0 ] && [ "$(stored)" -eq 0 ] && [ "$(slots clusters)" -eq 0 ] && break
-		sleep 0.2
-	done
-	is "$1: no slot is in use" "$(slots used)" -eq 0
-	is "$1: no table is left" "$(slots clusters)" -eq 0
-	is "$1: nothing is stored" "$(stored)" -eq 0
-}
-
 no_swap
 # What does not compress stays in memory, and a folio as a whole for one such page: zstd leaves few.
 zswap_on zstd
@@ -69,21 +58,7 @@ echo 0 > /sys/kernel/mm/ksm/run
 none_left "everything at random"
 
 # Off: what is there stays, nothing new comes. Drain: all of it comes back.
-hold() {
-	rm -f $TMP/ready $TMP/go
-	cgroup hold
-	swapcheck hold --size $(mb 8) --incompressible 0 --cgroup $CG/hold --ready $TMP/ready \
-		--go $TMP/go "$@" > $TMP/held 2>&1 &
-	holder=$!
-	wait_for $TMP/ready $holder
-}
-verified() {
-	touch $TMP/go
-	check "$1: every byte is there" wait $holder
-	cgroup_gone hold
-}
-
-hold
+hold --incompressible 0
 before=$(slots used)
 is "slots are in use" "$before" -gt $(pages 8 50)
 check "it is switched off" set_to off $VSWAP/enabled
@@ -97,7 +72,7 @@ is "drained: nothing is stored" "$(stored)" -eq 0
 verified "drained"
 
 set_to auto $VSWAP/enabled
-hold --shmem
+hold --incompressible 0 --shmem
 is "shared memory is swapped out" "$(slots used)" -gt $(pages 8 50)
 check "shared memory is brought back" set_to 1 $VSWAP/drain
 is "shared memory: no slot is in use" "$(slots used)" -eq 0
@@ -108,7 +83,7 @@ verified "shared memory"
 set_to auto $VSWAP/enabled
 old=$(cat $VSWAP/max_slots)
 check "the limit is lowered" set_to 1024 $VSWAP/max_slots
-hold --try
+hold --incompressible 0 --try
 is "no more than the limit is swapped out" "$(slots used)" -le 1024
 is "and not much less" "$(slots used)" -ge $(pages 2 80)
 check "the limit is raised" set_to "$old" $VSWAP/max_slots
@@ -128,7 +103,7 @@ check "memory.swap.max=0: nothing is swapped out" \
 	swapcheck hold --size 2M --try --incompressible 0 --cgroup $CG/none
 is "memory.swap.max=0: no slot is in use" "$(slots used)" -eq 0
 cgroup_gone none
-hold --zero 50
+hold --incompressible 0 --zero 50
 is "zeros are swap" "$(cat $CG/hold/memory.swap.current)" -ge $(($(pages 8 40) * 4096))
 is "compressed pages are not" "$(cat $CG/hold/memory.swap.current)" -le $(($(pages 8 60) * 4096))
 is "compressed pages are zswap's" "$(value $CG/hold/memory.stat zswapped)" -gt 0
@@ -153,7 +128,7 @@ echo 1 > $ZSWAP/enabled
 load "half before, half after zswap is switched off" refault --size $(mb 8) --incompressible 0 \
 	--mix $ZSWAP/enabled=0
 echo 1 > $ZSWAP/enabled
-hold
+hold --incompressible 0
 check "swapoff leaves what is compressed alone" swapoff $DISK
 is "they are still in use" "$(slots used)" -gt $(pages 8 50)
 verified "after swapoff"

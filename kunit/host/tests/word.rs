@@ -43,8 +43,8 @@ macro_rules! tests {
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 word::{
-                    cache_add_word, dup_word, is_counted_word, is_last_word, is_zero_word, put_word, Backing, Corrupt, Count, Flags,
-                    Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
+                    cache_add_word, dup_word, is_counted_word, is_last_word, is_zero_word, put_word,
+                    Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
                 },
             };
 

@@ -255,17 +255,12 @@ impl Reads {
             return Ok(unsafe { FolioRef::from_raw(folio) });
         }
     }
-
-    /// Submits what was not yet.
-    pub(crate) fn submit(&mut self) {
-        // SAFETY: The context holds folios that are being read, or none.
-        unsafe { bindings::swap_read_submit(&mut self.0) };
-    }
 }
 
 impl Drop for Reads {
     fn drop(&mut self) {
-        self.submit();
+        // SAFETY: The context holds folios that are being read, or none.
+        unsafe { bindings::swap_read_submit(&mut self.0) };
     }
 }
 

@@ -73,9 +73,12 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     };
     // SAFETY: As required of the caller.
     let folio = unsafe { NewSwap::from_raw(folio) };
+    if !super::vswap::is_on() {
+        return EAGAIN.to_errno();
+    }
     // What is known to be refused is refused here, where the folio is still mapped.
     let accepted = pool::would_accept() && !pool::refuses(|| folio.variety());
-    if !super::vswap::is_on() || !accepted && !super::vswap::without_zswap() {
+    if !accepted && !super::vswap::without_zswap() {
         return EAGAIN.to_errno();
     }
     if table::alloc_folio(&folio).is_none() {
