@@ -32,6 +32,9 @@
 #include "swap.h"
 #include "swap_table.h"
 #include "vswap.h"
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+#include "vswap_swapin.h"
+#endif
 
 DEFINE_STATIC_KEY_FALSE(vswap_ever_on);
 
@@ -70,6 +73,7 @@ struct swap_info_struct *vswap_get_device(void)
 /* Slots of devices */
 
 atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
+unsigned int vswap_highest_type;
 
 /*
  * What the allocator has found for the folio at hand: set under
@@ -106,6 +110,9 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	for (i = 0; i < nr; i++)
 		__swap_table_set(ci, ci_off + i, vswap_mk_rmap(voffset + i));
 	vswap_count_slots(si->type, nr);
+	/* Two that race leave the lower one until the next time: it is a hint. */
+	if (si->type > READ_ONCE(vswap_highest_type))
+		WRITE_ONCE(vswap_highest_type, si->type);
 	/* Page faults ask the device of the entry: it is strict if one of them is. */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;
@@ -539,6 +546,11 @@ static int vswap_switch(enum vswap_mode mode)
 		ret = vswap_setup();
 		if (ret)
 			return ret;
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+		/* Without it, pages come back as C has them. */
+		if (vswap_swapin_start())
+			pr_warn("no memory for records of swap-in\n");
+#endif
 		static_branch_enable(&vswap_ever_on);
 	}
 	WRITE_ONCE(vswap_mode, mode);
@@ -650,11 +662,19 @@ static const struct attribute_group vswap_attr_group = {
 	.attrs = vswap_attrs,
 };
 
+static const struct attribute_group * const vswap_attr_groups[] = {
+	&vswap_attr_group,
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+	&vswap_swapin_attr_group,
+#endif
+	NULL,
+};
+
 static void __init vswap_sysfs_init(void)
 {
 	struct kobject *kobj = kobject_create_and_add("vswap", mm_kobj);
 
-	if (!kobj || sysfs_create_group(kobj, &vswap_attr_group)) {
+	if (!kobj || sysfs_create_groups(kobj, vswap_attr_groups)) {
 		pr_err("no files in sysfs\n");
 		kobject_put(kobj);
 	}

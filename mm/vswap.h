@@ -87,6 +87,8 @@ static inline bool vswap_rmap_cached(unsigned long swp_tb)
 
 /* Slots that back virtual ones, by device. Changed under the locks of clusters. */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
+/* No device of a higher type ever had any. */
+extern unsigned int vswap_highest_type;
 
 static inline void vswap_count_slots(unsigned int type, long nr)
 {

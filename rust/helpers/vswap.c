@@ -243,6 +243,11 @@ __rust_helper bool rust_helper_vswap_folio_lock_cached(struct folio *folio)
 	return false;
 }
 
+__rust_helper bool rust_helper_vswap_folio_unclaimed(const struct folio *folio)
+{
+	return folio_test_large(folio) && !folio_test_anon(folio) && !folio_test_dirty(folio);
+}
+
 __rust_helper bool rust_helper_vswap_folio_uptodate(const struct folio *folio)
 {
 	return folio_test_uptodate(folio);

@@ -143,9 +143,9 @@ __rust_helper bool rust_helper_zswap_have_devices(void)
 
 /* Events */
 
-__rust_helper void rust_helper_zswap_count_vm_zswpin(void)
+__rust_helper void rust_helper_zswap_count_vm_zswpin(unsigned long nr)
 {
-	count_vm_event(ZSWPIN);
+	count_vm_events(ZSWPIN, nr);
 }
 
 __rust_helper void rust_helper_zswap_count_vm_zswpout(unsigned long nr)
@@ -243,9 +243,15 @@ rust_helper_zswap_objcg_memcg(struct obj_cgroup *objcg)
 #endif
 }
 
-__rust_helper void rust_helper_zswap_objcg_count_zswpin(struct obj_cgroup *objcg)
+__rust_helper void rust_helper_zswap_folio_count_large_swpin(struct folio *folio)
 {
-	count_objcg_events(objcg, ZSWPIN, 1);
+	count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN);
+}
+
+__rust_helper void
+rust_helper_zswap_objcg_count_zswpin(struct obj_cgroup *objcg, unsigned long nr)
+{
+	count_objcg_events(objcg, ZSWPIN, nr);
 }
 
 __rust_helper void

@@ -64,6 +64,10 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
 	GFP_NOWAIT | __GFP_NOMEMALLOC;
 #endif
 
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+#include "../../mm/vswap_swapin.h"
+#endif
+
 #ifdef CONFIG_RUST_ZSWAP
 #include <linux/cpuhotplug.h>
 #include <linux/list_lru.h>

@@ -25,6 +25,8 @@ pub(crate) mod memcg;
 pub(crate) mod params;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod pool;
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+mod swapin;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod vswap;
 #[cfg(CONFIG_RUST_VSWAP)]

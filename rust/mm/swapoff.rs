@@ -104,7 +104,10 @@ fn settle(folio: &FolioRef, ty: u8) {
     if !table::any_on(&mut folio, ty) {
         return;
     }
-    if folio.is_uptodate() {
+    if folio.is_unclaimed() {
+        // Its pages are met again, one by one.
+        folio.forget();
+    } else if folio.is_uptodate() {
         folio.mark_dirty();
         table::unback(&mut folio);
     } else {

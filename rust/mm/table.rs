@@ -303,12 +303,21 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     }
 }
 
+#[inline]
 fn put_in_cluster(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, reclaim: bool) {
+    let mut guard = cluster.lock();
+    // What a page fault does: its folio keeps the slot.
+    if nr == 1 && !reclaim && guard.try_word(start, put_word) {
+        return;
+    }
+    put_range(guard, start, nr, offset, reclaim);
+}
+
+fn put_range(mut guard: Guard, start: u32, nr: u32, offset: usize, reclaim: bool) {
     let mut freed = Freed::nothing();
     let mut doomed = Doomed::NONE;
     let mut cache_only = false;
 
-    let mut guard = cluster.lock();
     for off in start..start.wrapping_add(nr) {
         match put_one(&mut guard, off) {
             Put::Last => doomed.add(off),
@@ -581,6 +590,12 @@ pub(crate) fn peek(offset: usize) -> State {
         Some((cluster, off)) => cluster.peek(off),
         None => State::Null,
     }
+}
+
+/// Whether a slot is zeros, as seen without the lock.
+#[inline]
+pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
+    is_zero(cluster.peek(off))
 }
 
 fn is_zero(state: State) -> bool {

@@ -16,6 +16,7 @@
 //! - [`backing`]: what backs them.
 //! - [`phys`]: room on devices for them.
 //! - [`swapoff`]: when a device goes.
+//! - `swapin`: how pages come back, pure.
 //! - [`stats`]: what there is.
 //! - `check`: whether it agrees, in debug kernels.
 //! - [`zswap`]: the compressed cache, for virtual and physical slots.
@@ -40,6 +41,8 @@ pub mod lookup;
 mod phys;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod stats;
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+pub mod swapin;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod swapoff;
 #[cfg(CONFIG_RUST_VSWAP)]

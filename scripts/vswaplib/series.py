@@ -42,6 +42,8 @@ MISTAKEN = {
         "it looks into the kernel's own file, and a patch of ours adds it there",
     ("EMBEDDED_FILENAME", r'\+source "'):
         "a file that mm/Kconfig sources may well be called some/mm/Kconfig",
+    ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
+    ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
 }
 
 Patch = collections.namedtuple("Patch", "path places author address date subject body diff")

@@ -50,6 +50,10 @@ kernel! {
     um: 52, 256, 28
 }
 
+// How pages come back, which depends on no configuration.
+#[path = "../../../rust/mm/swapin.rs"]
+pub mod swapin;
+
 // The decisions of zswap, which depend on no configuration; their tests are in the file.
 #[cfg(test)]
 #[path = "../../../rust/mm/zswap/rules.rs"]

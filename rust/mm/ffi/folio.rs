@@ -73,6 +73,13 @@ impl SwapEntry {
         unsafe { bindings::zswap_swp_is_virtual(self.0) }
     }
 
+    /// The entry of the same type with another offset.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn at(self, offset: usize) -> Self {
+        self.add(offset.wrapping_sub(self.offset()))
+    }
+
     /// The entry `n` slots on.
     ///
     /// The offset takes the low bits of an entry, and a folio's slots are of one device.
@@ -307,11 +314,24 @@ impl SwapFolio<'_> {
         unsafe { bindings::zswap_folio_mark_uptodate(self.as_ptr()) }
     }
 
+    /// Whether it is large, and was brought in for a fault that has not mapped it: nobody's yet.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn is_unclaimed(&self) -> bool {
+        // SAFETY: The folio is locked, by us.
+        unsafe { bindings::vswap_folio_unclaimed(self.as_ptr()) }
+    }
+
     /// Whether its bytes are what was swapped out.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn is_uptodate(&self) -> bool {
         // SAFETY: The folio is locked, by us.
         unsafe { bindings::vswap_folio_uptodate(self.as_ptr()) }
+    }
+
+    /// Counts it as a large folio that was swapped in.
+    pub(crate) fn count_large_swpin(&self) {
+        // SAFETY: The folio stays, being locked.
+        unsafe { bindings::zswap_folio_count_large_swpin(self.as_ptr()) };
     }
 
     /// It is the only copy.
@@ -398,7 +418,6 @@ impl<'a> ReadFolio<'a> {
     }
 
     /// Takes a folio that could not be read out of the swap cache.
-    #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn forget(self) {
         // SAFETY: The folio is locked, by us, in the swap cache, and was never dirty.
         unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };

@@ -305,11 +305,11 @@ impl Charge {
         &self.0
     }
 
-    /// Counts a page that was loaded.
+    /// Counts pages that were loaded.
     #[inline]
-    pub(crate) fn count_zswpin(&self) {
+    pub(crate) fn count_zswpin(&self, nr: usize) {
         // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_count_zswpin(self.0 .0.as_ptr()) };
+        unsafe { bindings::zswap_objcg_count_zswpin(self.0 .0.as_ptr(), nr) };
     }
 
     /// Counts a page that was written back.

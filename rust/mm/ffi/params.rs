@@ -166,11 +166,11 @@ pub(crate) fn count_zswpout(nr: usize) {
     unsafe { bindings::zswap_count_vm_zswpout(nr) };
 }
 
-/// Counts a page that was loaded.
+/// Counts pages that were loaded.
 #[inline]
-pub(crate) fn count_zswpin() {
+pub(crate) fn count_zswpin(nr: usize) {
     // SAFETY: No requirements.
-    unsafe { bindings::zswap_count_vm_zswpin() };
+    unsafe { bindings::zswap_count_vm_zswpin(nr) };
 }
 
 /// Counts a page that was written back.

@@ -10,7 +10,10 @@
 //! C header: [`include/linux/xarray.h`](srctree/include/linux/xarray.h).
 
 use super::{
-    folio::Slot,
+    folio::{
+        Slot,
+        SwapEntry, //
+    },
     list_lru::{
         Held,
         LruBox,
@@ -131,7 +134,17 @@ impl<T: LruItem> Devices<T> {
     /// The xarray that a slot belongs to. There is none for what is no slot of a device.
     #[inline]
     fn tree<'s>(&self, slot: &'s Slot<'_>) -> Option<&'s Tree<T>> {
-        let entry = slot.entry();
+        // SAFETY: The device of a slot stays (see `turn_off`).
+        unsafe { self.tree_of(slot.entry()) }
+    }
+
+    /// The same of an entry.
+    ///
+    /// # Safety
+    ///
+    /// The device of the entry stays during `'s`.
+    #[inline]
+    unsafe fn tree_of<'s>(&self, entry: SwapEntry) -> Option<&'s Tree<T>> {
         let device = self.devices.get(entry.ty())?;
         let nth = entry.offset() >> SHIFT;
         // The device was turned on before it had slots.
@@ -139,8 +152,7 @@ impl<T: LruItem> Devices<T> {
         if nth >= device.nr.load(Relaxed) {
             return None;
         }
-        // SAFETY: The array has more than `nth` elements, and stays, as the device of a slot does
-        // (see `turn_off`).
+        // SAFETY: The array has more than `nth` elements, and stays, as required of the caller.
         Some(unsafe { &*trees.add(nth) })
     }
 
@@ -148,6 +160,22 @@ impl<T: LruItem> Devices<T> {
     #[inline]
     pub(crate) fn surely_empty(&self, slot: &Slot<'_>) -> bool {
         self.tree(slot).is_none_or(Tree::is_empty)
+    }
+
+    /// Whether something is stored for an entry. The answer can be old when it is there.
+    ///
+    /// # Safety
+    ///
+    /// The device of the entry stays.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(super) unsafe fn has(&self, entry: SwapEntry) -> bool {
+        // SAFETY: As required of the caller.
+        let Some(tree) = (unsafe { self.tree_of(entry) }) else {
+            return false;
+        };
+        // SAFETY: The xarray is initialized. What is found is not looked at.
+        !unsafe { bindings::xa_load(tree.0.get(), entry.offset()) }.is_null()
     }
 
     /// What is stored for the slot.

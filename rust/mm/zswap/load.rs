@@ -3,7 +3,8 @@
 //! A folio out.
 //!
 //! The entry goes when its page was loaded: the folio in the swap cache is the only copy then, and
-//! dirty. To keep both would cost more memory than compressing again costs time.
+//! dirty. To keep both would cost more memory than compressing again costs time. Of a large folio
+//! they go when it was mapped.
 
 use super::{
     compress,
@@ -11,24 +12,25 @@ use super::{
 };
 use crate::{
     ffi::{
-        folio::ReadFolio,
+        folio::{
+            ReadFolio,
+            SwapFolio, //
+        },
         params, //
-    },
-    warn::warn_on_once, //
+    }, //
 };
 use kernel::{
     prelude::*, //
 };
 
-/// Loads the page of a folio, and unlocks the folio.
+/// Loads the page of a folio, or its pages, and unlocks the folio.
 ///
 /// - `ENOENT`: it is not here. The folio stays locked.
-/// - `EIO`: it is, but cannot be decompressed. The folio is not uptodate: an I/O error.
-/// - `EINVAL`: large folios are not loaded, as they may be here in part. The same.
+/// - `EIO`: it is, but cannot be decompressed. The folio is not uptodate: an I/O error. A large one
+///   has left the swap cache.
 pub(crate) fn load<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
     let Some((slot, page)) = folio.only() else {
-        warn_on_once!(true);
-        return Err(EINVAL);
+        return load_large(index, folio);
     };
     let Some(entry) = index.get(&slot) else {
         folio.keep_locked();
@@ -37,13 +39,74 @@ pub(crate) fn load<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
     if !compress::decompress(&entry, &page) {
         return Err(EIO);
     }
-    params::count_zswpin();
+    params::count_zswpin(1);
     if let Some(charge) = entry.charge() {
-        charge.count_zswpin();
+        charge.count_zswpin(1);
     }
 
     folio.mark_uptodate();
     folio.mark_dirty();
     drop(index.remove(&mut folio.first_slot()));
     Ok(())
+}
+
+/// Loads a large folio. Its entries stay, and it is clean: it may turn out that it cannot be mapped
+/// as it is, and then it must be possible to drop it. Who has mapped it calls [`forget`].
+///
+/// Who added it to the swap cache saw that its pages are all here, or none of them; being there, it
+/// keeps them from being written back. Else it is as if they could not be read, which page by page
+/// they can.
+fn load_large<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
+    match load_pages(index, &mut folio) {
+        Ok(()) => {
+            folio.mark_uptodate();
+            Ok(())
+        }
+        Err(error) if error == ENOENT => {
+            folio.keep_locked();
+            Err(ENOENT)
+        }
+        Err(error) => {
+            // Under the lock that it was found with: else somebody might take it for a folio all
+            // of whose pages are broken.
+            folio.forget();
+            Err(error)
+        }
+    }
+}
+
+fn load_pages<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Result {
+    let nr = folio.nr_pages();
+    for n in 0..nr {
+        let (slot, page) = folio.nth(n).ok_or(EIO)?;
+        let Some(entry) = index.get(&slot) else {
+            return Err(if n == 0 { ENOENT } else { EIO });
+        };
+        if !compress::decompress(&entry, &page) {
+            return Err(EIO);
+        }
+    }
+    params::count_zswpin(nr);
+    folio.count_large_swpin();
+    // All of them are of the cgroup of the first: that, too, was seen to.
+    if let Some(entry) = index.get(&folio.first_slot()) {
+        if let Some(charge) = entry.charge() {
+            charge.count_zswpin(nr);
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folio that was loaded with its entries kept the only copy. Of one that is not here, its
+/// copy stays where it is.
+pub(crate) fn forget<I: Index>(index: &I, folio: &mut SwapFolio<'_>) {
+    if index.get(&folio.first_slot()).is_none() {
+        return;
+    }
+    folio.mark_dirty();
+    for n in 0..folio.nr_pages() {
+        if let Some((mut slot, _)) = folio.nth(n) {
+            drop(index.take(&mut slot));
+        }
+    }
 }

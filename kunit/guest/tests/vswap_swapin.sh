@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0
+# How pages come back: what is read ahead, how large folios are, what is mapped
+# around a fault, with every byte compared; and what the counters say of it.
+# guest: timeout=300
+. /vswap/tests/lib.sh
+
+SWAPIN=$VSWAP/swapin
+[ -d "$SWAPIN" ] || {
+	skip "swap-in policy" "the kernel has none"
+	finish
+}
+
+# made NAME: what a counter of the policy has grown by since counted
+counted() {
+	cat $SWAPIN/stats > "$TMP/before"
+}
+
+made() {
+	echo $(($(value $SWAPIN/stats "$1") - $(value "$TMP/before" "$1")))
+}
+
+plans() {
+	sum=0
+	for why in slow slow_around not_spared small random far mixed near sequence hinted; do
+		sum=$((sum + $(made plan_$why)))
+	done
+	echo $sum
+}
+
+# folios SIZE: of anonymous memory and files are of this many KiB (4: small)
+folios() {
+	for size in 16 32 64 128 256; do
+		set_to never $THP/hugepages-${size}kB/enabled
+		set_to never $THP/hugepages-${size}kB/shmem_enabled
+	done
+	[ "$1" = 4 ] && return
+	set_to madvise $THP/hugepages-$1kB/enabled && set_to advise $THP/hugepages-$1kB/shmem_enabled
+}
+
+no_swap
+zswap_on lz4
+echo 50 > $ZSWAP/max_pool_percent
+swap_on "$DISK"
+# Entries of the device first, then virtual ones: the policy is the same.
+for layer in off on; do
+	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
+	check "the policy is on" set_to 1 $SWAPIN/enabled
+
+	counted
+	load "$layer: small folios" refault --size $(mb 8) --incompressible 10 &&
+		is "$layer: none is read ahead" "$(of refault swap_ra)" -eq 0 &&
+		is "$layer: each was a decision" "$(plans)" -ge $(pages 8 90)
+
+	counted
+	load "$layer: 64 KiB folios in sequence" refault --size $(mb 8) --folio 64K &&
+		is "$layer: they come in large" "$(made large)" -ge $(($(pages 8 60) / 16)) &&
+		is "$layer: as zswap's statistics say" "$(of refault mthp_swpin)" -eq "$(made large)" &&
+		is "$layer: page for page" "$(of refault zswpin)" -ge $(pages 8 95) &&
+		is "$layer: with few faults" "$(of refault pgfault)" -le $(pages 8 50) &&
+		is "$layer: which were used" "$(made large_wasted)" -eq 0
+	load "$layer: 64 KiB folios, written" refault --size $(mb 8) --folio 64K --access write
+
+	counted
+	load "$layer: 64 KiB folios at random" refault --size $(mb 8) --folio 64K --pattern random &&
+		is "$layer: few come in large" "$(made large)" -le $(($(pages 8 10) / 16))
+	counted
+	load "$layer: one page of each" refault --size $(mb 16) --folio 64K --pattern stride --touch 16 &&
+		is "$layer: no more come back" "$(of refault zswpin)" -le $(($(pages 16 115) / 16))
+	counted
+	load "$layer: told that it is random" refault --size $(mb 4) --folio 64K --hint random &&
+		is "$layer: none is large" "$(made large)" -eq 0
+	counted
+	load "$layer: told that it is sequential" refault --size $(mb 4) --folio 64K --hint sequential &&
+		is "$layer: all are large" "$(made large)" -ge $(($(pages 4 90) / 16))
+
+	counted
+	load "$layer: 64 KiB folios of shared memory" refault --size $(mb 8) --folio 64K --mem shmem &&
+		is "$layer: they come in large" "$(made large)" -ge $(($(pages 8 60) / 16))
+	load "$layer: shared memory at random" refault --size $(mb 8) --folio 64K --mem shmem --pattern random
+
+	check "$layer: large folios can be switched off" set_to 0 $SWAPIN/large
+	counted
+	load "$layer: in sequence, without" refault --size $(mb 4) --folio 64K &&
+		is "$layer: none is large" "$(made large)" -eq 0
+	set_to 1 $SWAPIN/large
+	check "$layer: or kept small" set_to 3 $SWAPIN/max_order
+	counted
+	load "$layer: in sequence, kept small" refault --size $(mb 4) --folio 64K &&
+		is "$layer: none is of 64 KiB" "$(made large)" -eq 0
+	set_to 9 $SWAPIN/max_order
+
+	check "$layer: readahead can be had back" set_to 0 $SWAPIN/bypass
+	load "$layer: small folios, read ahead" refault --size $(mb 4) &&
+		is "$layer: some were" "$(of refault swap_ra)" -ge $(pages 4 30)
+	set_to 1 $SWAPIN/bypass
+
+	# Children share the slots: what a large folio has in zswap cannot go with its slots.
+	load "$layer: 64 KiB folios, shared" fork --size $(mb 4) --folio 64K --forks 2 --child-verify
+	folios 64
+	for kind in --huge "--huge --shmem"; do
+		cgroup churn memory.high=$(mb 20)
+		check "$layer: everything at random $kind" swapcheck churn --cgroup $CG/churn \
+			--size $(mb 10) --incompressible 5 --procs 3 --rounds $(scaled 150) --seed 11 $kind
+		check "$layer: the cgroup goes away" cgroup_gone churn
+	done
+	if [ -e $ZDEBUG/corrupt_stores ]; then
+		# In the middle of a large folio: only the damaged page fails.
+		counted
+		cgroup hold
+		echo 21 > $ZDEBUG/corrupt_stores
+		check "$layer: a page of a large folio is damaged" swapcheck hold --size $(mb 8) \
+			--huge --zero 0 --incompressible 0 --sigbus --cgroup $CG/hold
+		is "$layer: only those pages are lost" \
+			"$(sed -n 's/.* sigbus=//p' "$TMP/out")" -eq 21
+		is "$layer: folios were tried, and came back page by page" \
+			"$(made large_unreadable)" -ge 1
+		check "$layer: its cgroup goes away" cgroup_gone hold
+	fi
+	folios 4
+	none_left "$layer"
+done
+echo 0 > $ZSWAP/enabled
+
+# What is on the disk alone is read ahead, and mapped with the fault.
+echo on > $VSWAP/enabled
+for cluster in 3 1 0; do
+	echo $cluster > /proc/sys/vm/page-cluster
+	for around in 1 0; do
+		set_to $around $SWAPIN/map_around
+		counted
+		load "disk, page-cluster $cluster, mapped around $around" refault --size $(mb 8) || continue
+		if [ $around = 1 ] && [ $cluster = 3 ]; then
+			is "most were mapped around" "$(made mapped_around)" -ge $(pages 8 60)
+			is "and count as readahead's" "$(of refault swap_ra_hit)" -ge "$(made mapped_around)"
+			is "which saves faults" "$(of refault pgfault)" -le $(pages 8 40)
+		elif [ $around = 0 ] || [ $cluster = 0 ]; then
+			is "none was" "$(made mapped_around)" -eq 0
+		fi
+	done
+	set_to 1 $SWAPIN/map_around
+done
+echo 3 > /proc/sys/vm/page-cluster
+load "disk, written" refault --size $(mb 8) --access write
+load "disk, shared with children" fork --size $(mb 4) --forks 2 --child-verify
+for bad in 100 -1 x; do
+	check "max_order refuses $bad" sh -c "! echo $bad > $SWAPIN/max_order 2> /dev/null"
+done
+check "enabled refuses nonsense" sh -c "! echo maybe > $SWAPIN/enabled 2> /dev/null"
+check "the policy can be switched off" set_to 0 $SWAPIN/enabled
+load "without it" refault --size $(mb 4) --folio 64K
+set_to 1 $SWAPIN/enabled
+
+finish

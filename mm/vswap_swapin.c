@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How pages come back: what has to be C.
+ *
+ * What is known of a fault is gathered here, for rust/mm/swapin.rs to decide
+ * by. What it decides is done by those who ask: do_swap_page(), shmem and the
+ * readahead code. The switches and the counts are here, too.
+ */
+
+#define pr_fmt(fmt) "vswap: " fmt
+
+#include <linux/hash.h>
+#include <linux/jump_label.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/pgtable.h>
+#include <linux/slab.h>
+#include <linux/swap.h>
+#include <linux/sysfs.h>
+#include <linux/userfaultfd_k.h>
+#include <linux/zswap.h>
+
+#include "internal.h"
+#include "swap.h"
+#include "swap_table.h"
+#include "vswap.h"
+#include "vswap_swapin.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/vswap.h>
+
+DEFINE_STATIC_KEY_FALSE(vswap_swapin_key);
+
+/*
+ * The switch of all, and one for each decision. Who made a plan goes by it when
+ * the switch is off again: what makes that safe does not depend on it.
+ */
+static bool vswap_swapin_enabled;
+static bool vswap_bypass = true;
+static bool vswap_large = true;
+static bool vswap_map_around = true;
+static unsigned int vswap_max_order = BITS_PER_LONG;
+
+static DEFINE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
+
+void vswap_swapin_count(unsigned int event)
+{
+	if (event < NR_VSWAP_SWAPIN_EVENTS)
+		this_cpu_inc(vswap_swapin_events[event]);
+}
+
+/*
+ * Records, for mappings and files by their addresses: in a table, so that
+ * neither gets larger for it. Two that share one spoil the sequence of each
+ * other, and no more.
+ */
+#define VSWAP_RECORD_BITS	10
+
+static atomic_long_t *vswap_records;
+
+static atomic_long_t *vswap_record_of(const void *owner)
+{
+	/* Set before the key, and never changed. */
+	return &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)];
+}
+
+static unsigned char vswap_hint_of(const struct vm_area_struct *vma)
+{
+	if (!vma)
+		return 0;
+	if (vma->vm_flags & VM_SEQ_READ)
+		return 1;
+	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
+}
+
+/* Is there more to go by than C's rule? */
+static bool vswap_plans(swp_entry_t entry)
+{
+	return READ_ONCE(vswap_swapin_enabled) &&
+	       (swp_is_virtual(entry) || !zswap_never_enabled());
+}
+
+/* C's rule: by the device of the entry, and nothing large once zswap was used. */
+static unsigned long vswap_no_plan(struct swap_info_struct *si)
+{
+	unsigned long plan = vswap_swapin_by_device(si);
+
+	return zswap_never_enabled() ? plan : plan & BIT(0);
+}
+
+/* Is it the process that wants its memory? That khugepaged and others walk says nothing. */
+static bool vswap_faults(struct vm_fault *vmf)
+{
+	return current->mm == vmf->vma->vm_mm;
+}
+
+/* Is any size of folios enabled for anonymous memory? */
+static bool vswap_anon_may_be_large(void)
+{
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	return READ_ONCE(vswap_large) &&
+	       (READ_ONCE(huge_anon_orders_always) | READ_ONCE(huge_anon_orders_madvise) |
+		READ_ONCE(huge_anon_orders_inherit));
+#else
+	return false;
+#endif
+}
+
+static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
+					      struct vm_fault *vmf, swp_entry_t entry)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct vswap_fault fault = {
+		.vmf = vmf,
+		.entry = entry,
+		.page = vmf->address >> PAGE_SHIFT,
+		.record = vswap_record_of(vma),
+		.hint = vswap_hint_of(vma),
+		.fast = vswap_swapin_by_device(si),
+		.large = vswap_anon_may_be_large(),
+		.bypass = READ_ONCE(vswap_bypass),
+		.traced = trace_vswap_swapin_plan_enabled(),
+	};
+
+	return vswap_rs_swapin_plan(&fault);
+}
+
+unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
+				  swp_entry_t entry)
+{
+	if (!vswap_plans(entry))
+		return vswap_no_plan(si);
+	if (!vswap_faults(vmf))
+		return vswap_rs_swapin_source(entry, vswap_swapin_by_device(si)) ==
+		       VSWAP_SOURCE_SLOW ? 0 : BIT(0);
+	/* Most often, there is little to decide. */
+	if (READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled()) {
+		switch (vswap_rs_swapin_source(entry, vswap_swapin_by_device(si))) {
+		case VSWAP_SOURCE_SLOW:
+			vswap_rs_swapin_hit(vswap_record_of(vmf->vma), vmf->address >> PAGE_SHIFT);
+			vswap_swapin_count(VSWAP_SWAPIN_SLOW);
+			return 0;
+		case VSWAP_SOURCE_ALONE:
+			if (vswap_anon_may_be_large())
+				break;
+			vswap_swapin_count(VSWAP_SWAPIN_SMALL);
+			return BIT(0);
+		}
+	}
+	return vswap_plan_anon(si, vmf, entry);
+}
+
+unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
+				       struct inode *inode, pgoff_t index, int order,
+				       struct vm_area_struct *vma)
+{
+	struct vswap_fault fault = {
+		.entry = entry,
+		.page = index,
+		.record = vswap_record_of(inode),
+		.order = order,
+		.large = order && READ_ONCE(vswap_large) && !(vma && userfaultfd_armed(vma)),
+		.hint = vswap_hint_of(vma),
+		.fast = vswap_swapin_by_device(si),
+		.bypass = READ_ONCE(vswap_bypass),
+		.traced = trace_vswap_swapin_plan_enabled(),
+	};
+	unsigned long plan;
+
+	if (!vswap_plans(entry))
+		return vswap_no_plan(si);
+	plan = vswap_rs_swapin_plan(&fault);
+	/* It is the order of the entry, or a page. */
+	return plan & BIT(order) ? BIT(order) | BIT(0) : plan & BIT(0);
+}
+
+void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
+			 swp_entry_t entry, unsigned long plan)
+{
+	unsigned int order;
+
+	/* C's rule was followed: nothing is known. */
+	if (plan == ~0UL || IS_ERR_OR_NULL(folio))
+		return;
+	order = folio_order(folio);
+	vswap_swapin_count(order ? VSWAP_SWAPIN_LARGE : VSWAP_SWAPIN_SMALLER);
+	if (order)
+		vswap_rs_swapin_done(vswap_record_of(owner),
+				     page - swp_offset(entry) % (1UL << order), order);
+}
+
+void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
+{
+	vswap_rs_swapin_hit(vswap_record_of(vma), address >> PAGE_SHIFT);
+}
+
+bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around)
+{
+	/* Where nobody notes the first use, it would be a fault. */
+	return arch_has_hw_pte_young() &&
+	       (around || vswap_rs_swapin_probes(vswap_record_of(vma), address >> PAGE_SHIFT));
+}
+
+/*
+ * The entries of zswap are still there, so that a folio that could not be
+ * mapped could go again. It could be, so they are of no use. The folio is
+ * locked, and so is the page table.
+ */
+void __vswap_swapin_mapped(struct folio *folio)
+{
+	if (!folio_free_swap(folio))
+		vswap_rs_swapin_forget(folio);
+}
+
+bool __vswap_swapin_skip(swp_entry_t entry)
+{
+	if (!READ_ONCE(vswap_bypass) || !vswap_plans(entry) || !vswap_rs_in_memory(entry))
+		return false;
+	vswap_swapin_count(VSWAP_SWAPIN_SKIPPED);
+	return true;
+}
+
+/* Under the lock of the cluster. What zswap has can come to be on the device only before that. */
+bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
+{
+	return zswap_never_enabled() || vswap_rs_swapin_uniform(entry, nr);
+}
+
+/* May this neighbour be mapped with no more ado? If so its folio, locked, with a reference. */
+static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
+{
+	softleaf_t entry = softleaf_from_pte(pte);
+	struct folio *folio;
+
+	if (pte_present(pte) || !softleaf_is_swap(entry))
+		return NULL;
+	/* Another's it may be, too: then it takes a fault to tell. userfaultfd wants that fault. */
+	if (!pte_swp_exclusive(pte) || pte_swp_uffd(pte))
+		return NULL;
+	/* The device of the fault is held. */
+	if (swp_type(entry) != si->type)
+		return NULL;
+	folio = swap_cache_get_folio(entry);
+	if (!folio)
+		return NULL;
+	if (folio_trylock(folio)) {
+		/*
+		 * Not one that was mapped before: KSM may have to copy it. Nor one that is being
+		 * written, which not every device lets change meanwhile.
+		 */
+		if (folio_matches_swap_entry(folio, entry) && folio_test_uptodate(folio) &&
+		    !folio_test_large(folio) && !folio_test_anon(folio) &&
+		    !folio_test_writeback(folio) && !folio_test_hwpoison(folio))
+			return folio;
+		folio_unlock(folio);
+	}
+	folio_put(folio);
+	return NULL;
+}
+
+/* The page table is locked. */
+struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
+				  struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	unsigned long address;
+	struct folio *folio;
+	pte_t *ptep, pte;
+
+	if (around->left < 0) {
+		/* Where readahead reads no more than what is asked for, nothing is near. */
+		around->left = vswap_readahead_max() - 1;
+		around->step = vswap_rs_swapin_direction(vswap_record_of(vma),
+							 vmf->address >> PAGE_SHIFT);
+		if (!READ_ONCE(vswap_map_around) || !READ_ONCE(vswap_swapin_enabled) ||
+		    !around->step || userfaultfd_armed(vma))
+			around->left = 0;
+	}
+	if (!around->left)
+		return NULL;
+
+	address = vmf->address + around->step * PAGE_SIZE;
+	if (address < max(vmf->address & PMD_MASK, vma->vm_start) ||
+	    address >= pmd_addr_end(vmf->address, vma->vm_end))
+		goto none;
+	ptep = vmf->pte + around->step;
+	pte = ptep_get(ptep);
+	folio = vswap_neighbour(si, pte);
+	if (!folio)
+		goto none;
+
+	around->left--;
+	around->next = (struct vm_fault) {
+		.vma = vma,
+		.gfp_mask = vmf->gfp_mask,
+		.pgoff = linear_page_index(vma, address),
+		.address = address,
+		.real_address = address,
+		.flags = vmf->flags & ~FAULT_FLAG_WRITE,
+		.pmd = vmf->pmd,
+		.pud = vmf->pud,
+		.orig_pte = pte,
+		.pte = ptep,
+		.ptl = vmf->ptl,
+	};
+	swap_update_readahead(folio, vma, address);
+	vswap_swapin_count(VSWAP_SWAPIN_MAPPED);
+	return folio;
+none:
+	around->left = 0;
+	return NULL;
+}
+
+bool __vswap_swapin_failed(struct folio *folio)
+{
+	count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN_FALLBACK);
+	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
+	/* What zswap could not load is out already, so that nobody else fails by it. */
+	folio_lock(folio);
+	if (folio_test_swapcache(folio) && !folio_test_uptodate(folio))
+		swap_cache_del_folio(folio);
+	folio_unlock(folio);
+	folio_put(folio);
+	return true;
+}
+
+/*
+ * swapoff brings pages back one by one, and a folio that was brought in for a
+ * fault that did not map it is nobody's: out with it, as the fault would. The
+ * folio is locked, and not under writeback.
+ */
+bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
+{
+	if (!folio_matches_swap_entry(folio, entry) || folio_test_anon(folio) ||
+	    folio_test_dirty(folio))
+		return false;
+	swap_cache_del_folio(folio);
+	return true;
+}
+
+/* For Rust */
+
+/* Nothing keeps the slot: it may be free by now, or never have been one. */
+bool vswap_swapin_is_zero(swp_entry_t entry)
+{
+	unsigned long swp_tb = swap_table_get(__swap_entry_to_cluster(entry),
+					      swp_cluster_offset(entry));
+
+	BUILD_BUG_ON(!SWAP_TABLE_HAS_ZEROFLAG);
+	return swp_tb_is_countable(swp_tb) && (swp_tb & SWP_TB_ZERO_FLAG);
+}
+
+bool vswap_swapin_is_fast(unsigned int type)
+{
+	return vswap_swapin_by_device(__swap_type_to_info(type));
+}
+
+bool vswap_swapin_any_slow(void)
+{
+	unsigned int type, last = READ_ONCE(vswap_highest_type);
+
+	for (type = 0; type <= last; type++) {
+		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_swapin_is_fast(type))
+			return true;
+	}
+	return false;
+}
+
+void vswap_swapin_trace(const struct vswap_decision *decision)
+{
+	trace_vswap_swapin_plan(decision);
+}
+
+unsigned int vswap_fault_max_order(const struct vswap_fault *fault)
+{
+	unsigned int max_order = READ_ONCE(vswap_max_order);
+	struct vm_area_struct *vma;
+	unsigned long orders;
+
+	/* It is the order of the entry, or a page. */
+	if (!fault->vmf)
+		return fault->order <= max_order ? fault->order : 0;
+	vma = fault->vmf->vma;
+	/* With userfaultfd, each page has to fault for itself. */
+	if (userfaultfd_armed(vma))
+		return 0;
+	orders = thp_vma_allowable_orders(vma, vma->vm_flags, TVA_PAGEFAULT, BIT(PMD_ORDER) - 1);
+	return orders ? min_t(unsigned int, max_order, highest_order(orders)) : 0;
+}
+
+/*
+ * How many of @nr pages from @first on, of which each @step-th is looked at, are
+ * mapped and were used lately; -1 if that cannot be seen from here. Nothing is
+ * locked: it is a sample.
+ */
+int vswap_fault_used(const struct vswap_fault *fault, unsigned long first, unsigned long nr,
+		     unsigned long step)
+{
+	struct vm_fault *vmf = fault->vmf;
+	unsigned long start = first << PAGE_SHIFT, end = start + nr * PAGE_SIZE;
+	unsigned long addr;
+	pte_t *pte;
+	int used = 0;
+
+	if (!vmf || !arch_has_hw_pte_young())
+		return -1;
+	/* The table at hand, and nothing of a neighbour's. */
+	if (start < max(vmf->address & PMD_MASK, vmf->vma->vm_start) ||
+	    end > pmd_addr_end(vmf->address, vmf->vma->vm_end) || end < start)
+		return -1;
+	pte = pte_offset_map(vmf->pmd, start);
+	if (!pte)
+		return -1;
+	for (addr = start; addr < end; addr += step * PAGE_SIZE) {
+		pte_t entry = ptep_get_lockless(pte + ((addr - start) >> PAGE_SHIFT));
+
+		used += pte_present(entry) && pte_young(entry);
+	}
+	pte_unmap(pte);
+	return used;
+}
+
+/* How it is switched */
+
+static DEFINE_MUTEX(vswap_swapin_mutex);
+/* It was switched, on or off: later events change nothing. */
+static bool vswap_swapin_chosen;
+
+static int vswap_swapin_enable(void)
+{
+	lockdep_assert_held(&vswap_swapin_mutex);
+	if (!vswap_records)
+		vswap_records = kcalloc(1UL << VSWAP_RECORD_BITS, sizeof(*vswap_records),
+					GFP_KERNEL);
+	if (!vswap_records)
+		return -ENOMEM;
+	WRITE_ONCE(vswap_swapin_enabled, true);
+	/* For good: see above. */
+	static_branch_enable(&vswap_swapin_key);
+	return 0;
+}
+
+/* With the first virtual entries. */
+int vswap_swapin_start(void)
+{
+	int ret = 0;
+
+	mutex_lock(&vswap_swapin_mutex);
+	if (!vswap_swapin_chosen)
+		ret = vswap_swapin_enable();
+	if (!ret)
+		vswap_swapin_chosen = true;
+	mutex_unlock(&vswap_swapin_mutex);
+	return ret;
+}
+
+#ifdef CONFIG_SYSFS
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_enabled));
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	bool on;
+	int ret = kstrtobool(buf, &on);
+
+	if (ret)
+		return ret;
+	mutex_lock(&vswap_swapin_mutex);
+	if (on)
+		ret = vswap_swapin_enable();
+	else
+		WRITE_ONCE(vswap_swapin_enabled, false);
+	vswap_swapin_chosen = true;
+	mutex_unlock(&vswap_swapin_mutex);
+	return ret ? ret : count;
+}
+
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
+
+#define VSWAP_SWITCH(name)								\
+static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
+			   char *buf)						\
+{										\
+	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_##name));		\
+}										\
+										\
+static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
+			    const char *buf, size_t count)			\
+{										\
+	bool on;								\
+	int ret = kstrtobool(buf, &on);						\
+										\
+	if (ret)								\
+		return ret;							\
+	WRITE_ONCE(vswap_##name, on);						\
+	return count;								\
+}										\
+										\
+static struct kobj_attribute name##_attr = __ATTR_RW(name)
+
+VSWAP_SWITCH(bypass);
+VSWAP_SWITCH(large);
+VSWAP_SWITCH(map_around);
+
+static ssize_t max_order_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", min_t(unsigned int, READ_ONCE(vswap_max_order),
+					     PMD_ORDER));
+}
+
+static ssize_t max_order_store(struct kobject *kobj, struct kobj_attribute *attr,
+			       const char *buf, size_t count)
+{
+	unsigned int order;
+	int ret = kstrtouint(buf, 0, &order);
+
+	if (ret)
+		return ret;
+	if (order > PMD_ORDER)
+		return -EINVAL;
+	WRITE_ONCE(vswap_max_order, order);
+	return count;
+}
+
+static struct kobj_attribute max_order_attr = __ATTR_RW(max_order);
+
+static const char * const vswap_swapin_names[] = {
+	[VSWAP_SWAPIN_SLOW]		= "plan_slow",
+	[VSWAP_SWAPIN_SLOW_AROUND]	= "plan_slow_around",
+	[VSWAP_SWAPIN_NOT_SPARED]	= "plan_not_spared",
+	[VSWAP_SWAPIN_SMALL]		= "plan_small",
+	[VSWAP_SWAPIN_RANDOM]		= "plan_random",
+	[VSWAP_SWAPIN_FAR]		= "plan_far",
+	[VSWAP_SWAPIN_MIXED]		= "plan_mixed",
+	[VSWAP_SWAPIN_NEAR]		= "plan_near",
+	[VSWAP_SWAPIN_SEQUENCE]		= "plan_sequence",
+	[VSWAP_SWAPIN_HINTED]		= "plan_hinted",
+	[VSWAP_SWAPIN_LARGE]		= "large",
+	[VSWAP_SWAPIN_SMALLER]		= "large_smaller",
+	[VSWAP_SWAPIN_UNREADABLE]	= "large_unreadable",
+	[VSWAP_SWAPIN_USED_FULL]	= "large_used",
+	[VSWAP_SWAPIN_USED_PART]	= "large_used_in_part",
+	[VSWAP_SWAPIN_USED_LITTLE]	= "large_wasted",
+	[VSWAP_SWAPIN_SKIPPED]		= "readahead_skipped",
+	[VSWAP_SWAPIN_MAPPED]		= "mapped_around",
+};
+
+static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	int event, cpu, len = 0;
+
+	for (event = 0; event < NR_VSWAP_SWAPIN_EVENTS; event++) {
+		unsigned long nr = 0;
+
+		for_each_possible_cpu(cpu)
+			nr += per_cpu(vswap_swapin_events[event], cpu);
+		len += sysfs_emit_at(buf, len, "%s %lu\n", vswap_swapin_names[event], nr);
+	}
+	return len;
+}
+
+static struct kobj_attribute stats_attr = __ATTR_RO(stats);
+
+static struct attribute *vswap_swapin_attrs[] = {
+	&enabled_attr.attr,
+	&bypass_attr.attr,
+	&large_attr.attr,
+	&map_around_attr.attr,
+	&max_order_attr.attr,
+	&stats_attr.attr,
+	NULL,
+};
+
+const struct attribute_group vswap_swapin_attr_group = {
+	.name = "swapin",
+	.attrs = vswap_swapin_attrs,
+};
+#endif /* CONFIG_SYSFS */

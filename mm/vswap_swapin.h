@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * How pages come back: mm/vswap_swapin.c gathers what rust/mm/swapin.rs decides
+ * by, and those who swap in do it.
+ *
+ * A plan is the orders that a folio may have that is brought in at once: bit 0
+ * is always among them. 0 is to read ahead.
+ */
+#ifndef _MM_VSWAP_SWAPIN_H
+#define _MM_VSWAP_SWAPIN_H
+
+#include <linux/mm.h>
+#include <linux/swap.h>
+#include <linux/zswap.h>
+#include "swap.h"
+#include "vswap.h"
+
+/* C's rule: a device that is as fast as memory is not read ahead of. */
+static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
+{
+	/* Set before the device had slots. */
+	return data_race(si->flags & SWP_SYNCHRONOUS_IO) ? ~0UL : 0;
+}
+
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+
+/* Why, and what came of it: what sysfs counts. The first ones add up to the plans. */
+enum vswap_swapin_event {
+	VSWAP_SWAPIN_SLOW,
+	VSWAP_SWAPIN_SLOW_AROUND,
+	VSWAP_SWAPIN_NOT_SPARED,
+	VSWAP_SWAPIN_SMALL,
+	VSWAP_SWAPIN_RANDOM,
+	VSWAP_SWAPIN_FAR,
+	VSWAP_SWAPIN_MIXED,
+	VSWAP_SWAPIN_NEAR,
+	VSWAP_SWAPIN_SEQUENCE,
+	VSWAP_SWAPIN_HINTED,
+	/* Folios that were planned to be large: they came so, or not, or could not be read. */
+	VSWAP_SWAPIN_LARGE,
+	VSWAP_SWAPIN_SMALLER,
+	VSWAP_SWAPIN_UNREADABLE,
+	/* What was seen of the use of large ones. */
+	VSWAP_SWAPIN_USED_FULL,
+	VSWAP_SWAPIN_USED_PART,
+	VSWAP_SWAPIN_USED_LITTLE,
+	/* Pages that readahead did not decompress. */
+	VSWAP_SWAPIN_SKIPPED,
+	/* Pages that were mapped without a fault. */
+	VSWAP_SWAPIN_MAPPED,
+	NR_VSWAP_SWAPIN_EVENTS,
+};
+
+/* A page fault, or an access to a file, that finds its page swapped out. */
+struct vswap_fault {
+	struct vm_fault *vmf;		/* NULL: of a file */
+	swp_entry_t entry;
+	unsigned long page;		/* page number of the address, or index */
+	atomic_long_t *record;		/* of the mapping or the file */
+	unsigned int order;		/* of the entry of a file */
+	bool large;			/* can folios be large at all? */
+	unsigned char hint;		/* 1: sequential, 2: random */
+	bool fast;			/* its device is, if the entry is a device's */
+	bool bypass;			/* compressed neighbours are not read ahead */
+	bool traced;			/* somebody looks on */
+};
+
+/* What the tracepoint says: numbers of rust/mm/swapin.rs. */
+struct vswap_decision {
+	u64 page, record, next;
+	u8 touched, sampled, near, hint, source, flags, max_order, uniform;
+	u8 how, order, why;
+};
+
+/* Where do_swap_page() goes on with a neighbour. */
+struct vswap_around {
+	struct vm_fault next;	/* as if it had been read */
+	int step;		/* to the next one: 1, or -1 */
+	int left;		/* how many may come; -1: not known yet */
+};
+
+DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
+
+struct attribute_group;
+
+extern const struct attribute_group vswap_swapin_attr_group;
+
+/* Has Rust ever decided? */
+static inline bool vswap_swapin_on(void)
+{
+	return static_branch_unlikely(&vswap_swapin_key);
+}
+
+unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
+				  swp_entry_t entry);
+unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
+				       struct inode *inode, pgoff_t index, int order,
+				       struct vm_area_struct *vma);
+void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
+			 swp_entry_t entry, unsigned long plan);
+void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address);
+bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around);
+bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry);
+void __vswap_swapin_mapped(struct folio *folio);
+bool __vswap_swapin_skip(swp_entry_t entry);
+struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
+				  struct vm_fault *vmf);
+bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr);
+bool __vswap_swapin_failed(struct folio *folio);
+int vswap_swapin_start(void);
+
+/* How many pages readahead reads at most: in mm/swap_state.c. */
+int vswap_readahead_max(void);
+
+/* How to bring in what a page table names. */
+static inline unsigned long vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
+					      swp_entry_t entry)
+{
+	return vswap_swapin_on() ? __vswap_swapin_plan(si, vmf, entry) : vswap_swapin_by_device(si);
+}
+
+/* And what a file has: a folio of the order of its entry, or a page. */
+static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
+						   struct inode *inode, pgoff_t index, int order,
+						   struct vm_area_struct *vma)
+{
+	return vswap_swapin_on() ?
+	       __vswap_swapin_plan_file(si, entry, inode, index, order, vma) :
+	       vswap_swapin_by_device(si);
+}
+
+/* Can a folio be large? Without a plan, C's rule: not once zswap was used. */
+static inline bool vswap_swapin_large(unsigned long plan)
+{
+	return vswap_swapin_on() ? plan > BIT(0) : zswap_never_enabled();
+}
+
+/* The orders among @orders that it may have. */
+static inline unsigned long vswap_swapin_orders(unsigned long orders, unsigned long plan)
+{
+	return orders & plan;
+}
+
+/* What became of the plan. @page is where @entry is. */
+static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
+				     swp_entry_t entry, unsigned long plan)
+{
+	if (vswap_swapin_on() && plan > 1)
+		__vswap_swapin_done(folio, owner, page, entry, plan);
+}
+
+/* A page was in the swap cache already. */
+static inline void vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
+{
+	if (vswap_swapin_on() && vma)
+		__vswap_swapin_hit(vma, address);
+}
+
+/* Are the pages that are being mapped to be mapped as not used? */
+static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
+					  unsigned long address, int nr_pages)
+{
+	bool neighbour = vmf == &around->next;
+
+	return vswap_swapin_on() && (neighbour || nr_pages > 1) &&
+	       __vswap_swapin_untouched(vmf->vma, address, neighbour);
+}
+
+/* A folio that this fault has brought in is mapped now, all of it. */
+static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct folio *folio,
+				       vm_fault_t ret, int nr_pages)
+{
+	/* Perhaps it had to wait for it without the lock, and came back. */
+	if (vswap_swapin_on() && nr_pages > 1 && folio_test_swapcache(folio) &&
+	    ((ret & VM_FAULT_MAJOR) || (vmf->flags & FAULT_FLAG_TRIED)))
+		__vswap_swapin_mapped(folio);
+}
+
+/* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
+static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
+{
+	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
+}
+
+/*
+ * A neighbour of a page that was just mapped, by the same page table, whose
+ * lock is held: its folio, which is in the swap cache, locked, uptodate, mapped
+ * by nobody, and the caller's; @vmf is of a fault that would read it. NULL: that
+ * was all.
+ */
+static inline struct folio *vswap_swapin_next(struct vswap_around *around,
+					      struct swap_info_struct *si,
+					      struct vm_fault **vmf)
+{
+	struct folio *folio;
+
+	if (!vswap_swapin_on() || !around->left)
+		return NULL;
+	folio = __vswap_swapin_next(around, si, *vmf);
+	if (folio)
+		*vmf = &around->next;
+	return folio;
+}
+
+/* Before the first one: can there be any? */
+static inline void vswap_swapin_around(struct vswap_around *around, bool may)
+{
+	around->left = may ? -1 : 0;
+}
+
+/* Is a neighbour not to be read ahead? */
+static inline bool vswap_swapin_skip(swp_entry_t entry)
+{
+	return vswap_swapin_on() && __vswap_swapin_skip(entry);
+}
+
+/* Has the swap cache just been looked at, before what swapin_sync() is told to do? */
+static inline bool vswap_swapin_looked(bool *again)
+{
+	bool looked = vswap_swapin_on() && !*again;
+
+	*again = true;
+	return looked;
+}
+
+/* Are slots of a device all in zswap, or none of them? */
+static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
+{
+	return !vswap_swapin_on() || __vswap_swapin_uniform(entry, nr);
+}
+
+/*
+ * A large folio that was to be read at once, and cannot be: it is out of the
+ * swap cache, and the reference gone. Page by page, only the broken one fails.
+ */
+static inline bool vswap_swapin_failed(struct folio *folio)
+{
+	return vswap_swapin_on() && folio_test_large(folio) && !folio_test_locked(folio) &&
+	       !folio_test_uptodate(folio) && __vswap_swapin_failed(folio);
+}
+
+/* Where a page is, as far as that decides how it comes back. */
+enum vswap_source {
+	VSWAP_SOURCE_SLOW,	/* on a slow device */
+	VSWAP_SOURCE_ALONE,	/* elsewhere, and nothing is on a slow one */
+	VSWAP_SOURCE_MIXED,	/* elsewhere, but others may be there */
+};
+
+/* C for Rust */
+void vswap_swapin_count(unsigned int event);
+bool vswap_swapin_is_zero(swp_entry_t entry);
+bool vswap_swapin_is_fast(unsigned int type);
+bool vswap_swapin_any_slow(void);
+void vswap_swapin_trace(const struct vswap_decision *decision);
+unsigned int vswap_fault_max_order(const struct vswap_fault *fault);
+int vswap_fault_used(const struct vswap_fault *fault, unsigned long first, unsigned long nr,
+		     unsigned long step);
+
+/* Rust for C: rust/mm/ffi/swapin.rs says what each asks of its caller. */
+unsigned int vswap_rs_swapin_source(swp_entry_t entry, bool fast);
+unsigned long vswap_rs_swapin_plan(const struct vswap_fault *fault);
+void vswap_rs_swapin_done(atomic_long_t *record, unsigned long first, unsigned int order);
+void vswap_rs_swapin_hit(atomic_long_t *record, unsigned long page);
+bool vswap_rs_swapin_probes(atomic_long_t *record, unsigned long first);
+int vswap_rs_swapin_direction(atomic_long_t *record, unsigned long page);
+bool vswap_rs_in_memory(swp_entry_t entry);
+bool vswap_rs_swapin_uniform(swp_entry_t entry, unsigned long nr);
+void vswap_rs_swapin_forget(struct folio *folio);
+
+#else
+
+struct vswap_around {
+};
+
+static inline bool vswap_swapin_on(void)
+{
+	return false;
+}
+
+static inline unsigned long vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
+					      swp_entry_t entry)
+{
+	return vswap_swapin_by_device(si);
+}
+
+static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
+						   struct inode *inode, pgoff_t index, int order,
+						   struct vm_area_struct *vma)
+{
+	return vswap_swapin_by_device(si);
+}
+
+static inline bool vswap_swapin_large(unsigned long plan)
+{
+	return zswap_never_enabled();
+}
+
+static inline unsigned long vswap_swapin_orders(unsigned long orders, unsigned long plan)
+{
+	return orders;
+}
+
+static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
+				     swp_entry_t entry, unsigned long plan)
+{
+}
+
+static inline void vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
+{
+}
+
+static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
+					  unsigned long address, int nr_pages)
+{
+	return false;
+}
+
+static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct folio *folio,
+				       vm_fault_t ret, int nr_pages)
+{
+}
+
+static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
+{
+	return false;
+}
+
+static inline struct folio *vswap_swapin_next(struct vswap_around *around,
+					      struct swap_info_struct *si,
+					      struct vm_fault **vmf)
+{
+	return NULL;
+}
+
+static inline void vswap_swapin_around(struct vswap_around *around, bool may)
+{
+}
+
+static inline bool vswap_swapin_skip(swp_entry_t entry)
+{
+	return false;
+}
+
+static inline bool vswap_swapin_looked(bool *again)
+{
+	return false;
+}
+
+static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
+{
+	return true;
+}
+
+static inline bool vswap_swapin_failed(struct folio *folio)
+{
+	return false;
+}
+
+#endif /* CONFIG_RUST_VSWAP_SWAPIN */
+#endif /* _MM_VSWAP_SWAPIN_H */

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How pages come back: what C asks, and what it knows of a fault.
+//!
+//! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
+
+use super::{
+    cluster::find,
+    folio::{
+        SwapEntry,
+        SwapFolio, //
+    },
+};
+use crate::{
+    backing::Virtual,
+    swapin::{
+        self,
+        Direction,
+        Evidence,
+        Hint,
+        How,
+        Inquiry,
+        Outcome,
+        Plan,
+        Record,
+        Source,
+        Used,
+        Why,
+        NEAR, //
+    },
+    table,
+    word::Backing,
+    zswap::{
+        index::PHYSICAL,
+        load, //
+    }, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// Counts what sysfs shows.
+fn count(event: bindings::vswap_swapin_event) {
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_swapin_count(event) };
+}
+
+fn event(why: Why) -> bindings::vswap_swapin_event {
+    match why {
+        Why::Slow => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW,
+        Why::SlowAround => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW_AROUND,
+        Why::NotSpared => bindings::vswap_swapin_event_VSWAP_SWAPIN_NOT_SPARED,
+        Why::Small => bindings::vswap_swapin_event_VSWAP_SWAPIN_SMALL,
+        Why::Random => bindings::vswap_swapin_event_VSWAP_SWAPIN_RANDOM,
+        Why::Far => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAR,
+        Why::Mixed => bindings::vswap_swapin_event_VSWAP_SWAPIN_MIXED,
+        Why::Near => bindings::vswap_swapin_event_VSWAP_SWAPIN_NEAR,
+        Why::Sequence => bindings::vswap_swapin_event_VSWAP_SWAPIN_SEQUENCE,
+        Why::Hinted => bindings::vswap_swapin_event_VSWAP_SWAPIN_HINTED,
+    }
+}
+
+/// Where a record is kept. Who writes it does not exclude others: see [`Record`].
+#[derive(Clone, Copy)]
+struct Kept<'a>(&'a Atomic<i64>);
+
+impl Kept<'_> {
+    /// # Safety
+    ///
+    /// The pointer is valid as long as the value lives.
+    unsafe fn at(record: *mut bindings::atomic_long_t) -> Self {
+        // SAFETY: As required of the caller, and it is accessed atomically only.
+        Self(unsafe { Atomic::from_ptr(&raw mut (*record).counter) })
+    }
+
+    fn get(self) -> Record {
+        Record::decode(self.0.load(Relaxed) as u64)
+    }
+
+    fn set(self, record: Record) {
+        self.0.store(record.encode() as i64, Relaxed);
+    }
+}
+
+/// What is behind an entry, as far as it decides how it comes back. Two that are equal can come
+/// back in one folio, if they are as far apart as their offsets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    Zeros,
+    Zswap,
+    /// A slot of a device, less the offset of the entry: the same for a run.
+    Slot(u8, u64),
+    /// It is in the swap cache, or broken.
+    Nothing,
+}
+
+/// What is behind an entry now: the answer can be old when it is there. C keeps the entry.
+#[inline]
+fn behind(entry: SwapEntry) -> Behind {
+    let offset = entry.offset();
+    if entry.is_virtual() {
+        let Some((cluster, off)) = find(offset) else {
+            return Behind::Nothing;
+        };
+        return match cluster.peek_backing(off) {
+            Backing::Zswap(_) => Behind::Zswap,
+            Backing::Phys(slot) => Behind::Slot(
+                slot.ty(),
+                u64::from(slot.offset()).wrapping_sub(offset as u64),
+            ),
+            Backing::None if table::is_zero_at(cluster, off) => Behind::Zeros,
+            Backing::None => Behind::Nothing,
+        };
+    }
+    // SAFETY: C has a reference to the device of the entry, or its lock.
+    if unsafe { PHYSICAL.has(entry) } {
+        return Behind::Zswap;
+    }
+    // SAFETY: As above.
+    if unsafe { bindings::vswap_swapin_is_zero(entry.as_raw()) } {
+        return Behind::Zeros;
+    }
+    Behind::Slot(entry.ty() as u8, 0)
+}
+
+/// Where that is. `fast`: the device of the entry is, if it is one's.
+#[inline]
+fn source(entry: SwapEntry, behind: Behind, fast: bool) -> Source {
+    let fast = match behind {
+        Behind::Zeros | Behind::Zswap | Behind::Nothing => return Source::Memory,
+        // SAFETY: The type is that of a device that was there, and stays if the slot does.
+        Behind::Slot(ty, _) if entry.is_virtual() => unsafe {
+            bindings::vswap_swapin_is_fast(ty.into())
+        },
+        Behind::Slot(..) => fast,
+    };
+    if fast {
+        Source::Fast
+    } else {
+        Source::Slow
+    }
+}
+
+/// Whether neighbours of an entry can be on a slow device.
+#[inline]
+fn any_slow(entry: SwapEntry, fast: bool) -> bool {
+    if entry.is_virtual() {
+        // SAFETY: No requirements.
+        return unsafe { bindings::vswap_swapin_any_slow() };
+    }
+    !fast
+}
+
+/// A fault, as C describes it.
+struct Fault<'a>(&'a bindings::vswap_fault);
+
+impl Fault<'_> {
+    fn entry(&self) -> SwapEntry {
+        SwapEntry::from_raw(self.0.entry)
+    }
+
+    fn page(&self) -> u64 {
+        self.0.page as u64
+    }
+
+    fn record(&self) -> Kept<'_> {
+        // SAFETY: C has it in a table that is never freed.
+        unsafe { Kept::at(self.0.record) }
+    }
+
+    /// How many pages of a range, of which each `step`-th is looked at, were used lately.
+    fn used(&self, first: u64, nr: u64, step: u64) -> Option<u32> {
+        // SAFETY: The fault is as C made it.
+        let used = unsafe {
+            bindings::vswap_fault_used(self.0, first as usize, nr as usize, step as usize)
+        };
+        u32::try_from(used).ok()
+    }
+
+    /// What became of the large folio before.
+    fn outcome(&self, record: Record) -> Option<Used> {
+        const SAMPLES: u64 = 16;
+
+        let (first, nr) = record.probe()?;
+        let step = (nr / SAMPLES).max(1);
+        let used = Used {
+            touched: self.used(first, nr, step)?,
+            sampled: (nr / step) as u32,
+        };
+        count(match used.outcome() {
+            Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
+            Outcome::Part => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_PART,
+            Outcome::Waste => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_LITTLE,
+        });
+        Some(used)
+    }
+
+    fn hint(&self) -> Hint {
+        match self.0.hint {
+            1 => Hint::Sequential,
+            2 => Hint::Random,
+            _ => Hint::None,
+        }
+    }
+
+    fn decide(&self) -> Plan {
+        let kept = self.record();
+        let record = kept.get();
+        let here = behind(self.entry());
+        let evidence = Evidence {
+            page: self.page(),
+            record,
+            used: self.outcome(record),
+            hint: self.hint(),
+            source: source(self.entry(), here, self.0.fast),
+            large: self.0.large,
+            file: self.0.vmf.is_null(),
+            bypass: self.0.bypass,
+        };
+        let mut inquiry = Look {
+            fault: self.0,
+            here,
+            found: Found::default(),
+        };
+        let plan = swapin::plan(&evidence, &mut inquiry);
+        kept.set(plan.record);
+        count(event(plan.why));
+        if self.0.traced {
+            trace(&evidence, &inquiry.found, &plan);
+        }
+        plan
+    }
+}
+
+/// What was found out, for the tracepoint.
+#[derive(Default)]
+struct Found {
+    near: u32,
+    max_order: u32,
+    any_slow: bool,
+    uniform: u32,
+}
+
+/// Finds out more about a fault.
+struct Look<'a> {
+    fault: &'a bindings::vswap_fault,
+    here: Behind,
+    found: Found,
+}
+
+impl Inquiry for Look<'_> {
+    fn near(&mut self, down: bool) -> u32 {
+        let page = self.fault.page as u64;
+        let first = if down {
+            page.wrapping_add(1)
+        } else {
+            page.wrapping_sub(NEAR.into())
+        };
+        self.found.near = Fault(self.fault).used(first, NEAR.into(), 1).unwrap_or(0);
+        self.found.near
+    }
+
+    fn max_order(&mut self) -> u32 {
+        // SAFETY: The fault is as C made it.
+        self.found.max_order = unsafe { bindings::vswap_fault_max_order(self.fault) };
+        self.found.max_order
+    }
+
+    fn any_slow(&mut self) -> bool {
+        self.found.any_slow = any_slow(Fault(self.fault).entry(), self.fault.fast);
+        self.found.any_slow
+    }
+
+    fn uniform(&mut self, max: u32) -> u32 {
+        let entry = Fault(self.fault).entry();
+        let offset = entry.offset() as u64;
+        self.found.uniform = swapin::uniform_order(offset, max, |offset| {
+            behind(entry.at(offset as usize)) == self.here
+        });
+        self.found.uniform
+    }
+}
+
+/// All that was known, and the plan: so that it can be made again elsewhere.
+#[cold]
+fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
+    let (how, order) = match plan.how {
+        How::ReadAhead => (0, 0),
+        How::Single => (1, 0),
+        How::Large(order) => (2, order),
+    };
+    let used = evidence.used.unwrap_or(Used {
+        touched: 0,
+        sampled: 0,
+    });
+    let flags = u8::from(found.any_slow)
+        | u8::from(evidence.file) << 1
+        | u8::from(evidence.bypass) << 2
+        | u8::from(evidence.large) << 3;
+    let decision = bindings::vswap_decision {
+        page: evidence.page,
+        record: evidence.record.encode(),
+        next: plan.record.encode(),
+        touched: used.touched as u8,
+        sampled: used.sampled as u8,
+        near: found.near as u8,
+        hint: evidence.hint as u8,
+        source: evidence.source as u8,
+        flags,
+        max_order: found.max_order as u8,
+        uniform: found.uniform as u8,
+        how,
+        order: order as u8,
+        why: plan.why as u8,
+    };
+    // SAFETY: It is valid.
+    unsafe { bindings::vswap_swapin_trace(&decision) };
+}
+
+/// Where the page of an entry is.
+///
+/// # Safety
+///
+/// The device of the entry stays.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_source(
+    entry: bindings::swp_entry_t,
+    fast: bool,
+) -> bindings::vswap_source {
+    let entry = SwapEntry::from_raw(entry);
+    match source(entry, behind(entry), fast) {
+        Source::Slow => bindings::vswap_source_VSWAP_SOURCE_SLOW,
+        Source::Memory if any_slow(entry, fast) => bindings::vswap_source_VSWAP_SOURCE_MIXED,
+        _ => bindings::vswap_source_VSWAP_SOURCE_ALONE,
+    }
+}
+
+/// Decides how the page of a fault comes back: the orders that its folio may have; 0 to read ahead.
+///
+/// # Safety
+///
+/// `fault` is valid: its entry is one of a page table or of a file, and its device stays.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_plan(fault: *const bindings::vswap_fault) -> c_ulong {
+    // SAFETY: As required of the caller.
+    let fault = Fault(unsafe { &*fault });
+    match fault.decide().how {
+        How::ReadAhead => 0,
+        How::Single => 1,
+        // All up to that one.
+        How::Large(order) => 2usize.wrapping_shl(order).wrapping_sub(1),
+    }
+}
+
+/// Notes that a large folio came in.
+///
+/// # Safety
+///
+/// `record` is valid.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_done(
+    record: *mut bindings::atomic_long_t,
+    first: c_ulong,
+    order: c_uint,
+) {
+    // SAFETY: As required of the caller.
+    let kept = unsafe { Kept::at(record) };
+    kept.set(kept.get().settle(first as u64, order));
+}
+
+/// Notes that a page was found in the swap cache.
+///
+/// # Safety
+///
+/// `record` is valid.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_hit(record: *mut bindings::atomic_long_t, page: c_ulong) {
+    // SAFETY: As required of the caller.
+    let kept = unsafe { Kept::at(record) };
+    kept.set(kept.get().next(page as u64, None, Hint::None));
+}
+
+/// Whether the pages of the large folio from `first` on are to be mapped as not used.
+///
+/// # Safety
+///
+/// `record` is valid.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_probes(
+    record: *mut bindings::atomic_long_t,
+    first: c_ulong,
+) -> bool {
+    // SAFETY: As required of the caller.
+    let record = unsafe { Kept::at(record) }.get();
+    matches!(record.probe(), Some((page, _)) if page == first as u64)
+}
+
+/// Whether the page, which came in last, was one of a sequence: then to where that goes, else 0.
+///
+/// # Safety
+///
+/// `record` is valid.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_direction(
+    record: *mut bindings::atomic_long_t,
+    page: c_ulong,
+) -> c_int {
+    // SAFETY: As required of the caller.
+    match unsafe { Kept::at(record) }.get().direction(page as u64) {
+        Some(Direction::Up) => 1,
+        Some(Direction::Down) => -1,
+        None => 0,
+    }
+}
+
+/// Whether what an entry names is in memory: compressed, zeros, or in the swap cache.
+///
+/// # Safety
+///
+/// The device of the entry stays.
+#[export]
+unsafe extern "C" fn vswap_rs_in_memory(entry: bindings::swp_entry_t) -> bool {
+    !matches!(behind(SwapEntry::from_raw(entry)), Behind::Slot(..))
+}
+
+/// Whether slots of a device, the aligned ones around an entry, are all in zswap, or none of them.
+///
+/// # Safety
+///
+/// The caller has the lock of their cluster.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_uniform(entry: bindings::swp_entry_t, nr: c_ulong) -> bool {
+    let entry = SwapEntry::from_raw(entry);
+    let first = entry.offset() & !nr.wrapping_sub(1);
+    // SAFETY: As required of the caller.
+    let has = |offset| unsafe { PHYSICAL.has(entry.at(offset)) };
+    let here = has(entry.offset());
+    (first..first.wrapping_add(nr)).all(|offset| has(offset) == here)
+}
+
+/// What zswap has of a folio goes: the folio is dirty.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, uptodate, and in the swap cache.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_forget(folio: *mut bindings::folio) {
+    let Some(folio) = NonNull::new(folio) else {
+        return;
+    };
+    // SAFETY: As required of the caller.
+    let mut folio = unsafe { SwapFolio::from_raw(folio) };
+    if folio.first_slot().entry().is_virtual() {
+        load::forget(&Virtual, &mut folio);
+    } else {
+        load::forget(&PHYSICAL, &mut folio);
+    }
+}
