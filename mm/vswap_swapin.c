@@ -130,22 +130,34 @@ static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
 unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
 				  swp_entry_t entry)
 {
+	enum vswap_source source;
+	atomic_long_t *record;
+	unsigned long page;
+
 	if (!vswap_plans(entry))
 		return vswap_no_plan(si);
+	source = vswap_rs_swapin_source(entry, vswap_swapin_by_device(si));
 	if (!vswap_faults(vmf))
-		return vswap_rs_swapin_source(entry, vswap_swapin_by_device(si)) ==
-		       VSWAP_SOURCE_SLOW ? 0 : BIT(0);
+		return source == VSWAP_SOURCE_SLOW ? 0 : BIT(0);
 	/* Most often, there is little to decide. */
-	if (READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled()) {
-		switch (vswap_rs_swapin_source(entry, vswap_swapin_by_device(si))) {
-		case VSWAP_SOURCE_SLOW:
-			vswap_rs_swapin_hit(vswap_record_of(vmf->vma), vmf->address >> PAGE_SHIFT);
-			vswap_swapin_count(VSWAP_SWAPIN_SLOW);
-			return 0;
-		case VSWAP_SOURCE_ALONE:
-			if (vswap_anon_may_be_large())
-				break;
+	if (!READ_ONCE(vswap_bypass) || trace_vswap_swapin_plan_enabled())
+		return vswap_plan_anon(si, vmf, entry);
+	record = vswap_record_of(vmf->vma);
+	page = vmf->address >> PAGE_SHIFT;
+	if (source == VSWAP_SOURCE_SLOW) {
+		/* What goes in sequence matters where more than a page is read. */
+		if (vswap_readahead_max() > 1)
+			vswap_rs_swapin_hit(record, page);
+		vswap_swapin_count(VSWAP_SWAPIN_SLOW);
+		return 0;
+	}
+	if (source == VSWAP_SOURCE_ALONE) {
+		if (!vswap_anon_may_be_large()) {
 			vswap_swapin_count(VSWAP_SWAPIN_SMALL);
+			return BIT(0);
+		}
+		if (vswap_rs_swapin_alone(record, page, vswap_hint_of(vmf->vma))) {
+			vswap_swapin_count(VSWAP_SWAPIN_FAR);
 			return BIT(0);
 		}
 	}
@@ -260,6 +272,28 @@ static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 	return NULL;
 }
 
+/* Makes a fault that would read the page at @address, which the same page table names. */
+static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
+			   unsigned long address, pte_t *ptep, pte_t pte)
+{
+	const struct vm_fault fault = {
+		.vma = vmf->vma,
+		.gfp_mask = vmf->gfp_mask,
+		.pgoff = linear_page_index(vmf->vma, address),
+		.address = address,
+		.real_address = address,
+		.flags = vmf->flags & ~FAULT_FLAG_WRITE,
+		.pmd = vmf->pmd,
+		.pud = vmf->pud,
+		.orig_pte = pte,
+		.pte = ptep,
+		.ptl = vmf->ptl,
+	};
+
+	/* Some of it is const, as nobody changes that of a fault. */
+	memcpy(next, &fault, sizeof(*next));
+}
+
 /* The page table is locked. */
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf)
@@ -272,6 +306,8 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 	if (around->left < 0) {
 		/* Where readahead reads no more than what is asked for, nothing is near. */
 		around->left = vswap_readahead_max() - 1;
+		if (!around->left)
+			return NULL;
 		around->step = vswap_rs_swapin_direction(vswap_record_of(vma),
 							 vmf->address >> PAGE_SHIFT);
 		if (!READ_ONCE(vswap_map_around) || !READ_ONCE(vswap_swapin_enabled) ||
@@ -280,7 +316,6 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 	}
 	if (!around->left)
 		return NULL;
-
 	address = vmf->address + around->step * PAGE_SIZE;
 	if (address < max(vmf->address & PMD_MASK, vma->vm_start) ||
 	    address >= pmd_addr_end(vmf->address, vma->vm_end))
@@ -292,19 +327,7 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 		goto none;
 
 	around->left--;
-	around->next = (struct vm_fault) {
-		.vma = vma,
-		.gfp_mask = vmf->gfp_mask,
-		.pgoff = linear_page_index(vma, address),
-		.address = address,
-		.real_address = address,
-		.flags = vmf->flags & ~FAULT_FLAG_WRITE,
-		.pmd = vmf->pmd,
-		.pud = vmf->pud,
-		.orig_pte = pte,
-		.pte = ptep,
-		.ptl = vmf->ptl,
-	};
+	vswap_fault_at(&around->next, vmf, address, ptep, pte);
 	swap_update_readahead(folio, vma, address);
 	vswap_swapin_count(VSWAP_SWAPIN_MAPPED);
 	return folio;
@@ -366,6 +389,19 @@ bool vswap_swapin_any_slow(void)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Has zswap written back, or refused, much of what is swapped out? Of what is on
+ * devices, that is: slots in use, less what zswap has of them, and what is in
+ * memory again. Pages of zeros are neither, so a quarter counts as nothing.
+ */
+bool vswap_swapin_any_written(void)
+{
+	long used = total_swap_pages - get_nr_swap_pages();
+
+	return used - atomic_long_read(&zswap_stored_pages) -
+	       (long)global_node_page_state(NR_SWAPCACHE) > used / 4;
 }
 
 void vswap_swapin_trace(const struct vswap_decision *decision)

@@ -46,7 +46,7 @@ const LEAST_ORDER: u32 = 2;
 pub const MAX_ORDER: u32 = 15;
 /// How many faults in sequence it takes; doubled by each doubt.
 const RUN: u64 = 4;
-/// How many pages next to the fault are looked at, all of which must have been used.
+/// How many pages next to the fault are looked at, all of which must have been used: a power of 2.
 pub const NEAR: u32 = 4;
 /// Used up folios that raise the order.
 const PROOFS: u64 = 3;
@@ -396,6 +396,31 @@ pub struct Plan {
     pub record: Record,
 }
 
+/// Whether to look at the pages next to this one, and on which side (`true`: above it).
+///
+/// Looking has a cost: once in a while will do, for one of several sequences in a mapping. Where
+/// large folios were wrong before, it takes a sequence of its own.
+#[inline]
+fn worth_a_look(page: u64, record: Record) -> Option<bool> {
+    let down = record.is_adjacent() && record.is_down();
+    let behind = page.wrapping_add(u64::from(down));
+    (behind & u64::from(NEAR).wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
+}
+
+/// What [`plan`] would say of a page that is in memory, or on a fast device, while nothing is on a
+/// slow one: that it comes alone, as nothing says that what is around will be used. `None`: that
+/// takes the whole plan to tell.
+///
+/// Most faults of programs that jump about end here.
+#[inline]
+pub fn alone(record: Record, page: u64, hint: Hint) -> Option<Record> {
+    if hint != Hint::None || record.probe().is_some() {
+        return None;
+    }
+    let next = record.next(page, None, hint);
+    (!next.is_sequence() && worth_a_look(page, next).is_none()).then_some(next)
+}
+
 /// Why a large folio would be right, or why it would not.
 #[inline]
 fn locality(evidence: &Evidence, record: Record, inquiry: &mut impl Inquiry) -> Result<Why, Why> {
@@ -410,12 +435,10 @@ fn locality(evidence: &Evidence, record: Record, inquiry: &mut impl Inquiry) -> 
     if record.is_sequence() {
         return Ok(Why::Sequence);
     }
-    // Looking has a cost: once in a while will do, for one of several sequences in a mapping.
-    // Where large folios were wrong before, it takes a sequence of its own.
-    let down = record.is_adjacent() && record.is_down();
-    let behind = evidence.page.wrapping_add(u64::from(down));
-    if behind % u64::from(NEAR) == 0 && record.need() == RUN && inquiry.near(down) >= NEAR {
-        return Ok(Why::Near);
+    if let Some(down) = worth_a_look(evidence.page, record) {
+        if inquiry.near(down) >= NEAR {
+            return Ok(Why::Near);
+        }
     }
     Err(Why::Far)
 }

@@ -43,6 +43,8 @@ mod phys;
 mod stats;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub mod swapin;
+#[cfg(all(CONFIG_RUST_VSWAP_SWAPIN, CONFIG_RUST_VSWAP_KUNIT_TEST))]
+mod swapin_kunit;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod swapoff;
 #[cfg(CONFIG_RUST_VSWAP)]

@@ -34,6 +34,10 @@ def _ram_disk(megabytes):
 _SLOW_DISK = ' dm-mod.create="slow,,,rw,0 {} delay /dev/ram0 0 4"'
 
 
+# A ram disk that reads ahead, as it does not say how fast it is.
+_PLAIN_DISK = ' dm-mod.create="plain,,,rw,0 {} linear /dev/ram0 0"'
+
+
 def _arm(name):
     return Group(f"accept-{name}", f"accept.sh {name}", disks=(), quick=name != "off",
                  append=_ram_disk(192) + _SLOW_DISK.format(192 << 11))
@@ -64,6 +68,8 @@ SUITES = {
     "swapin": (
         Group("swapin-lz4", "swapin.sh lz4"),
         Group("swapin-zstd", "swapin.sh zstd", quick=False),
+        Group("swapin-disk", "swapindisk.sh", disks=(),
+              append=_ram_disk(64) + _PLAIN_DISK.format(64 << 11)),
     ),
     # zswap in C and in Rust, in one tree.
     "zswap": (
@@ -90,10 +96,17 @@ SUITES = {
 
 # What a suite compares, unless --variants says so.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on",
-            "device": "base,vswap,vswap-device"}
+            "device": "base,vswap,vswap-device",
+            "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
 ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
-        "vswap-device": ("vswap", " vswap=on", ())}
+        "vswap-device": ("vswap", " vswap=on", ()),
+        # Virtual slots, and what the swap-in policy does one after the other.
+        "vswap-none": ("vswap", " vswap=on", ("SWAPIN_OFF=enabled",)),
+        "vswap-bypass": ("vswap", " vswap=on", ("'SWAPIN_OFF=large map_around'",)),
+        "vswap-large": ("vswap", " vswap=on", ("SWAPIN_OFF=map_around",)),
+        # All of it, without virtual slots.
+        "vswap-policy": ("vswap", "", ("SWAPIN_ON=enabled",))}
 # The counters that a suite is about, in a table of their own.
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
                        "s:reject_reclaim_fail")}

@@ -32,6 +32,14 @@ first_disk() {
 }
 SWAPDEV=${SWAPDEV:-$(first_disk)}
 
+# SWAPIN_ON, SWAPIN_OFF: switches of the swap-in policy, see swapin.rst
+for switch in $SWAPIN_ON; do
+	echo 1 > /sys/kernel/mm/vswap/swapin/$switch || fail "no switch $switch"
+done
+for switch in $SWAPIN_OFF; do
+	echo 0 > /sys/kernel/mm/vswap/swapin/$switch || fail "no switch $switch"
+done
+
 # What the figures depend on; the report prints it.
 describe() {
 	echo "info kernel=$(uname -r) machine=$(uname -m) cpus=$(nproc)"

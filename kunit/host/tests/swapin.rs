@@ -139,6 +139,26 @@ proptest! {
         prop_assert!(order(&evidence, &larger) >= before);
     }
 
+    /// The short way says what the long one does.
+    #[test]
+    fn alone_is_what_the_plan_says(evidence in evidence(), facts in facts()) {
+        let evidence = Evidence {
+            source: Source::Memory,
+            large: true,
+            bypass: true,
+            used: None,
+            ..evidence
+        };
+        let mut facts = Facts { any_slow: false, ..facts };
+        if let Some(record) = alone(evidence.record, evidence.page, evidence.hint) {
+            let plan = plan(&evidence, &mut facts);
+            prop_assert_eq!(plan.how, How::Single);
+            prop_assert_eq!(plan.why, Why::Far);
+            prop_assert_eq!(plan.record, record);
+            prop_assert_eq!(facts.asked.0, 0);
+        }
+    }
+
     /// The answer is that of looking at every range.
     #[test]
     fn finds_the_uniform_range(offset in 0u64..64, odd in proptest::collection::vec(0u64..64, 0..4),

@@ -45,6 +45,14 @@ use kernel::{
     }, //
 };
 
+fn hint_of(hint: u8) -> Hint {
+    match hint {
+        1 => Hint::Sequential,
+        2 => Hint::Random,
+        _ => Hint::None,
+    }
+}
+
 /// Counts what sysfs shows.
 fn count(event: bindings::vswap_swapin_event) {
     // SAFETY: No requirements.
@@ -154,7 +162,8 @@ fn any_slow(entry: SwapEntry, fast: bool) -> bool {
         // SAFETY: No requirements.
         return unsafe { bindings::vswap_swapin_any_slow() };
     }
-    !fast
+    // SAFETY: No requirements.
+    !fast && unsafe { bindings::vswap_swapin_any_written() }
 }
 
 /// A fault, as C describes it.
@@ -201,14 +210,6 @@ impl Fault<'_> {
         Some(used)
     }
 
-    fn hint(&self) -> Hint {
-        match self.0.hint {
-            1 => Hint::Sequential,
-            2 => Hint::Random,
-            _ => Hint::None,
-        }
-    }
-
     fn decide(&self) -> Plan {
         let kept = self.record();
         let record = kept.get();
@@ -217,7 +218,7 @@ impl Fault<'_> {
             page: self.page(),
             record,
             used: self.outcome(record),
-            hint: self.hint(),
+            hint: hint_of(self.0.hint),
             source: source(self.entry(), here, self.0.fast),
             large: self.0.large,
             file: self.0.vmf.is_null(),
@@ -339,6 +340,27 @@ unsafe extern "C" fn vswap_rs_swapin_source(
         Source::Memory if any_slow(entry, fast) => bindings::vswap_source_VSWAP_SOURCE_MIXED,
         _ => bindings::vswap_source_VSWAP_SOURCE_ALONE,
     }
+}
+
+/// Whether a page that is in memory, or on a fast device, while nothing is on a slow one, comes
+/// alone: then that is noted. Else it takes the whole plan to tell.
+///
+/// # Safety
+///
+/// `record` is valid.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_alone(
+    record: *mut bindings::atomic_long_t,
+    page: c_ulong,
+    hint: c_uchar,
+) -> bool {
+    // SAFETY: As required of the caller.
+    let kept = unsafe { Kept::at(record) };
+    let next = swapin::alone(kept.get(), page as u64, hint_of(hint));
+    if let Some(next) = next {
+        kept.set(next);
+    }
+    next.is_some()
 }
 
 /// Decides how the page of a fault comes back: the orders that its folio may have; 0 to read ahead.

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+# Refaults from a disk that is read ahead of, and from one below zswap that has
+# half of the pages.
+. /vswap/bench/lib.sh
+describe
+zswap_off
+SWAPDEV=$(ls /dev/mapper/plain /dev/dm-0 2> /dev/null | head -n 1)
+dd if=/dev/zero of=/dev/ram0 bs=1M > /dev/null 2>&1
+swap_on "$SWAPDEV"
+
+for cluster in 3 1 0; do
+	echo $cluster > /proc/sys/vm/page-cluster
+	for order in seq random; do
+		fresh
+		load "swapin-disk/page-cluster-$cluster/4K/$order" refault --folio 4K --pattern $order
+	done
+done
+echo 3 > /proc/sys/vm/page-cluster
+[ "$QUICK" = 1 ] && exit 0
+fresh
+load "swapin-disk/shmem/seq" refault --mem shmem --pattern seq
+
+# zswap stores no more than fits in its pool: the rest goes to the disk.
+zswap_on lz4 1
+for folio in 4K 64K; do
+	for order in seq random; do
+		fresh
+		load "swapin-disk/pool-1-percent/$folio/$order" refault --folio $folio \
+			--pattern $order --incompressible 90
+	done
+done
