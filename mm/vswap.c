@@ -269,12 +269,18 @@ void *vswap_words_alloc(gfp_t gfp)
 	if (!SWP_TABLE_USE_PAGE)
 		return kmem_cache_zalloc(vswap_words_cache, gfp);
 	page = alloc_page(gfp | __GFP_ZERO);
-	return page ? page_address(page) : NULL;
+	if (!page)
+		return NULL;
+	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, 1);
+	return page_address(page);
 }
 
 static void vswap_page_free_rcu(struct rcu_head *head)
 {
-	__free_page(container_of(head, struct page, rcu_head));
+	struct page *page = container_of(head, struct page, rcu_head);
+
+	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, -1);
+	__free_page(page);
 }
 
 static void vswap_words_free_rcu(struct rcu_head *head)

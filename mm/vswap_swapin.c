@@ -156,10 +156,8 @@ unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *
 			vswap_swapin_count(VSWAP_SWAPIN_SMALL);
 			return BIT(0);
 		}
-		if (vswap_rs_swapin_alone(record, page, vswap_hint_of(vmf->vma))) {
-			vswap_swapin_count(VSWAP_SWAPIN_FAR);
+		if (vswap_rs_swapin_alone(record, vmf, page, vswap_hint_of(vmf->vma)))
 			return BIT(0);
-		}
 	}
 	return vswap_plan_anon(si, vmf, entry);
 }
@@ -431,10 +429,9 @@ unsigned int vswap_fault_max_order(const struct vswap_fault *fault)
  * mapped and were used lately; -1 if that cannot be seen from here. Nothing is
  * locked: it is a sample.
  */
-int vswap_fault_used(const struct vswap_fault *fault, unsigned long first, unsigned long nr,
+int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step)
 {
-	struct vm_fault *vmf = fault->vmf;
 	unsigned long start = first << PAGE_SHIFT, end = start + nr * PAGE_SIZE;
 	unsigned long addr;
 	pte_t *pte;

@@ -408,17 +408,31 @@ fn worth_a_look(page: u64, record: Record) -> Option<bool> {
 }
 
 /// What [`plan`] would say of a page that is in memory, or on a fast device, while nothing is on a
-/// slow one: that it comes alone, as nothing says that what is around will be used. `None`: that
-/// takes the whole plan to tell.
+/// slow one, if that is that it comes alone: why, and the record that goes on. `None`: that takes
+/// the whole plan to tell. `near` is as [`Inquiry::near`].
 ///
 /// Most faults of programs that jump about end here.
 #[inline]
-pub fn alone(record: Record, page: u64, hint: Hint) -> Option<Record> {
-    if hint != Hint::None || record.probe().is_some() {
+pub fn alone(
+    record: Record,
+    page: u64,
+    hint: Hint,
+    near: impl FnOnce(bool) -> u32,
+) -> Option<(Why, Record)> {
+    if record.probe().is_some() {
         return None;
     }
     let next = record.next(page, None, hint);
-    (!next.is_sequence() && worth_a_look(page, next).is_none()).then_some(next)
+    match hint {
+        Hint::Random => return Some((Why::Random, next)),
+        Hint::Sequential => return None,
+        Hint::None if next.is_sequence() => return None,
+        Hint::None => {}
+    }
+    match worth_a_look(page, next) {
+        Some(down) if near(down) >= NEAR => None,
+        _ => Some((Why::Far, next)),
+    }
 }
 
 /// Why a large folio would be right, or why it would not.

@@ -593,6 +593,7 @@ pub(crate) fn peek(offset: usize) -> State {
 }
 
 /// Whether a slot is zeros, as seen without the lock.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
     is_zero(cluster.peek(off))

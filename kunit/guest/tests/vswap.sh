@@ -61,6 +61,8 @@ none_left "everything at random"
 hold --incompressible 0
 before=$(slots used)
 is "slots are in use" "$before" -gt $(pages 8 50)
+is "their cgroup has them all" "$(value $CG/hold/memory.stat vswap)" -eq $((before * 4096))
+is "their tables are counted" "$(vm nr_vswap_tables)" -ge "$(slots clusters)"
 check "it is switched off" set_to off $VSWAP/enabled
 is "off: what is swapped out stays so" "$(slots used)" -ge $((before / 2))
 out=$(vm zswpout)
@@ -69,6 +71,7 @@ is "off: nothing new is swapped out" "$(vm zswpout)" -eq "$out"
 check "all is brought back" set_to 1 $VSWAP/drain
 is "drained: no slot is in use" "$(slots used)" -eq 0
 is "drained: nothing is stored" "$(stored)" -eq 0
+is "drained: the cgroup has none" "$(value $CG/hold/memory.stat vswap)" -eq 0
 verified "drained"
 
 set_to auto $VSWAP/enabled

@@ -74,7 +74,7 @@ impl SwapEntry {
     }
 
     /// The entry of the same type with another offset.
-    #[cfg(CONFIG_RUST_VSWAP)]
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Self {
         self.add(offset.wrapping_sub(self.offset()))

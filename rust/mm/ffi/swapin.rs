@@ -166,6 +166,34 @@ fn any_slow(entry: SwapEntry, fast: bool) -> bool {
     !fast && unsafe { bindings::vswap_swapin_any_written() }
 }
 
+/// How many pages of a range, of which each `step`-th is looked at, were used lately.
+///
+/// # Safety
+///
+/// `vmf` is NULL, or valid.
+#[inline]
+unsafe fn used(vmf: *mut bindings::vm_fault, first: u64, nr: u64, step: u64) -> Option<u32> {
+    let (first, nr, step) = (first as usize, nr as usize, step as usize);
+    // SAFETY: As required of the caller.
+    u32::try_from(unsafe { bindings::vswap_fault_used(vmf, first, nr, step) }).ok()
+}
+
+/// How many pages next to one were used lately.
+///
+/// # Safety
+///
+/// `vmf` is NULL, or valid.
+#[inline]
+unsafe fn near(vmf: *mut bindings::vm_fault, page: u64, down: bool) -> u32 {
+    let first = if down {
+        page.wrapping_add(1)
+    } else {
+        page.wrapping_sub(NEAR.into())
+    };
+    // SAFETY: As required of the caller.
+    unsafe { used(vmf, first, NEAR.into(), 1) }.unwrap_or(0)
+}
+
 /// A fault, as C describes it.
 struct Fault<'a>(&'a bindings::vswap_fault);
 
@@ -183,23 +211,16 @@ impl Fault<'_> {
         unsafe { Kept::at(self.0.record) }
     }
 
-    /// How many pages of a range, of which each `step`-th is looked at, were used lately.
-    fn used(&self, first: u64, nr: u64, step: u64) -> Option<u32> {
-        // SAFETY: The fault is as C made it.
-        let used = unsafe {
-            bindings::vswap_fault_used(self.0, first as usize, nr as usize, step as usize)
-        };
-        u32::try_from(used).ok()
-    }
-
     /// What became of the large folio before.
     fn outcome(&self, record: Record) -> Option<Used> {
         const SAMPLES: u64 = 16;
 
         let (first, nr) = record.probe()?;
         let step = (nr / SAMPLES).max(1);
+        // SAFETY: The fault is as C made it.
+        let touched = unsafe { used(self.0.vmf, first, nr, step) };
         let used = Used {
-            touched: self.used(first, nr, step)?,
+            touched: touched?,
             sampled: (nr / step) as u32,
         };
         count(match used.outcome() {
@@ -257,13 +278,8 @@ struct Look<'a> {
 
 impl Inquiry for Look<'_> {
     fn near(&mut self, down: bool) -> u32 {
-        let page = self.fault.page as u64;
-        let first = if down {
-            page.wrapping_add(1)
-        } else {
-            page.wrapping_sub(NEAR.into())
-        };
-        self.found.near = Fault(self.fault).used(first, NEAR.into(), 1).unwrap_or(0);
+        // SAFETY: The fault is as C made it.
+        self.found.near = unsafe { near(self.fault.vmf, self.fault.page as u64, down) };
         self.found.near
     }
 
@@ -347,20 +363,25 @@ unsafe extern "C" fn vswap_rs_swapin_source(
 ///
 /// # Safety
 ///
-/// `record` is valid.
+/// `record` is valid, and so is `vmf`, which is that of a fault.
 #[export]
 unsafe extern "C" fn vswap_rs_swapin_alone(
     record: *mut bindings::atomic_long_t,
+    vmf: *mut bindings::vm_fault,
     page: c_ulong,
     hint: c_uchar,
 ) -> bool {
     // SAFETY: As required of the caller.
     let kept = unsafe { Kept::at(record) };
-    let next = swapin::alone(kept.get(), page as u64, hint_of(hint));
-    if let Some(next) = next {
-        kept.set(next);
-    }
-    next.is_some()
+    let page = page as u64;
+    // SAFETY: As required of the caller.
+    let near = |down| unsafe { near(vmf, page, down) };
+    let Some((why, next)) = swapin::alone(kept.get(), page, hint_of(hint), near) else {
+        return false;
+    };
+    kept.set(next);
+    count(event(why));
+    true
 }
 
 /// Decides how the page of a fault comes back: the orders that its folio may have; 0 to read ahead.

@@ -167,7 +167,7 @@ impl<T: LruItem> Devices<T> {
     /// # Safety
     ///
     /// The device of the entry stays.
-    #[cfg(CONFIG_RUST_VSWAP)]
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(super) unsafe fn has(&self, entry: SwapEntry) -> bool {
         // SAFETY: As required of the caller.

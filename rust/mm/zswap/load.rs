@@ -99,6 +99,7 @@ fn load_pages<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Result {
 
 /// Makes a folio that was loaded with its entries kept the only copy. Of one that is not here, its
 /// copy stays where it is.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn forget<I: Index>(index: &I, folio: &mut SwapFolio<'_>) {
     if index.get(&folio.first_slot()).is_none() {
         return;

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0
+# cgroup v1, where memory and swap are charged as one (memsw): the charge moves
+# from a page to its slot and back, also of large folios that come from zswap,
+# and of those that are brought in and then cannot be mapped.
+# guest: timeout=200 alone=1
+. /vswap/tests/lib.sh
+
+V1=/tmp/v1
+mkdir -p $V1
+echo -memory > $CG/cgroup.subtree_control
+mount -t cgroup -o memory none $V1 2> /dev/null
+[ -e $V1/memory.memsw.limit_in_bytes ] || [ -e $V1/memory.memsw.usage_in_bytes ] || {
+	skip "cgroup v1" "the kernel has no memory cgroups of version 1"
+	finish
+}
+
+# in_v1 COMMAND...: in a cgroup that has less memory than it needs
+in_v1() {
+	sh -c 'echo 0 > '"$V1/test"'/cgroup.procs && exec "$@"' sh "$@"
+}
+
+no_swap
+zswap_on lz4
+echo 50 > $ZSWAP/max_pool_percent
+swap_on "$DISK"
+for size in 16 64; do
+	set_to madvise $THP/hugepages-${size}kB/enabled
+	set_to advise $THP/hugepages-${size}kB/shmem_enabled
+done
+for layer in off on; do
+	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
+	set_to 1 $VSWAP/swapin/enabled
+	mkdir $V1/test
+	echo $((32 << 20)) > $V1/test/memory.limit_in_bytes
+	echo $((128 << 20)) > $V1/test/memory.memsw.limit_in_bytes
+	for folio in 4K 64K; do
+		check "$layer: $folio folios" in_v1 swapload refault --out madvise --size $(mb 8) \
+			--folio $folio
+		check "$layer: $folio folios, written" in_v1 swapload refault --out madvise --size $(mb 8) \
+			--folio $folio --access write
+		check "$layer: $folio folios, shared" in_v1 swapload fork --out madvise --size $(mb 4) \
+			--folio $folio --forks 2 --child-verify
+		check "$layer: $folio folios of shared memory" in_v1 swapload refault \
+			--out madvise --size $(mb 8) --folio $folio --mem shmem
+	done
+	for kind in --huge "--huge --shmem"; do
+		check "$layer: everything at random $kind" in_v1 swapcheck churn \
+			--size $(mb 10) --procs 3 --rounds $(scaled 100) --seed 13 $kind
+	done
+	if [ -e $ZDEBUG/corrupt_stores ]; then
+		echo 21 > $ZDEBUG/corrupt_stores
+		check "$layer: a page of a large folio is damaged" in_v1 swapcheck hold \
+			--size $(mb 8) --huge --zero 0 --incompressible 0 --sigbus
+	fi
+	rm -f $TMP/ready $TMP/go
+	in_v1 swapcheck hold --size $(mb 8) --zero 0 --ready $TMP/ready --go $TMP/go > $TMP/held 2>&1 &
+	holder=$!
+	check "$layer: memory is swapped out" wait_for $TMP/ready $holder
+	is "$layer: it is charged as swap" "$(($(cat $V1/test/memory.memsw.usage_in_bytes) -
+		$(cat $V1/test/memory.usage_in_bytes)))" -ge $(($(pages 8 60) * 4096))
+	touch $TMP/go
+	check "$layer: it is what was written" wait $holder
+	echo 0 > $V1/test/memory.force_empty
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		[ "$(cat $V1/test/memory.memsw.usage_in_bytes)" -gt $((1 << 20)) ] || break
+		sleep 0.2
+		echo 0 > $V1/test/memory.force_empty
+	done
+	# Per-CPU stocks hold some of it.
+	is "$layer: no charge is left" "$(cat $V1/test/memory.memsw.usage_in_bytes)" -le $((1 << 20))
+	check "$layer: the cgroup goes away" rmdir $V1/test
+	# What they printed was theirs, too, and is in a tmpfs.
+	rm -f "$TMP"/*
+	none_left "$layer"
+done
+umount $V1
+
+finish
