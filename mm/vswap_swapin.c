@@ -407,21 +407,31 @@ void vswap_swapin_trace(const struct vswap_decision *decision)
 	trace_vswap_swapin_plan(decision);
 }
 
-unsigned int vswap_fault_max_order(const struct vswap_fault *fault)
+/* The smallest and the largest order that a folio may have, which is not a page; or nothing. */
+void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
+			unsigned int *most)
 {
 	unsigned int max_order = READ_ONCE(vswap_max_order);
 	struct vm_area_struct *vma;
 	unsigned long orders;
 
 	/* It is the order of the entry, or a page. */
-	if (!fault->vmf)
-		return fault->order <= max_order ? fault->order : 0;
+	if (!fault->vmf) {
+		if (fault->order <= max_order)
+			*most = fault->order;
+		return;
+	}
 	vma = fault->vmf->vma;
 	/* With userfaultfd, each page has to fault for itself. */
 	if (userfaultfd_armed(vma))
-		return 0;
+		return;
 	orders = thp_vma_allowable_orders(vma, vma->vm_flags, TVA_PAGEFAULT, BIT(PMD_ORDER) - 1);
-	return orders ? min_t(unsigned int, max_order, highest_order(orders)) : 0;
+	if (max_order < PMD_ORDER)
+		orders &= BIT(max_order + 1) - 1;
+	if (!orders)
+		return;
+	*least = __ffs(orders);
+	*most = highest_order(orders);
 }
 
 /*

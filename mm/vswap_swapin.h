@@ -68,7 +68,7 @@ struct vswap_fault {
 /* What the tracepoint says: numbers of rust/mm/swapin.rs. */
 struct vswap_decision {
 	u64 page, record, next;
-	u8 touched, sampled, near, hint, source, flags, max_order, uniform;
+	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
 	u8 how, order, why;
 };
 
@@ -253,7 +253,8 @@ bool vswap_swapin_is_fast(unsigned int type);
 bool vswap_swapin_any_slow(void);
 bool vswap_swapin_any_written(void);
 void vswap_swapin_trace(const struct vswap_decision *decision);
-unsigned int vswap_fault_max_order(const struct vswap_fault *fault);
+void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
+			unsigned int *most);
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step);
 

@@ -332,14 +332,23 @@ pub struct Evidence {
     pub bypass: bool,
 }
 
+/// The smallest and the largest order that a large folio can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// The smallest: no waste makes them smaller than that.
+    pub least: u32,
+    /// The largest; 0 where only single pages are allowed.
+    pub most: u32,
+}
+
 /// What it takes to find out more, which most faults can do without. Each is asked once at most.
 pub trait Inquiry {
     /// How many pages next to this one have been used just now, on the side that faults come from
     /// (`down`: from above), from it on; [`NEAR`] at most.
     fn near(&mut self, down: bool) -> u32;
 
-    /// The largest order that is allowed here; 0 where only single pages are.
-    fn max_order(&mut self) -> u32;
+    /// The orders that are allowed here.
+    fn limits(&mut self) -> Limits;
 
     /// Whether neighbours can be on a slow device at all.
     fn any_slow(&mut self) -> bool;
@@ -477,14 +486,15 @@ pub fn uniform_order(offset: u64, max: u32, mut same: impl FnMut(u64) -> bool) -
 
 /// The order that a large folio may have.
 #[inline]
-fn cap(evidence: &Evidence, record: Record, max: u32) -> u32 {
+fn cap(evidence: &Evidence, record: Record, limits: Limits) -> u32 {
     let more = if evidence.file {
         // Where it is never seen what was used, a long sequence has to do.
         (record.get(RUNS) >> 3) as u32
     } else {
         0
     };
-    record.cap().saturating_add(more).min(max)
+    let cap = record.cap().saturating_add(more);
+    cap.max(limits.least).min(limits.most)
 }
 
 /// Decides.
@@ -500,7 +510,7 @@ pub fn plan(evidence: &Evidence, inquiry: &mut impl Inquiry) -> Plan {
     }
     let why = match locality(evidence, record, inquiry) {
         Ok(why) => {
-            let cap = cap(evidence, record, inquiry.max_order());
+            let cap = cap(evidence, record, inquiry.limits());
             let order = match cap {
                 0 => 0,
                 cap => inquiry.uniform(cap).min(cap),

@@ -10,6 +10,7 @@ use crate::swapin::{
     Hint,
     How,
     Inquiry,
+    Limits,
     Record,
     Source,
     Used,
@@ -29,8 +30,11 @@ impl Inquiry for Around {
         0
     }
 
-    fn max_order(&mut self) -> u32 {
-        self.max_order
+    fn limits(&mut self) -> Limits {
+        Limits {
+            least: 0,
+            most: self.max_order,
+        }
     }
 
     fn any_slow(&mut self) -> bool {

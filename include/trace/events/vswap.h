@@ -27,7 +27,8 @@ TRACE_EVENT(vswap_swapin_plan,
 		__field(u8, hint)
 		__field(u8, source)
 		__field(u8, flags)
-		__field(u8, max_order)
+		__field(u8, least)
+		__field(u8, most)
 		__field(u8, uniform)
 		__field(u8, how)
 		__field(u8, order)
@@ -43,17 +44,18 @@ TRACE_EVENT(vswap_swapin_plan,
 		__entry->hint = decision->hint;
 		__entry->source = decision->source;
 		__entry->flags = decision->flags;
-		__entry->max_order = decision->max_order;
+		__entry->least = decision->least;
+		__entry->most = decision->most;
 		__entry->uniform = decision->uniform;
 		__entry->how = decision->how;
 		__entry->order = decision->order;
 		__entry->why = decision->why;
 	),
-	TP_printk("page=%llx record=%llx touched=%u sampled=%u near=%u hint=%u source=%u flags=%u max_order=%u uniform=%u how=%u order=%u why=%u next=%llx",
+	TP_printk("page=%llx record=%llx touched=%u sampled=%u near=%u hint=%u source=%u flags=%u least=%u most=%u uniform=%u how=%u order=%u why=%u next=%llx",
 		  __entry->page, __entry->record, __entry->touched,
 		  __entry->sampled, __entry->near, __entry->hint,
-		  __entry->source, __entry->flags, __entry->max_order,
-		  __entry->uniform, __entry->how, __entry->order,
+		  __entry->source, __entry->flags, __entry->least,
+		  __entry->most, __entry->uniform, __entry->how, __entry->order,
 		  __entry->why, __entry->next)
 );
 

@@ -10,7 +10,7 @@ use vswap_host::swapin::*;
 #[derive(Clone, Debug)]
 struct Facts {
     near: u32,
-    max_order: u32,
+    limits: Limits,
     any_slow: bool,
     uniform: u32,
     asked: (u32, u32, u32, u32),
@@ -32,22 +32,25 @@ impl Inquiry for Facts {
         self.uniform.min(max)
     }
 
-    fn max_order(&mut self) -> u32 {
+    fn limits(&mut self) -> Limits {
         self.asked.3 += 1;
-        self.max_order
+        self.limits
     }
 }
 
 fn facts() -> impl Strategy<Value = Facts> {
-    (0..=NEAR, 0u32..=9, any::<bool>(), 0u32..=12).prop_map(
-        |(near, max_order, any_slow, uniform)| Facts {
+    (0..=NEAR, 0u32..=9, any::<bool>(), 0u32..=12).prop_map(|(near, most, any_slow, uniform)| {
+        Facts {
             near,
-            max_order,
+            limits: Limits {
+                least: most / 2,
+                most,
+            },
             any_slow,
             uniform,
             asked: (0, 0, 0, 0),
-        },
-    )
+        }
+    })
 }
 
 fn used() -> impl Strategy<Value = Option<Used>> {
@@ -98,7 +101,7 @@ proptest! {
         let plan = plan(&evidence, &mut facts);
         if let How::Large(order) = plan.how {
             prop_assert!(order >= 1);
-            prop_assert!(evidence.large && order <= facts.max_order);
+            prop_assert!(evidence.large && order <= facts.limits.most);
             prop_assert!(order <= facts.uniform);
             prop_assert!(evidence.hint != Hint::Random);
             prop_assert!(evidence.source != Source::Slow);
@@ -135,7 +138,8 @@ proptest! {
         }
         let wider = Facts { uniform: facts.uniform + 1, ..facts.clone() };
         prop_assert!(order(&evidence, &wider) >= before);
-        let larger = Facts { max_order: facts.max_order + 1, ..facts.clone() };
+        let limits = Limits { most: facts.limits.most + 1, ..facts.limits };
+        let larger = Facts { limits, ..facts.clone() };
         prop_assert!(order(&evidence, &larger) >= before);
     }
 
@@ -181,6 +185,7 @@ proptest! {
 struct Mapping {
     record: Record,
     mapped: Vec<Option<bool>>,
+    limits: Limits,
     hint: Hint,
     faults: usize,
     loaded: usize,
@@ -192,6 +197,7 @@ impl Mapping {
         Self {
             record: Record::default(),
             mapped: vec![None; pages],
+            limits: Limits { least: 2, most: 8 },
             hint: Hint::None,
             faults: 0,
             loaded: 0,
@@ -242,8 +248,8 @@ impl Mapping {
             fn any_slow(&mut self) -> bool {
                 false
             }
-            fn max_order(&mut self) -> u32 {
-                8
+            fn limits(&mut self) -> Limits {
+                self.0.limits
             }
             fn uniform(&mut self, max: u32) -> u32 {
                 uniform_order(self.1 as u64, max, |other| {
@@ -313,6 +319,19 @@ fn a_wrong_hint_is_noticed() {
     mapping.hint = Hint::Random;
     (0..4096).for_each(|page| mapping.touch(page));
     assert_eq!(mapping.largest, 0);
+}
+
+#[test]
+fn waste_does_not_last_for_ever() {
+    // Only one size is enabled: none is smaller, and there is a way back.
+    let mut mapping = Mapping::new(8192);
+    mapping.limits = Limits { least: 4, most: 4 };
+    mapping.hint = Hint::Sequential;
+    (0..4096).step_by(64).for_each(|page| mapping.touch(page));
+    mapping.hint = Hint::None;
+    mapping.faults = 0;
+    (4096..8192).for_each(|page| mapping.touch(page));
+    assert!(mapping.faults < 4096 / 16 + 64, "{} faults", mapping.faults);
 }
 
 #[test]

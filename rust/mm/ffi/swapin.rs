@@ -20,6 +20,7 @@ use crate::{
         Hint,
         How,
         Inquiry,
+        Limits,
         Outcome,
         Plan,
         Record,
@@ -264,7 +265,7 @@ impl Fault<'_> {
 #[derive(Default)]
 struct Found {
     near: u32,
-    max_order: u32,
+    limits: Limits,
     any_slow: bool,
     uniform: u32,
 }
@@ -283,10 +284,12 @@ impl Inquiry for Look<'_> {
         self.found.near
     }
 
-    fn max_order(&mut self) -> u32 {
-        // SAFETY: The fault is as C made it.
-        self.found.max_order = unsafe { bindings::vswap_fault_max_order(self.fault) };
-        self.found.max_order
+    fn limits(&mut self) -> Limits {
+        let (mut least, mut most) = (0, 0);
+        // SAFETY: The fault is as C made it, and the pointers are valid.
+        unsafe { bindings::vswap_fault_limits(self.fault, &mut least, &mut most) };
+        self.found.limits = Limits { least, most };
+        self.found.limits
     }
 
     fn any_slow(&mut self) -> bool {
@@ -330,7 +333,8 @@ fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
         hint: evidence.hint as u8,
         source: evidence.source as u8,
         flags,
-        max_order: found.max_order as u8,
+        least: found.limits.least as u8,
+        most: found.limits.most as u8,
         uniform: found.uniform as u8,
         how,
         order: order as u8,

@@ -25,7 +25,7 @@ fn fields(line: &str) -> Option<HashMap<&str, &str>> {
 /// What had been found out when the decision was made.
 struct Recorded {
     near: u32,
-    max_order: u32,
+    limits: Limits,
     any_slow: bool,
     uniform: u32,
 }
@@ -35,8 +35,8 @@ impl Inquiry for Recorded {
         self.near
     }
 
-    fn max_order(&mut self) -> u32 {
-        self.max_order
+    fn limits(&mut self) -> Limits {
+        self.limits
     }
 
     fn any_slow(&mut self) -> bool {
@@ -48,8 +48,17 @@ impl Inquiry for Recorded {
     }
 }
 
+/// A decision, in the numbers of the tracepoint.
+#[derive(PartialEq, Eq, Debug)]
+struct Decision {
+    how: u32,
+    order: u32,
+    why: u32,
+    next: u64,
+}
+
 /// A decision, made again: what it was, and what it is.
-fn replay(line: &str) -> Option<((u32, u32, u32, u64), (u32, u32, u32, u64))> {
+fn replay(line: &str) -> Option<(Decision, Decision)> {
     let fields = fields(line)?;
     let number = |name: &str| fields.get(name)?.parse::<u32>().ok();
     let bits = |name: &str| u64::from_str_radix(fields.get(name)?, 16).ok();
@@ -78,7 +87,10 @@ fn replay(line: &str) -> Option<((u32, u32, u32, u64), (u32, u32, u32, u64))> {
     };
     let mut recorded = Recorded {
         near: number("near")?,
-        max_order: number("max_order")?,
+        limits: Limits {
+            least: number("least")?,
+            most: number("most")?,
+        },
         any_slow: flags & 1 != 0,
         uniform: number("uniform")?,
     };
@@ -88,13 +100,19 @@ fn replay(line: &str) -> Option<((u32, u32, u32, u64), (u32, u32, u32, u64))> {
         How::Single => (1, 0),
         How::Large(order) => (2, order),
     };
-    let was = (
-        number("how")?,
-        number("order")?,
-        number("why")?,
-        bits("next")?,
-    );
-    Some((was, (how, order, plan.why as u32, plan.record.encode())))
+    let was = Decision {
+        how: number("how")?,
+        order: number("order")?,
+        why: number("why")?,
+        next: bits("next")?,
+    };
+    let is = Decision {
+        how,
+        order,
+        why: plan.why as u32,
+        next: plan.record.encode(),
+    };
+    Some((was, is))
 }
 
 fn main() -> ExitCode {
@@ -104,14 +122,11 @@ fn main() -> ExitCode {
             continue;
         };
         decisions += 1;
-        large += u64::from(is.0 == 2);
+        large += u64::from(is.how == 2);
         if was != is {
             differ += 1;
             if differ <= 10 {
-                println!(
-                    "{}\n  was how, order, why, next {was:x?}, is {is:x?}",
-                    line.trim()
-                );
+                println!("{}\n  was {was:x?}\n  is  {is:x?}", line.trim());
             }
         }
     }
