@@ -260,7 +260,8 @@ impl Mapping {
         let plan = plan(&evidence, &mut Look(self, page));
         self.record = plan.record;
         let order = match plan.how {
-            How::Large(order) => order,
+            // C tries the sizes that are enabled, up to the one that was planned.
+            How::Large(order) if order >= self.limits.least => order,
             _ => 0,
         };
         let first = page >> order << order;
