@@ -108,6 +108,17 @@ static bool vswap_anon_may_be_large(void)
 #endif
 }
 
+/* With what is known of faults and of files alike. @vma may be NULL. */
+static unsigned long vswap_decide(struct vswap_fault *fault, struct swap_info_struct *si,
+				  const struct vm_area_struct *vma)
+{
+	fault->hint = vswap_hint_of(vma);
+	fault->fast = vswap_swapin_by_device(si);
+	fault->bypass = READ_ONCE(vswap_bypass);
+	fault->traced = trace_vswap_swapin_plan_enabled();
+	return vswap_rs_swapin_plan(fault);
+}
+
 static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
 					      struct vm_fault *vmf, swp_entry_t entry)
 {
@@ -117,14 +128,10 @@ static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
 		.entry = entry,
 		.page = vmf->address >> PAGE_SHIFT,
 		.record = vswap_record_of(vma),
-		.hint = vswap_hint_of(vma),
-		.fast = vswap_swapin_by_device(si),
 		.large = vswap_anon_may_be_large(),
-		.bypass = READ_ONCE(vswap_bypass),
-		.traced = trace_vswap_swapin_plan_enabled(),
 	};
 
-	return vswap_rs_swapin_plan(&fault);
+	return vswap_decide(&fault, si, vma);
 }
 
 unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
@@ -172,16 +179,12 @@ unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t 
 		.record = vswap_record_of(inode),
 		.order = order,
 		.large = order && READ_ONCE(vswap_large) && !(vma && userfaultfd_armed(vma)),
-		.hint = vswap_hint_of(vma),
-		.fast = vswap_swapin_by_device(si),
-		.bypass = READ_ONCE(vswap_bypass),
-		.traced = trace_vswap_swapin_plan_enabled(),
 	};
 	unsigned long plan;
 
 	if (!vswap_plans(entry))
 		return vswap_no_plan(si);
-	plan = vswap_rs_swapin_plan(&fault);
+	plan = vswap_decide(&fault, si, vma);
 	/* It is the order of the entry, or a page. */
 	return plan & BIT(order) ? BIT(order) | BIT(0) : plan & BIT(0);
 }

@@ -4,9 +4,7 @@
 . /vswap/bench/lib.sh
 describe
 zswap_off
-SWAPDEV=$(ls /dev/mapper/plain /dev/dm-0 2> /dev/null | head -n 1)
-dd if=/dev/zero of=/dev/ram0 bs=1M > /dev/null 2>&1
-swap_on "$SWAPDEV"
+ram_disk "$(ls /dev/mapper/plain /dev/dm-0 2> /dev/null | head -n 1)"
 
 for cluster in 3 1 0; do
 	echo $cluster > /proc/sys/vm/page-cluster

@@ -13,11 +13,8 @@ mount -t cgroup -o memory none $V1 2> /dev/null
 	skip "cgroup v1" "the kernel has no memory cgroups of version 1"
 	finish
 }
-
-# in_v1 COMMAND...: in a cgroup that has less memory than it needs
-in_v1() {
-	sh -c 'echo 0 > '"$V1/test"'/cgroup.procs && exec "$@"' sh "$@"
-}
+# A cgroup below has less memory than what runs in it needs.
+CG=$V1
 
 no_swap
 zswap_on lz4
@@ -30,45 +27,45 @@ done
 for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	set_to 1 $VSWAP/swapin/enabled
-	mkdir $V1/test
-	echo $((32 << 20)) > $V1/test/memory.limit_in_bytes
-	echo $((128 << 20)) > $V1/test/memory.memsw.limit_in_bytes
+	mkdir $CG/test
+	echo $((32 << 20)) > $CG/test/memory.limit_in_bytes
+	echo $((128 << 20)) > $CG/test/memory.memsw.limit_in_bytes
 	for folio in 4K 64K; do
-		check "$layer: $folio folios" in_v1 swapload refault --out madvise --size $(mb 8) \
-			--folio $folio
-		check "$layer: $folio folios, written" in_v1 swapload refault --out madvise --size $(mb 8) \
-			--folio $folio --access write
-		check "$layer: $folio folios, shared" in_v1 swapload fork --out madvise --size $(mb 4) \
-			--folio $folio --forks 2 --child-verify
-		check "$layer: $folio folios of shared memory" in_v1 swapload refault \
+		check "$layer: $folio folios" in_cgroup test swapload refault \
+			--out madvise --size $(mb 8) --folio $folio
+		check "$layer: $folio folios, written" in_cgroup test swapload refault \
+			--out madvise --size $(mb 8) --folio $folio --access write
+		check "$layer: $folio folios, shared" in_cgroup test swapload fork \
+			--out madvise --size $(mb 4) --folio $folio --forks 2 --child-verify
+		check "$layer: $folio folios of shared memory" in_cgroup test swapload refault \
 			--out madvise --size $(mb 8) --folio $folio --mem shmem
 	done
 	for kind in --huge "--huge --shmem"; do
-		check "$layer: everything at random $kind" in_v1 swapcheck churn \
+		check "$layer: everything at random $kind" in_cgroup test swapcheck churn \
 			--size $(mb 10) --procs 3 --rounds $(scaled 100) --seed 13 $kind
 	done
 	if [ -e $ZDEBUG/corrupt_stores ]; then
 		echo 21 > $ZDEBUG/corrupt_stores
-		check "$layer: a page of a large folio is damaged" in_v1 swapcheck hold \
+		check "$layer: a page of a large folio is damaged" in_cgroup test swapcheck hold \
 			--size $(mb 8) --huge --zero 0 --incompressible 0 --sigbus
 	fi
 	rm -f $TMP/ready $TMP/go
-	in_v1 swapcheck hold --size $(mb 8) --zero 0 --ready $TMP/ready --go $TMP/go > $TMP/held 2>&1 &
+	in_cgroup test swapcheck hold --size $(mb 8) --zero 0 --ready $TMP/ready --go $TMP/go > $TMP/held 2>&1 &
 	holder=$!
 	check "$layer: memory is swapped out" wait_for $TMP/ready $holder
-	is "$layer: it is charged as swap" "$(($(cat $V1/test/memory.memsw.usage_in_bytes) -
-		$(cat $V1/test/memory.usage_in_bytes)))" -ge $(($(pages 8 60) * 4096))
+	is "$layer: it is charged as swap" "$(($(cat $CG/test/memory.memsw.usage_in_bytes) -
+		$(cat $CG/test/memory.usage_in_bytes)))" -ge $(($(pages 8 60) * 4096))
 	touch $TMP/go
 	check "$layer: it is what was written" wait $holder
-	echo 0 > $V1/test/memory.force_empty
+	echo 0 > $CG/test/memory.force_empty
 	for i in 1 2 3 4 5 6 7 8 9 10; do
-		[ "$(cat $V1/test/memory.memsw.usage_in_bytes)" -gt $((1 << 20)) ] || break
+		[ "$(cat $CG/test/memory.memsw.usage_in_bytes)" -gt $((1 << 20)) ] || break
 		sleep 0.2
-		echo 0 > $V1/test/memory.force_empty
+		echo 0 > $CG/test/memory.force_empty
 	done
 	# Per-CPU stocks hold some of it.
-	is "$layer: no charge is left" "$(cat $V1/test/memory.memsw.usage_in_bytes)" -le $((1 << 20))
-	check "$layer: the cgroup goes away" rmdir $V1/test
+	is "$layer: no charge is left" "$(cat $CG/test/memory.memsw.usage_in_bytes)" -le $((1 << 20))
+	check "$layer: the cgroup goes away" rmdir $CG/test
 	# What they printed was theirs, too, and is in a tmpfs.
 	rm -f "$TMP"/*
 	none_left "$layer"

@@ -195,70 +195,55 @@ unsafe fn near(vmf: *mut bindings::vm_fault, page: u64, down: bool) -> u32 {
     unsafe { used(vmf, first, NEAR.into(), 1) }.unwrap_or(0)
 }
 
-/// A fault, as C describes it.
-struct Fault<'a>(&'a bindings::vswap_fault);
+/// What became of the large folio before.
+fn outcome(fault: &bindings::vswap_fault, record: Record) -> Option<Used> {
+    const SAMPLES: u64 = 16;
 
-impl Fault<'_> {
-    fn entry(&self) -> SwapEntry {
-        SwapEntry::from_raw(self.0.entry)
+    let (first, nr) = record.probe()?;
+    let step = (nr / SAMPLES).max(1);
+    // SAFETY: The fault is as C made it.
+    let touched = unsafe { used(fault.vmf, first, nr, step) };
+    let used = Used {
+        touched: touched?,
+        sampled: (nr / step) as u32,
+    };
+    count(match used.outcome() {
+        Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
+        Outcome::Part => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_PART,
+        Outcome::Waste => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_LITTLE,
+    });
+    Some(used)
+}
+
+fn decide(fault: &bindings::vswap_fault) -> Plan {
+    // SAFETY: C has it in a table that is never freed.
+    let kept = unsafe { Kept::at(fault.record) };
+    let record = kept.get();
+    let entry = SwapEntry::from_raw(fault.entry);
+    let here = behind(entry);
+    let evidence = Evidence {
+        page: fault.page as u64,
+        record,
+        used: outcome(fault, record),
+        hint: hint_of(fault.hint),
+        source: source(entry, here, fault.fast),
+        large: fault.large,
+        file: fault.vmf.is_null(),
+        bypass: fault.bypass,
+    };
+    let mut inquiry = Look {
+        fault,
+        entry,
+        here,
+        found: Found::default(),
+    };
+    let plan = swapin::plan(&evidence, &mut inquiry);
+    kept.set(plan.record);
+    count(event(plan.why));
+    if fault.traced {
+        trace(&evidence, &inquiry.found, &plan);
     }
-
-    fn page(&self) -> u64 {
-        self.0.page as u64
-    }
-
-    fn record(&self) -> Kept<'_> {
-        // SAFETY: C has it in a table that is never freed.
-        unsafe { Kept::at(self.0.record) }
-    }
-
-    /// What became of the large folio before.
-    fn outcome(&self, record: Record) -> Option<Used> {
-        const SAMPLES: u64 = 16;
-
-        let (first, nr) = record.probe()?;
-        let step = (nr / SAMPLES).max(1);
-        // SAFETY: The fault is as C made it.
-        let touched = unsafe { used(self.0.vmf, first, nr, step) };
-        let used = Used {
-            touched: touched?,
-            sampled: (nr / step) as u32,
-        };
-        count(match used.outcome() {
-            Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
-            Outcome::Part => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_PART,
-            Outcome::Waste => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_LITTLE,
-        });
-        Some(used)
-    }
-
-    fn decide(&self) -> Plan {
-        let kept = self.record();
-        let record = kept.get();
-        let here = behind(self.entry());
-        let evidence = Evidence {
-            page: self.page(),
-            record,
-            used: self.outcome(record),
-            hint: hint_of(self.0.hint),
-            source: source(self.entry(), here, self.0.fast),
-            large: self.0.large,
-            file: self.0.vmf.is_null(),
-            bypass: self.0.bypass,
-        };
-        let mut inquiry = Look {
-            fault: self.0,
-            here,
-            found: Found::default(),
-        };
-        let plan = swapin::plan(&evidence, &mut inquiry);
-        kept.set(plan.record);
-        count(event(plan.why));
-        if self.0.traced {
-            trace(&evidence, &inquiry.found, &plan);
-        }
-        plan
-    }
+    plan
 }
 
 /// What was found out, for the tracepoint.
@@ -273,6 +258,7 @@ struct Found {
 /// Finds out more about a fault.
 struct Look<'a> {
     fault: &'a bindings::vswap_fault,
+    entry: SwapEntry,
     here: Behind,
     found: Found,
 }
@@ -293,12 +279,12 @@ impl Inquiry for Look<'_> {
     }
 
     fn any_slow(&mut self) -> bool {
-        self.found.any_slow = any_slow(Fault(self.fault).entry(), self.fault.fast);
+        self.found.any_slow = any_slow(self.entry, self.fault.fast);
         self.found.any_slow
     }
 
     fn uniform(&mut self, max: u32) -> u32 {
-        let entry = Fault(self.fault).entry();
+        let entry = self.entry;
         let offset = entry.offset() as u64;
         self.found.uniform = swapin::uniform_order(offset, max, |offset| {
             behind(entry.at(offset as usize)) == self.here
@@ -396,8 +382,8 @@ unsafe extern "C" fn vswap_rs_swapin_alone(
 #[export]
 unsafe extern "C" fn vswap_rs_swapin_plan(fault: *const bindings::vswap_fault) -> c_ulong {
     // SAFETY: As required of the caller.
-    let fault = Fault(unsafe { &*fault });
-    match fault.decide().how {
+    let fault = unsafe { &*fault };
+    match decide(fault).how {
         How::ReadAhead => 0,
         How::Single => 1,
         // All up to that one.
