@@ -192,12 +192,6 @@ __rust_helper void rust_helper_zswap_objcg_charge(struct obj_cgroup *objcg,
 	obj_cgroup_charge_zswap(objcg, size);
 }
 
-__rust_helper void rust_helper_zswap_objcg_uncharge(struct obj_cgroup *objcg,
-						    size_t size)
-{
-	obj_cgroup_uncharge_zswap(objcg, size);
-}
-
 /*
  * As obj_cgroup_uncharge_zswap() for @nr pages, and puts the references that
  * they had. The sum of their sizes must not be taken for that of one: a page

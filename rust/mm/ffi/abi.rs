@@ -20,6 +20,7 @@ use super::{
         ShrinkControl, //
     },
     pool,
+    xarray::Occupied, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::backing::Virtual;
@@ -102,15 +103,17 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
 unsafe extern "C" fn zswap_rs_invalidate(entry: bindings::swp_entry_t) {
     // SAFETY: As required of the caller.
     let slot = unsafe { Slot::dying(SwapEntry::from_raw(entry)) };
-    if !PHYSICAL.surely_empty(&slot) {
-        invalidate(slot);
+    if let Some(occupied) = PHYSICAL.occupied(slot) {
+        invalidate(occupied);
     }
 }
 
 /// Apart from its caller, which is called for every slot and needs no stack for most.
 #[inline(never)]
-fn invalidate(mut slot: Slot<'_>) {
-    drop(PHYSICAL.take(&mut slot));
+fn invalidate(slot: Occupied<'_, Entry>) {
+    if let Some(entry) = slot.take() {
+        entry.free();
+    }
 }
 
 /// Makes room for a device.

@@ -31,38 +31,40 @@ use kernel::{
 /// A physical swap entry: the type of a device and an offset in it.
 ///
 /// A name and nothing else. It can be stale: only a [`Slot`] says that it is not.
+// The value of a `swp_entry_t`. As such a structure it would go to functions by its address.
 #[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct SwapEntry(bindings::swp_entry_t);
+pub(crate) struct SwapEntry(c_ulong);
 
 impl SwapEntry {
+    #[inline]
     pub(super) fn from_raw(entry: bindings::swp_entry_t) -> Self {
-        Self(entry)
+        Self(entry.val)
     }
 
+    #[inline]
     pub(super) fn as_raw(self) -> bindings::swp_entry_t {
-        self.0
+        bindings::swp_entry_t { val: self.0 }
     }
 
     /// The entry of a type and an offset.
     #[inline]
     pub(crate) fn new(ty: u8, offset: u64) -> Self {
         // SAFETY: Computes a number from numbers.
-        Self(unsafe { bindings::zswap_swp_entry(ty.into(), offset as usize) })
+        Self::from_raw(unsafe { bindings::zswap_swp_entry(ty.into(), offset as usize) })
     }
 
     /// The swap type.
     #[inline]
     pub(crate) fn ty(self) -> usize {
         // SAFETY: Computes a number from a number.
-        unsafe { bindings::zswap_swp_type(self.0) as usize }
+        unsafe { bindings::zswap_swp_type(self.as_raw()) as usize }
     }
 
     /// The offset in pages.
     #[inline]
     pub(crate) fn offset(self) -> usize {
         // SAFETY: Computes a number from a number.
-        unsafe { bindings::zswap_swp_offset(self.0) }
+        unsafe { bindings::zswap_swp_offset(self.as_raw()) }
     }
 
     /// Whether it names a virtual slot.
@@ -70,7 +72,7 @@ impl SwapEntry {
     #[inline]
     pub(crate) fn is_virtual(self) -> bool {
         // SAFETY: Computes a number from a number, and reads a static key.
-        unsafe { bindings::zswap_swp_is_virtual(self.0) }
+        unsafe { bindings::zswap_swp_is_virtual(self.as_raw()) }
     }
 
     /// The entry of the same type with another offset.
@@ -85,9 +87,7 @@ impl SwapEntry {
     /// The offset takes the low bits of an entry, and a folio's slots are of one device.
     #[inline]
     fn add(self, n: usize) -> Self {
-        Self(bindings::swp_entry_t {
-            val: self.0.val.wrapping_add(n),
-        })
+        Self(self.0.wrapping_add(n))
     }
 }
 
@@ -264,7 +264,7 @@ impl SwapFolio<'_> {
         let entry = unsafe { bindings::zswap_folio_entry(self.as_ptr()) };
         // INVARIANT: By the invariants of this type, and `self` is borrowed as long.
         Slot {
-            entry: SwapEntry(entry),
+            entry: SwapEntry::from_raw(entry),
             _right: PhantomData,
         }
     }

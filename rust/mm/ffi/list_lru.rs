@@ -78,17 +78,18 @@ pub(crate) unsafe trait LruItem: Sized + Sync + 'static {
     /// dropped, or when the next is of another kind.
     type Sum: Default;
 
-    /// Frees what the entry owns, as dropping it does, or adds it to the sum.
-    fn free_with(self, sum: &mut Self::Sum);
+    /// Adds what the entry stands for to the sum: called for each that was in a box, once, when it
+    /// is on no list, before it is dropped.
+    fn settle(&mut self, sum: &mut Self::Sum);
 }
 
 /// Makes a type an [`LruItem`], given the names of its links and of its charge.
 macro_rules! lru_item {
-    ($ty:ty, $links:ident, $charge:ident, $sum:ty, $free:path) => {
+    ($ty:ty, $links:ident, $charge:ident, $sum:ty, $settle:path) => {
         const _: fn(&$ty) -> &$crate::ffi::list_lru::Links = |item| &item.$links;
 
-        // SAFETY: The offset is that of the field `$links`, whose type was compared above. Only the
-        // drop of an item changes its charge, when it is on no list.
+        // SAFETY: The offset is that of the field `$links`, whose type was compared above. Only
+        // settling changes the charge of an item, when it is on no list.
         unsafe impl $crate::ffi::list_lru::LruItem for $ty {
             const LINKS: usize = ::core::mem::offset_of!($ty, $links);
 
@@ -100,8 +101,8 @@ macro_rules! lru_item {
             type Sum = $sum;
 
             #[inline]
-            fn free_with(self, sum: &mut $sum) {
-                $free(self, sum)
+            fn settle(&mut self, sum: &mut $sum) {
+                $settle(self, sum)
             }
         }
     };
@@ -224,6 +225,18 @@ impl<T: LruItem> LruBox<T> {
         }
     }
 
+    /// Frees the entry, as dropping it does, in line: for who frees many, each for itself.
+    #[inline(always)]
+    pub(crate) fn free(self) {
+        self.leave_lru();
+        let mut entry = self.into_raw();
+        // SAFETY: The value is valid, by the invariants, and now on no list. Nobody else has it.
+        unsafe {
+            entry.as_mut().settle(&mut T::Sum::default());
+            release(entry);
+        }
+    }
+
     /// # Safety
     ///
     /// `item` is from [`LruBox::into_raw`], and this is its only way back.
@@ -247,12 +260,22 @@ impl<T: LruItem> Deref for LruBox<T> {
 impl<T: LruItem> Drop for LruBox<T> {
     #[inline]
     fn drop(&mut self) {
-        self.leave_lru();
-        // SAFETY: The value is valid, by the invariants, and on no list.
-        unsafe {
-            core::ptr::drop_in_place(self.0.as_ptr());
-            bindings::kmem_cache_free(bindings::zswap_entry_cache, self.0.as_ptr().cast());
-        }
+        // INVARIANT: It is the same box, of which nothing is left here.
+        Self(self.0).free();
+    }
+}
+
+/// Ends an entry that was settled.
+///
+/// # Safety
+///
+/// It is valid, the caller's, on no list, and in memory of the slab cache.
+#[inline]
+unsafe fn release<T: LruItem>(entry: NonNull<T>) {
+    // SAFETY: As required of the caller.
+    unsafe {
+        core::ptr::drop_in_place(entry.as_ptr());
+        bindings::kmem_cache_free(bindings::zswap_entry_cache, entry.as_ptr().cast());
     }
 }
 
@@ -300,11 +323,11 @@ impl<T: LruItem> Drop for Chain<T> {
             return;
         }
         let mut sum = T::Sum::default();
-        while let Some(entry) = self.pop() {
-            // SAFETY: The value is valid, ours, and on no list. Its memory is of the slab cache.
+        while let Some(mut entry) = self.pop() {
+            // SAFETY: It was a box, and is off the LRU since `push()`.
             unsafe {
-                entry.read().free_with(&mut sum);
-                bindings::kmem_cache_free(bindings::zswap_entry_cache, entry.as_ptr().cast());
+                entry.as_mut().settle(&mut sum);
+                release(entry);
             }
         }
     }

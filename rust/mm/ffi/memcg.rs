@@ -280,7 +280,7 @@ impl Drop for ObjCgroup {
 
 /// The charge for a stored page, of which only the holder knows the size.
 ///
-/// Must be given back with [`Charge::release`]: there is no drop, as that could not know it.
+/// Must be given back with a [`ChargeSum`]: there is no drop, as that could not know it.
 #[must_use]
 pub(crate) struct Charge(ManuallyDrop<ObjCgroup>);
 
@@ -291,14 +291,6 @@ impl Charge {
         // SAFETY: We have a reference.
         unsafe { bindings::zswap_objcg_charge(objcg.0.as_ptr(), size) };
         Self(ManuallyDrop::new(objcg.clone()))
-    }
-
-    /// Gives the charge of `size` bytes back.
-    #[inline]
-    pub(crate) fn release(self, size: usize) {
-        let objcg = ManuallyDrop::into_inner(self.0);
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_uncharge(objcg.0.as_ptr(), size) };
     }
 
     pub(crate) fn objcg(&self) -> &ObjCgroup {
@@ -319,7 +311,7 @@ impl Charge {
     }
 }
 
-/// Charges for stored pages that are given back together, as long as they are of one cgroup.
+/// Charges for stored pages that are given back, together as long as they are of one cgroup.
 #[derive(Default)]
 pub(crate) struct ChargeSum {
     // The references are those of the charges.

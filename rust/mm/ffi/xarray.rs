@@ -110,6 +110,20 @@ struct Device<T: LruItem> {
     nr: Atomic<usize>,
 }
 
+/// A slot, and the xarray that its entry is in, if it has one.
+pub(crate) struct Occupied<'s, T: LruItem> {
+    tree: &'s Tree<T>,
+    slot: Slot<'s>,
+}
+
+impl<T: LruItem> Occupied<'_, T> {
+    /// Takes out what is stored for the slot.
+    #[inline]
+    pub(crate) fn take(mut self) -> Option<LruBox<T>> {
+        self.tree.take(&mut self.slot)
+    }
+}
+
 /// The entries of all devices.
 pub(crate) struct Devices<T: LruItem> {
     devices: [Device<T>; TYPES],
@@ -156,10 +170,12 @@ impl<T: LruItem> Devices<T> {
         Some(unsafe { &*trees.add(nth) })
     }
 
-    /// Whether there is nothing for the slot, as far as can be seen at once.
+    /// The slot and its xarray, unless one can see at once that nothing is there.
     #[inline]
-    pub(crate) fn surely_empty(&self, slot: &Slot<'_>) -> bool {
-        self.tree(slot).is_none_or(Tree::is_empty)
+    pub(crate) fn occupied<'s>(&self, slot: Slot<'s>) -> Option<Occupied<'s, T>> {
+        // SAFETY: The device of a slot stays (see `turn_off`), and the slot goes with its tree.
+        let tree = unsafe { self.tree_of(slot.entry()) }?;
+        (!tree.is_empty()).then_some(Occupied { tree, slot })
     }
 
     /// Whether something is stored for an entry. The answer can be old when it is there.

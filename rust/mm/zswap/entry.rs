@@ -47,25 +47,31 @@ pub(crate) struct Entry {
 static_assert!(size_of::<Entry>() <= 40);
 static_assert!(Note::BITS <= NOTE_BITS);
 
-crate::ffi::list_lru::lru_item!(Entry, links, charge, Sum, Entry::free_with);
+crate::ffi::list_lru::lru_item!(Entry, links, charge, Sum, Entry::settle);
 
-/// What entries that are freed together have in common: their number, and a cgroup. Dropping gives
+/// What entries that are freed together have in common: a cgroup, and their number. Dropping gives
 /// it back.
 #[derive(Default)]
 pub(crate) struct Sum {
     charges: ChargeSum,
-    pages: i64,
-    plain: i64,
+    pages: Pages,
 }
 
-impl Drop for Sum {
+/// Pages that are not stored any more.
+#[derive(Default)]
+struct Pages {
+    nr: i64,
+    nr_plain: i64,
+}
+
+impl Drop for Pages {
     #[inline]
     fn drop(&mut self) {
-        if self.plain != 0 {
-            params::stored_incompressible_pages().add(-self.plain, Relaxed);
+        if self.nr_plain != 0 {
+            params::stored_incompressible_pages().add(-self.nr_plain, Relaxed);
         }
-        if self.pages != 0 {
-            params::stored_pages().add(-self.pages, Relaxed);
+        if self.nr != 0 {
+            params::stored_pages().add(-self.nr, Relaxed);
         }
     }
 }
@@ -93,17 +99,15 @@ impl Entry {
         }
     }
 
-    /// Frees what the entry owns, as its drop does, but what can wait is added to a sum.
+    /// Adds all that the entry stands for but its object to a sum.
     #[inline]
-    fn free_with(mut self, sum: &mut Sum) {
+    fn settle(&mut self, sum: &mut Sum) {
         let len = self.len();
-        sum.pages = sum.pages.wrapping_add(1);
-        sum.plain = sum.plain.wrapping_add(i64::from(is_plain(len)));
         if let Some(charge) = self.charge.take() {
             sum.charges.add(charge, len as usize, is_plain(len));
         }
-        // What its drop must leave to the sum. No entry has a length of 0.
-        self.object.set_note(0);
+        sum.pages.nr = sum.pages.nr.wrapping_add(1);
+        sum.pages.nr_plain = sum.pages.nr_plain.wrapping_add(i64::from(is_plain(len)));
     }
 
     #[inline]
@@ -155,21 +159,4 @@ impl Entry {
 #[inline]
 fn is_plain(len: u32) -> bool {
     len as usize == PAGE_SIZE
-}
-
-impl Drop for Entry {
-    #[inline]
-    fn drop(&mut self) {
-        let len = self.len();
-        if len == 0 {
-            return;
-        }
-        if let Some(charge) = self.charge.take() {
-            charge.release(len as usize);
-        }
-        if is_plain(len) {
-            params::stored_incompressible_pages().add(-1, Relaxed);
-        }
-        params::stored_pages().add(-1, Relaxed);
-    }
 }
