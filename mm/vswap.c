@@ -36,6 +36,10 @@
 #include "vswap_swapin.h"
 #endif
 
+#define CREATE_TRACE_POINTS
+#define CREATE_RUST_TRACE_POINTS
+#include <trace/events/vswap.h>
+
 DEFINE_STATIC_KEY_FALSE(vswap_ever_on);
 
 int vswap_mode = VSWAP_OFF;
@@ -97,8 +101,15 @@ swp_entry_t vswap_take_found(void)
  */
 bool __vswap_suits(struct swap_info_struct *si)
 {
-	return !(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS);
+	if (!(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS))
+		return true;
+	if (!READ_ONCE(vswap_met_unsuited))
+		WRITE_ONCE(vswap_met_unsuited, true);
+	return false;
 }
+
+/* Then what is free is counted by device. The allocator has met one when that matters. */
+bool vswap_met_unsuited;
 
 /* The caller has the lock of the cluster, and takes the slots for the folio. */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
@@ -119,6 +130,23 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	this_cpu_write(vswap_found.val, entry.val);
 }
 
+/*
+ * The cluster may have got its tables when all slots were for virtual ones. It
+ * is locked, so that the allocation must not sleep: who finds no memory finds
+ * another cluster, or no slot.
+ */
+bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+#ifdef CONFIG_MEMCG
+	if (ci->memcg_table || !folio || vswap_wants_slots(folio) || mem_cgroup_disabled())
+		return true;
+	ci->memcg_table = kzalloc_obj(*ci->memcg_table, __GFP_HIGH | __GFP_NOWARN);
+	return ci->memcg_table;
+#else
+	return true;
+#endif
+}
+
 /* SWP_WRITEOK is cleared, and who had seen it before is done: there come no more. */
 int __vswap_unuse_slots(struct swap_info_struct *si)
 {
@@ -130,7 +158,7 @@ int __vswap_unuse_slots(struct swap_info_struct *si)
 /* Has a cgroup room for more on devices, and have they for anybody? */
 bool vswap_has_room(struct mem_cgroup *memcg)
 {
-	if (get_nr_swap_pages() <= 0)
+	if (!vswap_have_free())
 		return false;
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
@@ -461,6 +489,11 @@ static bool vswap_is_on(void)
 bool __vswap_may_swap(void)
 {
 	return vswap_is_on() && zswap_is_enabled();
+}
+
+bool __vswap_takes_new(void)
+{
+	return READ_ONCE(vswap_mode) == VSWAP_ON || __vswap_may_swap();
 }
 
 /*

@@ -45,7 +45,6 @@ struct folio *vswap_cache_get_folio(unsigned long offset);
 bool vswap_cache_has_folio(unsigned long offset);
 void *vswap_cache_get_shadow(unsigned long offset);
 bool vswap_zero_set(struct folio *folio);
-void vswap_zero_clear(struct folio *folio);
 int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero);
 unsigned long vswap_next_used(unsigned long prev);
 bool vswap_in_use(void);
@@ -112,6 +111,16 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
  */
 bool __vswap_slots_found(void);
 bool __vswap_suits(struct swap_info_struct *si);
+extern bool vswap_met_unsuited;
+long vswap_nr_free(void);
+
+/* Is there a free slot on a device that virtual ones may have? */
+static inline bool vswap_have_free(void)
+{
+	return get_nr_swap_pages() > 0 &&
+	       (!READ_ONCE(vswap_met_unsuited) || vswap_nr_free() > 0);
+}
+
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
 void __swap_cache_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 			    swp_entry_t entry);
@@ -150,6 +159,25 @@ static inline bool vswap_slots_found(struct folio *folio)
 	if (vswap_wants_slots(folio))
 		return __vswap_slots_found();
 	return folio_test_swapcache(folio);
+}
+
+/*
+ * Slots that back virtual ones record no cgroup: the virtual ones do. So the
+ * clusters of a device get tables of ids only when they need them.
+ */
+bool __vswap_takes_new(void);
+bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
+
+/* Are folios that are swapped out now given virtual slots? */
+static inline bool vswap_takes_new(void)
+{
+	return vswap_used() && __vswap_takes_new();
+}
+
+/* Can slots of the cluster be given to @folio? The caller has the lock. */
+static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+	return !vswap_used() || __vswap_has_ids(ci, folio);
 }
 
 /* What a device has under virtual slots comes back into memory: for swapoff. */
@@ -369,10 +397,6 @@ static inline bool vswap_zero_set(struct folio *folio)
 	return false;
 }
 
-static inline void vswap_zero_clear(struct folio *folio)
-{
-}
-
 static inline int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero)
 {
 	return 0;
@@ -419,6 +443,16 @@ static inline bool vswap_wants_slots(struct folio *folio)
 }
 
 static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
+{
+	return true;
+}
+
+static inline bool vswap_takes_new(void)
+{
+	return false;
+}
+
+static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	return true;
 }

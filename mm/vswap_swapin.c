@@ -28,7 +28,6 @@
 #include "vswap.h"
 #include "vswap_swapin.h"
 
-#define CREATE_TRACE_POINTS
 #include <trace/events/vswap.h>
 
 DEFINE_STATIC_KEY_FALSE(vswap_swapin_key);

@@ -341,6 +341,7 @@ void zswap_shim_debugfs_init(void)
 	ZSWAP_SHOW(reject_compress_poor);
 	ZSWAP_SHOW(decompress_fail);
 	ZSWAP_SHOW(written_back_pages);
+	ZSWAP_SHOW(written_back_requests);
 #undef ZSWAP_SHOW
 #ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
 	debugfs_create_u32("corrupt_stores", 0644, dir, &zswap_hooks.corrupt_stores);

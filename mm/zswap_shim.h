@@ -58,6 +58,7 @@ struct zswap_stats {
 	u64 reject_compress_poor;
 	u64 decompress_fail;
 	u64 written_back_pages;
+	u64 written_back_requests;
 };
 
 extern struct zswap_stats zswap_stats;

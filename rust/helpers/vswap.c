@@ -170,6 +170,21 @@ rust_helper_vswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
 	return __swap_cgroup_get(ci, ci_off);
 }
 
+/* The id of a slot that is being freed. */
+__rust_helper unsigned short
+rust_helper_vswap_ci_take_id(struct swap_cluster_info *ci, unsigned int ci_off)
+{
+	unsigned short id = 0;
+
+#ifdef CONFIG_MEMCG
+	if (likely(ci->memcg_table)) {
+		id = ci->memcg_table->id[ci_off];
+		ci->memcg_table->id[ci_off] = 0;
+	}
+#endif
+	return id;
+}
+
 __rust_helper void
 rust_helper_vswap_ci_set_ids(struct swap_cluster_info *ci, unsigned int ci_off,
 			     unsigned int nr, unsigned short id)
@@ -315,6 +330,16 @@ __rust_helper void rust_helper_vswap_uncharge_id(unsigned short id, unsigned int
 #ifdef CONFIG_MEMCG
 	mem_cgroup_uncharge_swap_id(id, nr);
 #endif
+}
+
+__rust_helper bool rust_helper_vswap_have_free(void)
+{
+	return vswap_have_free();
+}
+
+__rust_helper bool rust_helper_vswap_takes_new(void)
+{
+	return vswap_takes_new();
 }
 
 __rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)

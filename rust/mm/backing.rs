@@ -17,7 +17,8 @@ use crate::{
             find,
             Backed,
             BackingTable,
-            Cluster, //
+            Cluster,
+            Guard, //
         },
         device,
         folio::{
@@ -42,19 +43,17 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Promises `nr` slots of a cluster that they can be backed without memory. May sleep.
-pub(crate) fn reserve(cluster: &'static Cluster, nr: u32) -> Result {
-    loop {
-        if cluster.lock().reserve(nr) {
-            return Ok(());
-        }
+/// Promises `nr` slots of a cluster that they can be backed without memory. Returns with the lock
+/// held, but may sleep before.
+pub(crate) fn reserve(cluster: &'static Cluster, nr: u32) -> Result<Guard> {
+    let mut guard = cluster.lock();
+    while !guard.reserve(nr) {
+        drop(guard);
         let table = BackingTable::alloc().ok_or(ENOMEM)?;
-        let mut guard = cluster.lock();
+        guard = cluster.lock();
         guard.add_backing_table(table);
-        if guard.reserve(nr) {
-            return Ok(());
-        }
     }
+    Ok(guard)
 }
 
 /// The entries of virtual slots.
@@ -115,7 +114,8 @@ impl Index for Virtual {
         if table::frozen(cluster, start..start.wrapping_add(nr)) {
             return Err(EBUSY);
         }
-        reserve(cluster, nr)
+        table::clear_zero(reserve(cluster, nr)?, start..start.wrapping_add(nr));
+        Ok(())
     }
 
     fn unreserve(&self, first: &Slot<'_>, nr: usize) {

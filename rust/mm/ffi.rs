@@ -28,6 +28,8 @@ pub(crate) mod pool;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 mod swapin;
 #[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod trace;
+#[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod vswap;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod vswap_abi;

@@ -30,6 +30,7 @@ use crate::{
             Slots, //
         },
         folio::SwapFolio,
+        trace::To,
         vswap, //
     },
     table,
@@ -63,13 +64,15 @@ impl Room {
         }
         let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
         let nr = end.wrapping_sub(start);
-        backing::reserve(cluster, nr)?;
+        let guard = backing::reserve(cluster, nr)?;
+        let id = guard.id(start);
+        table::clear_zero(guard, start..end);
         let mut room = Self {
             cluster,
             start,
             promised: nr,
             charged: 0,
-            id: cluster.lock().id(start),
+            id,
             slots: None,
         };
         vswap::charge_id(room.id, nr)?;
@@ -91,9 +94,14 @@ impl Room {
             warn_on_once!(true);
             return Err(EINVAL);
         };
+        let (first, nr) = (slots.nth(0), slots.nr());
         let result = self.cluster.lock().set_slots(self.start, slots);
         match result {
             Ok(()) => {
+                if let Some(first) = first {
+                    let slots = self.start..self.start.wrapping_add(nr);
+                    table::moved(self.cluster, slots, To::Device(first));
+                }
                 // The promise and the charge are those of the words now.
                 core::mem::forget(self);
                 Ok(())

@@ -35,6 +35,10 @@ use crate::{
         folio::SwapFolio,
         layout::SWAPFILE_CLUSTER,
         list_lru::Chain,
+        trace::{
+            self,
+            To, //
+        },
         vswap::{
             self,
             NewSwap, //
@@ -79,6 +83,11 @@ impl Freed {
             entries: Chain::new(),
             slots: None,
         }
+    }
+
+    /// Whether it is anything.
+    pub(crate) fn any(&self) -> bool {
+        self.slots.is_some() || !self.entries.is_empty()
     }
 
     #[inline]
@@ -137,20 +146,26 @@ impl Ids {
 #[inline]
 fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let mut ids = Ids::NONE;
-    let backed = cluster.any_backed();
+    let any_backed = cluster.any_backed();
+    let mut nr_backed = 0u32;
 
     for off in start..start.wrapping_add(nr) {
-        let (word, was) = cluster.kill(off, backed);
+        let (word, id) = cluster.kill(off);
         let mut charged = is_zero_word(word);
-        if let Some(backed) = was {
-            charged |= matches!(backed, Backed::Device(_));
-            freed.add(backed);
+        if any_backed {
+            if let Some(backed) = cluster.take_killed(off) {
+                charged |= matches!(backed, Backed::Device(_));
+                nr_backed = nr_backed.wrapping_add(1);
+                freed.add(backed);
+            }
         }
-        ids.add(cluster.id(off), charged);
+        ids.add(id, charged);
         vswap::invalidate_tags(cluster.cluster(), off);
     }
     ids.flush();
-    cluster.set_ids(start, nr, 0);
+    if nr_backed != 0 {
+        cluster.unreserve(nr_backed);
+    }
     cluster.free_run(start, nr);
 }
 
@@ -197,6 +212,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>) -> Option<()> {
         return None;
     }
     let Run { guard, off, .. } = &mut run;
+    let offset = guard.cluster().first().wrapping_add(*off as usize);
     let state = State::Pfn {
         flags: Flags::EMPTY,
         pfn,
@@ -210,6 +226,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>) -> Option<()> {
     folio.enter_cache(guard.cluster(), *off);
     drop(run);
     folio.count_cached();
+    trace::alloc(offset, nr, id);
     Some(())
 }
 
@@ -319,6 +336,11 @@ fn put_range(mut guard: Guard, start: u32, nr: u32, offset: usize, reclaim: bool
     let mut cache_only = false;
 
     for off in start..start.wrapping_add(nr) {
+        // What the end of a process does: nothing is written that is not kept.
+        if guard.is_last(off) {
+            doomed.add(off);
+            continue;
+        }
         match put_one(&mut guard, off) {
             Put::Last => doomed.add(off),
             Put::CacheOnly => {
@@ -659,6 +681,9 @@ pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
     let id = guard.id(start);
     drop(guard);
     vswap::uncharge_id(id, charged);
+    if freed.any() {
+        moved(cluster, start..end, To::Memory);
+    }
 }
 
 /// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
@@ -694,23 +719,33 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         }
     }
     drop(guard);
+    moved(cluster, start..end, To::Zeros);
     Ok(())
 }
 
-/// The slots of a locked folio are no zeros any more: it was written to.
+/// For who traces it.
 #[inline]
-pub(crate) fn clear_zero(folio: &mut SwapFolio<'_>) {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return;
-    };
-    // The lock of the folio keeps the flags.
-    if !(start..end).any(|off| is_zero_word(cluster.peek_word(off))) {
-        return;
+pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
+    let offset = cluster.first().wrapping_add(slots.start as usize);
+    trace::moved(offset, slots.len() as u32, to);
+}
+
+/// Slots of a locked folio, which was written to, are no zeros any more. Drops the lock.
+///
+/// This waits until there is something else for them. A folio that can go nowhere stays dirty, so
+/// nobody reads what is behind it.
+#[inline]
+pub(crate) fn clear_zero(guard: Guard, slots: Range<u32>) {
+    if slots.clone().any(|off| guard.is_zero(off)) {
+        clear_zero_slowly(guard, slots);
     }
-    let mut guard = cluster.lock();
-    let id = guard.id(start);
+}
+
+#[cold]
+fn clear_zero_slowly(mut guard: Guard, slots: Range<u32>) {
+    let id = guard.id(slots.start);
     let mut nr = 0u32;
-    for off in start..end {
+    for off in slots {
         let state = guard.state(off);
         if !is_zero(state) {
             continue;

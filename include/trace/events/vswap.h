@@ -7,6 +7,122 @@
 
 #include <linux/tracepoint.h>
 
+/* What backs virtual slots, as vswap_move says it. */
+#define VSWAP_TO_MEMORY		0
+#define VSWAP_TO_ZEROS		1
+#define VSWAP_TO_DEVICE		2
+
+TRACE_DEFINE_ENUM(VSWAP_TO_MEMORY);
+TRACE_DEFINE_ENUM(VSWAP_TO_ZEROS);
+TRACE_DEFINE_ENUM(VSWAP_TO_DEVICE);
+
+/* A folio got virtual slots; @memcg_id is that of the cgroup which they count for. */
+TRACE_EVENT(vswap_alloc,
+	TP_PROTO(unsigned long offset, unsigned int nr, unsigned short memcg_id),
+	TP_ARGS(offset, nr, memcg_id),
+	TP_STRUCT__entry(
+		__field(unsigned long, offset)
+		__field(unsigned int, nr)
+		__field(unsigned short, memcg_id)
+	),
+	TP_fast_assign(
+		__entry->offset = offset;
+		__entry->nr = nr;
+		__entry->memcg_id = memcg_id;
+	),
+	TP_printk("offset=%lu nr=%u memcg_id=%u",
+		  __entry->offset, __entry->nr, __entry->memcg_id)
+);
+
+/* zswap has stored a page, of a virtual slot or of one of a device. */
+TRACE_EVENT(vswap_store,
+	TP_PROTO(unsigned int type, unsigned long offset, unsigned int len),
+	TP_ARGS(type, offset, len),
+	TP_STRUCT__entry(
+		__field(unsigned long, offset)
+		__field(unsigned int, type)
+		__field(unsigned int, len)
+	),
+	TP_fast_assign(
+		__entry->offset = offset;
+		__entry->type = type;
+		__entry->len = len;
+	),
+	TP_printk("type=%u offset=%lu len=%u",
+		  __entry->type, __entry->offset, __entry->len)
+);
+
+/* zswap has loaded a folio, or could not, which is an I/O error. */
+TRACE_EVENT(vswap_load,
+	TP_PROTO(unsigned int type, unsigned long offset, unsigned int nr, int error),
+	TP_ARGS(type, offset, nr, error),
+	TP_STRUCT__entry(
+		__field(unsigned long, offset)
+		__field(unsigned int, type)
+		__field(unsigned int, nr)
+		__field(int, error)
+	),
+	TP_fast_assign(
+		__entry->offset = offset;
+		__entry->type = type;
+		__entry->nr = nr;
+		__entry->error = error;
+	),
+	TP_printk("type=%u offset=%lu nr=%u error=%d",
+		  __entry->type, __entry->offset, __entry->nr, __entry->error)
+);
+
+/*
+ * Virtual slots are zeros now, or on a device, from one slot of it on; or what
+ * backed them is gone, as a dirty folio has what they are. What zswap takes is
+ * told by vswap_store.
+ */
+TRACE_EVENT(vswap_move,
+	TP_PROTO(unsigned long offset, unsigned int nr, unsigned int to,
+		 unsigned int type, unsigned int slot),
+	TP_ARGS(offset, nr, to, type, slot),
+	TP_STRUCT__entry(
+		__field(unsigned long, offset)
+		__field(unsigned int, nr)
+		__field(unsigned int, to)
+		__field(unsigned int, type)
+		__field(unsigned int, slot)
+	),
+	TP_fast_assign(
+		__entry->offset = offset;
+		__entry->nr = nr;
+		__entry->to = to;
+		__entry->type = type;
+		__entry->slot = slot;
+	),
+	TP_printk("offset=%lu nr=%u to=%s type=%u slot=%u",
+		  __entry->offset, __entry->nr,
+		  __print_symbolic(__entry->to,
+				   { VSWAP_TO_MEMORY, "memory" },
+				   { VSWAP_TO_ZEROS, "zeros" },
+				   { VSWAP_TO_DEVICE, "device" }),
+		  __entry->type, __entry->slot)
+);
+
+/* zswap has tried to write back a run of entries: @pages of @nr, in @requests. */
+TRACE_EVENT(vswap_writeback,
+	TP_PROTO(unsigned int nr, unsigned int pages, unsigned int requests),
+	TP_ARGS(nr, pages, requests),
+	TP_STRUCT__entry(
+		__field(unsigned int, nr)
+		__field(unsigned int, pages)
+		__field(unsigned int, requests)
+	),
+	TP_fast_assign(
+		__entry->nr = nr;
+		__entry->pages = pages;
+		__entry->requests = requests;
+	),
+	TP_printk("nr=%u pages=%u requests=%u",
+		  __entry->nr, __entry->pages, __entry->requests)
+);
+
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
 struct vswap_decision;
 
 /*
@@ -58,6 +174,7 @@ TRACE_EVENT(vswap_swapin_plan,
 		  __entry->most, __entry->uniform, __entry->how, __entry->order,
 		  __entry->why, __entry->next)
 );
+#endif
 
 #endif /* _TRACE_VSWAP_H */
 

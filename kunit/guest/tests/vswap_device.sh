@@ -9,6 +9,23 @@
 	finish
 }
 
+TRACING=/sys/kernel/tracing
+
+# traced ON: the events of the layer but one, of which there are very many
+traced() {
+	for event in alloc store load move writeback; do
+		echo "$1" > $TRACING/events/vswap/vswap_$event/enable
+	done
+}
+
+# seen EVENT [FIELD]: how often it was met, or the sum of a field
+seen() {
+	awk -v event=" vswap_$1: " -v field=" $2=" 'index($0, event) {
+		at = index($0, field)
+		n += field == " =" ? 1 : substr($0, at + length(field)) + 0
+	} END { print n + 0 }' $TRACING/trace
+}
+
 # KiB of a device in use
 used_of() {
 	awk -v name="$1" '$1 == name { print $4; found = 1 } END { if (!found) print 0 }' /proc/swaps
@@ -46,16 +63,24 @@ no_swap
 swap_on $DISK
 zswap_on zstd
 set_to auto $VSWAP/enabled
+echo > $TRACING/trace
+traced 1
 hold --incompressible 0
 is "auto, with a device: slots are virtual" "$(slots used)" -ge $(pages 8 75)
 is "what fits in zswap takes no room on the device" "$(used_of $DISK)" -eq 0
 is "nor is it charged as swap" "$(cat $CG/hold/memory.swap.current)" -le $(($(slots zero) * 4096))
 
+is "slots that were allocated are traced" "$(seen alloc nr)" -ge "$(slots used)"
+is "what was stored is" "$(seen store)" -ge "$(stored)"
+is "zeros are" "$(seen move nr)" -ge "$(slots zero)"
+
 # The pool's limit becomes 0: the next page is refused, and the worker writes back.
 stored=$(stored)
 before=$(vm zswpwb)
+requests=$(cat $ZDEBUG/written_back_requests)
 set_to 0 $ZSWAP/max_pool_percent
 load "a page more than the pool takes" refault --size 2M
+is "what zswap is asked for is traced" "$(seen load)" -ge 256
 for i in $(seq 300); do
 	[ "$(stored)" -gt $((stored / 10)) ] || break
 	sleep 0.1
@@ -65,7 +90,14 @@ is "to the device" "$(used_of $DISK)" -ge $((stored * 4 * 8 / 10))
 is "which is charged as swap" "$(cat $CG/hold/memory.swap.current)" -ge $((stored * 4096 * 8 / 10))
 is "their slots are what they were" "$(slots device)" -ge $((stored * 8 / 10))
 set_to 20 $ZSWAP/max_pool_percent
+requests=$(($(cat $ZDEBUG/written_back_requests) - requests))
+written=$(($(vm zswpwb) - before))
+is "many were written together" $((written / (requests > 0 ? requests : 1))) -ge 8
+note "$written pages in $requests requests"
+is "writing back is traced" "$(seen writeback pages)" -ge $((stored * 8 / 10))
+is "what moved to the device is" "$(seen move nr)" -ge "$(slots device)"
 consistent "written back"
+traced 0
 verified "written back"
 none_left "written back"
 

@@ -5,6 +5,8 @@
 //!
 //! Each function turns the promises of its C caller into types, and calls safe code.
 
+#[cfg(CONFIG_RUST_VSWAP)]
+use super::trace;
 use super::{
     folio::{
         ReadFolio,
@@ -82,13 +84,20 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
     // SAFETY: As required of the caller.
     let mut folio = unsafe { ReadFolio::from_raw(folio) };
     #[cfg(CONFIG_RUST_VSWAP)]
-    if folio.first_slot().entry().is_virtual() {
-        return match load::load(&Virtual, folio) {
-            Ok(()) => 0,
-            Err(error) => error.to_errno(),
+    let result = {
+        let first = folio.first_slot().entry();
+        let nr = folio.nr_pages();
+        let result = if first.is_virtual() {
+            load::load(&Virtual, folio)
+        } else {
+            load::load(&PHYSICAL, folio)
         };
-    }
-    match load::load(&PHYSICAL, folio) {
+        trace::load(first, nr, result);
+        result
+    };
+    #[cfg(not(CONFIG_RUST_VSWAP))]
+    let result = load::load(&PHYSICAL, folio);
+    match result {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

@@ -45,6 +45,8 @@ use crate::{
     },
     warn::warn_on_once,
     word::{
+        is_last_word,
+        is_zero_word,
         Backing,
         State,
         VOffset,
@@ -413,6 +415,26 @@ impl Locked {
         }
     }
 
+    /// Whether one user less leaves nothing that pins a slot.
+    #[inline]
+    pub(crate) fn is_last(&self, off: u32) -> bool {
+        is_last_word(self.word(off))
+    }
+
+    /// Whether a slot is zeros.
+    #[inline]
+    pub(crate) fn is_zero(&self, off: u32) -> bool {
+        is_zero_word(self.word(off))
+    }
+
+    #[inline]
+    fn word(&self, off: u32) -> u64 {
+        match self.words().and_then(|words| words.0.get(off as usize)) {
+            Some(word) => word.load(Relaxed),
+            None => 0,
+        }
+    }
+
     /// The slots in use.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
@@ -584,20 +606,33 @@ impl Locked {
         };
         let old = decode_backing(word.load(Relaxed));
         word.store(Backing::Zswap(addr).encode(), Relaxed);
-        Ok(self.unbacked(old))
+        // SAFETY: The old value is in no word any more.
+        Ok(unsafe { self.unbacked(old) })
     }
 
     /// Makes the word of a slot null that nothing pins: nobody has a right to it any more. Returns
-    /// what it was, and takes away what backed the slot, if `backed` says that any may be.
+    /// what it was, and the memory cgroup id.
     #[inline]
-    pub(crate) fn kill(&mut self, off: u32, backed: bool) -> (u64, Option<Backed>) {
+    pub(crate) fn kill(&mut self, off: u32) -> (u64, u16) {
         let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
             warn_on_once!(true);
-            return (0, None);
+            return (0, 0);
         };
         let old = word.load(Relaxed);
         word.store(State::Null.encode(), Relaxed);
-        (old, if backed { self.take_backing(off) } else { None })
+        // SAFETY: The lock is held. C checks that there is a table.
+        (old, unsafe { bindings::vswap_ci_take_id(self.ci(), off) })
+    }
+
+    /// Takes away what backs a slot whose word was made null. It stays counted: who does it for
+    /// many calls [`Locked::unreserve`] for all.
+    #[inline]
+    pub(crate) fn take_killed(&mut self, off: u32) -> Option<Backed> {
+        let word = self.backing_word(off)?;
+        let value = word.load(Relaxed);
+        word.store(0, Relaxed);
+        // SAFETY: The value is in no word any more.
+        unsafe { Self::owned(decode_backing(value)) }
     }
 
     /// Takes away what backs a slot of a folio that is locked, and dirty or about to be.
@@ -613,22 +648,40 @@ impl Locked {
             return None;
         }
         word.store(0, Relaxed);
-        self.unbacked(decode_backing(value))
+        // SAFETY: The value is in no word any more.
+        unsafe { self.unbacked(decode_backing(value)) }
+    }
+
+    /// What was taken out of a word, as an owned value, and counted no more.
+    ///
+    /// # Safety
+    ///
+    /// As [`Locked::owned`].
+    #[inline]
+    unsafe fn unbacked(&mut self, backing: Backing) -> Option<Backed> {
+        // SAFETY: As required of the caller.
+        let backed = unsafe { Self::owned(backing) };
+        if backed.is_some() {
+            self.unreserve(1);
+        }
+        backed
     }
 
     /// What was taken out of a word, as an owned value.
+    ///
+    /// # Safety
+    ///
+    /// It was, by the caller, and is in no word any more.
     #[inline]
-    fn unbacked(&mut self, backing: Backing) -> Option<Backed> {
+    unsafe fn owned(backing: Backing) -> Option<Backed> {
         match backing {
             Backing::None => None,
             Backing::Zswap(addr) => {
-                self.unreserve(1);
-                // SAFETY: The address is of what was a box: nothing else is put into a word. It is
-                // in no word any more, under the lock, so this is the only way back.
+                // SAFETY: The address is of what was a box: nothing else is put into a word. This
+                // is the only way back, as required of the caller.
                 addr_of(addr).map(|entry| Backed::Zswap(unsafe { LruBox::from_raw(entry) }))
             }
             Backing::Phys(slot) => {
-                self.unreserve(1);
                 // SAFETY: Likewise, of what was in a `Slots`.
                 Some(Backed::Device(unsafe { Slots::from_word(slot) }))
             }
@@ -1066,8 +1119,9 @@ impl Directory {
             root.push(Atomic::new(core::ptr::null()), GFP_KERNEL)?;
         }
         let root = ManuallyDrop::new(root);
-        ROOT_LEN.store(len, Relaxed);
-        ROOT.store(root.as_ptr(), Release);
+        ROOT.store(root.as_ptr(), Relaxed);
+        // Who sees the length sees the root.
+        ROOT_LEN.store(len, Release);
         let zero = Spare::create().ok_or(ENOMEM)?;
         // It stays as it is, on no list.
         let Spare(_) = zero;
@@ -1084,35 +1138,30 @@ impl Directory {
         Self(())
     }
 
-    fn slot(index: u32) -> Option<&'static Atomic<*const Chunk>> {
-        let root = ROOT.load(Acquire);
-        let nth = index as usize / CHUNK;
-        if root.is_null() || nth >= ROOT_LEN.load(Relaxed) {
+    #[inline]
+    fn slot(index: usize) -> Option<&'static Atomic<*const Chunk>> {
+        let nth = index / CHUNK;
+        if nth >= ROOT_LEN.load(Acquire) {
             return None;
         }
-        // SAFETY: The root has more than `nth` elements, and is never freed.
-        Some(unsafe { &*root.add(nth) })
+        // SAFETY: The root was there before its length, has more than `nth` elements, and is never
+        // freed.
+        Some(unsafe { &*ROOT.load(Relaxed).add(nth) })
     }
 
     /// The cluster with a number.
     #[inline]
     pub(crate) fn find(&self, index: usize) -> Option<&'static Cluster> {
-        let root = ROOT.load(Acquire);
-        let nth = index / CHUNK;
-        if nth >= ROOT_LEN.load(Relaxed) || root.is_null() {
-            return None;
-        }
-        // SAFETY: The root has more than `nth` elements, and is never freed. Nor is a chunk, or a
-        // cluster.
+        // SAFETY: Neither a chunk is ever freed, nor a cluster.
         unsafe {
-            let chunk = (*root.add(nth)).load(Acquire).as_ref()?;
+            let chunk = Self::slot(index)?.load(Acquire).as_ref()?;
             chunk.get(index % CHUNK)?.load(Acquire).as_ref()
         }
     }
 
     fn reserve() -> Option<u32> {
         let index = NEXT.fetch_add(1, kernel::sync::atomic::Full);
-        let slot = Self::slot(index);
+        let slot = Self::slot(index as usize);
         let Some(slot) = slot else {
             Self::unreserve(index);
             return None;
@@ -1142,7 +1191,7 @@ impl Directory {
     }
 
     fn publish(cluster: &'static Cluster) {
-        let Some(slot) = Self::slot(cluster.index) else {
+        let Some(slot) = Self::slot(cluster.index as usize) else {
             return;
         };
         // SAFETY: Chunks are never freed; `reserve()` made this one.

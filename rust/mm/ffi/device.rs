@@ -129,11 +129,11 @@ impl Drop for Slots {
     }
 }
 
-/// Whether a device has a free slot. It may be taken by somebody else.
+/// Whether a device has a free slot that a virtual one may have. It may be taken by somebody else.
 #[inline]
 pub(crate) fn have_free() -> bool {
-    // SAFETY: An atomic that is read in one piece.
-    unsafe { Atomic::<i64>::from_ptr(&raw mut bindings::nr_swap_pages.counter) }.load(Relaxed) > 0
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_have_free() }
 }
 
 /// Whether storage is suspended: an image of memory was taken, which names slots of devices. None

@@ -16,6 +16,7 @@
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
+use super::params;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -457,19 +458,31 @@ pub(crate) enum Wait {
 }
 
 /// Folios that are being written, as few requests for many of them: dropping submits the last.
-pub(crate) struct Writes(bindings::swap_io_ctx);
+pub(crate) struct Writes {
+    ctx: bindings::swap_io_ctx,
+    requests: u32,
+}
 
 impl Writes {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self(bindings::swap_io_ctx::default())
+        Self {
+            ctx: bindings::swap_io_ctx::default(),
+            requests: 0,
+        }
+    }
+
+    /// How many requests they are: folios that are next to each other on a device are one.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn requests(&self) -> u32 {
+        self.requests
     }
 }
 
 impl Drop for Writes {
     fn drop(&mut self) {
         // SAFETY: The context holds folios under writeback, or none.
-        unsafe { bindings::swap_write_submit(&mut self.0) };
+        unsafe { bindings::swap_write_submit(&mut self.ctx) };
     }
 }
 
@@ -512,14 +525,20 @@ impl NewFolio {
     pub(crate) fn write(mut self, writes: &mut Writes) {
         self.0.mark_uptodate();
         let folio = ManuallyDrop::new(self).0.as_ptr();
+        let open = writes.ctx.sio;
         // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
         // `self` any more. `__swap_writepage()` consumes the lock, the reference of ours is put
         // last: being under writeback, the folio stays. The context is submitted before it goes.
         unsafe {
             // It goes to the tail of the inactive list when writing has ended.
             bindings::zswap_folio_set_reclaim(folio);
-            bindings::__swap_writepage(&mut writes.0, folio);
+            bindings::__swap_writepage(&mut writes.ctx, folio);
             bindings::zswap_folio_put(folio);
+        }
+        // It was added to the request that was there, or that was submitted, and another begun.
+        if open.is_null() || !writes.ctx.sio.is_null() && writes.ctx.sio != open {
+            writes.requests = writes.requests.wrapping_add(1);
+            params::WRITTEN_BACK_REQUESTS.inc();
         }
     }
 }

@@ -143,6 +143,8 @@ counters! {
     DECOMPRESS_FAIL = decompress_fail;
     /// Entries that were written back.
     WRITTEN_BACK_PAGES = written_back_pages;
+    /// The requests to devices that were made for that.
+    WRITTEN_BACK_REQUESTS = written_back_requests;
 }
 
 /// The number of stored pages.

@@ -381,19 +381,6 @@ unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
     table::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
 }
 
-/// The slots of a folio are no zeros.
-///
-/// # Safety
-///
-/// As of [`vswap_zero_set`].
-#[export]
-unsafe extern "C" fn vswap_zero_clear(folio: *mut bindings::folio) {
-    if let Some(folio) = NonNull::new(folio) {
-        // SAFETY: As required of the caller.
-        table::clear_zero(&mut unsafe { SwapFolio::from_raw(folio) });
-    }
-}
-
 /// How many slots are zeros as the first, or are not as the first.
 ///
 /// # Safety

@@ -26,7 +26,8 @@ use crate::{
             Writes, //
         },
         list_lru::Key,
-        params, //
+        params,
+        trace, //
     }, //
 };
 use kernel::prelude::*;
@@ -101,7 +102,7 @@ impl Run {
                 }
             }
         }
-        *self = Self::new();
+        let nr = core::mem::replace(self, Self::new()).len;
 
         let mut writes = Writes::new();
         for folio in folios.into_iter().flatten() {
@@ -109,6 +110,7 @@ impl Run {
             params::WRITTEN_BACK_PAGES.inc();
             result.pages = result.pages.wrapping_add(1);
         }
+        trace::writeback(nr, result.pages, writes.requests());
         result
     }
 }

@@ -21,6 +21,8 @@ use super::{
         Shrunk, //
     }, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::vswap;
 use crate::ffi::{
     list_lru,
     memcg::{
@@ -112,6 +114,11 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
     // Writing back is I/O, in which a file system may be involved.
     if !pressure_counts(memcg) || !control.may_do_io() || !params::have_devices() {
+        return 0;
+    }
+    // Entries of virtual slots need room on a device, and others there are few then.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if vswap::takes_new() && !memcg.has_room() {
         return 0;
     }
     // Of a cgroup there are figures for all nodes together only.

@@ -22,6 +22,8 @@ use super::{
     },
     shrink, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::trace;
 use crate::ffi::{
     folio::{
         Slot,
@@ -129,13 +131,17 @@ fn store_page<I: Index>(
             return None;
         }
     };
-    let entry = memory.fill(Entry::new(slot.entry(), object, len, objcg));
+    let at = slot.entry();
+    let entry = memory.fill(Entry::new(at, object, len, objcg));
     match index.put(&mut slot, entry) {
         Ok((entry, stale)) => {
             drop(stale);
             #[cfg(CONFIG_RUST_VSWAP)]
-            if !writes_back {
-                super::pool::note_stored();
+            {
+                trace::store(at, len);
+                if !writes_back {
+                    super::pool::note_stored();
+                }
             }
             // The last step: from the LRU it can be written back.
             entry.join_lru();

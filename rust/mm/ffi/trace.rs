@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tracepoints.
+//!
+//! C header: [`include/trace/events/vswap.h`](srctree/include/trace/events/vswap.h).
+
+use super::folio::SwapEntry;
+use crate::word::PhysSlot;
+use kernel::{
+    bindings,
+    error::Result,
+    ffi::c_uint, //
+};
+
+mod c {
+    use kernel::ffi::{
+        c_int,
+        c_uint,
+        c_ulong,
+        c_ushort, //
+    };
+
+    kernel::declare_trace! {
+        /// # Safety
+        ///
+        /// Always safe to call.
+        pub(super) unsafe fn vswap_alloc(offset: c_ulong, nr: c_uint, memcg_id: c_ushort);
+        /// # Safety
+        ///
+        /// Always safe to call.
+        pub(super) unsafe fn vswap_store(ty: c_uint, offset: c_ulong, len: c_uint);
+        /// # Safety
+        ///
+        /// Always safe to call.
+        pub(super) unsafe fn vswap_load(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int);
+        /// # Safety
+        ///
+        /// Always safe to call.
+        pub(super) unsafe fn vswap_move(
+            offset: c_ulong, nr: c_uint, to: c_uint, ty: c_uint, slot: c_uint
+        );
+        /// # Safety
+        ///
+        /// Always safe to call.
+        pub(super) unsafe fn vswap_writeback(nr: c_uint, pages: c_uint, requests: c_uint);
+    }
+}
+
+/// A folio got virtual slots.
+#[inline]
+pub(crate) fn alloc(offset: usize, nr: u32, id: u16) {
+    // SAFETY: Numbers.
+    unsafe { c::vswap_alloc(offset, nr, id) };
+}
+
+/// zswap has stored a page.
+#[inline]
+pub(crate) fn store(slot: SwapEntry, len: u32) {
+    // SAFETY: Numbers.
+    unsafe { c::vswap_store(slot.ty() as c_uint, slot.offset(), len) };
+}
+
+/// zswap has loaded `nr` pages, or found that it cannot.
+#[inline]
+pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
+    let error = result.map_or_else(|error| error.to_errno(), |()| 0);
+    // SAFETY: Numbers.
+    unsafe { c::vswap_load(first.ty() as c_uint, first.offset(), nr as c_uint, error) };
+}
+
+/// Where the pages of virtual slots are now.
+pub(crate) enum To {
+    /// In memory only.
+    Memory,
+    /// Nowhere: they are zeros.
+    Zeros,
+    /// On a device, from this slot on.
+    Device(PhysSlot),
+}
+
+/// Virtual slots are backed by something else.
+#[inline]
+pub(crate) fn moved(offset: usize, nr: u32, to: To) {
+    let (to, ty, slot) = match to {
+        To::Memory => (bindings::VSWAP_TO_MEMORY, 0, 0),
+        To::Zeros => (bindings::VSWAP_TO_ZEROS, 0, 0),
+        To::Device(slot) => (bindings::VSWAP_TO_DEVICE, slot.ty().into(), slot.offset()),
+    };
+    // SAFETY: Numbers.
+    unsafe { c::vswap_move(offset, nr, to, ty, slot) };
+}
+
+/// zswap has written back `pages` entries of a run of `nr`.
+#[inline]
+pub(crate) fn writeback(nr: usize, pages: usize, requests: u32) {
+    // SAFETY: Numbers.
+    unsafe { c::vswap_writeback(nr as c_uint, pages as c_uint, requests) };
+}
