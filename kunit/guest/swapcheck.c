@@ -37,6 +37,8 @@ static const char usage_text[] =
 "  --go FILE          hold: wait for this file before verifying\n"
 "  --resident         hold: do not swap out\n"
 "  --try              hold: try to swap out once\n"
+"  --reread           hold: read every other page again, which may keep its slot\n"
+"  --drop             hold: free every other page\n"
 "  --sigbus           hold: at least one page must give SIGBUS, the others verify\n"
 "  --procs N          cow: children of each process; churn: processes (3)\n"
 "  --depth N          cow: generations (2)\n"
@@ -49,7 +51,7 @@ static struct {
 	size_t size, procs, depth, rounds;
 	unsigned int incompressible, zero;
 	uint64_t seed;
-	bool shmem, huge, resident, try, sigbus, make_it_fail, spoil;
+	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil;
 	const char *cgroup, *ready, *go;
 } opt = {
 	.size = 16 << 20, .procs = 3, .depth = 2, .rounds = 400,
@@ -261,6 +263,43 @@ static void spoil(struct region *region)
 		region->base[region->pages / 2 * PAGE + 1234] ^= 0x10;
 }
 
+/* -------------------------------------------------------------- dropping */
+
+static size_t refused;
+
+/* Under fault injection a call may fail for want of memory, and only for that. */
+static bool worked(bool good, const char *what)
+{
+	if (good)
+		return true;
+	if (errno != ENOMEM && errno != EAGAIN && errno != EBUSY)
+		die(EXIT_BROKEN, "%s failed", what);
+	refused++;
+	return false;
+}
+
+static void forget_run(struct region *region, size_t page, size_t count)
+{
+	memset(&region->model[page], 0, count * sizeof(*region->model));
+}
+
+static void op_drop(struct region *region, size_t page, size_t count)
+{
+	int ret;
+
+	if (region->fd >= 0)
+		ret = fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				page * PAGE, count * PAGE);
+	else
+		ret = madvise(region->base + page * PAGE, count * PAGE, MADV_DONTNEED);
+	if (worked(!ret, "dropping pages"))
+		forget_run(region, page, count);
+	else
+		/* A part may be gone: write it anew to know again. */
+		for (; count--; page++)
+			page_write(region, page, 7);
+}
+
 /* ------------------------------------------------------------------ hold */
 
 static sigjmp_buf bus_return;
@@ -311,6 +350,12 @@ static void run_hold(void)
 		madvise(region.base, opt.size, MADV_PAGEOUT);
 	else if (!opt.resident)
 		swap_out_all(&region);
+	for (page = 0; page < region.pages; page += 2) {
+		if (opt.reread)
+			page_verify(&region, page);
+		if (opt.drop)
+			op_drop(&region, page, 1);
+	}
 	if (opt.ready)
 		make_file(opt.ready);
 	while (opt.go && access(opt.go, F_OK))
@@ -404,41 +449,6 @@ static void run_cow(void)
 }
 
 /* ----------------------------------------------------------------- churn */
-
-static size_t refused;
-
-/* Under fault injection a call may fail for want of memory, and only for that. */
-static bool worked(bool good, const char *what)
-{
-	if (good)
-		return true;
-	if (errno != ENOMEM && errno != EAGAIN && errno != EBUSY)
-		die(EXIT_BROKEN, "%s failed", what);
-	refused++;
-	return false;
-}
-
-static void forget_run(struct region *region, size_t page, size_t count)
-{
-	memset(&region->model[page], 0, count * sizeof(*region->model));
-}
-
-static void op_drop(struct region *region, size_t page, size_t count)
-{
-	int ret;
-
-	if (region->fd >= 0)
-		ret = fallocate(region->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				page * PAGE, count * PAGE);
-	else
-		ret = madvise(region->base + page * PAGE, count * PAGE, MADV_DONTNEED);
-	if (worked(!ret, "dropping pages"))
-		forget_run(region, page, count);
-	else
-		/* A part may be gone: write it anew to know again. */
-		for (; count--; page++)
-			page_write(region, page, 7);
-}
 
 static void op_lazy_free(struct region *region, size_t page, size_t count)
 {
@@ -675,7 +685,9 @@ static void parse_options(int argc, char **argv)
 		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' },
 		{ "cgroup", 1, NULL, 'c' }, { "seed", 1, NULL, 'S' },
 		{ "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
-		{ "resident", 0, NULL, 'R' }, { "try", 0, NULL, 't' }, { "sigbus", 0, NULL, 'b' },
+		{ "resident", 0, NULL, 'R' }, { "try", 0, NULL, 't' },
+		{ "reread", 0, NULL, 'e' }, { "drop", 0, NULL, 'D' },
+		{ "sigbus", 0, NULL, 'b' },
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
 		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
@@ -695,6 +707,8 @@ static void parse_options(int argc, char **argv)
 		case 'g': opt.go = optarg; break;
 		case 'R': opt.resident = true; break;
 		case 't': opt.try = true; break;
+		case 'e': opt.reread = true; break;
+		case 'D': opt.drop = true; break;
 		case 'b': opt.sigbus = true; break;
 		case 'n': opt.procs = number(optarg, 1, MAX_PROCS); break;
 		case 'd': opt.depth = number(optarg, 1, 5); break;

@@ -135,8 +135,14 @@ else
 	DISK2=/dev/ram1
 fi
 
+# swap_on DEVICE [KIB] [OPTION]: on the whole of it or the first so many, with swapon's option
 swap_on() {
-	mkswap "$1" > /dev/null && swapon "$1"
+	mkswap "$1" $2 > /dev/null && swapon $3 "$1"
+}
+
+# disk_stat DISK FIELD: of its statistics; 5 and 7 are writes and their sectors, 12 discards
+disk_stat() {
+	awk -v field="$2" '{ print $field }' "/sys/block/${1#/dev/}/stat"
 }
 
 # Swap on a file of a file system on the second disk.
@@ -338,4 +344,13 @@ verified() {
 	touch $TMP/go
 	check "$1: every byte is there" wait $holder || note "$(cat $TMP/held)"
 	cgroup_gone hold
+}
+
+# straight COMMAND...: swaps on with it, and zswap is off: then there is room on a device for all
+# that is swapped out, at once
+straight() {
+	no_swap
+	"$@" || return
+	echo 0 > $ZSWAP/enabled
+	set_to on $VSWAP/enabled
 }

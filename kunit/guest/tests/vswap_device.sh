@@ -31,14 +31,6 @@ used_of() {
 	awk -v name="$1" '$1 == name { print $4; found = 1 } END { if (!found) print 0 }' /proc/swaps
 }
 
-# Only then is there room for all on a device at once, and zswap is not asked.
-straight() {
-	no_swap
-	"$@" || return
-	echo 0 > $ZSWAP/enabled
-	set_to on $VSWAP/enabled
-}
-
 loads() {
 	swap_loads "$1"
 	hold
@@ -57,6 +49,8 @@ check "swapfile on ext4: swapon" straight swapfile_on
 loads "swapfile on ext4"
 check "zram: swapon" straight zram_on lz4
 loads zram
+# It frees a page when it is told that its slot is free. The first page is the header.
+is "zram keeps no page" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" -le 1
 
 # What fits in zswap takes no room on a device.
 no_swap

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots on devices that ask for something: discards, pages that do not change while they
+# are written; on one without a run of free slots. And zswap fills one in large requests.
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "virtual slots on such devices" "the kernel has none"
+	finish
+}
+
+loads() {
+	load "$1: anonymous" refault --size $(mb 8)
+	load "$1: shared memory" refault --size $(mb 8) --mem shmem --access write
+	cgroup churn
+	check "$1: slots come and go" swapcheck churn --size $(mb 8) --rounds $(scaled 100) \
+		--cgroup $CG/churn
+	check "the cgroup goes away" cgroup_gone churn
+	consistent "$1"
+	none_left "$1"
+}
+
+# A cluster that becomes free is discarded, and free only then: what is written to it next stays.
+# The area is small, so that each of them comes back.
+if [ "$(cat /sys/block/${DISK#/dev/}/queue/discard_max_bytes)" -gt 0 ]; then
+	discards=$(disk_stat $DISK 12)
+	check "discards: swapon" straight swap_on $DISK 24576 -d
+	is "what the disk had is discarded" "$(disk_stat $DISK 12)" -gt "$discards"
+	discards=$(disk_stat $DISK 12)
+	loads "discards"
+	is "free clusters are discarded" "$(disk_stat $DISK 12)" -gt "$discards"
+else
+	skip "discards" "the disk takes none"
+fi
+
+# Nobody may change a page while it is written.
+stable=/sys/block/${DISK#/dev/}/queue/stable_writes
+if set_to 1 $stable; then
+	check "stable writes: swapon" straight swap_on $DISK
+	loads "stable writes"
+	echo 0 > $stable
+else
+	skip "stable writes" "the disk has no such setting"
+fi
+
+# Half of the slots are free, and no two of them side by side: 64 KiB are split. Whose slots they
+# are is all the same.
+if [ -d $THP/hugepages-64kB ]; then
+	for kind in "" --shmem; do
+		check "a device in pieces: swapon" straight swap_on $DISK 8192
+		hold --size 10M --zero 0 --incompressible 0 --try --drop
+		pieces=$holder
+		cgroup churn
+		set_to madvise $THP/hugepages-64kB/enabled
+		set_to advise $THP/hugepages-64kB/shmem_enabled
+		before=$(mthp 64 swpout_fallback) whole=$(mthp 64 swpout)
+		check "64 KiB folios ${kind:-anonymous}" swapcheck hold $kind --huge --size 2M --zero 0 \
+			--cgroup $CG/churn
+		is "were split" "$(mthp 64 swpout_fallback)" -gt "$before"
+		is "and not written whole" "$(mthp 64 swpout)" -eq "$whole"
+		cgroup_gone churn
+		consistent "pieces"
+		holder=$pieces
+		verified "pieces"
+		none_left "pieces"
+	done
+else
+	skip "a device in pieces" "no folios of 64 KiB"
+fi
+
+# What the pool has had for long gets slots side by side, and one request for up to 16 of them. A
+# store that is refused calls the worker.
+no_swap
+swap_on $DISK
+zswap_on lz4
+set_to on $VSWAP/enabled
+hold --size $(mb 16) --zero 0
+pool=$(stored)
+writes=$(disk_stat $DISK 5) sectors=$(disk_stat $DISK 7)
+set_to 0 $ZSWAP/max_pool_percent
+for i in $(seq 100); do
+	[ "$(stored)" -gt $((pool / 20)) ] || break
+	swapload refault --size 64K --slack 100 > $TMP/out 2>&1
+	sleep 0.1
+done
+writes=$(($(disk_stat $DISK 5) - writes)) sectors=$(($(disk_stat $DISK 7) - sectors))
+note "$pool pages in the pool; $((sectors / 8)) written by $writes requests"
+is "the pool is written back" $((sectors / 8)) -ge $((pool * 9 / 10))
+is "8 pages and more at a time" $((sectors / 8)) -ge $((writes * 8))
+set_to 20 $ZSWAP/max_pool_percent
+verified "written back"
+none_left "written back"
+
+finish
