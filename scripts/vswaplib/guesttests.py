@@ -18,8 +18,9 @@ PREFIX = "VSWAP-TEST"
 # How much slower a variant may be than the scripts' own time-outs allow for.
 SLOWNESS = {"debug": 8}
 GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
-# kmemleak doubles the time of everything: only who is alone has it.
-SHARED = "kmemleak=off"
+# kmemleak doubles the time of everything: only who is alone has it. So does compression
+# that of hibernation.
+SHARED = "kmemleak=off hibernate=nocompress"
 
 
 @dataclasses.dataclass(frozen=True)
