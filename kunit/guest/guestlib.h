@@ -387,7 +387,7 @@ struct counters {
 	struct counter list[MAX_COUNTERS];
 };
 
-/* Extra files of "name value" lines, or folders of files with a number each. */
+/* Extra files of "name value" lines, folders of files with a number each, disks' statistics. */
 static const char *counter_sources[MAX_SOURCES];
 static size_t nr_counter_sources;
 /* Folio size whose mTHP statistics are noted, in KiB; 0: none. */
@@ -457,6 +457,36 @@ static inline bool counters_read_dir(struct counters *counters, const char *dir,
 	return true;
 }
 
+/* What a disk has read and written, from its file "stat" in sysfs. */
+static inline void counters_read_disk(struct counters *counters, const char *path,
+				      const char *prefix)
+{
+	unsigned long long reads, read_sectors, writes, write_sectors;
+	char text[256];
+
+	if (read_file(path, text, sizeof(text)) < 0 ||
+	    sscanf(text, "%llu %*u %llu %*u %llu %*u %llu", &reads, &read_sectors, &writes,
+		   &write_sectors) != 4)
+		return;
+	counters_add(counters, prefix, "reads", reads);
+	counters_add(counters, prefix, "read_sectors", read_sectors);
+	counters_add(counters, prefix, "writes", writes);
+	counters_add(counters, prefix, "write_sectors", write_sectors);
+}
+
+static inline void counters_read_source(struct counters *counters, const char *path,
+					const char *prefix)
+{
+	size_t length = strlen(path);
+
+	if (counters_read_dir(counters, path, prefix))
+		return;
+	if (length > 5 && !strcmp(path + length - 5, "/stat"))
+		counters_read_disk(counters, path, prefix);
+	else
+		counters_read_file(counters, path, prefix, false);
+}
+
 static inline void counters_read(struct counters *counters)
 {
 	char dir[128];
@@ -469,8 +499,7 @@ static inline void counters_read(struct counters *counters)
 	if (counter_mthp_kb)
 		counters_read_dir(counters, dir, "mthp_");
 	for (i = 0; i < nr_counter_sources; i++)
-		if (!counters_read_dir(counters, counter_sources[i], "s:"))
-			counters_read_file(counters, counter_sources[i], "s:", false);
+		counters_read_source(counters, counter_sources[i], "s:");
 }
 
 static inline bool counters_get(const struct counters *counters, const char *name,

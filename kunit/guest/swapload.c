@@ -72,8 +72,8 @@ static const char usage_text[] =
 "                     100: try once with --out madvise, without memory.reclaim\n"
 "  --settle PATH[:KEY]  free: also time until this number is back at what it\n"
 "                     was before the fill (repeatable)\n"
-"  --stats PATH       file of 'name value' lines whose changes are printed, or a folder\n"
-"                     of files with one number each\n"
+"  --stats PATH       file of 'name value' lines whose changes are printed, a folder of\n"
+"                     files with one number each, or /sys/block/DISK/stat\n"
 "exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
 
 enum command { CMD_FREE, CMD_REFAULT, CMD_FORK, CMD_SWAPOFF, CMD_USEMEM, CMD_STREAM,

@@ -151,15 +151,18 @@ def _counter_table(counters):
 
 
 def suite_counters(samples, counters):
-    """What a suite is about: elapsed time and counters, mean and standard deviation."""
+    """What a suite is about: elapsed time and counters, mean and standard deviation, where
+    one of the counters moved."""
     if not counters:
         return ""
     rows = []
     for (tag, word), cell in samples.of(benchsuites.ICOUNT).items():
         for variant, found in cell.items():
-            columns = [[sample["ns"] / 1e9 for sample in found],
-                       *([sample.get(name, 0) for sample in found] for name in counters)]
-            rows.append([f"{tag}  {word}", variant, len(found), *map(_spread, columns)])
+            columns = [[sample.get(name, 0) for sample in found] for name in counters]
+            if any(map(any, columns)):
+                seconds = [sample["ns"] / 1e9 for sample in found]
+                rows.append([f"{tag}  {word}", variant, len(found),
+                             *map(_spread, [seconds, *columns])])
     return _table(["mean ± sd", "variant", "n", "seconds",
                    *(name.removeprefix("s:") for name in counters)], rows)
 

@@ -32,6 +32,7 @@ def _ram_disk(megabytes):
 
 # A disk that takes milliseconds, which under icount pass by themselves.
 _SLOW_DISK = ' dm-mod.create="slow,,,rw,0 {} delay /dev/ram0 0 4"'
+_SLOW_64M = _ram_disk(64) + _SLOW_DISK.format(64 << 11)
 
 
 # A ram disk that reads ahead, as it does not say how fast it is.
@@ -89,6 +90,14 @@ SUITES = {
         USEMEM_DISK,
         WRITEBACK[0],
         dataclasses.replace(WRITEBACK[1], quick=False),
+        Group("pieces", "pieces.sh", disks=(), append=_ram_disk(64)),
+    ),
+    # What a device is for that is not as fast as memory: swapoff and zswap's writeback keep
+    # it busy, or wait for it. And swapoff of pages that many processes share.
+    "slow": (
+        Group("swapoff", "swapoff.sh /dev/ram0 1 10 100", disks=(), append=_ram_disk(64)),
+        Group("swapoff-slow", "swapoff.sh /dev/dm-0 1", disks=(), append=_SLOW_64M),
+        Group("writeback-slow", "writeback.sh lz4 /dev/dm-0", disks=(), append=_SLOW_64M),
     ),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
@@ -96,7 +105,7 @@ SUITES = {
 
 # What a suite compares, unless --variants says so.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on",
-            "device": "base,vswap,vswap-device",
+            "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
 ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
@@ -109,7 +118,9 @@ ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
         "vswap-policy": ("vswap", "", ("SWAPIN_ON=enabled",))}
 # The counters that a suite is about, in a table of their own.
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
-                       "s:reject_reclaim_fail")}
+                       "s:reject_reclaim_fail"),
+            "device": ("mthp_swpout", "mthp_swpout_fallback", "mthp_split"),
+            "slow": ("zswpwb", "s:reads", "s:read_sectors", "s:writes", "s:write_sectors")}
 
 # (swapload's command, its phase) -> the row's last word. All else a run prints
 # stays in the JSON, but is no result: the fill, a refault's own swap-out.

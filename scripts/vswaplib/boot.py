@@ -19,7 +19,8 @@ def add_arguments(parser):
     parser.add_argument("--smp", type=int, default=2, metavar="N")
     parser.add_argument("--mem", default="1G", metavar="SIZE")
     parser.add_argument("--disk", action="append", default=[], metavar="SIZE",
-                        help="a virtio disk (/dev/vda, ...; ubd under UML): a size or an image")
+                        help="a virtio disk (/dev/vda, ...; ubd under UML): a size or an image, "
+                             "then options of -drive, as in 256M,throttling.iops-total=500")
     parser.add_argument("--append", default="", metavar="ARGS", help="more kernel arguments")
     parser.add_argument("--numa", action="store_true", help="two NUMA nodes")
     parser.add_argument("--host-root", action="store_true",

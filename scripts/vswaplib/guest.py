@@ -70,14 +70,16 @@ def _bytes(size):
     return int(found.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[found.group(2)]
 
 
-def _disk(folder, index, size):
-    """A new sparse file of that size, or an existing image."""
-    if pathlib.Path(size).exists():
-        return pathlib.Path(size)
-    path = folder / f"disk{index}"
-    with path.open("wb") as disk:
-        disk.truncate(_bytes(size))
-    return path
+def _disk(folder, index, spec):
+    """A new sparse file of that size, or an existing image; after a comma, more of what
+    QEMU's -drive takes."""
+    size, *options = spec.split(",")
+    path = pathlib.Path(size)
+    if not path.exists():
+        path = folder / f"disk{index}"
+        with path.open("wb") as disk:
+            disk.truncate(_bytes(size))
+    return ",".join([str(path), *options])
 
 
 def _accelerator(image):
@@ -211,7 +213,7 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         initrd, out = work / "initrd", work / "out" / "output"
         out.parent.mkdir()
         initramfs.build(initrd, script, files)
-        disks = [_disk(work, index, size) for index, size in enumerate(disks)]
+        disks = [_disk(work, index, spec) for index, spec in enumerate(disks)]
         if uml:
             cmd = _uml(image, initrd, mem=mem, disks=disks, append=append, out=out)
         else:

@@ -15,8 +15,7 @@ if [ "$1" = once ]; then
 	echo Y > /sys/kernel/debug/zswap/worker_once || fail "this kernel has no such hook"
 fi
 [ -b /dev/dm-0 ] || fail "there is no slow disk"
-dd if=/dev/zero of=/dev/ram0 bs=1M > /dev/null 2>&1
-swap_on /dev/dm-0
+ram_disk /dev/dm-0
 SIZE=40M
 load "accept/$1" stream --memory-max 40M --cold 16M --passes 8 --pattern random \
 	--stats /sys/kernel/debug/zswap
