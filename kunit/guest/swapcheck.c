@@ -6,11 +6,15 @@
  *   hold   fill, swap out, wait while others do something to swap, verify all
  *   cow    a family of processes that write to pages they share, swapped out
  *   churn  processes that do everything at random to their memory
+ *   race   threads that read, drop, write, page out, protect and fork one memory
  */
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,7 +30,7 @@
 #define POKE_WORD(page)	(128 + (page) % 256)
 
 static const char usage_text[] =
-"usage: swapcheck hold|cow|churn [options]\n"
+"usage: swapcheck hold|cow|churn|race [options]\n"
 "  --size SIZE        memory of each process (16M)\n"
 "  --shmem            shared memory instead of anonymous\n"
 "  --huge             MADV_HUGEPAGE (which sizes: the shell's choice in sysfs)\n"
@@ -39,11 +43,11 @@ static const char usage_text[] =
 "  --try              hold: try to swap out once\n"
 "  --reread           hold: read every other page again, which may keep its slot\n"
 "  --drop             hold: free every other page\n"
-"  --sigbus           hold: at least one page must give SIGBUS, the others verify\n"
+"  --sigbus           hold, race: at least one page must give SIGBUS, the others verify\n"
 "  --procs N          cow: children of each process; churn: processes (3)\n"
 "  --depth N          cow: generations (2)\n"
-"  --rounds N         churn: operations of each process (400)\n"
-"  --make-it-fail     churn: ask for the kernel's fault injection\n"
+"  --rounds N         churn: operations of each process; race: of each reader (400)\n"
+"  --make-it-fail     churn, race: ask for the kernel's fault injection\n"
 "  --spoil            change one byte behind the model's back (must fail)\n"
 "exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
 
@@ -184,12 +188,18 @@ static unsigned char *aligned_hole(size_t size)
 	return aligned;
 }
 
+/* What is known of shared memory is shared with children, too. */
+static int model_flags(void)
+{
+	return opt.shmem ? MAP_SHARED : MAP_PRIVATE;
+}
+
 static void region_init(struct region *region, size_t size, uint64_t writer)
 {
 	unsigned char *hole = aligned_hole(size);
 
 	region->pages = size / PAGE;
-	region->model = map_or_die(region->pages * sizeof(*region->model), MAP_PRIVATE);
+	region->model = map_or_die(region->pages * sizeof(*region->model), model_flags());
 	region->writer = writer;
 	region->fd = -1;
 	if (opt.shmem) {
@@ -265,7 +275,7 @@ static void spoil(struct region *region)
 
 /* -------------------------------------------------------------- dropping */
 
-static size_t refused;
+static atomic_size_t refused;
 
 /* Under fault injection a call may fail for want of memory, and only for that. */
 static bool worked(bool good, const char *what)
@@ -302,7 +312,7 @@ static void op_drop(struct region *region, size_t page, size_t count)
 
 /* ------------------------------------------------------------------ hold */
 
-static sigjmp_buf bus_return;
+static __thread sigjmp_buf bus_return;
 
 static void on_bus(int signal)
 {
@@ -664,6 +674,220 @@ static void run_churn(void)
 		reap(pids[i], "process");
 }
 
+/* ------------------------------------------------------------------ race */
+
+/*
+ * Threads with one memory. Each block, of the size of a large folio, has one
+ * thread that changes it; others read it, page it out, protect it and fork
+ * meanwhile. A stamp is odd while its page is being changed: who read the page
+ * then, or finds another stamp afterwards, cannot say what it should have held.
+ */
+#define BLOCK		16UL
+#define READERS		2UL
+#define CHANGERS	2UL
+#define READ_RUN	(8 * BLOCK)
+
+static struct region race_region;
+static _Atomic uint32_t *race_stamps, *race_losses;
+/* Held for writing by who forks: its child shall know what each page holds. */
+static pthread_rwlock_t race_still = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static atomic_bool race_over;
+static atomic_size_t race_verified, race_lost, race_changed, race_forks;
+
+/* Another thread has protected or unmapped this page, for a moment: try again. */
+static void on_segv(int signal, siginfo_t *info, void *context)
+{
+	unsigned char *at = info->si_addr;
+
+	(void)context;
+	if (at < race_region.base || at >= race_region.base + race_region.pages * PAGE)
+		die(EXIT_BROKEN, "signal %d, code %d, at %p", signal, info->si_code, at);
+	sched_yield();
+}
+
+/* SIGBUS, once for each time that the content of the page got lost. */
+static void race_count_loss(size_t page, uint32_t stamp)
+{
+	uint32_t seen = race_losses[page];
+
+	if (stamp & 1)
+		return;
+	while (seen < stamp)
+		if (atomic_compare_exchange_weak(&race_losses[page], &seen, stamp)) {
+			race_lost++;
+			break;
+		}
+}
+
+static void race_read(size_t page)
+{
+	static __thread unsigned char got[PAGE], want[PAGE];
+	const uint32_t stamp = race_stamps[page];
+
+	if (opt.sigbus && sigsetjmp(bus_return, 1)) {
+		race_count_loss(page, stamp);
+		return;
+	}
+	memcpy(got, race_region.base + page * PAGE, PAGE);
+	page_want(&race_region, page, want);
+	if (stamp & 1 || race_stamps[page] != stamp)
+		return;
+	if (memcmp(got, want, PAGE))
+		die(EXIT_VERIFY, "VERIFY FAILED page=%zu version=%u got=%s", page,
+		    race_region.model[page].version, is_zero(got) ? "zeroes" : "other data");
+	race_verified++;
+}
+
+static void race_read_run(struct rng *rng, bool down)
+{
+	size_t first = rng_below(rng, race_region.pages - READ_RUN + 1), i;
+
+	op_advise(&race_region, first, READ_RUN, MADV_PAGEOUT);
+	for (i = 0; i < READ_RUN; i++)
+		race_read(first + (down ? READ_RUN - 1 - i : i));
+}
+
+static void race_write(size_t page, uint32_t version)
+{
+	/* What it held is lost, and in the way. */
+	if (opt.sigbus && sigsetjmp(bus_return, 1))
+		op_drop(&race_region, page, 1);
+	page_write(&race_region, page, version);
+}
+
+/* As munmap(), but nobody else can take the hole. It leaves small mappings behind. */
+static void race_unmap(size_t page)
+{
+	unsigned char *at = race_region.base + page * PAGE;
+
+	/* If there was no memory for the new mapping, the old one may have gone all the same. */
+	while (!worked(mmap(at, PAGE, PROT_READ | PROT_WRITE,
+			    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == at,
+		       "mmap"))
+		usleep(200);
+	op_advise(&race_region, page, 1, MADV_HUGEPAGE);
+	forget_run(&race_region, page, 1);
+}
+
+static void race_change(struct rng *rng, size_t changer, uint32_t version)
+{
+	size_t blocks = race_region.pages / BLOCK / CHANGERS;
+	size_t block = (rng_below(rng, blocks) * CHANGERS + changer) * BLOCK;
+	unsigned int what = rng_below(rng, 10);
+	/* Half of the time a whole one, which can be a large folio again. */
+	bool whole = what < 5;
+	size_t page = whole ? block : block + rng_below(rng, BLOCK);
+	size_t count = whole ? BLOCK : 1, i;
+
+	pthread_rwlock_rdlock(&race_still);
+	for (i = 0; i < count; i++)
+		race_stamps[page + i]++;
+	if (what == 9 && !opt.shmem && block >= race_region.pages / 8 * 7)
+		race_unmap(page);
+	else if (what != 8)
+		op_drop(&race_region, page, count);
+	for (i = 0; i < count && (whole || what > 6); i++)
+		race_write(page + i, version);
+	for (i = 0; i < count; i++)
+		race_stamps[page + i]++;
+	pthread_rwlock_unlock(&race_still);
+	race_changed += count;
+}
+
+static void race_protect(struct rng *rng)
+{
+	size_t page = rng_below(rng, race_region.pages - BLOCK);
+	size_t size = (1 + rng_below(rng, BLOCK)) * PAGE;
+	unsigned char *at = race_region.base + page * PAGE;
+
+	pthread_rwlock_rdlock(&race_still);
+	worked(!mprotect(at, size, rng_below(rng, 2) ? PROT_READ : PROT_NONE), "mprotect");
+	sched_yield();
+	while (!worked(!mprotect(at, size, PROT_READ | PROT_WRITE), "mprotect"))
+		;
+	pthread_rwlock_unlock(&race_still);
+}
+
+/* A child that reads, writes to what is private, and exits. */
+static void race_fork(struct rng *rng)
+{
+	pid_t pid;
+
+	pthread_rwlock_wrlock(&race_still);
+	pid = fork();
+	if (!pid) {
+		race_read_run(rng, false);
+		if (!opt.shmem) {
+			race_write(rng_below(rng, race_region.pages), ~0);
+			race_read_run(rng, true);
+		}
+		_exit(0);
+	}
+	pthread_rwlock_unlock(&race_still);
+	if (!worked(pid > 0, "fork"))
+		return;
+	reap(pid, "child");
+	race_forks++;
+}
+
+static void *race_thread(void *arg)
+{
+	size_t number = (uintptr_t)arg, i;
+	struct rng rng = { .state = mix64(opt.seed * 1000 + number) };
+
+	if (opt.make_it_fail)
+		must_write_file("/proc/thread-self/make-it-fail", "1");
+	for (i = 0; number < READERS ? i < opt.rounds : !race_over; i++) {
+		if (number < READERS) {
+			race_read_run(&rng, i & 1);
+			continue;
+		}
+		if (number < READERS + CHANGERS)
+			race_change(&rng, number - READERS, 2 + i);
+		else if (rng_below(&rng, 4))
+			race_protect(&rng);
+		else
+			race_fork(&rng);
+		/* Whoever changes a page table stops all CPUs: let readers get on. */
+		usleep(200);
+	}
+	return NULL;
+}
+
+static void run_race(void)
+{
+	const struct sigaction segv = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO };
+	pthread_t threads[READERS + CHANGERS + 1];
+	size_t i;
+
+	enter_cgroup();
+	region_init(&race_region, opt.size, opt.seed);
+	race_stamps = map_or_die(race_region.pages * sizeof(*race_stamps), model_flags());
+	race_losses = map_or_die(race_region.pages * sizeof(*race_losses), model_flags());
+	for (i = 0; i < race_region.pages; i++) {
+		page_write(&race_region, i, 1);
+		race_stamps[i] = 2;
+	}
+	if (sigaction(SIGSEGV, &segv, NULL) ||
+	    (opt.sigbus && signal(SIGBUS, on_bus) == SIG_ERR))
+		die(EXIT_BROKEN, "cannot catch signals");
+	for (i = 0; i < ARRAY_SIZE(threads); i++)
+		if (pthread_create(&threads[i], NULL, race_thread, (void *)i))
+			die(EXIT_BROKEN, "cannot make a thread");
+	for (i = 0; i < ARRAY_SIZE(threads); i++) {
+		/* The others go on until the readers, which come first, have ended. */
+		race_over = i >= READERS;
+		pthread_join(threads[i], NULL);
+	}
+	spoil(&race_region);
+	for (i = 0; i < race_region.pages; i++)
+		race_read(i);
+	printf("swapcheck race verified_pages=%zu changed=%zu forks=%zu refused=%zu sigbus=%zu\n",
+	       race_verified, race_changed, race_forks, refused, race_lost);
+	if (opt.sigbus && !race_lost)
+		die(EXIT_VERIFY, "no page gave SIGBUS");
+}
+
 /* ------------------------------------------------------------------ main */
 
 static size_t number(const char *text, size_t min, size_t max)
@@ -730,7 +954,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(void);
-	} commands[] = { { "hold", run_hold }, { "cow", run_cow }, { "churn", run_churn } };
+	} commands[] = {
+		{ "hold", run_hold }, { "cow", run_cow }, { "churn", run_churn },
+		{ "race", run_race },
+	};
 	size_t i;
 
 	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++) {

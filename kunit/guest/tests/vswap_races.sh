@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+# Large folios that come in from zswap while other threads drop, write, unmap,
+# protect, page out and fork the same memory, and while devices, the pool, the
+# cgroup's limit and allocations change. Every page is verified at all times.
+# guest: timeout=150 full=1
+. /vswap/tests/lib.sh
+
+SWAPIN=$VSWAP/swapin
+STOP=$TMP/stop
+ROUNDS=${ROUNDS:-$(scaled 40)}
+[ -d "$SWAPIN" ] || {
+	skip "races of large swap-in" "the kernel has none"
+	finish
+}
+
+# meanwhile COMMAND...: again and again, until the race is over
+meanwhile() {
+	while [ ! -e "$STOP" ]; do
+		"$@"
+	done
+}
+
+# race WHAT [OPTION]...: with 64 KiB folios, which have to come in large meanwhile
+race() {
+	what="$layer: $1"
+	shift
+	before=$(value $SWAPIN/stats large)
+	check "$what" swapcheck race --size 4M --incompressible 5 --cgroup $CG/race \
+		--rounds "$ROUNDS" --huge "$@"
+	touch "$STOP"
+	wait
+	note "$(cat "$TMP/out") large=$(($(value $SWAPIN/stats large) - before))"
+	is "$what: folios came in large" $(($(value $SWAPIN/stats large) - before)) -ge 3
+	consistent "$what"
+	rm -f "$STOP"
+}
+
+device() {
+	swapoff $DISK
+	swapon $DISK
+	sleep 0.5
+}
+
+# What is stored while the limit is 0 goes to a device, from where nothing comes in large.
+pool() {
+	echo 0 > $ZSWAP/max_pool_percent
+	sleep 0.1
+	echo 20 > $ZSWAP/max_pool_percent
+	sleep 0.5
+}
+
+# Less than is used: that much is reclaimed, and more as the threads go on.
+limit() {
+	sleep 0.1
+	current=$(cat $CG/race/memory.current)
+	[ "$current" -lt 4000000 ] || echo $((current - 262144)) > $CG/race/memory.max
+	sleep 0.1
+	echo max > $CG/race/memory.max
+}
+
+failing() {
+	inject failslab 2
+	inject fail_page_alloc 2
+	race "allocations fail" --seed 6 --make-it-fail
+	is "some did" "$(injected failslab)" -ge 20
+	inject failslab 0
+	inject fail_page_alloc 0
+}
+
+damage() {
+	echo 1 > $ZDEBUG/corrupt_stores
+	damages=$((damages + 1))
+	sleep 0.1
+}
+
+# Nobody loses more than what was damaged.
+damaged() {
+	damages=0
+	(meanwhile damage; echo $damages > "$TMP/damages") &
+	race "pages are damaged" --seed 7 --sigbus
+	is "$layer: no other page is lost" "$(sed -n 's/.* sigbus=//p' "$TMP/out")" \
+		-le "$(cat "$TMP/damages")"
+	echo 0 > $ZDEBUG/corrupt_stores
+}
+
+# Where a limit is too low for a moment, nobody is killed: it is raised again.
+echo -1000 > /proc/self/oom_score_adj
+# A failed allocation while the kernel itself writes to rseq's area is a SIGSEGV.
+export GLIBC_TUNABLES=glibc.pthread.rseq=0
+rm -f "$STOP"
+for layer in off on; do
+	no_swap
+	swap_on $DISK2
+	swap_on $DISK
+	zswap_on lz4
+	set_to madvise $THP/hugepages-64kB/enabled
+	set_to advise $THP/hugepages-64kB/shmem_enabled
+	set_to $layer $VSWAP/enabled
+	set_to 1 $SWAPIN/enabled
+	cgroup race
+
+	race "threads"
+	if [ $layer = on ]; then
+		race "threads, shared memory" --shmem --seed 2
+
+		meanwhile device &
+		race "a device comes and goes" --seed 3
+
+		written=$(vm zswpwb)
+		set_to 1 $ZSWAP/shrinker_enabled
+		meanwhile pool &
+		race "the pool is written back" --seed 4 --rounds $((2 * ROUNDS))
+		set_to 0 $ZSWAP/shrinker_enabled
+		set_to 20 $ZSWAP/max_pool_percent
+		is "pages were written back" $(($(vm zswpwb) - written)) -gt 0
+
+		limited=$(value $CG/race/memory.events max)
+		meanwhile limit &
+		race "memory.max" --seed 5
+		is "the limit was met" $(($(value $CG/race/memory.events max) - limited)) -gt 0
+
+		[ ! -d $INJECT/failslab ] || failing
+	fi
+	[ ! -e $ZDEBUG/corrupt_stores ] || damaged
+	check "$layer: its cgroup goes away" cgroup_gone race
+	[ $layer = off ] || none_left "$layer"
+done
+
+finish
