@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "guestlib.h"
@@ -44,6 +46,7 @@ static const char usage_text[] =
 "  --reread           hold: read every other page again, which may keep its slot\n"
 "  --drop             hold: free every other page\n"
 "  --sigbus           hold, race: at least one page must give SIGBUS, the others verify\n"
+"  --node N           hold: fill on the other of two nodes, come back on this one\n"
 "  --procs N          cow: children of each process; churn: processes (3)\n"
 "  --depth N          cow: generations (2)\n"
 "  --rounds N         churn: operations of each process; race: of each reader (400)\n"
@@ -57,7 +60,9 @@ static struct {
 	uint64_t seed;
 	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil;
 	const char *cgroup, *ready, *go;
+	int node;
 } opt = {
+	.node = -1,
 	.size = 16 << 20, .procs = 3, .depth = 2, .rounds = 400,
 	.incompressible = 30, .zero = 10, .seed = 1,
 };
@@ -346,6 +351,29 @@ static size_t verify_with_bus(const struct region *region)
 	return lost;
 }
 
+static void bind_to(const struct region *region, int node)
+{
+	unsigned long mask = 1UL << node;
+
+	if (syscall(SYS_mbind, region->base, region->pages * PAGE, MPOL_BIND, &mask,
+		    8 * sizeof(mask), 0))
+		die(EXIT_BROKEN, "cannot bind to node %d", node);
+}
+
+static void verify_node(const struct region *region, int want)
+{
+	int node;
+	size_t i;
+
+	for (i = 0; i < region->pages; i++) {
+		if (syscall(SYS_get_mempolicy, &node, NULL, 0, region->base + i * PAGE,
+			    MPOL_F_NODE | MPOL_F_ADDR))
+			die(EXIT_BROKEN, "get_mempolicy failed");
+		if (node != want)
+			die(EXIT_VERIFY, "page %zu is on node %d, not %d", i, node, want);
+	}
+}
+
 static void run_hold(void)
 {
 	struct region region = {};
@@ -353,9 +381,15 @@ static void run_hold(void)
 
 	enter_cgroup();
 	region_init(&region, opt.size, opt.seed);
+	if (opt.node >= 0)
+		bind_to(&region, !opt.node);
 	for (page = 0; page < region.pages; page++)
 		page_write(&region, page, 1);
 	spoil(&region);
+	if (opt.node >= 0) {
+		verify_node(&region, !opt.node);
+		bind_to(&region, opt.node);
+	}
 	if (opt.try)
 		madvise(region.base, opt.size, MADV_PAGEOUT);
 	else if (!opt.resident)
@@ -374,6 +408,8 @@ static void run_hold(void)
 		lost = verify_with_bus(&region);
 	else
 		verify_all(&region);
+	if (opt.node >= 0)
+		verify_node(&region, opt.node);
 	printf("swapcheck hold verified_pages=%zu sigbus=%zu\n", verified_pages, lost);
 	if (opt.sigbus && !lost)
 		die(EXIT_VERIFY, "no page gave SIGBUS");
@@ -914,7 +950,7 @@ static void parse_options(int argc, char **argv)
 		{ "sigbus", 0, NULL, 'b' },
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
-		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
+		{ "spoil", 0, NULL, 'x' }, { "node", 1, NULL, 'N' }, { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -939,6 +975,7 @@ static void parse_options(int argc, char **argv)
 		case 'o': opt.rounds = number(optarg, 1, SIZE_MAX); break;
 		case 'f': opt.make_it_fail = true; break;
 		case 'x': opt.spoil = true; break;
+		case 'N': opt.node = number(optarg, 0, 1); break;
 		default: die(EXIT_USAGE, "swapcheck without arguments prints the usage");
 		}
 	}

@@ -2,8 +2,8 @@
 """Runs kunit/guest/tests/*.sh: real swapping in a guest, every byte compared.
 
 The scripts share one guest, since a boot costs more than most of them, but for
-those that ask to be alone. When one takes the guest down, the others go on in a
-new one.
+those that ask for two NUMA nodes or to be alone. When one takes the guest down,
+the others go on in a new one.
 """
 
 import dataclasses
@@ -31,6 +31,7 @@ class Script:
     order: int = 5
     full: bool = False
     alone: bool = False
+    numa: bool = False
 
 
 def _read(path):
@@ -39,11 +40,11 @@ def _read(path):
     for line in path.read_text().splitlines()[:12]:
         if line.startswith("# guest:"):
             wishes.update(word.split("=", 1) for word in line.split(":", 1)[1].split())
-    unknown = set(wishes) - {"timeout", "order", "full", "alone"}
+    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa"}
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
     return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
-                  wishes.get("full") == "1", wishes.get("alone") == "1")
+                  *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")))
 
 
 def scripts(full=False):
@@ -147,6 +148,7 @@ def _one_guest(variant, todo, report, ensure):
     try:
         result = guest.boot(variant, _driver(todo, slow), **GUEST, ensure=ensure, splats_ok=True,
                             append="" if todo[0].alone else SHARED,
+                            numa=todo[0].numa,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
                             follow=tap.feed)
         if result.splats:
@@ -168,8 +170,10 @@ def run(variant, report, names=None, *, full=False, ensure=True):
     if names and len(todo) != len(set(names)):
         common.die("unknown guest test among " + ", ".join(names),
                    "the tests are: " + ", ".join(script.name for script in scripts(True)))
-    shared = [script for script in todo if not script.alone]
-    for group in [shared, *[[script] for script in todo if script.alone]]:
+    groups = {}
+    for script in todo:
+        groups.setdefault((script.alone and script.name, script.numa), []).append(script)
+    for group in groups.values():
         while group:
             group = _one_guest(variant, group, report, ensure)
             ensure = False

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+# What was swapped out comes back on the node that the memory policy names by then,
+# in small folios and in large ones.
+# guest: numa=1
+. /vswap/tests/lib.sh
+
+SWAPIN=$VSWAP/swapin
+[ -d $SWAPIN ] && [ -d /sys/devices/system/node/node1 ] || {
+	skip "nodes of what comes back" "the kernel has no policy, or one node"
+	finish
+}
+
+no_swap
+zswap_on lz4
+swap_on $DISK
+set_to madvise $THP/hugepages-64kB/enabled
+set_to advise $THP/hugepages-64kB/shmem_enabled
+cgroup hold
+for layer in off on; do
+	set_to $layer $VSWAP/enabled
+	set_to 1 $SWAPIN/enabled
+	for kind in "" "--shmem" "--huge" "--huge --shmem"; do
+		before=$(value $SWAPIN/stats large)
+		check "$layer: what was on node 0 comes back on node 1 $kind" \
+			swapcheck hold --size $(mb 8) --zero 0 --incompressible 0 \
+			--cgroup $CG/hold --node 1 $kind
+		[ "$kind" = "${kind#--huge}" ] ||
+			is "$layer: large $kind" $(($(value $SWAPIN/stats large) - before)) \
+				-ge $(($(pages 8 60) / 16))
+	done
+done
+check "the cgroup goes away" cgroup_gone hold
+finish
