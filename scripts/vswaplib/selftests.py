@@ -37,6 +37,7 @@ class Test:
     timeout: int = 120            # seconds on an optimized kernel
     full: bool = False            # only with `test --full`
     # In a guest that never enabled zswap: only there zram gives large folios back whole.
+    # Virtual slots come with zswap.
     fresh: bool = False
     # It depends on timing, and fails now and then on base: so often it may be run again.
     retries: int = 0
@@ -51,6 +52,15 @@ ONLY_64K = """
 for f in /sys/kernel/mm/transparent_hugepage/hugepages-*/enabled; do echo never > $f; done
 echo always > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled
 """
+
+# Once zswap was set up, each page that is touched comes back from zram alone.
+SMALL_BACK = "echo 0 > /sys/module/zswap/parameters/enabled" + ONLY_64K
+
+
+def _allocator(what, args, setup, fresh=False):
+    return Test(f"thp_swap_allocator_test{what}", "tools/mm", args=args, swap="zram", setup=setup,
+                full=True, fresh=fresh, timeout=300)
+
 
 # A test that has variants is listed once for each: name@what.
 TESTS = [
@@ -69,20 +79,21 @@ TESTS = [
     Test("split_huge_page_test", "mm", args="$FS", full=True, timeout=240),
     Test("soft-dirty", "mm", full=True),
     Test("pagemap_ioctl", "mm", full=True, timeout=240),
-    Test("thp_swap_allocator_test", "tools/mm", swap="zram", setup=ONLY_64K, full=True,
-         fresh=True, timeout=300),
-    Test("thp_swap_allocator_test@aligned", "tools/mm", args="-a", swap="zram", setup=ONLY_64K,
-         full=True, fresh=True, timeout=300),
-    Test("thp_swap_allocator_test@small", "tools/mm", args="-s", swap="zram", setup=ONLY_64K,
-         full=True, fresh=True, timeout=300),
+    _allocator("", "", ONLY_64K, fresh=True),
+    _allocator("@aligned", "-a", ONLY_64K, fresh=True),
+    _allocator("@small", "-s", ONLY_64K, fresh=True),
+    _allocator("@zswap", "", SMALL_BACK),
+    _allocator("@zswap-aligned", "-a", SMALL_BACK),
+    _allocator("@zswap-small", "-s", SMALL_BACK),
 ]
 
 # How much slower a variant may be than the time-outs above allow for.
 SLOWNESS = {"debug": 10}
 
 
-def names(full=False):
-    return [test.name for test in TESTS if full or not test.full]
+def names(full=False, virtual=False):
+    return [test.name for test in TESTS if (full or not test.full)
+            and not (virtual and test.fresh)]
 
 
 def find(wanted):
@@ -434,7 +445,7 @@ def run_all(full, report):
     the selftests' own time-outs are made for; with --full more of them, and what
     the debug kernel is fast enough for."""
     run("vswap", names(full), report)
-    run("vswap", names(full), report, virtual=True)
+    run("vswap", names(full, virtual=True), report, virtual=True)
     if full:
         run("debug", names(), report)
 
