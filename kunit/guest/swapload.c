@@ -64,6 +64,7 @@ static const char usage_text[] =
 "  --sample N         usemem, stream: verify every Nth page before the free (64)\n"
 "  --dev PATH         swapoff: the device\n"
 "  --steps N          meta: parts (4)\n"
+"  --exec COMMAND     meta: for the shell; run first, and what it takes is counted\n"
 "output\n"
 "  --tag TEXT         printed with every line\n"
 "  --latency          median, p99 and longest single touch\n"
@@ -90,7 +91,7 @@ static struct {
 	enum pattern pattern;
 	size_t stride, touch, procs, forks, passes, sample, steps;
 	int hint;
-	const char *mix_path, *mix_value, *cgroup, *dev;
+	const char *mix_path, *mix_value, *cgroup, *dev, *exec;
 } opt = {
 	.size = 64 << 20, .cold = 64 << 20, .folio = PAGE, .incompressible = 30, .slack = 2, .seed = 1,
 	.stride = 16, .touch = 1, .procs = 1, .forks = 1, .sample = 64, .steps = 4,
@@ -176,7 +177,7 @@ static void parse_options(int argc, char **argv)
 		{ "procs", 1, NULL, 'n' }, { "forks", 1, NULL, 'k' },
 		{ "child-verify", 0, NULL, 'V' }, { "passes", 1, NULL, 'P' },
 		{ "sample", 1, NULL, 'e' }, { "dev", 1, NULL, 'D' },
-		{ "steps", 1, NULL, 'q' }, { "tag", 1, NULL, 'T' },
+		{ "steps", 1, NULL, 'q' }, { "exec", 1, NULL, 'R' }, { "tag", 1, NULL, 'T' },
 		{ "latency", 0, NULL, 'L' }, { "slack", 1, NULL, 'l' },
 		{ "plant-error", 1, NULL, 'X' }, { "settle", 1, NULL, 'w' },
 		{ "stats", 1, NULL, 'C' }, { "cold", 1, NULL, 'O' },
@@ -269,6 +270,9 @@ static void parse_options(int argc, char **argv)
 			break;
 		case 'q':
 			opt.steps = parse_number(optarg, 1, 1000);
+			break;
+		case 'R':
+			opt.exec = optarg;
 			break;
 		case 'T':
 			phase_tag = optarg;
@@ -1254,18 +1258,34 @@ static long long kernel_bytes(size_t *swapped, size_t *pool)
 			    meminfo_kb(buf, "\nBuffers:") + meminfo_kb(buf, "\nSwapCached:")) << 10);
 }
 
+static void shell(const char *command)
+{
+	int status = system(command);
+
+	if (status)
+		die(EXIT_BROKEN, "'%s' failed (%#x)", command, status);
+}
+
 static void run_meta(void)
 {
 	static struct phase phase;
 	struct area area = {};
 	size_t step, zswapped, pool, resident, want;
 	long long start, now;
+	char name[16];
 
 	area_init(&area);
 	fill_and_report(&area);
 	start = kernel_bytes(&zswapped, &pool);
+	if (opt.exec) {
+		phase_begin(&phase, "meta-0");
+		shell(opt.exec);
+		now = kernel_bytes(&zswapped, &pool);
+		phase_end_with(&phase, 0, " kernel_bytes=%lld", now - start);
+	}
 	for (step = 1; step <= opt.steps; step++) {
-		phase_begin(&phase, "meta");
+		snprintf(name, sizeof(name), "meta-%zu", 100 * step / opt.steps);
+		phase_begin(&phase, name);
 		want = area.pages - area.pages * step / opt.steps;
 		resident = reclaim_until(&area, &phase, want);
 		if (resident > want + area.pages * opt.slack / 100) {

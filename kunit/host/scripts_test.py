@@ -230,6 +230,20 @@ class Tables(unittest.TestCase):
                           "0"])
         self.assertEqual(benchreport.suite_counters(samples, ()), "")
 
+    def test_kernel_memory(self):
+        samples = benchreport.Samples()
+        group = benchsuites.Group("memory-zero", "memory.sh zero")
+        for variant, counts in (("base", (2048, 8000)), ("vswap-on", (4096, 10000))):
+            text = "swapload tag=memory/zero phase=config command=meta\n" + "".join(
+                f"swapload tag=memory/zero phase=meta-{percent} pages={pages} ns_per_page=5 "
+                f"kernel_bytes={count}\n"
+                for percent, pages, count in zip((0, 25), (0, 1000), counts))
+            samples.add(group, variant, *benchsuites.parse_output(text))
+        table = benchreport.memory_table(samples, ["base", "vswap-on"])
+        self.assertRegex(table, r"memory/zero  0 %, KiB +2\.000 +4\.000 +2\.000")
+        self.assertRegex(table, r"memory/zero  25 % +5\.952 +5\.904 +0\.992")
+        self.assertEqual(benchreport.memory_table(benchreport.Samples(), ["base"]), "")
+
     def test_every_suite_names_scripts_and_builds_that_exist(self):
         for suite, groups in benchsuites.SUITES.items():
             for group in groups:

@@ -147,6 +147,7 @@ class Run:
         native = [NATIVE[v] for v in self.variants if v in NATIVE]
         tables = {
             "Deterministic clock": benchreport.icount_table(self.samples, self.variants),
+            "Kernel memory": benchreport.memory_table(self.samples, self.variants),
             "Counters": benchreport.suite_counters(self.samples,
                                                    COUNTERS.get(self.args.suite, ())),
             "Native clock (User Mode Linux)": benchreport.wall_table(self.samples, native),

@@ -150,6 +150,33 @@ def _counter_table(counters):
     return text + "0 in all other rows" + (", and everywhere: " + " ".join(still) if still else "")
 
 
+def memory_table(samples, variants):
+    """What swapload's meta found: what the kernel takes before the first page is swapped
+    out, and bytes for each page beyond that."""
+    cells, before = {}, {}
+    for row in samples.rest:
+        if "kernel_bytes" not in row:
+            continue
+        tag, variant, count = row["tag"], row["variant"], row["kernel_bytes"]
+        if row["phase"] == "meta-0":
+            before[tag, variant] = count
+            figure = count / 1024
+        else:
+            figure = (count - before.get((tag, variant), 0)) / row["pages"]
+        cells.setdefault((tag, row["phase"]), {}).setdefault(variant, []).append(figure)
+    rows = []
+    for (tag, phase), cell in cells.items():
+        means = {variant: statistics.fmean(values) for variant, values in cell.items()}
+        first = means.get(variants[0])
+        percent = phase.removeprefix("meta-")
+        rows.append([f"{tag}  {percent} %" + (", KiB" if percent == "0" else ""),
+                     *(short(means[v]) if v in means else "-" for v in variants),
+                     *(f"{means[v] / first:.3f}" if v in means and first else "-"
+                       for v in variants[1:])])
+    header = ["bytes per swapped page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:])]
+    return _table(header, rows) if rows else ""
+
+
 def suite_counters(samples, counters):
     """What a suite is about: elapsed time and counters, mean and standard deviation, where
     one of the counters moved."""

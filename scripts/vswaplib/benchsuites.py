@@ -101,11 +101,15 @@ SUITES = {
     ),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
+    # Kernel memory for each page that is swapped out.
+    "memory": tuple(Group(f"memory-{name}", f"memory.sh {name}", mem="1536M", disks=("1100M",),
+                          timeout=3000) for name in ("zswap", "zero", "disk")),
 }
 
 # What a suite compares, unless --variants says so.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
+            "memory": "base,vswap-on,vswap-device",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
 ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),

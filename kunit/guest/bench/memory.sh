@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0
+# memory.sh zswap|zero|disk: kernel memory for each page of 1 GiB that is swapped out.
+. /vswap/bench/lib.sh
+describe
+SIZE=1G
+INCOMPRESSIBLE=0
+setup=:
+if [ "$SWAPDEV" != none ]; then
+	mkswap "$SWAPDEV" > /dev/null || fail "cannot make swap on $SWAPDEV"
+	setup="swapon $SWAPDEV"
+fi
+zswap="echo lz4 > $ZSWAP/compressor && echo 50 > $ZSWAP/max_pool_percent && echo 1 > $ZSWAP/enabled"
+case "$1" in
+zswap) load memory/zswap meta --exec "$setup && $zswap" ;;
+zero) load memory/zero meta --zero 100 --exec "$setup && $zswap" ;;
+disk)
+	[ "$SWAPDEV" != none ] || exit 0
+	load memory/disk meta --exec "$setup"
+	;;
+*) fail "memory.sh does not know '$1'" ;;
+esac
