@@ -35,6 +35,7 @@ static const char usage_text[] =
 "  stream    fill, then read that again and again while --cold memory is filled\n"
 "  writeback fill, swap out to zswap, let its worker write all to the device; verify\n"
 "  meta      swap out in --steps parts: kernel memory used per swapped page\n"
+"  run       --exec in the cgroup: its CPU time, and what the kernel counts meanwhile\n"
 "what is swapped\n"
 "  --size SIZE        memory of each process (64M)\n"
 "  --folio SIZE       4K, or a large folio's size, through mTHP (4K)\n"
@@ -64,7 +65,7 @@ static const char usage_text[] =
 "  --sample N         usemem, stream: verify every Nth page before the free (64)\n"
 "  --dev PATH         swapoff: the device\n"
 "  --steps N          meta: parts (4)\n"
-"  --exec COMMAND     meta: for the shell; run first, and what it takes is counted\n"
+"  --exec COMMAND     run: for the shell; meta: is run first, and what it takes is counted\n"
 "output\n"
 "  --tag TEXT         printed with every line\n"
 "  --latency          median, p99 and longest single touch\n"
@@ -78,7 +79,7 @@ static const char usage_text[] =
 "exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
 
 enum command { CMD_FREE, CMD_REFAULT, CMD_FORK, CMD_SWAPOFF, CMD_USEMEM, CMD_STREAM,
-	       CMD_WRITEBACK, CMD_META };
+	       CMD_WRITEBACK, CMD_META, CMD_RUN };
 
 static struct {
 	enum command command;
@@ -316,6 +317,8 @@ static void parse_options(int argc, char **argv)
 		die(EXIT_USAGE, "--size must be a multiple of the folio size");
 	if (opt.command == CMD_SWAPOFF && !opt.dev)
 		die(EXIT_USAGE, "swapoff needs --dev");
+	if (opt.command == CMD_RUN && !opt.exec)
+		die(EXIT_USAGE, "run needs --exec");
 	if (!opt.fill_given)
 		opt.fill_pattern = opt.command == CMD_FREE;
 	if (!opt.cgroup)
@@ -1302,6 +1305,22 @@ static void run_meta(void)
 	verify_all(&area);
 }
 
+static void run_run(void)
+{
+	static struct phase phase;
+	struct rusage usage;
+
+	phase_begin(&phase, "run");
+	shell(opt.exec);
+	getrusage(RUSAGE_CHILDREN, &usage);
+	phase.child_user_us = tv_us(usage.ru_utime);
+	phase.child_sys_us = tv_us(usage.ru_stime);
+	phase.child_cpu_ns = (phase.child_user_us + phase.child_sys_us) * 1000;
+	/* How long it waited for files of the host is no property of the guest. */
+	phase.ns = phase.child_cpu_ns;
+	phase_end(&phase, 1);
+}
+
 /* -------------------------------------------------------------------- main */
 
 static void describe(const char *command)
@@ -1331,6 +1350,7 @@ int main(int argc, char **argv)
 		[CMD_STREAM] = { "stream", run_stream },
 		[CMD_WRITEBACK] = { "writeback", run_writeback },
 		[CMD_META] = { "meta", run_meta },
+		[CMD_RUN] = { "run", run_run },
 	};
 	size_t i;
 

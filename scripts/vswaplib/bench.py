@@ -51,7 +51,9 @@ def _boot(group, variant, quick, run=0):
     name, append, env = ARMS.get(variant, (variant, "", ()))
     result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
                         disks=list(group.disks), append=group.append + append, icount=icount,
-                        timeout=group.timeout, ensure=False,
+                        timeout=group.timeout, ensure=False, host_root=group.host_root,
+                        files={f"vswap/src/{path.name}": path for path in
+                               initramfs.GUEST.glob("*.[ch]")} if group.host_root else {},
                         # QEMU takes the last -cpu it is given.
                         extra=("-cpu", ICOUNT_CPU) if icount else ())
     guest.require(result, f"the benchmark {group.name} on {variant}")

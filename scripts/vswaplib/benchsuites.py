@@ -23,6 +23,7 @@ class Group:
     quick: bool = True       # part of --quick
     timeout: int = 1500
     smp: int = 1
+    host_root: bool = False  # in the host's root file system, with the guest's sources
 
 
 def _ram_disk(megabytes):
@@ -104,11 +105,14 @@ SUITES = {
     # Kernel memory for each page that is swapped out.
     "memory": tuple(Group(f"memory-{name}", f"memory.sh {name}", mem="1536M", disks=("1100M",),
                           timeout=3000) for name in ("zswap", "zero", "disk")),
+    # A compiler in a cgroup that is too small for it, more so or less.
+    "compile": (Group("compile", "compile.sh 20 28", quick=False, host_root=True, timeout=3000),),
 }
 
 # What a suite compares, unless --variants says so.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
+            "compile": "base,vswap,vswap-on",
             "memory": "base,vswap-on,vswap-device",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
@@ -124,7 +128,8 @@ ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
                        "s:reject_reclaim_fail"),
             "device": ("mthp_swpout", "mthp_swpout_fallback", "mthp_split"),
-            "slow": ("zswpwb", "s:reads", "s:read_sectors", "s:writes", "s:write_sectors")}
+            "slow": ("zswpwb", "s:reads", "s:read_sectors", "s:writes", "s:write_sectors"),
+            "compile": ("zswpin", "zswpout", "swap_ra", "swap_ra_hit", "pgmajfault")}
 
 # (swapload's command, its phase) -> the row's last word. All else a run prints
 # stays in the JSON, but is no result: the fill, a refault's own swap-out.
@@ -142,6 +147,7 @@ ROWS = {
     ("usemem", "free"): "free",
     ("stream", "stream"): "stream",
     ("writeback", "writeback"): "writeback",
+    ("run", "run"): "run",
 }
 # Not on User Mode Linux: what faults costs there what the host's signals cost.
 NOT_NATIVE = {"touch after swapoff", "refault"}
