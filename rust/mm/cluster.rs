@@ -14,7 +14,7 @@
 //!
 //! 1. folio lock, page table lock: the caller's.
 //! 2. the CPU's own ([`Local`]): allocation only. Dropped to sleep for memory.
-//! 3. the lock of a virtual cluster ([`Locked`]): one at a time.
+//! 3. the lock of a virtual cluster ([`Locked`](crate::ffi::cluster::Locked)): one at a time.
 //! 4. the lock of the lists ([`Lists`]); the lock of zswap's LRU, zsmalloc's locks, and the lock of
 //!    a physical cluster. Leaves, seen from here.
 //!

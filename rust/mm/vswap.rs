@@ -10,16 +10,16 @@
 //!
 //! - [`word`]: the formats of the words, pure.
 //! - [`alloc`]: which slots of a cluster are free, pure.
-//! - [`cluster`]: where the slots for a folio come from. The order of the locks is there.
-//! - [`table`]: what is done with slots.
+//! - `cluster`: where the slots for a folio come from. The order of the locks is there.
+//! - `table`: what is done with slots.
 //! - [`lookup`]: the folio of a slot, found without a lock, pure.
-//! - [`backing`]: what backs them.
-//! - [`phys`]: room on devices for them.
-//! - [`swapoff`]: when a device goes.
+//! - `backing`: what backs them.
+//! - `phys`: room on devices for them.
+//! - `swapoff`: when a device goes.
 //! - `swapin`: how pages come back, pure.
-//! - [`stats`]: what there is.
+//! - `stats`: what there is.
 //! - `check`: whether it agrees, in debug kernels.
-//! - [`zswap`]: the compressed cache, for virtual and physical slots.
+//! - `zswap`: the compressed cache, for virtual and physical slots.
 //!
 //! `ffi` is the only home of unsafe code.
 

@@ -247,7 +247,7 @@ impl Shadow {
 ///
 /// # Invariants
 ///
-/// It has at most [`PFN_BITS`] bits.
+/// It has at most `PFN_BITS` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pfn(u64);
 
@@ -599,7 +599,7 @@ impl VOffset {
 ///
 /// # Invariants
 ///
-/// The type is less than [`MAX_SWAPFILES`], so that it can be a device's.
+/// The type is less than `MAX_SWAPFILES`, so that it can be a device's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PhysSlot {
     ty: u8,

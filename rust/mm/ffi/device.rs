@@ -3,7 +3,7 @@
 //! Slots of swap devices that back virtual ones, and reading them back.
 //!
 //! What C's allocator finds for a virtual slot has a word in the swap table of the device that
-//! names the virtual slot: [`Rmap`](crate::word::Rmap). Whoever meets such a word and wants to know
+//! names the virtual slot: [`Rmap`]. Whoever meets such a word and wants to know
 //! more drops the lock of that cluster, finds the virtual slot, and looks there whether it is still
 //! so: the order of the locks is the other one.
 //!
