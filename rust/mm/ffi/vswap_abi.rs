@@ -63,6 +63,9 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 
 /// Gives a folio virtual slots and adds it to the swap cache.
 ///
+/// `-ENOSPC`: no device has a run of free slots for it. After any error it can still be given slots
+/// of a device.
+///
 /// # Safety
 ///
 /// The folio is locked by the caller, uptodate, not in the swap cache, and of an order that fits.
@@ -88,10 +91,10 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
-        if phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }).is_err() {
+        if let Err(error) = phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }) {
             // SAFETY: As above, and clean: it was not given away yet.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
-            return EAGAIN.to_errno();
+            return error.to_errno();
         }
     }
     0
