@@ -141,6 +141,17 @@ check "swapoff of the other" swapoff $DISK2
 verified "swapoff of both"
 none_left "two devices"
 
+# Entries of the device go where slots are for virtual ones, whose clusters have no cgroup ids yet.
+straight swap_on $DISK
+hold
+set_to off $VSWAP/enabled
+load "entries of the device beside virtual ones" refault --size 2M &&
+	is "they are of the device" "$(of swapout pswpout)" -ge 256
+set_to on $VSWAP/enabled
+consistent "entries of both kinds"
+verified "entries of both kinds"
+none_left "entries of both kinds"
+
 # More than the cgroup may have in memory goes on to the other device.
 straight swap_on $DISK
 hold
