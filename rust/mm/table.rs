@@ -240,8 +240,8 @@ enum Put {
     Last,
 }
 
-/// One user less of a slot.
-#[inline]
+/// One user less of a slot. In line, as each way out goes on elsewhere.
+#[inline(always)]
 fn put_one(cluster: &mut Locked, off: u32) -> Put {
     let (mut left, mut last) = (0, false);
     if cluster.try_word(off, |word| {
@@ -265,6 +265,7 @@ fn put_one(cluster: &mut Locked, off: u32) -> Put {
     put_slowly(cluster, off)
 }
 
+#[cold]
 fn put_slowly(cluster: &mut Locked, off: u32) -> Put {
     let state = cluster.state(off);
     match state.put() {
@@ -336,11 +337,6 @@ fn put_range(mut guard: Guard, start: u32, nr: u32, offset: usize, reclaim: bool
     let mut cache_only = false;
 
     for off in start..start.wrapping_add(nr) {
-        // What the end of a process does: nothing is written that is not kept.
-        if guard.is_last(off) {
-            doomed.add(off);
-            continue;
-        }
         match put_one(&mut guard, off) {
             Put::Last => doomed.add(off),
             Put::CacheOnly => {

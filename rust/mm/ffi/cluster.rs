@@ -45,7 +45,6 @@ use crate::{
     },
     warn::warn_on_once,
     word::{
-        is_last_word,
         is_zero_word,
         Backing,
         State,
@@ -415,24 +414,12 @@ impl Locked {
         }
     }
 
-    /// Whether one user less leaves nothing that pins a slot.
-    #[inline]
-    pub(crate) fn is_last(&self, off: u32) -> bool {
-        is_last_word(self.word(off))
-    }
-
     /// Whether a slot is zeros.
     #[inline]
     pub(crate) fn is_zero(&self, off: u32) -> bool {
-        is_zero_word(self.word(off))
-    }
-
-    #[inline]
-    fn word(&self, off: u32) -> u64 {
-        match self.words().and_then(|words| words.0.get(off as usize)) {
-            Some(word) => word.load(Relaxed),
-            None => 0,
-        }
+        self.words()
+            .and_then(|words| words.0.get(off as usize))
+            .is_some_and(|word| is_zero_word(word.load(Relaxed)))
     }
 
     /// The slots in use.
