@@ -52,7 +52,10 @@ TRACE_EVENT(vswap_store,
 		  __entry->type, __entry->offset, __entry->len)
 );
 
-/* zswap has loaded a folio, or could not, which is an I/O error. */
+/*
+ * zswap was asked for a folio: it has loaded it, or has nothing of it (-ENOENT),
+ * or could not, which is an I/O error.
+ */
 TRACE_EVENT(vswap_load,
 	TP_PROTO(unsigned int type, unsigned long offset, unsigned int nr, int error),
 	TP_ARGS(type, offset, nr, error),
