@@ -89,19 +89,38 @@ static unsigned long vswap_no_plan(struct swap_info_struct *si)
 	return zswap_never_enabled() ? plan : plan & BIT(0);
 }
 
+bool vswap_swapin_is_fast(unsigned int type)
+{
+	return vswap_swapin_by_device(__swap_type_to_info(type));
+}
+
+bool vswap_swapin_any_slow(void)
+{
+	unsigned int type, last = READ_ONCE(vswap_highest_type);
+
+	for (type = 0; type <= last; type++) {
+		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_swapin_is_fast(type))
+			return true;
+	}
+	return false;
+}
+
 /* Is it the process that wants its memory? That khugepaged and others walk says nothing. */
 static bool vswap_faults(struct vm_fault *vmf)
 {
 	return current->mm == vmf->vma->vm_mm;
 }
 
-/* Is any size of folios enabled for anonymous memory? */
+/* Is any size enabled for anonymous memory that a folio which comes back may have? */
 static bool vswap_anon_may_be_large(void)
 {
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
-	return READ_ONCE(vswap_large) &&
-	       (READ_ONCE(huge_anon_orders_always) | READ_ONCE(huge_anon_orders_madvise) |
-		READ_ONCE(huge_anon_orders_inherit));
+	unsigned long orders = READ_ONCE(huge_anon_orders_always) |
+			       READ_ONCE(huge_anon_orders_madvise) |
+			       READ_ONCE(huge_anon_orders_inherit);
+
+	/* That of a PMD is always there, and never used here. */
+	return READ_ONCE(vswap_large) && orders & (BIT(PMD_ORDER) - 1);
 #else
 	return false;
 #endif
@@ -133,23 +152,18 @@ static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
 	return vswap_decide(&fault, si, vma);
 }
 
-unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
-				  swp_entry_t entry)
+static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struct vm_fault *vmf,
+					      swp_entry_t entry)
 {
-	enum vswap_source source;
+	enum vswap_source source = vswap_rs_swapin_source(entry, vswap_swapin_by_device(si));
+	unsigned long page = vmf->address >> PAGE_SHIFT;
 	atomic_long_t *record;
-	unsigned long page;
 
-	if (!vswap_plans(entry))
-		return vswap_no_plan(si);
-	source = vswap_rs_swapin_source(entry, vswap_swapin_by_device(si));
 	if (!vswap_faults(vmf))
 		return source == VSWAP_SOURCE_SLOW ? 0 : BIT(0);
-	/* Most often, there is little to decide. */
 	if (!READ_ONCE(vswap_bypass) || trace_vswap_swapin_plan_enabled())
 		return vswap_plan_anon(si, vmf, entry);
 	record = vswap_record_of(vmf->vma);
-	page = vmf->address >> PAGE_SHIFT;
 	if (source == VSWAP_SOURCE_SLOW) {
 		/* What goes in sequence matters where more than a page is read. */
 		if (vswap_readahead_max() > 1)
@@ -166,6 +180,21 @@ unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *
 			return BIT(0);
 	}
 	return vswap_plan_anon(si, vmf, entry);
+}
+
+unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
+				  swp_entry_t entry)
+{
+	if (!vswap_plans(entry))
+		return vswap_no_plan(si);
+	/* Most often, there is nothing to decide: no slow device has virtual slots. */
+	if (swp_is_virtual(entry) && !vswap_swapin_any_slow() && !vswap_anon_may_be_large() &&
+	    READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled()) {
+		if (vswap_faults(vmf))
+			vswap_swapin_count(VSWAP_SWAPIN_SMALL);
+		return BIT(0);
+	}
+	return vswap_plan_more(si, vmf, entry);
 }
 
 unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
@@ -373,22 +402,6 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
 
 	BUILD_BUG_ON(!SWAP_TABLE_HAS_ZEROFLAG);
 	return swp_tb_is_countable(swp_tb) && (swp_tb & SWP_TB_ZERO_FLAG);
-}
-
-bool vswap_swapin_is_fast(unsigned int type)
-{
-	return vswap_swapin_by_device(__swap_type_to_info(type));
-}
-
-bool vswap_swapin_any_slow(void)
-{
-	unsigned int type, last = READ_ONCE(vswap_highest_type);
-
-	for (type = 0; type <= last; type++) {
-		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_swapin_is_fast(type))
-			return true;
-	}
-	return false;
 }
 
 /*

@@ -160,9 +160,12 @@ static inline void vswap_swapin_hit(struct vm_area_struct *vma, unsigned long ad
 static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
 					  unsigned long address, int nr_pages)
 {
-	bool neighbour = vmf == &around->next;
+	bool neighbour;
 
-	return vswap_swapin_on() && (neighbour || nr_pages > 1) &&
+	if (!vswap_swapin_on())
+		return false;
+	neighbour = vmf == &around->next;
+	return (neighbour || nr_pages > 1) &&
 	       __vswap_swapin_untouched(vmf->vma, address, neighbour);
 }
 
@@ -197,8 +200,11 @@ static inline struct folio *vswap_swapin_next(struct vswap_around *around,
 	if (!vswap_swapin_on() || !around->left)
 		return NULL;
 	folio = __vswap_swapin_next(around, si, *vmf);
-	if (folio)
+	if (folio) {
 		*vmf = &around->next;
+		/* Or the caller is compiled to keep a pointer to each member of it. */
+		OPTIMIZER_HIDE_VAR(*vmf);
+	}
 	return folio;
 }
 

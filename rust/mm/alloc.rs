@@ -124,7 +124,20 @@ impl SlotMap {
     }
 
     /// Marks slots as free. Returns whether all of them were in use.
+    #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
+        if nr == 1 {
+            let (n, mask, _) = piece(start, 1);
+            return self.used.get_mut(n).is_none_or(|word| {
+                let used = *word & mask != 0;
+                *word &= !mask;
+                used
+            });
+        }
+        self.free_many(start, nr)
+    }
+
+    fn free_many(&mut self, start: u32, nr: u32) -> bool {
         let mut used = true;
         self.each(start, nr, |word, mask| {
             used &= *word & mask == mask;

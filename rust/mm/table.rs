@@ -169,6 +169,25 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     cluster.free_run(start, nr);
 }
 
+/// Frees a slot that nothing pins any more: as [`free_slots`]. What backed it is given back when
+/// the caller drops it.
+#[inline]
+fn free_slot(cluster: &mut Locked, off: u32) -> Option<Backed> {
+    let (word, id) = cluster.kill(off);
+    let mut backed = None;
+    if cluster.any_backed() {
+        backed = cluster.take_killed(off);
+        if backed.is_some() {
+            cluster.unreserve(1);
+        }
+    }
+    let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
+    vswap::invalidate_tags(cluster.cluster(), off);
+    vswap::forget_ids(id, 1, charged.into());
+    cluster.free_run(off, 1);
+    backed
+}
+
 /// A run of slots that is growing, to be freed at once.
 struct Doomed {
     start: u32,
@@ -305,7 +324,43 @@ fn put_slowly(cluster: &mut Locked, off: u32) -> Put {
 /// slots are taken out of the swap cache, if that can be done at once.
 ///
 /// The users who are gone with this keep the slots meanwhile.
+#[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
+    if nr != 1 || !put_alone(offset, reclaim) {
+        put_many(offset, nr, reclaim);
+    }
+}
+
+/// One user less of a slot, if that leaves it to others, or to nobody.
+#[inline]
+fn put_alone(offset: usize, reclaim: bool) -> bool {
+    let Some((cluster, off)) = find(offset) else {
+        return false;
+    };
+    let mut guard = cluster.lock();
+    let mut last = false;
+    // What a page fault does: its folio keeps the slot.
+    let done = guard.try_word(off, |word| {
+        last = is_last_word(word);
+        put_word(word).filter(|next| !reclaim || is_counted_word(*next))
+    });
+    if last {
+        free_alone(guard, off);
+    }
+    done || last
+}
+
+/// Not in line: most of it is not what a page fault needs.
+#[inline(never)]
+fn free_alone(mut guard: Guard, off: u32) {
+    let backed = free_slot(&mut guard, off);
+    // The lock of the LRU, of zsmalloc and of devices are not inside of that of the cluster here.
+    drop(guard);
+    drop(backed);
+}
+
+#[inline(never)]
+fn put_many(offset: usize, nr: u32, reclaim: bool) {
     let mut at = offset;
     let end = offset.saturating_add(nr as usize);
 
@@ -316,19 +371,9 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
         };
         let room = SWAPFILE_CLUSTER.saturating_sub(start) as usize;
         let here = room.min(end.saturating_sub(at));
-        put_in_cluster(cluster, start, here as u32, at, reclaim);
+        put_range(cluster.lock(), start, here as u32, at, reclaim);
         at = at.saturating_add(here.max(1));
     }
-}
-
-#[inline]
-fn put_in_cluster(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, reclaim: bool) {
-    let mut guard = cluster.lock();
-    // What a page fault does: its folio keeps the slot.
-    if nr == 1 && !reclaim && guard.try_word(start, put_word) {
-        return;
-    }
-    put_range(guard, start, nr, offset, reclaim);
 }
 
 fn put_range(mut guard: Guard, start: u32, nr: u32, offset: usize, reclaim: bool) {
@@ -498,12 +543,15 @@ pub(crate) struct Addable {
     pub(crate) id: u16,
 }
 
-/// Whether a folio of `nr` pages can enter the swap cache for a slot.
-///
-/// - `ENOENT`: nobody counts on the slot. `EEXIST`: there is a folio.
-/// - `EBUSY`: a smaller folio may fit, as its other slots are not all like this one.
+/// Whether a page can enter the swap cache for a slot. `ENOENT`: nobody counts on the slot.
+/// `EEXIST`: there is a folio.
 #[inline]
-pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Result<Addable> {
+pub(crate) fn may_add_page(cluster: &Locked, off: u32, with_id: bool) -> Result<Addable> {
+    may_add_as(cluster, off, with_id).map(|(found, _)| found)
+}
+
+#[inline]
+fn may_add_as(cluster: &Locked, off: u32, with_id: bool) -> Result<(Addable, Flags)> {
     let state = cluster.state(off);
     if matches!(state, State::Pfn { .. }) {
         return Err(EEXIST);
@@ -517,25 +565,30 @@ pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Res
         _ => None,
     };
     let id = if with_id { cluster.id(off) } else { 0 };
-    if nr > 1 {
-        let start = off & !nr.wrapping_sub(1);
-        let first = cluster.backing(start);
-        for (n, other) in (start..start.wrapping_add(nr)).enumerate() {
-            let same = match cluster.state(other) {
-                State::Shadow { flags: other, .. } => {
-                    other.count != Count::ZERO && other.zero == flags.zero
-                }
-                _ => false,
-            };
-            if !same
-                || !is_next(first, n as u32, cluster.backing(other))
-                || with_id && cluster.id(other) != id
-            {
-                return Err(EBUSY);
+    Ok((Addable { shadow, id }, flags))
+}
+
+/// As [`may_add_page`], for a folio of `nr` pages. `EBUSY`: a smaller one may fit, as its other
+/// slots are not all like this one.
+pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Result<Addable> {
+    let (found, flags) = may_add_as(cluster, off, with_id)?;
+    let start = off & !nr.wrapping_sub(1);
+    let first = cluster.backing(start);
+    for (n, other) in (start..start.wrapping_add(nr)).enumerate() {
+        let same = match cluster.state(other) {
+            State::Shadow { flags: other, .. } => {
+                other.count != Count::ZERO && other.zero == flags.zero
             }
+            _ => false,
+        };
+        if !same
+            || !is_next(first, n as u32, cluster.backing(other))
+            || with_id && cluster.id(other) != found.id
+        {
+            return Err(EBUSY);
         }
     }
-    Ok(Addable { shadow, id })
+    Ok(found)
 }
 
 /// Whether a slot is backed as the slot with number `n` of a large folio must be, whose first slot
@@ -551,6 +604,14 @@ fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 /// A folio enters the swap cache.
 #[inline]
 pub(crate) fn cache_add(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
+    if nr != 1 || !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
+        cache_add_range(cluster, off, nr, pfn);
+    }
+}
+
+/// Not in line: most folios have one slot, whose word says all of it.
+#[inline(never)]
+fn cache_add_range(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
     for at in off..off.wrapping_add(nr) {
         if cluster.try_word(at, |word| cache_add_word(word, pfn)) {
             continue;
@@ -569,6 +630,20 @@ pub(crate) fn cache_add(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
 /// C holds the lock, and interrupts may be off: what backed them is given back here and now.
 #[inline]
 pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
+    if nr != 1 {
+        return cache_del_range(cluster, off, nr, pfn, shadow);
+    }
+    match cluster.state(off).cache_del(pfn, shadow) {
+        Ok(State::Null) => drop(free_slot(cluster, off)),
+        Ok(state) => cluster.set_state(off, state),
+        Err(_) => {
+            warn_on_once!(true);
+        }
+    }
+}
+
+#[inline(never)]
+fn cache_del_range(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
     let mut freed = Freed::nothing();
     let mut doomed = Doomed::NONE;
 

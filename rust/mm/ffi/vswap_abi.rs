@@ -225,22 +225,59 @@ unsafe extern "C" fn vswap_cache_add_check(
     memcg_id: *mut c_ushort,
 ) -> c_int {
     // SAFETY: As required of the caller.
-    let cluster = unsafe { Locked::by_caller(ci) };
-    match table::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null()) {
-        Ok(found) => {
-            // SAFETY: As required of the caller.
-            unsafe {
-                if let (Some(shadow), false) = (found.shadow, shadowp.is_null()) {
-                    *shadowp = shadow_to_raw(shadow);
-                }
-                if !memcg_id.is_null() {
-                    *memcg_id = found.id;
-                }
-            }
-            0
+    unsafe {
+        if nr != 1 {
+            return cache_add_check_large(ci, ci_off, nr, shadowp, memcg_id);
         }
-        Err(error) => error.to_errno(),
+        let found = table::may_add_page(&Locked::by_caller(ci), ci_off, !memcg_id.is_null());
+        tell(found, shadowp, memcg_id)
     }
+}
+
+/// A function of its own, so that the registers it takes are not saved for each page.
+///
+/// # Safety
+///
+/// As of [`vswap_cache_add_check`].
+#[inline(never)]
+unsafe fn cache_add_check_large(
+    ci: *mut bindings::swap_cluster_info,
+    ci_off: c_uint,
+    nr: c_ulong,
+    shadowp: *mut *mut c_void,
+    memcg_id: *mut c_ushort,
+) -> c_int {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let cluster = Locked::by_caller(ci);
+        let found = table::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null());
+        tell(found, shadowp, memcg_id)
+    }
+}
+
+/// # Safety
+///
+/// The pointers are NULL or valid.
+#[inline]
+unsafe fn tell(
+    found: Result<table::Addable>,
+    shadowp: *mut *mut c_void,
+    memcg_id: *mut c_ushort,
+) -> c_int {
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return error.to_errno(),
+    };
+    // SAFETY: As required of the caller.
+    unsafe {
+        if let (Some(shadow), false) = (found.shadow, shadowp.is_null()) {
+            *shadowp = shadow_to_raw(shadow);
+        }
+        if !memcg_id.is_null() {
+            *memcg_id = found.id;
+        }
+    }
+    0
 }
 
 /// What C's working set code left there, as it gave it.
