@@ -83,7 +83,7 @@ SUITES = {
     # compress has nowhere to go there: nothing of that.
     "virtual": tuple(
         dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
-        for group in (*ZSWAP, USEMEM_ZSWAP)),
+        for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP)),
     # Virtual slots on devices, against entries of the device.
     "device": (
         DISK,
@@ -100,6 +100,11 @@ SUITES = {
         Group("swapoff-slow", "swapoff.sh /dev/dm-0 1", disks=(), append=_SLOW_64M),
         Group("writeback-slow", "writeback.sh lz4 /dev/dm-0", disks=(), append=_SLOW_64M),
     ),
+    # A small guest whose memory is full, and one that has to kill.
+    "small": (
+        Group("small", "small.sh", mem="128M"),
+        Group("oom", "oom.sh", mem="256M", disks=()),
+    ),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
     # Kernel memory for each page that is swapped out.
@@ -110,13 +115,15 @@ SUITES = {
 }
 
 # What a suite compares, unless --variants says so.
-VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,vswap,vswap-on",
+VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,zswap,vswap,vswap-on",
+            "small": "base,vswap-on",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
             "compile": "base,vswap,vswap-on",
             "memory": "base,vswap-on,vswap-device",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
 ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
+        "locks-on": ("locks", " vswap=on", ("SWAPDEV=none",)),
         "vswap-device": ("vswap", " vswap=on", ()),
         # Virtual slots, and what the swap-in policy does one after the other.
         "vswap-none": ("vswap", " vswap=on", ("SWAPIN_OFF=enabled",)),
@@ -128,6 +135,8 @@ ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
                        "s:reject_reclaim_fail"),
             "device": ("mthp_swpout", "mthp_swpout_fallback", "mthp_split"),
+            "small": ("lat_p50_ns", "lat_p99_ns", "lat_max_ns", "elapsed_ns", "pgmajfault",
+                      "allocstall_normal", "allocstall_movable", "oom_kill"),
             "slow": ("zswpwb", "s:reads", "s:read_sectors", "s:writes", "s:write_sectors"),
             "compile": ("zswpin", "zswpout", "swap_ra", "swap_ra_hit", "pgmajfault")}
 
@@ -159,7 +168,7 @@ RUNS = {ICOUNT: (3, 1), WALL: (8, 3), LOCKS: (1, 1)}
 
 # Where the variants live on each clock.
 NATIVE = {"base": "um-base", "vswap": "um"}
-LOCK_VARIANT = {"vswap": "locks", "vswap-c": "locks-c"}
+LOCK_VARIANT = {"base": "locks-c", "vswap": "locks", "vswap-c": "locks-c", "vswap-on": "locks-on"}
 
 
 def built(variant):

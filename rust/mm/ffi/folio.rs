@@ -17,6 +17,8 @@
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
 use super::params;
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::zswap::rules::Variety;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -147,6 +149,12 @@ impl SwapPage<'_> {
     pub(crate) fn writeback_enabled(&self) -> bool {
         // SAFETY: The folio is locked, thus stays. C takes the RCU lock that its cgroup needs.
         unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
+    }
+
+    /// How varied its content is.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn variety(&self) -> Variety {
+        self.with_bytes(|bytes| Variety::of(bytes.sample(Variety::SAMPLE)))
     }
 
     /// Maps the page while `f` runs.

@@ -73,51 +73,70 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Pages in a row that did not compress, of those that have nowhere else to go. A success ends the
-/// row; else it halves with each second in which none is added.
+/// Pages that did not compress, or looked as if they would not, of those that have nowhere else to
+/// go; less what [`rules::after_success`] takes off. It halves with each second in which none is
+/// added.
 #[cfg(CONFIG_RUST_VSWAP)]
 static REFUSED: Atomic<u64> = Atomic::new(0);
 /// When the last was added, in jiffies.
 #[cfg(CONFIG_RUST_VSWAP)]
 static REFUSED_AT: Atomic<u64> = Atomic::new(0);
+/// Those in a row that were compressed to find out. From [`rules::FEW_TRIED`] on, a page's look is
+/// believed, until one is stored that looks random.
+#[cfg(CONFIG_RUST_VSWAP)]
+static TRIED: Atomic<u64> = Atomic::new(0);
 
-/// Notes that a page was stored.
+/// Notes that a page was stored whose content is that varied.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
-pub(super) fn note_stored() {
-    if REFUSED.load(Relaxed) != 0 {
-        REFUSED.store(0, Relaxed);
+pub(super) fn note_stored(variety: impl FnOnce() -> rules::Variety) {
+    let refused = REFUSED.load(Relaxed);
+    if refused != 0 {
+        REFUSED.store(rules::after_success(refused), Relaxed);
     }
+    let tried = TRIED.load(Relaxed);
+    if tried != 0 && (tried < rules::FEW_TRIED || variety().is_random()) {
+        TRIED.store(0, Relaxed);
+    }
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+fn add_refused() {
+    REFUSED.add(1, Relaxed);
+    REFUSED_AT.store(params::jiffies(), Relaxed);
 }
 
 /// Notes a page that did not compress, and has nowhere else to go.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(super) fn note_refused() {
-    REFUSED.add(1, Relaxed);
-    REFUSED_AT.store(params::jiffies(), Relaxed);
+    TRIED.add(1, Relaxed);
+    add_refused();
 }
 
 /// Whether a page whose content is that varied is not worth the attempt.
 ///
-/// Only after many refusals in a row: then it saves compressing all of memory to find out that it
-/// does not compress.
+/// Only after some were refused in a row: then it saves compressing all of memory to find out that
+/// it does not compress.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn refuses(variety: impl FnOnce() -> rules::Variety) -> bool {
-    if REFUSED.load(Relaxed) < rules::FEW_REFUSED || device::have_free() || !variety().is_random() {
+    if rules::is_tried(TRIED.load(Relaxed), REFUSED.load(Relaxed))
+        || device::have_free()
+        || !variety().is_random()
+    {
         return false;
     }
-    note_refused();
+    add_refused();
     true
 }
 
-/// Whether as many pages as there are to be swapped out were looked at in a row, and none of them
+/// Whether as many pages as there are to be swapped out were looked at, and hardly one of them
 /// compressed. To go on would be to compress them again and again, when it is time to say that
 /// memory is short.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn all_refused() -> bool {
     let refused = REFUSED.load(Relaxed);
     // With room on a device they have somewhere to go.
-    if refused < rules::FEW_REFUSED || device::have_free() {
+    if refused < rules::FEW_TRIED || device::have_free() {
         return false;
     }
     let age = params::jiffies().wrapping_sub(REFUSED_AT.load(Relaxed));

@@ -119,18 +119,34 @@ impl Form {
     }
 }
 
-/// Fewer refusals in a row than this mean nothing.
-#[cfg(CONFIG_RUST_VSWAP)]
-pub(crate) const FEW_REFUSED: u64 = 64;
+/// So many pages that did not compress, one after the other, say something of the next.
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+pub(crate) const FEW_TRIED: u64 = 16;
+
+/// Whether a page is tried however it looks, when the last `tried` did not compress, and `refused`
+/// of all: so is one of 256 later on, as there are pages that look random, and compress.
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+#[inline]
+pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
+    tried < FEW_TRIED || refused & 255 == 0
+}
+
+/// How many refused pages are left when one was stored: one in 32 makes up for the others. With
+/// fewer than that, the end comes when all were looked at: those that compress are stored by then.
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+#[inline]
+pub(crate) const fn after_success(refused: u64) -> u64 {
+    refused.saturating_sub(32)
+}
 
 /// How many different bytes there are in a sample of a page.
-#[cfg(CONFIG_RUST_VSWAP)]
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) struct Variety([u64; 4]);
 
-#[cfg(CONFIG_RUST_VSWAP)]
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
 impl Variety {
     /// The number of bytes to look at.
-    pub(crate) const SAMPLE: usize = 128;
+    pub(crate) const SAMPLE: usize = 64;
 
     /// That of some bytes.
     #[inline]
@@ -144,8 +160,8 @@ impl Variety {
         Self(seen)
     }
 
-    /// Whether it is like that of random bytes. Of 128 of them, 101 differ on average, and almost
-    /// never less than 85; text and numbers have half of that.
+    /// Whether it is like that of random bytes. Of 64 of them, 57 differ on average, and almost
+    /// never less than 48; text and numbers have half of that.
     #[inline]
     pub(crate) fn is_random(&self) -> bool {
         let [a, b, c, d] = self.0;
@@ -153,7 +169,7 @@ impl Variety {
         [a, b, c, d]
             .iter()
             .fold(0u32, |sum, word| sum.saturating_add(word.count_ones()))
-            >= 85
+            >= 48
     }
 }
 
@@ -491,6 +507,40 @@ mod tests {
                 freeable / stored * backing + freeable % stored * backing / stored
             );
         }
+    }
+
+    #[test]
+    fn few_that_look_random_are_tried() {
+        assert!((0..1000).all(|refused| is_tried(FEW_TRIED - 1, refused)));
+        assert_eq!(
+            (0..2560)
+                .filter(|refused| is_tried(FEW_TRIED, *refused))
+                .count(),
+            10
+        );
+    }
+
+    #[test]
+    fn text_does_not_look_random() {
+        let text = b"it was the best of times, it was the worst of times";
+        let sample = |bytes: &mut dyn Iterator<Item = u8>| {
+            Variety::of(bytes.take(Variety::SAMPLE)).is_random()
+        };
+        assert!(!sample(&mut text.iter().copied().cycle()));
+        assert!(!sample(&mut core::iter::empty()));
+        // A generator's high bytes.
+        let mut state = 1u64;
+        assert!(sample(&mut core::iter::repeat_with(|| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (state >> 56) as u8
+        })));
+    }
+
+    #[test]
+    fn one_stored_in_32_goes_on_for_ever() {
+        let after = |refused: u64| (0..10_000).fold(0u64, |row, _| after_success(row + refused));
+        assert_eq!(after(32), 0);
+        assert_eq!(after(33), 10_000);
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn store_page<I: Index>(
             {
                 trace::store(at, len);
                 if !writes_back {
-                    super::pool::note_stored();
+                    super::pool::note_stored(|| page.variety());
                 }
             }
             // The last step: from the LRU it can be written back.
