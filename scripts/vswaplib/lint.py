@@ -117,12 +117,13 @@ def clippy_host():
         ["kunit/host: cargo clippy failed:", *done.text.splitlines()[-8:]]
 
 
-def clippy_kernel():
-    """The kernel crate as User Mode Linux builds it, by the very command that
-    make saved, with clippy-driver in rustc's place.
+def _kernel_crate(tool, *more):
+    """Runs another tool on the kernel crate as User Mode Linux builds it, by the
+    very command that make saved, with the tool in rustc's place.
 
     `make CLIPPY=1` would say the same, but it is another command for each Rust
-    library, so that it and the next ordinary build rebuild all of Rust by turns.
+    library, so that it and the next ordinary build rebuild all of Rust by turns;
+    and `make rustdoc` knows nothing of crates outside of rust/.
     """
     build.ensure("um")
     builddir = build.folder("um")
@@ -136,16 +137,27 @@ def clippy_kernel():
     rustc = next((n for n, word in enumerate(words) if pathlib.Path(word).name == "rustc"), None)
     if rustc is None:
         return [f"{saved} names no rustc: remove it and rerun"]
-    words[rustc] = setup.rust_tool("clippy-driver")
+    words[rustc] = setup.rust_tool(tool)
+    if tool == "rustdoc":
+        # What it has no use for, it does not take.
+        words = [word for word in words if not word.startswith("--remap-path-")]
     env = {**setup.tool_env(), "RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
     with tempfile.TemporaryDirectory() as work:
         # Words before the compiler are variables of its environment.
-        done = run(["env", *words, "--emit=metadata", f"--out-dir={work}",
-                    "--error-format=short", "-Dwarnings"], cwd=builddir, env=env, check=False)
+        done = run(["env", *words, *more, f"--out-dir={work}", "--error-format=short",
+                    "-Dwarnings"], cwd=builddir, env=env, check=False)
     if not done.returncode:
         return []
     text = done.text.replace(f"{tree.home()}/tree/vswap/", "")
-    return short_messages(text) or ["clippy on rust/mm failed:", *text.splitlines()[-8:]]
+    return short_messages(text) or [f"{tool} on rust/mm failed:", *text.splitlines()[-8:]]
+
+
+def clippy_kernel():
+    return _kernel_crate("clippy-driver", "--emit=metadata")
+
+
+def rustdoc_kernel():
+    return _kernel_crate("rustdoc", "--document-private-items")
 
 
 def code_only(text):
@@ -422,4 +434,5 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("lines counted in safety.rst", unsafe_table),
     ("clippy on the host crate", clippy_host),
     ("clippy on the kernel crate", clippy_kernel),
+    ("rustdoc of the kernel crate", rustdoc_kernel),
 ]]
