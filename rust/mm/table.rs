@@ -98,6 +98,7 @@ impl Freed {
         }
     }
 
+    #[inline]
     fn add_slots(&mut self, slots: Slots) {
         let rest = match &mut self.slots {
             Some(run) => run.append(slots).err(),
@@ -146,22 +147,26 @@ impl Ids {
 #[inline]
 fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let mut ids = Ids::NONE;
-    let any_backed = cluster.any_backed();
     let mut nr_backed = 0u32;
+    let of = cluster.cluster();
 
-    for off in start..start.wrapping_add(nr) {
-        let (word, id) = cluster.kill(off);
-        let mut charged = is_zero_word(word);
-        if any_backed {
-            if let Some(backed) = cluster.take_killed(off) {
-                charged |= matches!(backed, Backed::Device(_));
+    cluster.kill(start, nr, |off, word, id, backed| {
+        let charged = match backed {
+            Some(Backed::Zswap(entry)) => {
                 nr_backed = nr_backed.wrapping_add(1);
-                freed.add(backed);
+                freed.entries.push(entry);
+                is_zero_word(word)
             }
-        }
+            Some(Backed::Device(slots)) => {
+                nr_backed = nr_backed.wrapping_add(1);
+                freed.add_slots(slots);
+                true
+            }
+            None => is_zero_word(word),
+        };
         ids.add(id, charged);
-        vswap::invalidate_tags(cluster.cluster(), off);
-    }
+        vswap::invalidate_tags(of, off);
+    });
     ids.flush();
     if nr_backed != 0 {
         cluster.unreserve(nr_backed);
@@ -173,19 +178,20 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
 /// the caller drops it.
 #[inline]
 fn free_slot(cluster: &mut Locked, off: u32) -> Option<Backed> {
-    let (word, id) = cluster.kill(off);
-    let mut backed = None;
-    if cluster.any_backed() {
-        backed = cluster.take_killed(off);
-        if backed.is_some() {
-            cluster.unreserve(1);
-        }
+    let mut found = None;
+    let of = cluster.cluster();
+
+    cluster.kill(off, 1, |off, word, id, backed| {
+        let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
+        found = backed;
+        vswap::forget_ids(id, 1, charged.into());
+        vswap::invalidate_tags(of, off);
+    });
+    if found.is_some() {
+        cluster.unreserve(1);
     }
-    let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
-    vswap::invalidate_tags(cluster.cluster(), off);
-    vswap::forget_ids(id, 1, charged.into());
     cluster.free_run(off, 1);
-    backed
+    found
 }
 
 /// A run of slots that is growing, to be freed at once.

@@ -509,10 +509,14 @@ impl Locked {
     }
 
     #[inline]
-    fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
+    fn backings(&self) -> Option<&Words> {
         // SAFETY: The table is changed under the lock only, which is held.
-        let words = unsafe { self.cluster.backing.load(Relaxed).as_ref() };
-        words.and_then(|words| words.0.get(off as usize))
+        unsafe { self.cluster.backing.load(Relaxed).as_ref() }
+    }
+
+    #[inline]
+    fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
+        self.backings().and_then(|words| words.0.get(off as usize))
     }
 
     /// How many slots have a backing, or a promise of one.
@@ -597,29 +601,41 @@ impl Locked {
         Ok(unsafe { self.unbacked(old) })
     }
 
-    /// Makes the word of a slot null that nothing pins: nobody has a right to it any more. Returns
-    /// what it was, and the memory cgroup id.
-    #[inline]
-    pub(crate) fn kill(&mut self, off: u32) -> (u64, u16) {
-        let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
+    /// Makes the words of slots null that nothing pins: nobody has a right to them any more. `f` is
+    /// told what each was, the memory cgroup id, and what backed it. That stays counted: the caller
+    /// calls [`Locked::unreserve`] for all of them.
+    // In line, as what there is of tables is looked up once.
+    #[inline(always)]
+    pub(crate) fn kill(
+        &mut self,
+        start: u32,
+        nr: u32,
+        mut f: impl FnMut(u32, u64, u16, Option<Backed>),
+    ) {
+        let range = start as usize..start.wrapping_add(nr) as usize;
+        let Some(words) = self.words().and_then(|words| words.0.get(range.clone())) else {
             warn_on_once!(true);
-            return (0, 0);
+            return;
         };
-        let old = word.load(Relaxed);
-        word.store(State::Null.encode(), Relaxed);
-        // SAFETY: The lock is held. C checks that there is a table.
-        (old, unsafe { bindings::vswap_ci_take_id(self.ci(), off) })
-    }
-
-    /// Takes away what backs a slot whose word was made null. It stays counted: who does it for
-    /// many calls [`Locked::unreserve`] for all.
-    #[inline]
-    pub(crate) fn take_killed(&mut self, off: u32) -> Option<Backed> {
-        let word = self.backing_word(off)?;
-        let value = word.load(Relaxed);
-        word.store(0, Relaxed);
-        // SAFETY: The value is in no word any more.
-        unsafe { Self::owned(decode_backing(value)) }
+        let mut backings = [].iter();
+        if self.any_backed() {
+            if let Some(found) = self.backings().and_then(|words| words.0.get(range)) {
+                backings = found.iter();
+            }
+        }
+        for (off, word) in (start..).zip(words) {
+            let old = word.load(Relaxed);
+            word.store(State::Null.encode(), Relaxed);
+            // SAFETY: The lock is held. C checks that there is a table.
+            let id = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
+            let backed = backings.next().and_then(|word| {
+                let value = word.load(Relaxed);
+                word.store(0, Relaxed);
+                // SAFETY: The value is in no word any more.
+                unsafe { Self::owned(decode_backing(value)) }
+            });
+            f(off, old, id, backed);
+        }
     }
 
     /// Takes away what backs a slot of a folio that is locked, and dirty or about to be.
