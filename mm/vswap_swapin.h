@@ -149,13 +149,6 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 		__vswap_swapin_done(folio, owner, page, entry, plan);
 }
 
-/* A page was in the swap cache already. */
-static inline void vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
-{
-	if (vswap_swapin_on() && vma)
-		__vswap_swapin_hit(vma, address);
-}
-
 /* Are the pages that are being mapped to be mapped as not used? */
 static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
 					  unsigned long address, int nr_pages)
@@ -169,14 +162,22 @@ static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_aro
 	       __vswap_swapin_untouched(vmf->vma, address, neighbour);
 }
 
-/* A folio that this fault has brought in is mapped now, all of it. */
-static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct folio *folio,
-				       vm_fault_t ret, int nr_pages)
+/*
+ * A folio is mapped now, all of it: a large one that this fault has brought in,
+ * or a page that was in the swap cache already.
+ */
+static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct vswap_around *around,
+				       struct folio *folio, vm_fault_t ret, int nr_pages)
 {
+	if (!vswap_swapin_on())
+		return;
 	/* Perhaps it had to wait for it without the lock, and came back. */
-	if (vswap_swapin_on() && nr_pages > 1 && folio_test_swapcache(folio) &&
+	if (nr_pages > 1 && folio_test_swapcache(folio) &&
 	    ((ret & VM_FAULT_MAJOR) || (vmf->flags & FAULT_FLAG_TRIED)))
 		__vswap_swapin_mapped(folio);
+	/* What the fault was is no word about a neighbour. */
+	if (!folio_test_large(folio) && (!(ret & VM_FAULT_MAJOR) || vmf == &around->next))
+		__vswap_swapin_hit(vmf->vma, vmf->address);
 }
 
 /* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
@@ -315,18 +316,14 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 {
 }
 
-static inline void vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
-{
-}
-
 static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
 					  unsigned long address, int nr_pages)
 {
 	return false;
 }
 
-static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct folio *folio,
-				       vm_fault_t ret, int nr_pages)
+static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct vswap_around *around,
+				       struct folio *folio, vm_fault_t ret, int nr_pages)
 {
 }
 
