@@ -24,6 +24,9 @@ struct swap_cluster_info;
 /* Is this the C part of a virtual cluster? A macro: the structure comes later. */
 #define vswap_owns(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
+/* Of a function that was in line as long as only one called it. */
+#define vswap_inline	__always_inline
+
 /* Rust for C: rust/mm/ffi/vswap_abi.rs says what each asks of its caller. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
@@ -299,6 +302,8 @@ enum vswap_mode {
 extern int vswap_mode;
 
 #else
+
+#define vswap_inline
 
 static inline bool vswap_owns(const struct swap_cluster_info *ci)
 {
