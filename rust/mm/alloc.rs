@@ -100,6 +100,7 @@ impl SlotMap {
     /// Runs `f` on the words that hold the slots from `start` on, and on the slots' bits in them.
     ///
     /// Slots that a cluster does not have are left out.
+    #[inline]
     fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) {
         let (mut at, mut left) = (start, nr);
         while left != 0 {
@@ -126,23 +127,17 @@ impl SlotMap {
     /// Marks slots as free. Returns whether all of them were in use.
     #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
-        if nr == 1 {
-            let (n, mask, _) = piece(start, 1);
-            return self.used.get_mut(n).is_none_or(|word| {
-                let used = *word & mask != 0;
-                *word &= !mask;
-                used
-            });
-        }
-        self.free_many(start, nr)
-    }
-
-    fn free_many(&mut self, start: u32, nr: u32) -> bool {
         let mut used = true;
-        self.each(start, nr, |word, mask| {
+        let free = |word: &mut u64, mask: u64| {
             used &= *word & mask == mask;
             *word &= !mask;
-        });
+        };
+        // One is what is mostly freed, and that it is one saves the loop.
+        if nr == 1 {
+            self.each(start, 1, free);
+        } else {
+            self.each(start, nr, free);
+        }
         used
     }
 

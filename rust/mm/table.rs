@@ -147,18 +147,16 @@ impl Ids {
 #[inline]
 fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let mut ids = Ids::NONE;
-    let mut nr_backed = 0u32;
     let of = cluster.cluster();
 
     cluster.kill(start, nr, |off, word, id, backed| {
+        // One match that says both: the slots are many.
         let charged = match backed {
             Some(Backed::Zswap(entry)) => {
-                nr_backed = nr_backed.wrapping_add(1);
                 freed.entries.push(entry);
                 is_zero_word(word)
             }
             Some(Backed::Device(slots)) => {
-                nr_backed = nr_backed.wrapping_add(1);
                 freed.add_slots(slots);
                 true
             }
@@ -168,9 +166,6 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
         vswap::invalidate_tags(of, off);
     });
     ids.flush();
-    if nr_backed != 0 {
-        cluster.unreserve(nr_backed);
-    }
     cluster.free_run(start, nr);
 }
 
@@ -183,13 +178,10 @@ fn free_slot(cluster: &mut Locked, off: u32) -> Option<Backed> {
 
     cluster.kill(off, 1, |off, word, id, backed| {
         let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
-        found = backed;
         vswap::forget_ids(id, 1, charged.into());
+        found = backed;
         vswap::invalidate_tags(of, off);
     });
-    if found.is_some() {
-        cluster.unreserve(1);
-    }
     cluster.free_run(off, 1);
     found
 }
@@ -360,11 +352,12 @@ fn put_alone(offset: usize, reclaim: bool) -> bool {
 #[inline(never)]
 fn free_alone(mut guard: Guard, off: u32) {
     let backed = free_slot(&mut guard, off);
-    // The lock of the LRU, of zsmalloc and of devices are not inside of that of the cluster here.
+    // So the locks of the LRU, of zsmalloc and of devices are not taken inside that of the cluster.
     drop(guard);
     drop(backed);
 }
 
+/// One user less of each slot of a range that may be of several clusters.
 #[inline(never)]
 fn put_many(offset: usize, nr: u32, reclaim: bool) {
     let mut at = offset;
@@ -610,23 +603,27 @@ fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 /// A folio enters the swap cache.
 #[inline]
 pub(crate) fn cache_add(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
-    if nr != 1 || !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
-        cache_add_range(cluster, off, nr, pfn);
+    if nr == 1 {
+        return cache_add_one(cluster, off, pfn);
+    }
+    for at in off..off.wrapping_add(nr) {
+        cache_add_one(cluster, at, pfn);
     }
 }
 
-/// Not in line: most folios have one slot, whose word says all of it.
-#[inline(never)]
-fn cache_add_range(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
-    for at in off..off.wrapping_add(nr) {
-        if cluster.try_word(at, |word| cache_add_word(word, pfn)) {
-            continue;
-        }
-        match cluster.state(at).cache_add(pfn) {
-            Ok(state) => cluster.set_state(at, state),
-            Err(_) => {
-                warn_on_once!(true);
-            }
+#[inline]
+fn cache_add_one(cluster: &mut Locked, off: u32, pfn: Pfn) {
+    if !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
+        cache_add_slowly(cluster, off, pfn);
+    }
+}
+
+#[cold]
+fn cache_add_slowly(cluster: &mut Locked, off: u32, pfn: Pfn) {
+    match cluster.state(off).cache_add(pfn) {
+        Ok(state) => cluster.set_state(off, state),
+        Err(_) => {
+            warn_on_once!(true);
         }
     }
 }
@@ -637,34 +634,37 @@ fn cache_add_range(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
 #[inline]
 pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
     if nr != 1 {
-        return cache_del_range(cluster, off, nr, pfn, shadow);
+        cache_del_range(cluster, off, nr, pfn, shadow);
+    } else if cache_del_one(cluster, off, pfn, shadow) {
+        drop(free_slot(cluster, off));
     }
+}
+
+/// Whether the slot is to be freed.
+#[inline]
+fn cache_del_one(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     match cluster.state(off).cache_del(pfn, shadow) {
-        Ok(State::Null) => drop(free_slot(cluster, off)),
+        Ok(State::Null) => return true,
         Ok(state) => cluster.set_state(off, state),
         Err(_) => {
             warn_on_once!(true);
         }
     }
+    false
 }
 
+/// Not in line: most folios have one slot.
 #[inline(never)]
 fn cache_del_range(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
     let mut freed = Freed::nothing();
     let mut doomed = Doomed::NONE;
 
     for at in off..off.wrapping_add(nr) {
-        match cluster.state(at).cache_del(pfn, shadow) {
-            Ok(State::Null) => {
-                doomed.add(at);
-                continue;
-            }
-            Ok(state) => cluster.set_state(at, state),
-            Err(_) => {
-                warn_on_once!(true);
-            }
+        if cache_del_one(cluster, at, pfn, shadow) {
+            doomed.add(at);
+        } else {
+            doomed.flush(cluster, &mut freed);
         }
-        doomed.flush(cluster, &mut freed);
     }
     doomed.flush(cluster, &mut freed);
 }

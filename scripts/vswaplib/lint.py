@@ -117,35 +117,39 @@ def clippy_host():
         ["kunit/host: cargo clippy failed:", *done.text.splitlines()[-8:]]
 
 
+@functools.cache
+def _kernel_rustc():
+    """How make compiles the kernel crate for User Mode Linux: the words before
+    the compiler, which are variables of its environment, and those after it."""
+    build.ensure("um")
+    saved = build.folder("um") / "rust" / "mm" / ".vswap.o.cmd"
+    if not saved.exists():
+        common.die("rust/mm/vswap.rs is not in the um kernel", "is CONFIG_RUST_VSWAP=y there?")
+    command = re.match(r"savedcmd_\S+ := (.*)", saved.read_text()).group(1)
+    # What follows the first ';' works on rustc's output, which is not wanted here. Nor
+    # does rustdoc know of paths that are told otherwise.
+    command = re.sub(r"--emit=\S+|--out-dir \S+|--remap-path-\S+", "", command.split(";")[0])
+    words = shlex.split(command.replace("$$", "$"))
+    rustc = next((n for n, word in enumerate(words) if pathlib.Path(word).name == "rustc"), None)
+    if rustc is None:
+        common.die(f"{saved} names no rustc", "remove it and rerun")
+    return words[:rustc], words[rustc + 1:]
+
+
 def _kernel_crate(tool, *more):
-    """Runs another tool on the kernel crate as User Mode Linux builds it, by the
-    very command that make saved, with the tool in rustc's place.
+    """Runs another tool on the kernel crate, by the very command that make saved,
+    with the tool in rustc's place.
 
     `make CLIPPY=1` would say the same, but it is another command for each Rust
     library, so that it and the next ordinary build rebuild all of Rust by turns;
     and `make rustdoc` knows nothing of crates outside of rust/.
     """
-    build.ensure("um")
-    builddir = build.folder("um")
-    saved = builddir / "rust" / "mm" / ".vswap.o.cmd"
-    if not saved.exists():
-        return ["rust/mm/vswap.rs is not in the um kernel: is CONFIG_RUST_VSWAP=y there?"]
-    command = re.match(r"savedcmd_\S+ := (.*)", saved.read_text()).group(1)
-    # What follows the first ';' works on rustc's output, which is not wanted here.
-    command = re.sub(r"--emit=\S+|--out-dir \S+", "", command.split(";")[0])
-    words = shlex.split(command.replace("$$", "$"))
-    rustc = next((n for n, word in enumerate(words) if pathlib.Path(word).name == "rustc"), None)
-    if rustc is None:
-        return [f"{saved} names no rustc: remove it and rerun"]
-    words[rustc] = setup.rust_tool(tool)
-    if tool == "rustdoc":
-        # What it has no use for, it does not take.
-        words = [word for word in words if not word.startswith("--remap-path-")]
+    variables, words = _kernel_rustc()
     env = {**setup.tool_env(), "RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
     with tempfile.TemporaryDirectory() as work:
-        # Words before the compiler are variables of its environment.
-        done = run(["env", *words, *more, f"--out-dir={work}", "--error-format=short",
-                    "-Dwarnings"], cwd=builddir, env=env, check=False)
+        done = run(["env", *variables, setup.rust_tool(tool), *words, *more, f"--out-dir={work}",
+                    "--error-format=short", "-Dwarnings"], cwd=build.folder("um"), env=env,
+                   check=False)
     if not done.returncode:
         return []
     text = done.text.replace(f"{tree.home()}/tree/vswap/", "")

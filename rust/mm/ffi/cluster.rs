@@ -602,8 +602,7 @@ impl Locked {
     }
 
     /// Makes the words of slots null that nothing pins: nobody has a right to them any more. `f` is
-    /// told what each was, the memory cgroup id, and what backed it. That stays counted: the caller
-    /// calls [`Locked::unreserve`] for all of them.
+    /// told what each was, the memory cgroup id, and what backed it.
     // In line, as what there is of tables is looked up once.
     #[inline(always)]
     pub(crate) fn kill(
@@ -623,6 +622,7 @@ impl Locked {
                 backings = found.iter();
             }
         }
+        let mut nr_backed = 0u32;
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
@@ -634,7 +634,11 @@ impl Locked {
                 // SAFETY: The value is in no word any more.
                 unsafe { Self::owned(decode_backing(value)) }
             });
+            nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             f(off, old, id, backed);
+        }
+        if nr_backed != 0 {
+            self.unreserve(nr_backed);
         }
     }
 

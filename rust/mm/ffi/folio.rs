@@ -136,6 +136,21 @@ pub(crate) struct SwapPage<'a> {
 }
 
 impl SwapPage<'_> {
+    /// The first page of a folio.
+    ///
+    /// # Safety
+    ///
+    /// The folio stays, and is locked, during the lifetime of the value.
+    #[inline]
+    pub(super) unsafe fn first_of(folio: NonNull<bindings::folio>) -> Self {
+        Self {
+            // It is where the folio is.
+            page: folio.cast(),
+            folio,
+            _folio: PhantomData,
+        }
+    }
+
     pub(super) fn as_ptr(&self) -> *mut bindings::page {
         self.page.as_ptr()
     }
@@ -306,13 +321,8 @@ impl SwapFolio<'_> {
         if self.nr_pages() != 1 {
             return None;
         }
-        let folio = self.folio;
-        let page = SwapPage {
-            // The first page is where the folio is.
-            page: folio.cast(),
-            folio,
-            _folio: PhantomData,
-        };
+        // SAFETY: The folio is locked as long as `self` is there, which is borrowed.
+        let page = unsafe { SwapPage::first_of(self.folio) };
         Some((self.first_slot(), page))
     }
 

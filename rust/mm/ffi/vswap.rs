@@ -10,7 +10,7 @@ use super::{
         Cluster, //
     },
     device,
-    folio::Bytes, //
+    folio::SwapPage, //
 };
 use crate::{
     word::Pfn,
@@ -23,7 +23,6 @@ use core::{
 use kernel::{
     bindings,
     error::to_result,
-    page::PAGE_SIZE,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -129,14 +128,8 @@ impl NewSwap<'_> {
         if self.order() != 0 {
             return Variety::of(core::iter::empty());
         }
-        // SAFETY: The folio stays, being locked. Its first page is where it is.
-        let addr = unsafe { bindings::kmap_local_page(self.folio.as_ptr().cast()) };
-        // SAFETY: A page is mapped at `addr` until below.
-        let bytes = unsafe { Bytes::new(addr.cast(), PAGE_SIZE) };
-        let variety = Variety::of(bytes.sample(Variety::SAMPLE));
-        // SAFETY: Mapped above, the last by this context.
-        unsafe { bindings::kunmap_local(addr) };
-        variety
+        // SAFETY: The folio stays, being locked.
+        unsafe { SwapPage::first_of(self.folio) }.variety()
     }
 
     /// Counts it among the folios in the swap cache.
