@@ -19,6 +19,7 @@
 #include <linux/mutex.h>
 #include <linux/oom.h>
 #include <linux/percpu.h>
+#include <linux/psi.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -172,28 +173,62 @@ bool vswap_has_room(struct mem_cgroup *memcg)
 }
 
 /*
- * A folio in the swap cache for a slot, charged to the cgroup with @id: to the
- * nearest one above that is there, if that is gone, and not to who asks.
+ * Whose pages are read: looked up when @id changes. The slots of a device lie
+ * there as they were written, those of a cgroup mostly together.
  */
-struct folio *vswap_alloc_cached(unsigned long offset, unsigned short id)
+static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
-	struct mem_cgroup *memcg = NULL, *old;
-	struct folio *folio;
-
 #ifdef CONFIG_MEMCG
+	struct mem_cgroup *memcg;
+
+	if (id == reads->id)
+		return reads->memcg;
 	rcu_read_lock();
 	memcg = mem_cgroup_from_private_id(id);
 	while (memcg && !css_tryget_online(&memcg->css))
 		memcg = parent_mem_cgroup(memcg);
 	rcu_read_unlock();
+	mem_cgroup_put(reads->memcg);
+	reads->memcg = memcg;
+	reads->id = id;
 #endif
-	old = set_active_memcg(memcg);
+	return reads->memcg;
+}
+
+/*
+ * Reads a slot into a new folio in the swap cache, charged to the cgroup with
+ * @id: to the nearest one above that is there, if that is gone, and not to who
+ * asks. The time it takes to bring back what was in use is a stall, as in
+ * swap_read_folio(), but one for all that is read: a change of that state costs
+ * more than a read does.
+ */
+struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
+			      unsigned short id)
+{
+	struct mem_cgroup *old = set_active_memcg(vswap_reads_memcg(reads, id));
+	struct folio *folio;
+
 	folio = swap_cache_alloc_folio(swp_entry(SWP_VSWAP, offset), GFP_HIGHUSER_MOVABLE,
 				       BIT(0), NULL, get_task_policy(current),
 				       NO_INTERLEAVE_INDEX);
 	set_active_memcg(old);
-	mem_cgroup_put(memcg);
+	if (IS_ERR(folio))
+		return folio;
+	if (!reads->stalled && folio_test_workingset(folio)) {
+		psi_memstall_enter(&reads->pflags);
+		reads->stalled = true;
+	}
+	swap_read_folio(&reads->ctx, folio);
 	return folio;
+}
+
+/* No more are read. */
+void vswap_reads_end(struct vswap_reads *reads)
+{
+	swap_read_submit(&reads->ctx);
+	if (reads->stalled)
+		psi_memstall_leave(&reads->pflags);
+	mem_cgroup_put(reads->memcg);
 }
 
 /*

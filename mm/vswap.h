@@ -15,6 +15,8 @@ struct swap_cluster_info;
 
 #ifdef CONFIG_RUST_VSWAP
 
+#include <linux/swap_ops.h>
+
 /*
  * swap_cluster_info.flags of a virtual cluster, set when it is made and never
  * changed: none of enum swap_cluster_flags.
@@ -215,7 +217,19 @@ void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
-struct folio *vswap_alloc_cached(unsigned long offset, unsigned short id);
+
+/* Slots that are read one after the other by one task, for swapoff. Zero when it begins. */
+struct vswap_reads {
+	struct swap_io_ctx ctx;
+	unsigned long pflags;		/* for PSI, while @stalled */
+	bool stalled;
+	unsigned short id;		/* of the cgroup of the last slot */
+	struct mem_cgroup *memcg;	/* to be charged for it: a reference */
+};
+
+struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
+			      unsigned short id);
+void vswap_reads_end(struct vswap_reads *reads);
 
 struct vswap_stats {
 	unsigned long used;		/* slots */

@@ -34,7 +34,10 @@ use crate::{
         folio::FolioRef,
         params, //
     },
-    table, //
+    table::{
+        self,
+        Freed, //
+    }, //
 };
 use kernel::prelude::*;
 
@@ -86,14 +89,15 @@ fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
         }
     }
     drop(reads);
-    while let Some(folio) = window.pop() {
-        settle(&folio, owned.ty());
+    let mut freed = Freed::nothing();
+    for folio in window.drain_all() {
+        settle(&folio, owned.ty(), &mut freed);
     }
     result
 }
 
 /// Takes a folio, which was read or was in memory, off the device.
-fn settle(folio: &FolioRef, ty: u8) {
+fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };
@@ -109,9 +113,9 @@ fn settle(folio: &FolioRef, ty: u8) {
         folio.forget();
     } else if folio.is_uptodate() {
         folio.mark_dirty();
-        table::unback(&mut folio);
+        table::unback_into(&mut folio, freed);
     } else {
-        table::unback(&mut folio);
+        table::unback_into(&mut folio, freed);
         folio.forget();
     }
 }

@@ -85,11 +85,6 @@ impl Freed {
         }
     }
 
-    /// Whether it is anything.
-    pub(crate) fn any(&self) -> bool {
-        self.slots.is_some() || !self.entries.is_empty()
-    }
-
     #[inline]
     pub(crate) fn add(&mut self, backed: Backed) {
         match backed {
@@ -742,15 +737,23 @@ pub(crate) fn frozen(cluster: &Cluster, slots: Range<u32>) -> bool {
 
 /// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
 /// it with something else. What was on a device is not charged any more.
+#[inline]
 pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
+    unback_into(folio, &mut Freed::nothing());
+}
+
+/// As [`unback`], for many folios: what they have on a device is given back in runs, when `freed`
+/// is dropped or meets the next.
+pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut Freed) {
     let Some((cluster, start, end)) = slots_of(folio) else {
         return;
     };
-    let mut freed = Freed::nothing();
+    let mut any = false;
     let mut charged = 0u32;
     let mut guard = cluster.lock();
     for off in start..end {
         if let Some(backed) = guard.take_of(folio, off) {
+            any = true;
             charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
             freed.add(backed);
         }
@@ -758,7 +761,7 @@ pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
     let id = guard.id(start);
     drop(guard);
     vswap::uncharge_id(id, charged);
-    if freed.any() {
+    if any {
         moved(cluster, start..end, To::Memory);
     }
 }

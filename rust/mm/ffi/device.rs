@@ -39,7 +39,8 @@ use kernel::{
     sync::atomic::{
         Atomic,
         Relaxed, //
-    }, //
+    },
+    types::NotThreadSafe, //
 };
 
 // C makes and reads the words with these, `Rmap` with its own. Offset 1 tells them all.
@@ -215,12 +216,14 @@ impl Iterator for Owned {
 }
 
 /// Folios that are being read, as few requests for many of them: dropping submits the last.
-pub(crate) struct Reads(bindings::swap_io_ctx);
+///
+/// Only for one window of them: who reads counts as stalled until then.
+pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
 
 impl Reads {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self(bindings::swap_io_ctx::default())
+        Self(bindings::vswap_reads::default(), NotThreadSafe)
     }
 
     /// The folio for a virtual slot: that of the swap cache, or a new one, which is being read.
@@ -229,38 +232,37 @@ impl Reads {
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         loop {
-            // SAFETY: No requirements: the device of virtual slots is always there.
-            let folio = unsafe { bindings::swap_cache_get_folio(entry.as_raw()) };
+            let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
+            // SAFETY: The device of virtual slots is always there. No lock is held. What is read is
+            // submitted before the value goes, by this task.
+            let folio = unsafe { bindings::vswap_read_slot(&mut self.0, entry.offset(), id) };
+            // SAFETY: Looks at the value of the pointer only.
+            let folio = if !unsafe { bindings::zswap_is_err(folio.cast()) } {
+                folio
+            } else {
+                match to_result(folio as isize as c_int) {
+                    // SAFETY: As above.
+                    Err(error) if error == EEXIST => unsafe {
+                        bindings::swap_cache_get_folio(entry.as_raw())
+                    },
+                    Err(error) => return Err(error),
+                    Ok(()) => return Err(ENOMEM),
+                }
+            };
+            // If it was there, and is no more, it has to be read.
             if let Some(folio) = NonNull::new(folio) {
                 // SAFETY: It was returned with a reference for us.
                 return Ok(unsafe { FolioRef::from_raw(folio) });
             }
-            let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
-            // SAFETY: As above. No lock is held.
-            let folio = unsafe { bindings::vswap_alloc_cached(entry.offset(), id) };
-            // SAFETY: Looks at the value of the pointer only.
-            if unsafe { bindings::zswap_is_err(folio.cast()) } {
-                match to_result(folio as isize as c_int) {
-                    // Somebody was faster.
-                    Err(error) if error == EEXIST => continue,
-                    Err(error) => return Err(error),
-                    Ok(()) => return Err(ENOMEM),
-                }
-            }
-            let folio = NonNull::new(folio).ok_or(ENOMEM)?;
-            // SAFETY: It is new, locked and in the swap cache: reading consumes the lock. The
-            // context is submitted before it goes.
-            unsafe { bindings::swap_read_folio(&mut self.0, folio.as_ptr()) };
-            // SAFETY: It was returned with a reference for us.
-            return Ok(unsafe { FolioRef::from_raw(folio) });
         }
     }
 }
 
 impl Drop for Reads {
     fn drop(&mut self) {
-        // SAFETY: The context holds folios that are being read, or none.
-        unsafe { bindings::swap_read_submit(&mut self.0) };
+        // SAFETY: What is being read was given to it by this task, as the type is not `Send`. It is
+        // not used any more.
+        unsafe { bindings::vswap_reads_end(&mut self.0) };
     }
 }
 

@@ -291,12 +291,6 @@ impl<T: LruItem> Chain<T> {
         Self(None)
     }
 
-    /// Whether there is none.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
     /// Takes an entry off the LRU, and adds it.
     #[inline]
     pub(crate) fn push(&mut self, entry: LruBox<T>) {
