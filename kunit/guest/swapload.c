@@ -1305,6 +1305,12 @@ static void run_meta(void)
 	verify_all(&area);
 }
 
+static void print_ns(const char *name, uint64_t ns)
+{
+	printf("swapload tag=%s phase=%s pages=1 ns=%" PRIu64 " ns_per_page=%" PRIu64 "\n",
+	       phase_tag, name, ns, ns);
+}
+
 static void run_run(void)
 {
 	static struct phase phase;
@@ -1323,6 +1329,8 @@ static void run_run(void)
 	/* How long it waited for files of the host is no property of the guest. */
 	phase.ns = phase.child_cpu_ns;
 	phase_end_with(&phase, 1, " elapsed_ns=%" PRIu64, elapsed);
+	print_ns("sys", phase.child_sys_us * 1000);
+	print_ns("elapsed", elapsed);
 }
 
 /* -------------------------------------------------------------------- main */

@@ -17,9 +17,9 @@ import subprocess
 import sys
 import time
 
-from . import benchreport, build, common, guest, initramfs, series
+from . import benchreport, build, common, guest, initramfs, series, setup
 from .benchsuites import (ARMS, COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS,
-                          SUITES, VARIANTS, WALL, built, parse_output, script_text)
+                          SUITES, TIME, VARIANTS, WALL, built, parse_output, script_text)
 from .common import die, say
 
 
@@ -124,13 +124,13 @@ class Run:
     def _runs(self, clock):
         return range(self.args.runs or RUNS[clock][self.args.quick])
 
-    def native(self):
+    def timed(self):
         """Alone on the machine, variants taking turns: what drifts hits all."""
-        runs = self._runs(WALL)
-        for group in (group for group in self.groups if group.clock == WALL):
+        for group in (group for group in self.groups if group.clock in (WALL, TIME)):
+            runs = self._runs(group.clock)
             builds = [b for b in (_variant_on(group, v) for v in self.variants) if b]
-            say(f"==> native clock: {group.name}, {len(runs)} interleaved runs of "
-                + " and ".join(builds))
+            say(f"==> {'native' if group.clock == WALL else 'wall'} clock: {group.name}, "
+                f"{len(runs)} interleaved runs of " + " and ".join(builds))
             before = os.getloadavg()[0]
             for turn in runs:
                 for variant in builds if turn % 2 == 0 else reversed(builds):
@@ -152,7 +152,9 @@ class Run:
             "Kernel memory": benchreport.memory_table(self.samples, self.variants),
             "Counters": benchreport.suite_counters(self.samples,
                                                    COUNTERS.get(self.args.suite, ())),
-            "Native clock (User Mode Linux)": benchreport.wall_table(self.samples, native),
+            "Native clock (User Mode Linux)":
+                benchreport.wall_table(self.samples, WALL, native),
+            "Wall clock (QEMU)": benchreport.wall_table(self.samples, TIME, self.variants),
             "Locks": benchreport.lock_table(self.samples),
         }
         text = _about_text(self.about, self.samples)
@@ -275,6 +277,9 @@ def main(args):
     for name in dict.fromkeys(built(b) for group in groups for b in
                               (_variant_on(group, v) for v in variants) if b):
         build.ensure(name)
+    packages = [name for group in groups for name in group.packages]
+    if packages:
+        setup.install_packages(common.LOGS / "setup.log", list(dict.fromkeys(packages)))
     # Once, before two guests could compile the workloads at the same time.
     initramfs.workloads()
     out = pathlib.Path(args.out) if args.out else \
@@ -285,7 +290,7 @@ def main(args):
     start = time.monotonic()
     run.deterministic()
     run.locks()
-    run.native()
+    run.timed()
     run.report()
     say(f"took {time.monotonic() - start:.0f} s")
     sys.stdout.flush()

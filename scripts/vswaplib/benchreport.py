@@ -118,14 +118,14 @@ def _means(found):
             for key in ("ns", "user_us", "sys_us", *COUNTERS)}
 
 
-def wall_table(samples, variants):
+def wall_table(samples, clock, variants):
     """Spread, times and a verdict for every row; the counters in a second table."""
     if not variants:
         return ""
     header = ["ns per page", "variant", "n", "mean", "sd", "median", "min", "real ms", "user ms",
               "sys ms", f"against {variants[0]}"]
     rows, counters = [], []
-    for (tag, word), cell in samples.of(benchsuites.WALL).items():
+    for (tag, word), cell in samples.of(clock).items():
         for variant in (v for v in variants if v in cell):
             got, mean = figures(cell[variant]), _means(cell[variant])
             against = ""

@@ -8,7 +8,9 @@ import dataclasses
 # is copied in 512 counted steps instead of 4096: nearer to what a copy costs.
 ICOUNT_CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
 
-ICOUNT, WALL, LOCKS = "icount", "wall", "locks"
+# The clocks: instructions that QEMU counts; seconds, on User Mode Linux and in QEMU; and
+# what lock_stat counts.
+ICOUNT, WALL, TIME, LOCKS = "icount", "wall", "time", "locks"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Group:
     timeout: int = 1500
     smp: int = 1
     host_root: bool = False  # in the host's root file system, with the guest's sources
+    packages: tuple = ()     # that the host has to have, then
 
 
 def _ram_disk(megabytes):
@@ -72,6 +75,7 @@ SUITES = {
         Group("swapin-zstd", "swapin.sh zstd", quick=False),
         Group("swapin-disk", "swapindisk.sh", disks=(),
               append=_ram_disk(64) + _PLAIN_DISK.format(64 << 11)),
+        Group("swapin-time", "swapin.sh lz4", clock=TIME, smp=2, env=("QUICK=1",), quick=False),
     ),
     # zswap in C and in Rust, in one tree.
     "zswap": (
@@ -112,13 +116,21 @@ SUITES = {
                           timeout=3000) for name in ("zswap", "zero", "disk")),
     # A compiler in a cgroup that is too small for it, more so or less.
     "compile": (Group("compile", "compile.sh 20 28", quick=False, host_root=True, timeout=3000),),
+    # Programs under global pressure: seconds, since they wait.
+    "apps": tuple(Group(f"{app}-{kind}", f"apps.sh {app} {kind}", clock=TIME, smp=2, mem=mem,
+                        host_root=True, packages=packages)
+                  for app, mem, packages in (("compile", "100M", ()),
+                                             ("redis", "112M", ("redis-tools",)))
+                  for kind in ("disk", "zram")) +
+            (Group("tmpfs", "apps.sh tmpfs ram", clock=TIME, smp=2, mem="768M", host_root=True,
+                   append=_ram_disk(320), packages=("fio",)),),
 }
 
 # What a suite compares, unless --variants says so.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,zswap,vswap,vswap-on",
             "small": "base,vswap-on",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
-            "compile": "base,vswap,vswap-on",
+            "compile": "base,vswap,vswap-on", "apps": "base,vswap-device",
             "memory": "base,vswap-on,vswap-device",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently: (the build, more kernel arguments, more "NAME=value").
@@ -157,6 +169,11 @@ ROWS = {
     ("stream", "stream"): "stream",
     ("writeback", "writeback"): "writeback",
     ("run", "run"): "run",
+    ("run", "sys"): "of that in the kernel",
+    ("run", "elapsed"): "from its start to its end",
+    ("run", "set"): "a request to set",
+    ("run", "get"): "a request to get",
+    ("run", "read"): "a page that is read",
 }
 # Not on User Mode Linux: what faults costs there what the host's signals cost.
 NOT_NATIVE = {"touch after swapoff", "refault"}
@@ -164,7 +181,7 @@ NOT_NATIVE = {"touch after swapoff", "refault"}
 # Runs of a group by clock: (normally, with --quick). An icount run is exact for its
 # input; runs differ by input (contents, orders), so that a ratio holds for more
 # than one trajectory of reclaim.
-RUNS = {ICOUNT: (3, 1), WALL: (8, 3), LOCKS: (1, 1)}
+RUNS = {ICOUNT: (3, 1), WALL: (8, 3), TIME: (8, 3), LOCKS: (1, 1)}
 
 # Where the variants live on each clock.
 NATIVE = {"base": "um-base", "vswap": "um"}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+# apps.sh compile|redis|tmpfs disk|zram|ram: programs as people use them, in a guest that has
+# too little memory for them, or a cgroup. In the host's root file system.
+. /vswap/bench/lib.sh
+describe
+zswap_off
+case "$2" in
+disk) swap_on "$SWAPDEV" ;;
+zram) zram_on lz4 ;;
+ram) ram_disk /dev/ram0 ;;
+*) fail "apps does not know '$2'" ;;
+esac
+
+# Three at a time. What is read of files for the first time is not what is measured.
+compile() {
+	cd /vswap/src || fail "there is no source to compile"
+	compile="gcc -std=gnu11 -pipe -c"
+	cat "$(gcc -print-prog-name=cc1)" > /dev/null
+	$compile -O0 swapcheck.c -o /tmp/check.o || fail "the compiler does not work"
+	load "compile/$1" run --exec "
+		$compile -O2 swapload.c -o /tmp/load.o & first=\$!
+		$compile -O2 swapload.c -o /tmp/again.o & second=\$!
+		$compile -O2 swapcheck.c -o /tmp/check.o && wait \$first && wait \$second"
+}
+
+# A server with keys that are set and asked for at random. The package with the client has
+# it too, by the name of another tool, and starts nothing when it is installed.
+redis() {
+	keys=80000
+	ln -s "$(command -v redis-check-rdb)" /tmp/redis-server || fail "there is no redis"
+	client="redis-benchmark -s /tmp/redis --csv -c 4 -P 8 -d 1000 -r $keys"
+	load "redis/$1" run --exec "
+		/tmp/redis-server --save '' --port 0 --unixsocket /tmp/redis > /dev/null &
+		until redis-cli -s /tmp/redis ping > /dev/null 2>&1; do sleep 0.1; done
+		$client -t set -n $((keys * 3)) > /tmp/requests
+		$client -t get -n $((keys * 2)) >> /tmp/requests
+		redis-cli -s /tmp/redis shutdown nosave
+		wait"
+	awk -F '"' -v tag="redis/$1" '
+		$2 == "SET" || $2 == "GET" {
+			ns = 1e9 / $4
+			printf "swapload tag=%s phase=%s pages=1 ns=%.0f ns_per_page=%.1f\n",
+				tag, tolower($2), ns, ns
+			n++
+		}
+		END { exit n != 2 }' /tmp/requests || fail "redis did not answer"
+}
+
+# Four readers of files in memory, of which a cgroup may have a quarter.
+tmpfs() {
+	for zipf in 0.5 1.2; do
+		fresh
+		mkdir -p /tmp/files && mount -t tmpfs files /tmp/files || fail "no tmpfs"
+		load "tmpfs-zipf-$zipf/$1" run --memory-max 64M --exec "
+			fio --name=read --directory=/tmp/files --size=60M --numjobs=4 --thread \
+				--ioengine=mmap --rw=randread --bs=4k --norandommap \
+				--random_distribution=zipf:$zipf --randseed=$((RUN + 1)) \
+				--time_based --runtime=8 --group_reporting --minimal > /tmp/fio"
+		# The seventh field of this format is the bandwidth in KiB/s.
+		awk -F ';' -v tag="tmpfs-zipf-$zipf/$1" '
+			$7 > 0 {
+				ns = 4e9 / $7
+				printf "swapload tag=%s phase=read pages=1 ns=%.0f ns_per_page=%.1f\n",
+					tag, ns, ns
+				n++
+			}
+			END { exit n != 1 }' /tmp/fio || fail "fio said nothing"
+		umount /tmp/files
+	done
+}
+
+$1 "$2"
