@@ -112,6 +112,29 @@ bool __vswap_suits(struct swap_info_struct *si)
 /* Then what is free is counted by device. The allocator has met one when that matters. */
 bool vswap_met_unsuited;
 
+static bool vswap_device_is_fast(const struct swap_info_struct *si)
+{
+	/* Other flags change while a device is on, this one does not. */
+	return data_race(si->flags & SWP_SYNCHRONOUS_IO);
+}
+
+/* The folio is locked, and in the swap cache. */
+bool __vswap_on_fast_device(struct folio *folio)
+{
+	unsigned int type, last = READ_ONCE(vswap_highest_type);
+	swp_entry_t entry;
+
+	for (type = 0; type <= last; type++) {
+		if (!atomic_long_read(&vswap_nr_slots[type]) ||
+		    !vswap_device_is_fast(__swap_type_to_info(type)))
+			continue;
+		/* There is such a device: is it that one? */
+		entry = vswap_device_entry(folio->swap);
+		return entry.val && vswap_device_is_fast(__swap_entry_to_info(entry));
+	}
+	return false;
+}
+
 /* The caller has the lock of the cluster, and takes the slots for the folio. */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {

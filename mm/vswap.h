@@ -109,6 +109,14 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 	return swp_is_virtual(entry) ? vswap_backing(swp_offset(entry)) : entry;
 }
 
+/* Is what backs a folio of the device of virtual slots (@si) on a device as fast as memory? */
+bool __vswap_on_fast_device(struct folio *folio);
+
+static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
+{
+	return vswap_is_si(si) && __vswap_on_fast_device(folio);
+}
+
 /*
  * The allocator of slots on devices takes a folio, which it adds to the swap
  * cache. A folio with virtual slots is there already, and this is how the
@@ -298,10 +306,10 @@ int vswap_try_reclaim(unsigned long offset);
 
 /*
  * The memory cgroup of a slot. Recording takes a reference to its id for each
- * slot, and charges nothing: only slots that are zeros or on a device count as
- * swap.
+ * slot; only slots that are zeros or on a device, or are to be there at once,
+ * are charged as swap.
  */
-int mem_cgroup_record_swap(struct folio *folio, unsigned short *id);
+int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged);
@@ -337,6 +345,11 @@ static inline struct swap_cluster_info *vswap_cluster_lock(unsigned long offset,
 static inline struct swap_info_struct *vswap_get_device(void)
 {
 	return NULL;
+}
+
+static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
+{
+	return false;
 }
 
 static inline int vswap_alloc_folio(struct folio *folio)

@@ -298,10 +298,10 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 /* Memory cgroups */
 
 __rust_helper int
-rust_helper_vswap_record_id(struct folio *folio, unsigned short *id)
+rust_helper_vswap_record_id(struct folio *folio, unsigned short *id, bool charge)
 {
 #ifdef CONFIG_MEMCG
-	return mem_cgroup_record_swap(folio, id);
+	return mem_cgroup_record_swap(folio, id, charge);
 #else
 	*id = 0;
 	return 0;

@@ -17,6 +17,8 @@
 //!    agree; who comes the other way waits for the lock of the folio, which we hold.
 //! 4. the backing words, under the lock of the virtual cluster.
 //!
+//! A folio that goes to a device as soon as it has its slots gets the first two with them.
+//!
 //! Whatever fails takes back what was before it ([`Room`]), and the folio stays as it was.
 
 #![forbid(unsafe_code)]
@@ -33,7 +35,10 @@ use crate::{
         trace::To,
         vswap, //
     },
-    table,
+    table::{
+        self,
+        New, //
+    },
     warn::warn_on_once, //
 };
 use kernel::prelude::*;
@@ -128,11 +133,18 @@ impl Drop for Room {
 ///
 /// What backed it before is old, and the folio counts as dirty: who calls marks it so if this
 /// fails.
+#[inline]
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
-    // It was written before, and changed since: it goes where it was.
+    // It was written before, and changed since: it goes where it was. Or it got room with its
+    // slots.
     if table::on_device(folio) {
         return Ok(());
     }
+    back_elsewhere(folio)
+}
+
+#[inline(never)]
+fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // A store that failed in the middle has left some of its pages there.
     let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
     if table::frozen(cluster, start..end) {
@@ -140,10 +152,24 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
     }
     // First, so that these are not charged twice.
     table::unback(folio);
-    back_new(folio)
+    Room::take(folio)?.fill()
 }
 
-/// As [`back`], for a folio that has just got its virtual slots: nothing backs them.
-pub(crate) fn back_new(folio: &mut SwapFolio<'_>) -> Result {
-    Room::take(folio)?.fill()
+/// As [`back`], for a folio that has just got its virtual slots: nothing backs them, and they are
+/// charged.
+pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
+    let mut room = Room {
+        cluster: new.cluster,
+        start: new.start,
+        promised: new.promised,
+        charged: new.nr,
+        id: new.id,
+        slots: None,
+    };
+    if room.promised == 0 {
+        drop(backing::reserve(room.cluster, new.nr)?);
+        room.promised = new.nr;
+    }
+    room.slots = Some(Slots::alloc(folio)?);
+    room.fill()
 }

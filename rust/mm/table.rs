@@ -47,6 +47,7 @@ use crate::{
     warn::warn_on_once,
     word::{
         cache_add_word,
+        cache_del_word,
         dup_word,
         is_counted_word,
         is_last_word,
@@ -207,20 +208,35 @@ impl Doomed {
     }
 }
 
+/// Slots that a folio has just got.
+pub(crate) struct New {
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) start: u32,
+    pub(crate) nr: u32,
+    /// Whose they are.
+    pub(crate) id: u16,
+    /// How many of them there is a promise of backing words for.
+    pub(crate) promised: u32,
+}
+
 /// Allocates slots for a folio and adds it to the swap cache. `None`: a device may take it.
-pub(crate) fn alloc_folio(folio: &NewSwap<'_>) -> Option<()> {
+///
+/// `to_device`: the slots are to be backed there now. They are charged as swap, and there is a
+/// promise of backing words for them if that takes no memory.
+pub(crate) fn alloc_folio(folio: &NewSwap<'_>, to_device: bool) -> Option<New> {
     let pfn = folio.pfn()?;
     let nr = folio.nr_pages();
-    let id = folio.record_id().ok()?;
+    let id = folio.record_id(to_device).ok()?;
+    let charged = if to_device { nr } else { 0 };
 
     let Some(mut run) = cluster::alloc_run(folio.order()) else {
-        vswap::forget_ids(id, nr, 0);
+        vswap::forget_ids(id, nr, charged);
         return None;
     };
     // Under the lock of the cluster: see the races of `cluster`.
     if !vswap::is_on() {
         run.cancel();
-        vswap::forget_ids(id, nr, 0);
+        vswap::forget_ids(id, nr, charged);
         return None;
     }
     let Run { guard, off, .. } = &mut run;
@@ -236,10 +252,21 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>) -> Option<()> {
         guard.set_ids(*off, nr, id);
     }
     folio.enter_cache(guard.cluster(), *off);
+    let new = New {
+        cluster: guard.cluster(),
+        start: *off,
+        nr,
+        id,
+        promised: if to_device && guard.reserve(nr) {
+            nr
+        } else {
+            0
+        },
+    };
     drop(run);
     folio.count_cached();
     trace::alloc(offset, nr, id);
-    Some(())
+    Some(new)
 }
 
 /// What `put_one()` did.
@@ -406,7 +433,7 @@ fn put_range(mut guard: Guard, start: u32, nr: u32, offset: usize, reclaim: bool
 /// One user more of a slot; `ENOMEM` when there must be a table for large counts first.
 #[inline]
 fn dup_one(cluster: &mut Locked, off: u32) -> Result {
-    if cluster.try_word(off, dup_word) {
+    if cluster.try_word(off, dup_word) || cluster.raise_extended(off) {
         return Ok(());
     }
     let state = cluster.state(off);
@@ -423,12 +450,8 @@ fn dup_one(cluster: &mut Locked, off: u32) -> Result {
             cluster.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
             Ok(())
         }
-        Err(StateError::CountExtended) => {
-            let count = cluster.extended(off).checked_add(1).ok_or(EINVAL)?;
-            cluster.set_extended(off, count);
-            Ok(())
-        }
-        Err(StateError::Bad) => {
+        // It is not there, or is as large as can be.
+        Err(StateError::CountExtended | StateError::Bad) => {
             warn_on_once!(true);
             Err(EINVAL)
         }
@@ -448,7 +471,7 @@ pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
     // What fork does for each entry of a page table.
-    if nr == 1 && guard.try_word(start, dup_word) {
+    if nr == 1 && (guard.try_word(start, dup_word) || guard.raise_extended(start)) {
         return Ok(());
     }
     dup_range(guard, cluster, start, nr)
@@ -638,6 +661,12 @@ pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shado
 /// Whether the slot is to be freed.
 #[inline]
 fn cache_del_one(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
+    !cluster.try_word(off, |word| cache_del_word(word, pfn, shadow))
+        && cache_del_slowly(cluster, off, pfn, shadow)
+}
+
+#[cold]
+fn cache_del_slowly(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     match cluster.state(off).cache_del(pfn, shadow) {
         Ok(State::Null) => return true,
         Ok(state) => cluster.set_state(off, state),

@@ -495,6 +495,14 @@ pub const fn dup_word(word: u64) -> Option<u64> {
     }
 }
 
+/// Whether the count of a slot is in the extend table: then [`State::dup`] is
+/// [`StateError::CountExtended`].
+#[inline]
+pub const fn is_extended_word(word: u64) -> bool {
+    word & (SWP_TB_PFN_MARK_MASK | SWP_TB_SHADOW_MARK) != 0
+        && word >> SWP_TB_COUNT_SHIFT == SWP_TB_COUNT_MAX as u64
+}
+
 /// One user less of a slot that stays in use: as [`State::put`]. `None`: that has to look closer.
 #[inline]
 pub const fn put_word(word: u64) -> Option<u64> {
@@ -521,6 +529,19 @@ pub const fn is_last_word(word: u64) -> bool {
 pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     if word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0 {
         Some(word & SWP_TB_FLAGS_MASK | pfn.0 << PFN_SHIFT | SWP_TB_PFN_MARK)
+    } else {
+        None
+    }
+}
+
+/// A folio leaves the swap cache of a slot that somebody counts on: as [`State::cache_del`].
+/// `None`: that has to look closer.
+#[inline]
+pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
+    let cached = word & !SWP_TB_FLAGS_MASK == old.0 << PFN_SHIFT | SWP_TB_PFN_MARK;
+
+    if cached && word & SWP_TB_COUNT_MASK != 0 {
+        Some(word & SWP_TB_FLAGS_MASK | value.0 << SHADOW_SHIFT | SWP_TB_SHADOW_MARK)
     } else {
         None
     }

@@ -43,7 +43,7 @@ macro_rules! tests {
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 word::{
-                    cache_add_word, dup_word, is_counted_word, is_last_word, is_zero_word, put_word,
+                    cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
                 },
             };
@@ -99,6 +99,8 @@ macro_rules! tests {
             fn shortcuts(word: u64, pfn: Pfn) -> TestCaseResult {
                 let (dup, put) = (dup_word(word), put_word(word));
                 let added = cache_add_word(word, pfn);
+                let shadow = Shadow::new(0x5a5a5a).unwrap();
+                let gone = |old| cache_del_word(word, old, shadow);
 
                 // Whatever the word is, nothing but the count differs, by one.
                 for (new, step) in [(dup, 1 << 60), (put, 15 << 60)] {
@@ -109,16 +111,27 @@ macro_rules! tests {
                     if word & 0b11 != 0b10 {
                         prop_assert_eq!((dup, put, is_zero_word(word)), (None, None, false));
                     }
-                    prop_assert_eq!(added, None);
+                    prop_assert_eq!((added, gone(pfn)), (None, None));
                     return Ok(());
                 };
                 let stays = |state: &State| *state != State::Null;
                 prop_assert_eq!(dup, state.dup().ok().map(State::encode));
                 prop_assert_eq!(put, state.put().ok().filter(stays).map(State::encode));
+                let extended = state.dup() == Err(StateError::CountExtended);
+                prop_assert_eq!(is_extended_word(word), extended);
                 prop_assert_eq!(is_last_word(word), state.put() == Ok(State::Null));
                 let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
                 prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
+                // Its own folio, if it has one, and another.
+                let own = match state {
+                    State::Pfn { pfn, .. } => pfn,
+                    _ => pfn,
+                };
+                for old in [own, pfn] {
+                    let left = state.cache_del(old, shadow).ok().filter(stays);
+                    prop_assert_eq!(gone(old), left.map(State::encode));
+                }
                 let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);
                 // There and back.
@@ -479,7 +492,7 @@ macro_rules! tests {
                 for word in [0, SWP_TB_BAD] {
                     assert_eq!(dup_word(word), None);
                     assert_eq!(put_word(word), None);
-                    assert!(!is_last_word(word));
+                    assert!(!is_last_word(word) && !is_extended_word(word));
                     assert_eq!(cache_add_word(word, other), None);
                     assert!(!is_zero_word(word));
                 }

@@ -45,6 +45,7 @@ use crate::{
     },
     warn::warn_on_once,
     word::{
+        is_extended_word,
         is_zero_word,
         Backing,
         State,
@@ -719,6 +720,29 @@ impl Locked {
             // SAFETY: Under the lock.
             Some(word) => unsafe { word.read() },
             None => 0,
+        }
+    }
+
+    /// One more, if the count of a slot is in the extend table: in one look at each, as fork does
+    /// it for each entry of a page table. `false`: it is not there, or cannot be more.
+    #[inline]
+    pub(crate) fn raise_extended(&mut self, off: u32) -> bool {
+        let word = self.words().and_then(|words| words.0.get(off as usize));
+        if !word.is_some_and(|word| is_extended_word(word.load(Relaxed))) {
+            return false;
+        }
+        let Some(count) = self.extend_word(off) else {
+            return false;
+        };
+        // SAFETY: Under the lock.
+        match unsafe { count.read() } {
+            // It says that it is not there.
+            0 | u32::MAX => false,
+            now => {
+                // SAFETY: Likewise.
+                unsafe { count.write(now.wrapping_add(1)) };
+                true
+            }
         }
     }
 

@@ -101,12 +101,12 @@ impl NewSwap<'_> {
     }
 
     /// The memory cgroup id to note for its slots, with a reference for each page; 0 for none.
-    /// Fails if there is to be no swap for it.
+    /// Fails if there is to be no swap for it. `charge`: the slots are charged as swap, too.
     #[inline]
-    pub(crate) fn record_id(&self) -> Result<u16> {
+    pub(crate) fn record_id(&self, charge: bool) -> Result<u16> {
         let mut id = 0;
         // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
-        to_result(unsafe { bindings::vswap_record_id(self.folio.as_ptr(), &mut id) })?;
+        to_result(unsafe { bindings::vswap_record_id(self.folio.as_ptr(), &mut id, charge) })?;
         Ok(id)
     }
 
@@ -140,12 +140,12 @@ impl NewSwap<'_> {
     }
 }
 
-/// Forgets the memory cgroup id of slots, some of which are zeros.
+/// Forgets the memory cgroup id of slots, some of which are charged.
 #[inline]
-pub(crate) fn forget_ids(id: u16, nr: u32, nr_zero: u32) {
+pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32) {
     if id != 0 {
         // SAFETY: Each slot had a reference to the id.
-        unsafe { bindings::vswap_forget_ids(id, nr, nr_zero) };
+        unsafe { bindings::vswap_forget_ids(id, nr, nr_charged) };
     }
 }
 

@@ -84,14 +84,14 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     if !accepted && !super::vswap::without_zswap() {
         return EAGAIN.to_errno();
     }
-    if table::alloc_folio(&folio).is_none() {
+    let Some(new) = table::alloc_folio(&folio, !accepted) else {
         return EAGAIN.to_errno();
-    }
+    };
     if !accepted {
         let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
-        if let Err(error) = phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }) {
+        if let Err(error) = phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }, new) {
             // SAFETY: As above, and clean: it was not given away yet.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
             return error.to_errno();
