@@ -111,8 +111,8 @@ static bool vswap_faults(struct vm_fault *vmf)
 	return current->mm == vmf->vma->vm_mm;
 }
 
-/* Is any size enabled for anonymous memory that a folio which comes back may have? */
-static bool vswap_anon_may_be_large(void)
+/* The orders enabled for some anonymous memory that a large folio which comes back may have. */
+static unsigned long vswap_anon_orders(void)
 {
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 	unsigned long orders = READ_ONCE(huge_anon_orders_always) |
@@ -120,9 +120,9 @@ static bool vswap_anon_may_be_large(void)
 			       READ_ONCE(huge_anon_orders_inherit);
 
 	/* That of a PMD is always there, and never used here. */
-	return READ_ONCE(vswap_large) && orders & (BIT(PMD_ORDER) - 1);
+	return READ_ONCE(vswap_large) ? orders & (BIT(PMD_ORDER) - 1) : 0;
 #else
-	return false;
+	return 0;
 #endif
 }
 
@@ -146,39 +146,55 @@ static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
 		.entry = entry,
 		.page = vmf->address >> PAGE_SHIFT,
 		.record = vswap_record_of(vma),
-		.large = vswap_anon_may_be_large(),
+		.large = vswap_anon_orders(),
 	};
 
 	return vswap_decide(&fault, si, vma);
+}
+
+/*
+ * Folios can be large here, of some of these @orders. Most faults of programs that jump about
+ * end with a look or two.
+ */
+static noinline unsigned long vswap_plan_large(struct swap_info_struct *si, struct vm_fault *vmf,
+					       swp_entry_t entry, unsigned long orders)
+{
+	if (vswap_rs_swapin_alone(vswap_record_of(vmf->vma), vmf, vmf->address >> PAGE_SHIFT,
+				  vswap_hint_of(vmf->vma), __ffs(orders)))
+		return BIT(0);
+	return vswap_plan_anon(si, vmf, entry);
+}
+
+/* Nothing that is near can be on a slow device. */
+static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si,
+						     struct vm_fault *vmf, swp_entry_t entry)
+{
+	unsigned long orders = vswap_anon_orders();
+
+	if (orders)
+		return vswap_plan_large(si, vmf, entry, orders);
+	vswap_swapin_count(VSWAP_SWAPIN_SMALL);
+	return BIT(0);
 }
 
 static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struct vm_fault *vmf,
 					      swp_entry_t entry)
 {
 	enum vswap_source source = vswap_rs_swapin_source(entry, vswap_swapin_by_device(si));
-	unsigned long page = vmf->address >> PAGE_SHIFT;
-	atomic_long_t *record;
 
 	if (!vswap_faults(vmf))
 		return source == VSWAP_SOURCE_SLOW ? 0 : BIT(0);
 	if (!READ_ONCE(vswap_bypass) || trace_vswap_swapin_plan_enabled())
 		return vswap_plan_anon(si, vmf, entry);
-	record = vswap_record_of(vmf->vma);
 	if (source == VSWAP_SOURCE_SLOW) {
 		/* What goes in sequence matters where more than a page is read. */
 		if (vswap_readahead_max() > 1)
-			vswap_rs_swapin_hit(record, page);
+			__vswap_swapin_hit(vmf->vma, vmf->address);
 		vswap_swapin_count(VSWAP_SWAPIN_SLOW);
 		return 0;
 	}
-	if (source == VSWAP_SOURCE_ALONE) {
-		if (!vswap_anon_may_be_large()) {
-			vswap_swapin_count(VSWAP_SWAPIN_SMALL);
-			return BIT(0);
-		}
-		if (vswap_rs_swapin_alone(record, vmf, page, vswap_hint_of(vmf->vma)))
-			return BIT(0);
-	}
+	if (source == VSWAP_SOURCE_ALONE)
+		return vswap_plan_near(si, vmf, entry);
 	return vswap_plan_anon(si, vmf, entry);
 }
 
@@ -187,13 +203,10 @@ unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *
 {
 	if (!vswap_plans(entry))
 		return vswap_no_plan(si);
-	/* Most often, there is nothing to decide: no slow device has virtual slots. */
-	if (swp_is_virtual(entry) && !vswap_swapin_any_slow() && !vswap_anon_may_be_large() &&
-	    READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled()) {
-		if (vswap_faults(vmf))
-			vswap_swapin_count(VSWAP_SWAPIN_SMALL);
-		return BIT(0);
-	}
+	/* Most often, no slow device has virtual slots: it does not matter where this one is. */
+	if (swp_is_virtual(entry) && !vswap_swapin_any_slow() && READ_ONCE(vswap_bypass) &&
+	    !trace_vswap_swapin_plan_enabled())
+		return vswap_faults(vmf) ? vswap_plan_near(si, vmf, entry) : BIT(0);
 	return vswap_plan_more(si, vmf, entry);
 }
 

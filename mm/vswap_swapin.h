@@ -268,7 +268,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 /* Rust for C: rust/mm/ffi/swapin.rs says what each asks of its caller. */
 unsigned int vswap_rs_swapin_source(swp_entry_t entry, bool fast);
 bool vswap_rs_swapin_alone(atomic_long_t *record, struct vm_fault *vmf, unsigned long page,
-			   unsigned char hint);
+			   unsigned char hint, unsigned int least);
 unsigned long vswap_rs_swapin_plan(const struct vswap_fault *fault);
 void vswap_rs_swapin_done(atomic_long_t *record, unsigned long first, unsigned int order);
 void vswap_rs_swapin_hit(atomic_long_t *record, unsigned long page);

@@ -408,17 +408,21 @@ pub struct Plan {
 /// Whether to look at the pages next to this one, and on which side (`true`: above it).
 ///
 /// Looking has a cost: once in a while will do, for one of several sequences in a mapping. Where
-/// large folios were wrong before, it takes a sequence of its own.
+/// large folios were wrong before, it takes a sequence of its own. What is behind must not be of
+/// the range that a folio of the `least` order would have: as it is in memory, that is not all in
+/// one place.
 #[inline]
-fn worth_a_look(page: u64, record: Record) -> Option<bool> {
+fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     let down = record.is_adjacent() && record.is_down();
     let behind = page.wrapping_add(u64::from(down));
-    (behind & u64::from(NEAR).wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
+    let range = u64::from(NEAR).max(1u64.wrapping_shl(least));
+    (behind & range.wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
 }
 
 /// What [`plan`] would say of a page that is in memory, or on a fast device, while nothing is on a
 /// slow one, if that is that it comes alone: why, and the record that goes on. `None`: that takes
-/// the whole plan to tell. `near` is as [`Inquiry::near`].
+/// the whole plan to tell. `near` is as [`Inquiry::near`], and `least` an order below which there
+/// are no large folios.
 ///
 /// Most faults of programs that jump about end here.
 #[inline]
@@ -426,6 +430,7 @@ pub fn alone(
     record: Record,
     page: u64,
     hint: Hint,
+    least: u32,
     near: impl FnOnce(bool) -> u32,
 ) -> Option<(Why, Record)> {
     if record.probe().is_some() {
@@ -438,7 +443,7 @@ pub fn alone(
         Hint::None if next.is_sequence() => return None,
         Hint::None => {}
     }
-    match worth_a_look(page, next) {
+    match worth_a_look(page, next, least) {
         Some(down) if near(down) >= NEAR => None,
         _ => Some((Why::Far, next)),
     }
@@ -458,7 +463,7 @@ fn locality(evidence: &Evidence, record: Record, inquiry: &mut impl Inquiry) -> 
     if record.is_sequence() {
         return Ok(Why::Sequence);
     }
-    if let Some(down) = worth_a_look(evidence.page, record) {
+    if let Some(down) = worth_a_look(evidence.page, record, 0) {
         if inquiry.near(down) >= NEAR {
             return Ok(Why::Near);
         }
@@ -510,15 +515,16 @@ pub fn plan(evidence: &Evidence, inquiry: &mut impl Inquiry) -> Plan {
     }
     let why = match locality(evidence, record, inquiry) {
         Ok(why) => {
-            let cap = cap(evidence, record, inquiry.limits());
-            let order = match cap {
-                0 => 0,
-                cap => inquiry.uniform(cap).min(cap),
-            };
-            match (order, cap) {
-                (0, 0) => Why::Small,
-                (0, _) => Why::Mixed,
-                (order, _) => return done(How::Large(order), why),
+            let limits = inquiry.limits();
+            match cap(evidence, record, limits) {
+                0 => Why::Small,
+                cap => {
+                    let order = inquiry.uniform(cap).min(cap);
+                    if order != 0 && order >= limits.least {
+                        return done(How::Large(order), why);
+                    }
+                    Why::Mixed
+                }
             }
         }
         Err(why) => why,

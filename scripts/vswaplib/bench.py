@@ -47,7 +47,7 @@ def add_arguments(parser):
 
 def _boot(group, variant, quick, run=0):
     """One run of a group: (info, rows, locks)."""
-    icount = group.clock == ICOUNT
+    icount = group.icount or group.clock == ICOUNT
     name, append, env = ARMS.get(variant, (variant, "", ()))
     result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
                         disks=list(group.disks), append=group.append + append, icount=icount,
@@ -142,7 +142,7 @@ class Run:
             for variant in self.variants:
                 built = _variant_on(group, variant)
                 if built:
-                    say(f"==> lock contention: {group.name} on {built}")
+                    say(f"==> lock statistics: {group.name} on {built}")
                     self._take(group, built, _boot(group, built, self.args.quick))
 
     def report(self):

@@ -201,17 +201,20 @@ def _spread(values):
 
 
 # Locks that are listed with 0 contentions too, since 0 is what is hoped for.
-SWAP_LOCKS = ("swap", "cluster", "si->lock", "zs", "pool")
+SWAP_LOCKS = ("swap", "cluster", "ci->lock", "si->lock", "zs", "pool")
+# The workloads of the deterministic clock.
+HOLD_TAGS = ("lockstat/free", "lockstat/fork")
 
 
 def lock_table(samples, most=12):
-    """Counts of waiting: the contended locks, then those of swap that were not.
-    Times are in the JSON only: on an emulated CPU they say little."""
+    """Counts of waiting: the contended locks, then those of swap that were not. How long
+    they were held is said where an instruction is a nanosecond: on an emulated CPU time
+    says little."""
     out = []
     for variant, locks in samples.locks.items():
-        contended = [lock for lock in locks if lock["contentions"]]
-        calm = [lock for lock in locks if not lock["contentions"]
-                and any(word in str(lock["class"]) for word in SWAP_LOCKS)]
+        waited = [lock for lock in locks if not lock["tag"].startswith(HOLD_TAGS)]
+        contended = [lock for lock in waited if lock["contentions"]]
+        calm = [lock for lock in waited if not lock["contentions"] and _of_swap(lock)]
         contended.sort(key=lambda lock: -lock["contentions"])
         calm.sort(key=lambda lock: -lock["acquisitions"])
         rows = [[lock["class"], lock["contentions"], lock["acquisitions"], lock["tag"]]
@@ -219,7 +222,18 @@ def lock_table(samples, most=12):
         if rows:
             out.append(_table([f"lock ({variant}, 2 CPUs)", "contentions", "acquisitions",
                                "workload"], rows))
+        held = [lock for lock in locks if lock["tag"].startswith(HOLD_TAGS) and _of_swap(lock)]
+        held.sort(key=lambda lock: (lock["tag"], -lock["hold_max_us"]))
+        if held:
+            out.append(_table([f"lock ({variant}, 1 CPU)", "longest hold, instructions",
+                               "acquisitions", "workload"],
+                              [[lock["class"], f"{lock['hold_max_us'] * 1000:.0f}",
+                                lock["acquisitions"], lock["tag"]] for lock in held]))
     return "\n\n".join(out)
+
+
+def _of_swap(lock):
+    return any(word in str(lock["class"]) for word in SWAP_LOCKS)
 
 
 def _svg(samples, variants, clock, title):

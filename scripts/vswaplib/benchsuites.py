@@ -25,6 +25,7 @@ class Group:
     quick: bool = True       # part of --quick
     timeout: int = 1500
     smp: int = 1
+    icount: bool = False     # deterministic, also if that is not what the clock counts
     host_root: bool = False  # in the host's root file system, with the guest's sources
     packages: tuple = ()     # that the host has to have, then
 
@@ -57,6 +58,7 @@ USEMEM_ZSWAP = Group("usemem-zswap", "usemem.sh zswap 288", mem="256M")
 USEMEM_DISK = Group("usemem-disk", "usemem.sh disk 320", mem="416M", disks=(),
                     append=_ram_disk(160))
 LOCK_GROUP = Group("locks", "lockstat.sh", clock=LOCKS, smp=2, mem="1G", quick=False)
+HOLD_GROUP = Group("holds", "lockstat.sh holds", clock=LOCKS, icount=True, mem="1G", quick=False)
 
 SUITES = {
     "core": (
@@ -87,7 +89,7 @@ SUITES = {
     # compress has nowhere to go there: nothing of that.
     "virtual": tuple(
         dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
-        for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP)),
+        for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP, HOLD_GROUP)),
     # Virtual slots on devices, against entries of the device.
     "device": (
         DISK,

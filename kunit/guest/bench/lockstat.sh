@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Which locks two CPUs waited for: counts, since waiting time is emulated.
+# lockstat.sh: which locks two CPUs waited for: counts, since waiting time is emulated.
+# lockstat.sh holds: for how long one CPU has them when it frees, on the deterministic clock.
 . /vswap/bench/lib.sh
 describe
 [ -e /proc/lock_stat ] || fail "this kernel has no CONFIG_LOCK_STAT"
@@ -28,6 +29,13 @@ measured() {
 	print_locks "$1"
 }
 
+if [ "$1" = holds ]; then
+	for folio in 4K 64K; do
+		measured "lockstat/free-$folio" free --folio $folio
+	done
+	measured lockstat/fork fork --forks 20
+	exit
+fi
 # The cgroup is charged for the compressed pages too: they must fit.
 SIZE=24M
 measured lockstat/usemem-2 usemem --procs 2 --memory-max 36M

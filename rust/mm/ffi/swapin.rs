@@ -349,7 +349,8 @@ unsafe extern "C" fn vswap_rs_swapin_source(
 }
 
 /// Whether a page that is in memory, or on a fast device, while nothing is on a slow one, comes
-/// alone: then that is noted. Else it takes the whole plan to tell.
+/// alone: then that is noted. Else it takes the whole plan to tell. No folio can be larger than a
+/// page and smaller than the order `least`.
 ///
 /// # Safety
 ///
@@ -360,13 +361,14 @@ unsafe extern "C" fn vswap_rs_swapin_alone(
     vmf: *mut bindings::vm_fault,
     page: c_ulong,
     hint: c_uchar,
+    least: c_uint,
 ) -> bool {
     // SAFETY: As required of the caller.
     let kept = unsafe { Kept::at(record) };
     let page = page as u64;
     // SAFETY: As required of the caller.
     let near = |down| unsafe { near(vmf, page, down) };
-    let Some((why, next)) = swapin::alone(kept.get(), page, hint_of(hint), near) else {
+    let Some((why, next)) = swapin::alone(kept.get(), page, hint_of(hint), least, near) else {
         return false;
     };
     kept.set(next);
