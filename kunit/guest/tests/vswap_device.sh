@@ -49,6 +49,9 @@ check "swapfile on ext4: swapon" straight swapfile_on
 loads "swapfile on ext4"
 check "zram: swapon" straight zram_on lz4
 loads zram
+# Memory would be taken twice.
+load "zram: pages come back" refault --size $(mb 8) --stats $VSWAP/stats
+is "zram: and keep no slot there" "$(of refault s:device)" -le -$(pages 8 50)
 # It frees a page when it is told that its slot is free. The first page is the header.
 is "zram keeps no page" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" -le 1
 
