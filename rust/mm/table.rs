@@ -50,6 +50,7 @@ use crate::{
         cache_del_word,
         dup_word,
         is_counted_word,
+        is_last_cached_word,
         is_last_word,
         is_zero_word,
         put_word,
@@ -661,8 +662,12 @@ pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shado
 /// Whether the slot is to be freed.
 #[inline]
 fn cache_del_one(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
-    !cluster.try_word(off, |word| cache_del_word(word, pfn, shadow))
-        && cache_del_slowly(cluster, off, pfn, shadow)
+    let mut last = false;
+    let done = cluster.try_word(off, |word| {
+        last = is_last_cached_word(word, pfn);
+        cache_del_word(word, pfn, shadow)
+    });
+    last || !done && cache_del_slowly(cluster, off, pfn, shadow)
 }
 
 #[cold]

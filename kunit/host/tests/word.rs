@@ -43,7 +43,7 @@ macro_rules! tests {
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 word::{
-                    cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word,
+                    cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
                 },
             };
@@ -112,6 +112,7 @@ macro_rules! tests {
                         prop_assert_eq!((dup, put, is_zero_word(word)), (None, None, false));
                     }
                     prop_assert_eq!((added, gone(pfn)), (None, None));
+                    prop_assert!(!is_last_cached_word(word, pfn));
                     return Ok(());
                 };
                 let stays = |state: &State| *state != State::Null;
@@ -131,6 +132,10 @@ macro_rules! tests {
                 for old in [own, pfn] {
                     let left = state.cache_del(old, shadow).ok().filter(stays);
                     prop_assert_eq!(gone(old), left.map(State::encode));
+                    // Who was zeros may look closer.
+                    let zero = state.flags().is_ok_and(|flags| flags.zero);
+                    let last = state.cache_del(old, shadow) == Ok(State::Null) && !zero;
+                    prop_assert_eq!(is_last_cached_word(word, old), last);
                 }
                 let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);

@@ -736,7 +736,7 @@ impl Locked {
         };
         // SAFETY: Under the lock.
         match unsafe { count.read() } {
-            // It says that it is not there.
+            // It is not there, or cannot be more.
             0 | u32::MAX => false,
             now => {
                 // SAFETY: Likewise.
