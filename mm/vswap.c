@@ -33,9 +33,7 @@
 #include "swap.h"
 #include "swap_table.h"
 #include "vswap.h"
-#ifdef CONFIG_RUST_VSWAP_SWAPIN
 #include "vswap_swapin.h"
-#endif
 
 #define CREATE_TRACE_POINTS
 #define CREATE_RUST_TRACE_POINTS
@@ -112,27 +110,15 @@ bool __vswap_suits(struct swap_info_struct *si)
 /* Then what is free is counted by device. The allocator has met one when that matters. */
 bool vswap_met_unsuited;
 
-static bool vswap_device_is_fast(const struct swap_info_struct *si)
-{
-	/* Other flags change while a device is on, this one does not. */
-	return data_race(si->flags & SWP_SYNCHRONOUS_IO);
-}
+/* So that nobody asks where a folio is, where there never was such a device. */
+bool vswap_met_fast;
 
 /* The folio is locked, and in the swap cache. */
 bool __vswap_on_fast_device(struct folio *folio)
 {
-	unsigned int type, last = READ_ONCE(vswap_highest_type);
-	swp_entry_t entry;
+	swp_entry_t entry = vswap_device_entry(folio->swap);
 
-	for (type = 0; type <= last; type++) {
-		if (!atomic_long_read(&vswap_nr_slots[type]) ||
-		    !vswap_device_is_fast(__swap_type_to_info(type)))
-			continue;
-		/* There is such a device: is it that one? */
-		entry = vswap_device_entry(folio->swap);
-		return entry.val && vswap_device_is_fast(__swap_entry_to_info(entry));
-	}
-	return false;
+	return entry.val && vswap_swapin_by_device(__swap_entry_to_info(entry));
 }
 
 /* The caller has the lock of the cluster, and takes the slots for the folio. */
@@ -151,6 +137,8 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	/* Page faults ask the device of the entry: it is strict if one of them is. */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;
+	if (!READ_ONCE(vswap_met_fast) && vswap_swapin_by_device(si))
+		WRITE_ONCE(vswap_met_fast, true);
 	this_cpu_write(vswap_found.val, entry.val);
 }
 

@@ -109,12 +109,13 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 	return swp_is_virtual(entry) ? vswap_backing(swp_offset(entry)) : entry;
 }
 
-/* Is what backs a folio of the device of virtual slots (@si) on a device as fast as memory? */
+extern bool vswap_met_fast;
 bool __vswap_on_fast_device(struct folio *folio);
 
+/* Is what backs a folio of the device of virtual slots (@si) on a device as fast as memory? */
 static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
 {
-	return vswap_is_si(si) && __vswap_on_fast_device(folio);
+	return vswap_is_si(si) && READ_ONCE(vswap_met_fast) && __vswap_on_fast_device(folio);
 }
 
 /*
