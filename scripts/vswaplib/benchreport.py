@@ -20,6 +20,7 @@ class Samples:
         self.rows = {}
         self.rest = []
         self.locks = {}
+        self.held = {}
         self.info = {}
 
     def add(self, group, variant, info, rows, locks):
@@ -32,7 +33,10 @@ class Samples:
             cell = self.rows.setdefault(group.clock, {}).setdefault((row["tag"], word), {})
             cell.setdefault(variant, []).append(row)
         if locks:
-            self.locks.setdefault(variant, []).extend(locks)
+            # How long locks are held is said where an instruction is a nanosecond: on an
+            # emulated CPU time says little.
+            kept = self.held if group.icount else self.locks
+            kept.setdefault(variant, []).extend(locks)
 
     def of(self, clock):
         return self.rows.get(clock, {})
@@ -202,33 +206,26 @@ def _spread(values):
 
 # Locks that are listed with 0 contentions too, since 0 is what is hoped for.
 SWAP_LOCKS = ("swap", "cluster", "ci->lock", "si->lock", "zs", "pool")
-# The workloads of the deterministic clock.
-HOLD_TAGS = ("lockstat/free", "lockstat/fork")
-
 
 def lock_table(samples, most=12):
-    """Counts of waiting: the contended locks, then those of swap that were not. How long
-    they were held is said where an instruction is a nanosecond: on an emulated CPU time
-    says little."""
+    """Counts of waiting: the contended locks, then those of swap that were not. And how long
+    those were held at most."""
     out = []
     for variant, locks in samples.locks.items():
-        waited = [lock for lock in locks if not lock["tag"].startswith(HOLD_TAGS)]
-        contended = [lock for lock in waited if lock["contentions"]]
-        calm = [lock for lock in waited if not lock["contentions"] and _of_swap(lock)]
+        contended = [lock for lock in locks if lock["contentions"]]
+        calm = [lock for lock in locks if not lock["contentions"] and _of_swap(lock)]
         contended.sort(key=lambda lock: -lock["contentions"])
         calm.sort(key=lambda lock: -lock["acquisitions"])
         rows = [[lock["class"], lock["contentions"], lock["acquisitions"], lock["tag"]]
                 for lock in contended[:most] + calm[:most]]
-        if rows:
-            out.append(_table([f"lock ({variant}, 2 CPUs)", "contentions", "acquisitions",
-                               "workload"], rows))
-        held = [lock for lock in locks if lock["tag"].startswith(HOLD_TAGS) and _of_swap(lock)]
-        held.sort(key=lambda lock: (lock["tag"], -lock["hold_max_us"]))
-        if held:
-            out.append(_table([f"lock ({variant}, 1 CPU)", "longest hold, instructions",
-                               "acquisitions", "workload"],
-                              [[lock["class"], f"{lock['hold_max_us'] * 1000:.0f}",
-                                lock["acquisitions"], lock["tag"]] for lock in held]))
+        out.append(_table([f"lock ({variant}, 2 CPUs)", "contentions", "acquisitions",
+                           "workload"], rows))
+    for variant, locks in samples.held.items():
+        held = sorted(filter(_of_swap, locks), key=lambda lock: (lock["tag"], -lock["hold_max_us"]))
+        out.append(_table([f"lock ({variant}, 1 CPU)", "longest hold, instructions",
+                           "acquisitions", "workload"],
+                          [[lock["class"], f"{lock['hold_max_us'] * 1000:.0f}",
+                            lock["acquisitions"], lock["tag"]] for lock in held]))
     return "\n\n".join(out)
 
 

@@ -11,12 +11,9 @@ ram) ram_disk /dev/ram0 ;;
 *) fail "apps does not know '$2'" ;;
 esac
 
-# Three at a time. What is read of files for the first time is not what is measured.
+# Three at a time.
 compile() {
-	cd /vswap/src || fail "there is no source to compile"
-	compile="gcc -std=gnu11 -pipe -c"
-	cat "$(gcc -print-prog-name=cc1)" > /dev/null
-	$compile -O0 swapcheck.c -o /tmp/check.o || fail "the compiler does not work"
+	compiler_on
 	load "compile/$1" run --exec "
 		$compile -O2 swapload.c -o /tmp/load.o & first=\$!
 		$compile -O2 swapload.c -o /tmp/again.o & second=\$!
@@ -36,14 +33,12 @@ redis() {
 		$client -t get -n $((keys * 2)) >> /tmp/requests
 		redis-cli -s /tmp/redis shutdown nosave
 		wait"
-	awk -F '"' -v tag="redis/$1" '
-		$2 == "SET" || $2 == "GET" {
-			ns = 1e9 / $4
-			printf "swapload tag=%s phase=%s pages=1 ns=%.0f ns_per_page=%.1f\n",
-				tag, tolower($2), ns, ns
-			n++
-		}
-		END { exit n != 2 }' /tmp/requests || fail "redis did not answer"
+	for request in set get; do
+		ns=$(awk -F '"' -v request=$request \
+			'tolower($2) == request { printf "%.0f", 1e9 / $4 }' /tmp/requests)
+		[ -n "$ns" ] || fail "redis did not answer"
+		figure "redis/$1" $request "$ns"
+	done
 }
 
 # Four readers of files in memory, of which a cgroup may have a quarter: at more than that it
@@ -60,14 +55,9 @@ tmpfs() {
 				--random_distribution=zipf:$zipf --randseed=$((RUN + 1)) \
 				--time_based --runtime=8 --group_reporting --minimal > /tmp/fio"
 		# The seventh field of this format is the bandwidth in KiB/s.
-		awk -F ';' -v tag="tmpfs-zipf-$zipf/$1" '
-			$7 > 0 {
-				ns = 4e9 / $7
-				printf "swapload tag=%s phase=read pages=1 ns=%.0f ns_per_page=%.1f\n",
-					tag, ns, ns
-				n++
-			}
-			END { exit n != 1 }' /tmp/fio || fail "fio said nothing"
+		ns=$(awk -F ';' '$7 > 0 { printf "%.0f", 4e9 / $7 }' /tmp/fio)
+		[ -n "$ns" ] || fail "fio said nothing"
+		figure "tmpfs-zipf-$zipf/$1" read "$ns"
 		umount /tmp/files
 	done
 }

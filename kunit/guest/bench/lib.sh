@@ -106,6 +106,21 @@ load() {
 		fail "$load_tag $load_command: swapload ended with code $?"
 }
 
+# A compiler that works, and all that it reads of files in the page cache: what is read for the
+# first time is not what is measured.
+compiler_on() {
+	cd /vswap/src || fail "there is no source to compile"
+	compile="gcc -std=gnu11 -pipe -c"
+	cat "$(gcc -print-prog-name=cc1)" "$(command -v as)" > /dev/null
+	$compile -O0 swapcheck.c -o /tmp/check.o && $compile -O0 swapload.c -o /tmp/load.o ||
+		fail "the compiler does not work"
+}
+
+# figure TAG PHASE NS: what a program has measured, as swapload prints it
+figure() {
+	echo "swapload tag=$1 phase=$2 pages=1 ns=$3 ns_per_page=$3"
+}
+
 have_large_folios() {
 	[ -d $GROUP_HUGE/hugepages-64kB ]
 }
