@@ -538,10 +538,15 @@ pub(crate) fn count(offset: usize) -> u32 {
 }
 
 /// Whether somebody counts on a slot of a range, as seen without the lock.
+#[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
         return false;
     };
+    // Most folios have one slot.
+    if nr == 1 {
+        return is_counted_word(cluster.peek_word(start));
+    }
     (start..start.wrapping_add(nr)).any(|off| is_counted_word(cluster.peek_word(off)))
 }
 
@@ -745,10 +750,9 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     };
     let first = cluster.peek_backing(start);
     matches!(first, Backing::Phys(_))
-        && (start..end)
-            .enumerate()
-            .skip(1)
-            .all(|(n, off)| is_next(first, n as u32, cluster.peek_backing(off)))
+        && (start.wrapping_add(1)..end)
+            .zip(1..)
+            .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
 }
 
 /// Whether any slot of a locked folio is on the device of a type: as seen without the lock.

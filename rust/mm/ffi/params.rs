@@ -54,6 +54,13 @@ parameter!(
     accept_threshold_percent, u32, accept_threshold_percent
 );
 
+/// Whether there never was a pool: nothing was ever stored, then.
+#[inline]
+pub(crate) fn never_enabled() -> bool {
+    // SAFETY: No requirements.
+    unsafe { bindings::zswap_never_enabled() }
+}
+
 /// Turns zswap off, as it has no pool.
 pub(crate) fn disable() {
     // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.

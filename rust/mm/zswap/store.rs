@@ -51,6 +51,9 @@ pub(crate) fn store<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> bool {
         if pool::reached_full() {
             params::queue_shrink();
         }
+    } else if params::never_enabled() {
+        // There is nothing to be found, for which every swap-out to a device would pay.
+        return false;
     }
     for n in 0..folio.nr_pages() {
         if let Some((mut slot, _)) = folio.nth(n) {
