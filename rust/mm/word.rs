@@ -547,8 +547,8 @@ pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     }
 }
 
-/// Whether a slot is free when a folio leaves the swap cache: as [`State::cache_del`]. `false`: that
-/// has to look closer.
+/// Whether a slot is free when a folio leaves the swap cache: as [`State::cache_del`].
+/// `false`: that has to look closer.
 #[inline]
 pub const fn is_last_cached_word(word: u64, old: Pfn) -> bool {
     // With no count, and no flag.
