@@ -15,24 +15,43 @@ use crate::swapin::{
     Source,
     Used,
     Why,
-    FIRST_ORDER, //
+    FIRST_ORDER,
+    MAX_ORDER,
+    NEAR, //
 };
 use kernel::prelude::*;
 
-/// All around is compressed, and nothing of it was used.
+/// What is around is compressed.
+#[derive(Clone, Copy)]
 struct Around {
+    least_order: u32,
     max_order: u32,
     any_slow: bool,
+    near: u32,
+    uniform: u32,
+}
+
+impl Around {
+    /// All of it, and nothing of it was used.
+    fn up_to(max_order: u32) -> Self {
+        Self {
+            least_order: 0,
+            max_order,
+            any_slow: false,
+            near: 0,
+            uniform: MAX_ORDER,
+        }
+    }
 }
 
 impl Inquiry for Around {
     fn near(&mut self, _down: bool) -> u32 {
-        0
+        self.near
     }
 
     fn limits(&mut self) -> Limits {
         Limits {
-            least: 0,
+            least: self.least_order,
             most: self.max_order,
         }
     }
@@ -42,7 +61,7 @@ impl Inquiry for Around {
     }
 
     fn uniform(&mut self, max: u32) -> u32 {
-        max
+        self.uniform.min(max)
     }
 }
 
@@ -66,10 +85,7 @@ mod tests {
     /// A sequence is seen after some faults, and its folios grow while they are used.
     #[test]
     fn folios_grow_with_a_sequence() {
-        let mut around = Around {
-            max_order: 9,
-            any_slow: false,
-        };
+        let mut around = Around::up_to(9);
         let (mut record, mut page, mut faults, mut largest) = (Record::default(), 4096u64, 0, 0);
         while page < 4096 + 8192 {
             let mut evidence = fault(record, page);
@@ -98,10 +114,7 @@ mod tests {
     /// What nobody used makes them smaller, and then it takes more to begin.
     #[test]
     fn waste_is_remembered() {
-        let mut around = Around {
-            max_order: 9,
-            any_slow: false,
-        };
+        let mut around = Around::up_to(9);
         let mut hinted = fault(Record::default(), 160);
         hinted.hint = Hint::Sequential;
         let first = plan(&hinted, &mut around);
@@ -124,8 +137,8 @@ mod tests {
     #[test]
     fn only_slow_devices_are_read_ahead_of() {
         let mut around = Around {
-            max_order: 0,
             any_slow: true,
+            ..Around::up_to(0)
         };
         let mut evidence = fault(Record::default(), 4096);
         let far = plan(&evidence, &mut around);
@@ -138,6 +151,71 @@ mod tests {
         assert_eq!(plan(&evidence, &mut around).how, How::Single);
         evidence.source = Source::Slow;
         assert_eq!(plan(&evidence, &mut around).why, Why::Slow);
+    }
+
+    /// The order of the folio that a plan is for.
+    fn order(evidence: &Evidence, mut around: Around) -> u32 {
+        match plan(evidence, &mut around).how {
+            How::Large(order) => order,
+            _ => 0,
+        }
+    }
+
+    /// No order that is not allowed, or goes beyond what is alike; none for who jumps about; and
+    /// none smaller because there is more evidence. Whatever the record says.
+    #[test]
+    fn no_order_is_out_of_bounds() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15u64;
+        let mut large = 0;
+
+        for n in 0..20_000u64 {
+            bits ^= bits << 13;
+            bits ^= bits >> 7;
+            bits ^= bits << 17;
+            let record = Record::decode(bits);
+            // On or near the page that the record says is next, or anywhere.
+            let page = if n % 8 == 0 {
+                bits >> 7
+            } else {
+                (bits >> 20) + n % 5
+            };
+            let mut evidence = fault(record, page);
+            evidence.hint = [Hint::None, Hint::Sequential, Hint::Random][(n % 3) as usize];
+            evidence.source = [Source::Memory, Source::Fast, Source::Slow][(n / 3 % 3) as usize];
+            evidence.large = n % 11 != 0;
+            evidence.file = n % 7 == 0;
+            evidence.bypass = n % 13 != 0;
+            let most = (n / 9 % 10) as u32;
+            let around = Around {
+                least_order: most / 2,
+                any_slow: n % 5 == 0,
+                near: (n % u64::from(NEAR + 1)) as u32,
+                uniform: (n / 17 % 10) as u32,
+                ..Around::up_to(most)
+            };
+
+            let got = order(&evidence, around);
+            large += u32::from(got != 0);
+            assert!(got <= around.max_order && got <= around.uniform);
+            assert!(got == 0 || got >= around.least_order);
+            let never =
+                !evidence.large || evidence.hint == Hint::Random || evidence.source == Source::Slow;
+            assert!(got == 0 || !never);
+
+            let near = Around {
+                near: NEAR,
+                ..around
+            };
+            let uniform = around.uniform + 1;
+            assert!(order(&evidence, near) >= got);
+            assert!(order(&evidence, Around { uniform, ..around }) >= got);
+            if evidence.hint == Hint::None {
+                evidence.hint = Hint::Sequential;
+                assert!(order(&evidence, around) >= got);
+            }
+        }
+        // Or nothing was tried.
+        assert!(large > 1000);
     }
 
     /// An aligned range around a page is all alike, or only a part of it.

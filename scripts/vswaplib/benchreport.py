@@ -285,4 +285,4 @@ def write_json(path, samples, about):
             for clock, cells in samples.rows.items() for (tag, word), cell in cells.items()]
     common.write_if_changed(path, json.dumps(
         {"about": about, "guests": samples.info, "rows": rows, "locks": samples.locks,
-         "other_phases": samples.rest}, indent=1) + "\n")
+         "holds": samples.held, "other_phases": samples.rest}, indent=1) + "\n")
