@@ -58,7 +58,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Takes room for a locked folio with virtual slots. May sleep.
+    /// Takes room for a locked folio with virtual slots, which stay as they are: what they say may
+    /// be of another page than the one that the caller wants to write. May sleep.
     ///
     /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: its cgroup may have no more, or there
     /// is no memory.
@@ -69,9 +70,7 @@ impl Room {
         }
         let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
         let nr = end.wrapping_sub(start);
-        let guard = backing::reserve(cluster, nr)?;
-        let id = guard.id(start);
-        table::clear_zero(guard, start..end);
+        let id = backing::reserve(cluster, nr)?.id(start);
         let mut room = Self {
             cluster,
             start,
@@ -150,8 +149,9 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     if table::frozen(cluster, start..end) {
         return Err(EBUSY);
     }
-    // First, so that these are not charged twice.
+    // First, so that these are not charged twice. Nor are they zeros any more.
     table::unback(folio);
+    table::clear_zero(cluster.lock(), start..end);
     Room::take(folio)?.fill()
 }
 

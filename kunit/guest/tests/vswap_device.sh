@@ -55,6 +55,20 @@ is "zram: and keep no slot there" "$(of refault s:device)" -le -$(pages 8 50)
 # It frees a page when it is told that its slot is free. The first page is the header.
 is "zram keeps no page" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" -le 1
 
+# By the time that a slot is written back it may be another page's: of zeros, for one.
+no_swap
+swap_on /dev/ram2
+zswap_on lz4
+set_to on $VSWAP/enabled
+cgroup reuse memory.zswap.max=64K
+for seed in 1 2; do
+	check "slots are used again while zswap writes back ($seed)" swapcheck churn --procs 6 \
+		--size 4M --zero 60 --incompressible 3 --rounds $(scaled 1500) --seed $seed \
+		--cgroup $CG/reuse
+done
+check "the cgroup goes away" cgroup_gone reuse
+none_left "used again"
+
 # What fits in zswap takes no room on a device.
 no_swap
 swap_on $DISK
@@ -105,6 +119,20 @@ cgroup hold memory.zswap.writeback=0
 hold --incompressible 50 --zero 0 --try
 is "memory.zswap.writeback=0: nothing is on a device" "$(slots device)" -eq 0
 verified "memory.zswap.writeback=0"
+# Whoever decides: the mode, a pool that takes nothing, or its own limit.
+for mode in auto on; do
+	set_to $mode $VSWAP/enabled
+	for limit in pool cgroup; do
+		cgroup hold memory.zswap.writeback=0 memory.zswap.max=max
+		[ $limit = pool ] && set_to 0 $ZSWAP/max_pool_percent
+		[ $limit = cgroup ] && cgroup hold memory.zswap.max=64K
+		hold --incompressible 20 --zero 0 --try
+		is "$mode, writeback=0, limit of the $limit: nothing is on a device" "$(used)" -eq 0
+		set_to 20 $ZSWAP/max_pool_percent
+		verified "$mode, writeback=0, limit of the $limit"
+	done
+done
+set_to auto $VSWAP/enabled
 cgroup wb memory.zswap.max=512K
 load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --incompressible 20 \
 	--slack 100 &&
@@ -112,7 +140,8 @@ load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --inc
 check "the cgroup goes away" cgroup_gone wb
 # Room that its memory.swap.max does not allow is not taken.
 cgroup wb memory.zswap.max=512K memory.swap.max=256K
-check "memory.swap.max of 256 KiB" swapcheck hold --size $(mb 8) --try --zero 0 --cgroup $CG/wb
+check "memory.swap.max of 256 KiB" swapcheck hold --size $(mb 8) --try --zero 0 --cgroup $CG/wb &&
+	is "no more was taken" "$(cat $CG/wb/memory.swap.peak)" -le 262144
 check "the cgroup goes away" cgroup_gone wb
 set_to 0 $ZSWAP/shrinker_enabled
 none_left "cgroups"
