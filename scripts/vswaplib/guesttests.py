@@ -177,3 +177,8 @@ def run(variant, report, names=None, *, full=False, ensure=True):
         while group:
             group = _one_guest(variant, group, report, ensure)
             ensure = False
+
+
+def run_all(full, report):
+    """Those for the debug kernel: with `full`, the long ones as well."""
+    run("debug", report, full=full)

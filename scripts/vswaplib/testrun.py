@@ -106,7 +106,8 @@ def add_arguments(parser):
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--quick", action="store_true",
                        help="lint, host tests and KUnit on UML only")
-    group.add_argument("--full", action="store_true", help="and every selftest that concerns swap")
+    group.add_argument("--full", action="store_true",
+                       help="and storms, races, and every selftest that concerns swap")
 
 
 def main(args):
@@ -118,7 +119,7 @@ def main(args):
     report.stage("KUnit on User Mode Linux", run_kunit, "um")
     if not args.quick:
         report.stage("KUnit on the debug kernel", run_kunit, "debug")
-        report.stage("guest tests on the debug kernel", guesttests.run, "debug")
+        report.stage("guest tests on the debug kernel", guesttests.run_all, args.full)
         report.stage("the kernel's selftests", selftests.run_all, args.full)
     minutes = (time.monotonic() - report.start) / 60
     if report.failures:
