@@ -33,7 +33,9 @@
 #include "swap.h"
 #include "swap_table.h"
 #include "vswap.h"
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
 #include "vswap_swapin.h"
+#endif
 
 #define CREATE_TRACE_POINTS
 #define CREATE_RUST_TRACE_POINTS
@@ -118,7 +120,7 @@ bool __vswap_on_fast_device(struct folio *folio)
 {
 	swp_entry_t entry = vswap_device_entry(folio->swap);
 
-	return entry.val && vswap_swapin_by_device(__swap_entry_to_info(entry));
+	return entry.val && vswap_is_fast(__swap_entry_to_info(entry));
 }
 
 /* The caller has the lock of the cluster, and takes the slots for the folio. */
@@ -137,7 +139,7 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	/* Page faults ask the device of the entry: it is strict if one of them is. */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;
-	if (!READ_ONCE(vswap_met_fast) && vswap_swapin_by_device(si))
+	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
 		WRITE_ONCE(vswap_met_fast, true);
 	this_cpu_write(vswap_found.val, entry.val);
 }
@@ -705,7 +707,8 @@ static struct kobj_attribute drain_attr = __ATTR_WO(drain);
 
 static ssize_t max_slots_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%lu\n", vswap_rs_get_max());
+	return sysfs_emit(buf, "%lu\n",
+			  vswap_ready ? vswap_rs_get_max() : vswap_rs_default_max());
 }
 
 static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -716,8 +719,14 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 	if (ret)
 		return ret;
-	vswap_rs_set_max(max);
-	return count;
+	/* Or it would be forgotten when the layer is set up. */
+	if (mutex_lock_interruptible(&vswap_mutex))
+		return -EINTR;
+	ret = vswap_setup();
+	if (!ret)
+		vswap_rs_set_max(max);
+	mutex_unlock(&vswap_mutex);
+	return ret ? ret : count;
 }
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);

@@ -13,6 +13,9 @@
 struct folio;
 struct swap_cluster_info;
 
+/* Is a device as fast as memory? Other flags change while it is on, this one does not. */
+#define vswap_is_fast(si)	(data_race((si)->flags & SWP_SYNCHRONOUS_IO) != 0)
+
 #ifdef CONFIG_RUST_VSWAP
 
 #include <linux/swap_ops.h>
@@ -277,6 +280,7 @@ extern struct vswap_lists vswap_lists;
 int vswap_rs_init(unsigned long max_slots);
 void vswap_rs_set_max(unsigned long max_slots);
 unsigned long vswap_rs_get_max(void);
+unsigned long vswap_rs_default_max(void);
 void vswap_rs_stats(struct vswap_stats *stats);
 void vswap_rs_cpu_dead(unsigned int cpu);
 void vswap_rs_quiesce(void);

@@ -91,7 +91,7 @@ static unsigned long vswap_no_plan(struct swap_info_struct *si)
 
 bool vswap_swapin_is_fast(unsigned int type)
 {
-	return vswap_swapin_by_device(__swap_type_to_info(type));
+	return vswap_is_fast(__swap_type_to_info(type));
 }
 
 bool vswap_swapin_any_slow(void)
@@ -131,7 +131,7 @@ static unsigned long vswap_decide(struct vswap_fault *fault, struct swap_info_st
 				  const struct vm_area_struct *vma)
 {
 	fault->hint = vswap_hint_of(vma);
-	fault->fast = vswap_swapin_by_device(si);
+	fault->fast = vswap_is_fast(si);
 	fault->bypass = READ_ONCE(vswap_bypass);
 	fault->traced = trace_vswap_swapin_plan_enabled();
 	return vswap_rs_swapin_plan(fault);
@@ -180,7 +180,7 @@ static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si
 static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struct vm_fault *vmf,
 					      swp_entry_t entry)
 {
-	enum vswap_source source = vswap_rs_swapin_source(entry, vswap_swapin_by_device(si));
+	enum vswap_source source = vswap_rs_swapin_source(entry, vswap_is_fast(si));
 
 	if (!vswap_faults(vmf))
 		return source == VSWAP_SOURCE_SLOW ? 0 : BIT(0);
@@ -464,11 +464,11 @@ void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 
 /*
  * How many of @nr pages from @first on, of which each @step-th is looked at, are
- * mapped and were used lately; -1 if that cannot be seen from here. Nothing is
- * locked: it is a sample.
+ * mapped and were used lately; -1 if that cannot be seen from here. With @run,
+ * only up to the first that is not so. Nothing is locked: it is a sample.
  */
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
-		     unsigned long step)
+		     unsigned long step, bool run)
 {
 	unsigned long start = first << PAGE_SHIFT, end = start + nr * PAGE_SIZE;
 	unsigned long addr;
@@ -487,7 +487,10 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 	for (addr = start; addr < end; addr += step * PAGE_SIZE) {
 		pte_t entry = ptep_get_lockless(pte + ((addr - start) >> PAGE_SHIFT));
 
-		used += pte_present(entry) && pte_young(entry);
+		if (pte_present(entry) && pte_young(entry))
+			used++;
+		else if (run)
+			break;
 	}
 	pte_unmap(pte);
 	return used;

@@ -18,8 +18,7 @@
 /* C's rule: a device that is as fast as memory is not read ahead of. */
 static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 {
-	/* Set before the device had slots. */
-	return data_race(si->flags & SWP_SYNCHRONOUS_IO) ? ~0UL : 0;
+	return vswap_is_fast(si) ? ~0UL : 0;
 }
 
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
@@ -263,7 +262,7 @@ void vswap_swapin_trace(const struct vswap_decision *decision);
 void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 			unsigned int *most);
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
-		     unsigned long step);
+		     unsigned long step, bool run);
 
 /* Rust for C: rust/mm/ffi/swapin.rs says what each asks of its caller. */
 unsigned int vswap_rs_swapin_source(swp_entry_t entry, bool fast);

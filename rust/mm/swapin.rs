@@ -294,6 +294,21 @@ impl Record {
         Self(next.0 & !(PAGE_MASK << PAGE_SHIFT) | page << PAGE_SHIFT)
     }
 
+    /// As [`Record::next`], after a fault that is not next to the folio that came in last, and not in
+    /// it. `None`: perhaps it is, or there is a folio to be judged.
+    #[inline]
+    fn jump(self, page: u64) -> Option<Self> {
+        const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
+
+        let page = page & PAGE_MASK;
+        // 0 is the page before it, and the one behind it is as many as there are pages, and one.
+        let distance = page.wrapping_sub(self.page()).wrapping_add(1) & PAGE_MASK;
+        if self.get(PROBE) != 0 || distance <= self.nr_pages().wrapping_add(1) {
+            return None;
+        }
+        Some(Self(self.0 & KEPT | page << PAGE_SHIFT))
+    }
+
     /// When a large folio came in: its first page, its order, and whether its pages are mapped as
     /// not used, to be looked at. That has a cost where they are used: the processor notes it in
     /// each page table entry.
@@ -343,8 +358,8 @@ pub struct Limits {
 
 /// What it takes to find out more, which most faults can do without. Each is asked once at most.
 pub trait Inquiry {
-    /// How many pages next to this one have been used just now, on the side that faults come from
-    /// (`down`: from above), from it on; [`NEAR`] at most.
+    /// Whether the pages next to this one have been used just now, on the side that faults come from
+    /// (`down`: from above): [`NEAR`], or less if not all of those were.
     fn near(&mut self, down: bool) -> u32;
 
     /// The orders that are allowed here.
@@ -424,9 +439,37 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
 /// the whole plan to tell. `near` is as [`Inquiry::near`], and `least` an order below which there
 /// are no large folios.
 ///
-/// Most faults of programs that jump about end here.
+/// Most faults of programs that jump about end here, and most of those with the first question.
 #[inline]
 pub fn alone(
+    record: Record,
+    page: u64,
+    hint: Hint,
+    least: u32,
+    near: impl FnOnce(bool) -> u32,
+) -> Option<(Why, Record)> {
+    match (hint, record.jump(page)) {
+        (Hint::None, Some(next)) => far(page, next, least, near),
+        _ => alone_slowly(record, page, hint, least, near),
+    }
+}
+
+/// As [`alone`], where neither a hint nor the sequence of faults says more.
+#[inline]
+fn far(
+    page: u64,
+    next: Record,
+    least: u32,
+    near: impl FnOnce(bool) -> u32,
+) -> Option<(Why, Record)> {
+    match worth_a_look(page, next, least) {
+        Some(down) if near(down) >= NEAR => None,
+        _ => Some((Why::Far, next)),
+    }
+}
+
+#[inline(never)]
+fn alone_slowly(
     record: Record,
     page: u64,
     hint: Hint,
@@ -438,14 +481,10 @@ pub fn alone(
     }
     let next = record.next(page, None, hint);
     match hint {
-        Hint::Random => return Some((Why::Random, next)),
-        Hint::Sequential => return None,
-        Hint::None if next.is_sequence() => return None,
-        Hint::None => {}
-    }
-    match worth_a_look(page, next, least) {
-        Some(down) if near(down) >= NEAR => None,
-        _ => Some((Why::Far, next)),
+        Hint::Random => Some((Why::Random, next)),
+        Hint::Sequential => None,
+        Hint::None if next.is_sequence() => None,
+        Hint::None => far(page, next, least, near),
     }
 }
 

@@ -1164,6 +1164,11 @@ impl Directory {
         NEXT.load(Acquire)
     }
 
+    /// How many numbers there are.
+    pub(crate) fn most(&self) -> usize {
+        ROOT_LEN.load(Relaxed).saturating_mul(CHUNK)
+    }
+
     /// The directory.
     pub(crate) fn get() -> Self {
         Self(())

@@ -167,19 +167,26 @@ fn any_slow(entry: SwapEntry, fast: bool) -> bool {
     !fast && unsafe { bindings::vswap_swapin_any_written() }
 }
 
-/// How many pages of a range, of which each `step`-th is looked at, were used lately.
+/// How many pages of a range, of which each `step`-th is looked at, were used lately. With `run`,
+/// only those before the first that was not.
 ///
 /// # Safety
 ///
 /// `vmf` is NULL, or valid.
 #[inline]
-unsafe fn used(vmf: *mut bindings::vm_fault, first: u64, nr: u64, step: u64) -> Option<u32> {
+unsafe fn used(
+    vmf: *mut bindings::vm_fault,
+    first: u64,
+    nr: u64,
+    step: u64,
+    run: bool,
+) -> Option<u32> {
     let (first, nr, step) = (first as usize, nr as usize, step as usize);
     // SAFETY: As required of the caller.
-    u32::try_from(unsafe { bindings::vswap_fault_used(vmf, first, nr, step) }).ok()
+    u32::try_from(unsafe { bindings::vswap_fault_used(vmf, first, nr, step, run) }).ok()
 }
 
-/// How many pages next to one were used lately.
+/// How many pages next to one were used lately: [`NEAR`], or less.
 ///
 /// # Safety
 ///
@@ -192,7 +199,7 @@ unsafe fn near(vmf: *mut bindings::vm_fault, page: u64, down: bool) -> u32 {
         page.wrapping_sub(NEAR.into())
     };
     // SAFETY: As required of the caller.
-    unsafe { used(vmf, first, NEAR.into(), 1) }.unwrap_or(0)
+    unsafe { used(vmf, first, NEAR.into(), 1, true) }.unwrap_or(0)
 }
 
 /// What became of the large folio before.
@@ -202,7 +209,7 @@ fn outcome(fault: &bindings::vswap_fault, record: Record) -> Option<Used> {
     let (first, nr) = record.probe()?;
     let step = (nr / SAMPLES).max(1);
     // SAFETY: The fault is as C made it.
-    let touched = unsafe { used(fault.vmf, first, nr, step) };
+    let touched = unsafe { used(fault.vmf, first, nr, step, false) };
     let used = Used {
         touched: touched?,
         sampled: (nr / step) as u32,

@@ -10,7 +10,8 @@ use super::{
         Cluster, //
     },
     device,
-    folio::SwapPage, //
+    folio::SwapPage,
+    params, //
 };
 use crate::{
     word::Pfn,
@@ -130,6 +131,13 @@ impl NewSwap<'_> {
         }
         // SAFETY: The folio stays, being locked.
         unsafe { SwapPage::first_of(self.folio) }.variety()
+    }
+
+    /// Whether its cgroup lets pages that zswap has, or refuses, be written to a device.
+    pub(crate) fn may_be_written(&self) -> bool {
+        // SAFETY: The folio stays, being locked.
+        !params::enabled()
+            || unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
     }
 
     /// Counts it among the folios in the swap cache.

@@ -81,13 +81,15 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     }
     // What is known to be refused is refused here, where the folio is still mapped.
     let accepted = pool::would_accept() && !pool::refuses(|| folio.variety());
-    if !accepted && !super::vswap::without_zswap() {
+    // What may not be written takes no room on a device, not even when zswap refuses it.
+    let to_device = !accepted && folio.may_be_written();
+    if to_device && !super::vswap::without_zswap() {
         return EAGAIN.to_errno();
     }
-    let Some(new) = table::alloc_folio(&folio, !accepted) else {
+    let Some(new) = table::alloc_folio(&folio, to_device) else {
         return EAGAIN.to_errno();
     };
-    if !accepted {
+    if to_device {
         let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
@@ -457,19 +459,25 @@ extern "C" fn vswap_in_use() -> bool {
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
         // As much as could be of use, and what that needs at most is small beside it.
-        let ram = super::pool::totalram_pages();
-        let max = max_slots.min(ram.saturating_mul(64)) / SLOTS;
+        let max = max_slots.min(super::pool::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
         unsafe { clusters::setup(max)? };
-        Lists::lock().set_max_populated(max.min(ram.saturating_mul(4) / SLOTS).max(1));
+        vswap_rs_set_max(vswap_rs_default_max());
         Ok(0)
     })
 }
 
-/// Sets how many slots there may be.
+/// How many slots there may be, if nobody says otherwise.
+#[export]
+extern "C" fn vswap_rs_default_max() -> c_ulong {
+    super::pool::totalram_pages().saturating_mul(4) / SLOTS * SLOTS
+}
+
+/// Sets how many slots there may be: no more than there are numbers for.
 #[export]
 extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
-    Lists::lock().set_max_populated(max_slots / SLOTS);
+    let most = Directory::get().most();
+    Lists::lock().set_max_populated((max_slots / SLOTS).min(most));
 }
 
 /// How many slots there may be.
