@@ -324,11 +324,6 @@ void *vswap_header_alloc(gfp_t gfp)
 	return kmem_cache_zalloc(vswap_cluster_cache, gfp);
 }
 
-void vswap_header_free(void *header)
-{
-	kmem_cache_free(vswap_cluster_cache, header);
-}
-
 /*
  * A word for each slot of a cluster. Who looks without the lock may look at
  * words that were freed, until its RCU section ends.

@@ -94,7 +94,7 @@ static inline bool vswap_rmap_cached(unsigned long swp_tb)
 
 /* Slots that back virtual ones, by device. Changed under the locks of clusters. */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
-/* No device of a higher type ever had any. */
+/* No device of a higher type had any, but for one that came just now. */
 extern unsigned int vswap_highest_type;
 
 static inline void vswap_count_slots(unsigned int type, long nr)
@@ -293,7 +293,6 @@ void *vswap_words_alloc(gfp_t gfp);
 void vswap_words_free(void *words);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
 void *vswap_header_alloc(gfp_t gfp);
-void vswap_header_free(void *header);
 void *vswap_chunk_alloc(gfp_t gfp);
 unsigned int *vswap_extend_alloc(gfp_t gfp);
 unsigned long vswap_id_table_size(void);

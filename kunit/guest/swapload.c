@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "guestlib.h"
@@ -60,6 +61,7 @@ static const char usage_text[] =
 "  --procs N          usemem: processes; swapoff: processes that share the pages\n"
 "  --forks N          fork: children alive at the same time (1)\n"
 "  --child-verify     fork: each child verifies all\n"
+"  --interrupt        swapoff: signals end a first one, which must say so\n"
 "  --passes N         usemem, stream: passes of reading after the fill (0; stream: 1)\n"
 "  --cold SIZE        stream: memory that is filled meanwhile and never touched again (64M)\n"
 "  --sample N         usemem, stream: verify every Nth page before the free (64)\n"
@@ -84,7 +86,7 @@ enum command { CMD_FREE, CMD_REFAULT, CMD_FORK, CMD_SWAPOFF, CMD_USEMEM, CMD_STR
 static struct {
 	enum command command;
 	size_t size, folio, memory_max, cold;
-	bool shmem, write, madvise_out, child_verify, latency, fill_given, fill_pattern;
+	bool shmem, write, madvise_out, child_verify, interrupt, latency, fill_given, fill_pattern;
 	bool light, plant_error;
 	size_t planted_page;
 	unsigned int incompressible, zero, slack;
@@ -176,7 +178,7 @@ static void parse_options(int argc, char **argv)
 		{ "out", 1, NULL, 'o' }, { "mix", 1, NULL, 'M' },
 		{ "cgroup", 1, NULL, 'c' }, { "memory-max", 1, NULL, 'x' },
 		{ "procs", 1, NULL, 'n' }, { "forks", 1, NULL, 'k' },
-		{ "child-verify", 0, NULL, 'V' }, { "passes", 1, NULL, 'P' },
+		{ "child-verify", 0, NULL, 'V' }, { "interrupt", 0, NULL, 'I' }, { "passes", 1, NULL, 'P' },
 		{ "sample", 1, NULL, 'e' }, { "dev", 1, NULL, 'D' },
 		{ "steps", 1, NULL, 'q' }, { "exec", 1, NULL, 'R' }, { "tag", 1, NULL, 'T' },
 		{ "latency", 0, NULL, 'L' }, { "slack", 1, NULL, 'l' },
@@ -256,6 +258,9 @@ static void parse_options(int argc, char **argv)
 			break;
 		case 'V':
 			opt.child_verify = true;
+			break;
+		case 'I':
+			opt.interrupt = true;
 			break;
 		case 'O':
 			opt.cold = parse_size(optarg);
@@ -991,6 +996,24 @@ static void run_fork(void)
 	verify_all(&area);
 }
 
+static void met(int signal)
+{
+	(void)signal;
+}
+
+/* Signals come until one is met in the middle of it. */
+static void interrupt_swapoff(void)
+{
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
+	struct sigaction action = { .sa_handler = met };
+
+	if (sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &often, NULL))
+		die(EXIT_BROKEN, "no timer");
+	if (!swapoff(opt.dev) || errno != EINTR)
+		die(EXIT_BROKEN, "swapoff of %s was not interrupted", opt.dev);
+	setitimer(ITIMER_REAL, &never, NULL);
+}
+
 static void run_swapoff(void)
 {
 	static struct phase phase;
@@ -1002,6 +1025,8 @@ static void run_swapoff(void)
 	fill_and_report(&area);
 	swap_out(&area);
 	fork_sharers(&area, opt.procs - 1, NULL);
+	if (opt.interrupt)
+		interrupt_swapoff();
 	phase_begin(&phase, "swapoff");
 	phase_resume(&phase);
 	if (swapoff(opt.dev))

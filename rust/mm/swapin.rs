@@ -294,8 +294,8 @@ impl Record {
         Self(next.0 & !(PAGE_MASK << PAGE_SHIFT) | page << PAGE_SHIFT)
     }
 
-    /// As [`Record::next`], after a fault that is not next to the folio that came in last, and not in
-    /// it. `None`: perhaps it is, or there is a folio to be judged.
+    /// As [`Record::next`], after a fault that is not next to the folio that came in last, and not
+    /// in it. `None`: perhaps it is, or there is a folio to be judged.
     #[inline]
     fn jump(self, page: u64) -> Option<Self> {
         const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
@@ -358,8 +358,8 @@ pub struct Limits {
 
 /// What it takes to find out more, which most faults can do without. Each is asked once at most.
 pub trait Inquiry {
-    /// Whether the pages next to this one have been used just now, on the side that faults come from
-    /// (`down`: from above): [`NEAR`], or less if not all of those were.
+    /// Whether the pages next to this one have been used just now, on the side that faults come
+    /// from (`down`: from above): [`NEAR`], or less if not all of those were.
     fn near(&mut self, down: bool) -> u32;
 
     /// The orders that are allowed here.

@@ -850,8 +850,8 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
 
 /// Slots of a locked folio, which was written to, are no zeros any more. Drops the lock.
 ///
-/// The folio is dirty: should it find no room elsewhere it stays so, and nobody reads what is behind
-/// it.
+/// The folio is dirty: should it find no room elsewhere it stays so, and nobody reads what is
+/// behind it.
 #[inline]
 pub(crate) fn clear_zero(guard: Guard, slots: Range<u32>) {
     if slots.clone().any(|off| guard.is_zero(off)) {

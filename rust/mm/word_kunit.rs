@@ -356,9 +356,9 @@ mod tests {
 
     #[test]
     fn voffset_survives_a_pte() {
-        // The last type is the one that virtual entries are going to have.
         for offset in numbers(VOFFSET_BITS) {
-            for ty in [0, 1, MAX_SWAPFILES - 1] {
+            // The types of devices, and the one behind them: that of virtual entries.
+            for ty in [0, 1, MAX_SWAPFILES - 1, MAX_SWAPFILES] {
                 assert_eq!(c::through_pte(ty, offset), (u32::from(ty), offset));
             }
         }

@@ -11,6 +11,7 @@
 //! - [`pool`]: the pools, their limits, and the change of the compressor.
 //! - [`compress`]: a page to an object, an object to a page.
 //! - [`lru`]: which entry is next, and writing it back.
+//! - [`run`]: those of virtual slots, written back together.
 //! - [`shrink`]: the worker, and the shrinker for memory pressure.
 //! - [`setup`]: the order in which all this comes up.
 //! - [`rules`]: the decisions in them, pure.

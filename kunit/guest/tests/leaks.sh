@@ -15,6 +15,7 @@ no_swap
 swap_on $DISK
 for compressor in lz4 zstd; do
 	zswap_on $compressor
+	[ $compressor = lz4 ] || [ ! -d "$VSWAP" ] || set_to on $VSWAP/enabled
 	check "$compressor: churn" swapcheck churn --size 4M --procs 2 --rounds 40 \
 		--cgroup $CG/churn
 	set_to 0 $ZSWAP/max_pool_percent
@@ -30,6 +31,7 @@ echo 0 > $INJECT/failslab/probability
 load "swapoff with sharers" swapoff --dev $DISK --size 2M --procs 3
 check "the cgroup goes away" cgroup_gone churn
 no_swap
+[ ! -d "$VSWAP" ] || echo 1 > $VSWAP/drain
 
 echo 3 > /proc/sys/vm/drop_caches
 # Only what is older than 5 seconds counts; two scans agree on what is lost.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots on devices: room is taken late, written, read, given back; zswap
 # writes back to it; swapoff brings it back; errors hit who they must.
-# guest: timeout=240
+# guest: timeout=300
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {
@@ -145,6 +145,10 @@ check "memory.swap.max of 256 KiB" swapcheck hold --size $(mb 8) --try --zero 0 
 check "the cgroup goes away" cgroup_gone wb
 set_to 0 $ZSWAP/shrinker_enabled
 none_left "cgroups"
+
+straight swap_on $DISK
+load "swapoff is interrupted, and done again" swapoff --dev $DISK --size $(mb 8) --interrupt &&
+	is "no slot is left there" "$(slots device)" -eq 0
 
 # swapoff: no page table is looked at, all is back.
 for kind in "" "--shmem"; do

@@ -18,6 +18,13 @@ CG=$V1
 # There is no memory.reclaim here to drop what is still being written.
 OUT="--out madvise --slack 100"
 
+# In a guest of its own, the layer was not switched on before.
+if [ -d "$VSWAP" ]; then
+	slots=$(cat $VSWAP/max_slots)
+	is "max_slots has a default before" "$slots" -gt 0
+	check "and can be set before" set_to $((slots / 1024 * 512)) $VSWAP/max_slots
+fi
+
 no_swap
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
@@ -28,6 +35,8 @@ for size in 16 64; do
 done
 for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
+	is "max_slots is what was set" "$(cat $VSWAP/max_slots)" -eq $((slots / 1024 * 512))
+	before=$(value $VSWAP/swapin/stats large)
 	set_to 1 $VSWAP/swapin/enabled
 	mkdir $CG/test
 	echo $((32 << 20)) > $CG/test/memory.limit_in_bytes
@@ -42,6 +51,8 @@ for layer in off on; do
 		check "$layer: $folio folios of shared memory" in_cgroup test swapload refault \
 			$OUT --size $(mb 8) --folio $folio --mem shmem
 	done
+	is "$layer: folios came in large" \
+		$(($(value $VSWAP/swapin/stats large) - before)) -ge $(pages 8 3)
 	for kind in --huge "--huge --shmem"; do
 		check "$layer: everything at random $kind" in_cgroup test swapcheck churn \
 			--size $(mb 10) --procs 3 --rounds $(scaled 100) --seed 13 $kind

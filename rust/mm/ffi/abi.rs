@@ -56,7 +56,7 @@ use kernel::{
 ///
 /// # Safety
 ///
-/// The folio is locked by the caller, in the swap cache, and has entries of a device.
+/// The folio is locked by the caller, and in the swap cache.
 #[export]
 unsafe extern "C" fn zswap_store(folio: *mut bindings::folio) -> bool {
     let Some(folio) = NonNull::new(folio) else {
@@ -75,7 +75,7 @@ unsafe extern "C" fn zswap_store(folio: *mut bindings::folio) -> bool {
 ///
 /// # Safety
 ///
-/// The folio is locked by the caller, in the swap cache, and has entries of a device.
+/// The folio is locked by the caller, and in the swap cache.
 #[export]
 unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
     let Some(folio) = NonNull::new(folio) else {

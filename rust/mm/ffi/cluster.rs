@@ -10,7 +10,7 @@
 //!
 //! - The *header* is never freed: C holds pointers across sleeps with nothing but a reference to
 //!   the device, and a device of virtual slots is always there. So clusters are `'static`.
-//! - The *tables* exist while a slot is in use or the cluster is a CPU's. They are freed after an
+//! - The *tables* exist while a slot is in use, or is about to be. They are freed after an
 //!   RCU grace period, so who looks without the lock looks under RCU, and may see the words of a
 //!   slot that is free by now.
 //!

@@ -31,7 +31,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// A physical swap entry: the type of a device and an offset in it.
+/// A swap entry: the type of a device, or of virtual slots, and an offset in it.
 ///
 /// A name and nothing else. It can be stale: only a [`Slot`] says that it is not.
 // The value of a `swp_entry_t`. As such a structure it would go to functions by its address.

@@ -135,9 +135,11 @@ impl NewSwap<'_> {
 
     /// Whether its cgroup lets pages that zswap has, or refuses, be written to a device.
     pub(crate) fn may_be_written(&self) -> bool {
+        if !params::enabled() {
+            return true;
+        }
         // SAFETY: The folio stays, being locked.
-        !params::enabled()
-            || unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
+        unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
     }
 
     /// Counts it among the folios in the swap cache.

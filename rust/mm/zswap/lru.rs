@@ -97,21 +97,17 @@ pub(super) struct WriteBack {
 impl WriteBack {
     /// Goes on past pages that are in memory again.
     pub(super) const fn determined() -> Self {
-        Self {
-            stop_at_cached: false,
-            met_cached: false,
-            #[cfg(CONFIG_RUST_VSWAP)]
-            run: Run::new(),
-            #[cfg(CONFIG_RUST_VSWAP)]
-            room: false,
-            written: 0,
-        }
+        Self::new(false)
     }
 
     /// Stops at a page that is in memory again.
     pub(super) const fn careful() -> Self {
+        Self::new(true)
+    }
+
+    const fn new(stop_at_cached: bool) -> Self {
         Self {
-            stop_at_cached: true,
+            stop_at_cached,
             met_cached: false,
             #[cfg(CONFIG_RUST_VSWAP)]
             run: Run::new(),

@@ -401,7 +401,7 @@ impl Stage {
     }
 }
 
-// Run by KUnit in the kernel (`rules_kunit.rs`) and by `cargo test` in `kunit/host`.
+// Run by `cargo test` in `kunit/host`.
 /// Tests that need nothing but the functions above.
 #[cfg(test)]
 mod tests {
