@@ -144,6 +144,19 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	this_cpu_write(vswap_found.val, entry.val);
 }
 
+/* Without the lock of the cluster, this is what was so a moment ago. */
+bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+#ifdef CONFIG_MEMCG
+	if (!folio || vswap_wants_slots(folio) || mem_cgroup_disabled())
+		return false;
+	/* Changed under the lock, when the cluster is taken and freed. */
+	return !data_race(ci->memcg_table);
+#else
+	return false;
+#endif
+}
+
 /*
  * The cluster may have got its tables when all slots were for virtual ones. It
  * is locked, so that the allocation must not sleep: who finds no memory finds
@@ -152,7 +165,7 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 #ifdef CONFIG_MEMCG
-	if (ci->memcg_table || !folio || vswap_wants_slots(folio) || mem_cgroup_disabled())
+	if (!__vswap_lacks_ids(ci, folio))
 		return true;
 	ci->memcg_table = kzalloc_obj(*ci->memcg_table, __GFP_HIGH | __GFP_NOWARN);
 	return ci->memcg_table;
@@ -167,6 +180,17 @@ int __vswap_unuse_slots(struct swap_info_struct *si)
 	if (vswap_is_si(si) || !atomic_long_read(&vswap_nr_slots[si->type]))
 		return 0;
 	return vswap_rs_unuse(si->type);
+}
+
+/*
+ * Is what lies side by side in the slots of a device side by side on it, so that
+ * one request can be for all of it? Not in a file. The structure stays, if the
+ * device does not, and then somebody else finds that.
+ */
+bool vswap_in_order(unsigned int type)
+{
+	/* Other flags change while it is on, this one does not. */
+	return data_race(READ_ONCE(swap_info[type])->flags & SWP_BLKDEV);
 }
 
 /* Has a cgroup room for more on devices, and have they for anybody? */

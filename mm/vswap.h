@@ -184,6 +184,7 @@ static inline bool vswap_slots_found(struct folio *folio)
  */
 bool __vswap_takes_new(void);
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
+bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
 
 /* Are folios that are swapped out now given virtual slots? */
 static inline bool vswap_takes_new(void)
@@ -195,6 +196,12 @@ static inline bool vswap_takes_new(void)
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	return !vswap_used() || __vswap_has_ids(ci, folio);
+}
+
+/* Has there been no memory for that? Then there is none for the next cluster. */
+static inline bool vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+	return vswap_used() && __vswap_lacks_ids(ci, folio);
 }
 
 /* What a device has under virtual slots comes back into memory: for swapoff. */
@@ -229,6 +236,7 @@ void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
+bool vswap_in_order(unsigned int type);
 
 /* Slots that are read one after the other by one task, for swapoff. Zero when it begins. */
 struct vswap_reads {
@@ -491,6 +499,11 @@ static inline bool vswap_takes_new(void)
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	return true;
+}
+
+static inline bool vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+	return false;
 }
 
 static inline bool vswap_may_split(struct folio *folio)

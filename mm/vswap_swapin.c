@@ -91,7 +91,8 @@ static unsigned long vswap_no_plan(struct swap_info_struct *si)
 
 bool vswap_swapin_is_fast(unsigned int type)
 {
-	return vswap_is_fast(__swap_type_to_info(type));
+	/* The device may be off by now: what it was stays. */
+	return vswap_is_fast(READ_ONCE(swap_info[type]));
 }
 
 bool vswap_swapin_any_slow(void)

@@ -232,7 +232,7 @@ static inline bool vswap_swapin_looked(bool *again)
 /* Are slots of a device all in zswap, or none of them? */
 static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 {
-	return !vswap_swapin_on() || __vswap_swapin_uniform(entry, nr);
+	return __vswap_swapin_uniform(entry, nr);
 }
 
 /*

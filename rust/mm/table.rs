@@ -615,11 +615,13 @@ pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Res
 }
 
 /// Whether a slot is backed as the slot with number `n` of a large folio must be, whose first slot
-/// is backed by `first`: all by zswap, or on a device one after the other.
+/// is backed by `first`: all by zswap, or on a device one after the other, and not in a file there.
 fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
-        (Backing::Phys(first), Backing::Phys(slot)) => first.nth(n) == Some(slot),
+        (Backing::Phys(first), Backing::Phys(slot)) => {
+            first.nth(n) == Some(slot) && device::in_order(first)
+        }
         _ => false,
     }
 }

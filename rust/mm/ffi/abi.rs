@@ -107,11 +107,12 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
 ///
 /// # Safety
 ///
-/// The slot is being freed, under the lock of its cluster.
+/// The lock of its cluster is held, and the slot is being freed, or the folio that the swap cache
+/// has for it is locked by the caller.
 #[export]
 unsafe extern "C" fn zswap_rs_invalidate(entry: bindings::swp_entry_t) {
     // SAFETY: As required of the caller.
-    let slot = unsafe { Slot::dying(SwapEntry::from_raw(entry)) };
+    let slot = unsafe { Slot::by_caller(SwapEntry::from_raw(entry)) };
     if let Some(occupied) = PHYSICAL.occupied(slot) {
         invalidate(occupied);
     }

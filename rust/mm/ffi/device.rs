@@ -137,6 +137,14 @@ pub(crate) fn have_free() -> bool {
     unsafe { bindings::vswap_have_free() }
 }
 
+/// Whether slots side by side on the device of a slot that is in use, or was, are one place to read
+/// from and to write to. Those of a file can be anywhere.
+#[inline]
+pub(crate) fn in_order(slot: PhysSlot) -> bool {
+    // SAFETY: There is such a device, or was.
+    unsafe { bindings::vswap_in_order(slot.ty().into()) }
+}
+
 /// Whether storage is suspended: an image of memory was taken, which names slots of devices. None
 /// of them may be freed before the machine is off.
 pub(crate) fn suspended() -> bool {

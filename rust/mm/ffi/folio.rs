@@ -8,7 +8,9 @@
 //! - who holds the lock of the folio that the swap cache has for the slot: as long as it is there,
 //!   the slot cannot be freed, nor can a second folio come in. [`SwapFolio`] stands for that.
 //! - who frees the slot, when no folio is in the swap cache and nobody counts on it any more. That
-//!   is under the cluster lock ([`Slot::dying`]).
+//!   is under the cluster lock.
+//!
+//! C has either right ([`Slot::by_caller`]).
 //!
 //! [`Slot`] is that right as a value. The storage index asks for it, mutably to change, so that a
 //! reference to an entry cannot outlive the right, and no entry is taken out while it is in use.
@@ -106,13 +108,14 @@ pub(crate) struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// The right of who frees the slot.
+    /// The right of a caller in C.
     ///
     /// # Safety
     ///
-    /// No folio is in the swap cache for it, nobody holds a count on it, and the caller keeps both
-    /// so (by the lock of its cluster) while the value lives.
-    pub(super) unsafe fn dying(entry: SwapEntry) -> Self {
+    /// While the value lives nobody else has it. The slot is being freed: no folio is in the swap
+    /// cache for it, nobody holds a count on it, and the lock of its cluster keeps both so. Or the
+    /// folio that the swap cache has for it is locked by the caller.
+    pub(super) unsafe fn by_caller(entry: SwapEntry) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             entry,

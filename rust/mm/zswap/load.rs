@@ -19,6 +19,7 @@ use crate::{
         params, //
     }, //
 };
+use core::ops::Range;
 use kernel::{
     prelude::*, //
 };
@@ -80,7 +81,12 @@ fn load_pages<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Result {
     for n in 0..nr {
         let (slot, page) = folio.nth(n).ok_or(EIO)?;
         let Some(entry) = index.get(&slot) else {
-            return Err(if n == 0 { ENOENT } else { EIO });
+            // The device has an older content of those that are here, if any.
+            return Err(if n == 0 && !any_stored(index, folio, 1..nr) {
+                ENOENT
+            } else {
+                EIO
+            });
         };
         if !compress::decompress(&entry, &page) {
             return Err(EIO);
@@ -95,6 +101,14 @@ fn load_pages<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Result {
         }
     }
     Ok(())
+}
+
+fn any_stored<I: Index>(index: &I, folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
+    pages.any(|n| {
+        folio
+            .nth(n)
+            .is_some_and(|(slot, _)| index.get(&slot).is_some())
+    })
 }
 
 /// Makes a folio that was loaded with its entries kept the only copy. Of one that is not here, its

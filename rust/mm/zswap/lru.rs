@@ -62,13 +62,16 @@ pub(super) fn prepare_folio<I: Index>(
 ) -> Result<NewFolio> {
     let mut folio = NewFolio::add(slot, wait)?;
     // The folio is locked in the swap cache: from here on the slot is ours.
+    if !index
+        .get(&folio.first_slot())
+        .is_some_and(|entry| entry.is(key))
+    {
+        // It was freed and used again: another's room is not to be taken for it.
+        return Err(ENOENT);
+    }
     let place = index.place(&mut folio)?;
     let (slot, page) = folio.only().ok_or(EINVAL)?;
-    let entry = index
-        .get(&slot)
-        .filter(|entry| entry.is(key))
-        // The slot was freed and used again.
-        .ok_or(ENOENT)?;
+    let entry = index.get(&slot).ok_or(ENOENT)?;
     if !compress::decompress(&entry, &page) {
         return Err(EIO);
     }
