@@ -90,4 +90,30 @@ set_to 20 $ZSWAP/max_pool_percent
 verified "written back"
 none_left "written back"
 
+# A file is in pieces, also on a device that is as fast as memory: slots side by side are not one
+# place to read a large folio from. zswap writes back what was one, and it comes in again.
+no_swap
+DISK2=/dev/ram2
+if [ -d $THP/hugepages-64kB ] && swapfile_on; then
+	zswap_on lz4
+	set_to auto $VSWAP/enabled
+	set_to always $THP/hugepages-64kB/enabled
+	hold --size 16M --huge --zero 0 --incompressible 0
+	set_to 0 $ZSWAP/max_pool_percent
+	load "file in pieces: more than the pool takes" refault --size 12M --folio 64K
+	for i in $(seq 100); do
+		[ "$(stored)" -gt 100 ] || break
+		sleep 0.1
+	done
+	# What was written back is in memory until then. There is not so much.
+	echo 64M > $CG/hold/memory.reclaim 2> /dev/null
+	is "file in pieces: slots are on it" "$(slots device)" -ge 3000
+	set_to 20 $ZSWAP/max_pool_percent
+	set_to always $THP/hugepages-64kB/enabled
+	verified "file in pieces"
+	set_to never $THP/hugepages-64kB/enabled
+	none_left "file in pieces"
+else
+	skip "file in pieces" "no large folios, or no file system"
+fi
 finish
