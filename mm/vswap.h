@@ -501,10 +501,8 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
 	return true;
 }
 
-static inline bool vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
-{
-	return false;
-}
+/* No function: with one, functions around it are laid out otherwise. */
+#define vswap_lacks_ids(...)	false
 
 static inline bool vswap_may_split(struct folio *folio)
 {
