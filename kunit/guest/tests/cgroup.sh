@@ -45,16 +45,12 @@ load "memory.swap.max=1M" refault --cgroup $CG/limit --size $(mb 8) --out madvis
 check "its cgroup goes away" cgroup_gone limit
 
 # What a cgroup swapped out outlives it: the pages are another's to free.
-cgroup gone
-swapcheck hold --size $(mb 8) --cgroup $CG/gone --ready $TMP/ready --go $TMP/go > $TMP/hold 2>&1 &
-pid=$!
-check "swapped out in a cgroup" wait_for $TMP/ready $pid
+hold_as gone
 charged=$(cat $CG/gone/memory.swap.current)
 is "its swap is charged" "$charged" -ge $(($(pages 8 70) * 4096))
-echo $pid > $CG/cgroup.procs
+echo $holder_gone > $CG/cgroup.procs
 check "the cgroup goes away while its pages are swapped" cgroup_gone gone
-touch $TMP/go
-check "the pages are all there" wait $pid
-note "$(cat $TMP/hold)"
+touch $TMP/go-gone
+check "the pages are all there" wait $holder_gone
 
 finish

@@ -15,30 +15,10 @@ swap_on $DISK
 # No readahead: it would try others' pages, and find their errors.
 cluster=$(cat /proc/sys/vm/page-cluster)
 echo 0 > /proc/sys/vm/page-cluster
-rm -f $TMP/ready* $TMP/go*
 
-hold() {
-	name=$1
-	shift
-	cgroup $name
-	swapcheck hold --size 2M --zero 0 --cgroup $CG/$name --ready $TMP/ready-$name \
-		--go $TMP/go-$name "$@" > $TMP/$name 2>&1 &
-	eval "$name=$!"
-	check "$name has its memory" wait_for $TMP/ready-$name $!
-}
-
-ended() {
-	what=$1
-	name=$2
-	touch $TMP/go-$name
-	eval "check \"$what\" wait \$$name"
-	note "$(cat $TMP/$name)"
-	check "$name: its cgroup goes away" cgroup_gone $name
-}
-
-hold victim --sigbus --seed 1
-hold patient --seed 2
-hold resident --resident --seed 3
+hold_as victim --size 2M --zero 0 --sigbus --seed 1
+hold_as patient --size 2M --zero 0 --seed 2
+hold_as resident --size 2M --zero 0 --resident --seed 3
 
 echo 1 > $FAIL
 echo 0 > $INJECT/fail_make_request/verbose

@@ -171,6 +171,14 @@ stored() {
 	cat $ZDEBUG/stored_pages 2> /dev/null || echo 0
 }
 
+# drained PAGES: waits until zswap has no more than that many, which it writes back
+drained() {
+	for i in $(seq 300); do
+		[ "$(stored)" -gt "$1" ] || break
+		sleep 0.1
+	done
+}
+
 # slots NAME: a number of the virtual swap space
 slots() {
 	value $VSWAP/stats "$1"
@@ -331,21 +339,34 @@ none_left() {
 	is "$1: the devices are empty" "$(used)" -le "$(value /proc/meminfo SwapCached:)"
 }
 
-# hold ARGS...: a process in the cgroup "hold" whose memory is swapped out; verified ends it
+# hold_as NAME ARGS...: a process in a cgroup of that name whose memory is swapped out
+hold_as() {
+	name=$1
+	shift
+	rm -f $TMP/ready-$name $TMP/go-$name
+	cgroup $name
+	swapcheck hold --size $(mb 8) --cgroup $CG/$name --ready $TMP/ready-$name \
+		--go $TMP/go-$name "$@" > $TMP/held-$name 2>&1 &
+	eval "holder_$name=$!"
+	check "$name has its memory" wait_for $TMP/ready-$name $!
+}
+
+# ended WHAT NAME: it finds what it wrote, and goes, as its cgroup does
+ended() {
+	touch $TMP/go-$2
+	eval "check \"$1\" wait \$holder_$2"
+	note "$(tail -n 1 $TMP/held-$2)"
+	check "$2: its cgroup goes away" cgroup_gone $2
+}
+
+# hold ARGS...: as hold_as, if there is one; verified ends it
 hold() {
-	rm -f $TMP/ready $TMP/go
-	cgroup hold
-	swapcheck hold --size $(mb 8) --cgroup $CG/hold --ready $TMP/ready --go $TMP/go "$@" \
-		> $TMP/held 2>&1 &
-	holder=$!
-	wait_for $TMP/ready $holder
+	hold_as hold "$@"
 }
 
 # verified WHAT: it finds what it wrote
 verified() {
-	touch $TMP/go
-	check "$1: every byte is there" wait $holder || note "$(cat $TMP/held)"
-	cgroup_gone hold
+	ended "$1: every byte is there" hold
 }
 
 # straight COMMAND...: swaps on with it, and zswap is off: then there is room on a device for all

@@ -92,10 +92,7 @@ requests=$(cat $ZDEBUG/written_back_requests)
 set_to 0 $ZSWAP/max_pool_percent
 load "a page more than the pool takes" refault --size 2M
 is "what zswap is asked for is traced" "$(seen load)" -ge 256
-for i in $(seq 300); do
-	[ "$(stored)" -gt $((stored / 10)) ] || break
-	sleep 0.1
-done
+drained $((stored / 10))
 is "the worker wrote the pool's pages back" "$(vm zswpwb)" -ge $((before + stored * 8 / 10))
 is "to the device" "$(used_of $DISK)" -ge $((stored * 4 * 8 / 10))
 is "which is charged as swap" "$(cat $CG/hold/memory.swap.current)" -ge $((stored * 4096 * 8 / 10))

@@ -47,8 +47,7 @@ fi
 if [ -d $THP/hugepages-64kB ]; then
 	for kind in "" --shmem; do
 		check "a device in pieces: swapon" straight swap_on $DISK 8192
-		hold --size 10M --zero 0 --incompressible 0 --try --drop
-		pieces=$holder
+		hold_as pieces --size 10M --zero 0 --incompressible 0 --try --drop
 		cgroup churn
 		set_to madvise $THP/hugepages-64kB/enabled
 		set_to advise $THP/hugepages-64kB/shmem_enabled
@@ -59,8 +58,7 @@ if [ -d $THP/hugepages-64kB ]; then
 		is "and not written whole" "$(mthp 64 swpout)" -eq "$whole"
 		cgroup_gone churn
 		consistent "pieces"
-		holder=$pieces
-		verified "pieces"
+		ended "pieces: every byte is there" pieces
 		none_left "pieces"
 	done
 else
@@ -101,14 +99,12 @@ if [ -d $THP/hugepages-64kB ] && swapfile_on; then
 	hold --size 16M --huge --zero 0 --incompressible 0
 	set_to 0 $ZSWAP/max_pool_percent
 	load "file in pieces: more than the pool takes" refault --size 12M --folio 64K
-	for i in $(seq 100); do
-		[ "$(stored)" -gt 100 ] || break
-		sleep 0.1
-	done
+	drained 100
 	# What was written back is in memory until then. There is not so much.
 	echo 64M > $CG/hold/memory.reclaim 2> /dev/null
 	is "file in pieces: slots are on it" "$(slots device)" -ge 3000
 	set_to 20 $ZSWAP/max_pool_percent
+	# The load before has put it back.
 	set_to always $THP/hugepages-64kB/enabled
 	verified "file in pieces"
 	set_to never $THP/hugepages-64kB/enabled

@@ -19,11 +19,9 @@ CG=$V1
 OUT="--out madvise --slack 100"
 
 # In a guest of its own, the layer was not switched on before.
-if [ -d "$VSWAP" ]; then
-	slots=$(cat $VSWAP/max_slots)
-	is "max_slots has a default before" "$slots" -gt 0
-	check "and can be set before" set_to $((slots / 1024 * 512)) $VSWAP/max_slots
-fi
+slots=$(cat $VSWAP/max_slots)
+is "max_slots has a default before" "$slots" -gt 0
+check "and can be set before" set_to $((slots / 1024 * 512)) $VSWAP/max_slots
 
 no_swap
 zswap_on lz4

@@ -7,26 +7,6 @@
 HOOK=$ZDEBUG/corrupt_stores
 no_swap
 swap_on $DISK
-rm -f "$TMP"/ready-* "$TMP"/go-*
-
-hold() {
-	name=$1
-	shift
-	cgroup "$name"
-	swapcheck hold --size 2M --zero 0 --incompressible 0 --cgroup "$CG/$name" \
-		--ready "$TMP/ready-$name" --go "$TMP/go-$name" "$@" > "$TMP/$name" 2>&1 &
-	eval "$name=$!"
-	check "$name has its memory" wait_for "$TMP/ready-$name" $!
-}
-
-ended() {
-	what=$1
-	name=$2
-	touch "$TMP/go-$name"
-	eval "check \"$what\" wait \$$name"
-	note "$(tail -n 1 "$TMP/$name")"
-	cgroup_gone "$name"
-}
 
 zswap_on lzo
 if [ ! -e $HOOK ]; then
@@ -34,14 +14,13 @@ if [ ! -e $HOOK ]; then
 	finish
 fi
 for compressor in lzo lz4 zstd; do
-	rm -f "$TMP"/ready-* "$TMP"/go-*
 	zswap_on $compressor
-	hold before --seed 1
+	hold_as before --size 2M --zero 0 --incompressible 0 --seed 1
 	echo 3 > $HOOK
 	before_fail=$(cat $ZDEBUG/decompress_fail)
-	hold victim --sigbus --seed 2
+	hold_as victim --size 2M --zero 0 --incompressible 0 --sigbus --seed 2
 	is "$compressor: three pages were damaged" "$(cat $HOOK)" -eq 0
-	hold after --seed 3
+	hold_as after --size 2M --zero 0 --incompressible 0 --seed 3
 	ended "$compressor: the owner gets SIGBUS, for those pages" victim
 	is "$compressor: each was an error" \
 		$(($(cat $ZDEBUG/decompress_fail) - before_fail)) -ge 3
@@ -52,17 +31,13 @@ done
 # A damaged page cannot be written back either: it stays, and the worker goes on.
 zswap_on lzo
 echo 5 > $HOOK
-rm -f "$TMP"/ready-* "$TMP"/go-*
-hold victim --sigbus --seed 4
+hold_as victim --size 2M --zero 0 --incompressible 0 --sigbus --seed 4
 written=$(vm zswpwb)
 echo 0 > $CG/victim/memory.zswap.max
 load "a cgroup without zswap" refault --size 2M
 set_to 0 $ZSWAP/max_pool_percent
 load "a full pool makes the worker run" refault --size 2M
-for i in 1 2 3 4 5 6 7 8 9 10; do
-	[ "$(stored)" -gt 5 ] || break
-	sleep 0.3
-done
+drained 5
 is "the worker wrote the others back" $(($(vm zswpwb) - written)) -ge 100
 is "the damaged ones stay" "$(stored)" -ge 5
 set_to 20 $ZSWAP/max_pool_percent

@@ -34,31 +34,12 @@ load "after all that pages are stored and loaded" refault --size 4M &&
 
 # --- a pool that is asked for again while it still has pages
 
-hold() {
-	name=$1
-	shift
-	cgroup "$name"
-	swapcheck hold --size 4M --zero 0 --cgroup "$CG/$name" --ready "$TMP/ready-$name" \
-		--go "$TMP/go-$name" "$@" > "$TMP/$name" 2>&1 &
-	eval "$name=$!"
-	check "$name has its memory" wait_for "$TMP/ready-$name" $!
-}
-
-ended() {
-	what=$1
-	name=$2
-	touch "$TMP/go-$name"
-	eval "check \"$what\" wait \$$name"
-	cgroup_gone "$name"
-}
-
-rm -f "$TMP"/ready-* "$TMP"/go-*
 set_to lz4 $ZSWAP/compressor
-hold first --seed 1
+hold_as first --size 4M --zero 0 --seed 1
 set_to zstd $ZSWAP/compressor
-hold second --seed 2
+hold_as second --size 4M --zero 0 --seed 2
 check "a compressor whose pool has pages is taken again" set_to lz4 $ZSWAP/compressor
-hold third --seed 3
+hold_as third --size 4M --zero 0 --seed 3
 ended "pages stored by the first" first
 for compressor in zstd lzo lz4 zstd lzo; do
 	set_to $compressor $ZSWAP/compressor || not_ok "$compressor was refused"
@@ -69,7 +50,7 @@ ended "pages stored by the first when it was taken again" third
 # --- the worker stops only when the pool can accept again
 
 zswap_on lzo
-hold large --size 32M --incompressible 60
+hold_as large --zero 0 --size 32M --incompressible 60
 before=$(cat $ZDEBUG/pool_total_size)
 # 1 percent of the memory is less than that, and half of it is the threshold.
 set_to 1 $ZSWAP/max_pool_percent

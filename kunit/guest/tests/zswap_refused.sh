@@ -14,18 +14,11 @@ refusals() {
 
 # Where writeback is forbidden a page that does not compress is refused, and hardly
 # any folio is without one.
-rm -f $TMP/ready $TMP/go
 cgroup refused memory.zswap.writeback=0
 before=$(refusals)
-swapcheck hold --huge --try --size $(mb 8) --incompressible 60 --zero 0 --cgroup $CG/refused \
-	--ready $TMP/ready --go $TMP/go > $TMP/hold 2>&1 &
-pid=$!
-check "large folios are swapped out" wait_for $TMP/ready $pid
+hold_as refused --huge --try --incompressible 60 --zero 0
 is "they were refused" "$(refusals)" -gt "$before"
 is "nothing of them is stored" "$(stored)" -eq 0
-touch $TMP/go
-check "they are all there" wait $pid
-note "$(cat $TMP/hold)"
-check "the cgroup goes away" cgroup_gone refused
+ended "they are all there" refused
 
 finish
