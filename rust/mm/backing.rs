@@ -27,6 +27,7 @@ use crate::{
         },
         list_lru::{
             Held,
+            Key,
             LruBox, //
         },
         vswap, //
@@ -69,8 +70,15 @@ impl Index for Virtual {
         device::have_free()
     }
 
-    fn place(&self, folio: &mut SwapFolio<'_>) -> Result<Room> {
-        Room::take(folio)
+    fn place(&self, folio: &mut SwapFolio<'_>, key: Key<Entry>) -> Result<Room> {
+        if !self
+            .get(&folio.first_slot())
+            .is_some_and(|entry| entry.is(key))
+        {
+            // It was freed and used again: another's room is not to be taken for it.
+            return Err(ENOENT);
+        }
+        Room::for_entry(folio)
     }
 
     fn move_to(&self, folio: &mut SwapFolio<'_>, room: Room) -> Result {

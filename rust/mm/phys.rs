@@ -11,7 +11,8 @@
 //!
 //! # Order
 //!
-//! 1. a promise of backing words: memory, which can fail.
+//! 1. a promise of backing words: memory, which can fail. An entry that is written back has that of
+//!    its own.
 //! 2. the charge, to the cgroup that was noted when the virtual slots were allocated.
 //! 3. the slots, whose words name the virtual ones from then on. Until the next step the two do not
 //!    agree; who comes the other way waits for the lock of the folio, which we hold.
@@ -26,7 +27,10 @@
 use crate::{
     backing,
     ffi::{
-        cluster::Cluster,
+        cluster::{
+            self,
+            Cluster, //
+        },
         device::{
             self,
             Slots, //
@@ -39,7 +43,8 @@ use crate::{
         self,
         New, //
     },
-    warn::warn_on_once, //
+    warn::warn_on_once,
+    word::PhysSlot, //
 };
 use kernel::prelude::*;
 
@@ -58,37 +63,75 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Takes room for a locked folio with virtual slots, which stay as they are: what they say may
-    /// be of another page than the one that the caller wants to write. May sleep.
+    /// Takes room for a locked folio with virtual slots, which nothing backs. May sleep.
     ///
     /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: its cgroup may have no more, or there
     /// is no memory.
-    pub(crate) fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
-        // The cheapest question first: often the answer is no for long.
-        if !device::have_free() {
-            return Err(ENOSPC);
-        }
-        let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
-        let nr = end.wrapping_sub(start);
-        let id = backing::reserve(cluster, nr)?.id(start);
-        let mut room = Self {
-            cluster,
-            start,
-            promised: nr,
-            charged: 0,
-            id,
-            slots: None,
-        };
+    fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
+        let mut room = Self::none(folio)?;
+        let nr = folio.nr_pages() as u32;
+        room.id = backing::reserve(room.cluster, nr)?.id(room.start);
+        room.promised = nr;
         vswap::charge_id(room.id, nr)?;
         room.charged = nr;
         room.slots = Some(Slots::alloc(folio)?);
         Ok(room)
     }
 
-    /// The slots of the folio are backed there from now on, and by nothing else.
-    pub(crate) fn back(self, folio: &mut SwapFolio<'_>) -> Result {
-        table::unback(folio);
-        self.fill()
+    /// As [`Room::take`], for the page of an entry of zswap, which stays until [`Room::back`]: the
+    /// word that names it is what is promised otherwise.
+    pub(crate) fn for_entry(folio: &mut SwapFolio<'_>) -> Result<Self> {
+        let mut room = Self::none(folio)?;
+        room.id = room.cluster.lock().id(room.start);
+        vswap::charge_id(room.id, 1)?;
+        room.charged = 1;
+        room.slots = Some(Slots::alloc(folio)?);
+        Ok(room)
+    }
+
+    /// Nothing is taken yet.
+    fn none(folio: &mut SwapFolio<'_>) -> Result<Self> {
+        // The cheapest question first: often the answer is no for long.
+        if !device::have_free() {
+            return Err(ENOSPC);
+        }
+        let (cluster, start, _) = table::slots_of(folio).ok_or(EINVAL)?;
+        Ok(Self {
+            cluster,
+            start,
+            promised: 0,
+            charged: 0,
+            id: 0,
+            slots: None,
+        })
+    }
+
+    /// The slot of the folio is backed there from now on, and not by its entry, which goes.
+    pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
+        let slots = self.slots.take().ok_or(EINVAL)?;
+        let first = slots.nth(0);
+        match cluster::exchange(&mut folio.first_slot(), slots) {
+            Ok(entry) => {
+                drop(entry);
+                self.backed(first, 1);
+                Ok(())
+            }
+            Err(slots) => {
+                warn_on_once!(true);
+                self.slots = Some(slots);
+                Err(EINVAL)
+            }
+        }
+    }
+
+    /// The promise and the charge are those of the words now.
+    #[inline]
+    fn backed(self, first: Option<PhysSlot>, nr: u32) {
+        if let Some(first) = first {
+            let slots = self.start..self.start.wrapping_add(nr);
+            table::moved(self.cluster, slots, To::Device(first));
+        }
+        core::mem::forget(self);
     }
 
     /// The slots, which nothing backs, are backed there from now on.
@@ -102,12 +145,7 @@ impl Room {
         let result = self.cluster.lock().set_slots(self.start, slots);
         match result {
             Ok(()) => {
-                if let Some(first) = first {
-                    let slots = self.start..self.start.wrapping_add(nr);
-                    table::moved(self.cluster, slots, To::Device(first));
-                }
-                // The promise and the charge are those of the words now.
-                core::mem::forget(self);
+                self.backed(first, nr);
                 Ok(())
             }
             Err(slots) => {

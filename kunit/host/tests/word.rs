@@ -129,15 +129,14 @@ macro_rules! tests {
                     State::Pfn { pfn, .. } => pfn,
                     _ => pfn,
                 };
+                let zero = state.flags().is_ok_and(|flags| flags.zero);
                 for old in [own, pfn] {
                     let left = state.cache_del(old, shadow).ok().filter(stays);
                     prop_assert_eq!(gone(old), left.map(State::encode));
                     // Who was zeros may look closer.
-                    let zero = state.flags().is_ok_and(|flags| flags.zero);
                     let last = state.cache_del(old, shadow) == Ok(State::Null) && !zero;
                     prop_assert_eq!(is_last_cached_word(word, old), last);
                 }
-                let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);
                 // There and back.
                 if let Some(dup) = dup {

@@ -258,6 +258,16 @@ pub(crate) fn remove(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
     }
 }
 
+/// Backs a slot with that of a device, instead of the entry that it has. Gives the new one back if
+/// it has none.
+#[inline]
+pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<LruBox<Entry>, Slots> {
+    match place(slot) {
+        Some((cluster, off)) => cluster.lock().exchange(off, slots),
+        None => Err(slots),
+    }
+}
+
 /// Where an entry is now, and what was there before, with the memory cgroup id of the slot.
 pub(crate) type Put<'s> = (Held<'s, Entry>, Option<(Backed, u16)>);
 
@@ -586,6 +596,25 @@ impl Locked {
         }
         slots.named();
         Ok(())
+    }
+
+    /// Backs a slot with that of a device, instead of an entry, whose promise it has then.
+    fn exchange(&mut self, off: u32, slots: Slots) -> Result<LruBox<Entry>, Slots> {
+        let (Some(word), Some(slot)) = (self.backing_word(off), slots.nth(0)) else {
+            return Err(slots);
+        };
+        let entry = match decode_backing(word.load(Relaxed)) {
+            Backing::Zswap(addr) if slots.nr() == 1 => addr_of(addr),
+            _ => None,
+        };
+        let Some(entry) = entry else {
+            return Err(slots);
+        };
+        word.store(Backing::Phys(slot).encode(), Relaxed);
+        slots.named();
+        // SAFETY: The address is of what was a box: nothing else is put into a word. It is in no
+        // word any more.
+        Ok(unsafe { LruBox::from_raw(entry) })
     }
 
     /// Backs a slot with what was a box, for which there is a promise. Returns what was there.

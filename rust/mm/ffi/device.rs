@@ -137,12 +137,12 @@ pub(crate) fn have_free() -> bool {
     unsafe { bindings::vswap_have_free() }
 }
 
-/// Whether slots side by side on the device of a slot that is in use, or was, are one place to read
-/// from and to write to. Those of a file can be anywhere.
+/// Whether slots side by side on the device with the type of a slot that is in use, or was, are one
+/// place to read from and to write to. Those of a file can be anywhere.
 #[inline]
-pub(crate) fn in_order(slot: PhysSlot) -> bool {
-    // SAFETY: There is such a device, or was.
-    unsafe { bindings::vswap_in_order(slot.ty().into()) }
+pub(crate) fn in_order(ty: u8) -> bool {
+    // SAFETY: There is a device of that type, or was: the slot was found behind an entry.
+    unsafe { bindings::vswap_in_order(ty.into()) }
 }
 
 /// Whether storage is suspended: an image of memory was taken, which names slots of devices. None

@@ -6,6 +6,7 @@
 
 use super::{
     cluster::find,
+    device,
     folio::{
         SwapEntry,
         SwapFolio, //
@@ -136,12 +137,6 @@ fn behind(entry: SwapEntry) -> Behind {
         return Behind::Zeros;
     }
     Behind::Slot(entry.ty() as u8, 0)
-}
-
-/// Whether slots side by side are one place to read from.
-fn in_order(ty: u8) -> bool {
-    // SAFETY: The type is that of a device that was there, when it was found behind an entry.
-    unsafe { bindings::vswap_in_order(ty.into()) }
 }
 
 /// Where that is. `fast`: the device of the entry is, if it is one's.
@@ -298,7 +293,7 @@ impl Inquiry for Look<'_> {
 
     fn uniform(&mut self, max: u32) -> u32 {
         let entry = self.entry;
-        if matches!(self.here, Behind::Slot(ty, _) if !in_order(ty)) {
+        if matches!(self.here, Behind::Slot(ty, _) if !device::in_order(ty)) {
             return 0;
         }
         let offset = entry.offset() as u64;
@@ -492,7 +487,7 @@ unsafe extern "C" fn vswap_rs_swapin_uniform(entry: bindings::swp_entry_t, nr: c
     // SAFETY: As required of the caller.
     let has = |offset| unsafe { PHYSICAL.has(entry.at(offset)) };
     let here = has(entry.offset());
-    if !here && !in_order(entry.ty() as u8) {
+    if !here && !device::in_order(entry.ty() as u8) {
         return false;
     }
     (first..first.wrapping_add(nr)).all(|offset| has(offset) == here)

@@ -12,6 +12,7 @@ use crate::ffi::{
     },
     list_lru::{
         Held,
+        Key,
         LruBox, //
     },
     xarray::Devices, //
@@ -54,8 +55,9 @@ pub(crate) trait Index {
     /// Gives back what was reserved for `nr` slots, and not used.
     fn unreserve(&self, first: &Slot<'_>, nr: usize);
 
-    /// Finds a place to which the entry for a folio that is not large can be written back.
-    fn place(&self, folio: &mut SwapFolio<'_>) -> Result<Self::Place>;
+    /// Finds a place to which the entry for a folio that is not large can be written back, if `key`
+    /// is still of that.
+    fn place(&self, folio: &mut SwapFolio<'_>, key: Key<Entry>) -> Result<Self::Place>;
 
     /// The folio will be written there. What was stored for it goes.
     fn move_to(&self, folio: &mut SwapFolio<'_>, place: Self::Place) -> Result;
@@ -83,7 +85,7 @@ impl Index for Devices<Entry> {
     }
 
     #[inline]
-    fn place(&self, _folio: &mut SwapFolio<'_>) -> Result {
+    fn place(&self, _folio: &mut SwapFolio<'_>, _key: Key<Entry>) -> Result {
         Ok(())
     }
 

@@ -61,17 +61,14 @@ pub(super) fn prepare_folio<I: Index>(
     wait: Wait,
 ) -> Result<NewFolio> {
     let mut folio = NewFolio::add(slot, wait)?;
-    // The folio is locked in the swap cache: from here on the slot is ours.
-    if !index
-        .get(&folio.first_slot())
-        .is_some_and(|entry| entry.is(key))
-    {
-        // It was freed and used again: another's room is not to be taken for it.
-        return Err(ENOENT);
-    }
-    let place = index.place(&mut folio)?;
+    // The folio is locked in the swap cache: from here on the slot is ours. It may have been freed
+    // and used again before.
+    let place = index.place(&mut folio, key)?;
     let (slot, page) = folio.only().ok_or(EINVAL)?;
-    let entry = index.get(&slot).ok_or(ENOENT)?;
+    let entry = index
+        .get(&slot)
+        .filter(|entry| entry.is(key))
+        .ok_or(ENOENT)?;
     if !compress::decompress(&entry, &page) {
         return Err(EIO);
     }
