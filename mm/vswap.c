@@ -189,8 +189,13 @@ int __vswap_unuse_slots(struct swap_info_struct *si)
  */
 bool vswap_in_order(unsigned int type)
 {
+	struct swap_info_struct *si;
+
+	if (type >= MAX_PHYS_SWAPFILES)
+		return false;
+	si = READ_ONCE(swap_info[type]);
 	/* Other flags change while it is on, this one does not. */
-	return data_race(READ_ONCE(swap_info[type])->flags & SWP_BLKDEV);
+	return si && data_race(si->flags & SWP_BLKDEV);
 }
 
 /* Has a cgroup room for more on devices, and have they for anybody? */

@@ -141,7 +141,7 @@ pub(crate) fn have_free() -> bool {
 /// place to read from and to write to. Those of a file can be anywhere.
 #[inline]
 pub(crate) fn in_order(ty: u8) -> bool {
-    // SAFETY: There is a device of that type, or was: the slot was found behind an entry.
+    // SAFETY: C copes with any value.
     unsafe { bindings::vswap_in_order(ty.into()) }
 }
 

@@ -55,8 +55,8 @@ pub(crate) trait Index {
     /// Gives back what was reserved for `nr` slots, and not used.
     fn unreserve(&self, first: &Slot<'_>, nr: usize);
 
-    /// Finds a place to which the entry for a folio that is not large can be written back, if `key`
-    /// is still of that.
+    /// Finds a place to which the entry for a folio that is not large can be written back. Where
+    /// one has to be taken, `key` must still be of that entry; elsewhere who calls looks.
     fn place(&self, folio: &mut SwapFolio<'_>, key: Key<Entry>) -> Result<Self::Place>;
 
     /// The folio will be written there. What was stored for it goes.
