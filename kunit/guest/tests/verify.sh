@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0
+# One wrong byte is found: if it were not, no other test would say anything.
+# guest: timeout=60
+. /vswap/tests/lib.sh
+
+no_swap
+swap_on $DISK
+
+# finds COMMAND...: it ends as a program does that has found a wrong byte
+finds() {
+	"$@" > $TMP/out 2>&1
+	is "a wrong byte is found: $1 $2" $? -eq 1 || note "$(tail -n 3 $TMP/out)"
+	is "and named" "$(grep -c 'VERIFY FAILED' $TMP/out)" -ge 1
+}
+
+for command in hold cow churn race; do
+	cgroup spoilt
+	finds swapcheck $command --size 2M --spoil --rounds 20 --cgroup $CG/spoilt
+	cgroup_gone spoilt
+done
+finds swapload refault --size 2M --plant-error 77
+
+finish
