@@ -5,9 +5,11 @@ errors on bad input, splats seen, results counted, trees assembled."""
 import argparse
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -15,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (bench, benchreport, benchsuites, build, common, diagnostics,  # noqa: E402
-                      disasm, guest, initramfs, ktap, lint, series, setup, tree)
+                      disasm, guest, guesttests, initramfs, ktap, lint, series, setup, tree)
 
 
 def vswap(*args, **env):
@@ -352,6 +354,38 @@ class SameCode(unittest.TestCase):
     def test_line_numbers_are_no_difference(self):
         self.assertEqual(self.compared("+", "", "\n\n"),
                          ([], "1 objects compared, 1 differ in line numbers alone"))
+
+
+class Guests(unittest.TestCase):
+    def test_each_script_has_one_guest(self):
+        every = guesttests.scripts(True)
+        groups = guesttests._groups(every)
+        names = [script.name for group in groups for script in group]
+        self.assertEqual(sorted(names), sorted(script.name for script in every))
+        for group in groups:
+            self.assertEqual([script.order for script in group],
+                             sorted(script.order for script in group))
+            apart = [script for script in group if script.alone or script.numa]
+            self.assertTrue(not apart or len(group) == 1)
+
+    def test_an_error_ends_the_others(self):
+        others = []
+
+        def other():
+            with subprocess.Popen(["sleep", "20"], stdin=subprocess.DEVNULL) as child:
+                others.append(child)
+                child.wait()
+
+        def first():
+            while not others:
+                time.sleep(0.01)
+            raise common.Failure("the first error", "")
+
+        with self.assertRaisesRegex(common.Failure, "the first error"):
+            with guest.pool(2) as pool:
+                for done in [pool.submit(other), pool.submit(first)][::-1]:
+                    done.result()
+        self.assertEqual(others[0].returncode, -signal.SIGTERM)
 
 
 class Verdicts(unittest.TestCase):

@@ -6,13 +6,10 @@ User Mode Linux, contention from lock_stat. Nothing here
 judges: the tables say what was measured, and how often.
 """
 
-import concurrent.futures
-import contextlib
 import difflib
 import fnmatch
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -60,15 +57,6 @@ def _boot(group, variant, quick, run=0):
     return (*parse_output(result.output), result.seconds)
 
 
-def _end_children():
-    """Ends the guests of other threads, which no interrupt reaches: or else the
-    first error would be told when the last guest has ended."""
-    for listed in pathlib.Path("/proc/self/task").glob("*/children"):
-        for pid in listed.read_text().split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGTERM)
-
-
 def _variant_on(group, variant):
     """The build that stands for a variant on a group's clock, or None."""
     if group.clock == WALL:
@@ -105,21 +93,16 @@ class Run:
         if not todo:
             return
         say(f"==> deterministic clock: {len(todo)} guests, {self.args.jobs} at a time")
-        with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
+        with guest.pool(self.args.jobs) as pool:
             waiting = [(group, variant, run,
                         pool.submit(_boot, group, variant, self.args.quick, run or 0))
                        for group, variant, run in todo]
-            try:
-                for group, variant, run, future in waiting:
-                    got = future.result()
-                    if run is None:
-                        self.again[group.name, variant] = got[1]
-                    else:
-                        self._take(group, variant, got)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                _end_children()
-                raise
+            for group, variant, run, future in waiting:
+                got = future.result()
+                if run is None:
+                    self.again[group.name, variant] = got[1]
+                else:
+                    self._take(group, variant, got)
 
     def _runs(self, clock):
         return range(self.args.runs or RUNS[clock][self.args.quick])

@@ -6,12 +6,14 @@ output takes a way of its own (a second serial port, or a host folder under
 User Mode Linux), so the two never mix.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -306,6 +308,27 @@ def _end(guest):
         except subprocess.TimeoutExpired:
             guest.kill()
     guest.wait()
+
+
+@contextlib.contextmanager
+def pool(number):
+    """For so many guests at the same time; an error or an interrupt ends all of them."""
+    with concurrent.futures.ThreadPoolExecutor(number) as threads:
+        try:
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            _end_children()
+            raise
+
+
+def _end_children():
+    """Ends the guests of other threads, which no interrupt reaches: or else the
+    first error would be told when the last guest has ended."""
+    for listed in pathlib.Path("/proc/self/task").glob("*/children"):
+        for pid in listed.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGTERM)
 
 
 def require(result, what):

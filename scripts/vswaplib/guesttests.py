@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs kunit/guest/tests/*.sh: real swapping in a guest, every byte compared.
 
-The scripts share one guest, since a boot costs more than most of them, but for
-those that ask for two NUMA nodes or to be alone. When one takes the guest down,
-the others go on in a new one.
+The scripts share a guest for each lane, since a boot costs more than most of them,
+but for those that ask for two NUMA nodes or to be alone. When one takes the guest
+down, the others go on in a new one.
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 
-from . import common, guest
+from . import build, common, guest
 from .common import LOGS, ROOT
 
 FOLDER = ROOT / "kunit" / "guest" / "tests"
@@ -21,6 +22,8 @@ GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
 # kmemleak doubles the time of everything: only who is alone has it. So does compression
 # that of hibernation.
 SHARED = "kmemleak=off hibernate=nocompress"
+# Guests at a time: one of two CPUs has nothing to do for two thirds of the time.
+LANES = min(2, os.cpu_count() or 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +50,7 @@ def _read(path):
                   *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")))
 
 
-def scripts(full=False):
+def scripts(full):
     found = [_read(path) for path in sorted(FOLDER.glob("*.sh")) if path.stem != "lib"]
     found.sort(key=lambda script: script.order)
     return [script for script in found if full or not script.full]
@@ -139,14 +142,14 @@ def _culprit(log):
     return name
 
 
-def _one_guest(variant, todo, report, ensure):
+def _one_guest(variant, todo, report):
     """Runs scripts in one guest; returns those that could not begin there."""
     slow = SLOWNESS.get(variant, 1)
     names = ", ".join(script.name for script in todo)
     tap = _Tap(report)
     failure = None
     try:
-        result = guest.boot(variant, _driver(todo, slow), **GUEST, ensure=ensure, splats_ok=True,
+        result = guest.boot(variant, _driver(todo, slow), **GUEST, ensure=False, splats_ok=True,
                             append="" if todo[0].alone else SHARED,
                             numa=todo[0].numa,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
@@ -163,22 +166,26 @@ def _one_guest(variant, todo, report, ensure):
     return left[1:]
 
 
-def run(variant, report, names=None, *, full=False, ensure=True):
-    """Runs all scripts (or those named) on a variant; report(name, ok, detail) is
-    called for each result as it comes, ok None meaning skipped."""
-    todo = [script for script in scripts(full or bool(names)) if not names or script.name in names]
-    if names and len(todo) != len(set(names)):
-        common.die("unknown guest test among " + ", ".join(names),
-                   "the tests are: " + ", ".join(script.name for script in scripts(True)))
-    groups = {}
-    for script in todo:
-        groups.setdefault((script.alone and script.name, script.numa), []).append(script)
-    for group in groups.values():
-        while group:
-            group = _one_guest(variant, group, report, ensure)
-            ensure = False
+def _group(variant, todo, report):
+    while todo:
+        todo = _one_guest(variant, todo, report)
+
+
+def _groups(todo):
+    """Who shares a guest: the longest first into the lane with the least to do."""
+    lanes = [[] for _ in range(LANES)]
+    for script in sorted(todo, key=lambda script: -script.timeout):
+        if not (script.alone or script.numa):
+            min(lanes, key=lambda lane: sum(other.timeout for other in lane)).append(script)
+    shared = [[script for script in todo if script in lane] for lane in lanes if lane]
+    return shared + [[script] for script in todo if script.alone or script.numa]
 
 
 def run_all(full, report):
-    """Those for the debug kernel: with `full`, the long ones as well."""
-    run("debug", report, full=full)
+    """Runs those for the debug kernel: with `full`, the long ones as well. report(name, ok,
+    detail) is called for each result as it comes, ok None meaning skipped."""
+    build.ensure("debug")
+    with guest.pool(LANES) as pool:
+        for group in [pool.submit(_group, "debug", group, report)
+                      for group in _groups(scripts(full))]:
+            group.result()

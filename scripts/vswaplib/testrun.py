@@ -4,6 +4,7 @@
 import re
 import subprocess
 import sys
+import threading
 import time
 
 from . import common, guest, guesttests, ktap, lint, selftests, setup
@@ -17,8 +18,14 @@ class Report:
         self.passed = self.failed = self.skipped = 0
         self.failures = []
         self.start = time.monotonic()
+        # Guests report from threads of their own.
+        self.lock = threading.Lock()
 
     def __call__(self, name, ok, detail=""):
+        with self.lock:
+            self._count(name, ok, detail)
+
+    def _count(self, name, ok, detail):
         if ok is None:
             self.skipped += 1
         elif ok:
