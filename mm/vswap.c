@@ -96,13 +96,28 @@ swp_entry_t vswap_take_found(void)
 	return (swp_entry_t) { this_cpu_xchg(vswap_found.val, 0) };
 }
 
+#ifdef CONFIG_DEBUG_VM
+/* For tests, which have no such file system: types of devices that are taken for its files. */
+static u32 vswap_nofs_types;
+
+static bool vswap_taken_for_nofs(struct swap_info_struct *si)
+{
+	return READ_ONCE(vswap_nofs_types) & BIT(si->type);
+}
+#else
+static bool vswap_taken_for_nofs(struct swap_info_struct *si)
+{
+	return false;
+}
+#endif
+
 /*
  * Whether a folio may be written may depend on the device, which is not known
  * when reclaim asks: may_enter_fs(). Where it does, there are no virtual slots.
  */
 bool __vswap_suits(struct swap_info_struct *si)
 {
-	if (!(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS))
+	if (!(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS) && !vswap_taken_for_nofs(si))
 		return true;
 	if (!READ_ONCE(vswap_met_unsuited))
 		WRITE_ONCE(vswap_met_unsuited, true);
@@ -144,17 +159,13 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	this_cpu_write(vswap_found.val, entry.val);
 }
 
-/* Without the lock of the cluster, this is what was so a moment ago. */
-bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
-{
 #ifdef CONFIG_MEMCG
+static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
 	if (!folio || vswap_wants_slots(folio) || mem_cgroup_disabled())
 		return false;
 	/* Changed under the lock, when the cluster is taken and freed. */
 	return !data_race(ci->memcg_table);
-#else
-	return false;
-#endif
 }
 
 /*
@@ -164,15 +175,31 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
-#ifdef CONFIG_MEMCG
-	if (!__vswap_lacks_ids(ci, folio))
+	if (!vswap_needs_ids(ci, folio))
 		return true;
 	ci->memcg_table = kzalloc_obj(*ci->memcg_table, __GFP_HIGH | __GFP_NOWARN);
 	return ci->memcg_table;
-#else
-	return true;
-#endif
 }
+
+/* Without the lock of the cluster, this is what was so a moment ago. */
+bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+	if (!vswap_needs_ids(ci, folio))
+		return false;
+	/* A cluster without room for the folio was not asked. Others may change that now. */
+	return data_race(ci->count) + folio_nr_pages(folio) <= SWAPFILE_CLUSTER;
+}
+#else
+bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+	return true;
+}
+
+bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
+{
+	return false;
+}
+#endif
 
 /* SWP_WRITEOK is cleared, and who had seen it before is done: there come no more. */
 int __vswap_unuse_slots(struct swap_info_struct *si)
@@ -884,6 +911,7 @@ static void __init vswap_debugfs_init(void)
 
 	debugfs_create_file("check", 0400, dir, NULL, &vswap_check_fops);
 	debugfs_create_file("plant", 0200, dir, NULL, &vswap_plant_fops);
+	debugfs_create_x32("nofs", 0600, dir, &vswap_nofs_types);
 }
 #else
 static inline void vswap_debugfs_init(void)

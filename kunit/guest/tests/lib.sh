@@ -195,6 +195,11 @@ used() {
 	awk 'NR > 1 { sum += $4 } END { print sum + 0 }' /proc/swaps
 }
 
+# KiB of a device in use
+used_of() {
+	awk -v name="$1" '$1 == name { print $4; found = 1 } END { if (!found) print 0 }' /proc/swaps
+}
+
 # When the processes have gone, their slots and stored pages must be free again,
 # but for what a worker or RCU holds for a moment, and for pages that readahead
 # brought into the swap cache: those keep their slots until reclaim meets them.

@@ -26,11 +26,6 @@ seen() {
 	} END { print n + 0 }' $TRACING/trace
 }
 
-# KiB of a device in use
-used_of() {
-	awk -v name="$1" '$1 == name { print $4; found = 1 } END { if (!found) print 0 }' /proc/swaps
-}
-
 loads() {
 	swap_loads "$1"
 	hold

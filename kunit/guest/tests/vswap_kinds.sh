@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots on devices that ask for something: discards, pages that do not change while they
-# are written; on one without a run of free slots. And zswap fills one in large requests.
+# are written, GFP_NOFS; on one without a run of free slots. And zswap fills one in large requests.
 . /vswap/tests/lib.sh
+
+NOFS=/sys/kernel/debug/vswap/nofs
+OTHER=$DISK2
 
 [ -d "$VSWAP" ] || {
 	skip "virtual slots on such devices" "the kernel has none"
@@ -111,5 +114,36 @@ if [ -d $THP/hugepages-64kB ] && swapfile_on; then
 	none_left "file in pieces"
 else
 	skip "file in pieces" "no large folios, or no file system"
+fi
+
+# Files of NFS and SMB back no virtual slots, and keep nobody from looking on: with the same priority
+# they are asked as often as others. Debug kernels take any device for one of them: the first that
+# is switched on has type 0.
+DISK2=$OTHER
+if [ -e $NOFS ]; then
+	for mode in auto on; do
+		no_swap
+		swap_on $DISK && swap_on $DISK2
+		zswap_on lz4
+		set_to $mode $VSWAP/enabled
+		cgroup hold memory.zswap.max=64K
+		set_to 1 $NOFS
+		hold --zero 0
+		is "$mode, NFS and a disk: slots are on the disk" "$(slots device)" -ge $(pages 8 75)
+		is "all of them" "$(used_of $DISK2)" -ge $(($(slots device) * 4))
+		consistent "$mode, NFS and a disk"
+		verified "$mode, NFS and a disk"
+		none_left "$mode, NFS and a disk"
+
+		cgroup hold memory.zswap.max=64K
+		set_to 3 $NOFS
+		hold --zero 0 --try
+		is "$mode, NFS alone: no slot is on it" "$(slots device)" -eq 0
+		is "but what zswap refuses" "$(used)" -ge $(($(pages 8 75) * 4))
+		verified "$mode, NFS alone"
+	done
+	set_to 0 $NOFS
+else
+	skip "files of NFS" "the kernel takes no device for one"
 fi
 finish
