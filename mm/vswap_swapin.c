@@ -260,12 +260,13 @@ bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address,
 
 /*
  * The entries of zswap are still there, so that a folio that could not be
- * mapped could go again. It could be, so they are of no use. The folio is
+ * mapped could go again. It could be, so they are of no use. What a device has
+ * is left there: a folio that stays clean is not written again. The folio is
  * locked, and so is the page table.
  */
 void __vswap_swapin_mapped(struct folio *folio)
 {
-	if (!folio_free_swap(folio))
+	if (vswap_rs_in_memory(folio->swap) && !folio_free_swap(folio))
 		vswap_rs_swapin_forget(folio);
 }
 
