@@ -72,7 +72,10 @@ impl Room {
         let nr = folio.nr_pages() as u32;
         room.id = backing::reserve(room.cluster, nr)?.id(room.start);
         room.promised = nr;
-        room.charged(nr)?.with_slots(folio)
+        vswap::charge_id(room.id, nr)?;
+        room.charged = nr;
+        room.slots = Some(Slots::alloc(folio)?);
+        Ok(room)
     }
 
     /// As [`Room::take`], for the page of an entry of zswap, which stays until [`Room::back`]: the
@@ -80,7 +83,10 @@ impl Room {
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
-        room.charged(1)?.with_slots(folio)
+        vswap::charge_id(room.id, 1)?;
+        room.charged = 1;
+        room.slots = Some(Slots::alloc(folio)?);
+        Ok(room)
     }
 
     /// Nothing is taken yet.
@@ -98,17 +104,6 @@ impl Room {
             id: 0,
             slots: None,
         })
-    }
-
-    fn charged(mut self, nr: u32) -> Result<Self> {
-        vswap::charge_id(self.id, nr)?;
-        self.charged = nr;
-        Ok(self)
-    }
-
-    fn with_slots(mut self, folio: &mut SwapFolio<'_>) -> Result<Self> {
-        self.slots = Some(Slots::alloc(folio)?);
-        Ok(self)
     }
 
     /// The slot of the folio is backed there from now on, and not by its entry, which goes.
@@ -213,5 +208,6 @@ pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
         drop(backing::reserve(room.cluster, new.nr)?);
         room.promised = new.nr;
     }
-    room.with_slots(folio)?.fill()
+    room.slots = Some(Slots::alloc(folio)?);
+    room.fill()
 }
