@@ -326,7 +326,11 @@ def _end_children():
     """Ends the guests of other threads, which no interrupt reaches: or else the
     first error would be told when the last guest has ended."""
     for listed in pathlib.Path("/proc/self/task").glob("*/children"):
-        for pid in listed.read_text().split():
+        pids = ""
+        # A thread may have ended meanwhile, and so may a guest.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            pids = listed.read_text()
+        for pid in pids.split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGTERM)
 
