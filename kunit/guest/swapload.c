@@ -8,10 +8,13 @@
  */
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -70,7 +73,8 @@ static const char usage_text[] =
 "  --exec COMMAND     run: for the shell; meta: is run first, and what it takes is counted\n"
 "output\n"
 "  --tag TEXT         printed with every line\n"
-"  --latency          median, p99 and longest single touch\n"
+"  --latency          median, p99 and longest single touch; run: major fault, and\n"
+"                     the anonymous memory that the cgroup has, on the average and at most\n"
 "  --plant-error N    refault: spoil page N before the verification, which must fail\n"
 "  --slack P          percent of pages that may stay in memory after swap-out (2);\n"
 "                     100: try once with --out madvise, without memory.reclaim\n"
@@ -324,6 +328,8 @@ static void parse_options(int argc, char **argv)
 		die(EXIT_USAGE, "swapoff needs --dev");
 	if (opt.command == CMD_RUN && !opt.exec)
 		die(EXIT_USAGE, "run needs --exec");
+	if (opt.command == CMD_RUN && opt.latency && !opt.memory_max)
+		die(EXIT_USAGE, "run --latency needs --memory-max");
 	if (!opt.fill_given)
 		opt.fill_pattern = opt.command == CMD_FREE;
 	if (!opt.cgroup)
@@ -1336,15 +1342,196 @@ static void print_ns(const char *name, uint64_t ns)
 	       phase_tag, name, ns, ns);
 }
 
+/*
+ * When faults begin, and when those end that had to bring in data: the kernel notes both in
+ * one ring for each CPU. They are read after the run, so that nobody takes part in it.
+ */
+#define FAULT_RING	(16UL << 20)
+#define MAX_CPUS	16
+#define MAX_TID		(1 << 22)
+
+struct fault_record {
+	uint64_t id;
+	uint32_t pid, tid;
+	uint64_t time;
+};
+
+static struct fault_ring {
+	struct perf_event_mmap_page *map;
+	uint64_t begin_id;
+} fault_rings[MAX_CPUS];
+static size_t nr_fault_rings;
+
+static int fault_event(uint64_t what, int cpu)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = what, .sample_period = 1,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+	};
+	int fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		die(EXIT_BROKEN, "the kernel does not say when faults happen");
+	return fd;
+}
+
+static void faults_watch(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (cpus > MAX_CPUS)
+		die(EXIT_USAGE, "run --latency is for %d CPUs at the most", MAX_CPUS);
+	for (; nr_fault_rings < (size_t)cpus; nr_fault_rings++) {
+		struct fault_ring *ring = &fault_rings[nr_fault_rings];
+		int begin = fault_event(PERF_COUNT_SW_PAGE_FAULTS, nr_fault_rings);
+		int end = fault_event(PERF_COUNT_SW_PAGE_FAULTS_MAJ, nr_fault_rings);
+
+		ring->map = mmap(NULL, PAGE + FAULT_RING, PROT_READ | PROT_WRITE, MAP_SHARED,
+				 begin, 0);
+		if (ring->map == MAP_FAILED || ioctl(begin, PERF_EVENT_IOC_ID, &ring->begin_id) ||
+		    ioctl(end, PERF_EVENT_IOC_SET_OUTPUT, begin))
+			die(EXIT_BROKEN, "no room to note faults in");
+	}
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct fault_record *x = a, *y = b;
+
+	return x->time < y->time ? -1 : x->time > y->time;
+}
+
+/* All that is in the rings, by time; what began has id 0. */
+static struct fault_record *faults_read(size_t *count)
+{
+	struct fault_record *records = map_or_die(nr_fault_rings * FAULT_RING,
+						  MAP_PRIVATE | MAP_NORESERVE);
+	size_t i, at;
+
+	*count = 0;
+	for (i = 0; i < nr_fault_rings; i++) {
+		const unsigned char *data = (const unsigned char *)fault_rings[i].map + PAGE;
+		size_t head = __atomic_load_n(&fault_rings[i].map->data_head, __ATOMIC_ACQUIRE);
+		struct perf_event_header header;
+
+		/* Nobody reads meanwhile: what finds no room is lost. */
+		if (head + PAGE > FAULT_RING)
+			die(EXIT_BROKEN, "there were too many faults to note");
+		for (at = 0; at < head; at += header.size) {
+			memcpy(&header, data + at, sizeof(header));
+			if (header.type != PERF_RECORD_SAMPLE)
+				continue;
+			memcpy(&records[*count], data + at + sizeof(header), sizeof(*records));
+			if (records[*count].id == fault_rings[i].begin_id)
+				records[*count].id = 0;
+			++*count;
+		}
+	}
+	qsort(records, *count, sizeof(*records), compare_time);
+	return records;
+}
+
+/* How long major faults took, of all threads. */
+static void faults_report(void)
+{
+	size_t count, i, found = 0;
+	struct fault_record *records = faults_read(&count);
+	/* By thread. */
+	uint64_t *begun = map_or_die(MAX_TID * sizeof(*begun), MAP_PRIVATE | MAP_NORESERVE);
+	uint64_t sum = 0;
+
+	latencies = map_or_die((count + 1) * sizeof(*latencies), MAP_PRIVATE);
+	for (i = 0; i < count; i++) {
+		uint64_t *mine = &begun[records[i].tid % MAX_TID];
+
+		if (!records[i].id) {
+			*mine = records[i].time;
+		} else if (*mine) {
+			latencies[found++] = records[i].time - *mine;
+			sum += records[i].time - *mine;
+			*mine = 0;
+		}
+	}
+	printf("swapload tag=%s phase=fault pages=%zu ns=%" PRIu64 " ns_per_page=%.2f%s\n",
+	       phase_tag, found, sum, per_page(sum, found), latency_text(found));
+}
+
+/* The anonymous memory of the cgroup while a command runs, by time on the CPU. */
+struct resident {
+	uint64_t sum, most, used;
+};
+
+static int cgroup_open(const char *name)
+{
+	char path[300];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup_path, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die(EXIT_BROKEN, "cannot open %s", path);
+	return fd;
+}
+
+/* The number in the first line, which begins with `key`. */
+static uint64_t first_number(int fd, const char *key)
+{
+	char text[64];
+	ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
+	size_t length = strlen(key);
+
+	text[got > 0 ? got : 0] = 0;
+	if (strncmp(text, key, length))
+		die(EXIT_BROKEN, "there is no %s in '%s'", key, text);
+	return strtoull(text + length, NULL, 10);
+}
+
+static void shell_watched(const char *command, struct resident *resident)
+{
+	const struct timespec pause = { .tv_nsec = 50000000 };
+	int stat = cgroup_open("memory.stat"), cpu = cgroup_open("cpu.stat"), status;
+	uint64_t before = first_number(cpu, "usage_usec ");
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		die(EXIT_BROKEN, "cannot fork");
+	if (!child) {
+		execl("/bin/sh", "sh", "-c", command, NULL);
+		_exit(127);
+	}
+	while (!waitpid(child, &status, WNOHANG)) {
+		uint64_t anon = first_number(stat, "anon ");
+		uint64_t now = first_number(cpu, "usage_usec ");
+
+		resident->sum += (anon >> 10) * (now - before);
+		resident->used += now - before;
+		before = now;
+		if (anon > resident->most)
+			resident->most = anon;
+		nanosleep(&pause, NULL);
+	}
+	if (status)
+		die(EXIT_BROKEN, "'%s' failed (%#x)", command, status);
+}
+
 static void run_run(void)
 {
+	struct resident resident = {};
 	static struct phase phase;
 	struct rusage usage;
+	char text[80] = "";
 	uint64_t elapsed;
 
+	if (opt.latency)
+		faults_watch();
 	phase_begin(&phase, "run");
 	phase_resume(&phase);
-	shell(opt.exec);
+	if (opt.latency)
+		shell_watched(opt.exec, &resident);
+	else
+		shell(opt.exec);
 	phase_pause(&phase);
 	getrusage(RUSAGE_CHILDREN, &usage);
 	phase.child_user_us = tv_us(usage.ru_utime);
@@ -1353,9 +1540,15 @@ static void run_run(void)
 	elapsed = phase.ns;
 	/* How long it waited for files of the host is no property of the guest. */
 	phase.ns = phase.child_cpu_ns;
-	phase_end_with(&phase, 1, " elapsed_ns=%" PRIu64, elapsed);
+	if (opt.latency)
+		snprintf(text, sizeof(text), " anon_kb=%" PRIu64 " anon_most_kb=%" PRIu64,
+			 resident.used ? resident.sum / resident.used : 0, resident.most >> 10);
+	phase_end_with(&phase, 1, " elapsed_ns=%" PRIu64 "%s", elapsed, text);
 	print_ns("sys", phase.child_sys_us * 1000);
 	print_ns("elapsed", elapsed);
+	/* Not before the counters were read: this memory is the cgroup's, too. */
+	if (opt.latency)
+		faults_report();
 }
 
 /* -------------------------------------------------------------------- main */

@@ -152,7 +152,9 @@ COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:po
             "small": ("lat_p50_ns", "lat_p99_ns", "lat_max_ns", "elapsed_ns", "pgmajfault",
                       "allocstall_normal", "allocstall_movable", "oom_kill"),
             "slow": ("zswpwb", "s:reads", "s:read_sectors", "s:writes", "s:write_sectors"),
-            "compile": ("zswpin", "zswpout", "swap_ra", "swap_ra_hit", "pgmajfault")}
+            "compile": ("zswpin", "zswpout", "swap_ra", "swap_ra_hit", "pgmajfault",
+                        "workingset_refault_file", "anon_kb", "anon_most_kb", "lat_p50_ns",
+                        "lat_p99_ns", "lat_max_ns")}
 
 # (swapload's command, its phase) -> the row's last word. All else a run prints
 # stays in the JSON, but is no result: the fill, a refault's own swap-out.
@@ -173,6 +175,7 @@ ROWS = {
     ("run", "run"): "run",
     ("run", "sys"): "of that in the kernel",
     ("run", "elapsed"): "from its start to its end",
+    ("run", "fault"): "a major fault",
     ("run", "set"): "a request to set",
     ("run", "get"): "a request to get",
     ("run", "read"): "a page that is read",

@@ -8,6 +8,7 @@ swap_on "$SWAPDEV"
 
 compiler_on
 for limit in "$@"; do
-	load "compile/$limit-MiB" run --memory-max $((limit * 1024 + 28 * RUN))K --exec \
+	load "compile/$limit-MiB" run --latency \
+		--memory-max $((limit * 1024 + 28 * RUN))K --exec \
 		"$compile -O2 swapload.c -o /tmp/load.o & $compile -O2 swapcheck.c -o /tmp/check.o && wait \$!"
 done
