@@ -556,8 +556,16 @@ impl NewFolio {
             bindings::__swap_writepage(&mut writes.ctx, folio);
             bindings::zswap_folio_put(folio);
         }
-        // It was added to the request that was there, or that was submitted, and another begun.
-        if open.is_null() || !writes.ctx.sio.is_null() && writes.ctx.sio != open {
+        let sio = writes.ctx.sio;
+        let begun = if sio.is_null() {
+            // It went out at once: with what was there, or as one of its own.
+            open.is_null()
+        } else {
+            // SAFETY: The request belongs to the context until it is submitted. (One that is new
+            // may lie where the one before did.)
+            unsafe { (*sio).nr_bvecs == 1 }
+        };
+        if begun {
             writes.requests = writes.requests.wrapping_add(1);
             params::WRITTEN_BACK_REQUESTS.inc();
         }

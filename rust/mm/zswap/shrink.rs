@@ -45,10 +45,18 @@ use kernel::{
 /// How many entries of a list are looked at in one go.
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
+/// Entries of virtual slots need room on a device. Others there are few where such are allocated.
+fn may_have_room(memcg: Memcg<'_>) -> bool {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    return !vswap::takes_new() || memcg.has_room();
+    #[cfg(not(CONFIG_RUST_VSWAP))]
+    true
+}
+
 /// Looks at a batch of entries of each node of a cgroup.
 fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     // The lists of a zombie are its parent's already.
-    if !memcg.writeback_enabled() || memcg.is_zombie() {
+    if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_room(memcg) {
         return Shrunk::NoCandidates;
     }
     let mut written = false;
@@ -116,9 +124,7 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !pressure_counts(memcg) || !control.may_do_io() || !params::have_devices() {
         return 0;
     }
-    // Entries of virtual slots need room on a device, and others there are few then.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    if vswap::takes_new() && !memcg.has_room() {
+    if !may_have_room(memcg) {
         return 0;
     }
     // Of a cgroup there are figures for all nodes together only.
