@@ -220,14 +220,13 @@ pub(crate) struct New {
     pub(crate) promised: u32,
 }
 
-/// Allocates slots for a folio and adds it to the swap cache. `None`: a device may take it.
+/// Allocates slots for a folio, for which `id` was recorded, and adds it to the swap cache. `None`:
+/// there are no slots, and nothing is recorded any more.
 ///
 /// `to_device`: the slots are to be backed there now. They are charged as swap, and there is a
 /// promise of backing words for them if that takes no memory.
-pub(crate) fn alloc_folio(folio: &NewSwap<'_>, to_device: bool) -> Option<New> {
-    let pfn = folio.pfn()?;
+pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: bool) -> Option<New> {
     let nr = folio.nr_pages();
-    let id = folio.record_id(to_device).ok()?;
     let charged = if to_device { nr } else { 0 };
 
     let Some(mut run) = cluster::alloc_run(folio.order()) else {

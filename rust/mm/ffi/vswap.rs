@@ -102,7 +102,8 @@ impl NewSwap<'_> {
     }
 
     /// The memory cgroup id to note for its slots, with a reference for each page; 0 for none.
-    /// Fails if there is to be no swap for it. `charge`: the slots are charged as swap, too.
+    /// Fails if there is to be no swap for it; with `EDQUOT`, no more in zswap. `charge`: the slots
+    /// are charged as swap, too, and zswap is not asked for.
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<u16> {
         let mut id = 0;

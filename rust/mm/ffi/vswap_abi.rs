@@ -63,8 +63,8 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 
 /// Gives a folio virtual slots and adds it to the swap cache.
 ///
-/// `-ENOSPC`: no device has a run of free slots for it. After any error it can still be given slots
-/// of a device.
+/// `-ENOSPC`: no device has a run of free slots for it. `-ENOMEM`: there are none for it, nor may
+/// it have one of a device. After any other error it can still be given slots of a device.
 ///
 /// # Safety
 ///
@@ -82,12 +82,32 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     // What is known to be refused is refused here, where the folio is still mapped.
     let accepted = pool::would_accept() && !pool::refuses(|| folio.variety());
     // What may not be written takes no room on a device, not even when zswap refuses it.
-    let to_device = !accepted && folio.may_be_written();
+    let mut to_device = !accepted && folio.may_be_written();
     if to_device && !super::vswap::without_zswap() {
         return EAGAIN.to_errno();
     }
-    let Some(new) = table::alloc_folio(&folio, to_device) else {
-        return EAGAIN.to_errno();
+    let Some(pfn) = folio.pfn() else {
+        return EINVAL.to_errno();
+    };
+    let id = match folio.record_id(to_device) {
+        // Its cgroup has in zswap what it may have there, and may write.
+        Err(error) if error == EDQUOT && super::vswap::without_zswap() => {
+            to_device = true;
+            folio.record_id(true)
+        }
+        id => id,
+    };
+    let new = match id {
+        Ok(id) => table::alloc_folio(&folio, pfn, id, to_device),
+        Err(_) => None,
+    };
+    let Some(new) = new else {
+        let other = if folio.may_be_written() {
+            EAGAIN
+        } else {
+            ENOMEM
+        };
+        return other.to_errno();
     };
     if to_device {
         let raw = folio.into_raw();
