@@ -178,6 +178,15 @@ static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si
 	return BIT(0);
 }
 
+/* It is read ahead. What goes in sequence matters where that is more than a page. */
+static unsigned long vswap_plan_slow(struct vm_fault *vmf)
+{
+	if (vswap_readahead_max() > 1)
+		__vswap_swapin_hit(vmf->vma, vmf->address);
+	vswap_swapin_count(VSWAP_SWAPIN_SLOW);
+	return 0;
+}
+
 static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struct vm_fault *vmf,
 					      swp_entry_t entry)
 {
@@ -187,13 +196,8 @@ static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struc
 		return source == VSWAP_SOURCE_SLOW ? 0 : BIT(0);
 	if (!READ_ONCE(vswap_bypass) || trace_vswap_swapin_plan_enabled())
 		return vswap_plan_anon(si, vmf, entry);
-	if (source == VSWAP_SOURCE_SLOW) {
-		/* What goes in sequence matters where more than a page is read. */
-		if (vswap_readahead_max() > 1)
-			__vswap_swapin_hit(vmf->vma, vmf->address);
-		vswap_swapin_count(VSWAP_SWAPIN_SLOW);
-		return 0;
-	}
+	if (source == VSWAP_SOURCE_SLOW)
+		return vswap_plan_slow(vmf);
 	if (source == VSWAP_SOURCE_ALONE)
 		return vswap_plan_near(si, vmf, entry);
 	return vswap_plan_anon(si, vmf, entry);
@@ -202,8 +206,14 @@ static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struc
 unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
 				  swp_entry_t entry)
 {
-	if (!vswap_plans(entry))
-		return vswap_no_plan(si);
+	if (!vswap_plans(entry)) {
+		unsigned long plan = vswap_no_plan(si);
+
+		/* Where only the device counts, pages are mapped around, too. */
+		if (!plan && READ_ONCE(vswap_swapin_enabled) && vswap_faults(vmf))
+			return vswap_plan_slow(vmf);
+		return plan;
+	}
 	/* Most often, no slow device has virtual slots: it does not matter where this one is. */
 	if (swp_is_virtual(entry) && !vswap_swapin_any_slow() && READ_ONCE(vswap_bypass) &&
 	    !trace_vswap_swapin_plan_enabled())

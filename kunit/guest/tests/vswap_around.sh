@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0
+# What readahead brings in from a disk is mapped with the fault, also before zswap is enabled
+# for the first time, when the swap-in policy has nothing else to decide.
+# guest: timeout=60 alone=1
+. /vswap/tests/lib.sh
+
+SWAPIN=$VSWAP/swapin
+[ -d "$SWAPIN" ] || {
+	skip "swap-in policy" "the kernel has none"
+	finish
+}
+
+swap_on $DISK
+check "the policy is on" set_to 1 $SWAPIN/enabled
+for layer in off on; do
+	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
+	for cluster in 3 1 0; do
+		echo $cluster > /proc/sys/vm/page-cluster
+		cp $SWAPIN/stats $TMP/before
+		load "$layer, page-cluster $cluster" refault --size $(mb 8) --zero 0 || continue
+		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
+		slow=$(($(value $SWAPIN/stats plan_slow) - $(value $TMP/before plan_slow)))
+		# All but one of each window.
+		all=$(pages 8 100)
+		is "$layer, page-cluster $cluster: mapped around" $mapped -ge \
+			$((all * 9 / 10 - all * 9 / 10 / (1 << cluster)))
+		is "the others are faults" "$(of refault pgfault)" -le $((all - mapped + 64))
+		is "each of which was a decision" $slow -ge \
+			$((all * 9 / 10 / (1 << cluster)))
+		[ $cluster -gt 0 ] || is "none is mapped where none is read ahead" $mapped -eq 0
+	done
+done
+echo 3 > /proc/sys/vm/page-cluster
+finish
