@@ -10,35 +10,56 @@ if [ ! -d $INJECT/fail_make_request ] || [ ! -e $FAIL ]; then
 	finish
 fi
 
-no_swap
-swap_on $DISK
+errors() {
+	echo "$1" > $INJECT/fail_make_request/probability
+	echo $(($1 > 0)) > $FAIL
+}
+
+echo 0 > $INJECT/fail_make_request/verbose
+echo -1 > $INJECT/fail_make_request/times
 # No readahead: it would try others' pages, and find their errors.
 cluster=$(cat /proc/sys/vm/page-cluster)
 echo 0 > /proc/sys/vm/page-cluster
 
-hold_as victim --size 2M --zero 0 --sigbus --seed 1
-hold_as patient --size 2M --zero 0 --seed 2
-hold_as resident --size 2M --zero 0 --resident --seed 3
+# With slots of the device, and with virtual ones on it.
+for layer in off on; do
+	[ $layer = off ] || [ -d $VSWAP ] || continue
+	check "virtual slots are $layer: swapon" straight swap_on $DISK
+	[ ! -d $VSWAP ] || echo $layer > $VSWAP/enabled
+	hold_as victim --size 2M --zero 0 --sigbus --seed 1
+	hold_as patient --size 2M --zero 0 --seed 2
+	hold_as resident --size 2M --zero 0 --resident --seed 3
+	errors 100
+	ended "$layer: a page that cannot be read gives SIGBUS" victim
+	ended "$layer: who needs no page from the disk does not notice" resident
+	errors 0
+	ended "$layer: pages that nobody read meanwhile are good" patient
 
-echo 1 > $FAIL
-echo 0 > $INJECT/fail_make_request/verbose
-echo 100 > $INJECT/fail_make_request/probability
-echo -1 > $INJECT/fail_make_request/times
-ended "a page that cannot be read gives SIGBUS" victim
-ended "who needs no page from the disk does not notice" resident
-echo 0 > $INJECT/fail_make_request/probability
-echo 0 > $FAIL
-ended "pages that nobody read meanwhile are good" patient
+	# A failed write keeps the page in memory.
+	errors 100
+	cgroup writer
+	check "$layer: pages that cannot be written stay in memory" \
+		swapcheck hold --size 2M --zero 0 --try --cgroup $CG/writer
+	errors 0
+	check "writer: its cgroup goes away" cgroup_gone writer
 
-# A failed write keeps the page in memory.
-echo 1 > $FAIL
-echo 100 > $INJECT/fail_make_request/probability
-cgroup writer
-check "pages that cannot be written stay in memory" \
-	swapcheck hold --size 2M --zero 0 --try --cgroup $CG/writer
-echo 0 > $INJECT/fail_make_request/probability
-echo 0 > $FAIL
-check "writer: its cgroup goes away" cgroup_gone writer
+	# Also a page that zswap has given up by then: it is in memory alone.
+	no_swap
+	swap_on $DISK
+	zswap_on lz4
+	[ ! -d $VSWAP ] || echo $layer > $VSWAP/enabled
+	hold_as writer --size 2M --zero 0 --incompressible 0
+	written=$(vm zswpwb)
+	errors 100
+	set_to 0 $ZSWAP/max_pool_percent
+	load "$layer: a page more than the pool takes" refault --size 4K --slack 100
+	drained 0
+	is "$layer: zswap tries to write back" "$(vm zswpwb)" -gt $((written + 256))
+	errors 0
+	set_to 20 $ZSWAP/max_pool_percent
+	[ ! -d $VSWAP ] || consistent "$layer: written back in vain"
+	ended "$layer: and loses nothing" writer
+done
 echo "$cluster" > /proc/sys/vm/page-cluster
 
 finish

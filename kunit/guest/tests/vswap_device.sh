@@ -111,18 +111,31 @@ cgroup hold memory.zswap.writeback=0
 hold --incompressible 50 --zero 0 --try
 is "memory.zswap.writeback=0: nothing is on a device" "$(slots device)" -eq 0
 verified "memory.zswap.writeback=0"
-# Whoever decides: the mode, a pool that takes nothing, or its own limit.
+# Whoever decides: the mode, a pool that takes nothing, its own limit, or that of virtual slots.
+max_slots=$(cat $VSWAP/max_slots)
 for mode in auto on; do
 	set_to $mode $VSWAP/enabled
-	for limit in pool cgroup; do
+	for limit in pool cgroup slots; do
 		cgroup hold memory.zswap.writeback=0 memory.zswap.max=max
 		[ $limit = pool ] && set_to 0 $ZSWAP/max_pool_percent
 		[ $limit = cgroup ] && cgroup hold memory.zswap.max=64K
+		[ $limit = slots ] && set_to 0 $VSWAP/max_slots
 		hold --incompressible 20 --zero 0 --try
 		is "$mode, writeback=0, limit of the $limit: nothing is on a device" "$(used)" -eq 0
 		set_to 20 $ZSWAP/max_pool_percent
+		set_to $max_slots $VSWAP/max_slots
 		verified "$mode, writeback=0, limit of the $limit"
 	done
+done
+# In mode on, what zswap has no room for, for a cgroup, has virtual slots on the device.
+set_to on $VSWAP/enabled
+for max in 0 64K; do
+	cgroup hold memory.zswap.writeback=1 memory.zswap.max=$max
+	hold --zero 0
+	is "on, memory.zswap.max=$max: slots are on the device" "$(slots device)" -ge $(pages 8 75)
+	is "and no others" "$(used)" -le $(($(slots device) * 4))
+	consistent "on, memory.zswap.max=$max"
+	verified "on, memory.zswap.max=$max"
 done
 set_to auto $VSWAP/enabled
 cgroup wb memory.zswap.max=512K
@@ -138,19 +151,65 @@ check "the cgroup goes away" cgroup_gone wb
 set_to 0 $ZSWAP/shrinker_enabled
 none_left "cgroups"
 
+# Those who have no room on a device keep nobody else's pages in the pool. (Zeros are charged as
+# swap.) The worker looks at a page twice, and gives up after 16 cgroups that gave nothing.
+poor="poor1 poor2 poor3"
+for name in $poor; do
+	hold_as $name --size 2M --zero 5 --incompressible 0
+	echo 4096 > $CG/$name/memory.swap.max
+done
+left=$(stored)
+hold_as rich --size 2M --zero 0 --incompressible 0
+set_to 0 $ZSWAP/max_pool_percent
+for i in 1 2 3; do
+	swapload refault --size 4K --slack 100 > $TMP/out 2>&1
+	sleep 1
+done
+drained "$left"
+is "who has room has all on the device" "$(stored)" -le "$left"
+set_to 20 $ZSWAP/max_pool_percent
+for name in rich $poor; do
+	echo max > $CG/$name/memory.swap.max
+	ended "$name: every byte is there" $name
+done
+none_left "poor and rich"
+
+# A cgroup's charges end with its slots, also when it is long gone.
+straight swap_on /dev/ram2
+cgroup above cgroup.subtree_control=+memory
+CG=$CG/above
+hold_as gone --zero 0
+is "slots are charged above, too" "$(cat $CG/memory.swap.current)" -ge $(($(pages 8 75) * 4096))
+echo $holder_gone > /sys/fs/cgroup/cgroup.procs
+check "the cgroup goes away while its slots are there" cgroup_gone gone
+touch $TMP/go-gone
+check "its pages are all there" wait $holder_gone
+CG=/sys/fs/cgroup
+none_left "a cgroup that is gone"
+is "nothing is charged for them" "$(cat $CG/above/memory.swap.current)" -eq 0
+check "the one above goes away" cgroup_gone above
+
 straight swap_on $DISK
 load "swapoff is interrupted, and done again" swapoff --dev $DISK --size $(mb 8) --interrupt &&
 	is "no slot is left there" "$(slots device)" -eq 0
 
-# swapoff: no page table is looked at, all is back.
-for kind in "" "--shmem"; do
+# swapoff: no page table is looked at, all is back. What is left can be brought back, too.
+for kind in "" "--shmem" "drain" "drain --shmem"; do
+	drain=${kind%%[!d]*}
+	kind=${kind#drain}
 	straight swap_on $DISK
 	hold $kind --zero 10
 	is "slots are on the device" "$(slots device)" -ge $(pages 8 50)
 	check "swapoff ${kind:-anonymous}" swapoff $DISK
 	is "no slot is on a device" "$(slots device)" -eq 0
 	is "the slots are what they were" "$(slots used)" -ge $(pages 8 50)
+	is "none is charged but zeros" "$(cat $CG/hold/memory.swap.current)" -le \
+		$(($(slots zero) * 4096))
 	consistent "swapoff ${kind:-anonymous}"
+	if [ "$drain" ]; then
+		check "what is left is brought back" set_to 1 $VSWAP/drain
+		is "no slot is in use" "$(slots used)" -eq 0
+	fi
 	verified "swapoff ${kind:-anonymous}"
 	none_left "swapoff ${kind:-anonymous}"
 done
@@ -169,6 +228,51 @@ check "swapoff of one" swapoff $DISK
 check "swapoff of the other" swapoff $DISK2
 verified "swapoff of both"
 none_left "two devices"
+
+# They are asked in turn, and one becomes full.
+straight swap_on /dev/ram2 1028
+swap_on $DISK
+hold --size 8M --zero 0
+is "a device that is full" "$(used_of /dev/ram2)" -ge 900
+is "the other has the rest" "$(used_of $DISK)" -ge 6000
+consistent "one is full"
+check "swapoff of the full one" swapoff /dev/ram2
+verified "one is full"
+none_left "one is full"
+
+# Slots whose pages are in memory as well are taken back before a device is full.
+straight swap_on $DISK 10244
+hold_as early --size 4M --zero 0 --reread
+cached=$(slots cached)
+is "pages that were read again keep their slots" "$cached" -ge 256
+hold_as late --size 7M --zero 0
+is "until others need them" "$(slots device)" -le 2560
+consistent "cached slots"
+ended "early: every byte is there" early
+ended "late: every byte is there" late
+none_left "cached slots"
+
+# Memory is short in the midst of swapoff. (Debug kernel.)
+if [ -d $INJECT/fail_page_alloc ]; then
+	straight swap_on $DISK
+	hold --zero 0
+	# Each so many: fewer are needed until it runs.
+	inject fail_page_alloc 100
+	echo 300 > $INJECT/fail_page_alloc/interval
+	for i in $(seq 10); do
+		sh -c "echo 1 > /proc/self/make-it-fail; exec swapoff $DISK" > $TMP/swapoff 2>&1
+		grep -q "$DISK: .*memory" $TMP/swapoff && break
+	done
+	echo 0 > $INJECT/fail_page_alloc/probability
+	echo 1 > $INJECT/fail_page_alloc/interval
+	check "swapoff without memory says so" grep "$DISK: .*memory" $TMP/swapoff
+	note "$(cat $TMP/swapoff)"
+	is "slots are on the device still" "$(used_of $DISK)" -gt 0
+	consistent "swapoff without memory"
+	check "swapoff with memory" swapoff $DISK
+	verified "swapoff without memory"
+	none_left "swapoff without memory"
+fi
 
 # Entries of the device go where slots are for virtual ones, whose clusters have no cgroup ids yet.
 straight swap_on $DISK
@@ -237,6 +341,15 @@ for device in $DISK $DISK2 $DISK; do
 	swapon $device
 	sleep 0.3
 done
+# What is being written back is no slot of nobody's.
+echo 0 > $ZSWAP/shrinker_enabled
+echo 1 > $CG/churn/cgroup.freeze
+echo 1 > $CG/churns/cgroup.freeze
+sleep 1
+consistent "under load"
+echo 0 > $CG/churn/cgroup.freeze
+echo 0 > $CG/churns/cgroup.freeze
+echo 1 > $ZSWAP/shrinker_enabled
 check "no byte was lost meanwhile" wait $pid
 check "nor of shared memory" wait $pids
 note "$(cat $TMP/churn $TMP/churns)"
@@ -245,8 +358,10 @@ check "the cgroup goes away" cgroup_gone churns
 none_left "under load"
 
 # A device that is too small: what does not fit stays in memory.
-straight swap_on /dev/ram2
-hold --try
+straight swap_on /dev/ram2 1028
+hold --try --zero 0
+is "it is full" "$(used)" -ge 900
+consistent "a small device"
 verified "a small device"
 none_left "a small device"
 
