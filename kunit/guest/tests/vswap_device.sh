@@ -58,7 +58,7 @@ set_to on $VSWAP/enabled
 cgroup reuse memory.zswap.max=64K
 for seed in 1 2; do
 	check "slots are used again while zswap writes back ($seed)" swapcheck churn --procs 6 \
-		--size 4M --zero 60 --incompressible 3 --rounds $(scaled 1500) --seed $seed \
+		--size 4M --zero 60 --incompressible 3 --rounds $(scaled 1000) --seed $seed \
 		--cgroup $CG/reuse
 done
 check "the cgroup goes away" cgroup_gone reuse
