@@ -52,7 +52,8 @@ def step(title):
     say(f"    done in {time.monotonic() - start:.0f} s")
 
 
-def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None):
+def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None,
+        stdin=subprocess.DEVNULL):
     """Runs a command; output goes to `log` (appended) or is returned.
 
     With `check`, a failure ends the verb with the command, the last lines of
@@ -67,11 +68,11 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
             with log.open("a") as out:
                 out.write(f"$ {shlex.join(cmd)}\n")
                 out.flush()
-                done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=subprocess.DEVNULL,
+                done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=stdin,
                                       stdout=out, stderr=subprocess.STDOUT, timeout=timeout)
             text = ""
         else:
-            done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=subprocess.DEVNULL,
+            done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=stdin,
                                   stdout=subprocess.PIPE if quiet else None,
                                   stderr=subprocess.STDOUT if quiet else None,
                                   text=True, errors="replace", timeout=timeout)

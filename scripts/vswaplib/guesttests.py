@@ -11,7 +11,7 @@ import os
 import pathlib
 import re
 
-from . import build, common, guest
+from . import build, common, guest, setup
 from .common import LOGS, ROOT
 
 FOLDER = ROOT / "kunit" / "guest" / "tests"
@@ -123,11 +123,23 @@ class _Tap:
         LOGS.mkdir(parents=True, exist_ok=True)
         log = LOGS / f"guesttest-{name}.log"
         log.write_text("\n".join(self.log) + "\n")
+        if any("vswap_swapin_plan:" in line for line in self.log):
+            self.report(f"guest {name}: the host decides the same", *_replay(log))
         if self.plan != self.count:
             why = "it took too long" if code in (124, 137, 143) else f"exit code {code}"
             self.report(f"guest {name}: runs to its end", False,
                         f"{why} after {self.count} results\n"
                         + "\n".join(self.log[-6:]) + f"\noutput: {log}")
+
+
+def _replay(log):
+    """Makes the swap-in policy's decisions that are in `log` again: whether all are the same, and
+    what is to be said of them."""
+    with log.open() as lines:
+        done = common.run([setup.rust_tool("cargo"), "run", "-q", "--bin", "replay"],
+                          cwd=ROOT / "kunit" / "host", env=setup.cargo_env("host"), check=False,
+                          stdin=lines)
+    return not done.returncode, done.text.strip()
 
 
 def _culprit(log):

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 
 from . import build, common, series, setup, tree
-from .common import CACHE, ROOT, run
+from .common import ROOT, run
 
 # Files outside rust/mm/ffi/ that may contain `unsafe`, each with its reason.
 UNSAFE_ALLOWED = {}
@@ -104,13 +104,10 @@ def short_messages(text, prefix=""):
 
 def clippy_host():
     """The host crate, its tests included, with warnings denied."""
-    env = {**setup.tool_env(), "CARGO": setup.rust_tool("cargo"),
-           "CARGO_TARGET_DIR": str(CACHE / "host-clippy"),
-           "CARGO_TERM_COLOR": "never"}
     # cargo would look for its subcommand in the user's ~/.cargo/bin first.
     done = run([setup.rust_tool("cargo-clippy"), "clippy", "-q", "--all-targets",
                 "--message-format=short", "--", "-Dwarnings"],
-               cwd=ROOT / "kunit" / "host", env=env, check=False)
+               cwd=ROOT / "kunit" / "host", env=setup.cargo_env("host-clippy"), check=False)
     if not done.returncode:
         return []
     return short_messages(done.text, "kunit/host: ") or \

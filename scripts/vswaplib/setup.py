@@ -50,6 +50,12 @@ def tool_env():
             "RUSTC": rustc(), "LC_ALL": "C.UTF-8"}
 
 
+def cargo_env(what):
+    """For cargo: out of the checkout, and apart from the user's own settings."""
+    return {**tool_env(), "CARGO": rust_tool("cargo"), "CARGO_TARGET_DIR": str(CACHE / what),
+            "CARGO_TERM_COLOR": "never"}
+
+
 def as_root(cmd, why):
     if os.geteuid() == 0:
         return cmd

@@ -8,7 +8,7 @@ import threading
 import time
 
 from . import common, guest, guesttests, ktap, lint, selftests, setup
-from .common import CACHE, ROOT, Failure, run, say
+from .common import ROOT, Failure, run, say
 
 
 class Report:
@@ -79,9 +79,7 @@ def run_host(report):
 
 
 def run_cargo(report, what, *options, **variables):
-    # Out of the checkout, and apart from the user's own cargo settings.
-    env = {**setup.tool_env(), "CARGO_TARGET_DIR": str(CACHE / what), "CARGO_TERM_COLOR": "never",
-           **variables}
+    env = {**setup.cargo_env(what), **variables}
     cargo = [setup.rust_tool("cargo"), "test", "--no-fail-fast", *options]
     done = run(cargo, cwd=ROOT / "kunit" / "host", env=env, check=False)
     seen = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)",

@@ -13,7 +13,7 @@ finds() {
 	is "and named" "$(grep -c 'VERIFY FAILED' $TMP/out)" -ge 1
 }
 
-for command in hold cow churn race; do
+for command in hold cow churn race marks; do
 	cgroup spoilt
 	finds swapcheck $command --size 2M --spoil --rounds 20 --cgroup $CG/spoilt
 	cgroup_gone spoilt

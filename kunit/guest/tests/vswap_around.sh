@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What readahead brings in from a disk is mapped with the fault, also before zswap is enabled
-# for the first time, when the swap-in policy has nothing else to decide.
-# guest: timeout=60 alone=1
+# for the first time, when the swap-in policy has nothing else to decide; and as a fault would map it.
+# guest: timeout=120 alone=1
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
@@ -31,4 +31,26 @@ for layer in off on; do
 	done
 done
 echo 3 > /proc/sys/vm/page-cluster
+
+# What page tables say of a page comes back with it: written, protected, locked, alone.
+# KSM and userfaultfd get a fault for each page.
+echo 10000 > /sys/kernel/mm/ksm/pages_to_scan
+echo 1 > /sys/kernel/mm/ksm/sleep_millisecs
+echo 1 > /sys/kernel/mm/ksm/run
+for layer in off on; do
+	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
+	for how in '' --lock --protect --merge; do
+		cgroup marks
+		cp $SWAPIN/stats $TMP/before
+		check "$layer: marks $how" swapcheck marks --size $(mb 8) --zero 0 $how --cgroup $CG/marks
+		note "$(tail -n 1 $TMP/out)"
+		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
+		case "$how" in
+		--protect|--merge) is "each page had its fault" $mapped -eq 0 ;;
+		*) is "most were mapped around" $mapped -ge $(pages 8 75) ;;
+		esac
+		check "its cgroup goes away" cgroup_gone marks
+	done
+done
+echo 0 > /sys/kernel/mm/ksm/run
 finish

@@ -28,6 +28,11 @@ for layer in off on; do
 			is "$layer: large $kind" $(($(value $SWAPIN/stats large) - before)) \
 				-ge $(($(pages 8 60) / 16))
 	done
+	for kind in "" "--shmem"; do
+		check "$layer: on two nodes in turn, each page comes back where it was $kind" \
+			swapcheck hold --size $(mb 8) --zero 0 --incompressible 0 \
+			--cgroup $CG/hold --interleave $kind
+	done
 done
 check "the cgroup goes away" cgroup_gone hold
 finish

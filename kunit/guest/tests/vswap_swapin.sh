@@ -41,6 +41,8 @@ no_swap
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
 swap_on "$DISK"
+TRACING=/sys/kernel/tracing
+check "decisions are recorded" set_to 1 $TRACING/events/vswap/vswap_swapin_plan/enable
 # Entries of the device first, then virtual ones: the policy is the same.
 for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
@@ -150,4 +152,7 @@ check "the policy can be switched off" set_to 0 $SWAPIN/enabled
 load "without it" refault --size $(mb 4) --folio 64K
 set_to 1 $SWAPIN/enabled
 
+# guesttests.py has some of them made again by the same policy on the host.
+echo 0 > $TRACING/events/vswap/vswap_swapin_plan/enable
+awk '/vswap_swapin_plan:/ && n++ % 20 == 0' $TRACING/trace
 finish
