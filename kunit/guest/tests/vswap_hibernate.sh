@@ -38,4 +38,21 @@ verified "hibernation"
 # The shell had to go as well.
 echo 1 > $VSWAP/drain
 none_left "hibernation"
+
+# A device that has no room for an image: the kernel says so, and all goes on.
+no_swap
+swap_on $DISK $((12 << 10))
+zswap_on lz4
+set_to on $VSWAP/enabled
+cgroup hold memory.zswap.max=1M
+hold --size $(mb 16) --zero 10 --reread
+device=$(slots device)
+check "an image that does not fit is refused" sh -c '! echo disk > /sys/power/state'
+is "for want of room" "$(grep -c 'No space left' $TMP/out)" -eq 1 || note "$(cat $TMP/out)"
+is "what was on the device is there" "$(slots device)" -ge "$device"
+consistent "no room for an image"
+set_to "$(mb 16)" $CG/hold/memory.reclaim
+verified "no room for an image"
+echo 1 > $VSWAP/drain
+none_left "no room for an image"
 finish
