@@ -241,6 +241,22 @@ bool vswap_has_room(struct mem_cgroup *memcg)
 	return true;
 }
 
+/* Do page tables name slots of devices? What zswap has of those can be written where it belongs. */
+bool vswap_old_entries(void)
+{
+	long nr = READ_ONCE(total_swap_pages) - get_nr_swap_pages();
+	unsigned int type, last = READ_ONCE(vswap_highest_type);
+
+	for (type = 0; type <= last; type++) {
+		struct swap_info_struct *si = READ_ONCE(swap_info[type]);
+
+		/* Of one that is about to go, the others are not counted either. */
+		if (si && data_race(si->flags & SWP_WRITEOK))
+			nr -= atomic_long_read(&vswap_nr_slots[type]);
+	}
+	return nr > 0;
+}
+
 /*
  * Whose pages are read: looked up when @id changes. The slots of a device lie
  * there as they were written, those of a cgroup mostly together.

@@ -236,6 +236,7 @@ void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
+bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
 
 /* Slots that are read one after the other by one task, for swapoff. Zero when it begins. */

@@ -337,11 +337,6 @@ __rust_helper bool rust_helper_vswap_have_free(void)
 	return vswap_have_free();
 }
 
-__rust_helper bool rust_helper_vswap_takes_new(void)
-{
-	return vswap_takes_new();
-}
-
 __rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)
 {
 	arch_swap_invalidate_page(SWP_VSWAP, offset);

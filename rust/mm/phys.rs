@@ -79,11 +79,13 @@ impl Room {
     }
 
     /// As [`Room::take`], for the page of an entry of zswap, which stays until [`Room::back`]: the
-    /// word that names it is what is promised otherwise.
+    /// word that names it is what is promised otherwise. `ENOSPC`: no device has a free slot.
+    /// `EDQUOT`: its cgroup may have no more.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
-        vswap::charge_id(room.id, 1)?;
+        // Another entry's cgroup may have more.
+        vswap::charge_id(room.id, 1).map_err(|_| EDQUOT)?;
         room.charged = 1;
         room.slots = Some(Slots::alloc(folio)?);
         Ok(room)

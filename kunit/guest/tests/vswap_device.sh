@@ -174,6 +174,27 @@ for name in rich $poor; do
 done
 none_left "poor and rich"
 
+# What zswap has of a full device's own entries can go where it belongs, also when new entries are
+# virtual, for which there is no room.
+no_swap
+swap_on $DISK 4096
+zswap_on lz4
+set_to off $VSWAP/enabled
+hold --size 8M --zero 0 --incompressible 0 --try
+is "the device is full of its own entries" "$(used_of $DISK)" -ge 4000
+full=$(stored)
+set_to on $VSWAP/enabled
+set_to 1 $ZSWAP/shrinker_enabled
+for i in $(seq 20); do
+	# The shrinker's, at the highest priority. It looks at a page twice.
+	echo 2 > /proc/sys/vm/drop_caches
+	[ "$(stored)" -eq "$full" ] || break
+done
+set_to 0 $ZSWAP/shrinker_enabled
+is "pages are written back to it" "$(stored)" -lt "$full"
+verified "a full device's own entries"
+none_left "a full device's own entries"
+
 # A cgroup's charges end with its slots, also when it is long gone.
 straight swap_on /dev/ram2
 cgroup above cgroup.subtree_control=+memory

@@ -137,6 +137,12 @@ pub(crate) fn have_free() -> bool {
     unsafe { bindings::vswap_have_free() }
 }
 
+/// Whether page tables name slots of devices, whose pages zswap may have.
+pub(crate) fn old_entries() -> bool {
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_old_entries() }
+}
+
 /// Whether slots side by side on the device with the type of a slot that is in use, or was, are one
 /// place to read from and to write to. Those of a file can be anywhere.
 #[inline]

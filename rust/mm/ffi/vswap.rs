@@ -43,12 +43,6 @@ pub(crate) fn is_on() -> bool {
     mode() != bindings::vswap_mode_VSWAP_OFF
 }
 
-/// Whether what is swapped out now gets virtual ones.
-pub(crate) fn takes_new() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::vswap_takes_new() }
-}
-
 /// Whether they are when zswap takes no pages: what they are for is room on a device, then.
 pub(crate) fn without_zswap() -> bool {
     mode() == bindings::vswap_mode_VSWAP_ON && device::have_free()

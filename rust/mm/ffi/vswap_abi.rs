@@ -116,7 +116,9 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         if let Err(error) = phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }, new) {
             // SAFETY: As above, and clean: it was not given away yet.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
-            return error.to_errno();
+            // Where no table could be had, a cluster of the device's own may still have one.
+            let other = if error == ENOMEM { EAGAIN } else { error };
+            return other.to_errno();
         }
     }
     0

@@ -95,7 +95,8 @@ impl Run {
                 Err(error) => {
                     params::REJECT_RECLAIM_FAIL.inc();
                     result.met_cached |= error == EEXIST;
-                    // No room, or no memory: nor will there be for the next.
+                    // No room, or no memory: nor will there be for the next, which may be charged
+                    // to another cgroup, though.
                     if error == ENOSPC || error == ENOMEM {
                         break;
                     }

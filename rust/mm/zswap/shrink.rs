@@ -22,7 +22,7 @@ use super::{
     }, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
-use crate::ffi::vswap;
+use crate::ffi::device;
 use crate::ffi::{
     list_lru,
     memcg::{
@@ -45,18 +45,32 @@ use kernel::{
 /// How many entries of a list are looked at in one go.
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
-/// Entries of virtual slots need room on a device. Others there are few where such are allocated.
-fn may_have_room(memcg: Memcg<'_>) -> bool {
-    #[cfg(CONFIG_RUST_VSWAP)]
-    return !vswap::takes_new() || memcg.has_room();
-    #[cfg(not(CONFIG_RUST_VSWAP))]
+/// Whether entries of virtual slots can have room on a device.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn has_room(memcg: Memcg<'_>) -> bool {
+    memcg.has_room()
+}
+
+/// Without room there may still be entries that have it, as they are a device's own.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn may_have_candidates(memcg: Memcg<'_>) -> bool {
+    has_room(memcg) || device::old_entries()
+}
+
+#[cfg(not(CONFIG_RUST_VSWAP))]
+fn has_room(_memcg: Memcg<'_>) -> bool {
+    true
+}
+
+#[cfg(not(CONFIG_RUST_VSWAP))]
+fn may_have_candidates(_memcg: Memcg<'_>) -> bool {
     true
 }
 
 /// Looks at a batch of entries of each node of a cgroup.
 fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     // The lists of a zombie are its parent's already.
-    if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_room(memcg) {
+    if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_candidates(memcg) {
         return Shrunk::NoCandidates;
     }
     let mut written = false;
@@ -67,9 +81,10 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
         scanned |= budget != batch;
     }
     match (scanned, written) {
-        (false, _) => Shrunk::NoCandidates,
-        (true, false) => Shrunk::None,
         (true, true) => Shrunk::Some,
+        // Without room, what was looked at could not be written.
+        (true, false) if has_room(memcg) => Shrunk::None,
+        _ => Shrunk::NoCandidates,
     }
 }
 
@@ -124,7 +139,7 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !pressure_counts(memcg) || !control.may_do_io() || !params::have_devices() {
         return 0;
     }
-    if !may_have_room(memcg) {
+    if !may_have_candidates(memcg) {
         return 0;
     }
     // Of a cgroup there are figures for all nodes together only.
