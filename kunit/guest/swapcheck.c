@@ -7,18 +7,15 @@
  *   cow    a family of processes that write to pages they share, swapped out
  *   churn  processes that do everything at random to their memory
  *   race   threads that read, drop, write, page out, protect and fork one memory
- *   marks  read in order: page tables say of each page what they said before
  */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <linux/mempolicy.h>
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -35,7 +32,7 @@
 #define POKE_WORD(page)	(128 + (page) % 256)
 
 static const char usage_text[] =
-"usage: swapcheck hold|cow|churn|race|marks [options]\n"
+"usage: swapcheck hold|cow|churn|race [options]\n"
 "  --size SIZE        memory of each process (16M)\n"
 "  --shmem            shared memory instead of anonymous\n"
 "  --huge             MADV_HUGEPAGE (which sizes: the shell's choice in sysfs)\n"
@@ -55,9 +52,6 @@ static const char usage_text[] =
 "  --depth N          cow: generations (2)\n"
 "  --rounds N         churn: operations of each process; race: of each reader (400)\n"
 "  --make-it-fail     churn, race: ask for the kernel's fault injection\n"
-"  --lock             marks: lock every other page on fault\n"
-"  --protect          marks: let userfaultfd protect some pages against writes\n"
-"  --merge            marks: let KSM merge pages (which the shell has started)\n"
 "  --spoil            change one byte behind the model's back (must fail)\n"
 "exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
 
@@ -65,8 +59,7 @@ static struct {
 	size_t size, procs, depth, rounds;
 	unsigned int incompressible, zero;
 	uint64_t seed;
-	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil;
-	bool lock, protect, merge, interleave;
+	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil, interleave;
 	const char *cgroup, *ready, *go;
 	int node;
 } opt = {
@@ -967,191 +960,6 @@ static void run_race(void)
 		die(EXIT_VERIFY, "no page gave SIGBUS");
 }
 
-/* ----------------------------------------------------------------- marks */
-
-/* Of /proc/self/pagemap. */
-#define PM_SOFT_DIRTY	(1ULL << 55)
-#define PM_EXCLUSIVE	(1ULL << 56)
-#define PM_UFFD_WP	(1ULL << 57)
-#define PM_PRESENT	(1ULL << 63)
-/* Locked memory is every other chunk of this many pages. */
-#define LOCKED_PAGES	64
-
-static uint64_t *read_marks(const struct region *region)
-{
-	size_t size = region->pages * sizeof(uint64_t);
-	uint64_t *marks = map_or_die(size, MAP_PRIVATE);
-	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || pread(fd, marks, size, (uintptr_t)region->base / PAGE * sizeof(*marks)) !=
-		      (ssize_t)size)
-		die(EXIT_BROKEN, "cannot read pagemap");
-	close(fd);
-	return marks;
-}
-
-/* A number of a file with lines of names and numbers. */
-static size_t number_in(const char *path, const char *name)
-{
-	char buf[8192], *at;
-
-	if (read_file(path, buf, sizeof(buf)) < 0)
-		die(EXIT_BROKEN, "cannot read %s", path);
-	at = strstr(buf, name);
-	if (!at)
-		die(EXIT_BROKEN, "%s has no %s", path, name);
-	return strtoull(at + strlen(name), NULL, 10);
-}
-
-static bool is_protected(size_t page)
-{
-	return opt.protect && page % 5 == 0;
-}
-
-/* Since all marks were cleared. */
-static bool is_written(size_t page)
-{
-	return !opt.merge && !is_protected(page) && page % 3 == 0;
-}
-
-static int protect_pages(const struct region *region)
-{
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
-	struct uffdio_register range = {
-		.range = { .start = (uintptr_t)region->base, .len = region->pages * PAGE },
-		.mode = UFFDIO_REGISTER_MODE_WP,
-	};
-	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
-	size_t page;
-
-	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range))
-		die(EXIT_BROKEN, "no userfaultfd");
-	for (page = 0; page < region->pages; page++) {
-		struct uffdio_writeprotect protect = {
-			.range = { .start = (uintptr_t)region->base + page * PAGE, .len = PAGE },
-			.mode = UFFDIO_WRITEPROTECT_MODE_WP,
-		};
-
-		if (is_protected(page) && ioctl(fd, UFFDIO_WRITEPROTECT, &protect))
-			die(EXIT_BROKEN, "cannot protect a page");
-	}
-	return fd;
-}
-
-/* With MLOCK_ONFAULT, as mlock() itself would read all of it. */
-static void lock_pages(const struct region *region)
-{
-	size_t page;
-
-	for (page = 0; page < region->pages; page += 2 * LOCKED_PAGES)
-		if (mlock2(region->base + page * PAGE, LOCKED_PAGES * PAGE, MLOCK_ONFAULT))
-			die(EXIT_BROKEN, "cannot lock memory");
-}
-
-/* Few contents, each of them many times: what one word of an empty page says. */
-static void merge_pages(struct region *region)
-{
-	size_t page, round;
-
-	for (page = 0; page < region->pages; page++) {
-		memset(region->base + page * PAGE, 0, PAGE);
-		forget_run(region, page, 1);
-		page_poke(region, page, 1);
-	}
-	if (madvise(region->base, region->pages * PAGE, MADV_MERGEABLE))
-		die(EXIT_BROKEN, "no KSM");
-	for (round = 0; number_in("/proc/self/ksm_stat", "ksm_merging_pages ") < region->pages;
-	     round++) {
-		if (round == 1200)
-			die(EXIT_BROKEN, "KSM merged %zu of %zu pages",
-			    number_in("/proc/self/ksm_stat", "ksm_merging_pages "),
-			    region->pages);
-		usleep(50000);
-	}
-}
-
-static void marks_verify(const struct region *region)
-{
-	const uint64_t asked = PM_PRESENT | PM_SOFT_DIRTY | PM_UFFD_WP |
-			       (opt.merge ? 0 : PM_EXCLUSIVE);
-	uint64_t *marks = read_marks(region);
-	size_t page;
-
-	for (page = 0; page < region->pages; page++) {
-		uint64_t want = asked & ~(PM_SOFT_DIRTY | PM_UFFD_WP);
-
-		if (is_written(page))
-			want |= PM_SOFT_DIRTY;
-		if (is_protected(page))
-			want |= PM_UFFD_WP;
-		if ((marks[page] & asked) != want)
-			die(EXIT_VERIFY, "page %zu has marks %#" PRIx64 ", not %#" PRIx64, page,
-			    marks[page] & asked, want);
-	}
-	munmap(marks, region->pages * sizeof(*marks));
-}
-
-/* Locked pages stay where they are; returns how many, and checks that others could go. */
-static size_t locked_verify(const struct region *region)
-{
-	uint64_t *marks = read_marks(region);
-	size_t page, locked = 0, gone = 0;
-
-	for (page = 0; page < region->pages; page++) {
-		bool present = marks[page] & PM_PRESENT;
-
-		if (page / LOCKED_PAGES % 2) {
-			gone += !present;
-			continue;
-		}
-		if (!present)
-			die(EXIT_VERIFY, "page %zu was locked, and is swapped out", page);
-		locked++;
-	}
-	if (!gone)
-		die(EXIT_BROKEN, "nothing was reclaimed");
-	munmap(marks, region->pages * sizeof(*marks));
-	return locked;
-}
-
-static void run_marks(void)
-{
-	struct region region = {};
-	size_t page, locked = 0;
-	int fd = -1;
-
-	enter_cgroup();
-	region_init(&region, opt.size, opt.seed);
-	for (page = 0; page < region.pages; page++)
-		page_write(&region, page, 1);
-	if (opt.merge)
-		merge_pages(&region);
-	if (opt.protect)
-		fd = protect_pages(&region);
-	/* Forgets what was written so far. */
-	must_write_file("/proc/self/clear_refs", "4");
-	for (page = 0; page < region.pages; page++)
-		if (is_written(page))
-			page_poke(&region, page, 2);
-	swap_out_all(&region);
-	if (opt.lock)
-		lock_pages(&region);
-	spoil(&region);
-	verify_all(&region);
-	marks_verify(&region);
-	if (opt.lock) {
-		reclaim(region.pages * PAGE);
-		locked = locked_verify(&region);
-	}
-	/* That ends the protection. */
-	if (fd >= 0)
-		close(fd);
-	for (page = 0; page < region.pages; page++)
-		page_poke(&region, page, 3);
-	verify_all(&region);
-	printf("swapcheck marks verified_pages=%zu locked=%zu\n", verified_pages, locked);
-}
-
 /* ------------------------------------------------------------------ main */
 
 static size_t number(const char *text, size_t min, size_t max)
@@ -1179,8 +987,7 @@ static void parse_options(int argc, char **argv)
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
 		{ "spoil", 0, NULL, 'x' }, { "node", 1, NULL, 'N' },
-		{ "lock", 0, NULL, 'l' }, { "protect", 0, NULL, 'p' },
-		{ "merge", 0, NULL, 'k' }, { "interleave", 0, NULL, 'I' }, { NULL, 0, NULL, 0 },
+		{ "interleave", 0, NULL, 'I' }, { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -1205,9 +1012,6 @@ static void parse_options(int argc, char **argv)
 		case 'o': opt.rounds = number(optarg, 1, SIZE_MAX); break;
 		case 'f': opt.make_it_fail = true; break;
 		case 'x': opt.spoil = true; break;
-		case 'l': opt.lock = true; break;
-		case 'p': opt.protect = true; break;
-		case 'k': opt.merge = true; break;
 		case 'I': opt.interleave = true; break;
 		case 'N': opt.node = number(optarg, 0, 1); break;
 		default: die(EXIT_USAGE, "swapcheck without arguments prints the usage");
@@ -1227,7 +1031,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} commands[] = {
 		{ "hold", run_hold }, { "cow", run_cow }, { "churn", run_churn },
-		{ "race", run_race }, { "marks", run_marks },
+		{ "race", run_race },
 	};
 	size_t i;
 

@@ -13,11 +13,14 @@ finds() {
 	is "and named" "$(grep -c 'VERIFY FAILED' $TMP/out)" -ge 1
 }
 
-for command in hold cow churn race marks; do
+for command in hold cow churn race; do
 	cgroup spoilt
 	finds swapcheck $command --size 2M --spoil --rounds 20 --cgroup $CG/spoilt
 	cgroup_gone spoilt
 done
+cgroup spoilt
+finds swapmarks --spoil --size 2M --cgroup $CG/spoilt
+cgroup_gone spoilt
 finds swapload refault --size 2M --plant-error 77
 
 finish

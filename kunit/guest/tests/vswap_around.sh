@@ -42,7 +42,7 @@ for layer in off on; do
 	for how in '' --lock --protect --merge; do
 		cgroup marks
 		cp $SWAPIN/stats $TMP/before
-		check "$layer: marks $how" swapcheck marks --size $(mb 8) --zero 0 $how --cgroup $CG/marks
+		check "$layer: marks $how" swapmarks --size $(mb 8) $how --cgroup $CG/marks
 		note "$(tail -n 1 $TMP/out)"
 		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
 		case "$how" in
