@@ -104,31 +104,36 @@ static uint64_t *read_marks(void)
 	return marks;
 }
 
-static size_t count_present(void)
+/* Also what no page table names any more, but is still in the swap cache. */
+static size_t count_resident(void)
 {
-	const uint64_t *marks = read_marks();
+	static unsigned char *map;
 	size_t page, count = 0;
 
+	if (!map)
+		map = map_or_die(opt.pages, MAP_PRIVATE);
+	if (mincore(base, opt.pages * PAGE, map))
+		die(EXIT_BROKEN, "mincore failed");
 	for (page = 0; page < opt.pages; page++)
-		count += !!(marks[page] & PM_PRESENT);
+		count += map[page] & 1;
 	return count;
 }
 
 /* A few may wait for the LRU on another CPU. */
 static void swap_out(void)
 {
-	size_t round, present;
+	size_t round, resident;
 
 	for (round = 0; round < 32; round++) {
 		if (madvise(base, opt.pages * PAGE, MADV_PAGEOUT))
 			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-		present = count_present();
-		if (present <= opt.pages / 50)
+		resident = count_resident();
+		if (resident <= opt.pages / 50)
 			return;
-		reclaim(present);
+		reclaim(resident);
 	}
 	errno = 0;
-	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", present, opt.pages);
+	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, opt.pages);
 }
 
 /* --------------------------------------------------------- marks of pages */

@@ -46,7 +46,8 @@ for layer in off on; do
 		note "$(tail -n 1 $TMP/out)"
 		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
 		case "$how" in
-		--protect|--merge) is "each page had its fault" $mapped -eq 0 ;;
+		# The process has other pages, too.
+		--protect|--merge) is "each page had its fault" $mapped -le $(pages 8 2) ;;
 		*) is "most were mapped around" $mapped -ge $(pages 8 75) ;;
 		esac
 		check "its cgroup goes away" cgroup_gone marks
