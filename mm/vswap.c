@@ -19,6 +19,7 @@
 #include <linux/mutex.h>
 #include <linux/oom.h>
 #include <linux/percpu.h>
+#include <linux/percpu_counter.h>
 #include <linux/psi.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -33,6 +34,7 @@
 #include "swap.h"
 #include "swap_table.h"
 #include "vswap.h"
+#include "zswap_shim.h"
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 #include "vswap_swapin.h"
 #endif
@@ -225,16 +227,71 @@ bool vswap_in_order(unsigned int type)
 	return si && data_race(si->flags & SWP_BLKDEV);
 }
 
-/* Has a cgroup room for more on devices, and have they for anybody? */
+/* Returns true if @memcg, or one above it, has as much swap as it may have. */
+bool vswap_at_swap_max(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	if (mem_cgroup_disabled() || do_memsw_account())
+		return false;
+	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
+		if (page_counter_read(&memcg->swap) >= READ_ONCE(memcg->swap.max))
+			return true;
+	}
+#endif
+	return false;
+}
+
+/* Returns true if devices have free slots, and @memcg may have them. */
 bool vswap_has_room(struct mem_cgroup *memcg)
 {
-	if (!vswap_have_free())
+	return vswap_have_free() && !vswap_at_swap_max(memcg);
+}
+
+/*
+ * Counts that @memcg could not have more swap. Reclaim tries a refused page again
+ * whenever it meets it: that counts once a second, because otherwise the number
+ * would say how often reclaim looked.
+ */
+void vswap_count_swap_max(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	atomic_long_t *counted_at = &memcg->vswap_refusals.counted_at;
+	unsigned long before = atomic_long_read(counted_at);
+
+	if (before && time_before(jiffies, before + HZ))
+		return;
+	/* 0 is never. */
+	atomic_long_set(counted_at, jiffies | 1);
+	memcg_memory_event(memcg, MEMCG_SWAP_MAX);
+	memcg_memory_event(memcg, MEMCG_SWAP_FAIL);
+#endif
+}
+
+/*
+ * Returns true if zswap may keep one more page of @memcg that does not compress.
+ * It takes as much memory there as before, so that it must be possible to write
+ * it back: all such pages together need room in memory.swap.max, and on devices.
+ * The statistics are flushed as far as they are off by more than a batch for each
+ * CPU, for which the caller must be able to sleep.
+ */
+bool vswap_may_keep_plain(struct mem_cgroup *memcg)
+{
+	if (!vswap_have_free() ||
+	    swap_nr_free_slots() <= atomic_long_read(&zswap_stored_incompressible_pages))
 		return false;
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
 		return true;
 	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
-		if (page_counter_read(&memcg->swap) >= READ_ONCE(memcg->swap.max))
+		unsigned long max = READ_ONCE(memcg->swap.max);
+
+		if (max == PAGE_COUNTER_MAX)
+			continue;
+		if (page_counter_read(&memcg->swap) >= max)
+			return false;
+		mem_cgroup_flush_stats(memcg);
+		if (page_counter_read(&memcg->swap) +
+		    memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP) >= max)
 			return false;
 	}
 #endif
@@ -244,7 +301,7 @@ bool vswap_has_room(struct mem_cgroup *memcg)
 /* Do page tables name slots of devices? What zswap has of those can be written where it belongs. */
 bool vswap_old_entries(void)
 {
-	long nr = READ_ONCE(total_swap_pages) - get_nr_swap_pages();
+	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
 	unsigned int type, last = READ_ONCE(vswap_highest_type);
 
 	for (type = 0; type <= last; type++) {
@@ -440,24 +497,37 @@ void vswap_words_free(void *words)
 		call_rcu(&((struct vswap_small_words *)words)->rcu, vswap_words_free_rcu);
 }
 
-/* The tables that a cluster in use must have. The caller has it for itself. */
-int vswap_tables_alloc(struct swap_cluster_info *ci, gfp_t gfp)
+/* Allocates the tables that a cluster in use must have. */
+int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp)
 {
 	void *words = vswap_words_alloc(gfp);
 
 	if (!words)
 		return -ENOMEM;
 #ifdef CONFIG_MEMCG
+	tables->ids = NULL;
 	if (!mem_cgroup_disabled()) {
-		ci->memcg_table = kzalloc_obj(*ci->memcg_table, gfp);
-		if (!ci->memcg_table) {
+		tables->ids = kzalloc_obj(*tables->ids, gfp);
+		if (!tables->ids) {
 			vswap_words_free(words);
 			return -ENOMEM;
 		}
 	}
 #endif
-	rcu_assign_pointer(ci->table, words);
+	tables->words = words;
 	return 0;
+}
+
+/*
+ * Gives tables to a cluster that has none. Caller holds ci->lock, because a stale
+ * entry of zswap's LRU can lead another CPU to the cluster.
+ */
+void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables)
+{
+#ifdef CONFIG_MEMCG
+	ci->memcg_table = tables->ids;
+#endif
+	rcu_assign_pointer(ci->table, tables->words);
 }
 
 /* Under the lock of the cluster, which has no slot in use. */
@@ -501,18 +571,18 @@ unsigned long vswap_id_table_size(void)
 struct vswap_lists vswap_lists = {
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_lists.lock),
 	.free = LIST_HEAD_INIT(vswap_lists.free),
+	.scattered = LIST_HEAD_INIT(vswap_lists.scattered),
 };
 
-/* The cluster in place @nth, if there are that many. */
-struct swap_cluster_info *vswap_lists_partial(unsigned int order, unsigned int nth)
-{
-	struct swap_cluster_info *ci;
+struct percpu_counter vswap_used_slots;
 
-	list_for_each_entry(ci, &vswap_lists.partial[order], list) {
-		if (!nth--)
-			return ci;
-	}
-	return NULL;
+/* Returns the cluster after @ci on @list, or the first one if @ci is NULL. */
+struct swap_cluster_info *vswap_lists_next(struct list_head *list,
+					   struct swap_cluster_info *ci)
+{
+	struct list_head *next = ci ? ci->list.next : list->next;
+
+	return next == list ? NULL : list_entry(next, struct swap_cluster_info, list);
 }
 
 struct swap_cluster_info *vswap_lists_take_free(void)
@@ -523,14 +593,6 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	if (ci)
 		list_del_init(&ci->list);
 	return ci;
-}
-
-void vswap_lists_add_free(struct swap_cluster_info *ci, bool listed)
-{
-	if (listed)
-		list_move(&ci->list, &vswap_lists.free);
-	else
-		list_add(&ci->list, &vswap_lists.free);
 }
 
 /* The cluster that each CPU allocates from, by order */
@@ -580,21 +642,9 @@ static int vswap_cpu_dead(unsigned int cpu)
 	return 0;
 }
 
-/* For !CONFIG_MEMCG, where a header asks. */
-#ifndef CONFIG_MEMCG
-long vswap_get_nr_swap_pages(void)
-{
-	return vswap_capacity(NULL, get_nr_swap_pages());
-}
-#endif
-
 /* Capacity: what reclaim asks before it looks at anonymous memory */
 
-bool __vswap_full(void)
-{
-	return READ_ONCE(vswap_lists.nr_populated) * 2 >=
-	       READ_ONCE(vswap_lists.max_populated);
-}
+struct vswap_refusals vswap_refusals;
 
 static bool vswap_is_on(void)
 {
@@ -611,25 +661,29 @@ bool __vswap_takes_new(void)
 	return READ_ONCE(vswap_mode) == VSWAP_ON || __vswap_may_swap();
 }
 
-/*
- * Without a free slot on a device, what can be swapped out is what zswap can
- * take, which is an estimate. The counters are those at hand: nothing is
- * flushed, as reclaim asks often.
- */
-long __vswap_capacity(struct mem_cgroup *memcg)
+/* Drivers ask, and reclaim for all cgroups: how many pages can be swapped out? */
+long get_nr_swap_pages(void)
 {
-	unsigned long room;
+	return vswap_capacity(NULL, swap_nr_free_slots());
+}
+EXPORT_SYMBOL_GPL(get_nr_swap_pages);
 
-	if (!vswap_is_on())
-		return 0;
-	room = vswap_rs_headroom();
+/*
+ * Returns how many pages zswap may still take for @memcg, by its limits and those
+ * above it: ULONG_MAX if there are none. The counters are not flushed for it,
+ * because reclaim asks often.
+ */
+unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
+{
+	unsigned long room = ULONG_MAX;
+
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
 		return room;
 	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
 		unsigned long max = READ_ONCE(memcg->zswap_max), used;
 
-		/* "No swap" means no swap of whatever kind. */
+		/* memory.swap.max of 0 means no swap of whatever kind. */
 		if (!READ_ONCE(memcg->swap.max) || !max)
 			return 0;
 		if (max == PAGE_COUNTER_MAX)
@@ -639,6 +693,40 @@ long __vswap_capacity(struct mem_cgroup *memcg)
 	}
 #endif
 	return room;
+}
+
+/* Returns how many slots of devices back virtual ones. */
+unsigned long vswap_slots_on_devices(void)
+{
+	unsigned int type, last = READ_ONCE(vswap_highest_type);
+	unsigned long nr = 0;
+
+	for (type = 0; type <= last; type++)
+		nr += atomic_long_read(&vswap_nr_slots[type]);
+	return nr;
+}
+
+/* Returns how many anonymous pages @memcg has on its own LRU lists; of all without cgroups. */
+unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
+{
+	unsigned long nr = 0;
+
+#ifdef CONFIG_MEMCG
+	if (memcg) {
+		int nid, zone;
+
+		for_each_node_state(nid, N_MEMORY) {
+			struct lruvec *lruvec = mem_cgroup_lruvec(memcg, NODE_DATA(nid));
+
+			for (zone = 0; zone < MAX_NR_ZONES; zone++)
+				nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_INACTIVE_ANON, zone) +
+				      mem_cgroup_get_zone_lru_size(lruvec, LRU_ACTIVE_ANON, zone);
+		}
+		return nr;
+	}
+#endif
+	nr = global_node_page_state(NR_INACTIVE_ANON) + global_node_page_state(NR_ACTIVE_ANON);
+	return nr;
 }
 
 /* How it is switched */
@@ -660,15 +748,16 @@ static int vswap_setup(void)
 
 	if (vswap_ready)
 		return 0;
-	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
+	ret = percpu_counter_init(&vswap_used_slots, 0, GFP_KERNEL);
 	if (ret)
 		return ret;
+	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
+	if (ret)
+		goto destroy;
 	/* Offsets must fit in a PTE, and C's walk over a device counts in unsigned int. */
 	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
-	if (ret) {
-		percpu_ref_exit(&vswap_si.users);
-		return ret;
-	}
+	if (ret)
+		goto exit;
 	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
 					NULL, vswap_cpu_dead);
 	if (ret < 0)
@@ -676,6 +765,12 @@ static int vswap_setup(void)
 	swap_info[SWP_VSWAP] = &vswap_si;
 	vswap_ready = true;
 	return 0;
+
+exit:
+	percpu_ref_exit(&vswap_si.users);
+destroy:
+	percpu_counter_destroy(&vswap_used_slots);
+	return ret;
 }
 
 #ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
@@ -774,8 +869,7 @@ static struct kobj_attribute drain_attr = __ATTR_WO(drain);
 
 static ssize_t max_slots_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%lu\n",
-			  vswap_ready ? vswap_rs_get_max() : vswap_rs_default_max());
+	return sysfs_emit(buf, "%lu\n", vswap_rs_get_max());
 }
 
 static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -809,7 +903,8 @@ static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 			  stats.clusters, stats.headers, stats.bytes);
 }
 
-static struct kobj_attribute stats_attr = __ATTR_RO(stats);
+/* Looks at each slot in use: not for everybody. */
+static struct kobj_attribute stats_attr = __ATTR_RO_MODE(stats, 0400);
 
 static struct attribute *vswap_attrs[] = {
 	&enabled_attr.attr,

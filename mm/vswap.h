@@ -8,6 +8,7 @@
 #define _MM_VSWAP_H
 
 #include <linux/page-flags.h>
+#include <linux/percpu_counter.h>
 #include <linux/vswap.h>
 
 struct folio;
@@ -48,6 +49,7 @@ int vswap_cache_add_check(struct swap_cluster_info *ci, unsigned int ci_off,
 void vswap_cache_add(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry);
 void vswap_cache_del(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry,
 		     void *shadow);
+void vswap_cache_del_folio(struct folio *folio);
 void vswap_cache_replace(struct swap_cluster_info *ci, struct folio *old, struct folio *new);
 struct folio *vswap_cache_get_folio(unsigned long offset);
 bool vswap_cache_has_folio(unsigned long offset);
@@ -134,7 +136,7 @@ long vswap_nr_free(void);
 /* Is there a free slot on a device that virtual ones may have? */
 static inline bool vswap_have_free(void)
 {
-	return get_nr_swap_pages() > 0 &&
+	return swap_nr_free_slots() > 0 &&
 	       (!READ_ONCE(vswap_met_unsuited) || vswap_nr_free() > 0);
 }
 
@@ -236,6 +238,12 @@ void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
+bool vswap_at_swap_max(struct mem_cgroup *memcg);
+void vswap_count_swap_max(struct mem_cgroup *memcg);
+bool vswap_may_keep_plain(struct mem_cgroup *memcg);
+unsigned long vswap_zswap_room(struct mem_cgroup *memcg);
+unsigned long vswap_anon_pages(struct mem_cgroup *memcg);
+unsigned long vswap_slots_on_devices(void);
 bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
 
@@ -273,30 +281,45 @@ void vswap_rs_check(struct vswap_check *check);
 void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
-/* Clusters on their way: see rust/mm/ffi/cluster.rs. All under the lock. */
+/*
+ * Clusters that a CPU can go on with: see rust/mm/ffi/cluster.rs. Changed under
+ * the lock; @nr_populated is also read without it.
+ */
 struct vswap_lists {
-	spinlock_t lock;	/* protects all of it */
-	/* Those without tables. */
+	spinlock_t lock;
+	/* Without tables. */
 	struct list_head free;
-	/* By order, those with a free place for a folio of it. */
+	/* By order: with a free run for a folio of it. */
 	struct list_head partial[SWAP_NR_ORDERS];
-	/* Clusters that have tables, and how many may. */
-	unsigned long nr_populated, max_populated;
+	/* With free slots, but no free run of their order. */
+	struct list_head scattered;
+	/* How many clusters have tables. */
+	unsigned long nr_populated;
 };
 
 extern struct vswap_lists vswap_lists;
+/* Slots in use. */
+extern struct percpu_counter vswap_used_slots;
+/* Without a memory cgroup: of all pages. */
+extern struct vswap_refusals vswap_refusals;
+
+/* The tables of a cluster, until it has them. */
+struct vswap_tables {
+	void *words;
+#ifdef CONFIG_MEMCG
+	struct swap_memcg_table *ids;
+#endif
+};
 
 int vswap_rs_init(unsigned long max_slots);
 void vswap_rs_set_max(unsigned long max_slots);
-unsigned long vswap_rs_get_max(void);
-unsigned long vswap_rs_default_max(void);
 void vswap_rs_stats(struct vswap_stats *stats);
 void vswap_rs_cpu_dead(unsigned int cpu);
 void vswap_rs_quiesce(void);
-unsigned long vswap_rs_headroom(void);
 
 void vswap_cluster_init(struct swap_cluster_info *ci);
-int vswap_tables_alloc(struct swap_cluster_info *ci, gfp_t gfp);
+int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp);
+void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables);
 void vswap_tables_free(struct swap_cluster_info *ci);
 void *vswap_words_alloc(gfp_t gfp);
 void vswap_words_free(void *words);
@@ -305,9 +328,9 @@ void *vswap_header_alloc(gfp_t gfp);
 void *vswap_chunk_alloc(gfp_t gfp);
 unsigned int *vswap_extend_alloc(gfp_t gfp);
 unsigned long vswap_id_table_size(void);
-struct swap_cluster_info *vswap_lists_partial(unsigned int order, unsigned int nth);
+struct swap_cluster_info *vswap_lists_next(struct list_head *list,
+					   struct swap_cluster_info *ci);
 struct swap_cluster_info *vswap_lists_take_free(void);
-void vswap_lists_add_free(struct swap_cluster_info *ci, bool listed);
 void vswap_local_lock(void);
 void vswap_local_unlock(void);
 struct swap_cluster_info *vswap_local_get(unsigned int order);
@@ -414,6 +437,10 @@ static inline void vswap_cache_add(struct swap_cluster_info *ci,
 
 static inline void vswap_cache_del(struct swap_cluster_info *ci,
 				   struct folio *folio, swp_entry_t entry, void *shadow)
+{
+}
+
+static inline void vswap_cache_del_folio(struct folio *folio)
 {
 }
 

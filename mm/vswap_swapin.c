@@ -436,7 +436,7 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
  */
 bool vswap_swapin_any_written(void)
 {
-	long used = total_swap_pages - get_nr_swap_pages();
+	long used = total_swap_pages - swap_nr_free_slots();
 
 	return used - atomic_long_read(&zswap_stored_pages) -
 	       (long)global_node_page_state(NR_SWAPCACHE) > used / 4;

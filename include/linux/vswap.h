@@ -41,19 +41,39 @@ static inline bool swp_is_virtual(swp_entry_t entry)
 	return vswap_used() && swp_type(entry) == SWP_VSWAP;
 }
 
-bool __vswap_full(void);
-long __vswap_capacity(struct mem_cgroup *memcg);
 bool __vswap_may_swap(void);
 
+/* Rust for C: rust/mm/ffi/vswap_abi.rs */
+bool vswap_rs_is_full(void);
+unsigned long vswap_rs_room(struct mem_cgroup *memcg);
+unsigned long vswap_rs_extra_pages(struct mem_cgroup *memcg);
+unsigned long vswap_rs_get_max(void);
+
 /*
- * How many pages of anonymous memory can be swapped out? @slots is what the
- * devices have for @memcg (NULL: for all).
+ * Returns how many pages of anonymous memory can be swapped out: to the @slots
+ * that devices have for @memcg (NULL: for all), and to zswap without a slot.
  */
 static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
 {
-	if (slots > 0 || !vswap_used())
+	if (!vswap_used())
 		return slots;
-	return __vswap_capacity(memcg);
+	return max(slots, 0L) + (long)vswap_rs_room(memcg);
+}
+
+/*
+ * Returns how many pages of @memcg (NULL: of all) are or can be swapped out
+ * without a slot of a device. The OOM killer weighs tasks by what their memory
+ * and swap could be at most.
+ */
+static inline unsigned long vswap_extra_pages(struct mem_cgroup *memcg)
+{
+	return vswap_used() ? vswap_rs_extra_pages(memcg) : 0;
+}
+
+/* The pages that can be swapped out in all: total_swap_pages and zswap's. */
+static inline long vswap_total_pages(void)
+{
+	return total_swap_pages + (long)vswap_extra_pages(NULL);
 }
 
 /* Can there be anything swapped out at all, without a device? */
@@ -62,10 +82,19 @@ static inline bool vswap_may_swap(void)
 	return vswap_used() && __vswap_may_swap();
 }
 
-/* Is half of the virtual slots in use, or more? As vm_swap_full(). */
+/*
+ * The most pages that swap could ever hold: a mapping that is larger than that
+ * and memory together is refused (OVERCOMMIT_GUESS).
+ */
+static inline long vswap_max_pages(void)
+{
+	return total_swap_pages + (vswap_may_swap() ? (long)vswap_rs_get_max() : 0);
+}
+
+/* Returns true if half of the virtual slots or more are in use, as vm_swap_full(). */
 static inline bool vswap_full(void)
 {
-	return vswap_used() && __vswap_full();
+	return vswap_used() && vswap_rs_is_full();
 }
 
 #else
@@ -98,6 +127,21 @@ static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
 static inline bool vswap_may_swap(void)
 {
 	return false;
+}
+
+static inline unsigned long vswap_extra_pages(struct mem_cgroup *memcg)
+{
+	return 0;
+}
+
+static inline long vswap_total_pages(void)
+{
+	return total_swap_pages;
+}
+
+static inline long vswap_max_pages(void)
+{
+	return total_swap_pages;
 }
 
 #endif /* CONFIG_RUST_VSWAP */

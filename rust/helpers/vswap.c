@@ -122,6 +122,16 @@ __rust_helper softleaf_t rust_helper_softleaf_from_pte(pte_t pte)
 	return softleaf_from_pte(pte);
 }
 
+__rust_helper void rust_helper_vswap_migrate_disable(void)
+{
+	migrate_disable();
+}
+
+__rust_helper void rust_helper_vswap_migrate_enable(void)
+{
+	migrate_enable();
+}
+
 #endif /* CONFIG_RUST_VSWAP_KUNIT_TEST */
 
 /*
@@ -132,7 +142,9 @@ __rust_helper softleaf_t rust_helper_softleaf_from_pte(pte_t pte)
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
+#include <linux/percpu_counter.h>
 #include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/suspend.h>
@@ -206,14 +218,39 @@ __rust_helper void rust_helper_vswap_lists_unlock(void)
 }
 
 __rust_helper void
-rust_helper_vswap_lists_add_partial(struct swap_cluster_info *ci, unsigned int order)
+rust_helper_vswap_lists_move_partial(struct swap_cluster_info *ci, unsigned int order)
 {
-	list_add(&ci->list, &vswap_lists.partial[order]);
+	list_move(&ci->list, &vswap_lists.partial[order]);
+}
+
+__rust_helper void rust_helper_vswap_lists_move_scattered(struct swap_cluster_info *ci)
+{
+	list_move(&ci->list, &vswap_lists.scattered);
+}
+
+__rust_helper void rust_helper_vswap_lists_move_free(struct swap_cluster_info *ci)
+{
+	list_move(&ci->list, &vswap_lists.free);
 }
 
 __rust_helper void rust_helper_vswap_lists_del(struct swap_cluster_info *ci)
 {
 	list_del_init(&ci->list);
+}
+
+__rust_helper void rust_helper_vswap_used_add(long nr)
+{
+	percpu_counter_add(&vswap_used_slots, nr);
+}
+
+__rust_helper unsigned long rust_helper_vswap_used_read(void)
+{
+	return percpu_counter_read_positive(&vswap_used_slots);
+}
+
+__rust_helper bool rust_helper_vswap_used_any(void)
+{
+	return percpu_counter_compare(&vswap_used_slots, 0) > 0;
 }
 
 __rust_helper unsigned int rust_helper_vswap_this_cpu(void)
@@ -288,6 +325,20 @@ __rust_helper void rust_helper_vswap_folio_count_cached(struct folio *folio)
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, nr_pages);
 }
 
+__rust_helper void rust_helper_vswap_folio_uncount_cached(struct folio *folio)
+{
+	long nr_pages = folio_nr_pages(folio);
+
+	node_stat_mod_folio(folio, NR_FILE_PAGES, -nr_pages);
+	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, -nr_pages);
+}
+
+/* The folio that a page frame is of at this moment. */
+__rust_helper struct folio *rust_helper_vswap_pfn_folio(unsigned long pfn)
+{
+	return pfn_folio(pfn);
+}
+
 __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 {
 	struct folio *folio = pfn_folio(pfn);
@@ -296,6 +347,46 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 }
 
 /* Memory cgroups */
+
+/* With a reference; NULL without cgroups. */
+__rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg_get(struct folio *folio)
+{
+	return get_mem_cgroup_from_folio(folio);
+}
+
+/* Under RCU; NULL without cgroups. */
+__rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg(struct folio *folio)
+{
+#ifdef CONFIG_MEMCG
+	if (mem_cgroup_disabled())
+		return NULL;
+	return folio_memcg(folio) ?: root_mem_cgroup;
+#else
+	return NULL;
+#endif
+}
+
+__rust_helper struct mem_cgroup *
+rust_helper_vswap_set_active_memcg(struct mem_cgroup *memcg)
+{
+	return set_active_memcg(memcg);
+}
+
+__rust_helper struct vswap_refusals *
+rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	if (memcg)
+		return &memcg->vswap_refusals;
+#endif
+	return &vswap_refusals;
+}
+
+/* Not where a task asks for its own pages to be swapped out, as MADV_PAGEOUT does. */
+__rust_helper bool rust_helper_vswap_in_reclaim(void)
+{
+	return current->reclaim_state;
+}
 
 __rust_helper int
 rust_helper_vswap_record_id(struct folio *folio, unsigned short *id, bool charge)

@@ -130,12 +130,6 @@ __rust_helper unsigned long rust_helper_zswap_hz(void)
 	return HZ;
 }
 
-__rust_helper unsigned long rust_helper_zswap_anon_pages(void)
-{
-	return global_node_page_state(NR_INACTIVE_ANON) +
-	       global_node_page_state(NR_ACTIVE_ANON);
-}
-
 __rust_helper bool rust_helper_zswap_have_devices(void)
 {
 	return READ_ONCE(total_swap_pages) > 0;

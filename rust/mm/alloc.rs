@@ -191,39 +191,61 @@ impl SlotMap {
     }
 }
 
-/// Where a cluster is.
+/// Which list a cluster is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Home {
-    /// On the list of those that have no slot in use and no table, or on its way from it.
+pub enum ListState {
+    /// The free list, or on its way from it: no slot is in use, and there are no tables.
     Free,
-    /// With a CPU, which allocates from it.
+    /// On no list: a CPU allocates from it.
     Cpu(u32),
-    /// On the list of those that have a run of their order free.
+    /// The partial list of its order: it has a free run of that order.
     Partial,
-    /// On no list: there is no run of its order.
+    /// The scattered list: it has free slots, but no free run of its order.
+    Scattered,
+    /// On no list: it has no free slot.
     Full,
 }
 
 /// Where a cluster goes when slots were freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Move {
-    /// It stays.
+pub enum ListMove {
+    /// It stays where it is.
     Stay,
-    /// To the list of partly used ones.
+    /// To the partial list of its order.
     ToPartial,
-    /// To the free ones: its tables go.
+    /// To the scattered list.
+    ToScattered,
+    /// To the free list: its tables are freed.
     ToFree,
 }
 
-impl Home {
-    /// Where a cluster goes that is here, has `used` slots in use after some were freed, and has or
-    /// has not got a free run of its order by that.
-    pub const fn after_free(self, used: u32, has_run: bool) -> Move {
+impl ListState {
+    /// Returns the list for a cluster from which its CPU allocates no more.
+    pub const fn retired(has_run: bool, used: u32) -> Self {
+        if has_run {
+            Self::Partial
+        } else if used < SWAPFILE_CLUSTER {
+            Self::Scattered
+        } else {
+            Self::Full
+        }
+    }
+
+    /// Returns true if it matters whether the slots that are freed make a run of its order free.
+    #[inline]
+    pub const fn awaits_run(self) -> bool {
+        matches!(self, Self::Full | Self::Scattered)
+    }
+
+    /// Returns where a cluster goes that has `used` slots in use after some were freed. `has_run`:
+    /// a run of its order is free by that.
+    pub const fn after_free(self, used: u32, has_run: bool) -> ListMove {
         match self {
-            Self::Free => Move::Stay,
-            _ if used == 0 => Move::ToFree,
-            Self::Full if has_run => Move::ToPartial,
-            _ => Move::Stay,
+            Self::Free => ListMove::Stay,
+            _ if used == 0 => ListMove::ToFree,
+            Self::Full | Self::Scattered if has_run => ListMove::ToPartial,
+            Self::Full => ListMove::ToScattered,
+            _ => ListMove::Stay,
         }
     }
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{
+    capacity,
     ffi::{
         cluster::{
             self,
@@ -20,8 +21,8 @@ use crate::{
             Cluster,
             Guard, //
         },
-        device,
         folio::{
+            Owner,
             Slot,
             SwapFolio, //
         },
@@ -30,6 +31,7 @@ use crate::{
             Key,
             LruBox, //
         },
+        memcg::ObjCgroup,
         vswap, //
     },
     phys::Room,
@@ -44,13 +46,13 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Promises `nr` slots of a cluster that they can be backed without memory. Returns with the lock
-/// held, but may sleep before.
-pub(crate) fn reserve(cluster: &'static Cluster, nr: u32) -> Result<Guard> {
+/// Promises `nr` slots of a cluster that they can be backed without memory. A table is charged to
+/// the cgroup of `owner`. Returns with the lock held, but may sleep before.
+pub(crate) fn reserve(cluster: &'static Cluster, nr: u32, owner: Owner<'_>) -> Result<Guard> {
     let mut guard = cluster.lock();
     while !guard.reserve(nr) {
         drop(guard);
-        let table = BackingTable::alloc().ok_or(ENOMEM)?;
+        let table = BackingTable::alloc(owner).ok_or(ENOMEM)?;
         guard = cluster.lock();
         guard.add_backing_table(table);
     }
@@ -66,8 +68,8 @@ impl Index for Virtual {
     type Place = Room;
 
     #[inline]
-    fn writes_back(&self) -> bool {
-        device::have_free()
+    fn keeps_plain(&self, objcg: Option<&ObjCgroup>) -> bool {
+        capacity::keeps_plain(objcg)
     }
 
     fn place(&self, folio: &mut SwapFolio<'_>, key: Key<Entry>) -> Result<Room> {
@@ -95,6 +97,10 @@ impl Index for Virtual {
         cluster::take(slot)
     }
 
+    fn take_all(&self, folio: &mut SwapFolio<'_>) {
+        table::take_entries(folio);
+    }
+
     #[inline]
     fn remove(&self, slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
         cluster::remove(slot)
@@ -116,13 +122,13 @@ impl Index for Virtual {
         Ok((held, stale))
     }
 
-    fn reserve(&self, first: &Slot<'_>, nr: usize) -> Result {
-        let (cluster, start) = find(first.entry().offset()).ok_or(EINVAL)?;
-        let nr = nr as u32;
-        if table::frozen(cluster, start..start.wrapping_add(nr)) {
+    fn reserve(&self, folio: &mut SwapFolio<'_>) -> Result {
+        let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
+        if table::frozen(cluster, start..end) {
             return Err(EBUSY);
         }
-        table::clear_zero(reserve(cluster, nr)?, start..start.wrapping_add(nr));
+        let guard = reserve(cluster, end.wrapping_sub(start), folio.owner())?;
+        table::clear_zero(guard, start..end);
         Ok(())
     }
 

@@ -52,14 +52,15 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
 
 /*
- * For tables. In reclaim, they may be made of what is kept for it: without a
- * device there is nothing to fall back to, and three pages at most let it free
- * hundreds.
+ * For tables: as for the swap table of a device, and charged to the cgroup that
+ * makes them necessary. Headers and the directory stay for ever, and are not.
  */
+const gfp_t RUST_CONST_HELPER_VSWAP_GFP_HEADER =
+	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE =
-	__GFP_HIGH | __GFP_NOWARN | GFP_KERNEL;
+	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL_ACCOUNT;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
-	__GFP_HIGH | __GFP_NOWARN;
+	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | __GFP_ACCOUNT;
 /* For folios to write, while others that are to be are locked. */
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
 	GFP_NOWAIT | __GFP_NOMEMALLOC;

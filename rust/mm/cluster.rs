@@ -7,6 +7,11 @@
 //! no place left in it, the CPU goes on with a partly used one, the fullest first as far as the
 //! order of the list says so, then with one that has no tables.
 //!
+//! At the limit, and where there is no memory for tables, order 0 takes free slots wherever they
+//! are: also in clusters of higher orders, in which no folio of those fits, or one still does. Such
+//! a cluster is order 0's from then on. Otherwise huge pages of which one page each is still
+//! swapped out would keep the slots of all others from everybody.
+//!
 //! A cluster that becomes empty loses its tables at once, also while it is a CPU's. The CPU notices
 //! when it next looks: the cluster is not its own any more.
 //!
@@ -37,16 +42,25 @@
 
 #![forbid(unsafe_code)]
 
-use crate::ffi::{
-    cluster::{
-        Cluster,
-        Directory,
-        Guard,
-        Lists,
-        Local,
-        Spare, //
+use crate::{
+    capacity,
+    ffi::{
+        cluster::{
+            Cluster,
+            Directory,
+            Guard,
+            Lists,
+            Local,
+            Populated,
+            Refill,
+            SlotUsage,
+            Spare, //
+        },
+        folio::Owner,
+        layout::SWAPFILE_CLUSTER,
+        params, //
     },
-    params, //
+    warn::warn_on_once, //
 };
 
 /// Slots that were taken for a folio, whose words are still null. The cluster is locked.
@@ -69,10 +83,10 @@ impl Run {
     }
 }
 
-/// Takes slots for a folio of an order. May sleep. `None`: the limit is reached, or there is no
-/// memory.
+/// Takes slots for a folio of an order. Tables are charged to the cgroup of `owner`. May sleep.
+/// `None`: the limit is reached, or there is no memory.
 #[inline]
-pub(crate) fn alloc_run(order: u32) -> Option<Run> {
+pub(crate) fn alloc_run(order: u32, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
 
     if let Some(cluster) = local.current(order) {
@@ -90,73 +104,108 @@ pub(crate) fn alloc_run(order: u32) -> Option<Run> {
         drop(guard);
         local.set_current(order, None);
     }
-    refill(local, order)
+    refill(local, order, owner)
 }
 
 /// Goes on with another cluster.
 #[cold]
-fn refill(mut local: Local, order: u32) -> Option<Run> {
-    loop {
+fn refill(mut local: Local, order: u32, owner: Owner<'_>) -> Option<Run> {
+    let limit = capacity::limit();
+    let populated = loop {
         // The lock of the lists goes at the end of the statement, before a leaf is taken again.
-        let partial = Lists::lock().take_partial(local.cpu(), order);
-        let Some(mut guard) = partial else { break };
-        if let Some(off) = guard.take_run() {
-            local.set_current(order, Some(guard.cluster()));
-            return Some(Run {
-                guard,
-                off,
-                _local: local,
-            });
-        }
-        // It is off the list now, and stays off until it has a place: the loop ends.
-        Lists::lock().retire(&mut guard);
-    }
-
-    if !Lists::lock().count_populated() {
-        return None;
-    }
-    let spare = Lists::lock().take_spare();
-    let (spare, local) = match spare {
-        Some(spare) => (Some(spare), local),
-        None => {
-            drop(local);
-            (Spare::create(), Local::lock())
-        }
-    };
-    let Some(spare) = spare else {
-        Lists::lock().uncount_populated();
-        return None;
-    };
-    let (populated, mut local) = match spare.populate(false) {
-        Ok(populated) => (populated, local),
-        Err(spare) => {
-            drop(local);
-            let result = spare.populate(true);
-            let local = Local::lock();
-            match result {
-                Ok(populated) => (populated, local),
-                Err(spare) => {
-                    let mut lists = Lists::lock();
-                    lists.put_spare(spare);
-                    lists.uncount_populated();
-                    return None;
+        let refill = Lists::lock().refill(local.cpu(), order, limit);
+        match refill {
+            Refill::Partial(mut guard) => {
+                if let Some(off) = guard.take_run() {
+                    return Some(switch_to(local, order, guard, off));
+                }
+                // It is off the partial list now, and stays off until it has a free run: the loop
+                // ends.
+                warn_on_once!(true);
+                Lists::lock().retire(&mut guard);
+            }
+            Refill::Spare(spare) => break populate(spare, &mut local, owner),
+            Refill::Create => {
+                let spare = local.while_unlocked(Spare::create);
+                match spare {
+                    Some(spare) => break populate(spare, &mut local, owner),
+                    None => {
+                        Lists::lock().uncount_populated();
+                        break None;
+                    }
                 }
             }
+            Refill::Limit => break None,
         }
+    };
+    let Some(populated) = populated else {
+        return if order == 0 {
+            take_from_any(local)
+        } else {
+            None
+        };
     };
     // Only after sleeping there can be one.
     if let Some(other) = local.current(order) {
         give_up(other, local.cpu(), order);
     }
     let mut guard = populated.claim(local.cpu(), order);
-    local.set_current(order, Some(guard.cluster()));
     // There is always a place in an empty cluster.
     let off = guard.take_run()?;
-    Some(Run {
+    Some(switch_to(local, order, guard, off))
+}
+
+/// Returns what was taken from a cluster that this CPU allocates from, from now on.
+fn switch_to(mut local: Local, order: u32, guard: Guard, off: u32) -> Run {
+    local.set_current(order, Some(guard.cluster()));
+    Run {
         guard,
         off,
         _local: local,
-    })
+    }
+}
+
+/// Allocates tables for a cluster; sleeps only if there is no memory at hand.
+fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populated> {
+    let populated = spare
+        .populate(owner, false)
+        .or_else(|spare| local.while_unlocked(|| spare.populate(owner, true)));
+    match populated {
+        Ok(populated) => Some(populated),
+        Err(spare) => {
+            Lists::lock().put_spare(spare);
+            None
+        }
+    }
+}
+
+/// Takes a slot of any cluster that has one, also of those that folios of higher orders are allocated
+/// from.
+fn take_from_any(mut local: Local) -> Option<Run> {
+    // After sleeping, this CPU may have one of order 0 again.
+    if let Some(other) = local.current(0) {
+        give_up(other, local.cpu(), 0);
+        local.set_current(0, None);
+    }
+    let found = Lists::lock().take_any(local.cpu());
+    if let Some(mut guard) = found {
+        let off = guard.take_run()?;
+        return Some(switch_to(local, 0, guard, off));
+    }
+    // Nor is one on a list: those of this CPU are left.
+    for order in local.higher_orders() {
+        let Some(cluster) = local.current(order) else {
+            continue;
+        };
+        let mut guard = cluster.lock();
+        if guard.is_for(local.cpu(), order) && guard.used() < SWAPFILE_CLUSTER {
+            guard.give_to_order_0(&local);
+            local.set_current(order, None);
+            let off = guard.take_run()?;
+            return Some(switch_to(local, 0, guard, off));
+        }
+    }
+    None
 }
 
 /// The CPU does not allocate from the cluster any more, if it did.
@@ -190,9 +239,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     (1..len).filter_map(move |index| directory.find(index))
 }
 
-/// Whether a slot is in use.
+/// Returns true if any slot is in use.
 pub(crate) fn any_in_use() -> bool {
-    all().any(|cluster| cluster.peek_used() != 0)
+    SlotUsage::any()
 }
 
 /// The offset of the next slot in use after `prev`; 0 if there is none.

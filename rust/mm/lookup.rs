@@ -10,9 +10,12 @@
 //!
 //! - *The folio leaves the swap cache, and is freed.* Its count is 0 then, and no reference can be
 //!   had; or there is one to be had, and the word has changed.
-//! - *The page frame is used again*, be it for a folio of another slot, for something that is no
-//!   folio of the swap cache, or inside of a larger one. The reference is to that, and the word has
-//!   changed. It is put, like any other.
+//! - *The page frame is used again*, be it for a folio of another slot, or for something that is no
+//!   folio of the swap cache. The reference is to that, and the word has changed. It is put, like
+//!   any other.
+//! - *The page frame is used again inside of a larger folio*, which the reference is to. When that
+//!   is split, or freed but for our reference, the frame can become a folio of this slot, and the
+//!   word what it was. So the folio that the frame is of is compared, too, not its number alone.
 //! - *The page frame is used again for a folio of this slot*, so that the word is what it was. That
 //!   folio is as good: it is in the swap cache for the slot, and the reference is to it.
 //! - *The folio is frozen*: reclaim, migration and splitting set the count to 0 for a moment in
@@ -63,12 +66,14 @@ use super::word::{
 
 /// The folio that the swap cache has for a slot, with a reference.
 ///
-/// `peek` reads the word of the slot. `try_get` takes a reference to what is at a page frame,
-/// unless its count is 0; dropping an `R` puts the reference.
+/// `peek` reads the word of the slot. `try_get` takes a reference to the folio that a page frame is
+/// of, unless its count is 0; dropping an `R` puts the reference. `is_at` returns true if the page
+/// frame is of that folio now.
 #[inline]
 pub fn cached<R>(
     mut peek: impl FnMut() -> State,
     mut try_get: impl FnMut(Pfn) -> Option<R>,
+    mut is_at: impl FnMut(&R, Pfn) -> bool,
 ) -> Option<R> {
     loop {
         let State::Pfn { pfn, .. } = peek() else {
@@ -77,7 +82,7 @@ pub fn cached<R>(
         let Some(folio) = try_get(pfn) else {
             continue;
         };
-        if matches!(peek(), State::Pfn { pfn: now, .. } if now == pfn) {
+        if matches!(peek(), State::Pfn { pfn: now, .. } if now == pfn && is_at(&folio, now)) {
             return Some(folio);
         }
     }

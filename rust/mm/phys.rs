@@ -70,7 +70,7 @@ impl Room {
     fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
-        room.id = backing::reserve(room.cluster, nr)?.id(room.start);
+        room.id = backing::reserve(room.cluster, nr, folio.owner())?.id(room.start);
         room.promised = nr;
         vswap::charge_id(room.id, nr)?;
         room.charged = nr;
@@ -207,7 +207,7 @@ pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
         slots: None,
     };
     if room.promised == 0 {
-        drop(backing::reserve(room.cluster, new.nr)?);
+        drop(backing::reserve(room.cluster, new.nr, folio.owner())?);
         room.promised = new.nr;
     }
     room.slots = Some(Slots::alloc(folio)?);

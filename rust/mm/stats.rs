@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is, counted when somebody asks.
+//! What there is, counted when an administrator asks.
 //!
-//! Nothing is counted on the way, where it would cost all for what few ask. The numbers are not of
-//! one moment.
+//! Nothing is counted on the way, where it would cost all for what few ask. A cluster is looked at
+//! in one RCU section. The numbers are not of one moment.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,6 @@ use crate::{
             Directory,
             Lists, //
         },
-        layout::SWAPFILE_CLUSTER,
         params, //
     },
     word::{
@@ -36,30 +35,31 @@ pub(crate) fn collect() -> bindings::vswap_stats {
         if cluster.peek_has_backing() {
             stats.bytes = stats.bytes.wrapping_add(backing_size());
         }
-        if cluster.peek_used() == 0 {
-            continue;
+        if cluster.peek_used() != 0 {
+            cluster.peek_all(|state, backing| count(&mut stats, state, backing));
+            params::cond_resched();
         }
-        for off in 0..SWAPFILE_CLUSTER {
-            let state = cluster.peek(off);
-            let Ok(flags) = state.flags() else { continue };
-            stats.used = stats.used.wrapping_add(1);
-            if matches!(state, State::Pfn { .. }) {
-                stats.cached = stats.cached.wrapping_add(1);
-            }
-            if flags.zero {
-                stats.zero = stats.zero.wrapping_add(1);
-            }
-            match cluster.peek_backing(off) {
-                Backing::Zswap(_) => stats.zswap = stats.zswap.wrapping_add(1),
-                Backing::Phys(_) => stats.device = stats.device.wrapping_add(1),
-                Backing::None => {}
-            }
-        }
-        params::cond_resched();
     }
-    let (populated, _) = Lists::lock().populated();
-    stats.clusters = populated;
+    stats.clusters = Lists::populated();
     stats.headers = Directory::get().len() as usize;
-    stats.bytes = stats.bytes.wrapping_add(populated.wrapping_mul(tables));
+    stats.bytes = stats
+        .bytes
+        .wrapping_add(stats.clusters.wrapping_mul(tables));
     stats
+}
+
+fn count(stats: &mut bindings::vswap_stats, state: State, backing: Backing) {
+    let Ok(flags) = state.flags() else { return };
+    stats.used = stats.used.wrapping_add(1);
+    if matches!(state, State::Pfn { .. }) {
+        stats.cached = stats.cached.wrapping_add(1);
+    }
+    if flags.zero {
+        stats.zero = stats.zero.wrapping_add(1);
+    }
+    match backing {
+        Backing::Zswap(_) => stats.zswap = stats.zswap.wrapping_add(1),
+        Backing::Phys(_) => stats.device = stats.device.wrapping_add(1),
+        Backing::None => {}
+    }
 }

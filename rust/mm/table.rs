@@ -229,7 +229,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
     let nr = folio.nr_pages();
     let charged = if to_device { nr } else { 0 };
 
-    let Some(mut run) = cluster::alloc_run(folio.order()) else {
+    let Some(mut run) = cluster::alloc_run(folio.order(), folio.owner()) else {
         vswap::forget_ids(id, nr, charged);
         return None;
     };
@@ -659,10 +659,24 @@ fn cache_add_slowly(cluster: &mut Locked, off: u32, pfn: Pfn) {
 #[inline]
 pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
     if nr != 1 {
-        cache_del_range(cluster, off, nr, pfn, shadow);
+        cache_del_range(cluster, off, nr, pfn, shadow, &mut Freed::nothing());
     } else if cache_del_one(cluster, off, pfn, shadow) {
         drop(free_slot(cluster, off));
     }
+}
+
+/// A folio leaves the swap cache, with nothing left behind, and `leave` changes the folio with that.
+/// What backed slots that nobody counts on is given back without the lock.
+pub(crate) fn cache_del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) {
+    let Some((cluster, off)) = find(offset) else {
+        warn_on_once!(true);
+        return;
+    };
+    let mut freed = Freed::nothing();
+    let mut guard = cluster.lock();
+    leave();
+    cache_del_range(&mut guard, off, nr, pfn, Shadow::NONE, &mut freed);
+    drop(guard);
 }
 
 /// Whether the slot is to be freed.
@@ -690,18 +704,24 @@ fn cache_del_slowly(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) ->
 
 /// Not in line: most folios have one slot.
 #[inline(never)]
-fn cache_del_range(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
-    let mut freed = Freed::nothing();
+fn cache_del_range(
+    cluster: &mut Locked,
+    off: u32,
+    nr: u32,
+    pfn: Pfn,
+    shadow: Shadow,
+    freed: &mut Freed,
+) {
     let mut doomed = Doomed::NONE;
 
     for at in off..off.wrapping_add(nr) {
         if cache_del_one(cluster, at, pfn, shadow) {
             doomed.add(at);
         } else {
-            doomed.flush(cluster, &mut freed);
+            doomed.flush(cluster, freed);
         }
     }
-    doomed.flush(cluster, &mut freed);
+    doomed.flush(cluster, freed);
 }
 
 /// A folio takes the place of another, or of a part of it.
@@ -803,6 +823,26 @@ pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut Freed) {
     if any {
         moved(cluster, start..end, To::Memory);
     }
+}
+
+/// Removes the zswap entries backing the slots of a folio, in one section; leaves device slots in
+/// place.
+pub(crate) fn take_entries(folio: &mut SwapFolio<'_>) {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return;
+    };
+    // The lock of the folio keeps what is seen without that of the cluster.
+    if !(start..end).any(|off| matches!(cluster.peek_backing(off), Backing::Zswap(_))) {
+        return;
+    }
+    let mut freed = Freed::nothing();
+    let mut guard = cluster.lock();
+    for off in start..end {
+        if let Some(entry) = guard.take_entry_of(folio, off) {
+            freed.add(Backed::Zswap(entry));
+        }
+    }
+    drop(guard);
 }
 
 /// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its

@@ -11,6 +11,7 @@
 //! - [`word`]: the formats of the words, pure.
 //! - [`alloc`]: which slots of a cluster are free, pure.
 //! - `cluster`: where the slots for a folio come from. The order of the locks is there.
+//! - `capacity`: how much can be swapped out, of which cgroup.
 //! - `table`: what is done with slots.
 //! - [`lookup`]: the folio of a slot, found without a lock, pure.
 //! - `backing`: what backs them.
@@ -30,6 +31,9 @@
 pub mod alloc;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod backing;
+#[cfg(CONFIG_RUST_VSWAP)]
+#[path = "vswap/capacity.rs"]
+mod capacity;
 #[cfg(all(CONFIG_RUST_VSWAP, CONFIG_DEBUG_VM))]
 mod check;
 #[cfg(CONFIG_RUST_VSWAP)]

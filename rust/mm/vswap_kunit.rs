@@ -11,6 +11,7 @@
 //! many more of them: `kunit/host`.
 
 use crate::{
+    capacity,
     cluster::{
         self,
         Run, //
@@ -22,8 +23,12 @@ use crate::{
             Directory,
             Lists, //
         },
+        folio::Owner,
         layout::SWAPFILE_CLUSTER,
-        vswap_kunit::setup, //
+        vswap_kunit::{
+            setup,
+            Pinned, //
+        }, //
     },
     stats,
     table,
@@ -55,8 +60,7 @@ fn swapped_out(count: u8) -> Result<State> {
 
 /// Clusters that have tables.
 fn populated() -> usize {
-    let (populated, _) = Lists::lock().populated();
-    populated
+    Lists::populated()
 }
 
 /// Slots in use.
@@ -73,7 +77,7 @@ fn in_use() -> usize {
 /// Fails if some of them are in use already: then it is a run of somebody else.
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
-    let mut run = cluster::alloc_run(order).ok_or(ENOMEM)?;
+    let mut run = cluster::alloc_run(order, Owner::NONE).ok_or(ENOMEM)?;
     let Run { guard, off, .. } = &mut run;
     let mut taken = false;
     for at in *off..*off + (1 << order) {
@@ -86,6 +90,22 @@ fn alloc(order: u32) -> Result<usize> {
         return Err(EEXIST);
     }
     Ok(offset)
+}
+
+/// So many clusters may have tables, until the value is dropped.
+struct Limit;
+
+impl Limit {
+    fn at(clusters: usize) -> Self {
+        capacity::set_max_slots(clusters * SLOTS);
+        Self
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        capacity::set_default_max_slots();
+    }
 }
 
 /// Takes one user from each of `nr` slots.
@@ -197,10 +217,110 @@ mod tests {
         let (clusters, slots) = (populated(), in_use());
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-            cluster::alloc_run(order).ok_or(ENOMEM)?.cancel();
+            cluster::alloc_run(order, Owner::NONE)
+                .ok_or(ENOMEM)?
+                .cancel();
             assert_eq!(in_use(), slots);
             assert_eq!(populated(), clusters);
         }
+        Ok(())
+    }
+
+    /// Huge pages of which a part is still swapped out must not keep the rest of their slots from
+    /// all others.
+    #[test]
+    fn order_0_takes_what_higher_orders_leave() -> Result {
+        setup()?;
+        // What another CPU allocates from, it keeps.
+        let _pinned = Pinned::new();
+        let top = bindings::VSWAP_SWAP_NR_ORDERS as u32 - 1;
+        // Without large folios there are no higher orders.
+        for order in 1..=top {
+            let (clusters, slots) = (populated(), in_use());
+            let size = 1usize << order;
+            // Two clusters, the second of which is this CPU's.
+            let mut runs = KVec::new();
+            while runs.len() < 2 * SLOTS / size {
+                runs.push(alloc(order)?, GFP_KERNEL)?;
+            }
+            assert_eq!(populated(), clusters + 2);
+            for run in &runs {
+                put(*run, size - 1);
+            }
+            let left = runs.len();
+            assert_eq!(in_use(), slots + left);
+
+            let limit = Limit::at(populated());
+            let mut singles = KVec::new();
+            while let Ok(single) = alloc(0) {
+                singles.push(single, GFP_KERNEL)?;
+            }
+            drop(limit);
+            // All of both, but for nothing.
+            assert!(singles.len() >= 2 * SLOTS - left);
+            assert_eq!(populated(), clusters + 2);
+
+            put_all(&singles);
+            assert_eq!(in_use(), slots + left);
+            for run in &runs {
+                put(*run + size - 1, 1);
+            }
+            assert_eq!(in_use(), slots);
+            assert_eq!(populated(), clusters);
+        }
+        Ok(())
+    }
+
+    /// A folio that fits again finds the cluster that it fits in.
+    #[test]
+    fn a_scattered_cluster_is_found_when_a_run_is_free_again() -> Result {
+        const ORDER: u32 = 2;
+
+        setup()?;
+        if bindings::VSWAP_SWAP_NR_ORDERS as u32 <= ORDER {
+            return Ok(());
+        }
+        let _pinned = Pinned::new();
+        let (clusters, slots) = (populated(), in_use());
+        let mut runs = KVec::new();
+        while runs.len() < 2 * SLOTS >> ORDER {
+            runs.push(alloc(ORDER)?, GFP_KERNEL)?;
+        }
+        // The first cluster is full: one slot of each run is not enough for a folio.
+        for run in &runs {
+            put(*run, 1);
+        }
+        let limit = Limit::at(populated());
+        assert!(alloc(ORDER).is_err());
+        let run = *runs.first().ok_or(EINVAL)?;
+        put(run + 1, 3);
+        assert_eq!(alloc(ORDER)?, run);
+        put(run, 1 << ORDER);
+        drop(limit);
+
+        for run in runs.iter().skip(1) {
+            put(*run + 1, 3);
+        }
+        assert_eq!(in_use(), slots);
+        assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn the_limit_is_a_limit() -> Result {
+        setup()?;
+        let _pinned = Pinned::new();
+        let limit = Limit::at(populated() + 1);
+        let mut slots = KVec::new();
+        while let Ok(slot) = alloc(0) {
+            slots.push(slot, GFP_KERNEL)?;
+        }
+        assert!(slots.len() >= SLOTS);
+        assert!(slots.len() <= capacity::max_slots());
+        assert!(capacity::is_full());
+        put_all(&slots);
+        drop(limit);
+        assert!(!capacity::is_full());
         Ok(())
     }
 
@@ -572,8 +692,8 @@ mod tests {
         assert!(!cluster.peek_has_backing());
         assert!(!cluster.lock().reserve(1));
         let (one, two) = (
-            BackingTable::alloc().ok_or(ENOMEM)?,
-            BackingTable::alloc().ok_or(ENOMEM)?,
+            BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
+            BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
         );
         cluster.lock().add_backing_table(one);
         assert!(cluster.lock().reserve(2));

@@ -275,27 +275,46 @@ tests!(um, 3000);
 
 /// What happens to a cluster when slots of it are freed, in all cases that there are.
 #[test]
-fn home_after_free() {
-    use vswap_host::um::alloc::{Home, Move};
+fn list_after_free() {
+    use vswap_host::um::alloc::{
+        ListMove::{Stay, ToFree, ToPartial, ToScattered},
+        ListState,
+    };
 
-    // Where it is; where it goes when it is empty, when there is a run free, and when there is not.
+    // Where it is; where it goes when it is empty, when a run is free by that, and when none is.
     let table = [
         // It has no slot that could be freed. It is not put on a list that it is on.
-        (Home::Free, [Move::Stay, Move::Stay, Move::Stay]),
-        // The CPU finds the place, or notices that the cluster is gone.
-        (Home::Cpu(0), [Move::ToFree, Move::Stay, Move::Stay]),
-        (Home::Cpu(u32::MAX), [Move::ToFree, Move::Stay, Move::Stay]),
-        (Home::Partial, [Move::ToFree, Move::Stay, Move::Stay]),
-        // Only here it is on no list, so somebody must put it on one as soon as it is of use.
-        (Home::Full, [Move::ToFree, Move::ToPartial, Move::Stay]),
+        (ListState::Free, [Stay, Stay, Stay]),
+        // The CPU finds the run, or notices that the cluster is gone.
+        (ListState::Cpu(0), [ToFree, Stay, Stay]),
+        (ListState::Cpu(u32::MAX), [ToFree, Stay, Stay]),
+        (ListState::Partial, [ToFree, Stay, Stay]),
+        // Folios of its order can use it again.
+        (ListState::Scattered, [ToFree, ToPartial, Stay]),
+        // On no list: at the first free slot it must be put on one.
+        (ListState::Full, [ToFree, ToPartial, ToScattered]),
     ];
-    for (home, [empty, run, no_run]) in table {
+    for (list, [empty, run, no_run]) in table {
         // An empty cluster has a run of any order: what is said about it does not matter.
-        assert_eq!(home.after_free(0, true), empty, "{home:?}");
-        assert_eq!(home.after_free(0, false), empty, "{home:?}");
+        assert_eq!(list.after_free(0, true), empty, "{list:?}");
+        assert_eq!(list.after_free(0, false), empty, "{list:?}");
         for used in (1..=8192).chain([u32::MAX]) {
-            assert_eq!(home.after_free(used, true), run, "{home:?} {used}");
-            assert_eq!(home.after_free(used, false), no_run, "{home:?} {used}");
+            assert_eq!(list.after_free(used, true), run, "{list:?} {used}");
+            assert_eq!(list.after_free(used, false), no_run, "{list:?} {used}");
         }
+        // Whether there is one is only looked at where it changes something.
+        assert_eq!(list.awaits_run(), run != no_run, "{list:?}");
     }
+}
+
+#[test]
+fn list_after_its_cpu_is_done_with_it() {
+    use vswap_host::um::{alloc::ListState, layout::SWAPFILE_CLUSTER};
+
+    for used in 1..SWAPFILE_CLUSTER {
+        assert_eq!(ListState::retired(true, used), ListState::Partial);
+        assert_eq!(ListState::retired(false, used), ListState::Scattered);
+    }
+    let full = SWAPFILE_CLUSTER;
+    assert_eq!(ListState::retired(false, full), ListState::Full);
 }

@@ -16,6 +16,8 @@ enum Step {
     Peek(State),
     /// Whether there is a reference to be had.
     Get(u64, bool),
+    /// Whether the frame still is of the folio that the reference is to.
+    Is(u64, bool),
     Put(u64),
 }
 use Step::*;
@@ -69,6 +71,13 @@ fn lookup(steps: &[Step]) -> Option<u64> {
             }
             _ => panic!("a reference too many"),
         },
+        |folio, pfn| match script.step() {
+            Is(expected, is) => {
+                assert_eq!((folio.pfn, pfn.get()), (expected, expected));
+                is
+            }
+            _ => panic!("a comparison too many"),
+        },
     );
     let found = found.map(|folio| folio.pfn);
     assert_eq!(script.at.get(), steps.len(), "steps that were left out");
@@ -114,13 +123,25 @@ fn no_folio_is_none() {
 
 #[test]
 fn a_folio_that_stays_is_found() {
-    let steps = [Peek(folio(7)), Get(7, true), Peek(folio(7)), Put(7)];
+    let steps = [
+        Peek(folio(7)),
+        Get(7, true),
+        Peek(folio(7)),
+        Is(7, true),
+        Put(7),
+    ];
     assert_eq!(lookup(&steps), Some(7));
 }
 
 #[test]
 fn frame_zero_is_a_frame() {
-    let steps = [Peek(folio(0)), Get(0, true), Peek(folio(0)), Put(0)];
+    let steps = [
+        Peek(folio(0)),
+        Get(0, true),
+        Peek(folio(0)),
+        Is(0, true),
+        Put(0),
+    ];
     assert_eq!(lookup(&steps), Some(0));
 }
 
@@ -129,7 +150,7 @@ fn counts_and_flags_may_change_meanwhile() {
     let pfn = Pfn::new(7).unwrap();
     for flags in [flags(2, false), flags(0, true), flags(15, true)] {
         let now = State::Pfn { flags, pfn };
-        let steps = [Peek(folio(7)), Get(7, true), Peek(now), Put(7)];
+        let steps = [Peek(folio(7)), Get(7, true), Peek(now), Is(7, true), Put(7)];
         assert_eq!(lookup(&steps), Some(7));
     }
 }
@@ -144,6 +165,7 @@ fn a_frozen_folio_is_waited_for() {
         Peek(folio(7)),
         Get(7, true),
         Peek(folio(7)),
+        Is(7, true),
         Put(7),
     ];
     assert_eq!(lookup(&steps), Some(7));
@@ -182,6 +204,7 @@ fn another_folio_is_found_in_its_place() {
         Peek(folio(8)),
         Get(8, true),
         Peek(folio(8)),
+        Is(8, true),
         Put(8),
     ];
     assert_eq!(lookup(&steps), Some(8));
@@ -194,6 +217,19 @@ fn what_the_second_look_says_is_not_taken_on_trust() {
         Peek(folio(7)),
         Get(7, true),
         Peek(folio(8)),
+        Put(7),
+        Peek(State::Null),
+    ];
+    assert_eq!(lookup(&steps), None);
+}
+
+#[test]
+fn a_folio_that_the_frame_is_not_of_any_more_is_put() {
+    let steps = [
+        Peek(folio(7)),
+        Get(7, true),
+        Peek(folio(7)),
+        Is(7, false),
         Put(7),
         Peek(State::Null),
     ];

@@ -111,6 +111,8 @@ struct World {
     ci: Mutex<()>,
     words: [AtomicU64; 2],
     frames: [Frame; FRAMES],
+    // Of which folio a frame is: its first frame. C: `compound_head`.
+    heads: [AtomicUsize; FRAMES],
     free: Mutex<Vec<usize>>,
 }
 
@@ -144,6 +146,7 @@ impl World {
                 AtomicU64::new(shadow().encode()),
             ],
             frames: [frame(count, Use::Cached(SLOT)), frame(0, Use::None)],
+            heads: [AtomicUsize::new(0), AtomicUsize::new(1)],
             free: Mutex::new((1..FRAMES).collect()),
         })
     }
@@ -152,8 +155,9 @@ impl World {
         State::decode(self.words[slot].load(Relaxed)).unwrap()
     }
 
-    /// C: `folio_try_get()`.
+    /// C: `page_folio()`, and `folio_try_get()`.
     fn try_get(self: &Arc<Self>, frame: usize) -> Option<Ref> {
+        let frame = self.heads[frame].load(Relaxed);
         let Frame { count, truth } = &self.frames[frame];
         let before = truth.get();
         let mut n = count.load(Relaxed);
@@ -238,9 +242,47 @@ impl World {
         self.words[slot].store(shadow().encode(), Relaxed);
     }
 
+    /// Allocates all frames as one large folio, with one reference, if they are free. Its first
+    /// frame is the last one.
+    fn alloc_large(&self) -> Option<usize> {
+        let mut free = self.free.lock().unwrap();
+        if free.len() < FRAMES {
+            return None;
+        }
+        free.clear();
+        drop(free);
+        fence(AcqRel);
+        for frame in 0..FRAMES {
+            self.frames[frame].truth.set(Use::None);
+            self.heads[frame].store(FRAMES - 1, Relaxed);
+        }
+        self.frames[FRAMES - 1].count.store(1, Relaxed);
+        Some(FRAMES - 1)
+    }
+
+    /// Splits it: each frame is a folio of its own, and they are freed but for frame 0, which stays
+    /// with one reference.
+    fn split(&self, large: usize) {
+        for frame in 0..FRAMES {
+            self.heads[frame].store(frame, Relaxed);
+        }
+        // C: `smp_wmb()` and the page allocator order it before what the frames are used for.
+        mb();
+        self.frames[0].count.store(1, Relaxed);
+        self.put(large);
+    }
+
     /// Looks [`SLOT`] up as the kernel does, and checks what is found.
     fn lookup(self: &Arc<Self>) -> Option<Ref> {
-        let found = cached(|| self.peek(SLOT), |pfn| self.try_get(pfn.get() as usize))?;
+        let found = cached(
+            || self.peek(SLOT),
+            |pfn| self.try_get(pfn.get() as usize),
+            |found, pfn| {
+                // In C, an address dependency: the word says where to look.
+                fence(Acquire);
+                self.heads[pfn.get() as usize].load(Relaxed) == found.frame
+            },
+        )?;
         found.check();
         Some(found)
     }
@@ -388,6 +430,30 @@ fn lookup_beside_removal_and_allocation_elsewhere() {
                 let thread = thread::spawn(move || other.swap_in(OTHER));
                 take_out(world);
                 thread.join().unwrap();
+            },
+        );
+    });
+}
+
+/// The frame is used inside of a larger folio, which is split, and then for a folio of the same slot:
+/// the word is what it was, while a lookup may have a reference to the larger one.
+#[test]
+fn lookup_beside_a_larger_folio() {
+    model(Some(4), || {
+        with_lookups(
+            World::new(2),
+            1,
+            |_| (),
+            |world| {
+                take_out(world);
+                let Some(large) = world.alloc_large() else {
+                    return;
+                };
+                world.split(large);
+                let lock = world.ci.lock().unwrap();
+                world.cache_add(0, SLOT);
+                drop(lock);
+                world.put(0);
             },
         );
     });

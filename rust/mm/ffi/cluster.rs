@@ -10,16 +10,16 @@
 //!
 //! - The *header* is never freed: C holds pointers across sleeps with nothing but a reference to
 //!   the device, and a device of virtual slots is always there. So clusters are `'static`.
-//! - The *tables* exist while a slot is in use, or is about to be. They are freed after an
-//!   RCU grace period, so who looks without the lock looks under RCU, and may see the words of a
-//!   slot that is free by now.
+//! - The *tables* exist while a slot is in use, or is about to be. They come and go under the lock
+//!   of the cluster. They are freed after an RCU grace period: a reader without the lock looks under
+//!   RCU, and may see the words of a slot that is free by now.
 //!
 //! # What is under which lock
 //!
 //! - The lock of the cluster ([`Locked`]): words, backing, cgroup ids, counts, slot map. Words and
 //!   backing are also read without it, in one piece each.
 //! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
-//! - Both, to change: where the cluster is ([`Home`]). Either, to read.
+//! - Both, to change: on which list the cluster is ([`ListState`]). Either, to read.
 //!
 //! Whoever has the lock of the lists may only try to lock a cluster.
 //!
@@ -28,6 +28,7 @@
 use super::{
     device::Slots,
     folio::{
+        Owner,
         Slot,
         SwapFolio, //
     },
@@ -39,8 +40,8 @@ use super::{
 };
 use crate::{
     alloc::{
-        Home,
-        Move,
+        ListMove,
+        ListState,
         SlotMap, //
     },
     warn::warn_on_once,
@@ -84,6 +85,8 @@ use kernel::{
 
 const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
+/// How many clusters that others have locked are passed over in a list.
+const MAX_CONTENDED: u32 = 16;
 
 /// A word for each slot.
 #[repr(transparent)]
@@ -108,7 +111,7 @@ static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
 
 struct Own {
     map: SlotMap,
-    home: Home,
+    list: ListState,
     // Slots that have a backing, or a promise of one.
     nr_backed: u32,
     // Slots whose count is in the extend table.
@@ -207,6 +210,26 @@ impl Cluster {
         match words.and_then(|words| words.0.get(off as usize)) {
             Some(word) => decode_backing(word.load(Relaxed)),
             None => Backing::None,
+        }
+    }
+}
+
+impl Cluster {
+    /// Shows `f` the word of each slot, and what backs it, without the lock: both may be old.
+    pub(crate) fn peek_all(&self, mut f: impl FnMut(State, Backing)) {
+        let rcu = rcu::read_lock();
+        let Some(words) = self.words_rcu(&rcu) else {
+            return;
+        };
+        // SAFETY: The words stay for RCU readers, and are accessed atomically only.
+        let backings = unsafe { self.backing.load(Acquire).as_ref() };
+        let mut backings = backings.map(|words| words.0.iter());
+        for word in &words.0 {
+            let backing = backings.as_mut().and_then(|words| words.next());
+            f(
+                decode(word.load(Relaxed)),
+                backing.map_or(Backing::None, |word| decode_backing(word.load(Relaxed))),
+            );
         }
     }
 }
@@ -449,7 +472,20 @@ impl Locked {
     /// Whether a CPU allocates from it, for folios of an order.
     #[inline]
     pub(crate) fn is_for(&self, cpu: u32, order: u32) -> bool {
-        self.own().home == Home::Cpu(cpu) && self.order() == order
+        self.own().list == ListState::Cpu(cpu) && self.order() == order
+    }
+
+    /// Makes it the cluster that a CPU allocates folios of an order from. Both locks are held, or
+    /// the cluster is on no list and the CPU's own.
+    fn assign(&mut self, cpu: u32, order: u32) {
+        // SAFETY: Under the lock. An order is less than `SWAP_NR_ORDERS`.
+        unsafe { (*self.ci()).order = order as u8 };
+        self.own_mut().list = ListState::Cpu(cpu);
+    }
+
+    /// Lets order 0 have a cluster from which this CPU allocates folios of a higher order.
+    pub(crate) fn give_to_order_0(&mut self, local: &Local) {
+        self.assign(local.cpu(), 0);
     }
 
     /// Takes the slots for a folio, if there is a place for one: returns the first.
@@ -463,6 +499,7 @@ impl Locked {
         self.cluster
             .used
             .store(self.used().wrapping_add(nr), Relaxed);
+        SlotUsage::add(nr);
         Some(start)
     }
 
@@ -472,20 +509,21 @@ impl Locked {
         let order = self.order();
         let own = self.own_mut();
         warn_on_once!(!own.map.free(start, nr));
-        let home = own.home;
+        let list = own.list;
         // Only then does it matter, and looking costs something.
-        let has_run = home == Home::Full && own.map.freed_run(order, start, nr);
+        let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = self.used().wrapping_sub(nr);
         self.cluster.used.store(used, Relaxed);
-        match home.after_free(used, has_run) {
-            Move::Stay => {}
-            Move::ToPartial => Lists::lock().add_partial(self),
-            Move::ToFree => {
+        SlotUsage::sub(nr);
+        match list.after_free(used, has_run) {
+            ListMove::Stay => {}
+            ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
+            ListMove::ToScattered => Lists::lock().add(self, ListState::Scattered),
+            ListMove::ToFree => {
                 warn_on_once!(self.own().nr_backed != 0);
                 // SAFETY: No slot is in use, and the lock is held.
                 unsafe { bindings::vswap_tables_free(self.ci()) };
                 self.own_mut().nr_extended = 0;
-                // Last: who takes it from there gives it tables without taking its lock.
                 Lists::lock().add_free(self);
             }
         }
@@ -528,6 +566,21 @@ impl Locked {
     #[inline]
     fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
         self.backings().and_then(|words| words.0.get(off as usize))
+    }
+
+    /// Takes away the zswap entry that backs a slot of a locked folio; leaves a device slot in place.
+    pub(crate) fn take_entry_of(
+        &mut self,
+        _folio: &mut SwapFolio<'_>,
+        off: u32,
+    ) -> Option<LruBox<Entry>> {
+        if !matches!(self.backing(off), Backing::Zswap(_)) {
+            return None;
+        }
+        match self.take_backing(off) {
+            Some(Backed::Zswap(entry)) => Some(entry),
+            _ => None,
+        }
     }
 
     /// How many slots have a backing, or a promise of one.
@@ -841,8 +894,9 @@ impl Drop for Guard {
 pub(crate) struct BackingTable(NonNull<Words>);
 
 impl BackingTable {
-    /// Allocates. May sleep.
-    pub(crate) fn alloc() -> Option<Self> {
+    /// Allocates, charged to the cgroup of `owner`. May sleep.
+    pub(crate) fn alloc(owner: Owner<'_>) -> Option<Self> {
+        let _payer = owner.charge();
         // SAFETY: No requirements.
         let words = unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) };
         NonNull::new(words.cast()).map(Self)
@@ -891,7 +945,7 @@ impl Spare {
     pub(crate) fn create() -> Option<Self> {
         let index = Directory::reserve()?;
         // SAFETY: No requirements.
-        let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_TABLE) };
+        let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
         let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
             Directory::unreserve(index);
             return None;
@@ -904,7 +958,7 @@ impl Spare {
                 backing: Atomic::new(core::ptr::null()),
                 own: UnsafeCell::new(Own {
                     map: SlotMap::EMPTY,
-                    home: Home::Free,
+                    list: ListState::Free,
                     nr_backed: 0,
                     nr_extended: 0,
                 }),
@@ -922,34 +976,70 @@ impl Spare {
         Some(Self(cluster))
     }
 
-    /// Gives it tables and locks it, for a CPU and an order. Sleeps if it may.
-    pub(crate) fn populate(self, may_sleep: bool) -> Result<Populated, Self> {
+    /// Allocates tables for it, charged to the cgroup of `owner`. Sleeps if it may.
+    pub(crate) fn populate(self, owner: Owner<'_>, may_sleep: bool) -> Result<Populated, Self> {
         let gfp = if may_sleep {
             bindings::VSWAP_GFP_TABLE
         } else {
             bindings::VSWAP_GFP_TABLE_ATOMIC
         };
-        // SAFETY: We have the cluster for ourselves: it has no table, so who finds it by a stale
-        // entry finds nothing, and it is on no list.
-        match to_result(unsafe { bindings::vswap_tables_alloc(self.0.as_ci(), gfp) }) {
-            Ok(()) => Ok(Populated(self.0)),
+        let _payer = owner.charge();
+        let mut tables = bindings::vswap_tables::default();
+        // SAFETY: Writes to `tables` only.
+        match to_result(unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) }) {
+            Ok(()) => Ok(Populated {
+                cluster: self.0,
+                tables,
+            }),
             Err(_) => Err(self),
         }
     }
 }
 
-/// A cluster with tables, which is on no list.
+/// A cluster that is on no list, and the tables it is to have.
 #[must_use]
-pub(crate) struct Populated(&'static Cluster);
+pub(crate) struct Populated {
+    cluster: &'static Cluster,
+    tables: bindings::vswap_tables,
+}
 
 impl Populated {
-    /// Locks it, for a CPU to allocate folios of an order from.
+    /// Locks it and gives it the tables, for a CPU to allocate folios of an order from.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
-        let mut guard = self.0.lock();
-        // SAFETY: Under the lock. An order is less than `SWAP_NR_ORDERS`.
-        unsafe { (*guard.ci()).order = order as u8 };
-        guard.own_mut().home = Home::Cpu(cpu);
+        let mut guard = self.cluster.lock();
+        // SAFETY: The lock is held. The cluster was without tables, and its owner is `self`.
+        unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
+        guard.assign(cpu, order);
         guard
+    }
+}
+
+/// The slots in use of all clusters: a counter for each CPU, because every CPU allocates and frees.
+pub(crate) struct SlotUsage(());
+
+impl SlotUsage {
+    #[inline]
+    fn add(nr: u32) {
+        // SAFETY: The counter was made before the first cluster.
+        unsafe { bindings::vswap_used_add(nr as c_long) };
+    }
+
+    #[inline]
+    fn sub(nr: u32) {
+        // SAFETY: As above.
+        unsafe { bindings::vswap_used_add(-(nr as c_long)) };
+    }
+
+    /// Returns how many slots are in use, by estimate: off by a batch for each CPU at most.
+    pub(crate) fn estimate() -> usize {
+        // SAFETY: As above; before that it is 0.
+        unsafe { bindings::vswap_used_read() as usize }
+    }
+
+    /// Returns true if any slot is in use.
+    pub(crate) fn any() -> bool {
+        // SAFETY: As above.
+        unsafe { bindings::vswap_used_any() }
     }
 }
 
@@ -957,8 +1047,20 @@ impl Populated {
 ///
 /// # Invariants
 ///
-/// The lock is held. Each cluster on a list is one that exists, and its `home` says which list.
+/// The lock is held. Each cluster on a list is one that exists, and its [`ListState`] says which.
 pub(crate) struct Lists(NotThreadSafe);
+
+/// What a CPU goes on with that has used up its cluster.
+pub(crate) enum Refill {
+    /// A cluster with a free run, locked, which is the CPU's now.
+    Partial(Guard),
+    /// A cluster without tables, which counts as one that has them.
+    Spare(Spare),
+    /// No such cluster, but one may be made, and counts as one that has tables.
+    Create,
+    /// The limit is reached.
+    Limit,
+}
 
 impl Lists {
     /// Locks them.
@@ -969,29 +1071,45 @@ impl Lists {
         Self(NotThreadSafe)
     }
 
-    fn add_partial(&mut self, cluster: &mut Locked) {
+    /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the front:
+    /// it was full, so that it is fuller than others, which may become empty meanwhile.
+    fn add(&mut self, cluster: &mut Locked, state: ListState) {
         let order = cluster.order();
-        cluster.own_mut().home = Home::Partial;
-        // SAFETY: The lists are locked. The cluster was full or a CPU's, so it is on none. At the
-        // front: it was full, so it is fuller than others, which may become empty meanwhile.
-        unsafe { bindings::vswap_lists_add_partial(cluster.ci(), order) };
+        cluster.own_mut().list = state;
+        // SAFETY: The lists are locked. A cluster that is on none has an empty list head.
+        unsafe {
+            match state {
+                ListState::Partial => bindings::vswap_lists_move_partial(cluster.ci(), order),
+                ListState::Scattered => bindings::vswap_lists_move_scattered(cluster.ci()),
+                ListState::Free => bindings::vswap_lists_move_free(cluster.ci()),
+                ListState::Cpu(_) | ListState::Full => bindings::vswap_lists_del(cluster.ci()),
+            }
+        }
     }
 
     fn add_free(&mut self, cluster: &mut Locked) {
-        let home = cluster.own().home;
-        cluster.own_mut().home = Home::Free;
-        // SAFETY: The lists are locked. The cluster is on a list exactly if it was partly used.
-        unsafe { bindings::vswap_lists_add_free(cluster.ci(), home == Home::Partial) };
-        // SAFETY: Under the lock.
-        unsafe { bindings::vswap_lists.nr_populated -= 1 };
+        self.add(cluster, ListState::Free);
+        self.uncount_populated();
     }
 
     /// The CPU does not allocate from the cluster any more.
     pub(crate) fn retire(&mut self, cluster: &mut Locked) {
-        if cluster.own().map.find(cluster.order()).is_some() {
-            self.add_partial(cluster);
-        } else {
-            cluster.own_mut().home = Home::Full;
+        let has_run = cluster.own().map.find(cluster.order()).is_some();
+        self.add(cluster, ListState::retired(has_run, cluster.used()));
+    }
+
+    /// Finds what a CPU goes on with, for folios of an order, if fewer than `limit` clusters have
+    /// tables.
+    pub(crate) fn refill(&mut self, cpu: u32, order: u32, limit: usize) -> Refill {
+        if let Some(guard) = self.take_partial(cpu, order) {
+            return Refill::Partial(guard);
+        }
+        if !self.count_populated(limit) {
+            return Refill::Limit;
+        }
+        match self.take_spare() {
+            Some(spare) => Refill::Spare(spare),
+            None => Refill::Create,
         }
     }
 
@@ -1000,10 +1118,47 @@ impl Lists {
         if order >= NR_ORDERS {
             return None;
         }
-        let mut nth = 0;
-        loop {
-            // SAFETY: The lists are locked.
-            let ci = unsafe { bindings::vswap_lists_partial(order, nth) };
+        // SAFETY: The address of a static, and of an element of it.
+        let list = unsafe { &raw mut bindings::vswap_lists.partial[order as usize] };
+        // SAFETY: A list of virtual clusters.
+        unsafe { self.take_from(list, cpu, order) }
+    }
+
+    /// Takes a cluster of any order that has free slots, for order 0, and returns it locked: of
+    /// higher orders first those in which no folio of their order fits.
+    pub(crate) fn take_any(&mut self, cpu: u32) -> Option<Guard> {
+        if let Some(guard) = self.take_partial(cpu, 0) {
+            return Some(guard);
+        }
+        // SAFETY: The address of a static.
+        let scattered = unsafe { &raw mut bindings::vswap_lists.scattered };
+        // SAFETY: A list of virtual clusters.
+        if let Some(guard) = unsafe { self.take_from(scattered, cpu, 0) } {
+            return Some(guard);
+        }
+        (1..NR_ORDERS).find_map(|order| {
+            let mut guard = self.take_partial(cpu, order)?;
+            guard.assign(cpu, 0);
+            Some(guard)
+        })
+    }
+
+    /// Takes the first cluster of a list that nobody else has locked, for a CPU and an order.
+    ///
+    /// # Safety
+    ///
+    /// `list` is one of the lists of virtual clusters.
+    unsafe fn take_from(
+        &mut self,
+        list: *mut bindings::list_head,
+        cpu: u32,
+        order: u32,
+    ) -> Option<Guard> {
+        let mut ci = core::ptr::null_mut();
+        // A cluster is locked for a moment: a list all of whose first ones are is no use now.
+        for _ in 0..MAX_CONTENDED {
+            // SAFETY: The lists are locked, and `ci` is on this one, or NULL.
+            ci = unsafe { bindings::vswap_lists_next(list, ci) };
             if ci.is_null() {
                 return None;
             }
@@ -1013,71 +1168,56 @@ impl Lists {
             if let Some(mut guard) = cluster.try_lock() {
                 // SAFETY: The lists are locked, and it is on one.
                 unsafe { bindings::vswap_lists_del(ci) };
-                guard.own_mut().home = Home::Cpu(cpu);
+                guard.assign(cpu, order);
                 return Some(guard);
             }
-            nth += 1;
         }
+        None
     }
 
-    /// Counts one more cluster with tables, if the limit allows it.
-    pub(crate) fn count_populated(&mut self) -> bool {
-        // SAFETY: Under the lock.
-        unsafe {
-            let lists = &raw mut bindings::vswap_lists;
-            if (*lists).nr_populated >= (*lists).max_populated {
-                return false;
-            }
-            (*lists).nr_populated += 1;
+    /// Counts one more cluster with tables, if fewer than `limit` have them.
+    fn count_populated(&mut self, limit: usize) -> bool {
+        let nr = Self::nr_populated();
+        let now = nr.load(Relaxed);
+        if now >= limit {
+            return false;
         }
+        nr.store(now.wrapping_add(1), Relaxed);
         true
     }
 
     /// Takes it back.
     pub(crate) fn uncount_populated(&mut self) {
-        // SAFETY: Under the lock.
-        unsafe { bindings::vswap_lists.nr_populated -= 1 };
+        let nr = Self::nr_populated();
+        let now = nr.load(Relaxed);
+        warn_on_once!(now == 0);
+        nr.store(now.saturating_sub(1), Relaxed);
     }
 
     /// Takes a cluster without tables, if there is one.
-    pub(crate) fn take_spare(&mut self) -> Option<Spare> {
+    fn take_spare(&mut self) -> Option<Spare> {
         // SAFETY: The lists are locked. It returns what was on the list of free clusters.
         let ci = unsafe { bindings::vswap_lists_take_free() };
         // SAFETY: Virtual clusters are on the list.
         (!ci.is_null()).then(|| Spare(unsafe { Cluster::from_ci(ci) }))
     }
 
-    /// Puts a cluster without tables on the list of those.
+    /// Puts a cluster without tables on the list of those, and counts it no more.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
         // SAFETY: The lists are locked, and the cluster is on none.
-        unsafe { bindings::vswap_lists_add_free(spare.0.as_ci(), false) };
+        unsafe { bindings::vswap_lists_move_free(spare.0.as_ci()) };
+        self.uncount_populated();
     }
 
-    /// How many slots could still be taken, by estimate and without the lock.
-    pub(crate) fn room() -> usize {
-        let lists = &raw const bindings::vswap_lists;
-        // SAFETY: Read in one piece each.
-        let clusters = unsafe {
-            let max = Atomic::<usize>::from_ptr((&raw const (*lists).max_populated).cast_mut());
-            let nr = Atomic::<usize>::from_ptr((&raw const (*lists).nr_populated).cast_mut());
-            max.load(Relaxed).saturating_sub(nr.load(Relaxed))
-        };
-        clusters.saturating_mul(SLOTS)
+    /// Changed under the lock, read without it.
+    fn nr_populated() -> &'static Atomic<usize> {
+        // SAFETY: A static, which is accessed in one piece by all.
+        unsafe { Atomic::from_ptr((&raw mut bindings::vswap_lists.nr_populated).cast()) }
     }
 
-    /// The number of clusters with tables, and the most that there may be.
-    pub(crate) fn populated(&self) -> (usize, usize) {
-        // SAFETY: Under the lock.
-        unsafe {
-            let lists = &raw const bindings::vswap_lists;
-            ((*lists).nr_populated, (*lists).max_populated)
-        }
-    }
-
-    /// Sets how many clusters may have tables.
-    pub(crate) fn set_max_populated(&mut self, max: usize) {
-        // SAFETY: Under the lock.
-        unsafe { bindings::vswap_lists.max_populated = max };
+    /// Returns the number of clusters with tables.
+    pub(crate) fn populated() -> usize {
+        Self::nr_populated().load(Relaxed)
     }
 }
 
@@ -1110,6 +1250,21 @@ impl Local {
     pub(crate) fn cpu(&self) -> u32 {
         // SAFETY: The CPU stays the same.
         unsafe { bindings::vswap_this_cpu() }
+    }
+
+    /// Runs `f` without the lock: it may sleep, and the CPU may be another one afterwards.
+    pub(crate) fn while_unlocked<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: Locked, by the invariants, and locked again below, before anybody uses `self`.
+        unsafe { bindings::vswap_local_unlock() };
+        let ret = f();
+        // SAFETY: No lock of clusters or lists is held.
+        unsafe { bindings::vswap_local_lock() };
+        ret
+    }
+
+    /// The orders above 0.
+    pub(crate) fn higher_orders(&self) -> core::ops::Range<u32> {
+        1..NR_ORDERS
     }
 
     /// The cluster for folios of an order. It may be no more this CPU's:
@@ -1233,7 +1388,7 @@ impl Directory {
         };
         if slot.load(Acquire).is_null() {
             // SAFETY: No requirements.
-            let chunk = unsafe { bindings::vswap_chunk_alloc(bindings::VSWAP_GFP_TABLE) };
+            let chunk = unsafe { bindings::vswap_chunk_alloc(bindings::VSWAP_GFP_HEADER) };
             if chunk.is_null() {
                 Self::unreserve(index);
                 return None;

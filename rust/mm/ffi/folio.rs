@@ -26,6 +26,8 @@ use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use kernel::types::NotThreadSafe;
 use kernel::{
     bindings,
     error::to_result,
@@ -277,6 +279,14 @@ impl SwapFolio<'_> {
         unsafe { bindings::zswap_folio_nr_pages(self.as_ptr()) }
     }
 
+    /// The cgroup that is charged for its tables.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        // SAFETY: Locked, by the invariants, and borrowed as long.
+        unsafe { Owner::of(self.folio) }
+    }
+
     /// The NUMA node of its memory.
     #[inline]
     pub(crate) fn nid(&self) -> c_int {
@@ -364,6 +374,79 @@ impl SwapFolio<'_> {
     }
 }
 
+/// The cgroup that is charged for tables: that of a locked folio.
+///
+/// # Invariants
+///
+/// The folio, if there is one, is locked during `'a`.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    folio: Option<NonNull<bindings::folio>>,
+    _lock: PhantomData<&'a ()>,
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl Owner<'_> {
+    /// No cgroup is charged: for tests, which have no folio.
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) const NONE: Self = Self {
+        folio: None,
+        _lock: PhantomData,
+    };
+
+    /// # Safety
+    ///
+    /// The caller holds the lock of the folio while the value lives.
+    #[inline]
+    pub(super) unsafe fn of(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            folio: Some(folio),
+            _lock: PhantomData,
+        }
+    }
+
+    /// Charges what this task allocates with `__GFP_ACCOUNT` to the cgroup, until the value is
+    /// dropped.
+    pub(crate) fn charge(self) -> Payer {
+        let memcg = match self.folio {
+            // SAFETY: Locked, by the invariants, so it stays. Returns a reference, or NULL.
+            Some(folio) => unsafe { bindings::vswap_folio_memcg_get(folio.as_ptr()) },
+            None => core::ptr::null_mut(),
+        };
+        Payer {
+            memcg,
+            // SAFETY: The reference is kept until the old value is set again.
+            old: unsafe { bindings::vswap_set_active_memcg(memcg) },
+            _thread: NotThreadSafe,
+        }
+    }
+}
+
+/// The cgroup that this task charges, and the one before it.
+///
+/// # Invariants
+///
+/// `memcg` is NULL or a reference of ours.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[must_use]
+pub(crate) struct Payer {
+    memcg: *mut bindings::mem_cgroup,
+    old: *mut bindings::mem_cgroup,
+    _thread: NotThreadSafe,
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl Drop for Payer {
+    fn drop(&mut self) {
+        // SAFETY: It was active before, by this task.
+        unsafe { bindings::vswap_set_active_memcg(self.old) };
+        // SAFETY: By the invariants.
+        unsafe { bindings::zswap_memcg_put(self.memcg) };
+    }
+}
+
 /// A reference to a folio.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) struct FolioRef(NonNull<bindings::folio>);
@@ -375,6 +458,12 @@ impl FolioRef {
     /// The reference is the caller's, who hands it over.
     pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         Self(folio)
+    }
+
+    /// Returns true if `folio` is the same.
+    #[inline]
+    pub(super) fn is(&self, folio: *mut bindings::folio) -> bool {
+        self.0.as_ptr() == folio
     }
 
     /// Hands the reference over.

@@ -5,12 +5,15 @@
 //! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
 
 use super::folio::SwapFolio;
+#[cfg(CONFIG_RUST_VSWAP)]
+use super::params;
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
 use kernel::{
     bindings,
+    prelude::*,
     sync::{
         atomic::{
             Atomic,
@@ -69,6 +72,69 @@ impl Memcg<'_> {
         unsafe { bindings::vswap_has_room(self.ptr) }
     }
 
+    /// Runs `f` with the cgroup that something is charged to, which may be going offline.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(Memcg<'_>) -> R) -> R {
+        let rcu = rcu::read_lock();
+        match objcg {
+            Some(objcg) => f(objcg.memcg_rcu(&rcu)),
+            None => f(Memcg::root()),
+        }
+    }
+
+    /// Returns true if zswap may keep one more page of the cgroup that does not compress, because
+    /// it can be written back. May sleep.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn may_keep_plain(self) -> bool {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_may_keep_plain(self.ptr) }
+    }
+
+    /// Returns true if it, or one above it, has as much swap as it may have.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn at_swap_max(self) -> bool {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_at_swap_max(self.ptr) }
+    }
+
+    /// Counts that a page could not be swapped out, because of [`Self::at_swap_max`].
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn count_swap_max(self) {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_count_swap_max(self.ptr) };
+    }
+
+    /// What zswap refused of its pages.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn refusals(&self) -> Refusals<'_> {
+        // SAFETY: `NULL` or valid, by the invariants. It is in the cgroup, or a static.
+        Refusals(unsafe { &*bindings::vswap_refusals_of(self.ptr).cast() })
+    }
+
+    /// Returns how many pages zswap may still take for it, by its limits and those above it.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn zswap_room(self) -> usize {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_zswap_room(self.ptr) }
+    }
+
+    /// Returns how many anonymous pages it has in memory.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn anon_pages(self) -> u64 {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_anon_pages(self.ptr) as u64 }
+    }
+
+    /// Returns the number of its compressed pages as far as statistics were flushed; `None` where
+    /// it is no cgroup in particular.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn usage_hint(self) -> Option<usize> {
+        // SAFETY: Valid, by the invariants, as it is not `NULL`.
+        (!self.ptr.is_null()).then(|| unsafe { bindings::zswap_memcg_pages(self.ptr) })
+    }
+
     /// Whether the cgroup is being removed: its lists are those of an ancestor, then.
     pub(crate) fn is_zombie(self) -> bool {
         // SAFETY: Valid, by the invariants, as it is not `NULL`.
@@ -98,6 +164,71 @@ impl Memcg<'_> {
         // SAFETY: The counter is in the lruvec of the cgroup or of the node, and is accessed
         // atomically only.
         DiskSwapins(unsafe { Atomic::from_ptr(&raw mut (*counter).counter) })
+    }
+}
+
+/// Pages that zswap refused, with the layout of C's `struct vswap_refusals`.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[repr(C)]
+struct Counters {
+    tried: Atomic<i64>,
+    refused: Atomic<i64>,
+    refused_at: Atomic<i64>,
+    // C's.
+    counted_at: Atomic<i64>,
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+static_assert!(size_of::<Counters>() == size_of::<bindings::vswap_refusals>());
+
+/// What zswap refused of the pages of a cgroup: [`capacity`](crate::capacity) says what follows.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[derive(Clone, Copy)]
+pub(crate) struct Refusals<'a>(&'a Counters);
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl Refusals<'_> {
+    /// Returns how many in a row were compressed to find out.
+    #[inline]
+    pub(crate) fn tried(self) -> u64 {
+        self.0.tried.load(Relaxed) as u64
+    }
+
+    /// Returns how many were refused, less what stored ones make up for.
+    #[inline]
+    pub(crate) fn refused(self) -> u64 {
+        self.0.refused.load(Relaxed) as u64
+    }
+
+    /// Returns when the last one was refused, in jiffies.
+    pub(crate) fn refused_at(self) -> u64 {
+        self.0.refused_at.load(Relaxed) as u64
+    }
+
+    /// Counts one that was compressed.
+    pub(crate) fn add_tried(self) {
+        self.0.tried.add(1, Relaxed);
+    }
+
+    /// Begins to count those in a row anew.
+    pub(crate) fn clear_tried(self) {
+        self.0.tried.store(0, Relaxed);
+    }
+
+    /// Counts one, now.
+    pub(crate) fn add_refused(self) {
+        self.0.refused.add(1, Relaxed);
+        self.touch();
+    }
+
+    /// Sets how many were refused.
+    pub(crate) fn set_refused(self, nr: u64) {
+        self.0.refused.store(nr as i64, Relaxed);
+    }
+
+    /// Takes now for the time of the last one.
+    pub(crate) fn touch(self) {
+        self.0.refused_at.store(params::jiffies() as i64, Relaxed);
     }
 }
 

@@ -341,13 +341,6 @@ pub(crate) fn hz() -> u64 {
     unsafe { bindings::zswap_hz() as u64 }
 }
 
-/// The pages of anonymous memory that reclaim could look at.
-#[cfg(CONFIG_RUST_VSWAP)]
-pub(crate) fn anon_pages() -> u64 {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_anon_pages() as u64 }
-}
-
 /// Whether there is a device to write to.
 pub(crate) fn have_devices() -> bool {
     // SAFETY: No requirements.

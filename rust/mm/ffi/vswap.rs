@@ -10,7 +10,11 @@ use super::{
         Cluster, //
     },
     device,
-    folio::SwapPage,
+    folio::{
+        Owner,
+        SwapPage, //
+    },
+    memcg::Memcg,
     params, //
 };
 use crate::{
@@ -28,7 +32,8 @@ use kernel::{
     sync::atomic::{
         Atomic,
         Relaxed, //
-    }, //
+    },
+    sync::rcu, //
 };
 
 /// The mode that [`mm/vswap.c`](srctree/mm/vswap.c) keeps.
@@ -46,6 +51,18 @@ pub(crate) fn is_on() -> bool {
 /// Whether they are when zswap takes no pages: what they are for is room on a device, then.
 pub(crate) fn without_zswap() -> bool {
     mode() == bindings::vswap_mode_VSWAP_ON && device::have_free()
+}
+
+/// Returns true if this task reclaims memory because some is short, for itself or for others.
+pub(crate) fn in_reclaim() -> bool {
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_in_reclaim() }
+}
+
+/// Returns how many slots of devices back virtual ones.
+pub(crate) fn slots_on_devices() -> usize {
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_slots_on_devices() }
 }
 
 /// A locked folio that is not in the swap cache, and is to get slots.
@@ -73,6 +90,21 @@ impl NewSwap<'_> {
 
     pub(super) fn into_raw(self) -> NonNull<bindings::folio> {
         self.folio
+    }
+
+    /// The cgroup that is charged for its tables.
+    #[inline]
+    pub(crate) fn owner(&self) -> Owner<'_> {
+        // SAFETY: Locked, by the invariants, and borrowed as long.
+        unsafe { Owner::of(self.folio) }
+    }
+
+    /// Runs `f` with its cgroup.
+    #[inline]
+    pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(Memcg<'_>) -> R) -> R {
+        let _rcu = rcu::read_lock();
+        // SAFETY: The folio stays, being locked, and RCU keeps its cgroup.
+        f(unsafe { Memcg::from_raw(bindings::vswap_folio_memcg(self.folio.as_ptr())) })
     }
 
     /// The order of its size.

@@ -10,7 +10,6 @@ use super::{
         find,
         Directory,
         ExtendTable,
-        Lists,
         Local,
         Locked, //
     },
@@ -21,9 +20,11 @@ use super::{
         SwapFolio, //
     },
     layout::SWAPFILE_CLUSTER,
+    memcg::Memcg,
     vswap::NewSwap, //
 };
 use crate::{
+    capacity,
     cluster,
     lookup,
     phys,
@@ -35,8 +36,7 @@ use crate::{
         Pfn,
         Shadow,
         State, //
-    },
-    zswap::pool, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -63,6 +63,7 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 
 /// Gives a folio virtual slots and adds it to the swap cache.
 ///
+/// `-EDQUOT`: zswap does not accept it, and its cgroup may have no more swap. That was counted.
 /// `-ENOSPC`: no device has a run of free slots for it. `-ENOMEM`: there are none for it, nor may
 /// it have one of a device. After any other error it can still be given slots of a device.
 ///
@@ -80,7 +81,12 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         return EAGAIN.to_errno();
     }
     // What is known to be refused is refused here, where the folio is still mapped.
-    let accepted = pool::would_accept() && !pool::refuses(|| folio.variety());
+    let accepted = folio.with_memcg(|memcg| {
+        capacity::would_accept(memcg) && !capacity::refuses(memcg, || folio.variety())
+    });
+    if !accepted && folio.with_memcg(capacity::nowhere_to_go) {
+        return EDQUOT.to_errno();
+    }
     // What may not be written takes no room on a device, not even when zswap refuses it.
     let mut to_device = !accepted && folio.may_be_written();
     if to_device && !super::vswap::without_zswap() {
@@ -376,6 +382,25 @@ unsafe extern "C" fn vswap_cache_del(
     }
 }
 
+/// A folio leaves the swap cache, with nothing left behind. The references of the swap cache are the
+/// caller's to put.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, and in the swap cache, with virtual entries.
+#[export]
+unsafe extern "C" fn vswap_cache_del_folio(folio: *mut bindings::folio) {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let offset = bindings::vswap_folio_offset(folio);
+        let Some((pfn, nr)) = extent(folio) else {
+            return;
+        };
+        bindings::vswap_folio_uncount_cached(folio);
+        table::cache_del_folio(offset, nr, pfn, || bindings::vswap_folio_leave_cache(folio));
+    }
+}
+
 /// A folio takes the place of another in the swap cache, or of a part of it.
 ///
 /// # Safety
@@ -411,6 +436,10 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
             let folio = unsafe { bindings::vswap_folio_try_get(pfn.get() as usize) };
             // SAFETY: With a reference for us.
             NonNull::new(folio).map(|folio| unsafe { FolioRef::from_raw(folio) })
+        },
+        |folio, pfn| {
+            // SAFETY: As above: C looks at what the page is of.
+            folio.is(unsafe { bindings::vswap_pfn_folio(pfn.get() as usize) })
         },
     );
     found.map_or(core::ptr::null_mut(), FolioRef::into_raw)
@@ -484,28 +513,48 @@ unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
         let max = max_slots.min(super::pool::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
         unsafe { clusters::setup(max)? };
-        vswap_rs_set_max(vswap_rs_default_max());
         Ok(0)
     })
-}
-
-/// How many slots there may be, if nobody says otherwise.
-#[export]
-extern "C" fn vswap_rs_default_max() -> c_ulong {
-    super::pool::totalram_pages().saturating_mul(4) / SLOTS * SLOTS
 }
 
 /// Sets how many slots there may be: no more than there are numbers for.
 #[export]
 extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
-    let most = Directory::get().most();
-    Lists::lock().set_max_populated((max_slots / SLOTS).min(most));
+    capacity::set_max_slots(max_slots);
 }
 
 /// How many slots there may be.
 #[export]
 extern "C" fn vswap_rs_get_max() -> c_ulong {
-    Lists::lock().populated().1 * SLOTS
+    capacity::max_slots()
+}
+
+/// Whether half of the slots or more are in use.
+#[export]
+extern "C" fn vswap_rs_is_full() -> bool {
+    capacity::is_full()
+}
+
+/// How many pages of a cgroup can be swapped out without a slot of a device.
+///
+/// # Safety
+///
+/// `memcg` is NULL, or stays meanwhile.
+#[export]
+unsafe extern "C" fn vswap_rs_room(memcg: *mut bindings::mem_cgroup) -> c_ulong {
+    // SAFETY: As required of the caller.
+    capacity::room(unsafe { Memcg::from_raw(memcg) })
+}
+
+/// How many pages of a cgroup are, or can be, swapped out without a slot of a device.
+///
+/// # Safety
+///
+/// `memcg` is NULL, or stays meanwhile.
+#[export]
+unsafe extern "C" fn vswap_rs_extra_pages(memcg: *mut bindings::mem_cgroup) -> c_ulong {
+    // SAFETY: As required of the caller.
+    capacity::extra_pages(unsafe { Memcg::from_raw(memcg) })
 }
 
 /// Waits for those who allocate: afterwards they have seen the switch.
@@ -533,12 +582,6 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
             cluster::cpu_dead(cpu, order, cluster);
         }
     }
-}
-
-/// How many pages zswap can take, by estimate; 0 when it takes none.
-#[export]
-extern "C" fn vswap_rs_headroom() -> c_ulong {
-    pool::headroom().min(Lists::room())
 }
 
 /// Looks whether the tables agree.

@@ -28,14 +28,14 @@ use kernel::{
 /// Compresses a page to an object; returns it and the length of its data.
 ///
 /// A page that does not get smaller is stored as it is, so that the order in which pages are
-/// written back stays that of their age; but not where nothing is written back: there it would only
-/// cost more than the page.
+/// written back stays that of their age; but only if `keeps_plain` and its cgroup say that it can
+/// be written back. Otherwise it would only cost more than the page.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,
     page: &SwapPage<'_>,
     nid: c_int,
-    writes_back: bool,
+    keeps_plain: impl FnOnce() -> bool,
 ) -> Result<(StoredObject, u32), Reject> {
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
@@ -45,7 +45,7 @@ pub(super) fn compress(
             (pool.store(context.output(len), nid), len)
         }
         Form::Plain => {
-            if !writes_back || !page.writeback_enabled() {
+            if !page.writeback_enabled() || !keeps_plain() {
                 let errno = result.err().unwrap_or(EINVAL.to_errno());
                 return Err(Reject::of_compressor(errno, ENOSPC.to_errno()));
             }

@@ -15,6 +15,7 @@ use crate::ffi::{
         Key,
         LruBox, //
     },
+    memcg::ObjCgroup,
     xarray::Devices, //
 };
 use kernel::prelude::*;
@@ -33,8 +34,9 @@ pub(crate) trait Index {
     /// Where an entry is written back to. Dropping gives it back.
     type Place;
 
-    /// Whether what is stored can be written back, as things are now.
-    fn writes_back(&self) -> bool;
+    /// Returns true if a page that does not compress may be kept as it is, charged to `objcg`,
+    /// because it can be written back. May sleep.
+    fn keeps_plain(&self, objcg: Option<&ObjCgroup>) -> bool;
 
     /// What is stored for the slot.
     fn get<'s>(&self, slot: &'s Slot<'_>) -> Option<Held<'s, Entry>>;
@@ -42,15 +44,24 @@ pub(crate) trait Index {
     /// Takes out what is stored for the slot.
     fn take(&self, slot: &mut Slot<'_>) -> Option<LruBox<Entry>>;
 
+    /// Takes out what is stored for the slots of a folio, and frees it.
+    fn take_all(&self, folio: &mut SwapFolio<'_>) {
+        for n in 0..folio.nr_pages() {
+            if let Some((mut slot, _)) = folio.nth(n) {
+                drop(self.take(&mut slot));
+            }
+        }
+    }
+
     /// As [`Index::take`], where [`Index::get`] found something.
     #[inline]
     fn remove(&self, slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
         self.take(slot)
     }
 
-    /// Makes sure that `nr` slots from the first on can be stored for; what is not used is given
-    /// back with [`Index::unreserve`]. May sleep.
-    fn reserve(&self, first: &Slot<'_>, nr: usize) -> Result;
+    /// Makes sure that the slots of a folio can be stored for; what is not used is given back with
+    /// [`Index::unreserve`]. May sleep.
+    fn reserve(&self, folio: &mut SwapFolio<'_>) -> Result;
 
     /// Gives back what was reserved for `nr` slots, and not used.
     fn unreserve(&self, first: &Slot<'_>, nr: usize);
@@ -80,7 +91,7 @@ impl Index for Devices<Entry> {
     type Place = ();
 
     #[inline]
-    fn writes_back(&self) -> bool {
+    fn keeps_plain(&self, _objcg: Option<&ObjCgroup>) -> bool {
         true
     }
 
@@ -97,7 +108,7 @@ impl Index for Devices<Entry> {
 
     // A tree takes memory when an entry is put into it.
     #[inline]
-    fn reserve(&self, _first: &Slot<'_>, _nr: usize) -> Result {
+    fn reserve(&self, _folio: &mut SwapFolio<'_>) -> Result {
         Ok(())
     }
 

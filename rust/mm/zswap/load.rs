@@ -119,9 +119,5 @@ pub(crate) fn forget<I: Index>(index: &I, folio: &mut SwapFolio<'_>) {
         return;
     }
     folio.mark_dirty();
-    for n in 0..folio.nr_pages() {
-        if let Some((mut slot, _)) = folio.nth(n) {
-            drop(index.take(&mut slot));
-        }
-    }
+    index.take_all(folio);
 }

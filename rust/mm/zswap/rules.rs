@@ -139,6 +139,34 @@ pub(crate) const fn after_success(refused: u64) -> u64 {
     refused.saturating_sub(32)
 }
 
+/// What the pages of a cgroup that were refused say of the others.
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// As many as there are: the others are like them.
+    All,
+    /// Others may compress.
+    Some,
+    /// None was tried for a second: half of them are to be tried again.
+    LongAgo,
+}
+
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+impl Refused {
+    /// Judges by the number of `refused` pages of a cgroup that has `anon` pages, when the last was
+    /// refused `age` ticks ago, of which `hz` are a second.
+    #[inline]
+    pub(crate) const fn judge(refused: u64, age: u64, hz: u64, anon: u64) -> Self {
+        if age > hz {
+            Self::LongAgo
+        } else if refused >= anon {
+            Self::All
+        } else {
+            Self::Some
+        }
+    }
+}
+
 /// How many different bytes there are in a sample of a page.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) struct Variety([u64; 4]);
@@ -518,6 +546,17 @@ mod tests {
                 .count(),
             10
         );
+    }
+
+    #[test]
+    fn what_was_refused_is_judged_by_what_there_is() {
+        assert_eq!(Refused::judge(99, 0, 250, 100), Refused::Some);
+        assert_eq!(Refused::judge(100, 0, 250, 100), Refused::All);
+        assert_eq!(Refused::judge(100, 250, 250, 100), Refused::All);
+        assert_eq!(Refused::judge(100, 251, 250, 100), Refused::LongAgo);
+        assert_eq!(Refused::judge(0, 251, 250, 100), Refused::LongAgo);
+        // A cgroup without pages has nothing to swap out.
+        assert_eq!(Refused::judge(16, 0, 250, 0), Refused::All);
     }
 
     #[test]

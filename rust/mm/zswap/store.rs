@@ -22,8 +22,6 @@ use super::{
     },
     shrink, //
 };
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::ffi::trace;
 use crate::ffi::{
     folio::{
         Slot,
@@ -37,6 +35,11 @@ use crate::ffi::{
         current,
         PoolRef, //
     }, //
+};
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::{
+    capacity,
+    ffi::trace, //
 };
 use kernel::prelude::*;
 
@@ -55,11 +58,7 @@ pub(crate) fn store<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> bool {
         // There is nothing to be found, for which every swap-out to a device would pay.
         return false;
     }
-    for n in 0..folio.nr_pages() {
-        if let Some((mut slot, _)) = folio.nth(n) {
-            drop(index.take(&mut slot));
-        }
-    }
+    index.take_all(folio);
     false
 }
 
@@ -84,11 +83,10 @@ fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
 
     let nid = folio.nid();
     let nr = folio.nr_pages();
-    let writes_back = index.writes_back();
-    index.reserve(&folio.first_slot(), nr).ok()?;
+    index.reserve(folio).ok()?;
     for n in 0..nr {
         let stored = match folio.nth(n) {
-            Some((slot, page)) => store_page(index, slot, &page, nid, objcg, &pool, writes_back),
+            Some((slot, page)) => store_page(index, slot, &page, nid, objcg, &pool),
             None => None,
         };
         if stored.is_none() {
@@ -113,13 +111,13 @@ fn store_page<I: Index>(
     nid: c_int,
     objcg: Option<&ObjCgroup>,
     pool: &PoolRef,
-    writes_back: bool,
 ) -> Option<()> {
     let Some(memory) = Memory::<Entry>::alloc(nid) else {
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
-    let (object, len) = match compress::compress(pool, page, nid, writes_back) {
+    let keeps_plain = || index.keeps_plain(objcg);
+    let (object, len) = match compress::compress(pool, page, nid, keeps_plain) {
         Ok(stored) => stored,
         Err(reject) => {
             match reject {
@@ -128,8 +126,8 @@ fn store_page<I: Index>(
                 Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
             }
             #[cfg(CONFIG_RUST_VSWAP)]
-            if !writes_back && !matches!(reject, Reject::AllocFail) {
-                super::pool::note_refused();
+            if !matches!(reject, Reject::AllocFail) {
+                capacity::note_refused(objcg);
             }
             return None;
         }
@@ -142,9 +140,7 @@ fn store_page<I: Index>(
             #[cfg(CONFIG_RUST_VSWAP)]
             {
                 trace::store(at, len);
-                if !writes_back {
-                    super::pool::note_stored(|| page.variety());
-                }
+                capacity::note_stored(objcg, || page.variety());
             }
             // The last step: from the LRU it can be written back.
             entry.join_lru();

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How much can be swapped out: what reclaim, the OOM killer and `max_slots` count on.
+//!
+//! Each answer is for one cgroup. What zswap refused of its pages is noted in the cgroup, and stops
+//! the reclaim of this cgroup alone: otherwise a process with random data could keep all others
+//! from swapping out.
+//!
+//! # Pages that do not compress
+//!
+//! They have somewhere to go only where their cgroup has room on a device. Elsewhere reclaim would
+//! compress them again and again, and the OOM killer would come late. So pages that were refused in
+//! reclaim are counted for each cgroup. When as many were refused as it has anonymous pages, and
+//! hardly one was stored meanwhile, nothing of it can be swapped out; a second later half of them
+//! are tried again. `MADV_PAGEOUT` does not count, because the task that calls it need not be short
+//! of memory.
+//!
+//! # Locks
+//!
+//! None. The counters are hints: two CPUs that change one at the same time may lose a change.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    ffi::{
+        cluster::{
+            Directory,
+            SlotUsage, //
+        },
+        layout::SWAPFILE_CLUSTER,
+        memcg::{
+            Memcg,
+            ObjCgroup, //
+        },
+        params,
+        pool::totalram_pages,
+        vswap, //
+    },
+    zswap::{
+        pool,
+        rules::{
+            self,
+            Refused,
+            Variety, //
+        }, //
+    }, //
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+const SLOTS: usize = SWAPFILE_CLUSTER as usize;
+
+/// By default there may be so many slots for each page of memory.
+const SLOTS_FOR_PAGE: usize = 4;
+
+/// The limit is the default one, which follows the size of memory.
+const DEFAULT: usize = usize::MAX;
+
+/// How many clusters may have tables, as the administrator says, or [`DEFAULT`].
+static MAX_CLUSTERS: Atomic<usize> = Atomic::new(DEFAULT);
+
+/// Returns how many clusters may have tables.
+pub(crate) fn limit() -> usize {
+    let max = match MAX_CLUSTERS.load(Relaxed) {
+        // Memory may have been added since the last time.
+        DEFAULT => totalram_pages().saturating_mul(SLOTS_FOR_PAGE) / SLOTS,
+        max => max,
+    };
+    match Directory::get().most() {
+        // Not set up: nothing is known yet.
+        0 => max,
+        most => max.min(most),
+    }
+}
+
+/// Sets how many slots there may be, in steps of a cluster.
+pub(crate) fn set_max_slots(max: usize) {
+    MAX_CLUSTERS.store(max / SLOTS, Relaxed);
+}
+
+/// Lets the number of slots follow the size of memory again.
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+pub(crate) fn set_default_max_slots() {
+    MAX_CLUSTERS.store(DEFAULT, Relaxed);
+}
+
+/// Returns how many slots there may be.
+pub(crate) fn max_slots() -> usize {
+    limit().saturating_mul(SLOTS)
+}
+
+/// Returns true if half of the slots or more are in use.
+pub(crate) fn is_full() -> bool {
+    SlotUsage::estimate().saturating_mul(2) >= max_slots()
+}
+
+/// Returns how many pages of a cgroup can be swapped out without a slot of a device, by a careful
+/// estimate: as many as zswap has room for without compression. 0 while zswap takes none of it.
+pub(crate) fn room(memcg: Memcg<'_>) -> usize {
+    if !vswap::is_on() {
+        return 0;
+    }
+    let room = pool::room();
+    if room == 0 || all_refused(memcg) {
+        return 0;
+    }
+    let free = max_slots().saturating_sub(SlotUsage::estimate());
+    room.min(free).min(memcg.zswap_room())
+}
+
+/// Returns how many pages of a cgroup are, or can be, swapped out without a slot of a device.
+pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
+    let held = match memcg.usage_hint() {
+        Some(pages) => pages,
+        None => SlotUsage::estimate().saturating_sub(vswap::slots_on_devices()),
+    };
+    held.saturating_add(room(memcg))
+}
+
+/// Returns true if a store for a page of the cgroup would find room, as things are now. Nothing is
+/// counted, and nothing changes.
+#[inline]
+pub(crate) fn would_accept(memcg: Memcg<'_>) -> bool {
+    pool::has_room() && !all_refused(memcg)
+}
+
+/// Returns true if a page of the cgroup, whose content is that varied, is not worth the attempt.
+///
+/// Only after some were refused in a row: then it saves compressing all of memory to find out that
+/// it does not compress.
+pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
+    let refusals = memcg.refusals();
+    if rules::is_tried(refusals.tried(), refusals.refused())
+        || goes_to_device(memcg)
+        || !variety().is_random()
+    {
+        return false;
+    }
+    if vswap::in_reclaim() {
+        refusals.add_refused();
+    }
+    true
+}
+
+/// Returns true if a page that zswap does not accept cannot go to a device either, because its cgroup
+/// has as much swap as it may have. It stays mapped then, and that is counted.
+pub(crate) fn nowhere_to_go(memcg: Memcg<'_>) -> bool {
+    let nowhere = memcg.at_swap_max();
+    if nowhere {
+        memcg.count_swap_max();
+    }
+    nowhere
+}
+
+/// Notes that a page charged to `objcg` did not compress, and was not kept.
+#[cold]
+pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
+    if vswap::in_reclaim() {
+        Memcg::with(objcg, |memcg| {
+            let refusals = memcg.refusals();
+            refusals.add_tried();
+            refusals.add_refused();
+        });
+    }
+}
+
+/// Notes that a page charged to `objcg` was stored, whose content is that varied.
+#[inline]
+pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
+    Memcg::with(objcg, |memcg| {
+        let refusals = memcg.refusals();
+        if refusals.refused() != 0 || refusals.tried() != 0 {
+            note_stored_after(memcg, variety);
+        }
+    });
+}
+
+#[cold]
+fn note_stored_after(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) {
+    if !vswap::in_reclaim() {
+        return;
+    }
+    let refusals = memcg.refusals();
+    refusals.set_refused(rules::after_success(refusals.refused()));
+    if refusals.tried() < rules::FEW_TRIED || variety().is_random() {
+        refusals.clear_tried();
+    }
+}
+
+/// Returns true if a page that does not compress may be kept in zswap as it is, because its cgroup
+/// can have it written back. May sleep.
+pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>) -> bool {
+    match objcg.and_then(ObjCgroup::memcg) {
+        Some(memcg) => memcg.get().may_keep_plain(),
+        None => Memcg::root().may_keep_plain(),
+    }
+}
+
+/// Returns true if as many pages of the cgroup as it has were refused, and have nowhere else to go.
+fn all_refused(memcg: Memcg<'_>) -> bool {
+    let refusals = memcg.refusals();
+    let refused = refusals.refused();
+    if refused < rules::FEW_TRIED || goes_to_device(memcg) {
+        return false;
+    }
+    let age = params::jiffies().wrapping_sub(refusals.refused_at());
+    match Refused::judge(refused, age, params::hz(), memcg.anon_pages()) {
+        Refused::All => true,
+        Refused::Some => false,
+        Refused::LongAgo => {
+            refusals.set_refused(refused / 2);
+            refusals.touch();
+            false
+        }
+    }
+}
+
+/// Returns true if a page of the cgroup that zswap refuses can go to a device.
+fn goes_to_device(memcg: Memcg<'_>) -> bool {
+    memcg.has_room() && memcg.writeback_enabled()
+}
