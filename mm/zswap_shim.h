@@ -92,6 +92,10 @@ extern struct kmem_cache *zswap_entry_cache;
 extern struct list_lru zswap_list_lru;
 
 /* C for Rust */
+#ifdef CONFIG_MEMCG
+void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);
+#endif
+
 int zswap_shim_setup(size_t entry_size, size_t entry_align);
 void zswap_shim_debugfs_init(void);
 void zswap_shim_ever_enabled(void);

@@ -180,10 +180,22 @@ __rust_helper bool rust_helper_zswap_objcg_may_zswap(struct obj_cgroup *objcg)
 	return obj_cgroup_may_zswap(objcg);
 }
 
+/* As obj_cgroup_charge_zswap(). */
 __rust_helper void rust_helper_zswap_objcg_charge(struct obj_cgroup *objcg,
 						  size_t size)
 {
-	obj_cgroup_charge_zswap(objcg, size);
+#ifdef CONFIG_MEMCG
+	if (!cgroup_subsys_on_dfl(memory_cgrp_subsys) || obj_cgroup_is_root(objcg))
+		return;
+	VM_WARN_ON_ONCE(!(current->flags & PF_MEMALLOC));
+	/* Cannot fail, in reclaim. */
+	if (obj_cgroup_charge(objcg, GFP_KERNEL, size))
+		VM_WARN_ON_ONCE(1);
+
+	rcu_read_lock();
+	mod_memcg_zswap(obj_cgroup_memcg(objcg), size, 1, size == PAGE_SIZE);
+	rcu_read_unlock();
+#endif
 }
 
 /*
@@ -196,17 +208,12 @@ rust_helper_zswap_objcg_uncharge_many(struct obj_cgroup *objcg, size_t size,
 				      unsigned long nr, unsigned long nr_plain)
 {
 #ifdef CONFIG_MEMCG
-	struct mem_cgroup *memcg;
-
 	if (cgroup_subsys_on_dfl(memory_cgrp_subsys) && !obj_cgroup_is_root(objcg)) {
 		obj_cgroup_uncharge(objcg, size);
 
 		rcu_read_lock();
-		memcg = obj_cgroup_memcg(objcg);
-		mod_memcg_state(memcg, MEMCG_ZSWAP_B, -(int)size);
-		mod_memcg_state(memcg, MEMCG_ZSWAPPED, -(int)nr);
-		if (nr_plain)
-			mod_memcg_state(memcg, MEMCG_ZSWAP_INCOMP, -(int)nr_plain);
+		mod_memcg_zswap(obj_cgroup_memcg(objcg), -(long)size, -(long)nr,
+				-(long)nr_plain);
 		rcu_read_unlock();
 	}
 	/* As obj_cgroup_put(). */
