@@ -3,10 +3,11 @@
  * swapcheck: is every byte still there? Where swapload measures, this one goes
  * for the flows that meet a swap entry, with a model of every page beside it.
  *
- *   hold   fill, swap out, wait while others do something to swap, verify all
- *   cow    a family of processes that write to pages they share, swapped out
- *   churn  processes that do everything at random to their memory
- *   race   threads that read, drop, write, page out, protect and fork one memory
+ *   hold     fill, swap out, wait while others do something to swap, verify all
+ *   pageout  swap out and read again in a loop, while others need swap as well; verify all
+ *   cow      a family of processes that write to pages they share, swapped out
+ *   churn    processes that do everything at random to their memory
+ *   race     threads that read, drop, write, page out, protect and fork one memory
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -32,31 +33,34 @@
 #define POKE_WORD(page)	(128 + (page) % 256)
 
 static const char usage_text[] =
-"usage: swapcheck hold|cow|churn|race [options]\n"
+"usage: swapcheck hold|pageout|cow|churn|race [options]\n"
 "  --size SIZE        memory of each process (16M)\n"
 "  --shmem            shared memory instead of anonymous\n"
 "  --huge             MADV_HUGEPAGE (which sizes: the shell's choice in sysfs)\n"
 "  --incompressible P, --zero P   percent of pages (30, 10)\n"
+"  --light            the others are a quarter full, which is cheap to compress\n"
 "  --cgroup PATH      an existing cgroup to enter (its memory.reclaim is used)\n"
 "  --seed N           another run (1)\n"
-"  --ready FILE       hold: make this file when all is swapped out\n"
-"  --go FILE          hold: wait for this file before verifying\n"
+"  --ready FILE       hold: make this file when all is swapped out; pageout: after --rounds\n"
+"  --go FILE          hold: wait for this file before verifying; pageout: end at this file\n"
 "  --resident         hold: do not swap out\n"
 "  --try              hold: try to swap out once\n"
 "  --reread           hold: read every other page again, which may keep its slot\n"
 "  --drop             hold: free every other page\n"
+"  --keep N           hold: free all pages of each 2 MiB but N of them, chosen at random\n"
 "  --sigbus           hold, race: at least one page must give SIGBUS, the others verify\n"
 "  --node N           hold: fill on the other of two nodes, come back on this one\n"
 "  --interleave       hold: on two nodes in turn; each page comes back where it was\n"
 "  --procs N          cow: children of each process; churn: processes (3)\n"
 "  --depth N          cow: generations (2)\n"
-"  --rounds N         churn: operations of each process; race: of each reader (400)\n"
+"  --rounds N         churn: operations of each process; race: of each reader (400);\n"
+"                     pageout: at least so many\n"
 "  --make-it-fail     churn, race: ask for the kernel's fault injection\n"
 "  --spoil            change one byte behind the model's back (must fail)\n"
 "exit code: 0 all well, 1 data wrong, 2 bad usage, 3 the kernel refused something\n";
 
 static struct {
-	size_t size, procs, depth, rounds;
+	size_t size, procs, depth, rounds, keep;
 	unsigned int incompressible, zero;
 	uint64_t seed;
 	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil, interleave;
@@ -403,6 +407,24 @@ static unsigned char *nodes_of(const struct region *region)
 	return nodes;
 }
 
+/* Frees all pages of each huge page but opt.keep of them. */
+static void keep_some(struct region *region)
+{
+	const size_t block = HUGE / PAGE;
+	struct rng rng = { .state = mix64(opt.seed) };
+	size_t page, keep = 0;
+
+	for (page = 0; page < region->pages; page++) {
+		if (page % block == 0)
+			keep = opt.keep;
+		/* Chooses each set of that many pages with the same probability. */
+		if (rng_below(&rng, block - page % block) < keep)
+			keep--;
+		else
+			op_drop(region, page, 1);
+	}
+}
+
 static void run_hold(void)
 {
 	struct region region = {};
@@ -434,6 +456,8 @@ static void run_hold(void)
 		if (opt.drop)
 			op_drop(&region, page, 1);
 	}
+	if (opt.keep)
+		keep_some(&region);
 	if (opt.ready)
 		make_file(opt.ready);
 	while (opt.go && access(opt.go, F_OK))
@@ -449,6 +473,31 @@ static void run_hold(void)
 	printf("swapcheck hold verified_pages=%zu sigbus=%zu\n", verified_pages, lost);
 	if (opt.sigbus && !lost)
 		die(EXIT_VERIFY, "no page gave SIGBUS");
+}
+
+/* --------------------------------------------------------------- pageout */
+
+static void run_pageout(void)
+{
+	struct region region = {};
+	size_t page, round = 0;
+
+	enter_cgroup();
+	region_init(&region, opt.size, opt.seed);
+	for (page = 0; page < region.pages; page++)
+		page_write(&region, page, 1);
+	do {
+		if (madvise(region.base, opt.size, MADV_PAGEOUT))
+			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+		/* Only touches them: comparing all bytes would take longer than paging out. */
+		for (page = 0; page < region.pages; page++)
+			*(volatile unsigned char *)(region.base + page * PAGE);
+		if (++round == opt.rounds && opt.ready)
+			make_file(opt.ready);
+	} while (round < opt.rounds || (opt.go && access(opt.go, F_OK)));
+	spoil(&region);
+	verify_all(&region);
+	printf("swapcheck pageout verified_pages=%zu rounds=%zu\n", verified_pages, round);
 }
 
 /* ------------------------------------------------------------ fork, COW */
@@ -979,11 +1028,12 @@ static void parse_options(int argc, char **argv)
 	static const struct option options[] = {
 		{ "size", 1, NULL, 's' }, { "shmem", 0, NULL, 'm' }, { "huge", 0, NULL, 'H' },
 		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' },
+		{ "light", 0, NULL, 'l' },
 		{ "cgroup", 1, NULL, 'c' }, { "seed", 1, NULL, 'S' },
 		{ "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
 		{ "resident", 0, NULL, 'R' }, { "try", 0, NULL, 't' },
 		{ "reread", 0, NULL, 'e' }, { "drop", 0, NULL, 'D' },
-		{ "sigbus", 0, NULL, 'b' },
+		{ "keep", 1, NULL, 'k' }, { "sigbus", 0, NULL, 'b' },
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
 		{ "spoil", 0, NULL, 'x' }, { "node", 1, NULL, 'N' },
@@ -998,6 +1048,7 @@ static void parse_options(int argc, char **argv)
 		case 'H': opt.huge = true; break;
 		case 'i': opt.incompressible = number(optarg, 0, 100); break;
 		case 'z': opt.zero = number(optarg, 0, 100); break;
+		case 'l': content.light = true; break;
 		case 'c': opt.cgroup = optarg; break;
 		case 'S': opt.seed = number(optarg, 0, SIZE_MAX); break;
 		case 'r': opt.ready = optarg; break;
@@ -1006,6 +1057,7 @@ static void parse_options(int argc, char **argv)
 		case 't': opt.try = true; break;
 		case 'e': opt.reread = true; break;
 		case 'D': opt.drop = true; break;
+		case 'k': opt.keep = number(optarg, 1, HUGE / PAGE); break;
 		case 'b': opt.sigbus = true; break;
 		case 'n': opt.procs = number(optarg, 1, MAX_PROCS); break;
 		case 'd': opt.depth = number(optarg, 1, 5); break;
@@ -1030,8 +1082,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} commands[] = {
-		{ "hold", run_hold }, { "cow", run_cow }, { "churn", run_churn },
-		{ "race", run_race },
+		{ "hold", run_hold }, { "pageout", run_pageout }, { "cow", run_cow },
+		{ "churn", run_churn }, { "race", run_race },
 	};
 	size_t i;
 
