@@ -250,6 +250,22 @@ cgroup_gone() {
 	false
 }
 
+# oom_kills NAME: print how many processes of a cgroup the OOM killer has ended
+oom_kills() {
+	value $CG/$1/memory.events oom_kill
+}
+
+# fits WHAT NAME ARGS...: run swapcheck with more memory than its cgroup may have. Nothing is
+# paged out on request: the cgroup has to reclaim, and the OOM killer has to stay away.
+fits() {
+	label=$1
+	name=$2
+	shift 2
+	check "$label: every byte is there" \
+		swapcheck hold --resident --light --incompressible 0 --zero 0 --cgroup $CG/$name "$@"
+	is "$label: no process is killed" "$(oom_kills $name)" -eq 0
+}
+
 # wait_for FILE [PID]: until it is there; false when the process is gone before
 wait_for() {
 	until [ -e "$1" ]; do
