@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots: a cgroup that leaves one slot in use of each cluster, by freeing the other pages
+# of large folios, must not exhaust them. Pages of order 0 can use all other slots, and the
+# tables are charged to the cgroup that needs them.
+# guest: timeout=120
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "fragmented virtual slots" "the kernel has none"
+	finish
+}
+[ -e $THP/hugepages-2048kB/enabled ] || {
+	skip "fragmented virtual slots" "the kernel has no huge pages"
+	finish
+}
+
+# As many slots as a huge page has pages.
+CLUSTER=512
+# Not fewer than 32: each CPU keeps a cluster of each order for itself.
+CLUSTERS=$((SCALE > 1 ? 32 : 64))
+MAX=$((CLUSTERS * CLUSTER))
+# One MADV_PAGEOUT, whatever stays: the limit is meant to be met.
+OUT="--try --light --zero 0 --incompressible 0"
+
+# large_folios KIB...: the sizes that memory with MADV_HUGEPAGE may have
+large_folios() {
+	for f in $THP/hugepages-*/enabled; do
+		echo never > $f
+	done
+	for kib in "$@"; do
+		set_to madvise $THP/hugepages-${kib}kB/enabled
+	done
+}
+
+# kernel_bytes NAME: print what the kernel takes for a cgroup, without compressed pages. Statistics
+# are up to date once the periodic flush has run, every two seconds.
+kernel_bytes() {
+	sleep 3
+	echo $(($(value $CG/$1/memory.stat kernel) - $(value $CG/$1/memory.stat zswap)))
+}
+
+# fragment NAME KIB CLUSTERS KEEP: swap out folios of that size, and keep so many pages of 2 MiB
+fragment() {
+	large_folios $2
+	before=$(mthp $2 zswpout)
+	hold_as $1 --huge --size $(($3 * 2))M $OUT --keep $4
+	is "$1: its folios were swapped out whole" $(($(mthp $2 zswpout) - before)) -ge \
+		$(($3 * 2048 / $2 * 3 / 4))
+	large_folios
+}
+
+# others_fit WHAT: others use at least 90 % of all slots
+others_fit() {
+	rest=$1
+	note "$rest: $(slots used) slots in use, $(slots clusters) clusters"
+	cgroup small memory.max=$((CLUSTERS / 2))M
+	fits "$rest: a cgroup that exceeds memory.max" small --size ${CLUSTERS}M
+	check "$rest: its cgroup goes away" cgroup_gone small
+	hold_as others --size $((CLUSTERS * 2 * 5 / 4 / 2 * 2))M $OUT
+	is "$rest: 90 % of all slots can be used" "$(slots used)" -ge $((MAX / 10 * 9))
+	is "$rest: and no more than the limit" "$(slots used)" -le $MAX
+	consistent "$rest"
+	ended "$rest: the others' bytes are there" others
+}
+
+no_swap
+zswap_on lz4
+echo 50 > $ZSWAP/max_pool_percent
+set_to auto $VSWAP/enabled
+old=$(cat $VSWAP/max_slots)
+check "the limit is lowered" set_to $MAX $VSWAP/max_slots
+is "it is a multiple of a cluster" "$(cat $VSWAP/max_slots)" -eq $MAX
+
+others_fit "alone"
+none_left "alone"
+
+# One page of each huge page.
+fragment huge 2048 $CLUSTERS 1
+is "each cluster has a slot in use" "$(slots clusters)" -ge $((CLUSTERS - 1))
+is "and hardly more" "$(slots used)" -le $((CLUSTERS * 4 + 64))
+clusters=$(slots clusters)
+tables=$(slots bytes)
+with=$(kernel_bytes huge)
+others_fit "huge pages"
+check "all is brought back" set_to 1 $VSWAP/drain
+is "no table is left" "$(slots clusters)" -eq 0
+tables=$((tables - $(slots bytes)))
+charged=$((with - $(kernel_bytes huge)))
+note "$charged bytes charged for $tables bytes of tables of $clusters clusters"
+is "the tables are charged to the cgroup that needs them" $charged -ge $((tables / 10 * 9))
+# A state word and a cgroup id take 10 bytes a slot.
+is "a cluster's tables are charged whole" $charged -ge $((clusters * CLUSTER * 10))
+ended "huge pages: every byte is there" huge
+set_to auto $VSWAP/enabled
+none_left "huge pages"
+
+# Folios of several sizes, each with a third of the clusters.
+part=$((CLUSTERS / 3))
+sizes=
+for kib in 16 64 2048; do
+	[ -e $THP/hugepages-${kib}kB/enabled ] || continue
+	fragment folios$kib $kib $((kib == 2048 ? CLUSTERS - 2 * part : part)) 1
+	sizes="$sizes $kib"
+done
+is "mixed folios: clusters have a slot in use" "$(slots clusters)" -ge $((CLUSTERS * 3 / 4))
+others_fit "mixed folios"
+for kib in $sizes; do
+	ended "folios of $kib KiB: every byte is there" folios$kib
+done
+none_left "mixed folios"
+
+# Free slots that are no run of any length.
+fragment sparse 2048 $CLUSTERS 64
+is "sparse: an eighth of the slots is in use" "$(slots used)" -ge $((MAX / 8 * 3 / 4))
+others_fit "sparse"
+ended "sparse: every byte is there" sparse
+none_left "sparse"
+
+check "the limit is raised" set_to "$old" $VSWAP/max_slots
+finish
