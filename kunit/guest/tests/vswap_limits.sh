@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots: limits of a cgroup hold. Pages that do not compress take no more of zswap than
+# memory.swap.max could write back, and neither drain nor swapoff exceeds memory.max.
+# guest: timeout=120
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "limits of cgroups" "the kernel has no virtual slots"
+	finish
+}
+
+# start_random CGROUP: start a process whose random data exceeds the limits of its cgroup
+start_random() {
+	swapcheck hold --resident --size $(mb 40) --incompressible 100 --zero 0 --cgroup $CG/$1 &
+}
+
+# beyond WHAT: the cgroup "random", or those in it, exceed memory.max and memory.swap.max. zswap
+# keeps a page that does not compress as it is, which frees no memory: no more than the cgroup may
+# write to the device.
+beyond() {
+	label=$1
+	most=0
+	while kill -0 $pid 2> /dev/null || kill -0 $other 2> /dev/null; do
+		plain=$(value $CG/random/memory.stat zswap_incomp)
+		[ "$plain" -le $most ] || most=$plain
+		sleep 0.02
+	done
+	wait $pid
+	is "$label: random data is killed" $? -eq 137
+	is "$label: by the OOM killer" "$(oom_kills random)" -gt 0
+	# The statistic lags behind by a batch of 64 pages a CPU, and so does the charge.
+	is "$label: zswap keeps no more plain pages than memory.swap.max" "$most" -le \
+		$(($(pages 4 100) * 4096 + 64 * 4096 * $(nproc) * 2))
+	note "at most $most bytes of plain pages, memory.swap.peak $(cat $CG/random/memory.swap.peak)"
+}
+
+no_swap
+swap_on $DISK
+zswap_on lz4
+set_to auto $VSWAP/enabled
+cgroup random memory.max=$(mb 24) memory.swap.max=$(mb 4)
+start_random random > $TMP/random 2>&1
+pid=$!
+other=$pid
+beyond "its own limits"
+check "its cgroup goes away" cgroup_gone random
+none_left "its own limits"
+
+# Two that share the limits of the cgroup above them.
+cgroup random memory.max=$(mb 24) memory.swap.max=$(mb 4) cgroup.subtree_control=+memory
+cgroup random/one
+cgroup random/two
+start_random random/one > $TMP/random 2>&1
+pid=$!
+start_random random/two > $TMP/other 2>&1
+other=$!
+beyond "limits above"
+wait $other
+is "limits above: the other is killed, too" $? -eq 137
+for name in random/one random/two random; do
+	check "$name goes away" cgroup_gone $name
+done
+none_left "limits above"
+
+# tight ARGS...: hold a process with twice the memory that its cgroup may have. Freeze it, because
+# the waiting process allocates memory: at memory.max, that is a reason to kill it, too.
+tight() {
+	cgroup hold memory.max=$(mb 32)
+	hold --resident --light --size $(mb 64) --zero 0 "$@"
+	echo 1 > $CG/hold/cgroup.freeze
+	for i in $(seq 50); do
+		[ "$(value $CG/hold/cgroup.events frozen)" -ne 1 ] || break
+		sleep 0.1
+	done
+	is "$kind: its cgroup is at memory.max" "$(cat $CG/hold/memory.current)" -ge \
+		$(($(pages 32 80) * 4096))
+	is "$kind: half of its pages are swapped out" "$(slots used)" -ge $(pages 64 35)
+}
+
+# thawed: the process of tight() goes on, and finds what it wrote
+thawed() {
+	is "$kind: no process is killed" "$(oom_kills hold)" -eq 0
+	echo 0 > $CG/hold/cgroup.freeze
+	verified "$kind"
+	none_left "$kind"
+}
+
+# fails COMMAND...: the command fails for want of memory, and the message says so
+fails() {
+	"$@" > $TMP/failed 2>&1
+	failed=$?
+	is "$kind: $1 fails" $failed -ne 0
+	check "$kind: for want of memory" grep -i "memory" $TMP/failed
+	note "$(cat $TMP/failed)"
+}
+
+# Drain has no room in memory.max. It stops before a member is killed.
+drain() {
+	sh -c "echo 1 > $VSWAP/drain"
+}
+
+for more in "" more; do
+	kind="drain${more:+, then with more memory}"
+	no_swap
+	zswap_on lz4
+	echo 50 > $ZSWAP/max_pool_percent
+	set_to auto $VSWAP/enabled
+	tight --incompressible 0
+	fails drain
+	is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
+	consistent "$kind"
+	if [ "$more" ]; then
+		echo max > $CG/hold/memory.max
+		check "$kind: all is brought back" set_to 1 $VSWAP/drain
+		is "$kind: no slot is in use" "$(slots used)" -eq 0
+	else
+		set_to auto $VSWAP/enabled
+	fi
+	thawed
+done
+
+# Swapoff without another device has no room in memory.max either. It may succeed if zswap takes
+# the pages.
+for zswap in 0 1; do
+	kind="swapoff, zswap is $zswap"
+	straight swap_on $DISK
+	tight
+	is "$kind: slots are on the device" "$(slots device)" -ge $(pages 64 35)
+	echo $zswap > $ZSWAP/enabled
+	if swapoff $DISK > $TMP/failed 2>&1; then
+		is "$kind: it succeeds with no slot on a device" "$(slots device)" -eq 0
+	else
+		check "$kind: it fails for want of memory" grep -i "memory" $TMP/failed
+		is "$kind: what did not fit is on the device" "$(slots device)" -gt 0
+	fi
+	note "$(cat $TMP/failed)"
+	consistent "$kind"
+	thawed
+done
+
+# memory.stat counts the slots of a cgroup in all cgroups above it, also after its removal.
+no_swap
+zswap_on lz4
+set_to auto $VSWAP/enabled
+cgroup above cgroup.subtree_control=+memory
+CG=$CG/above
+hold_as one --light --incompressible 0
+hold_as two --light --incompressible 0 --shmem
+# The periodic flush of statistics runs every two seconds.
+sleep 3
+one=$(value $CG/one/memory.stat vswap)
+two=$(value $CG/two/memory.stat vswap)
+is "one has slots" "$one" -ge $(($(pages 8 50) * 4096))
+is "two has slots" "$two" -ge $(($(pages 8 50) * 4096))
+is "the cgroup above has both" "$(value $CG/memory.stat vswap)" -eq $((one + two))
+is "stats has both" $(($(slots used) * 4096)) -eq $((one + two))
+for key in used cached zero zswap device clusters headers bytes; do
+	check "stats has '$key'" grep -q "^$key [0-9][0-9]*\$" $VSWAP/stats
+done
+echo $holder_one > $CG/../cgroup.procs
+check "one goes away before its slots" cgroup_gone one
+sleep 3
+is "the cgroup above has its slots" "$(value $CG/memory.stat vswap)" -eq $((one + two))
+touch $TMP/go-one
+check "its bytes are there" wait $holder_one
+ended "two: every byte is there" two
+sleep 3
+is "the cgroup above has none" "$(value $CG/memory.stat vswap)" -eq 0
+CG=/sys/fs/cgroup
+none_left "a tree of cgroups"
+check "the one above goes away" cgroup_gone above
+
+finish
