@@ -116,6 +116,8 @@ SUITES = {
     # Kernel memory for each page that is swapped out.
     "memory": tuple(Group(f"memory-{name}", f"memory.sh {name}", mem="1536M", disks=("1100M",),
                           timeout=3000) for name in ("zswap", "zero", "disk")),
+    # What must not cost more because there are many cgroups.
+    "cgroups": (Group("cgroups", "cgroups.sh 50 1000", mem="1G", disks=("256M",)),),
     # A compiler in a cgroup that is too small for it, more so or less.
     "compile": (Group("compile", "compile.sh 20 28", quick=False, host_root=True, timeout=3000),),
     # Programs under global pressure: seconds, since they wait.
@@ -130,7 +132,7 @@ SUITES = {
 
 # What a suite compares, unless --variants says so.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,zswap,vswap,vswap-on",
-            "small": "base,vswap-on",
+            "small": "base,vswap-on", "cgroups": "base,vswap-device",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
             "compile": "base,vswap,vswap-on", "apps": "base,vswap-device",
             "memory": "base,vswap-on,vswap-device",
