@@ -35,6 +35,7 @@ class Script:
     full: bool = False
     alone: bool = False
     numa: bool = False
+    mem: str = ""
 
 
 def _read(path):
@@ -43,11 +44,12 @@ def _read(path):
     for line in path.read_text().splitlines()[:12]:
         if line.startswith("# guest:"):
             wishes.update(word.split("=", 1) for word in line.split(":", 1)[1].split())
-    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa"}
+    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem"}
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
     return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
-                  *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")))
+                  *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")),
+                  wishes.get("mem", ""))
 
 
 def scripts(full):
@@ -161,7 +163,8 @@ def _one_guest(variant, todo, report):
     tap = _Tap(report)
     failure = None
     try:
-        result = guest.boot(variant, _driver(todo, slow), **GUEST, ensure=False, splats_ok=True,
+        result = guest.boot(variant, _driver(todo, slow),
+                            **{**GUEST, **({"mem": todo[0].mem} if todo[0].mem else {})}, ensure=False, splats_ok=True,
                             append="" if todo[0].alone else SHARED,
                             numa=todo[0].numa,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
@@ -187,10 +190,11 @@ def _groups(todo):
     """Who shares a guest: the longest first into the lane with the least to do."""
     lanes = [[] for _ in range(LANES)]
     for script in sorted(todo, key=lambda script: -script.timeout):
-        if not (script.alone or script.numa):
+        if not (script.alone or script.numa or script.mem):
             min(lanes, key=lambda lane: sum(other.timeout for other in lane)).append(script)
     shared = [[script for script in todo if script in lane] for lane in lanes if lane]
-    return shared + [[script] for script in todo if script.alone or script.numa]
+    return shared + [[script] for script in todo
+                     if script.alone or script.numa or script.mem]
 
 
 def run_all(full, report):

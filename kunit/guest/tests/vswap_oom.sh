@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0
+# guest: timeout=120
+# A cgroup whose memory.swap.max is small fills memory with random data. Once its swap is used
+# up, to store a page as it is frees nothing: the OOM kill comes when what may be swapped out
+# is, and not after all of the cgroup's memory was stored as well.
+. /vswap/tests/lib.sh
+
+no_swap
+zswap_on lz4
+swap_on $DISK
+set_to auto $VSWAP/enabled
+cgroup oom memory.max=60M memory.swap.max=8M
+in_cgroup oom swappress fill 400 4096 > $TMP/out 2>&1
+is "it is killed" "$(value $CG/oom/memory.events oom_kill)" -eq 1
+# 2048 pages of swap; the device takes them once.
+is "stores are bounded by its swap" "$(value $CG/oom/memory.stat zswpout)" -le 4096
+is "scans are bounded by its memory" "$(value $CG/oom/memory.stat pgscan)" -le $((2048 * 4))
+cgroup_gone oom
+finish
