@@ -203,6 +203,9 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 }
 #endif
 
+/* How many tasks bring pages back, for swapoff or to drain. */
+atomic_t vswap_nr_unuse;
+
 /* SWP_WRITEOK is cleared, and who had seen it before is done: there come no more. */
 int __vswap_unuse_slots(struct swap_info_struct *si)
 {
@@ -227,24 +230,42 @@ bool vswap_in_order(unsigned int type)
 	return si && data_race(si->flags & SWP_BLKDEV);
 }
 
-/* Returns true if @memcg, or one above it, has as much swap as it may have. */
-bool vswap_at_swap_max(struct mem_cgroup *memcg)
+/*
+ * Returns true if @memcg, or one above it, may not have @nr more pages of swap.
+ * What zswap keeps of pages that do not compress has its room there, too: it is
+ * to be written back. That number is as it was when statistics were last flushed.
+ */
+bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
 {
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
 		return false;
 	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
-		if (page_counter_read(&memcg->swap) >= READ_ONCE(memcg->swap.max))
+		unsigned long max = READ_ONCE(memcg->swap.max);
+
+		if (max != PAGE_COUNTER_MAX &&
+		    page_counter_read(&memcg->swap) +
+		    memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP) + nr > max)
 			return true;
 	}
 #endif
 	return false;
 }
 
-/* Returns true if devices have free slots, and @memcg may have them. */
+/* Returns true if what zswap has of @memcg can be written back to devices. */
 bool vswap_has_room(struct mem_cgroup *memcg)
 {
-	return vswap_have_free() && !vswap_at_swap_max(memcg);
+	if (!vswap_have_free())
+		return false;
+#ifdef CONFIG_MEMCG
+	if (mem_cgroup_disabled() || do_memsw_account())
+		return true;
+	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
+		if (page_counter_read(&memcg->swap) >= READ_ONCE(memcg->swap.max))
+			return false;
+	}
+#endif
+	return true;
 }
 
 /*
@@ -282,20 +303,14 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg)
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
 		return true;
-	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
-		unsigned long max = READ_ONCE(memcg->swap.max);
-
-		if (max == PAGE_COUNTER_MAX)
-			continue;
-		if (page_counter_read(&memcg->swap) >= max)
-			return false;
-		mem_cgroup_flush_stats(memcg);
-		if (page_counter_read(&memcg->swap) +
-		    memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP) >= max)
-			return false;
+	for (struct mem_cgroup *iter = memcg; iter; iter = parent_mem_cgroup(iter)) {
+		if (READ_ONCE(iter->swap.max) != PAGE_COUNTER_MAX) {
+			mem_cgroup_flush_stats(iter);
+			break;
+		}
 	}
 #endif
-	return true;
+	return !vswap_above_swap_max(memcg, 1);
 }
 
 /* Do page tables name slots of devices? What zswap has of those can be written where it belongs. */
@@ -636,6 +651,14 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int order)
 	return xchg(ci, NULL);
 }
 
+/* Returns what a CPU allocates from, or did a moment ago. */
+struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int order)
+{
+	if (!cpu_possible(cpu))
+		return NULL;
+	return READ_ONCE(*per_cpu_ptr(&vswap_local.current_cluster[order], cpu));
+}
+
 static int vswap_cpu_dead(unsigned int cpu)
 {
 	vswap_rs_cpu_dead(cpu);
@@ -822,7 +845,9 @@ static int vswap_drain(void)
 		/* Who did not see it has published what it got. */
 		vswap_rs_quiesce();
 		set_current_oom_origin();
+		vswap_unuse_begin();
 		ret = vswap_unuse();
+		vswap_unuse_end();
 		clear_current_oom_origin();
 	}
 	mutex_unlock(&vswap_mutex);

@@ -19,6 +19,7 @@ struct swap_cluster_info;
 
 #ifdef CONFIG_RUST_VSWAP
 
+#include <linux/oom.h>
 #include <linux/swap_ops.h>
 
 /*
@@ -206,6 +207,28 @@ static inline bool vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *f
 	return vswap_used() && __vswap_lacks_ids(ci, folio);
 }
 
+extern atomic_t vswap_nr_unuse;
+
+static inline void vswap_unuse_begin(void)
+{
+	atomic_inc(&vswap_nr_unuse);
+}
+
+static inline void vswap_unuse_end(void)
+{
+	atomic_dec(&vswap_nr_unuse);
+}
+
+/*
+ * Returns true if this task brings swapped out pages back, for swapoff or to
+ * drain, so that it is to be told that there is no memory: the pages can stay
+ * where they are, and no task must be killed for them.
+ */
+static inline bool vswap_task_unuses(void)
+{
+	return vswap_used() && atomic_read(&vswap_nr_unuse) && oom_task_origin(current);
+}
+
 /* What a device has under virtual slots comes back into memory: for swapoff. */
 int __vswap_unuse_slots(struct swap_info_struct *si);
 
@@ -238,7 +261,7 @@ void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
-bool vswap_at_swap_max(struct mem_cgroup *memcg);
+bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr);
 void vswap_count_swap_max(struct mem_cgroup *memcg);
 bool vswap_may_keep_plain(struct mem_cgroup *memcg);
 unsigned long vswap_zswap_room(struct mem_cgroup *memcg);
@@ -336,6 +359,7 @@ void vswap_local_unlock(void);
 struct swap_cluster_info *vswap_local_get(unsigned int order);
 void vswap_local_set(unsigned int order, struct swap_cluster_info *ci);
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int order);
+struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int order);
 int vswap_kunit_setup(void);
 int vswap_unuse(void);
 int vswap_try_reclaim(unsigned long offset);
@@ -346,7 +370,7 @@ int vswap_try_reclaim(unsigned long offset);
  * are charged as swap.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
-int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr);
+int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);
 void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged);
 
@@ -547,6 +571,19 @@ static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t e
 static inline bool vswap_slots_found(struct folio *folio)
 {
 	return folio_test_swapcache(folio);
+}
+
+static inline void vswap_unuse_begin(void)
+{
+}
+
+static inline void vswap_unuse_end(void)
+{
+}
+
+static inline bool vswap_task_unuses(void)
+{
+	return false;
 }
 
 static inline int vswap_unuse_slots(struct swap_info_struct *si)

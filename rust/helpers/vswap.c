@@ -253,6 +253,11 @@ __rust_helper bool rust_helper_vswap_used_any(void)
 	return percpu_counter_compare(&vswap_used_slots, 0) > 0;
 }
 
+__rust_helper unsigned int rust_helper_vswap_nr_cpu_ids(void)
+{
+	return nr_cpu_ids;
+}
+
 __rust_helper unsigned int rust_helper_vswap_this_cpu(void)
 {
 	return smp_processor_id();
@@ -407,10 +412,10 @@ rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr
 #endif
 }
 
-__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr)
+__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr, bool kept)
 {
 #ifdef CONFIG_MEMCG
-	return mem_cgroup_charge_swap_id(id, nr);
+	return mem_cgroup_charge_swap_id(id, nr, kept);
 #else
 	return 0;
 #endif

@@ -32,7 +32,10 @@ use crate::{
             LruBox, //
         },
         memcg::ObjCgroup,
-        vswap, //
+        vswap::{
+            self,
+            ChargeFor, //
+        }, //
     },
     phys::Room,
     table,
@@ -73,14 +76,13 @@ impl Index for Virtual {
     }
 
     fn place(&self, folio: &mut SwapFolio<'_>, key: Key<Entry>) -> Result<Room> {
-        if !self
-            .get(&folio.first_slot())
-            .is_some_and(|entry| entry.is(key))
-        {
+        let what = match self.get(&folio.first_slot()) {
+            Some(entry) if entry.is(key) && entry.is_plain() => ChargeFor::Kept,
+            Some(entry) if entry.is(key) => ChargeFor::More,
             // It was freed and used again: another's room is not to be taken for it.
-            return Err(ENOENT);
-        }
-        Room::for_entry(folio)
+            _ => return Err(ENOENT),
+        };
+        Room::for_entry(folio, what)
     }
 
     fn move_to(&self, folio: &mut SwapFolio<'_>, room: Room) -> Result {

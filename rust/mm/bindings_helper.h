@@ -52,13 +52,16 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
 
 /*
- * For tables: as for the swap table of a device, and charged to the cgroup that
- * makes them necessary. Headers and the directory stay for ever, and are not.
+ * For tables, charged to the cgroup that makes them necessary. At first as for the
+ * swap table of a device. When that fails, what is kept for reclaim may be used:
+ * three pages let it free hundreds, and what is free may all be on the lists of
+ * CPUs, when reclaim would stand still for seconds. Headers and the directory stay
+ * for ever, and are not charged.
  */
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_HEADER =
-	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
+	__GFP_HIGH | __GFP_NOWARN | GFP_KERNEL;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE =
-	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL_ACCOUNT;
+	__GFP_HIGH | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | GFP_KERNEL_ACCOUNT;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | __GFP_ACCOUNT;
 /* For folios to write, while others that are to be are locked. */
@@ -83,6 +86,8 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
 #include <crypto/scatterwalk.h>
 #include "../../mm/zswap_shim.h"
 
+/* A page that is refused goes elsewhere, and is counted: nothing to warn of. */
+const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_ENTRY = GFP_KERNEL | __GFP_NOWARN;
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
 const size_t RUST_CONST_HELPER_ZSWAP_ALG_NAME_SIZE = CRYPTO_MAX_ALG_NAME;

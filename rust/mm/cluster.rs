@@ -8,8 +8,8 @@
 //! order of the list says so, then with one that has no tables.
 //!
 //! At the limit, and where there is no memory for tables, order 0 takes free slots wherever they
-//! are: also in clusters of higher orders, in which no folio of those fits, or one still does. Such
-//! a cluster is order 0's from then on. Otherwise huge pages of which one page each is still
+//! are: also in clusters of higher orders, in which no folio of those fits, or one still does, and
+//! in those that CPUs allocate from. Such a cluster is order 0's, and this CPU's, from then on. Otherwise huge pages of which one page each is still
 //! swapped out would keep the slots of all others from everybody.
 //!
 //! A cluster that becomes empty loses its tables at once, also while it is a CPU's. The CPU notices
@@ -30,7 +30,7 @@
 //!
 //! # Races, and what settles them
 //!
-//! - *A CPU's cluster is emptied and taken by another CPU.* Who allocates looks under the lock of
+//! - *A CPU's cluster is emptied, or has free slots at the limit, and is taken by another CPU.* Who allocates looks under the lock of
 //!   the cluster whether it is still its own.
 //! - *The task moves to another CPU while it sleeps for memory.* It goes on with the state of that
 //!   one. A cluster that it finds there is retired to the list, not lost.
@@ -57,7 +57,6 @@ use crate::{
             Spare, //
         },
         folio::Owner,
-        layout::SWAPFILE_CLUSTER,
         params, //
     },
     warn::warn_on_once, //
@@ -187,25 +186,11 @@ fn take_from_any(mut local: Local) -> Option<Run> {
         give_up(other, local.cpu(), 0);
         local.set_current(0, None);
     }
-    let found = Lists::lock().take_any(local.cpu());
-    if let Some(mut guard) = found {
-        let off = guard.take_run()?;
-        return Some(switch_to(local, 0, guard, off));
-    }
-    // Nor is one on a list: those of this CPU are left.
-    for order in local.higher_orders() {
-        let Some(cluster) = local.current(order) else {
-            continue;
-        };
-        let mut guard = cluster.lock();
-        if guard.is_for(local.cpu(), order) && guard.used() < SWAPFILE_CLUSTER {
-            guard.give_to_order_0(&local);
-            local.set_current(order, None);
-            let off = guard.take_run()?;
-            return Some(switch_to(local, 0, guard, off));
-        }
-    }
-    None
+    let listed = Lists::lock().take_any(local.cpu());
+    // Where none is on a list, those that CPUs allocate from are left.
+    let mut guard = listed.or_else(|| local.take_from_cpus())?;
+    let off = guard.take_run()?;
+    Some(switch_to(local, 0, guard, off))
 }
 
 /// The CPU does not allocate from the cluster any more, if it did.

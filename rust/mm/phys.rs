@@ -37,7 +37,10 @@ use crate::{
         },
         folio::SwapFolio,
         trace::To,
-        vswap, //
+        vswap::{
+            self,
+            ChargeFor, //
+        }, //
     },
     table::{
         self,
@@ -72,7 +75,7 @@ impl Room {
         let nr = folio.nr_pages() as u32;
         room.id = backing::reserve(room.cluster, nr, folio.owner())?.id(room.start);
         room.promised = nr;
-        vswap::charge_id(room.id, nr)?;
+        vswap::charge_id(room.id, nr, ChargeFor::More)?;
         room.charged = nr;
         room.slots = Some(Slots::alloc(folio)?);
         Ok(room)
@@ -81,11 +84,11 @@ impl Room {
     /// As [`Room::take`], for the page of an entry of zswap, which stays until [`Room::back`]: the
     /// word that names it is what is promised otherwise. `ENOSPC`: no device has a free slot.
     /// `EDQUOT`: its cgroup may have no more.
-    pub(crate) fn for_entry(folio: &mut SwapFolio<'_>) -> Result<Self> {
+    pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
         // Another entry's cgroup may have more.
-        vswap::charge_id(room.id, 1).map_err(|_| EDQUOT)?;
+        vswap::charge_id(room.id, 1, what).map_err(|_| EDQUOT)?;
         room.charged = 1;
         room.slots = Some(Slots::alloc(folio)?);
         Ok(room)

@@ -41,6 +41,7 @@ use crate::{
         },
         vswap::{
             self,
+            ChargeFor,
             NewSwap, //
         }, //
     },
@@ -861,7 +862,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         })
         .count() as u32;
     let id = cluster.lock().id(start);
-    vswap::charge_id(id, new)?;
+    vswap::charge_id(id, new, ChargeFor::More)?;
 
     let mut freed = Freed::nothing();
     let mut guard = cluster.lock();

@@ -163,8 +163,8 @@ def _one_guest(variant, todo, report):
     tap = _Tap(report)
     failure = None
     try:
-        result = guest.boot(variant, _driver(todo, slow),
-                            **{**GUEST, **({"mem": todo[0].mem} if todo[0].mem else {})}, ensure=False, splats_ok=True,
+        size = {**GUEST, "mem": todo[0].mem or GUEST["mem"]}
+        result = guest.boot(variant, _driver(todo, slow), **size, ensure=False, splats_ok=True,
                             append="" if todo[0].alone else SHARED,
                             numa=todo[0].numa,
                             timeout=slow * sum(script.timeout for script in todo) + 120,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# guest: timeout=240 mem=512M
+# guest: timeout=240 mem=512M full=1
 # Swap-out into a pool that reaches its limit leaves the reserves of the machine alone.
 #
 # Pages on the lists of a CPU are no free pages, and a fault moves up to 2000 of them there at

@@ -19,7 +19,8 @@
 //! - The lock of the cluster ([`Locked`]): words, backing, cgroup ids, counts, slot map. Words and
 //!   backing are also read without it, in one piece each.
 //! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
-//! - Both, to change: on which list the cluster is ([`ListState`]). Either, to read.
+//! - The lock of the cluster: on which list it is ([`ListState`]). To put it on a list, or take it
+//!   off one, that of the lists as well.
 //!
 //! Whoever has the lock of the lists may only try to lock a cluster.
 //!
@@ -475,17 +476,11 @@ impl Locked {
         self.own().list == ListState::Cpu(cpu) && self.order() == order
     }
 
-    /// Makes it the cluster that a CPU allocates folios of an order from. Both locks are held, or
-    /// the cluster is on no list and the CPU's own.
+    /// Makes it the cluster that a CPU allocates folios of an order from. It is on no list.
     fn assign(&mut self, cpu: u32, order: u32) {
         // SAFETY: Under the lock. An order is less than `SWAP_NR_ORDERS`.
         unsafe { (*self.ci()).order = order as u8 };
         self.own_mut().list = ListState::Cpu(cpu);
-    }
-
-    /// Lets order 0 have a cluster from which this CPU allocates folios of a higher order.
-    pub(crate) fn give_to_order_0(&mut self, local: &Local) {
-        self.assign(local.cpu(), 0);
     }
 
     /// Takes the slots for a folio, if there is a place for one: returns the first.
@@ -896,9 +891,9 @@ pub(crate) struct BackingTable(NonNull<Words>);
 impl BackingTable {
     /// Allocates, charged to the cgroup of `owner`. May sleep.
     pub(crate) fn alloc(owner: Owner<'_>) -> Option<Self> {
-        let _payer = owner.charge();
         // SAFETY: No requirements.
-        let words = unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) };
+        let words =
+            owner.charged(|| unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) });
         NonNull::new(words.cast()).map(Self)
     }
 }
@@ -983,10 +978,10 @@ impl Spare {
         } else {
             bindings::VSWAP_GFP_TABLE_ATOMIC
         };
-        let _payer = owner.charge();
         let mut tables = bindings::vswap_tables::default();
         // SAFETY: Writes to `tables` only.
-        match to_result(unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) }) {
+        let error = owner.charged(|| unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) });
+        match to_result(error) {
             Ok(()) => Ok(Populated {
                 cluster: self.0,
                 tables,
@@ -1262,9 +1257,27 @@ impl Local {
         ret
     }
 
-    /// The orders above 0.
-    pub(crate) fn higher_orders(&self) -> core::ops::Range<u32> {
-        1..NR_ORDERS
+    /// Takes a cluster with free slots for order 0 away from a CPU, this one or another, that
+    /// allocates from it, and returns it locked. That CPU notices when it next looks.
+    pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
+        // SAFETY: No requirements.
+        let cpus = unsafe { bindings::vswap_nr_cpu_ids() };
+        for cpu in 0..cpus {
+            for order in 0..NR_ORDERS {
+                // SAFETY: The CPU is a possible one or NULL is returned; the order is one.
+                let ci = unsafe { bindings::vswap_local_peek(cpu, order) };
+                if ci.is_null() {
+                    continue;
+                }
+                // SAFETY: Virtual clusters are put there.
+                let mut guard = unsafe { Cluster::from_ci(ci) }.lock();
+                if guard.is_for(cpu, order) && guard.used() < SWAPFILE_CLUSTER {
+                    guard.assign(self.cpu(), 0);
+                    return Some(guard);
+                }
+            }
+        }
+        None
     }
 
     /// The cluster for folios of an order. It may be no more this CPU's:

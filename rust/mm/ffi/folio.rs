@@ -26,8 +26,6 @@ use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
-#[cfg(CONFIG_RUST_VSWAP)]
-use kernel::types::NotThreadSafe;
 use kernel::{
     bindings,
     error::to_result,
@@ -407,43 +405,21 @@ impl Owner<'_> {
         }
     }
 
-    /// Charges what this task allocates with `__GFP_ACCOUNT` to the cgroup, until the value is
-    /// dropped.
-    pub(crate) fn charge(self) -> Payer {
+    /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to the cgroup.
+    pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
         let memcg = match self.folio {
             // SAFETY: Locked, by the invariants, so it stays. Returns a reference, or NULL.
             Some(folio) => unsafe { bindings::vswap_folio_memcg_get(folio.as_ptr()) },
             None => core::ptr::null_mut(),
         };
-        Payer {
-            memcg,
-            // SAFETY: The reference is kept until the old value is set again.
-            old: unsafe { bindings::vswap_set_active_memcg(memcg) },
-            _thread: NotThreadSafe,
-        }
-    }
-}
-
-/// The cgroup that this task charges, and the one before it.
-///
-/// # Invariants
-///
-/// `memcg` is NULL or a reference of ours.
-#[cfg(CONFIG_RUST_VSWAP)]
-#[must_use]
-pub(crate) struct Payer {
-    memcg: *mut bindings::mem_cgroup,
-    old: *mut bindings::mem_cgroup,
-    _thread: NotThreadSafe,
-}
-
-#[cfg(CONFIG_RUST_VSWAP)]
-impl Drop for Payer {
-    fn drop(&mut self) {
-        // SAFETY: It was active before, by this task.
-        unsafe { bindings::vswap_set_active_memcg(self.old) };
-        // SAFETY: By the invariants.
-        unsafe { bindings::zswap_memcg_put(self.memcg) };
+        // SAFETY: The reference is kept until the old value is set again.
+        let old = unsafe { bindings::vswap_set_active_memcg(memcg) };
+        let ret = f();
+        // SAFETY: It was active when we were called, so our caller keeps it.
+        unsafe { bindings::vswap_set_active_memcg(old) };
+        // SAFETY: NULL, or the reference from above.
+        unsafe { bindings::zswap_memcg_put(memcg) };
+        ret
     }
 }
 

@@ -131,7 +131,7 @@ impl<T: LruItem> Memory<T> {
     #[inline]
     pub(crate) fn alloc(nid: c_int) -> Option<Self> {
         // SAFETY: The cache was made by `setup()`: nothing is stored before.
-        let memory = unsafe { bindings::zswap_entry_alloc(bindings::GFP_KERNEL, nid) };
+        let memory = unsafe { bindings::zswap_entry_alloc(bindings::ZSWAP_GFP_ENTRY, nid) };
         // INVARIANT: `setup()` was given the layout of `T`.
         NonNull::new(memory.cast()).map(Self)
     }

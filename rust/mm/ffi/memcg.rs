@@ -91,11 +91,12 @@ impl Memcg<'_> {
         unsafe { bindings::vswap_may_keep_plain(self.ptr) }
     }
 
-    /// Returns true if it, or one above it, has as much swap as it may have.
+    /// Returns true if it, or one above it, has as much swap as it may have: used, or kept for pages
+    /// in zswap that do not compress.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn at_swap_max(self) -> bool {
         // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_at_swap_max(self.ptr) }
+        unsafe { bindings::vswap_above_swap_max(self.ptr, 1) }
     }
 
     /// Counts that a page could not be swapped out, because of [`Self::at_swap_max`].
@@ -174,6 +175,7 @@ struct Counters {
     tried: Atomic<i64>,
     refused: Atomic<i64>,
     refused_at: Atomic<i64>,
+    anon_at: Atomic<i64>,
     // C's.
     counted_at: Atomic<i64>,
 }
@@ -200,9 +202,17 @@ impl Refusals<'_> {
         self.0.refused.load(Relaxed) as u64
     }
 
-    /// Returns when the last one was refused, in jiffies.
-    pub(crate) fn refused_at(self) -> u64 {
-        self.0.refused_at.load(Relaxed) as u64
+    /// Returns how many ticks ago the last one was refused.
+    pub(crate) fn age(self) -> u64 {
+        // In this order, and below 0 if another CPU refuses one in between.
+        let then = self.0.refused_at.load(Relaxed);
+        let age = (params::jiffies() as i64).wrapping_sub(then);
+        age.max(0) as u64
+    }
+
+    /// Returns how many anonymous pages there were when the last one was refused.
+    pub(crate) fn anon_at(self) -> u64 {
+        self.0.anon_at.load(Relaxed) as u64
     }
 
     /// Counts one that was compressed.
@@ -215,10 +225,12 @@ impl Refusals<'_> {
         self.0.tried.store(0, Relaxed);
     }
 
-    /// Counts one, now.
-    pub(crate) fn add_refused(self) {
-        self.0.refused.add(1, Relaxed);
-        self.touch();
+    /// Counts one, now that there are `anon` pages: no more than those are.
+    pub(crate) fn add_refused(self, anon: u64) {
+        if self.refused() < anon {
+            self.0.refused.add(1, Relaxed);
+        }
+        self.touch(anon);
     }
 
     /// Sets how many were refused.
@@ -226,9 +238,10 @@ impl Refusals<'_> {
         self.0.refused.store(nr as i64, Relaxed);
     }
 
-    /// Takes now for the time of the last one.
-    pub(crate) fn touch(self) {
+    /// Takes now for the time of the last one, when there are `anon` pages.
+    pub(crate) fn touch(self, anon: u64) {
         self.0.refused_at.store(params::jiffies() as i64, Relaxed);
+        self.0.anon_at.store(anon as i64, Relaxed);
     }
 }
 

@@ -186,14 +186,23 @@ pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32) {
     }
 }
 
+/// What slots are charged for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChargeFor {
+    /// More swap than before.
+    More,
+    /// A page that does not compress, for which zswap has kept room.
+    Kept,
+}
+
 /// Charges slots, whose id is noted, as swap.
 #[inline]
-pub(crate) fn charge_id(id: u16, nr: u32) -> Result {
+pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
     if id == 0 || nr == 0 {
         return Ok(());
     }
     // SAFETY: The slots have references to the id.
-    to_result(unsafe { bindings::vswap_charge_id(id, nr) })
+    to_result(unsafe { bindings::vswap_charge_id(id, nr, what == ChargeFor::Kept) })
 }
 
 /// Takes that back.

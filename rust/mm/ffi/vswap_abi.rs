@@ -36,7 +36,8 @@ use crate::{
         Pfn,
         Shadow,
         State, //
-    }, //
+    },
+    zswap::pool, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -88,9 +89,16 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         return EDQUOT.to_errno();
     }
     // What may not be written takes no room on a device, not even when zswap refuses it.
-    let mut to_device = !accepted && folio.may_be_written();
-    if to_device && !super::vswap::without_zswap() {
-        return EAGAIN.to_errno();
+    let mut to_device = false;
+    if !accepted {
+        if !folio.may_be_written() {
+            pool::want_room();
+            return ENOMEM.to_errno();
+        }
+        if !super::vswap::without_zswap() {
+            return EAGAIN.to_errno();
+        }
+        to_device = true;
     }
     let Some(pfn) = folio.pfn() else {
         return EINVAL.to_errno();

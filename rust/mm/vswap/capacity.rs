@@ -10,10 +10,10 @@
 //!
 //! They have somewhere to go only where their cgroup has room on a device. Elsewhere reclaim would
 //! compress them again and again, and the OOM killer would come late. So pages that were refused in
-//! reclaim are counted for each cgroup. When as many were refused as it has anonymous pages, and
-//! hardly one was stored meanwhile, nothing of it can be swapped out; a second later half of them
-//! are tried again. `MADV_PAGEOUT` does not count, because the task that calls it need not be short
-//! of memory.
+//! reclaim, and have nowhere to go, are counted for each cgroup. When as many were refused as it has
+//! anonymous pages, and hardly one was stored meanwhile, nothing of it can be swapped out. A second
+//! later, or when a quarter of the pages is gone, half of them are tried again. `MADV_PAGEOUT` does
+//! not count, because the task that calls it need not be short of memory.
 //!
 //! # Locks
 //!
@@ -27,6 +27,7 @@ use crate::{
             Directory,
             SlotUsage, //
         },
+        device,
         layout::SWAPFILE_CLUSTER,
         memcg::{
             Memcg,
@@ -139,7 +140,7 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
         return false;
     }
     if vswap::in_reclaim() {
-        refusals.add_refused();
+        refusals.add_refused(memcg.anon_pages());
     }
     true
 }
@@ -159,9 +160,11 @@ pub(crate) fn nowhere_to_go(memcg: Memcg<'_>) -> bool {
 pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     if vswap::in_reclaim() {
         Memcg::with(objcg, |memcg| {
-            let refusals = memcg.refusals();
-            refusals.add_tried();
-            refusals.add_refused();
+            if !goes_to_device(memcg) {
+                let refusals = memcg.refusals();
+                refusals.add_tried();
+                refusals.add_refused(memcg.anon_pages());
+            }
         });
     }
 }
@@ -205,13 +208,14 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
     if refused < rules::FEW_TRIED || goes_to_device(memcg) {
         return false;
     }
-    let age = params::jiffies().wrapping_sub(refusals.refused_at());
-    match Refused::judge(refused, age, params::hz(), memcg.anon_pages()) {
+    let anon = memcg.anon_pages();
+    let age = refusals.age();
+    match Refused::judge(refused, age, params::hz(), anon, refusals.anon_at()) {
         Refused::All => true,
         Refused::Some => false,
-        Refused::LongAgo => {
+        Refused::Outdated => {
             refusals.set_refused(refused / 2);
-            refusals.touch();
+            refusals.touch(anon);
             false
         }
     }
@@ -219,5 +223,5 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
 
 /// Returns true if a page of the cgroup that zswap refuses can go to a device.
 fn goes_to_device(memcg: Memcg<'_>) -> bool {
-    memcg.has_room() && memcg.writeback_enabled()
+    device::have_free() && !memcg.at_swap_max() && memcg.writeback_enabled()
 }

@@ -136,7 +136,7 @@ impl Entry {
 
     /// Whether the object is the page as it was.
     #[inline]
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         is_plain(self.len())
     }
 

@@ -9,6 +9,8 @@ use super::{
     },
     setup, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::device;
 use crate::ffi::{
     acomp,
     params::{
@@ -50,11 +52,24 @@ pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
 }
 
+/// Returns true if entries can be written back, so that a pool that was full comes down to the accept
+/// threshold. Where none can, it waits for nothing: one cgroup that holds the pool above the
+/// threshold would keep the rest of it from all others.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn drains() -> bool {
+    device::have_free() || device::old_entries()
+}
+
+#[cfg(not(CONFIG_RUST_VSWAP))]
+fn drains() -> bool {
+    true
+}
+
 /// Whether there is room for more.
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
-    match limits().judge(pool::total_pages(), was_full) {
+    match limits().judge(pool::total_pages(), was_full && drains()) {
         Fill::Accepts => {
             if was_full {
                 REACHED_FULL.store(false, Relaxed);
@@ -77,7 +92,15 @@ pub(super) fn accepts() -> bool {
 pub(crate) fn has_room() -> bool {
     params::enabled()
         && setup::has_pool()
-        && limits().judge(pool::total_pages(), reached_full()) == Fill::Accepts
+        && limits().judge(pool::total_pages(), reached_full() && drains()) == Fill::Accepts
+}
+
+/// Has entries written back if the pool is full: for a page that is refused before it is unmapped.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn want_room() {
+    if !accepts() && reached_full() {
+        params::queue_shrink();
+    }
 }
 
 /// Returns how many pages could be stored, by a careful estimate: as many as there is room for
@@ -89,7 +112,7 @@ pub(crate) fn room() -> usize {
     }
     let limits = limits();
     let total = pool::total_pages();
-    match limits.judge(total, reached_full()) {
+    match limits.judge(total, reached_full() && drains()) {
         Fill::Accepts => limits.max.saturating_sub(total),
         Fill::Draining | Fill::HitLimit => 0,
     }

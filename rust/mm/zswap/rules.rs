@@ -147,18 +147,21 @@ pub(crate) enum Refused {
     All,
     /// Others may compress.
     Some,
-    /// None was tried for a second: half of them are to be tried again.
-    LongAgo,
+    /// None was tried for a second, or many pages are gone since: half of them are to be tried
+    /// again.
+    Outdated,
 }
 
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 impl Refused {
-    /// Judges by the number of `refused` pages of a cgroup that has `anon` pages, when the last was
-    /// refused `age` ticks ago, of which `hz` are a second.
+    /// Judges by the number of `refused` pages of a cgroup that has `anon` pages. The last was
+    /// refused `age` ticks ago, of which `hz` are a second, when there were `anon_at` pages.
     #[inline]
-    pub(crate) const fn judge(refused: u64, age: u64, hz: u64, anon: u64) -> Self {
-        if age > hz {
-            Self::LongAgo
+    pub(crate) const fn judge(refused: u64, age: u64, hz: u64, anon: u64, anon_at: u64) -> Self {
+        // A quarter is gone, with the process that had them for example.
+        let shrunk = anon < anon_at.saturating_sub(anon_at / 4);
+        if age > hz || shrunk {
+            Self::Outdated
         } else if refused >= anon {
             Self::All
         } else {
@@ -550,13 +553,19 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_judged_by_what_there_is() {
-        assert_eq!(Refused::judge(99, 0, 250, 100), Refused::Some);
-        assert_eq!(Refused::judge(100, 0, 250, 100), Refused::All);
-        assert_eq!(Refused::judge(100, 250, 250, 100), Refused::All);
-        assert_eq!(Refused::judge(100, 251, 250, 100), Refused::LongAgo);
-        assert_eq!(Refused::judge(0, 251, 250, 100), Refused::LongAgo);
+        let judge = |refused, age, anon| Refused::judge(refused, age, 250, anon, 100);
+        assert_eq!(judge(99, 0, 100), Refused::Some);
+        assert_eq!(judge(100, 0, 100), Refused::All);
+        assert_eq!(judge(100, 250, 100), Refused::All);
+        assert_eq!(judge(100, 251, 100), Refused::Outdated);
+        assert_eq!(judge(0, 251, 100), Refused::Outdated);
+        // More pages came: they were not tried.
+        assert_eq!(judge(100, 0, 101), Refused::Some);
+        // A few are gone; many are gone.
+        assert_eq!(judge(100, 0, 75), Refused::All);
+        assert_eq!(judge(100, 0, 74), Refused::Outdated);
         // A cgroup without pages has nothing to swap out.
-        assert_eq!(Refused::judge(16, 0, 250, 0), Refused::All);
+        assert_eq!(Refused::judge(16, 0, 250, 0, 0), Refused::All);
     }
 
     #[test]
