@@ -19,7 +19,6 @@
 #include <linux/mutex.h>
 #include <linux/oom.h>
 #include <linux/percpu.h>
-#include <linux/percpu_counter.h>
 #include <linux/psi.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
@@ -589,7 +588,22 @@ struct vswap_lists vswap_lists = {
 	.scattered = LIST_HEAD_INIT(vswap_lists.scattered),
 };
 
-struct percpu_counter vswap_used_slots;
+atomic_long_t vswap_used_slots;
+unsigned long vswap_half_max;
+DEFINE_PER_CPU(long, vswap_used_delta);
+
+/* Returns true if any slot is in use: exact, if none is taken or freed meanwhile. */
+bool vswap_any_used(void)
+{
+	long used = atomic_long_read(&vswap_used_slots);
+	int cpu;
+
+	if (used > (long)num_possible_cpus() * VSWAP_USED_BATCH)
+		return true;
+	for_each_possible_cpu(cpu)
+		used += READ_ONCE(per_cpu(vswap_used_delta, cpu));
+	return used > 0;
+}
 
 /* Returns the cluster after @ci on @list, or the first one if @ci is NULL. */
 struct swap_cluster_info *vswap_lists_next(struct list_head *list,
@@ -741,9 +755,11 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 		for_each_node_state(nid, N_MEMORY) {
 			struct lruvec *lruvec = mem_cgroup_lruvec(memcg, NODE_DATA(nid));
 
-			for (zone = 0; zone < MAX_NR_ZONES; zone++)
-				nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_INACTIVE_ANON, zone) +
-				      mem_cgroup_get_zone_lru_size(lruvec, LRU_ACTIVE_ANON, zone);
+			for (zone = 0; zone < MAX_NR_ZONES; zone++) {
+				nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_INACTIVE_ANON,
+								   zone);
+				nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_ACTIVE_ANON, zone);
+			}
 		}
 		return nr;
 	}
@@ -771,16 +787,15 @@ static int vswap_setup(void)
 
 	if (vswap_ready)
 		return 0;
-	ret = percpu_counter_init(&vswap_used_slots, 0, GFP_KERNEL);
-	if (ret)
-		return ret;
 	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
 	if (ret)
-		goto destroy;
+		return ret;
 	/* Offsets must fit in a PTE, and C's walk over a device counts in unsigned int. */
 	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
-	if (ret)
-		goto exit;
+	if (ret) {
+		percpu_ref_exit(&vswap_si.users);
+		return ret;
+	}
 	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
 					NULL, vswap_cpu_dead);
 	if (ret < 0)
@@ -788,12 +803,6 @@ static int vswap_setup(void)
 	swap_info[SWP_VSWAP] = &vswap_si;
 	vswap_ready = true;
 	return 0;
-
-exit:
-	percpu_ref_exit(&vswap_si.users);
-destroy:
-	percpu_counter_destroy(&vswap_used_slots);
-	return ret;
 }
 
 #ifdef CONFIG_RUST_VSWAP_KUNIT_TEST

@@ -8,7 +8,7 @@
 #define _MM_VSWAP_H
 
 #include <linux/page-flags.h>
-#include <linux/percpu_counter.h>
+#include <linux/percpu.h>
 #include <linux/vswap.h>
 
 struct folio;
@@ -304,12 +304,9 @@ void vswap_rs_check(struct vswap_check *check);
 void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
-/*
- * Clusters that a CPU can go on with: see rust/mm/ffi/cluster.rs. Changed under
- * the lock; @nr_populated is also read without it.
- */
+/* Clusters that a CPU can go on with: see rust/mm/ffi/cluster.rs. */
 struct vswap_lists {
-	spinlock_t lock;
+	spinlock_t lock;	/* protects all of it; @nr_populated is also read without */
 	/* Without tables. */
 	struct list_head free;
 	/* By order: with a free run for a folio of it. */
@@ -321,8 +318,22 @@ struct vswap_lists {
 };
 
 extern struct vswap_lists vswap_lists;
-/* Slots in use. */
-extern struct percpu_counter vswap_used_slots;
+/*
+ * Slots in use that vswap_used_slots does not know of yet. Freeing a page counts
+ * here, so that it must cost less than percpu_counter_add() does.
+ */
+DECLARE_PER_CPU(long, vswap_used_delta);
+#define VSWAP_USED_BATCH	64
+
+static inline void vswap_used_add(long nr)
+{
+	long delta = this_cpu_add_return(vswap_used_delta, nr);
+
+	if (unlikely(delta >= VSWAP_USED_BATCH || delta <= -VSWAP_USED_BATCH))
+		atomic_long_add(this_cpu_xchg(vswap_used_delta, 0), &vswap_used_slots);
+}
+
+bool vswap_any_used(void);
 /* Without a memory cgroup: of all pages. */
 extern struct vswap_refusals vswap_refusals;
 

@@ -44,7 +44,6 @@ static inline bool swp_is_virtual(swp_entry_t entry)
 bool __vswap_may_swap(void);
 
 /* Rust for C: rust/mm/ffi/vswap_abi.rs */
-bool vswap_rs_is_full(void);
 unsigned long vswap_rs_room(struct mem_cgroup *memcg);
 unsigned long vswap_rs_extra_pages(struct mem_cgroup *memcg);
 unsigned long vswap_rs_get_max(void);
@@ -91,10 +90,15 @@ static inline long vswap_max_pages(void)
 	return total_swap_pages + (vswap_may_swap() ? (long)vswap_rs_get_max() : 0);
 }
 
+/* Slots in use, off by a batch for each CPU at most, and half of how many there may be. */
+extern atomic_long_t vswap_used_slots;
+extern unsigned long vswap_half_max;
+
 /* Returns true if half of the virtual slots or more are in use, as vm_swap_full(). */
 static inline bool vswap_full(void)
 {
-	return vswap_used() && vswap_rs_is_full();
+	return vswap_used() &&
+	       atomic_long_read(&vswap_used_slots) >= (long)READ_ONCE(vswap_half_max);
 }
 
 #else

@@ -142,7 +142,6 @@ __rust_helper void rust_helper_vswap_migrate_enable(void)
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
-#include <linux/percpu_counter.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -240,17 +239,14 @@ __rust_helper void rust_helper_vswap_lists_del(struct swap_cluster_info *ci)
 
 __rust_helper void rust_helper_vswap_used_add(long nr)
 {
-	percpu_counter_add(&vswap_used_slots, nr);
+	vswap_used_add(nr);
 }
 
 __rust_helper unsigned long rust_helper_vswap_used_read(void)
 {
-	return percpu_counter_read_positive(&vswap_used_slots);
-}
+	long used = atomic_long_read(&vswap_used_slots);
 
-__rust_helper bool rust_helper_vswap_used_any(void)
-{
-	return percpu_counter_compare(&vswap_used_slots, 0) > 0;
+	return max(used, 0L);
 }
 
 __rust_helper unsigned int rust_helper_vswap_nr_cpu_ids(void)

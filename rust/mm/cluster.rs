@@ -9,8 +9,9 @@
 //!
 //! At the limit, and where there is no memory for tables, order 0 takes free slots wherever they
 //! are: also in clusters of higher orders, in which no folio of those fits, or one still does, and
-//! in those that CPUs allocate from. Such a cluster is order 0's, and this CPU's, from then on. Otherwise huge pages of which one page each is still
-//! swapped out would keep the slots of all others from everybody.
+//! in those that CPUs allocate from. Such a cluster is order 0's, and this CPU's, from then on.
+//! Otherwise huge pages of which one page each is still swapped out would keep the slots of all
+//! others from everybody.
 //!
 //! A cluster that becomes empty loses its tables at once, also while it is a CPU's. The CPU notices
 //! when it next looks: the cluster is not its own any more.
@@ -30,8 +31,8 @@
 //!
 //! # Races, and what settles them
 //!
-//! - *A CPU's cluster is emptied, or has free slots at the limit, and is taken by another CPU.* Who allocates looks under the lock of
-//!   the cluster whether it is still its own.
+//! - *Another CPU takes a CPU's cluster*: it was emptied, or has free slots at the limit. Who
+//!   allocates looks under the lock of the cluster whether it is still its own.
 //! - *The task moves to another CPU while it sleeps for memory.* It goes on with the state of that
 //!   one. A cluster that it finds there is retired to the list, not lost.
 //! - *Turned off while a task allocates.* Who allocates looks at the switch under the lock of the
@@ -178,8 +179,7 @@ fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populat
     }
 }
 
-/// Takes a slot of any cluster that has one, also of those that folios of higher orders are allocated
-/// from.
+/// Takes a slot of any cluster that has one, also of those that are for folios of higher orders.
 fn take_from_any(mut local: Local) -> Option<Run> {
     // After sleeping, this CPU may have one of order 0 again.
     if let Some(other) = local.current(0) {

@@ -666,13 +666,21 @@ pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shado
     }
 }
 
-/// A folio leaves the swap cache, with nothing left behind, and `leave` changes the folio with that.
-/// What backed slots that nobody counts on is given back without the lock.
+/// A folio leaves the swap cache, with nothing left behind; `leave` changes the folio under the
+/// lock. What backed slots that nobody counts on is given back without the lock.
 pub(crate) fn cache_del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) {
     let Some((cluster, off)) = find(offset) else {
         warn_on_once!(true);
         return;
     };
+    if nr == 1 {
+        let mut guard = cluster.lock();
+        leave();
+        if cache_del_one(&mut guard, off, pfn, Shadow::NONE) {
+            free_alone(guard, off);
+        }
+        return;
+    }
     let mut freed = Freed::nothing();
     let mut guard = cluster.lock();
     leave();

@@ -317,10 +317,8 @@ mod tests {
         }
         assert!(slots.len() >= SLOTS);
         assert!(slots.len() <= capacity::max_slots());
-        assert!(capacity::is_full());
         put_all(&slots);
         drop(limit);
-        assert!(!capacity::is_full());
         Ok(())
     }
 

@@ -42,6 +42,8 @@ MISTAKEN = {
         "it looks into the kernel's own file, and a patch of ours adds it there",
     ("EMBEDDED_FILENAME", r'\+source "'):
         "a file that mm/Kconfig sources may well be called some/mm/Kconfig",
+    ("PRINTK_WITHOUT_KERN_LEVEL", r'\+\tprintk\("Free swap  = '):
+        "the kernel's own line, of which a patch of ours changes the number alone",
     ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
     ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
 }

@@ -435,8 +435,8 @@ fn lookup_beside_removal_and_allocation_elsewhere() {
     });
 }
 
-/// The frame is used inside of a larger folio, which is split, and then for a folio of the same slot:
-/// the word is what it was, while a lookup may have a reference to the larger one.
+/// The frame is used inside of a larger folio, which is split, and then for a folio of the same
+/// slot: the word is what it was, while a lookup may have a reference to the larger one.
 #[test]
 fn lookup_beside_a_larger_folio() {
     model(Some(4), || {

@@ -11,8 +11,8 @@
 //! - The *header* is never freed: C holds pointers across sleeps with nothing but a reference to
 //!   the device, and a device of virtual slots is always there. So clusters are `'static`.
 //! - The *tables* exist while a slot is in use, or is about to be. They come and go under the lock
-//!   of the cluster. They are freed after an RCU grace period: a reader without the lock looks under
-//!   RCU, and may see the words of a slot that is free by now.
+//!   of the cluster. They are freed after an RCU grace period: a reader without the lock looks
+//!   under RCU, and may see the words of a slot that is free by now.
 //!
 //! # What is under which lock
 //!
@@ -563,7 +563,7 @@ impl Locked {
         self.backings().and_then(|words| words.0.get(off as usize))
     }
 
-    /// Takes away the zswap entry that backs a slot of a locked folio; leaves a device slot in place.
+    /// Removes the zswap entry backing a slot of a locked folio; leaves a device slot in place.
     pub(crate) fn take_entry_of(
         &mut self,
         _folio: &mut SwapFolio<'_>,
@@ -891,9 +891,10 @@ pub(crate) struct BackingTable(NonNull<Words>);
 impl BackingTable {
     /// Allocates, charged to the cgroup of `owner`. May sleep.
     pub(crate) fn alloc(owner: Owner<'_>) -> Option<Self> {
-        // SAFETY: No requirements.
-        let words =
-            owner.charged(|| unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) });
+        let words = owner.charged(|| {
+            // SAFETY: No requirements.
+            unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) }
+        });
         NonNull::new(words.cast()).map(Self)
     }
 }
@@ -979,8 +980,10 @@ impl Spare {
             bindings::VSWAP_GFP_TABLE_ATOMIC
         };
         let mut tables = bindings::vswap_tables::default();
-        // SAFETY: Writes to `tables` only.
-        let error = owner.charged(|| unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) });
+        let error = owner.charged(|| {
+            // SAFETY: Writes to `tables` only.
+            unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) }
+        });
         match to_result(error) {
             Ok(()) => Ok(Populated {
                 cluster: self.0,
@@ -1015,26 +1018,36 @@ pub(crate) struct SlotUsage(());
 impl SlotUsage {
     #[inline]
     fn add(nr: u32) {
-        // SAFETY: The counter was made before the first cluster.
+        // SAFETY: No requirements.
         unsafe { bindings::vswap_used_add(nr as c_long) };
     }
 
     #[inline]
     fn sub(nr: u32) {
-        // SAFETY: As above.
+        // SAFETY: No requirements.
         unsafe { bindings::vswap_used_add(-(nr as c_long)) };
     }
 
     /// Returns how many slots are in use, by estimate: off by a batch for each CPU at most.
     pub(crate) fn estimate() -> usize {
-        // SAFETY: As above; before that it is 0.
+        // SAFETY: No requirements.
         unsafe { bindings::vswap_used_read() as usize }
+    }
+
+    /// Tells C how many there may be.
+    pub(crate) fn set_max(slots: usize) {
+        // SAFETY: A static, which is accessed in one piece by all.
+        let half = unsafe { Atomic::<usize>::from_ptr(&raw mut bindings::vswap_half_max) };
+        // Written seldom, read often.
+        if half.load(Relaxed) != slots / 2 {
+            half.store(slots / 2, Relaxed);
+        }
     }
 
     /// Returns true if any slot is in use.
     pub(crate) fn any() -> bool {
-        // SAFETY: As above.
-        unsafe { bindings::vswap_used_any() }
+        // SAFETY: No requirements.
+        unsafe { bindings::vswap_any_used() }
     }
 }
 
@@ -1066,8 +1079,8 @@ impl Lists {
         Self(NotThreadSafe)
     }
 
-    /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the front:
-    /// it was full, so that it is fuller than others, which may become empty meanwhile.
+    /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the
+    /// front: it was full, so that it is fuller than others, which may become empty meanwhile.
     fn add(&mut self, cluster: &mut Locked, state: ListState) {
         let order = cluster.order();
         cluster.own_mut().list = state;

@@ -91,8 +91,8 @@ impl Memcg<'_> {
         unsafe { bindings::vswap_may_keep_plain(self.ptr) }
     }
 
-    /// Returns true if it, or one above it, has as much swap as it may have: used, or kept for pages
-    /// in zswap that do not compress.
+    /// Returns true if it, or one above it, has as much swap as it may have: used, or kept for
+    /// pages in zswap that do not compress.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn at_swap_max(self) -> bool {
         // SAFETY: `NULL` or valid, by the invariants.

@@ -82,12 +82,10 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         return EAGAIN.to_errno();
     }
     // What is known to be refused is refused here, where the folio is still mapped.
-    let accepted = folio.with_memcg(|memcg| {
-        capacity::would_accept(memcg) && !capacity::refuses(memcg, || folio.variety())
-    });
-    if !accepted && folio.with_memcg(capacity::nowhere_to_go) {
-        return EDQUOT.to_errno();
-    }
+    let accepted = pool::has_room()
+        && folio.with_memcg(|memcg| {
+            capacity::may_compress(memcg) && !capacity::refuses(memcg, || folio.variety())
+        });
     // What may not be written takes no room on a device, not even when zswap refuses it.
     let mut to_device = false;
     if !accepted {
@@ -96,7 +94,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
             return ENOMEM.to_errno();
         }
         if !super::vswap::without_zswap() {
-            return EAGAIN.to_errno();
+            return refused(&folio, EAGAIN).to_errno();
         }
         to_device = true;
     }
@@ -116,12 +114,10 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         Err(_) => None,
     };
     let Some(new) = new else {
-        let other = if folio.may_be_written() {
-            EAGAIN
-        } else {
-            ENOMEM
-        };
-        return other.to_errno();
+        if !folio.may_be_written() {
+            return ENOMEM.to_errno();
+        }
+        return refused(&folio, EAGAIN).to_errno();
     };
     if to_device {
         let raw = folio.into_raw();
@@ -136,6 +132,16 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         }
     }
     0
+}
+
+/// Returns the error for a folio that gets no virtual slots: `other`, unless its cgroup may have no
+/// more swap.
+fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
+    if folio.with_memcg(capacity::nowhere_to_go) {
+        EDQUOT
+    } else {
+        other
+    }
 }
 
 /// Gives the slots of a folio, which is to be written, room on a device: `false` if there is none.
@@ -390,8 +396,8 @@ unsafe extern "C" fn vswap_cache_del(
     }
 }
 
-/// A folio leaves the swap cache, with nothing left behind. The references of the swap cache are the
-/// caller's to put.
+/// A folio leaves the swap cache, with nothing left behind. The references of the swap cache are
+/// the caller's to put.
 ///
 /// # Safety
 ///
@@ -521,6 +527,8 @@ unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
         let max = max_slots.min(super::pool::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
         unsafe { clusters::setup(max)? };
+        // For C, before the first slot is taken.
+        capacity::limit();
         Ok(0)
     })
 }
@@ -535,12 +543,6 @@ extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
 #[export]
 extern "C" fn vswap_rs_get_max() -> c_ulong {
     capacity::max_slots()
-}
-
-/// Whether half of the slots or more are in use.
-#[export]
-extern "C" fn vswap_rs_is_full() -> bool {
-    capacity::is_full()
 }
 
 /// How many pages of a cgroup can be swapped out without a slot of a device.

@@ -9,11 +9,11 @@
 //! # Pages that do not compress
 //!
 //! They have somewhere to go only where their cgroup has room on a device. Elsewhere reclaim would
-//! compress them again and again, and the OOM killer would come late. So pages that were refused in
-//! reclaim, and have nowhere to go, are counted for each cgroup. When as many were refused as it has
-//! anonymous pages, and hardly one was stored meanwhile, nothing of it can be swapped out. A second
-//! later, or when a quarter of the pages is gone, half of them are tried again. `MADV_PAGEOUT` does
-//! not count, because the task that calls it need not be short of memory.
+//! compress them again and again, and the OOM killer would come late. So pages that were refused
+//! in reclaim, and have nowhere to go, are counted for each cgroup. When as many were refused as it
+//! has anonymous pages, and hardly one was stored meanwhile, nothing of it can be swapped out. A
+//! second later, or when a quarter of the pages is gone, half of them are tried again.
+//! `MADV_PAGEOUT` does not count, because the task that calls it need not be short of memory.
 //!
 //! # Locks
 //!
@@ -69,16 +69,19 @@ pub(crate) fn limit() -> usize {
         DEFAULT => totalram_pages().saturating_mul(SLOTS_FOR_PAGE) / SLOTS,
         max => max,
     };
-    match Directory::get().most() {
+    let limit = match Directory::get().most() {
         // Not set up: nothing is known yet.
         0 => max,
         most => max.min(most),
-    }
+    };
+    SlotUsage::set_max(limit.saturating_mul(SLOTS));
+    limit
 }
 
 /// Sets how many slots there may be, in steps of a cluster.
 pub(crate) fn set_max_slots(max: usize) {
     MAX_CLUSTERS.store(max / SLOTS, Relaxed);
+    limit();
 }
 
 /// Lets the number of slots follow the size of memory again.
@@ -90,11 +93,6 @@ pub(crate) fn set_default_max_slots() {
 /// Returns how many slots there may be.
 pub(crate) fn max_slots() -> usize {
     limit().saturating_mul(SLOTS)
-}
-
-/// Returns true if half of the slots or more are in use.
-pub(crate) fn is_full() -> bool {
-    SlotUsage::estimate().saturating_mul(2) >= max_slots()
 }
 
 /// Returns how many pages of a cgroup can be swapped out without a slot of a device, by a careful
@@ -120,11 +118,10 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     held.saturating_add(room(memcg))
 }
 
-/// Returns true if a store for a page of the cgroup would find room, as things are now. Nothing is
-/// counted, and nothing changes.
+/// Returns true if there may be pages of the cgroup that compress.
 #[inline]
-pub(crate) fn would_accept(memcg: Memcg<'_>) -> bool {
-    pool::has_room() && !all_refused(memcg)
+pub(crate) fn may_compress(memcg: Memcg<'_>) -> bool {
+    !all_refused(memcg)
 }
 
 /// Returns true if a page of the cgroup, whose content is that varied, is not worth the attempt.
@@ -145,8 +142,8 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
     true
 }
 
-/// Returns true if a page that zswap does not accept cannot go to a device either, because its cgroup
-/// has as much swap as it may have. It stays mapped then, and that is counted.
+/// Returns true if a page that zswap does not accept cannot go to a device either, because its
+/// cgroup has as much swap as it may have. It stays mapped then, and that is counted.
 pub(crate) fn nowhere_to_go(memcg: Memcg<'_>) -> bool {
     let nowhere = memcg.at_swap_max();
     if nowhere {

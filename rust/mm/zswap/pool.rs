@@ -52,8 +52,8 @@ pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
 }
 
-/// Returns true if entries can be written back, so that a pool that was full comes down to the accept
-/// threshold. Where none can, it waits for nothing: one cgroup that holds the pool above the
+/// Returns true if entries can be written back, so that a pool that was full comes down to the
+/// accept threshold. Where none can, it waits for nothing: one cgroup that holds the pool above the
 /// threshold would keep the rest of it from all others.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn drains() -> bool {
