@@ -229,10 +229,19 @@ bool vswap_in_order(unsigned int type)
 	return si && data_race(si->flags & SWP_BLKDEV);
 }
 
+/* The number is as it was when statistics were last flushed. */
+unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	return memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP);
+#else
+	return 0;
+#endif
+}
+
 /*
- * Returns true if @memcg, or one above it, may not have @nr more pages of swap.
- * What zswap keeps of pages that do not compress has its room there, too: it is
- * to be written back. That number is as it was when statistics were last flushed.
+ * Returns true if @memcg, or one above it, may not have @nr more pages of swap,
+ * beside those that zswap keeps and will write back.
  */
 bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
 {
@@ -243,8 +252,7 @@ bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
 		unsigned long max = READ_ONCE(memcg->swap.max);
 
 		if (max != PAGE_COUNTER_MAX &&
-		    page_counter_read(&memcg->swap) +
-		    memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP) + nr > max)
+		    page_counter_read(&memcg->swap) + vswap_kept_pages(memcg) + nr > max)
 			return true;
 	}
 #endif
@@ -730,6 +738,21 @@ unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 	}
 #endif
 	return room;
+}
+
+/*
+ * Returns how many pages @memcg has, of whatever kind and wherever they are: those
+ * that reclaim has isolated are on no list. The root's are estimated.
+ */
+unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	if (memcg && !mem_cgroup_is_root(memcg))
+		return page_counter_read(&memcg->memory);
+#endif
+	return global_node_page_state(NR_INACTIVE_ANON) +
+	       global_node_page_state(NR_ACTIVE_ANON) +
+	       global_node_page_state(NR_ISOLATED_ANON);
 }
 
 /* Returns how many slots of devices back virtual ones. */

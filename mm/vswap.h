@@ -195,6 +195,18 @@ static inline bool vswap_takes_new(void)
 	return vswap_used() && __vswap_takes_new();
 }
 
+unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
+
+/*
+ * Returns how many pages of @memcg that do not compress zswap keeps for virtual
+ * slots. They are to be written back, so that their room in memory.swap.max is
+ * not to be given to others. With new slots those of devices, they are charged.
+ */
+static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
+{
+	return vswap_takes_new() ? __vswap_kept_pages(memcg) : 0;
+}
+
 /* Can slots of the cluster be given to @folio? The caller has the lock. */
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -266,6 +278,7 @@ void vswap_count_swap_max(struct mem_cgroup *memcg);
 bool vswap_may_keep_plain(struct mem_cgroup *memcg);
 unsigned long vswap_zswap_room(struct mem_cgroup *memcg);
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg);
+unsigned long vswap_memcg_size(struct mem_cgroup *memcg);
 unsigned long vswap_slots_on_devices(void);
 bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
@@ -557,6 +570,11 @@ static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
 static inline bool vswap_takes_new(void)
 {
 	return false;
+}
+
+static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
+{
+	return 0;
 }
 
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)

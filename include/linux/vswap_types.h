@@ -15,7 +15,7 @@ struct vswap_refusals {
 	atomic_long_t tried;		/* in a row, after they were compressed */
 	atomic_long_t refused;		/* less what stored pages make up for */
 	atomic_long_t refused_at;	/* jiffies of the last one */
-	atomic_long_t anon_at;		/* anonymous pages that there were then */
+	atomic_long_t size_at;		/* pages that the cgroup had then */
 	atomic_long_t counted_at;	/* jiffies when memory.swap.events counted one */
 };
 

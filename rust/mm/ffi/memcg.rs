@@ -121,7 +121,14 @@ impl Memcg<'_> {
         unsafe { bindings::vswap_zswap_room(self.ptr) }
     }
 
-    /// Returns how many anonymous pages it has in memory.
+    /// Returns how many pages it has, of whatever kind and wherever they are.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn size(self) -> u64 {
+        // SAFETY: `NULL` or valid, by the invariants.
+        unsafe { bindings::vswap_memcg_size(self.ptr) as u64 }
+    }
+
+    /// Returns how many anonymous pages it has on its LRU lists.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn anon_pages(self) -> u64 {
         // SAFETY: `NULL` or valid, by the invariants.
@@ -175,7 +182,7 @@ struct Counters {
     tried: Atomic<i64>,
     refused: Atomic<i64>,
     refused_at: Atomic<i64>,
-    anon_at: Atomic<i64>,
+    size_at: Atomic<i64>,
     // C's.
     counted_at: Atomic<i64>,
 }
@@ -210,9 +217,9 @@ impl Refusals<'_> {
         age.max(0) as u64
     }
 
-    /// Returns how many anonymous pages there were when the last one was refused.
-    pub(crate) fn anon_at(self) -> u64 {
-        self.0.anon_at.load(Relaxed) as u64
+    /// Returns how many pages the cgroup had when the last one was refused.
+    pub(crate) fn size_at(self) -> u64 {
+        self.0.size_at.load(Relaxed) as u64
     }
 
     /// Counts one that was compressed.
@@ -225,12 +232,12 @@ impl Refusals<'_> {
         self.0.tried.store(0, Relaxed);
     }
 
-    /// Counts one, now that there are `anon` pages: no more than those are.
-    pub(crate) fn add_refused(self, anon: u64) {
-        if self.refused() < anon {
+    /// Counts one, now that the cgroup has `size` pages: no more than those are.
+    pub(crate) fn add_refused(self, size: u64) {
+        if self.refused() < size {
             self.0.refused.add(1, Relaxed);
         }
-        self.touch(anon);
+        self.touch(size);
     }
 
     /// Sets how many were refused.
@@ -238,10 +245,10 @@ impl Refusals<'_> {
         self.0.refused.store(nr as i64, Relaxed);
     }
 
-    /// Takes now for the time of the last one, when there are `anon` pages.
-    pub(crate) fn touch(self, anon: u64) {
+    /// Takes now for the time of the last one, when the cgroup has `size` pages.
+    pub(crate) fn touch(self, size: u64) {
         self.0.refused_at.store(params::jiffies() as i64, Relaxed);
-        self.0.anon_at.store(anon as i64, Relaxed);
+        self.0.size_at.store(size as i64, Relaxed);
     }
 }
 

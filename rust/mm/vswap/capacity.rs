@@ -41,6 +41,7 @@ use crate::{
         pool,
         rules::{
             self,
+            Last,
             Refused,
             Variety, //
         }, //
@@ -137,7 +138,7 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
         return false;
     }
     if vswap::in_reclaim() {
-        refusals.add_refused(memcg.anon_pages());
+        refusals.add_refused(memcg.size());
     }
     true
 }
@@ -160,7 +161,7 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
             if !goes_to_device(memcg) {
                 let refusals = memcg.refusals();
                 refusals.add_tried();
-                refusals.add_refused(memcg.anon_pages());
+                refusals.add_refused(memcg.size());
             }
         });
     }
@@ -205,14 +206,17 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
     if refused < rules::FEW_TRIED || goes_to_device(memcg) {
         return false;
     }
-    let anon = memcg.anon_pages();
-    let age = refusals.age();
-    match Refused::judge(refused, age, params::hz(), anon, refusals.anon_at()) {
+    let size = memcg.size();
+    let last = Last {
+        age: refusals.age(),
+        size: refusals.size_at(),
+    };
+    match Refused::judge(refused, last, params::hz(), memcg.anon_pages(), size) {
         Refused::All => true,
         Refused::Some => false,
         Refused::Outdated => {
             refusals.set_refused(refused / 2);
-            refusals.touch(anon);
+            refusals.touch(size);
             false
         }
     }

@@ -152,15 +152,25 @@ pub(crate) enum Refused {
     Outdated,
 }
 
+/// When the last page of a cgroup was refused.
+#[cfg(any(CONFIG_RUST_VSWAP, test))]
+#[derive(Clone, Copy)]
+pub(crate) struct Last {
+    /// How many ticks ago.
+    pub(crate) age: u64,
+    /// How many pages the cgroup had then, of whatever kind.
+    pub(crate) size: u64,
+}
+
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 impl Refused {
-    /// Judges by the number of `refused` pages of a cgroup that has `anon` pages. The last was
-    /// refused `age` ticks ago, of which `hz` are a second, when there were `anon_at` pages.
+    /// Judges by the number of `refused` pages of a cgroup that has `size` pages, `anon` of them on
+    /// its lists for anonymous ones. `hz` ticks are a second.
     #[inline]
-    pub(crate) const fn judge(refused: u64, age: u64, hz: u64, anon: u64, anon_at: u64) -> Self {
+    pub(crate) const fn judge(refused: u64, last: Last, hz: u64, anon: u64, size: u64) -> Self {
         // A quarter is gone, with the process that had them for example.
-        let shrunk = anon < anon_at.saturating_sub(anon_at / 4);
-        if age > hz || shrunk {
+        let shrunk = size < last.size.saturating_sub(last.size / 4);
+        if last.age > hz || shrunk {
             Self::Outdated
         } else if refused >= anon {
             Self::All
@@ -553,19 +563,23 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_judged_by_what_there_is() {
-        let judge = |refused, age, anon| Refused::judge(refused, age, 250, anon, 100);
-        assert_eq!(judge(99, 0, 100), Refused::Some);
-        assert_eq!(judge(100, 0, 100), Refused::All);
-        assert_eq!(judge(100, 250, 100), Refused::All);
-        assert_eq!(judge(100, 251, 100), Refused::Outdated);
-        assert_eq!(judge(0, 251, 100), Refused::Outdated);
+        let judge = |refused, age, anon, size| {
+            Refused::judge(refused, Last { age, size: 200 }, 250, anon, size)
+        };
+        assert_eq!(judge(99, 0, 100, 200), Refused::Some);
+        assert_eq!(judge(100, 0, 100, 200), Refused::All);
+        assert_eq!(judge(100, 250, 100, 200), Refused::All);
+        assert_eq!(judge(100, 251, 100, 200), Refused::Outdated);
+        assert_eq!(judge(0, 251, 100, 200), Refused::Outdated);
         // More pages came: they were not tried.
-        assert_eq!(judge(100, 0, 101), Refused::Some);
+        assert_eq!(judge(100, 0, 101, 300), Refused::Some);
         // A few are gone; many are gone.
-        assert_eq!(judge(100, 0, 75), Refused::All);
-        assert_eq!(judge(100, 0, 74), Refused::Outdated);
+        assert_eq!(judge(100, 0, 75, 150), Refused::All);
+        assert_eq!(judge(100, 0, 75, 149), Refused::Outdated);
+        // Those that reclaim has isolated are on no list, and not gone.
+        assert_eq!(judge(20, 0, 10, 200), Refused::All);
         // A cgroup without pages has nothing to swap out.
-        assert_eq!(Refused::judge(16, 0, 250, 0, 0), Refused::All);
+        assert_eq!(judge(16, 0, 0, 200), Refused::All);
     }
 
     #[test]
