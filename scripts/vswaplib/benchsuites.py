@@ -109,7 +109,8 @@ SUITES = {
     # A small guest whose memory is full, and one that has to kill.
     "small": (
         Group("small", "small.sh", mem="128M"),
-        Group("oom", "oom.sh", mem="256M", disks=()),
+        Group("oom", "oom.sh none", mem="256M", disks=()),
+        Group("oom-swapmax", "oom.sh swapmax", mem="256M"),
     ),
     # What it is worth that zswap's worker goes on until the pool can accept again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
