@@ -283,7 +283,7 @@ mod tests {
         let _pinned = Pinned::new();
         let (clusters, slots) = (populated(), in_use());
         let mut runs = KVec::new();
-        while runs.len() < 2 * SLOTS >> ORDER {
+        while runs.len() < (2 * SLOTS) >> ORDER {
             runs.push(alloc(ORDER)?, GFP_KERNEL)?;
         }
         // The first cluster is full: one slot of each run is not enough for a folio.

@@ -16,8 +16,8 @@
 
 # As many slots as a huge page has pages.
 CLUSTER=512
-# Not fewer than 32: each CPU keeps a cluster of each order for itself.
-CLUSTERS=$((SCALE > 1 ? 32 : 64))
+# Enough that 90 % of the slots are more than whole clusters that happen to be in use.
+CLUSTERS=$((SCALE > 1 ? 16 : 64))
 MAX=$((CLUSTERS * CLUSTER))
 # One MADV_PAGEOUT, whatever stays: the limit is meant to be met.
 OUT="--try --light --zero 0 --incompressible 0"
