@@ -701,10 +701,32 @@ mod tests {
         cluster.lock().unreserve(1);
         assert!(cluster.peek_has_backing());
         cluster.lock().unreserve(1);
-        assert!(!cluster.peek_has_backing());
         assert!(!cluster.lock().any_backed());
+        // The next slot may need it.
+        assert!(cluster.peek_has_backing());
 
         put(slot, 1);
+        assert!(!cluster.peek_has_backing());
+        Ok(())
+    }
+
+    #[test]
+    fn a_full_cluster_frees_its_backing_table_with_the_last_backing() -> Result {
+        setup()?;
+        let mut others = KVec::new();
+        let first = alloc_row(SLOTS, &mut others)?;
+        let (cluster, _) = find(first).ok_or(EINVAL)?;
+
+        let table = BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?;
+        cluster.lock().add_backing_table(table);
+        assert!(cluster.lock().reserve(SWAPFILE_CLUSTER));
+        cluster.lock().unreserve(1);
+        assert!(cluster.peek_has_backing());
+        cluster.lock().unreserve(SWAPFILE_CLUSTER - 1);
+        assert!(!cluster.peek_has_backing());
+
+        put(first, SLOTS);
+        put_all(&others);
         Ok(())
     }
 

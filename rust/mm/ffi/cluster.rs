@@ -515,7 +515,10 @@ impl Locked {
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
             ListMove::ToScattered => Lists::lock().add(self, ListState::Scattered),
             ListMove::ToFree => {
-                warn_on_once!(self.own().nr_backed != 0);
+                // A leak is the lesser evil than an entry whose word is gone.
+                if !warn_on_once!(self.own().nr_backed != 0) {
+                    self.free_backing_table();
+                }
                 // SAFETY: No slot is in use, and the lock is held.
                 unsafe { bindings::vswap_tables_free(self.ci()) };
                 self.own_mut().nr_extended = 0;
@@ -601,17 +604,28 @@ impl Locked {
         true
     }
 
-    /// Takes back promises, or counts backings that are gone. The table may go with the last.
+    /// Takes back promises, or counts backings that are gone.
+    ///
+    /// Frees the table with the last one if no slot is left to allocate. Otherwise the next folio
+    /// would need it again: swapping out zero pages would allocate a table for each of them, and
+    /// the tables that wait for an RCU grace period are charged to the cgroup.
     #[inline]
     pub(crate) fn unreserve(&mut self, nr: u32) {
+        let is_full = self.used() == SWAPFILE_CLUSTER;
         let own = self.own_mut();
         warn_on_once!(own.nr_backed < nr);
         own.nr_backed = own.nr_backed.saturating_sub(nr);
-        if own.nr_backed == 0 {
-            let words = self.cluster.backing.load(Relaxed);
-            self.cluster.backing.store(core::ptr::null(), Relaxed);
-            drop(NonNull::new(words.cast_mut()).map(BackingTable));
+        if own.nr_backed == 0 && is_full {
+            self.free_backing_table();
         }
+    }
+
+    /// Frees the table of backing words, of which none is in use or promised.
+    #[inline]
+    fn free_backing_table(&mut self) {
+        let words = self.cluster.backing.load(Relaxed);
+        self.cluster.backing.store(core::ptr::null(), Relaxed);
+        drop(NonNull::new(words.cast_mut()).map(BackingTable));
     }
 
     /// Makes `table` that of the backing words, unless there is one.
