@@ -439,10 +439,7 @@ def run_all(full, report):
     the selftests' own time-outs are made for; with --full more of them, and what
     the debug kernel is fast enough for."""
     run("vswap", names(full), report)
-    # KNOWN FAILURE: with virtual slots and zswap off, test_memcg_reclaim and
-    # test_memcg_swap_max_peak fail. Not understood; to be mended and run again here.
-    run("vswap", [name for name in names(full, virtual=True) if name != "test_memcontrol"],
-        report, virtual=True)
+    run("vswap", names(full, virtual=True), report, virtual=True)
     if full:
         run("debug", names(), report)
 
