@@ -240,10 +240,10 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns true if @memcg, or one above it, may not have @nr more pages of swap,
- * beside those that zswap keeps and will write back.
+ * Returns true if @memcg, or one above it, may not have @nr more pages of swap.
+ * With @kept, those that zswap keeps and will write back count as well.
  */
-bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
+static bool vswap_exceeds_swap_max(struct mem_cgroup *memcg, unsigned int nr, bool kept)
 {
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
@@ -251,28 +251,26 @@ bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
 	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
 		unsigned long max = READ_ONCE(memcg->swap.max);
 
-		if (max != PAGE_COUNTER_MAX &&
-		    page_counter_read(&memcg->swap) + vswap_kept_pages(memcg) + nr > max)
+		if (max == PAGE_COUNTER_MAX)
+			continue;
+		if (page_counter_read(&memcg->swap) +
+		    (kept ? vswap_kept_pages(memcg) : 0) + nr > max)
 			return true;
 	}
 #endif
 	return false;
 }
 
+/* As above, for pages that are about to be swapped out: what zswap keeps comes first. */
+bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
+{
+	return vswap_exceeds_swap_max(memcg, nr, true);
+}
+
 /* Returns true if what zswap has of @memcg can be written back to devices. */
 bool vswap_has_room(struct mem_cgroup *memcg)
 {
-	if (!vswap_have_free())
-		return false;
-#ifdef CONFIG_MEMCG
-	if (mem_cgroup_disabled() || do_memsw_account())
-		return true;
-	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
-		if (page_counter_read(&memcg->swap) >= READ_ONCE(memcg->swap.max))
-			return false;
-	}
-#endif
-	return true;
+	return vswap_have_free() && !vswap_exceeds_swap_max(memcg, 1, false);
 }
 
 /*
@@ -713,10 +711,27 @@ long get_nr_swap_pages(void)
 }
 EXPORT_SYMBOL_GPL(get_nr_swap_pages);
 
+#ifdef CONFIG_MEMCG
+/*
+ * Returns how many pages of memory zswap uses for @memcg. Reclaim gets a flushed
+ * number if the old one says that @max is reached: otherwise pages that were freed
+ * in the last two seconds would end in an OOM kill. Others may not sleep.
+ */
+static unsigned long vswap_zswap_pages(struct mem_cgroup *memcg, unsigned long max)
+{
+	unsigned long used = memcg_page_state(memcg, MEMCG_ZSWAP_B) / PAGE_SIZE;
+
+	if (used < max || !current->reclaim_state)
+		return used;
+	mem_cgroup_flush_stats(memcg);
+	return memcg_page_state(memcg, MEMCG_ZSWAP_B) / PAGE_SIZE;
+}
+#endif
+
 /*
  * Returns how many pages zswap may still take for @memcg, by its limits and those
- * above it: ULONG_MAX if there are none. The counters are not flushed for it,
- * because reclaim asks often.
+ * above it: ULONG_MAX if there are none. Below a limit, at least MGLRU's
+ * MIN_LRU_BATCH: it swaps out nothing for less, though zswap accepts a page.
  */
 unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 {
@@ -733,8 +748,10 @@ unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 			return 0;
 		if (max == PAGE_COUNTER_MAX)
 			continue;
-		used = memcg_page_state(memcg, MEMCG_ZSWAP_B) / PAGE_SIZE;
-		room = min(room, max > used ? max - used : 0);
+		used = vswap_zswap_pages(memcg, max);
+		if (used >= max)
+			return 0;
+		room = min(room, max_t(unsigned long, max - used, BITS_PER_LONG));
 	}
 #endif
 	return room;

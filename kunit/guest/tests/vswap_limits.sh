@@ -141,6 +141,32 @@ for zswap in 0 1; do
 	thawed
 done
 
+# A cgroup at memory.zswap.max has its room again as soon as pages are freed, not when statistics
+# are flushed: until then, a second process would be killed.
+no_swap
+zswap_on lz4
+set_to auto $VSWAP/enabled
+cgroup again memory.max=$(mb 40) memory.zswap.max=$((4096 / SCALE))K
+for round in 1 2 3; do
+	kind="memory.zswap.max, round $round"
+	rm -f $TMP/ready-again
+	swapcheck hold --resident --light --zero 0 --incompressible 0 --size $(mb 36) \
+		--cgroup $CG/again --ready $TMP/ready-again --go $TMP/never > $TMP/first 2>&1 &
+	first=$!
+	check "$kind: the first process has its memory" wait_for $TMP/ready-again $first
+	# It stops at the limit.
+	echo $(mb 30) > $CG/again/memory.reclaim
+	is "$kind: it is reached" "$(value $CG/again/memory.stat zswap)" -ge \
+		$((3600 * 1024 / SCALE))
+	kill -9 $first
+	wait $first
+	check "$kind: the second process has room" swapcheck hold --resident --light --zero 0 \
+		--incompressible 0 --size $(mb 48) --cgroup $CG/again
+done 2> /dev/null
+is "nobody was killed at memory.zswap.max" "$(oom_kills again)" -eq 0
+check "its cgroup goes away" cgroup_gone again
+none_left "memory.zswap.max"
+
 # memory.stat counts the slots of a cgroup in all cgroups above it, also after its removal.
 no_swap
 zswap_on lz4
