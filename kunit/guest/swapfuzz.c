@@ -248,7 +248,7 @@ static uint64_t pagemap_of(const struct area *area, size_t page)
 {
 	uint64_t entry = 0;
 
-	if (in_child || pread(pagemap_fd, &entry, 8, ((uintptr_t)area->base / PAGE + page) * 8) != 8)
+	if (pread(pagemap_fd, &entry, 8, ((uintptr_t)area->base / PAGE + page) * 8) != 8)
 		return 0;
 	return entry;
 }
@@ -259,6 +259,9 @@ static void describe(const struct area *area, size_t page)
 	char text[400];
 	size_t n = at->next < HISTORY ? at->next : HISTORY, len = 0, i;
 
+	/* A child has its parent's. */
+	if (in_child)
+		pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	text[0] = 0;
 	for (i = 0; i < n; i++) {
 		size_t slot = (at->next - n + i) % HISTORY;
@@ -2009,6 +2012,7 @@ static void plant(void)
 
 		if (!pid) {
 			/* It outlives the run: the supervisor finds what it has in swap. */
+			close(STDOUT_FILENO);
 			while (true)
 				pause();
 		}
@@ -2570,8 +2574,6 @@ static void run_seed(void)
 			say(" %s=%" PRId64, after.list[i].name,
 			    (int64_t)(after.list[i].value - value));
 	say("\n");
-	if (failed)
-		_exit(EXIT_VERIFY);
 }
 
 /* --------------------------------------------------------------- options */
@@ -2673,10 +2675,40 @@ static void parse(int argc, char **argv)
 		usage();
 }
 
+/*
+ * Lines go through a process of the root cgroup: standard output may be a file
+ * in tmpfs, and what is written to it is charged to the cgroup of the writer.
+ */
+static pid_t printer_start(void)
+{
+	static char text[4096];
+	int pipes[2];
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(pipes, O_CLOEXEC))
+		die(EXIT_BROKEN, "pipe");
+	pid = fork();
+	if (pid < 0)
+		die(EXIT_BROKEN, "cannot fork");
+	if (!pid) {
+		close(pipes[1]);
+		while ((n = read(pipes[0], text, sizeof(text))) > 0)
+			if (write(STDOUT_FILENO, text, n) != n)
+				_exit(EXIT_BROKEN);
+		_exit(0);
+	}
+	dup2(pipes[1], STDOUT_FILENO);
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t end;
 	unsigned int seeds = 0;
+	pid_t printer;
 
 	/* A failed allocation while the kernel writes to rseq's area is a SIGSEGV. */
 	if (!getenv("GLIBC_TUNABLES")) {
@@ -2685,6 +2717,7 @@ int main(int argc, char **argv)
 	}
 	parse(argc, argv);
 	must_write_file("/proc/self/oom_score_adj", "-1000");
+	printer = printer_start();
 	content.seed = 1;
 	content_init(&content);
 	progress = map_or_die((MAX_PROCS + 1) * sizeof(*progress), MAP_SHARED);
@@ -2693,7 +2726,9 @@ int main(int argc, char **argv)
 		run_seed();
 		seeds++;
 		opt.seed++;
-	} while (now_ns() < end);
-	say("swapfuzz seeds=%u ok\n", seeds);
-	return 0;
+	} while (!failed && now_ns() < end);
+	say("swapfuzz seeds=%u %s\n", seeds, failed ? "FAILED" : "ok");
+	close(STDOUT_FILENO);
+	waitpid(printer, NULL, 0);
+	return failed ? EXIT_VERIFY : 0;
 }
