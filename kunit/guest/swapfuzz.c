@@ -53,7 +53,7 @@ struct uffdio_move {
 #define MAX_CHILDREN	3
 #define MAX_LOCKED	128
 #define MAX_ITEMS	20000
-#define HISTORY		8
+#define HISTORY		8192
 #define CHECKPOINT	256
 #define PM_PRESENT	(1ull << 63)
 #define PM_SWAP		(1ull << 62)
@@ -120,9 +120,15 @@ enum {
 };
 
 struct page {
-	uint8_t flags, next;
-	uint8_t what[HISTORY];
-	uint32_t op[HISTORY];
+	uint8_t flags;
+};
+
+/* What was done to which pages; children begin with their parent's. */
+struct event {
+	uint32_t op;
+	uint16_t page, count;
+	uint8_t what, area, in_child, failing;
+	int detail;
 };
 
 struct area {
@@ -150,6 +156,8 @@ struct progress {
 };
 
 static struct area areas[NR_AREAS];
+static struct event history[HISTORY];
+static size_t nr_history;
 static size_t capacity;
 static struct family *family;
 static struct progress *progress, *me;
@@ -231,17 +239,18 @@ static unsigned char *want(const struct area *area, size_t page)
 	return (own ? area->bytes : area->object) + page * PAGE;
 }
 
-static void remember(struct area *area, size_t page, size_t count)
+static void remember(const struct area *area, size_t page, size_t count)
 {
-	for (; count--; page++) {
-		struct page *at = &area->page[page];
+	history[nr_history++ % HISTORY] = (struct event){
+		.op = op_index, .page = page, .count = count, .what = op_what,
+		.area = area - areas, .in_child = in_child, .failing = lenient,
+	};
+}
 
-		at->op[at->next % HISTORY] = op_index;
-		at->what[at->next % HISTORY] = op_what;
-		at->next++;
-		if (at->next == 4 * HISTORY)
-			at->next = 3 * HISTORY;
-	}
+/* Which advice it was, or how many pages were moved: for the last event. */
+static void remember_detail(int detail)
+{
+	history[(nr_history - 1) % HISTORY].detail = detail;
 }
 
 static uint64_t pagemap_of(const struct area *area, size_t page)
@@ -255,24 +264,24 @@ static uint64_t pagemap_of(const struct area *area, size_t page)
 
 static void describe(const struct area *area, size_t page)
 {
-	const struct page *at = &area->page[page];
-	char text[400];
-	size_t n = at->next < HISTORY ? at->next : HISTORY, len = 0, i;
+	size_t i = nr_history > HISTORY ? nr_history - HISTORY : 0;
 
 	/* A child has its parent's. */
 	if (in_child)
 		pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	text[0] = 0;
-	for (i = 0; i < n; i++) {
-		size_t slot = (at->next - n + i) % HISTORY;
-
-		len += snprintf(text + len, sizeof(text) - len, " %u:%s", at->op[slot],
-				op_name(at->what[slot]));
-	}
 	say("# page: area %zu (%s, %zu pages) page %zu flags=0x%x pagemap=%016" PRIx64 "\n",
-	    area - areas, kind_names[area->kind], area->pages, page, at->flags,
+	    area - areas, kind_names[area->kind], area->pages, page, area->page[page].flags,
 	    pagemap_of(area, page));
-	say("# last operations on it:%s\n", text);
+	say("# what was done to it, [page+count]:\n");
+	for (; i < nr_history; i++) {
+		const struct event *event = &history[i % HISTORY];
+
+		if (event->area == area - areas && page >= event->page &&
+		    page < (size_t)event->page + event->count)
+			say("#   %u%s%s %s [%u+%u] %d\n", event->op, event->in_child ? " child" : "",
+			    event->failing ? " allocations fail" : "", op_name(event->what),
+			    event->page, event->count, event->detail);
+	}
 }
 
 /* Names another page whose content this is: then one slot had two owners. */
@@ -791,8 +800,10 @@ static void op_advise(struct rng *rng)
 	if (all) {
 		range.page = 0;
 		range.count = range.area->pages;
+		remember(range.area, range.page, range.count);
 	}
 	trace(": advice %d", advice);
+	remember_detail(advice);
 	if (advice == MADV_MERGEABLE)
 		range.area->merged = true;
 	vec = (struct iovec){ address(&range), range.count * PAGE };
@@ -1232,6 +1243,8 @@ static void op_resize(struct rng *rng)
 		family_enter();
 	if (chance(rng, 40))
 		pages = most;
+	remember(area, pages < old ? pages : old, pages < old ? old - pages : pages - old);
+	remember_detail(pages);
 	trace(": area %zu (%s) from %zu to %zu pages", area - areas, kind_names[area->kind], old,
 	      pages);
 	/* Locked memory that grows is populated: little of it is enough. */
@@ -1246,8 +1259,6 @@ static void op_resize(struct rng *rng)
 		memset(area->bytes + i * PAGE, 0, PAGE);
 		area->page[i].flags = flags;
 	}
-	if (pages > old)
-		remember(area, old, pages - old);
 	verify(area, 0, area->pages);
 }
 
@@ -1265,7 +1276,7 @@ static void op_dontunmap(struct rng *rng)
 		family_enter();
 	remember(area, 0, area->pages);
 	to = mremap(old, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
-	trace(": to %p", to);
+	remember_detail(to == MAP_FAILED ? -errno : 0);
 	if (!worked(to != MAP_FAILED))
 		return;
 	area->base = to;
@@ -1296,6 +1307,8 @@ static void op_graft(struct rng *rng)
 	to->merged |= from->merged;
 	worked(mremap(address(&src), count * PAGE, count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		      address(&dst)) != MAP_FAILED);
+	remember(from, src.page, count);
+	remember_detail(to - areas);
 	/* A failure may have moved some of it, and unmapped the destination. */
 	for (i = 0; i < count; i++) {
 		size_t at = dst.page + i, was = src.page + i;
@@ -1546,6 +1559,7 @@ static void op_uffd_move(struct rng *rng)
 		if (move.move > 0)
 			done += move.move / PAGE;
 	}
+	remember_detail(done);
 	for (i = 0; i < done; i++) {
 		size_t to = dst.page + i, from = src.page + i;
 
