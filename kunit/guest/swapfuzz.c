@@ -73,7 +73,7 @@ static const char usage_text[] =
 "  --ops N            operations of each process (1500)\n"
 "  --procs N          processes (4)\n"
 "  --size SIZE        memory of each process (16M)\n"
-"  --seconds N        run: go on with the next seeds for so long\n"
+"  --seconds N        go on with the next seeds for so long; the last one is cut short\n"
 "  --machine          operations on devices, zswap, virtual slots, CPUs as well\n"
 "  --faults           allocations fail in chosen spans (kernels with fault injection)\n"
 "  --disk DEV         a swap device, with mkswap done; up to two\n"
@@ -99,6 +99,8 @@ static struct {
 } opt = { .seed = 1, .ops = 1500, .procs = 4, .size = 16 << 20 };
 
 static struct content content;
+/* When processes do no more operations: see --seconds. */
+static uint64_t deadline = UINT64_MAX;
 
 /* ------------------------------------------------------------ the shadow */
 
@@ -1164,6 +1166,8 @@ static void op_remap(struct rng *rng)
 {
 	struct area *area = &areas[rng_below(rng, NR_AREAS)];
 
+	/* What was lost before is not to be forgotten. */
+	verify(area, 0, area->pages);
 	drop_area(area);
 	make_area(rng, area);
 }
@@ -2160,12 +2164,14 @@ static void process(unsigned int number, int go)
 		make_area(&rng, &areas[i]);
 	if (refs_fd >= 0)
 		probe_soft_dirty();
-	for (i = 0; i < opt.ops; i++)
+	for (i = 0; i < opt.ops && now_ns() < deadline; i++)
 		if (is_wanted(i))
 			run_op(i);
 	faults_end();
 	op_what = 0;
 	reap_all();
+	for (i = 0; i < NR_AREAS; i++)
+		protect(&areas[i], 0, areas[i].pages, PROT_READ | PROT_WRITE);
 	verify_all();
 	me->finished = true;
 	/* The supervisor looks at the tables while slots are in use. */
@@ -2720,7 +2726,6 @@ static pid_t printer_start(void)
 
 int main(int argc, char **argv)
 {
-	uint64_t end;
 	unsigned int seeds = 0;
 	pid_t printer;
 
@@ -2729,18 +2734,20 @@ int main(int argc, char **argv)
 		setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
 		execv("/proc/self/exe", argv);
 	}
+	prctl(PR_SET_NAME, "swapfuzz");
 	parse(argc, argv);
 	must_write_file("/proc/self/oom_score_adj", "-1000");
 	printer = printer_start();
 	content.seed = 1;
 	content_init(&content);
 	progress = map_or_die((MAX_PROCS + 1) * sizeof(*progress), MAP_SHARED);
-	end = now_ns() + opt.seconds * 1000000000ull;
+	if (opt.seconds)
+		deadline = now_ns() + opt.seconds * 1000000000ull;
 	do {
 		run_seed();
 		seeds++;
 		opt.seed++;
-	} while (!failed && now_ns() < end);
+	} while (!failed && opt.seconds && now_ns() < deadline);
 	say("swapfuzz seeds=%u %s\n", seeds, failed ? "FAILED" : "ok");
 	close(STDOUT_FILENO);
 	waitpid(printer, NULL, 0);

@@ -206,7 +206,8 @@ def main(args):
     seconds = int(args.minutes * 60)
     say(f"==> fuzzing {args.variant} for {args.minutes:g} minutes from seed {seed}")
     output, code, splats = run_guest(
-        args, f"{prepare(args)}swapfuzz run --seed {seed} --seconds {seconds} {options(args)}",
+        args, f"{prepare(args)}exec swapfuzz run --seed {seed} "
+        f"{f'--seconds {seconds} ' if seconds else ''}{options(args)}",
         seconds + 900, False)
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"fuzz-{seed}.log"
