@@ -23,7 +23,7 @@ def add_arguments(parser):
     parser.add_argument("--variant", default="debug", choices=list(build.VARIANTS))
     parser.add_argument("--seed", type=int, metavar="N", help="the first seed (default: the time)")
     parser.add_argument("--minutes", type=float, default=10, metavar="M",
-                        help="start no more seeds after so long (10); also for --shrink")
+                        help="run seeds for so long (10); 0: only one")
     parser.add_argument("--ops", type=int, default=600, metavar="N",
                         help="operations of each process (600)")
     parser.add_argument("--procs", type=int, default=4, metavar="N", help="processes (4)")
@@ -32,6 +32,8 @@ def add_arguments(parser):
     parser.add_argument("--no-faults", action="store_true", help="inject no allocation failures")
     parser.add_argument("--shrink", action="store_true",
                         help="reduce a seed that fails to few operations")
+    parser.add_argument("--shrink-minutes", type=float, default=30, metavar="M",
+                        help="reduce no more after so long (30)")
     parser.add_argument("--tries", type=int, default=2, metavar="N",
                         help="runs of each reduced program before it counts as good (2)")
     parser.add_argument("--plant", metavar="KIND@OP",
@@ -141,7 +143,7 @@ class Shrinker:
 
     def __init__(self, args, found):
         self.args, self.found = args, found
-        self.deadline = time.monotonic() + args.minutes * 60
+        self.deadline = time.monotonic() + args.shrink_minutes * 60
         self.runs = 0
 
     def first_failing(self, candidates):
