@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0
+# Random programs of several processes for the swap path, with a shadow of each
+# byte, while devices, zswap, virtual slots, cgroups and CPUs change and
+# allocations fail. Each process may have about half of its memory.
+# guest: timeout=120
+. /vswap/tests/lib.sh
+
+SECONDS_LONG=${SECONDS_LONG:-180}
+SEED=${SEED:-1}
+
+# fuzz WHAT OPTION...: the last lines are noted when it fails
+fuzz() {
+	what=$1
+	shift
+	check "$what" swapfuzz run "$@"
+}
+
+no_swap
+mkswap $DISK > /dev/null
+mkswap $DISK2 32768 > /dev/null
+before=$(($(vm pswpout) + $(vm zswpout)))
+# Faults of its own, behind the shadow's back: each has to be found.
+for plant in flip@20 mix@10 leak@5; do
+	swapfuzz run --seed 3 --ops 40 --procs 1 --size 8M --machine --disk $DISK \
+		--disk $DISK2 --plant $plant > $TMP/planted 2>&1
+	is "a planted fault is found: $plant" $? -eq 1
+	killall swapfuzz 2> /dev/null
+	note "$(grep FAILED $TMP/planted | head -n 1)"
+	no_swap
+done
+LEFT=
+fuzz "random programs find every byte" --seed $SEED --ops 200 --procs 3 --machine --faults \
+	--disk $DISK --disk $DISK2 --seconds $SECONDS_LONG
+note "$(tail -n 2 "$TMP/out" | cut -c1-300)"
+is "pages were swapped out" $(($(vm pswpout) + $(vm zswpout) - before)) -ge 1000
+finish

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The verb fuzz: random programs for the swap path in a guest with two disks.
+
+It runs seeds until the time is over or one fails, and can reduce a failing seed
+to the few operations that matter. See kunit/guest/swapfuzz.c for the programs.
+"""
+
+import re
+import time
+
+from . import build, guest
+from .common import LOGS, die, say
+
+# What kmemleak costs is better spent on operations.
+GUEST = {"mem": "1G", "disks": ["256M", "256M"], "append": "kmemleak=off"}
+DISKS = "--disk /dev/vda --disk /dev/vdb"
+# The second device is small, so that it becomes full.
+PREPARE = "mkswap /dev/vda > /dev/null; mkswap /dev/vdb 32768 > /dev/null\n"
+FAILED = re.compile(r"^FAILED seed=(\d+)(?: proc=(\d+) op=(\d+))?", re.M)
+
+
+def add_arguments(parser):
+    parser.add_argument("--variant", default="debug", choices=list(build.VARIANTS))
+    parser.add_argument("--seed", type=int, metavar="N", help="the first seed (default: the time)")
+    parser.add_argument("--minutes", type=float, default=10, metavar="M",
+                        help="run seeds for so long (10); 0: only one")
+    parser.add_argument("--ops", type=int, default=600, metavar="N",
+                        help="operations of each process (600)")
+    parser.add_argument("--procs", type=int, default=4, metavar="N", help="processes (4)")
+    parser.add_argument("--no-machine", action="store_true",
+                        help="leave devices, zswap, virtual slots and CPUs as they are")
+    parser.add_argument("--no-faults", action="store_true", help="inject no allocation failures")
+    parser.add_argument("--shrink", action="store_true",
+                        help="reduce a seed that fails to few operations")
+    parser.add_argument("--shrink-minutes", type=float, default=30, metavar="M",
+                        help="reduce no more after so long (30)")
+    parser.add_argument("--tries", type=int, default=2, metavar="N",
+                        help="runs of each reduced program before it counts as good (2)")
+    parser.add_argument("--plant", metavar="KIND@OP",
+                        help="a fault of the fuzzer's own: flip, mix or leak")
+
+
+class Found:
+    """A failure: the seed, the process and operation that noticed, where they are known."""
+
+    def __init__(self, seed, proc=None, op=None):
+        self.seed, self.proc, self.op = seed, proc, op
+
+
+def options(args):
+    words = [f"--ops {args.ops} --procs {args.procs}", DISKS]
+    words += ["--machine"] if not args.no_machine else []
+    words += ["--faults"] if not args.no_faults else []
+    words += [f"--plant {args.plant}"] if args.plant else []
+    return " ".join(words)
+
+
+def prepare(args):
+    """With the machine left alone, a device and zswap are on from the start."""
+    if not args.no_machine:
+        return PREPARE
+    return PREPARE + ("swapon /dev/vda; echo 1 > /sys/module/zswap/parameters/enabled\n"
+                      "echo on > /sys/kernel/mm/vswap/enabled\n")
+
+
+def run_guest(args, script, timeout, quiet):
+    """Output and splats of one guest, whose kernel may fail; None instead of the exit
+    code when it took the guest with it."""
+    output = []
+
+    def follow(fresh):
+        output.append(fresh)
+        if not quiet:
+            print(fresh, end="", flush=True)
+
+    try:
+        result = guest.boot(args.variant, script, **GUEST, timeout=timeout, ensure=False,
+                            splats_ok=True, follow=follow)
+    except guest.GuestFailure as error:
+        return "".join(output), None, [error.what.splitlines()[0], error.hint]
+    splats = [*result.splats[:5], f"kernel log: {result.log}"] if result.splats else []
+    return "".join(output), result.code, splats
+
+
+def found_in(output):
+    """The first failure that the output tells, or the seed that was running at the end."""
+    told = FAILED.search(output)
+    if told:
+        return Found(*(int(word) if word else None for word in told.groups()))
+    begun = re.findall(r"^swapfuzz begins seed=(\d+)", output, re.M)
+    return Found(int(begun[-1])) if begun else None
+
+
+def summary(output):
+    """Seeds that ended, operations and their rate."""
+    ended = re.findall(r"^swapfuzz seed=\d+ \w+ ops=(\d+) seconds=([\d.]+)", output, re.M)
+    ops, seconds = sum(int(ops) for ops, _ in ended), sum(float(text) for _, text in ended)
+    return f"{len(ended)} seeds, {ops} operations, {ops / seconds if seconds else 0:.0f} a second"
+
+
+# --- reducing
+
+def only(items):
+    """The list that swapfuzz replay takes, of (process, operation) pairs."""
+    runs = []
+    for proc, op in sorted(items):
+        if runs and runs[-1][0] == proc and runs[-1][2] == op - 1:
+            runs[-1][2] = op
+        else:
+            runs.append([proc, op, op])
+    return ",".join(f"{proc}:{first}" + (f"-{last}" if last > first else "")
+                    for proc, first, last in runs)
+
+
+def pieces(items, number):
+    """Nearly equal parts, in order."""
+    return [items[len(items) * i // number:len(items) * (i + 1) // number]
+            for i in range(number)]
+
+
+def reduce(items, first_failing):
+    """Delta debugging: `first_failing` gets lists of items and returns the index of the
+    first that fails, or None. Returns a failing list of which no part found can go."""
+    number = 2
+    while len(items) > 1:
+        parts = pieces(items, number)
+        rests = [[item for part in parts[:i] + parts[i + 1:] for item in part]
+                 for i in range(number)]
+        candidates = parts + rests if number > 2 else parts
+        index = first_failing(candidates)
+        if index is not None:
+            items = candidates[index]
+            number = 2 if index < len(parts) else max(number - 1, 2)
+        elif number < len(items):
+            number = min(2 * number, len(items))
+        else:
+            break
+    return items
+
+
+class Shrinker:
+    """Runs reduced programs: many in one guest, a new one after each failure."""
+
+    def __init__(self, args, found):
+        self.args, self.found = args, found
+        self.deadline = time.monotonic() + args.shrink_minutes * 60
+        self.runs = 0
+
+    def first_failing(self, candidates):
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            return None
+        lines = [prepare(self.args)]
+        for index, items in enumerate(candidates):
+            lines.append(f"for i in $(seq {self.args.tries}); do echo TRY {index}\n"
+                         f"swapfuzz replay --seed {self.found.seed} {options(self.args)} "
+                         f"--only {only(items)} || exit 1; done")
+        lines.append("echo TRY none; exit 0")
+        output, code, splats = run_guest(self.args, "\n".join(lines), left + 60, True)
+        tried = re.findall(r"^TRY (\w+)$", output, re.M)
+        self.runs += len(tried)
+        if code == 0 and not splats or not tried or tried[-1] == "none":
+            return None
+        # Out of time: what was running did not fail.
+        if time.monotonic() > self.deadline and not FAILED.search(output):
+            return None
+        return int(tried[-1])
+
+    def shrink(self):
+        args, found = self.args, self.found
+        last = args.ops - 1 if found.op is None else found.op
+        every = [(proc, op) for proc in range(args.procs) for op in range(args.ops)]
+        starts = [[(proc, op) for proc, op in every if proc == found.proc and op <= last],
+                  [(proc, op) for proc, op in every if op <= last], every]
+        starts = [items for items in starts if items]
+        index = self.first_failing(starts)
+        if index is None:
+            return None
+        say(f"    it fails again with {len(starts[index])} operations")
+        return reduce(starts[index], self._told)
+
+    def _told(self, candidates):
+        index = self.first_failing(candidates)
+        if index is not None:
+            say(f"    and with {len(candidates[index])}")
+        return index
+
+
+def shrink(args, found):
+    say(f"==> reducing seed {found.seed}")
+    shrinker = Shrinker(args, found)
+    items = shrinker.shrink()
+    if items is None:
+        say(f"    it did not fail again in {shrinker.runs} runs: try more with --tries")
+        return
+    say(f"    {len(items)} operations are left after {shrinker.runs} runs:\n"
+        f"    swapfuzz replay --seed {found.seed} {options(args)} --only {only(items)} --trace")
+    output, _, _ = run_guest(args, f"{prepare(args)}swapfuzz replay --seed {found.seed} "
+                             f"{options(args)} --only {only(items)} --trace", 300, True)
+    say("\n".join("    " + line for line in output.splitlines()[-60:]))
+
+
+def main(args):
+    build.ensure(args.variant)
+    if args.plant and not re.fullmatch(r"(flip|mix|leak)@\d+", args.plant):
+        die(f"not a fault: {args.plant}", "for example --plant flip@100")
+    seed = int(time.time()) if args.seed is None else args.seed
+    seconds = int(args.minutes * 60)
+    say(f"==> fuzzing {args.variant} for {args.minutes:g} minutes from seed {seed}")
+    output, code, splats = run_guest(
+        args, f"{prepare(args)}exec swapfuzz run --seed {seed} "
+        f"{f'--seconds {seconds} ' if seconds else ''}{options(args)}",
+        seconds + 900, False)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"fuzz-{seed}.log"
+    log.write_text(output)
+    say(f"    {summary(output)}; output: {log}")
+    for line in splats:
+        say(f"    {line}")
+    if code == 0 and not splats:
+        return 0
+    found = found_in(output)
+    if not found:
+        die("swapfuzz did not begin", f"read {log}")
+    say(f"    seed {found.seed} failed; again: scripts/vswap fuzz --variant {args.variant} "
+        f"--seed {found.seed} --minutes 0 --ops {args.ops} --procs {args.procs}")
+    if args.shrink:
+        shrink(args, found)
+    return 1
