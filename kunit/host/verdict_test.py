@@ -1119,6 +1119,7 @@ class Kunit(Kept):
 
     def test_exit_code(self):
         self.assertEqual(self.run_kunit(Ktap.GOOD, code=1), {**self.GOOD, "the guest ends": False})
+        self.assertIn(("the guest ends", False, "exit code 1"), self.seen)
 
     def test_the_guest_fails(self):
         self.assertEqual(self.run_kunit("", error=guest.GuestFailure("panic", "LOG")),
@@ -1215,13 +1216,15 @@ class Runs(Kept):
             try:
                 signal.raise_signal(signal.SIGTERM)
             except results.Stopped:
+                # A second signal ends nothing: the guests are being ended.
                 signal.raise_signal(signal.SIGTERM)
+                stage("b", True)
                 time.sleep(60)
         with self.assertRaises(SystemExit):
             self.main(hangs)
         self.exit.assert_called_once_with(1)
         guest.end_children.assert_called_once_with()
-        self.assertIn("1 passed, 1 failed, 1 did not run\n", self.output.getvalue())
+        self.assertIn("2 passed, 1 failed\n", self.output.getvalue())
 
     def test_nothing_runs_late(self):
         self.main(self.good("a", "b"), self.good("c"))
