@@ -1169,6 +1169,7 @@ class Runs(Kept):
         self.assertEqual(self.main(self.good("a", "b"), self.good("c")),
                          (0, "3 passed, 0 failed"))
         self.assertNotIn("failed:", self.output.getvalue())
+        self.assertIn(f"kernel logs: {common.LOGS}", self.output.getvalue())
 
     def test_a_stage_that_raises(self):
         for error in (ValueError("odd"), common.Failure("x", "y"), OSError(5, "z")):
