@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the scripts must get right before a kernel's verdict means anything:
-errors on bad input, splats seen, results counted, trees assembled."""
+errors on bad input, trees assembled. What a verdict is made of is in verdict_test.py."""
 
 import argparse
 import os
@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (bench, benchreport, benchsuites, build, common, diagnostics,  # noqa: E402
-                      disasm, guest, guesttests, initramfs, ktap, lint, series, setup, tree)
+                      disasm, guest, guesttests, initramfs, lint, manifest, series, setup,
+                      testrun, tree)
 
 
 def vswap(*args, **env):
@@ -388,31 +389,25 @@ class Guests(unittest.TestCase):
         self.assertEqual(others[0].returncode, -signal.SIGTERM)
 
 
-class Verdicts(unittest.TestCase):
-    def test_splats_are_seen(self):
-        for line in ("[    1.0] BUG: KASAN: slab-use-after-free in x+0x1/0x2",
-                     "[    1.0] WARNING: CPU: 0 PID: 1 at mm/swapfile.c:1 f+0x1/0x2",
-                     "[    1.0][    T1] WARNING: possible circular locking dependency detected",
-                     "[    1.0] Oops: general protection fault, probably for address 0x1",
-                     "[    1.0] Kernel panic - not syncing: x",
-                     "[    1.0] kmemleak: 3 new suspected memory leaks",
-                     "[    1.0] INFO: task x:1 blocked for more than 120 seconds."):
-            self.assertTrue(guest.splats_in(line), line)
+class Expected(unittest.TestCase):
+    def test_manifests(self):
+        """Each part of a run has one, and no name comes twice in it."""
+        self.assertTrue(manifest.skips())
+        for step in testrun.steps(full=False):
+            for part in step.parts:
+                names = manifest.names(part)
+                self.assertTrue(names, part.name)
+                self.assertEqual(len(names), len(set(names)), part.name)
 
-    def test_ordinary_lines_are_not_splats(self):
-        for line in ("[    0.0] Linux version 7.3.4", "[    0.1] kasan: KernelAddressSanitizer",
-                     "[    2.0] debug: BUGS none", "[    1.0] Lock dependency validator: x"):
-            self.assertFalse(guest.splats_in(line), line)
+    def test_no_manifest_without_its_script(self):
+        """Those of scripts that only --full runs come with a run of them."""
+        scripts = {script.name for script in guesttests.scripts(True)}
+        found = {path.stem for path in (manifest.FOLDER / "guest").glob("*.txt")}
+        self.assertFalse(found - scripts)
 
-    def test_ktap_counts_leaves(self):
-        log = ("[    0.1] KTAP version 1\n[    0.1] 1..2\n"
-               "[    0.1]     KTAP version 1\n[    0.1]     # Subtest: words\n"
-               "[    0.1]     1..3\n[    0.1]     ok 1 null\n[    0.1]     not ok 2 pfn\n"
-               "[    0.1]     ok 3 bad # SKIP no such thing\n"
-               "[    0.1] not ok 1 words\n[    0.1] ok 2 lonely\n")
-        self.assertEqual(ktap.parse(guest.plain(log)),
-                         [("words.null", True), ("words.pfn", False), ("words.bad", None),
-                          ("?.lonely", True)])
+
+class Inputs(unittest.TestCase):
+    """What a kernel is built from, and what a guest boots from."""
 
     def test_refused_option_is_an_error(self):
         self.assertEqual(build.wanted_options([], ["CONFIG_A=y", "# CONFIG_B is not set",

@@ -51,6 +51,8 @@ def _boot(group, variant, quick, run=0):
                         timeout=group.timeout, ensure=False, host_root=group.host_root,
                         files={f"vswap/src/{path.name}": path for path in
                                initramfs.GUEST.glob("*.[ch]")} if group.host_root else {},
+                        # A benchmark may measure how processes are killed.
+                        allowed=guest.KINDS,
                         # QEMU takes the last -cpu it is given.
                         extra=("-cpu", ICOUNT_CPU) if icount else ())
     guest.require(result, f"the benchmark {group.name} on {variant}")

@@ -44,6 +44,6 @@ def main(args):
     else:
         script = sys.stdin.read()
     result = guest.boot(args.variant, script, icount=args.icount, timeout=args.timeout,
-                        quiet=False, **shared)
+                        quiet=False, allowed=guest.KINDS, **shared)
     say(f"    exit code {result.code} after {result.seconds:.0f} s; kernel log: {result.log}")
     return result.code

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 from . import build, common, initramfs, setup
@@ -33,13 +34,44 @@ SPLATS = re.compile(r"""
   | list_(add|del)\ corruption | refcount_t: | bad\ unlock\ balance
   | kmemleak:\ \d+\ new | double\ free | use-after-free | Bad\ page\ (state|map)
   | rust_kernel:\ panicked
+  | Bad\ swap\ file\ entry | Bad\ swap\ offset\ entry | Unused\ swap
 """, re.X | re.M)
 # Lines that look like the above and are not.
 HARMLESS = re.compile(r"WARNING: .*(?:mitigations|Spectre)")
+# What a test may provoke on purpose. It is a splat as well unless the test said so before, with
+# 'expect KIND' of kunit/guest/tests/lib.sh, or the caller of boot() allows the kind.
+KINDS = {
+    "oom": re.compile(r"invoked oom-killer|Out of memory: Killed"
+                      r"|Memory cgroup out of memory: Killed"),
+    "alloc": re.compile(r"page allocation failure|SLUB: Unable to allocate"),
+    "io": re.compile(r"Read-error on swap|Write-error on swap|I/O error, dev"),
+    "segfault": re.compile(r"segfault at|\btraps:"),
+}
+# Marks that scripts write to the kernel's log: which test begins, and what it expects.
+TEST_MARK = re.compile(r"(?:VSWAP-TEST|^selftest) (\S+)$")
+EXPECT_MARK = re.compile(r"VSWAP-EXPECT (may|must|no) (\S+)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Splat:
+    """A line of the kernel's log, and the test that was running; "" during the boot."""
+    during: str
+    line: str
+
+    def __str__(self):
+        return f"during {self.during}: {self.line}" if self.during else self.line
 
 
 class GuestFailure(Failure):
     """The kernel in the guest failed, not the script."""
+
+    def __init__(self, what, hint="", splats=()):
+        super().__init__(what, hint)
+        self.splats = list(splats)
+
+
+class GuestStopped(GuestFailure):
+    """The guest was ended because another thread of pool() ended."""
 
 
 @dataclasses.dataclass
@@ -60,9 +92,70 @@ def plain(console):
     return STAMP.sub("", console)
 
 
-def splats_in(text):
-    return [line.strip() for line in plain(text).splitlines()
-            if SPLATS.search(line) and not HARMLESS.search(line)]
+class _Judge:
+    """Reads a kernel's log line by line, and knows what the running test expects."""
+
+    def __init__(self, allowed):
+        self.allowed = allowed
+        self.test = ""
+        self.splats = []
+        self.expected = set()
+        self.missed = set()
+
+    def _begin(self, test):
+        for kind in sorted(self.missed):
+            self._add(f"expected {kind}, which never came")
+        self.test = test
+        self.expected.clear()
+        self.missed.clear()
+
+    def _add(self, line):
+        self.splats.append(Splat(self.test, line))
+
+    def _mark(self, word, kind):
+        if kind not in KINDS:
+            self._add(f"expects {kind}, but the kinds are {', '.join(KINDS)}")
+        elif word == "no":
+            self.expected.discard(kind)
+            if kind in self.missed:
+                self.missed.discard(kind)
+                self._add(f"expected {kind}, which never came")
+        else:
+            self.expected.add(kind)
+            if word == "must":
+                self.missed.add(kind)
+
+    def line(self, line):
+        begun = TEST_MARK.search(line)
+        mark = EXPECT_MARK.search(line)
+        if begun:
+            self._begin(begun.group(1))
+        elif mark:
+            self._mark(*mark.groups())
+        elif SPLATS.search(line) and not HARMLESS.search(line):
+            self._add(line.strip())
+        else:
+            self._provoked(line)
+
+    def _provoked(self, line):
+        for kind, pattern in KINDS.items():
+            if pattern.search(line):
+                self.missed.discard(kind)
+                if kind not in self.expected and kind not in self.allowed:
+                    self._add(line.strip())
+
+    def end(self):
+        self._begin("")
+        return self.splats
+
+
+def splats_in(text, allowed=()):
+    """Returns what is wrong in a kernel's log, as a list of Splat. The kinds in `allowed`, and
+    those that a test expects, are not wrong."""
+    judge = _Judge(allowed)
+    for line in plain(text).splitlines():
+        judge.line(line)
+    return judge.end()
 
 
 def _bytes(size):
@@ -198,14 +291,16 @@ def _unused_log(variant):
 
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
          files=None, quiet=True, host_root=False, numa=False, shell=False, splats_ok=False,
-         extra=(), ensure=True, follow=None):
+         extra=(), ensure=True, follow=None, allowed=()):
     """Boots `variant`, runs `script` in it; returns a Result. `follow` is called
     with each new piece of the script's output as it comes.
 
     Raises GuestFailure on a panic, a splat or a time-out, and when the guest
     ended without the script's exit code. With `splats_ok` splats are only
-    reported in the Result (for tests that provoke one).
+    reported in the Result. `allowed` names KINDS that the script may provoke.
     """
+    if _stopping.is_set():
+        raise GuestStopped("the run was stopped")
     image = build.ensure(variant) if ensure else build.image(variant)
     uml = build.variant_of(variant)[1] == "um"
     log = _unused_log(variant)
@@ -229,20 +324,27 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    seconds = time.monotonic() - start
-    splats = splats_in(console)
-    found = EXIT.search(output)
+    if _stopping.is_set():
+        raise GuestStopped("the run was stopped")
+    return _verdict(variant, output, console, ended, timeout, log,
+                    time.monotonic() - start, splats_ok, allowed)
+
+
+def _verdict(variant, output, console, ended, timeout, log, seconds, splats_ok, allowed):
+    """What a guest that ended says: a Result, or GuestFailure."""
+    splats = splats_in(console, allowed)
+    read = f"read the whole log: {log}"
+    # What a script prints comes before the line that init prints.
+    found = [*EXIT.finditer(output)][-1:]
     if splats and not splats_ok:
-        raise GuestFailure(f"the {variant} kernel reported: {splats[0]}",
-                           f"read the whole log: {log}")
-    if not found:
-        why = f"did not end within {timeout} s" if ended == "timeout" else \
-            "ended without the script's exit code"
+        raise GuestFailure(f"the {variant} kernel reported: {splats[0]}", read, splats)
+    if not found or ended == "timeout":
+        why = f"did not end within {timeout} s" if not found and ended == "timeout" else \
+            "ended without the script's exit code" if not found else "did not power off"
         raise GuestFailure(f"the {variant} guest {why}; its last lines:\n"
-                           + "\n".join((output + console).splitlines()[-12:]),
-                           f"read the whole log: {log}")
-    return Result(output[:found.start()].rstrip("\n") + "\n", int(found.group(1)), log, seconds,
-                  splats)
+                           + "\n".join((output + console).splitlines()[-12:]), read, splats)
+    return Result(output[:found[0].start()].rstrip("\n") + "\n", int(found[0].group(1)), log,
+                  seconds, splats)
 
 
 def _env():
@@ -279,7 +381,7 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
                 if time.monotonic() > deadline or EXIT.search(output.text) and not uml:
                     # A script that has ended gets a moment to power off.
                     if EXIT.search(output.text):
-                        deadline = min(deadline, time.monotonic() + 20)
+                        deadline = min(deadline, time.monotonic() + 60)
                     if time.monotonic() > deadline:
                         ended = "timeout"
                         break
@@ -310,19 +412,25 @@ def _end(guest):
     guest.wait()
 
 
+# Set while pool() ends its threads: none of them may boot another guest.
+_stopping = threading.Event()
+
+
 @contextlib.contextmanager
 def pool(number):
     """For so many guests at the same time; an error or an interrupt ends all of them."""
+    _stopping.clear()
     with concurrent.futures.ThreadPoolExecutor(number) as threads:
         try:
             yield threads
         except BaseException:
+            _stopping.set()
             threads.shutdown(wait=False, cancel_futures=True)
-            _end_children()
+            end_children()
             raise
 
 
-def _end_children():
+def end_children():
     """Ends the guests of other threads, which no interrupt reaches: or else the
     first error would be told when the last guest has ended."""
     for listed in pathlib.Path("/proc/self/task").glob("*/children"):

@@ -3,7 +3,8 @@
 
 The scripts share a guest for each lane, since a boot costs more than most of them,
 but for those that ask for two NUMA nodes or to be alone. When one takes the guest
-down, the others go on in a new one.
+down, the others go on in a new one. Each runs on the debug kernel, and on the one
+that is used, unless it needs what only the debug kernel has.
 """
 
 import dataclasses
@@ -17,11 +18,17 @@ from .common import LOGS, ROOT
 FOLDER = ROOT / "kunit" / "guest" / "tests"
 PREFIX = "VSWAP-TEST"
 # How much slower a variant may be than the scripts' own time-outs allow for.
-SLOWNESS = {"debug": 8}
+SLOWNESS = {"debug": 8, "vswap": 2}
 GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
+# The kernels that run the scripts.
+VARIANTS = ("debug", "vswap")
 # kmemleak doubles the time of everything: only who is alone has it. So does compression
 # that of hibernation.
 SHARED = "kmemleak=off hibernate=nocompress"
+# Marks in the kernel's log are not to be dropped when many come at once.
+APPEND = "printk.devkmsg=on"
+# timeout(1)'s own exit codes, and 128 and SIGTERM.
+TIMED_OUT = (124, 137, 143)
 # Guests at a time: one of two CPUs has nothing to do for two thirds of the time.
 LANES = min(2, os.cpu_count() or 1)
 
@@ -36,20 +43,25 @@ class Script:
     alone: bool = False
     numa: bool = False
     mem: str = ""
+    debug: bool = False
+
+    def suits(self, variant):
+        """Returns true if a kernel has what the script needs."""
+        return variant == "debug" or not self.debug
 
 
 def _read(path):
-    """The script's own wishes, among its first lines: '# guest: timeout=90 order=1'."""
+    """The script's own wishes, in its first lines: '# guest: timeout=90 order=1'."""
     wishes = {}
-    for line in path.read_text().splitlines()[:12]:
-        if line.startswith("# guest:"):
-            wishes.update(word.split("=", 1) for word in line.split(":", 1)[1].split())
-    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem"}
+    for line in path.read_text().splitlines():
+        if line.startswith("# guest: "):
+            wishes.update(word.split("=") for word in line.removeprefix("# guest: ").split())
+    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem", "debug"}
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
     return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
                   *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")),
-                  wishes.get("mem", ""))
+                  wishes.get("mem", ""), wishes.get("debug") == "1")
 
 
 def scripts(full):
@@ -70,18 +82,17 @@ def _driver(todo, slow):
 
 
 class _Tap:
-    """Reads the guest's output as it comes and reports each result line."""
+    """Reads the guest's output as it comes and reports each result line to the script's stage."""
 
-    LINE = re.compile(r"^(not ok|ok) \d+ - (.*?)(?: # SKIP (.*))?$")
+    LINE = re.compile(r"^(not ok|ok) (\d+) - (.*?)(?: # SKIP (.*))?$")
 
-    def __init__(self, report):
-        self.report = report
+    def __init__(self, variant, stages):
+        self.variant = variant
+        self.stages = stages
         self.rest = ""
         self.name = None
-        self.pending = None
+        self.begun = set()
         self.ended = set()
-        self.count = 0
-        self.plan = None
 
     def feed(self, fresh):
         *lines, self.rest = (self.rest + fresh).split("\n")
@@ -91,47 +102,75 @@ class _Tap:
     def _line(self, line):
         begun = re.match(rf"{PREFIX} (\S+)$", line)
         ended = re.match(rf"{PREFIX}-END (\S+) (\d+)$", line)
-        result = self.LINE.match(line)
         if begun:
-            self.name, self.count, self.plan, self.log = begun.group(1), 0, None, []
-            return
-        if self.name is None:
-            return
-        self.log.append(line)
-        if ended:
-            self._flush()
+            self._begin(begun.group(1))
+        elif ended and ended.group(1) == self.name:
             self._end(int(ended.group(2)))
-        elif result:
-            self._flush()
-            self.count += 1
-            word, what, why = result.groups()
-            ok = None if why is not None else word == "ok"
-            self.pending = [f"guest {self.name}: {what}", ok, [why] if why else []]
+        elif self.name is not None:
+            self._of_script(line)
+
+    def _begin(self, name):
+        # A script before that never ended is one of those that are not in `ended`.
+        self._flush()
+        self.name = name
+        self.begun.add(name)
+        self.count, self.bad, self.plan, self.pending = 0, 0, None, None
+        self.log, self.problems = [], []
+
+    def _of_script(self, line):
+        self.log.append(line)
+        result = self.LINE.match(line)
+        if result:
+            self._result(*result.groups())
         elif line.startswith("# ") and self.pending:
             # A result's notes come after it.
             self.pending[2].append(line[2:])
-        elif line.startswith("1.."):
+        elif re.match(r"1\.\.\d+$", line):
+            if self.plan is not None:
+                self.problems.append("it has two plans")
             self.plan = int(line[3:])
 
+    def _result(self, word, number, what, why):
+        self._flush()
+        self.count += 1
+        self.bad += word == "not ok"
+        if int(number) != self.count:
+            self.problems.append(f"result {self.count} has number {number}")
+        if self.plan is not None:
+            self.problems.append(f"result {number} comes after the plan")
+        ok = None if why is not None and word == "ok" else word == "ok"
+        self.pending = [what, ok, [why] if why else []]
+
     def _flush(self):
-        if self.pending:
+        if self.name is not None and self.pending:
             name, ok, notes = self.pending
-            self.pending = None
-            self.report(name, ok, "\n".join(notes) if ok is not True else "")
+            self.stages[self.name](name, ok, "\n".join(notes) if ok is not True else "")
 
     def _end(self, code):
+        self._flush()
         name, self.name = self.name, None
         self.ended.add(name)
         LOGS.mkdir(parents=True, exist_ok=True)
-        log = LOGS / f"guesttest-{name}.log"
+        log = LOGS / f"guesttest-{self.variant}-{name}.log"
         log.write_text("\n".join(self.log) + "\n")
         if any("vswap_swapin_plan:" in line for line in self.log):
-            self.report(f"guest {name}: the host decides the same", *_replay(log))
+            self.stages[name]("the host decides the same", *_replay(log))
+        problems = self._problems(code)
+        self.stages[name]("runs to its end", not problems, "" if not problems else
+                          "\n".join([*problems, *self.log[-6:], f"output: {log}"]))
+
+    def _problems(self, code):
+        """What is wrong with how a script ended."""
+        problems = list(self.problems)
+        if code in TIMED_OUT:
+            problems.append(f"it took too long: {self.count} results")
+        elif code != (self.bad > 0):
+            problems.append(f"exit code {code} after {self.count} results, {self.bad} bad")
         if self.plan != self.count:
-            why = "it took too long" if code in (124, 137, 143) else f"exit code {code}"
-            self.report(f"guest {name}: runs to its end", False,
-                        f"{why} after {self.count} results\n"
-                        + "\n".join(self.log[-6:]) + f"\noutput: {log}")
+            problems.append(f"{self.count} results, but it planned {self.plan}")
+        elif not self.count:
+            problems.append("it has no results")
+        return problems
 
 
 def _replay(log):
@@ -144,46 +183,52 @@ def _replay(log):
     return not done.returncode, done.text.strip()
 
 
-def _culprit(log):
-    """Which script ran when the first splat came: the kernel's log has marks."""
-    name = "the boot"
-    for line in log.read_text(errors="replace").splitlines():
-        mark = re.search(rf"{PREFIX} (.+)$", line)
-        if mark:
-            name = mark.group(1)
-        elif guest.splats_in(line):
-            break
-    return name
-
-
-def _one_guest(variant, todo, report):
+def _one_guest(variant, todo, stages):
     """Runs scripts in one guest; returns those that could not begin there."""
-    slow = SLOWNESS.get(variant, 1)
-    names = ", ".join(script.name for script in todo)
-    tap = _Tap(report)
-    failure = None
+    slow = SLOWNESS[variant]
+    tap = _Tap(variant, stages)
+    failure = ""
     try:
         size = {**GUEST, "mem": todo[0].mem or GUEST["mem"]}
         result = guest.boot(variant, _driver(todo, slow), **size, ensure=False, splats_ok=True,
-                            append="" if todo[0].alone else SHARED,
+                            append=APPEND if todo[0].alone else f"{APPEND} {SHARED}",
                             numa=todo[0].numa,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
                             follow=tap.feed)
-        if result.splats:
-            failure = "\n".join([f"during {_culprit(result.log)}:", *result.splats[:4],
-                                 f"the whole log: {result.log}"])
+        splats, log = result.splats, [f"the whole log: {result.log}"]
+        if result.code:
+            failure = f"the script that runs all others ended with {result.code}"
+    except guest.GuestStopped:
+        return []
     except guest.GuestFailure as error:
-        failure = f"{error.what}\n{error.hint}"
-    report(f"guest: the {variant} kernel's log is clean ({names})", not failure, failure or "")
-    left = [script for script in todo if script.name not in tap.ended]
-    if left:
-        report(f"guest {left[0].name}: runs to its end", False, "it took the guest with it")
-    return left[1:]
+        splats, log = error.splats, [error.hint]
+        failure = error.what
+    return _judge(todo, stages, tap, splats, log, failure)
 
 
-def _group(variant, todo, report):
+def _judge(todo, stages, tap, splats, log, failure):
+    """Reports how a guest ended for each script that began in it, and returns the others. If
+    none began, none would in another guest."""
+    names = [script.name for script in todo]
+    begun = [name for name in names if name in tap.begun] or names
+    for name in begun:
+        stage = stages[name]
+        ended = name in tap.ended
+        if not ended:
+            stage("runs to its end", False, f"it did not end\n{failure}")
+        # What the kernel said of none of them is the last one's.
+        mine = [str(splat) for splat in splats if splat.during == name
+                or splat.during not in begun and name == begun[-1]]
+        if failure and name == begun[-1]:
+            mine.append(failure)
+        stage("the kernel's log is clean", not mine, "\n".join(mine[:4] + log) if mine else "")
+        stage.finish(ended=ended)
+    return [script for script in todo if script.name not in begun]
+
+
+def _group(variant, todo, stages):
     while todo:
-        todo = _one_guest(variant, todo, report)
+        todo = _one_guest(variant, todo, stages)
 
 
 def _groups(todo):
@@ -197,11 +242,10 @@ def _groups(todo):
                      if script.alone or script.numa or script.mem]
 
 
-def run_all(full, report):
-    """Runs those for the debug kernel: with `full`, the long ones as well. report(name, ok,
-    detail) is called for each result as it comes, ok None meaning skipped."""
-    build.ensure("debug")
+def run_all(variant, scripts_of, stages):
+    """Runs the scripts that have a stage. scripts_of and stages have the name of a script."""
+    build.ensure(variant)
+    todo = [script for name, script in scripts_of.items() if name in stages]
     with guest.pool(LANES) as pool:
-        for group in [pool.submit(_group, "debug", group, report)
-                      for group in _groups(scripts(full))]:
+        for group in [pool.submit(_group, variant, group, stages) for group in _groups(todo)]:
             group.result()

@@ -1,110 +1,283 @@
 # SPDX-License-Identifier: GPL-2.0
 """The verb test: one line per test, a running count, a plain last line."""
 
+import dataclasses
+import fnmatch
+import os
 import re
+import signal
 import subprocess
 import sys
-import threading
-import time
+import textwrap
 
-from . import common, guest, guesttests, ktap, lint, selftests, setup
-from .common import ROOT, Failure, run, say
+from . import common, guest, guesttests, ktap, lint, manifest, selftests, setup
+from .common import ROOT, die, run, say
+from .manifest import Part
+from .results import Report, Stage, Stopped
 
-
-class Report:
-    """Counts results and prints each as it comes."""
-
-    def __init__(self):
-        self.passed = self.failed = self.skipped = 0
-        self.failures = []
-        self.start = time.monotonic()
-        # Guests report from threads of their own.
-        self.lock = threading.Lock()
-
-    def __call__(self, name, ok, detail=""):
-        with self.lock:
-            self._count(name, ok, detail)
-
-    def _count(self, name, ok, detail):
-        if ok is None:
-            self.skipped += 1
-        elif ok:
-            self.passed += 1
-        else:
-            self.failed += 1
-            self.failures.append(name)
-        word = {True: "ok", False: "FAILED", None: "skipped"}[ok]
-        count = self.passed + self.failed + self.skipped
-        detail = str(detail).strip()
-        note = f"  ({detail.splitlines()[0]})" if detail and ok is not False else ""
-        say(f"{count:5} {word:7} {name}{note}")
-        if ok is False and detail:
-            say("\n".join("              " + line for line in detail.splitlines()))
-
-    def stage(self, title, func, *args):
-        """Runs one stage; an error in it is one failed test, and the next goes on."""
-        say(f"--- {title} [{(time.monotonic() - self.start) / 60:.1f} min]")
-        try:
-            func(*args, self)
-        except Failure as failure:
-            hint = f"\nnext: {failure.hint}" if failure.hint else ""
-            self(title, False, failure.what + hint)
+DEADLINE = 75           # minutes
+GRACE = 60              # seconds from the end of the run's time to its verdict
+SCRIPTS_TESTS = ["scripts_test", "verdict_test"]
+KUNIT = ("um", "debug")
 
 
-def run_lint(report):
+def run_lint(stage):
     for name, check in lint.CHECKS:
-        problems = check()
-        report(f"lint {name}", not problems, "\n".join(problems))
+        if stage.wants(name):
+            problems = check()
+            stage(name, not problems, "\n".join(problems))
 
 
-def run_scripts(report):
+# ---------------------------------------------------------------- the scripts
+
+def scripts_results(text):
+    """Returns [(name, ok, detail)] of what unittest -v prints."""
+    seen = re.findall(r"^(\w+) \((\S+?)\)(?:\n.*)? \.\.\. (ok|FAIL|ERROR|skipped .*|skipped)$",
+                      text, re.M)
+    # Since Python 3.11 the second part ends with the first.
+    names = [where if where.endswith(f".{name}") else f"{where}.{name}"
+             for name, where, _ in seen]
+    return [(name, None if word.startswith("skipped") else word == "ok", word)
+            for name, (_, _, word) in zip(names, seen)]
+
+
+def run_scripts(stage):
     """The scripts' own tests: bad input, trees, what counts as a failure."""
+    chosen = SCRIPTS_TESTS if stage.wanted is None else sorted(stage.wanted - {""})
     # Only the verdicts are on standard error.
-    done = subprocess.run([sys.executable, "-B", "-m", "unittest", "-v",
-                           "kunit/host/scripts_test.py"], cwd=ROOT, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE)
-    seen = re.findall(r"^(\w+) \(.*\) \.\.\. (ok|FAIL|ERROR|skipped)", done.stderr, re.M)
-    for name, verdict in seen:
-        report(f"scripts {name}", {"ok": True, "skipped": None}.get(verdict, False))
-    if done.returncode:
-        report("scripts tests end well", False, "\n".join(done.stderr.splitlines()[-30:]))
+    done = subprocess.run([sys.executable, "-B", "-m", "unittest", "-v", *chosen],
+                          cwd=ROOT / "kunit" / "host", text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    results = scripts_results(done.stderr)
+    for name, ok, detail in results:
+        stage(name, ok, detail if ok is not True else "")
+    ran = re.search(r"^Ran (\d+) tests? in", done.stderr, re.M)
+    well = not done.returncode and ran and int(ran.group(1)) == len(results)
+    stage("all end", bool(well), "" if well else
+          f"exit code {done.returncode}, {len(results)} results\n"
+          + "\n".join(done.stderr.splitlines()[-30:]))
 
 
-def run_host(report):
+# ----------------------------------------------------------------------- host
+
+def run_host(stage):
     """The pure modules under cargo: properties and models in seconds."""
-    run_cargo(report, "host")
+    run_cargo(stage, "host")
+
+
+def run_loom(stage):
     # The flag is for all crates: in one directory each run would build anew what the other did.
-    run_cargo(report, "host-loom", "--release", "--test", "loom", RUSTFLAGS="--cfg loom")
+    run_cargo(stage, "host-loom", "--release", "--test", "loom", RUSTFLAGS="--cfg loom")
 
 
-def run_cargo(report, what, *options, **variables):
+def cargo_results(text):
+    """Returns [(name, ok)] of what cargo test prints, and how many tests it says there were."""
+    seen = re.findall(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b", text, re.M)
+    totals = re.findall(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored;", text, re.M)
+    words = {"ok": True, "FAILED": False, "ignored": None}
+    # A test in documentation has its line in its name.
+    return ([(re.sub(r" \(line \d+\)", "", name), words[word]) for name, word in seen],
+            sum(int(number) for total in totals for number in total))
+
+
+def run_cargo(stage, what, *options, **variables):
     env = {**setup.cargo_env(what), **variables}
-    cargo = [setup.rust_tool("cargo"), "test", "--no-fail-fast", *options]
+    chosen = [] if stage.wanted is None else ["--", "--exact", *sorted(stage.wanted - {""})]
+    cargo = [setup.rust_tool("cargo"), "test", "--no-fail-fast", *options, *chosen]
     done = run(cargo, cwd=ROOT / "kunit" / "host", env=env, check=False)
-    seen = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)",
-                      done.text, re.M)
-    for name, result in seen:
-        report(f"{what} {name}", {"ok": True, "FAILED": False, "ignored": None}[result])
-    if done.returncode and not any(result == "FAILED" for _, result in seen) or not seen:
-        report(f"{what} tests build and run", False, "\n".join(done.text.splitlines()[-30:]))
-    elif done.returncode:
-        say("\n".join(done.text.splitlines()[-60:]))
+    results, total = cargo_results(done.text)
+    for name, ok in results:
+        stage(name, ok)
+    well = not done.returncode and results and total == len(results)
+    stage("all build and end", bool(well), "" if well else
+          f"exit code {done.returncode}, {len(results)} of {total} results\n"
+          + "\n".join(done.text.splitlines()[-60:]))
 
 
-def run_kunit(variant, report):
-    result = guest.boot(variant, "true", append="kunit.enable=1 kunit.autorun=1", splats_ok=True)
-    log = guest.plain(result.log.read_text(errors="replace"))
-    tests = ktap.parse(log)
-    planned = re.search(r"^1\.\.(\d+)$", log, re.M)
-    ended = len(re.findall(r"^(?:not )?ok \d+ ", log, re.M))
+# ---------------------------------------------------------------------- KUnit
+
+def suite_of(name):
+    """Returns the suite of a KUnit result; "" for a result about the kernel."""
+    return name.split(".")[0] if "." in name else ""
+
+
+def run_kunit(variant, stage):
+    suites = sorted((stage.wanted or {""}) - {""})
+    only = f" kunit.filter_glob={suites[0]}" if len(suites) == 1 else ""
+    try:
+        result = guest.boot(variant, "true", append="kunit.enable=1 kunit.autorun=1" + only,
+                            splats_ok=True)
+    except guest.GuestFailure as failure:
+        stage("the guest ends", False, f"{failure.what}\n{failure.hint}")
+        return
+    judge_kunit(stage, result)
+
+
+def judge_kunit(stage, result):
+    tests, problems = ktap.parse(guest.plain(result.log.read_text(errors="replace")))
     for name, ok in tests:
-        report(f"kunit {variant} {name}", ok, "" if ok is not False else f"log: {result.log}")
-    if not tests or not planned or int(planned.group(1)) != ended:
-        report(f"kunit {variant} runs to its end", False,
-               f"{ended} suites ended; log: {result.log}")
-    report(f"kunit {variant} without a splat", not result.splats,
-           "\n".join(result.splats[:5] + [f"log: {result.log}"] if result.splats else []))
+        if stage.wants(name):
+            stage(name, ok, "" if ok is not False else f"log: {result.log}")
+    log = [f"log: {result.log}"]
+    stage("the guest ends", not result.code, f"exit code {result.code}" if result.code else "")
+    stage("all results came", not problems, "\n".join(problems[:12] + log) if problems else "")
+    stage("the kernel's log is clean", not result.splats,
+          "\n".join([str(splat) for splat in result.splats[:5]] + log) if result.splats else "")
+
+
+# ------------------------------------------------------------------ selftests
+
+def selftest_of(name):
+    """Returns the selftest that a result is of; None for a result about a guest."""
+    return None if "log is clean" in name else name.split(":")[0].split()[-1]
+
+
+def run_selftests(full, stage):
+    """Runs all, or those that were selected."""
+    def report(name, ok, detail=""):
+        # Which selftests shared the guest is no part of a result's name.
+        stage(re.sub(r" \([^()]*\)$", "", name) if "log is clean" in name else name, ok, detail)
+
+    chosen = [test for test in selftests.TESTS if stage.wanted is None
+              or test.name in stage.wanted]
+    every, selftests.TESTS = selftests.TESTS, chosen
+    try:
+        selftests.run_all(full if stage.wanted is None else any(test.full for test in chosen),
+                          report)
+    finally:
+        selftests.TESTS = every
+
+
+# ----------------------------------------------------------- what a run consists of
+
+@dataclasses.dataclass
+class Step:
+    """Something to run: `func` is called with `args` and the stages of its parts."""
+    title: str
+    func: object
+    parts: list                    # of Part
+    units: object                  # function: {name of a unit: its Part}
+    args: tuple = ()
+    quick: bool = False            # also with --quick
+    unit_of: object = None
+    many: bool = False             # func takes all stages, {unit: Stage}, instead of one
+
+
+def _listed(part, unit_of=lambda name: name):
+    """Units of a part whose tests only their own program can list: what the manifest has."""
+    return lambda: {unit_of(name): part for name in manifest.names(part) if unit_of(name)}
+
+
+def _simple(title, func, unit_of=lambda name: name, extra=(), quick=True):
+    part = Part(title, f"{title}.txt")
+    return Step(title, func, [part], _listed(part, lambda name: "" if name in extra
+                                             else unit_of(name)), quick=quick,
+                unit_of=lambda name: "" if name in extra else unit_of(name))
+
+
+def _kunit(variant):
+    part = Part(f"kunit {variant}", "kunit.txt", variant, KUNIT)
+    return Step(f"kunit {variant}", run_kunit, [part], _listed(part, suite_of), (variant,),
+                quick=variant == "um", unit_of=suite_of)
+
+
+def _guests(variant, full):
+    scripts = {script.name: script for script in guesttests.scripts(full)
+               if script.suits(variant)}
+    parts = {name: Part(f"guest {variant} {name}", f"guest/{name}.txt", variant,
+                        guesttests.VARIANTS) for name in scripts}
+    return Step(f"guest {variant}", guesttests.run_all, list(parts.values()), lambda: parts,
+                (variant, scripts), many=True)
+
+
+def _selftests(full):
+    part = Part("selftests", "selftests.txt", "full" if full else "default", ("default", "full"))
+    return Step("selftests", run_selftests, [part],
+                lambda: {test.name: part for test in selftests.TESTS if full or not test.full},
+                (full,),
+                unit_of=selftest_of)
+
+
+def steps(full):
+    return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra=["all end"]),
+            _simple("host", run_host, extra=["all build and end"]),
+            _simple("host-loom", run_loom, extra=["all build and end"]),
+            *(_kunit(variant) for variant in KUNIT),
+            *(_guests(variant, full) for variant in guesttests.VARIANTS), _selftests(full)]
+
+
+def select(plan, pattern):
+    """Returns [(step, {unit})] of what a pattern matches: a step, a unit, or both."""
+    chosen = []
+    for step in plan:
+        units = step.units()
+        wanted = {unit for unit in units
+                  if any(fnmatch.fnmatchcase(name, pattern)
+                         for name in (unit, step.title, f"{step.title} {unit}"))}
+        if wanted:
+            chosen.append((step, wanted))
+    if not chosen:
+        known = "\n".join(textwrap.fill(f"{step.title}: " + ", ".join(sorted(step.units())), 100,
+                                        subsequent_indent="    ", break_on_hyphens=False)
+                          for step in plan)
+        die(f"no test is called {pattern!r}",
+            f"name one of these, or its stage, or both ('guest debug cgroup', 'kunit *'):\n{known}")
+    return chosen
+
+
+def stages_of(report, step, wanted):
+    """Returns {unit: Stage} for steps of many parts, else {title: Stage}."""
+    if step.many:
+        return {unit: Stage(report, part) for unit, part in step.units().items()
+                if wanted is None or unit in wanted}
+    whole = wanted if wanted is None else wanted | {""}
+    return {step.title: Stage(report, step.parts[0], step.unit_of, whole)}
+
+
+def run_step(report, step, stages):
+    if step.many:
+        report.run(step.title, stages.values(), step.func, *step.args, stages)
+    else:
+        report.run(step.title, stages.values(), step.func, *step.args, *stages.values())
+
+
+# -------------------------------------------------------------------- the end
+
+@dataclasses.dataclass
+class Watch:
+    """Ends the run at its deadline, or on a signal: once by an exception in the main thread,
+    and if that does not end it, by the verdict of what there is."""
+    report: Report
+    planned: list              # all Stage
+    stopped: str = ""
+
+    SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def begin(self, minutes):
+        for number in self.SIGNALS:
+            signal.signal(number, self._signal)
+        signal.setitimer(signal.ITIMER_REAL, minutes * 60)
+
+    def _signal(self, number, _frame):
+        if self.stopped:
+            if number == signal.SIGALRM:
+                guest.end_children()
+                self.verdict()
+                os._exit(1)
+            return
+        self.stopped = "the deadline has passed" if number == signal.SIGALRM else \
+            f"stopped by {signal.Signals(number).name}"
+        signal.setitimer(signal.ITIMER_REAL, GRACE)
+        raise Stopped(self.stopped)
+
+    def verdict(self):
+        """Counts what did not run, and prints the verdict. Returns the exit code."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self.stopped:
+            self.report.count(f"the run goes to its end: {self.stopped}", False)
+        for stage in self.planned:
+            stage.finish(ended=False)
+        return self.report.verdict()
 
 
 def add_arguments(parser):
@@ -113,23 +286,31 @@ def add_arguments(parser):
                        help="lint, host tests and KUnit on UML only")
     group.add_argument("--full", action="store_true",
                        help="and storms, races, and every selftest that concerns swap")
+    group.add_argument("--only", metavar="PATTERN",
+                       help="only stages and tests of this name; * and ? stand for others")
+    parser.add_argument("--accept", action="store_true",
+                        help="write what passes to kunit/expected, as expected from now on")
+    parser.add_argument("--deadline", type=float, default=DEADLINE, metavar="MINUTES",
+                        help=f"end with a verdict after so long (default: {DEADLINE})")
+
+
+def chosen(args):
+    """Returns [(step, wanted units or None)] that the arguments ask for."""
+    if args.only:
+        return select(steps(full=True), args.only)
+    return [(step, None) for step in steps(args.full) if step.quick or not args.quick]
 
 
 def main(args):
-    setup.ensure()
-    report = Report()
-    report.stage("lint", run_lint)
-    report.stage("scripts", run_scripts)
-    report.stage("host tests", run_host)
-    report.stage("KUnit on User Mode Linux", run_kunit, "um")
-    if not args.quick:
-        report.stage("KUnit on the debug kernel", run_kunit, "debug")
-        report.stage("guest tests on the debug kernel", guesttests.run_all, args.full)
-        report.stage("the kernel's selftests", selftests.run_all, args.full)
-    minutes = (time.monotonic() - report.start) / 60
-    if report.failures:
-        say("\nfailed:\n  " + "\n  ".join(report.failures))
-    say(f"\n{minutes:.1f} minutes; kernel logs in {common.LOGS}")
-    skipped = f", {report.skipped} skipped" if report.skipped else ""
-    say(f"{report.passed} passed, {report.failed} failed{skipped}")
-    return 1 if report.failed or not report.passed else 0
+    report = Report(args.accept)
+    todo = [(step, stages_of(report, step, wanted)) for step, wanted in chosen(args)]
+    watch = Watch(report, [stage for _, stages in todo for stage in stages.values()])
+    watch.begin(args.deadline)
+    try:
+        if report.run("setup", [], setup.ensure):
+            for step, stages in todo:
+                run_step(report, step, stages)
+    except Stopped:
+        pass
+    say(f"kernel logs: {common.LOGS}")
+    return watch.verdict()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Allocations fail at random while pages are swapped: calls may be refused, but
 # no byte is lost, and nothing leaks. (The debug kernel has fault injection.)
-# guest: timeout=180 full=1
+# guest: timeout=180 full=1 debug=1
 . /vswap/tests/lib.sh
 
 if [ ! -d $INJECT/failslab ]; then

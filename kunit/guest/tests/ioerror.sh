@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk that cannot be read: the process whose page it was gets SIGBUS, nobody
 # else does, and what was not read meanwhile is still good. (Debug kernel.)
-# guest: timeout=60
+# guest: timeout=60 debug=1
 . /vswap/tests/lib.sh
 
 FAIL=/sys/block/${DISK#/dev/}/make-it-fail
@@ -23,12 +23,12 @@ echo 0 > /proc/sys/vm/page-cluster
 
 # With slots of the device, and with virtual ones on it.
 for layer in off on; do
-	[ $layer = off ] || [ -d $VSWAP ] || continue
 	check "virtual slots are $layer: swapon" straight swap_on $DISK
-	[ ! -d $VSWAP ] || echo $layer > $VSWAP/enabled
+	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	hold_as victim --size 2M --zero 0 --sigbus --seed 1
 	hold_as patient --size 2M --zero 0 --seed 2
 	hold_as resident --size 2M --zero 0 --resident --seed 3
+	must_log io
 	errors 100
 	ended "$layer: a page that cannot be read gives SIGBUS" victim
 	ended "$layer: who needs no page from the disk does not notice" resident
@@ -47,7 +47,7 @@ for layer in off on; do
 	no_swap
 	swap_on $DISK
 	zswap_on lz4
-	[ ! -d $VSWAP ] || echo $layer > $VSWAP/enabled
+	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	hold_as writer --size 2M --zero 0 --incompressible 0
 	written=$(vm zswpwb)
 	errors 100
@@ -57,8 +57,9 @@ for layer in off on; do
 	is "$layer: zswap tries to write back" "$(vm zswpwb)" -gt $((written + 256))
 	errors 0
 	set_to 20 $ZSWAP/max_pool_percent
-	[ ! -d $VSWAP ] || consistent "$layer: written back in vain"
+	consistent "$layer: written back in vain"
 	ended "$layer: and loses nothing" writer
+	no_more io
 done
 echo "$cluster" > /proc/sys/vm/page-cluster
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # After swapping in all ways the kernel has leaked no memory. Alone in a guest,
 # since kmemleak makes everything twice as slow.
-# guest: timeout=60 alone=1
+# guest: timeout=60 alone=1 debug=1
 . /vswap/tests/lib.sh
 
 LEAKS=/sys/kernel/debug/kmemleak
@@ -15,7 +15,7 @@ no_swap
 swap_on $DISK
 for compressor in lz4 zstd; do
 	zswap_on $compressor
-	[ $compressor = lz4 ] || [ ! -d "$VSWAP" ] || set_to on $VSWAP/enabled
+	[ $compressor = lz4 ] || check "virtual slots are on" set_to on $VSWAP/enabled
 	check "$compressor: churn" swapcheck churn --size 4M --procs 2 --rounds 40 \
 		--cgroup $CG/churn
 	set_to 0 $ZSWAP/max_pool_percent
@@ -27,11 +27,12 @@ export GLIBC_TUNABLES=glibc.pthread.rseq=0
 inject failslab 5
 check "churn while allocations fail" swapcheck churn --size 4M --procs 2 --rounds 30 --huge \
 	--make-it-fail --cgroup $CG/churn --seed 3
-echo 0 > $INJECT/failslab/probability
+is "allocations did fail" "$(injected failslab)" -ge 1
+inject failslab 0
 load "swapoff with sharers" swapoff --dev $DISK --size 2M --procs 3
 check "the cgroup goes away" cgroup_gone churn
 no_swap
-[ ! -d "$VSWAP" ] || echo 1 > $VSWAP/drain
+check "all is brought back" set_to 1 $VSWAP/drain
 
 echo 3 > /proc/sys/vm/drop_caches
 # Only what is older than 5 seconds counts; two scans agree on what is lost.

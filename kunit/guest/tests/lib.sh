@@ -5,7 +5,7 @@
 # to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
 # others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
 # nodes, mem=SIZE for one of that size, full=1 for a test that only `test --full`
-# runs. All others share guests of 1 GiB with two disks; without disks
+# runs, debug=1 for one that needs the debug kernel. All others share guests of 1 GiB with two disks; without disks
 # ('scripts/vswap boot --script ...') they use ram disks.
 
 CG=/sys/fs/cgroup
@@ -26,7 +26,9 @@ SCALE=1
 TMP=/tmp/$NAME
 mkdir -p "$TMP"
 
-# --- results: "ok 1 - what" and "not ok 1 - what", with details in # lines
+# --- results: "ok 1 - what" and "not ok 1 - what", with details in # lines. What a result is
+# called is the same in each run: numbers that vary belong into a note. kunit/expected/guest has
+# them all.
 
 ok() {
 	COUNT=$((COUNT + 1))
@@ -39,6 +41,8 @@ not_ok() {
 	echo "not ok $COUNT - $*"
 }
 
+# skip WHAT WHY: a result that this kernel or guest cannot give. kunit/expected/skips.txt has to
+# allow it.
 skip() {
 	COUNT=$((COUNT + 1))
 	echo "ok $COUNT - $1 # SKIP $2"
@@ -90,6 +94,24 @@ finish() {
 	exit
 }
 
+# --- errors in the kernel's log, which are failures unless the test said that they may come. The
+# kinds are oom, alloc, io and segfault (scripts/vswaplib/guest.py).
+
+# may_log KIND: errors of that kind may come from here on, until no_more KIND or the test's end
+may_log() {
+	echo "VSWAP-EXPECT may $1" > /dev/kmsg
+}
+
+# must_log KIND: they have to come until then
+must_log() {
+	echo "VSWAP-EXPECT must $1" > /dev/kmsg
+}
+
+# no_more KIND: from here on they are failures again
+no_more() {
+	echo "VSWAP-EXPECT no $1" > /dev/kmsg
+}
+
 # --- numbers
 
 # value FILE KEY: of a file with "key value" lines; 0 when it has no such key
@@ -103,7 +125,7 @@ vm() {
 
 # mthp SIZE NAME: a counter of folios of that size in KiB
 mthp() {
-	cat "$THP/hugepages-$1kB/stats/$2" 2> /dev/null || echo 0
+	cat "$THP/hugepages-$1kB/stats/$2"
 }
 
 # set_to VALUE FILE: false when there is no such file or it refuses
@@ -167,14 +189,17 @@ zswap_on() {
 	echo 1 > $ZSWAP/enabled
 }
 
+# Pages in zswap. Before it is set up there is no such file.
 stored() {
 	cat $ZDEBUG/stored_pages 2> /dev/null || echo 0
 }
 
-# drained PAGES: waits until zswap has no more than that many, which it writes back
+# drained PAGES: waits until zswap has no more than that many, which it writes back. The worker gives
+# up when all that it looked at still has its second chance, until another store is refused.
 drained() {
 	for i in $(seq 300); do
 		[ "$(stored)" -gt "$1" ] || break
+		[ $((i % 10)) -ne 0 ] || swapload refault --size 4K --slack 100 > $TMP/drained 2>&1
 		sleep 0.1
 	done
 }
@@ -184,9 +209,12 @@ slots() {
 	value $VSWAP/stats "$1"
 }
 
-# consistent WHAT: the tables of the virtual swap space agree (debug kernels know)
+# consistent WHAT: the tables of the virtual swap space agree
 consistent() {
-	[ -e /sys/kernel/debug/vswap/check ] || return 0
+	[ -e /sys/kernel/debug/vswap/check ] || {
+		skip "$1: the tables agree" "this kernel has no checker"
+		return
+	}
 	is "$1: the tables agree" "$(value /sys/kernel/debug/vswap/check wrong)" -eq 0
 }
 
@@ -280,7 +308,10 @@ INJECT=/sys/kernel/debug
 # inject WHAT PROBABILITY: into tasks that asked for it (/proc/self/make-it-fail)
 inject() {
 	dir=$INJECT/$1
-	[ -d "$dir" ] || return
+	[ -d "$dir" ] || {
+		not_ok "failures of $1 can be injected"
+		return
+	}
 	echo Y > "$dir/task-filter"
 	echo "$2" > "$dir/probability"
 	echo 1000000 > "$dir/times"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Hibernation: an image of memory is written to the device that has swapped-out data, read again,
 # and takes the place of memory. What is in zswap is part of it, what is on the device is not.
-# guest: order=9
+# guest: order=9 debug=1
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] && [ -w /sys/power/disk ] || {

@@ -66,7 +66,8 @@ is "fewer than 64 of them" "$left" -lt 64
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
 set_to auto $VSWAP/enabled
-neighbour "$left free slots"
+note "$left free slots"
+neighbour "few free slots"
 ended "the device's pages are there" filler
 none_left "few free slots"
 
@@ -85,6 +86,7 @@ none_left "random data"
 
 # Cgroups whose random data exceeds memory.max. Their own reclaim fails, and they are killed.
 rm -f $TMP/stop
+must_log oom
 for n in 1 2 3; do
 	cgroup greedy$n memory.max=$(mb 24)
 	while [ ! -e $TMP/stop ]; do
@@ -106,6 +108,7 @@ for n in 1 2 3; do
 	kills=$((kills + $(oom_kills greedy$n)))
 	check "greedy$n: its cgroup goes away" cgroup_gone greedy$n
 done
+no_more oom
 is "they were killed" "$kills" -ge 3
 none_left "no memory left"
 

@@ -10,7 +10,9 @@ zswap_on lz4
 swap_on $DISK
 set_to auto $VSWAP/enabled
 cgroup oom memory.max=60M memory.swap.max=8M
+must_log oom
 in_cgroup oom swappress fill 400 4096 > $TMP/out 2>&1
+no_more oom
 is "it is killed" "$(value $CG/oom/memory.events oom_kill)" -eq 1
 # 2048 pages of swap; the device takes them once.
 is "stores are bounded by its swap" "$(value $CG/oom/memory.stat zswpout)" -le 4096

@@ -98,7 +98,6 @@ none_left "huge pages"
 part=$((CLUSTERS / 3))
 sizes=
 for kib in 16 64 2048; do
-	[ -e $THP/hugepages-${kib}kB/enabled ] || continue
 	fragment folios$kib $kib $((kib == 2048 ? CLUSTERS - 2 * part : part)) 1
 	sizes="$sizes $kib"
 done

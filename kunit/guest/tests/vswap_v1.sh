@@ -2,7 +2,7 @@
 # cgroup v1, where memory and swap are charged as one (memsw): the charge moves
 # from a page to its slot and back, also of large folios that come from zswap,
 # and of those that are brought in and then cannot be mapped.
-# guest: timeout=200 alone=1
+# guest: timeout=200 alone=1 debug=1
 . /vswap/tests/lib.sh
 
 V1=/tmp/v1
@@ -59,6 +59,8 @@ for layer in off on; do
 		echo 21 > $ZDEBUG/corrupt_stores
 		check "$layer: a page of a large folio is damaged" in_cgroup test swapcheck hold \
 			--size $(mb 8) --huge --zero 0 --incompressible 0 --sigbus
+	else
+		skip "$layer: a page of a large folio is damaged" "this kernel cannot damage pages"
 	fi
 	rm -f $TMP/ready $TMP/go
 	in_cgroup test swapcheck hold --size $(mb 8) --zero 0 --ready $TMP/ready --go $TMP/go > $TMP/held 2>&1 &

@@ -8,8 +8,8 @@
 willneed() {
 	no_swap
 	zswap_on lz4
-	swap_on $DISK || return
-	[ ! -d $VSWAP ] || set_to "$2" $VSWAP/enabled
+	check "$1: swapon" swap_on $DISK
+	check "$1: virtual slots are $2" set_to "$2" $VSWAP/enabled
 	cgroup willneed memory.max=48M
 	check "$1: nobody is killed" in_cgroup willneed swappress willneed 96 48 64
 	# A page counts when it is in memory. Reclaim may just have taken 16 MiB in one go, the

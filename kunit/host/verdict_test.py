@@ -1,0 +1,1411 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What decides "passed": each kind of fault in results, in a guest's output or in its log must
+end in a failure. plant.py says which faults of the code itself these tests notice."""
+
+import argparse
+import contextlib
+import io
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+import types
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from vswaplib import (common, guest, guesttests, ktap, lint, manifest, results,  # noqa: E402
+                      selftests, setup, testrun)
+
+
+class Ktap(unittest.TestCase):
+    """KUnit's stream in a kernel log."""
+
+    GOOD = ("KTAP version 1\n1..2\n"
+            "    KTAP version 1\n    # Subtest: words\n    # speed: normal\n    1..3\n"
+            "    ok 1 null\n    ok 2 pfn\n    ok 3 bad # SKIP no such thing\n"
+            "# words: pass:2 fail:0 skip:1 total:3\nok 1 words\n"
+            "    KTAP version 1\n    # Subtest: slots\n    1..1\n    ok 1 runs\nok 2 slots\n")
+    NAMES = [("words.null", True), ("words.pfn", True), ("words.bad", None), ("slots.runs", True)]
+
+    def parsed(self, *changes):
+        text = self.GOOD
+        for before, after in changes:
+            self.assertIn(before, text)
+            text = text.replace(before, after, 1)
+        return ktap.parse(text)
+
+    def faulty(self, word, *changes):
+        """The stream with these changes has exactly one problem, which says so."""
+        found, problems = self.parsed(*changes)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn(word, problems[0])
+        return found
+
+    def test_all_well(self):
+        self.assertEqual(self.parsed(), (self.NAMES, []))
+
+    def test_carriage_returns(self):
+        self.assertEqual(ktap.parse(self.GOOD.replace("\n", "\r\n")), (self.NAMES, []))
+
+    def test_no_newline_at_the_end(self):
+        self.assertEqual(ktap.parse(self.GOOD.rstrip("\n")), (self.NAMES, []))
+
+    def test_other_messages_between(self):
+        self.assertEqual(ktap.parse(self.GOOD.replace("\n", "\nmm: 1..2 not ok 1 x\nrandom: ok\n")),
+                         (self.NAMES, []))
+
+    def test_a_message_within_a_line_loses_its_result(self):
+        _, problems = self.parsed(("    ok 2 pfn", "    ok vswap: on"))
+        self.assertTrue(any("bad has number 3, but is result 2" in it for it in problems))
+        self.assertIn("words has 2 results, but planned 3", problems)
+
+    def test_failed_case(self):
+        found, problems = self.parsed(("ok 2 pfn", "not ok 2 pfn"), ("\nok 1 words",
+                                                                     "\nnot ok 1 words"))
+        self.assertEqual(problems, [])
+        self.assertEqual(found, [(name, name != "words.pfn" and ok) for name, ok in self.NAMES])
+
+    def test_failed_suite_of_good_cases(self):
+        found, problems = self.parsed(("\nok 1 words", "\nnot ok 1 words"))
+        self.assertEqual((found[3], problems), (("words", False), []))
+
+    def test_suite_hides_a_failed_case(self):
+        found = self.faulty("words is ok, but", ("ok 2 pfn", "not ok 2 pfn"))
+        self.assertIn(("words.pfn", False), found)
+
+    def test_suite_failed_after_a_failed_suite(self):
+        found, _ = self.parsed(("ok 2 pfn", "not ok 2 pfn"), ("\nok 1 words", "\nnot ok 1 words"),
+                               ("\nok 2 slots", "\nnot ok 2 slots"))
+        self.assertEqual([name for name, ok in found if ok is False], ["words.pfn", "slots"])
+
+    def test_fewer_than_planned(self):
+        self.faulty("words has 3 results, but planned 4", ("1..3", "1..4"))
+
+    def test_more_than_planned(self):
+        self.faulty("words has 3 results, but planned 2", ("1..3", "1..2"))
+
+    def test_fewer_suites_than_planned(self):
+        self.faulty("the stream has 2 results, but planned 3", ("1..2", "1..3"))
+
+    def test_no_plan(self):
+        self.faulty("words has 3 results, but planned None", ("    1..3\n", ""))
+        self.faulty("the stream has 2 results, but planned None", ("1..2\n", ""))
+
+    def test_two_plans(self):
+        self.faulty("words has two plans", ("    1..3\n", "    1..3\n    1..3\n"))
+        self.faulty("the stream has two plans", ("1..2\n", "1..2\n1..2\n"))
+
+    def test_crash_in_a_suite(self):
+        end = self.GOOD.index("    ok 2 pfn")
+        found, problems = ktap.parse(self.GOOD[:end] + "Kernel panic - not syncing: x\n")
+        self.assertEqual(found, self.NAMES[:1])
+        self.assertEqual(problems, ["words did not end", "words has 1 results, but planned 3",
+                                    "the stream has 0 results, but planned 2"])
+
+    def test_crash_between_suites(self):
+        end = self.GOOD.index("    KTAP version 1\n    # Subtest: slots")
+        self.assertEqual(ktap.parse(self.GOOD[:end])[1],
+                         ["the stream has 1 results, but planned 2"])
+
+    def test_nothing_ran(self):
+        self.assertEqual(ktap.parse("Linux version 7.3.4\n"), ([], ["there is no KTAP"]))
+        self.assertEqual(ktap.parse("KTAP version 1\n1..0\n"), ([], []))
+
+    def test_a_suite_without_cases(self):
+        cases = "    ok 1 runs\n"
+        self.faulty("slots has no results", (cases, ""), ("    1..1", "    1..0"))
+        # But if it was skipped.
+        self.assertEqual(self.parsed((cases, ""), ("    1..1", "    1..0"),
+                                     ("ok 2 slots", "ok 2 slots # SKIP why"))[1], [])
+
+    def test_the_same_twice(self):
+        self.faulty("slots.runs came more than once", ("    1..1\n    ok 1 runs",
+                                                       "    1..2\n    ok 1 runs\n    ok 2 runs"))
+
+    def test_odd_numbers(self):
+        self.faulty("words.pfn has number 7, but is result 2", ("ok 2 pfn", "ok 7 pfn"))
+        self.faulty("slots has number 3, but is result 2", ("ok 2 slots", "ok 3 slots"))
+
+    def test_another_name_at_the_end(self):
+        self.faulty("words ends as worlds", ("ok 1 words", "ok 1 worlds"))
+
+    def test_lines_of_no_test(self):
+        found = self.faulty("a line of no test: ok 9 lost", ("\nok 1 words",
+                                                             "\n        ok 9 lost\nok 1 words"))
+        self.assertEqual(found, self.NAMES)
+        self.faulty("a line of no test", ("    ok 1 runs", "  ok 1 lost\n    ok 1 runs"))
+        self.assertEqual(ktap.parse("ok 1 lost\n")[1], ["a line of no test: ok 1 lost",
+                                                        "there is no KTAP"])
+
+    def test_a_second_stream(self):
+        _, problems = ktap.parse(self.GOOD + self.GOOD)
+        self.assertIn("KTAP begins again in the stream", problems)
+        self.assertIn("slots.runs came more than once", problems)
+
+    def test_a_suite_within_no_suite(self):
+        _, problems = self.parsed(("    # Subtest: slots\n", "    # Subtest: slots\n"
+                                   "        KTAP version 1\n        # Subtest: runs\n"
+                                   "        KTAP version 1\n"))
+        self.assertEqual(problems, ["KTAP begins again in slots.runs",
+                                    "slots.? has 0 results, but planned None", "? ends as runs",
+                                    "slots.runs has no results"])
+
+    def test_crash_in_parameters(self):
+        end = self.GOOD.index("    ok 1 null")
+        _, problems = ktap.parse(self.GOOD[:end] + "        KTAP version 1\n"
+                                 "        # Subtest: null\n        1..1\n")
+        self.assertEqual([it for it in problems if "did not end" in it],
+                         ["words.null did not end", "words did not end"])
+
+    def test_a_header_of_odd_depth(self):
+        _, problems = self.parsed(("    KTAP version 1\n    # Subtest: slots",
+                                   "      KTAP version 1\n    # Subtest: slots"))
+        self.assertEqual(problems[0], "KTAP begins again in the stream")
+
+    def test_parameters_are_cases(self):
+        found, problems = self.parsed(
+            ("    ok 1 runs", "        KTAP version 1\n        # Subtest: runs\n        1..2\n"
+                              "        ok 1 order 0\n        not ok 2 order-9\n    not ok 1 runs"),
+            ("ok 2 slots", "not ok 2 slots"))
+        self.assertEqual(found[3:], [("slots.runs.order", True), ("slots.runs.order-9", False)])
+        self.assertEqual(problems, [])
+
+    def test_lost_result_of_a_suite_of_suites(self):
+        _, problems = self.parsed(("    ok 1 runs\n", "        KTAP version 1\n"
+                                   "        # Subtest: runs\n        1..1\n        ok 1 one\n"))
+        self.assertIn("slots has 0 results, but planned 1", problems)
+
+
+class Splats(unittest.TestCase):
+    """What of a kernel's log is an error."""
+
+    BAD = ("Kernel panic - not syncing: x", "BUG: KASAN: slab-use-after-free in x+0x1/0x2",
+           "BUG: unable to handle page fault", "WARNING: CPU: 0 PID: 1 at mm/a.c:1 f+0x1/0x2",
+           "WARNING: possible circular locking dependency detected", "Oops: 0002 [#1] SMP",
+           "x KASAN: y", "UBSAN: array-index-out-of-bounds in a.c:1", "x KCSAN: data-race in y",
+           "general protection fault, probably for address 0x1",
+           "possible circular locking dependency detected", "possible recursive locking detected",
+           "inconsistent lock state", "x suspicious RCU usage", "[ BUG ] invalid wait context",
+           "sleeping function called from invalid context", "scheduling while atomic: x/1/0x2",
+           "held lock freed!", "rcu: INFO: rcu_preempt self-detected stall on CPU",
+           "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks: {}",
+           "INFO: task x:1 blocked for more than 120 seconds.", "list_add corruption. next",
+           "list_del corruption, x", "refcount_t: underflow", "bad unlock balance detected!",
+           "kmemleak: 3 new suspected memory leaks", "double free or corruption",
+           "x use-after-free in y", "Bad page state in process x", "Bad page map in process x",
+           "rust_kernel: panicked at x", "get_swap_device: Bad swap file entry 3f",
+           "swap_free: Bad swap offset entry 3f", "free_swap: Unused swap offset entry 1")
+    PROVOKED = {
+        "oom": ("x invoked oom-killer: gfp_mask=0x1", "Out of memory: Killed process 1 (x)",
+                "Memory cgroup out of memory: Killed process 1 (x)"),
+        "alloc": ("kswapd0: page allocation failure: order:0, mode:0x1",
+                  "SLUB: Unable to allocate memory on node -1"),
+        "io": ("Read-error on swap-device (254:0:8)", "Write-error on swap-device (254:0:8)",
+               "I/O error, dev vda, sector 8 op 0x0:(READ)"),
+        "segfault": ("x[1]: segfault at 0 ip 0 sp 0 error 4", "traps: x[1] trap int3 ip:1")}
+
+    def lines(self, *lines, allowed=()):
+        text = "".join(f"[    1.000000][   T12] {line}\r\n" for line in lines)
+        return [str(splat) for splat in guest.splats_in(text, allowed)]
+
+    def test_each_is_seen(self):
+        for line in self.BAD:
+            self.assertEqual(self.lines("a", line, "b"), [line])
+            self.assertEqual([str(splat) for splat in guest.splats_in(line)], [line])
+
+    def test_each_error_is_seen(self):
+        for kind, lines in self.PROVOKED.items():
+            for line in lines:
+                self.assertEqual(self.lines(line), [line])
+                self.assertEqual(self.lines(line, allowed=[kind]), [])
+                others = set(self.PROVOKED) - {kind}
+                self.assertEqual(self.lines(line, allowed=others), [line])
+
+    def test_ordinary_lines(self):
+        self.assertEqual(self.lines(
+            "Linux version 7.3.4", "kasan: KernelAddressSanitizer initialized",
+            "debug: BUGS none", "Lock dependency validator: x", "oom-killer tests begin",
+            "WARNING: x mitigations=off", "Spectre V2 : WARNING: Spectre is not handled",
+            "Adding 262140k swap on /dev/vda."), [])
+
+    def test_not_every_bug_is_allowed(self):
+        every = list(guest.KINDS)
+        for line in self.BAD:
+            self.assertEqual(self.lines(line, allowed=every), [line])
+            self.assertEqual(self.lines(*(f"VSWAP-EXPECT may {kind}" for kind in every), line),
+                             [line])
+
+    def test_expected_until_it_is_not(self):
+        oom = self.PROVOKED["oom"][0]
+        begin, may, no = "VSWAP-TEST cgroup", "VSWAP-EXPECT may oom", "VSWAP-EXPECT no oom"
+        bad = f"during cgroup: {oom}"
+        self.assertEqual(self.lines(begin, may, oom, oom), [])
+        self.assertEqual(self.lines(begin, oom, may), [bad])
+        self.assertEqual(self.lines(begin, may, oom, no, oom), [bad])
+        self.assertEqual(self.lines(begin, may, no), [])
+        self.assertEqual(self.lines(begin, no, no), [])
+        # Another test expects nothing of this.
+        self.assertEqual(self.lines("VSWAP-TEST before", may, begin, oom), [bad])
+        self.assertEqual(self.lines(begin, may, self.PROVOKED["io"][0]),
+                         [f"during cgroup: {self.PROVOKED['io'][0]}"])
+
+    def test_what_must_come(self):
+        oom = self.PROVOKED["oom"][0]
+        begin, must, no = "VSWAP-TEST cgroup", "VSWAP-EXPECT must oom", "VSWAP-EXPECT no oom"
+        never = "during cgroup: expected oom, which never came"
+        self.assertEqual(self.lines(begin, must, oom, no, "VSWAP-TEST next"), [])
+        self.assertEqual(self.lines(begin, must, no, "VSWAP-TEST next"), [never])
+        self.assertEqual(self.lines(begin, must, "VSWAP-TEST next"), [never])
+        self.assertEqual(self.lines(begin, must), [never])
+        self.assertEqual(self.lines(must), ["expected oom, which never came"])
+        self.assertEqual(self.lines(begin, must, self.PROVOKED["io"][0]),
+                         [f"during cgroup: {self.PROVOKED['io'][0]}", never])
+
+    def test_an_unknown_kind(self):
+        found = self.lines("VSWAP-TEST cgroup", "VSWAP-EXPECT may ooom", self.PROVOKED["oom"][0])
+        self.assertIn("expects ooom, but the kinds are oom, alloc, io, segfault", found[0])
+        self.assertEqual(len(found), 2)
+
+    def test_which_test_it_was(self):
+        found = guest.splats_in("BUG: a\nVSWAP-TEST one\nBUG: b\nselftest test_zswap\nBUG: c\n"
+                                "a selftest x\nBUG: d\n")
+        self.assertEqual([(splat.during, splat.line) for splat in found],
+                         [("", "BUG: a"), ("one", "BUG: b"), ("test_zswap", "BUG: c"),
+                          ("test_zswap", "BUG: d")])
+
+    def test_stamps(self):
+        self.assertEqual(guest.plain("<4>[    1.5][ T1] a\n[  2.0] b\n[ 3.0][ C0] c\nd [1.0] e\n"),
+                         "a\nb\nc\nd [1.0] e\n")
+
+
+class Ends(unittest.TestCase):
+    """How a guest ended, and what that is called."""
+
+    def verdict(self, output, console="", ended="exit", splats_ok=False, allowed=()):
+        return guest._verdict("debug", output, console, ended, 60, pathlib.Path("LOG"), 1.5,
+                              splats_ok, allowed)
+
+    def refused(self, word, *args, **options):
+        with self.assertRaises(guest.GuestFailure) as raised:
+            self.verdict(*args, **options)
+        self.assertIn(word, raised.exception.what)
+        self.assertIn("LOG", raised.exception.hint)
+        return raised.exception
+
+    def test_well(self):
+        done = self.verdict("a\nb\n\nVSWAP-EXIT 3\n", "fine\n")
+        self.assertEqual(done, guest.Result("a\nb\n", 3, pathlib.Path("LOG"), 1.5, []))
+        self.assertEqual(self.verdict("\nVSWAP-EXIT 0\n").output, "\n")
+
+    def test_the_last_exit_counts(self):
+        done = self.verdict("VSWAP-EXIT 0\nx VSWAP-EXIT 1\n\nVSWAP-EXIT 7\n")
+        self.assertEqual((done.code, done.output), (7, "VSWAP-EXIT 0\nx VSWAP-EXIT 1\n"))
+
+    def test_no_exit(self):
+        self.refused("without the script's exit code", "a\n")
+        self.refused("without the script's exit code", "a VSWAP-EXIT 0\n")
+        failure = self.refused("did not end within 60 s", "last words\n", ended="timeout")
+        self.assertIn("last words", failure.what)
+
+    def test_it_hangs_at_the_end(self):
+        self.refused("did not power off", "\nVSWAP-EXIT 0\n", ended="timeout")
+
+    def test_panic(self):
+        console = "VSWAP-TEST x\nKernel panic - not syncing: y\n"
+        self.refused("Kernel panic", "\nVSWAP-EXIT 0\n", console)
+        failure = self.refused("without", "a\n", console, splats_ok=True)
+        self.assertEqual([splat.during for splat in failure.splats], ["x"])
+        done = self.verdict("\nVSWAP-EXIT 0\n", console, splats_ok=True)
+        self.assertEqual([splat.during for splat in done.splats], ["x"])
+
+    def test_allowed_errors(self):
+        console = "Out of memory: Killed process 1\n"
+        self.refused("Out of memory", "\nVSWAP-EXIT 0\n", console)
+        self.assertEqual(self.verdict("\nVSWAP-EXIT 0\n", console, allowed=["oom"]).splats, [])
+
+
+class Kept(unittest.TestCase):
+    """Manifests and logs in a folder of the test's own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.output = io.StringIO()
+        for target, name, value in ((manifest, "FOLDER", self.top / "expected"),
+                                    (guesttests, "LOGS", self.top / "logs")):
+            self.patch(target, name, value)
+        redirected = contextlib.redirect_stdout(self.output)
+        redirected.__enter__()
+        self.addCleanup(redirected.__exit__, None, None, None)
+
+    def patch(self, target, name, value):
+        patcher = mock.patch.object(target, name, value)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+
+    def file(self, name, *lines):
+        path = self.top / "expected" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(line + "\n" for line in lines))
+
+    def lines(self, name):
+        text = (self.top / "expected" / name).read_text()
+        return [line for line in text.splitlines() if not line.startswith("#")]
+
+    def stage(self, *names, accept=False, skips=(), **options):
+        self.file("skips.txt", *(f"{name}\n    why" for name in skips))
+        self.file("part.txt", *names)
+        self.report = results.Report(accept)
+        return results.Stage(self.report, manifest.Part("part", "part.txt"), **options)
+
+    def counts(self):
+        report = self.report
+        return report.passed, report.failed, report.missing, report.skipped
+
+
+class Manifests(Kept):
+    SHARED = [manifest.Part(f"guest {word}", "shared.txt", word, ("debug", "vswap"))
+              for word in ("debug", "vswap")]
+
+    def test_read(self):
+        self.file("shared.txt", "# a comment", "both", "@debug d one", "", "@vswap v")
+        self.assertEqual([manifest.names(part) for part in self.SHARED],
+                         [["both", "d one"], ["both", "v"]])
+        self.assertEqual(manifest.names(manifest.Part("none", "none.txt")), [])
+        self.assertEqual(self.SHARED[0].shown(), "kunit/expected/shared.txt")
+
+    def test_a_word_of_no_kernel(self):
+        self.file("shared.txt", "@bebug d")
+        with self.assertRaises(common.Failure) as raised:
+            manifest.names(self.SHARED[0])
+        self.assertIn("@bebug", raised.exception.what)
+        self.assertIn("@debug, @vswap", raised.exception.hint)
+
+    def test_write_leaves_the_others(self):
+        self.file("shared.txt", "a", "b", "@vswap v", "c")
+        manifest.write(self.SHARED[0], ["a", "d", "c"])
+        self.assertEqual(self.lines("shared.txt"), ["a", "@vswap b", "@vswap v", "@debug d", "c"])
+        self.assertEqual([manifest.names(part) for part in self.SHARED],
+                         [["a", "d", "c"], ["a", "b", "v", "c"]])
+        self.assertIn("wrote kunit/expected/shared.txt", self.output.getvalue())
+        manifest.write(self.SHARED[1], ["a", "d", "c"])
+        self.assertEqual(self.lines("shared.txt"), ["a", "d", "c"])
+        self.assertIn("SPDX", (self.top / "expected/shared.txt").read_text())
+
+    def test_write_the_same_says_nothing(self):
+        manifest.write(self.SHARED[0], ["a"])
+        said = self.output.getvalue()
+        manifest.write(self.SHARED[0], ["a"])
+        self.assertEqual(self.output.getvalue(), said)
+
+    def test_merged(self):
+        for old, new, both in ((["a", "b"], ["b"], ["a", "b"]), (["a", "b"], ["a"], ["a", "b"]),
+                               (["a", "x", "y", "b"], ["a", "c", "b"], ["a", "x", "y", "c", "b"]),
+                               ([], ["a"], ["a"]), (["a"], [], ["a"])):
+            self.assertEqual(manifest.merged(old, new), both)
+
+    def test_skips(self):
+        self.assertEqual(manifest.skips(), {})
+        self.file("skips.txt", "# comment", "part: a", "    why", "   ", "", "part: b",
+                  "\tas well")
+        self.assertEqual(manifest.skips(), {"part: a": "why", "part: b": "as well"})
+
+    def test_skips_need_a_reason(self):
+        for lines in (["part: a"], ["part: a", "part: b", "    why"], ["part: a", "   "],
+                      ["    part: a"]):
+            self.file("skips.txt", *lines)
+            with self.assertRaisesRegex(common.Failure, "no reason for part: a"):
+                manifest.skips()
+
+    def test_patterns_of_skips(self):
+        leave = {"part *: a.b": "", "x: c": ""}
+        for whole, may in (("part 1: a.b", True), ("part : a.b", True), ("part 1: aXb", False),
+                           ("part 1: a.bc", False), ("a part 1: a.b", False), ("x: c", True)):
+            self.assertEqual(manifest.may_skip(leave, whole), may, whole)
+
+
+class Stages(Kept):
+    """A result that is missing, new, or skipped without leave fails the run."""
+
+    def test_all_come(self):
+        stage = self.stage("a", "b")
+        stage("a", True)
+        stage("b", True, "detail")
+        stage.finish(True)
+        self.assertEqual(self.counts(), (2, 0, 0, 0))
+        self.assertEqual(self.report.verdict(), 0)
+        self.assertIn("    2 ok      part: b  (detail)\n", self.output.getvalue())
+        self.assertIn("2 passed, 0 failed\n", self.output.getvalue())
+
+    def test_nothing_passed(self):
+        self.stage()
+        self.assertEqual(self.report.verdict(), 1)
+
+    def test_failed(self):
+        stage = self.stage("a", "b")
+        stage("a", True)
+        stage("b", False, "one\ntwo")
+        stage.finish(True)
+        self.assertEqual((self.counts(), self.report.verdict()), ((1, 1, 0, 0), 1))
+        self.assertIn("    2 FAILED  part: b\n              one\n              two\n",
+                      self.output.getvalue())
+        self.assertIn("failed:\n  part: b\n", self.output.getvalue())
+        self.assertIn("1 passed, 1 failed\n", self.output.getvalue())
+
+    def test_missing(self):
+        stage = self.stage("a", "b", "c")
+        stage("b", True)
+        stage.finish(True)
+        stage.finish(True)
+        self.assertEqual((self.counts(), self.report.verdict()), ((1, 0, 2, 0), 1))
+        self.assertRegex(self.output.getvalue(), r"MISSING part: 2 results of kunit/expected/part"
+                         r".txt\n +a\n +c\n.*scripts/vswap test --accept")
+        self.assertIn("part: 2 results did not come", self.output.getvalue())
+        self.assertIn("1 passed, 0 failed, 2 did not run\n", self.output.getvalue())
+
+    def test_many_are_missing(self):
+        stage = self.stage(*(f"n{number:02}" for number in range(30)))
+        stage.finish(True)
+        self.assertIn("n11\n              ...", self.output.getvalue())
+        self.assertNotIn("n12", self.output.getvalue())
+
+    def test_new(self):
+        stage = self.stage("a")
+        stage("a", True)
+        stage("b", True)
+        stage.finish(True)
+        self.assertEqual((self.counts(), self.report.verdict()), ((1, 1, 0, 0), 1))
+        self.assertRegex(self.output.getvalue(), "FAILED  part: b\n.*kunit/expected/part.txt.*"
+                                                 "scripts/vswap test --accept")
+
+    def test_the_same_twice_is_new(self):
+        stage = self.stage("a")
+        stage("a", True)
+        stage("a", True)
+        self.assertEqual(self.counts(), (1, 1, 0, 0))
+        self.assertIn("FAILED  part: a (2)\n", self.output.getvalue())
+
+    def test_numbered_ones_are_told_apart(self):
+        stage = self.stage("a", "a (2)", "a (3)")
+        for _ in range(3):
+            stage(" a ", True)
+        stage.finish(True)
+        self.assertEqual(self.counts(), (3, 0, 0, 0))
+
+    def test_skipped_without_leave(self):
+        stage = self.stage("a", skips=["part: b"])
+        stage("a", None, "no disk")
+        stage.finish(True)
+        self.assertEqual((self.counts(), self.report.verdict()), ((0, 1, 0, 0), 1))
+        self.assertRegex(self.output.getvalue(), "without leave: no disk\n.*'part: a'.*skips.txt")
+
+    def test_skipped_with_leave(self):
+        stage = self.stage("a", "b", skips=["part: b"])
+        stage("a", True)
+        stage("b", None, "no disk")
+        stage.finish(True)
+        self.assertEqual((self.counts(), self.report.verdict()), ((1, 0, 0, 1), 0))
+        self.assertIn("    2 skipped part: b  (no disk)\n", self.output.getvalue())
+        self.assertIn("1 passed, 0 failed, 1 skipped\n", self.output.getvalue())
+        stage("a", True)
+        self.assertIn("    3 FAILED  part: a (2)", self.output.getvalue())
+
+    def test_details_of_what_passed_are_short(self):
+        stage = self.stage("a")
+        stage("a", True, "one\ntwo\n")
+        self.assertEqual(self.output.getvalue(), "    1 ok      part: a  (one)\n")
+
+    def test_a_failure_is_told_with_its_own_detail(self):
+        stage = self.stage()
+        stage("a", False, " why\n")
+        self.assertEqual(self.output.getvalue(),
+                         "    1 FAILED  part: a\n              why\n")
+
+    def test_leave_to_skip_is_none_to_fail(self):
+        stage = self.stage("a", skips=["part: a"])
+        stage("a", False)
+        self.assertEqual(self.counts(), (0, 1, 0, 0))
+
+    def selected(self, **options):
+        return self.stage("x.a", "x.b", "y.c", "whole", wanted={"x", ""},
+                          unit_of=lambda name: name.split(".")[0] if "." in name else
+                          None if name == "guest" else "", **options)
+
+    def test_only_what_was_selected(self):
+        stage = self.selected()
+        self.assertEqual(stage.expected, ["x.a", "x.b", "whole"])
+        stage("x.a", True)
+        stage("guest", True)       # of the part as a whole
+        stage("x.new", True)
+        stage.finish(True)
+        self.assertEqual(self.counts(), (2, 1, 2, 0))
+
+    def test_accept(self):
+        stage = self.stage("gone", "a", "skipped", accept=True, skips=["part: skipped"])
+        for name, ok in (("a", True), ("new", True), ("skipped", None)):
+            stage(name, ok)
+        stage.finish(True)
+        self.assertEqual((self.counts(), self.report.verdict()), ((2, 0, 0, 1), 0))
+        self.assertEqual(self.lines("part.txt"), ["skipped", "a", "new"])
+
+    def test_accept_of_a_selection_leaves_the_rest(self):
+        stage = self.selected(accept=True)
+        for name in ("x.a", "x.new", "whole", "guest"):
+            stage(name, True)
+        stage.finish(True)
+        self.assertEqual(sorted(self.lines("part.txt")), ["whole", "x.a", "x.new", "y.c"])
+
+    def test_nothing_of_a_failed_stage_is_accepted(self):
+        for seen, ended in (([("a", False)], True), ([("b", True)], False), ([], True),
+                            ([("b", True), ("c", False)], True)):
+            stage = self.stage("a", "gone", accept=True)
+            for name, ok in seen:
+                stage(name, ok)
+            stage.finish(ended)
+            self.assertEqual(self.lines("part.txt"), ["a", "gone"])
+            self.assertTrue(self.report.missing)
+            self.assertEqual(self.report.verdict(), 1)
+
+    def test_an_error_in_a_step_that_accepts(self):
+        stage = self.stage("a", "b", accept=True)
+
+        def half():
+            stage("a", True)
+            raise ValueError("odd")
+        self.report.run("part", [stage], half)
+        self.assertEqual(self.lines("part.txt"), ["a", "b"])
+        stage = self.stage("a", "b", accept=True)
+        self.report.run("part", [stage], lambda: stage("a", True))
+        self.assertEqual(self.lines("part.txt"), ["a"])
+
+    def test_an_error_in_a_step(self):
+        for error, word in ((common.Failure("no disk", "buy one"), "no disk\n.*next: buy one"),
+                            (ValueError("odd"), "Traceback(.*\n)*.*ValueError: odd")):
+            stage = self.stage("a")
+            done = self.report.run("part", [stage], mock.Mock(side_effect=error), 1)
+            self.assertIs(done, False)
+            self.assertEqual((self.counts(), self.report.verdict()), ((0, 1, 1, 0), 1))
+            self.assertRegex(self.output.getvalue(), word)
+            self.assertIn("FAILED  part: ends without an error", self.output.getvalue())
+
+    def test_a_step(self):
+        stage = self.stage("a")
+        func = mock.Mock(side_effect=lambda *_: stage("a", True))
+        self.assertTrue(self.report.run("part", [stage], func, 1, 2))
+        func.assert_called_once_with(1, 2)
+        self.assertTrue(stage.over)
+        self.assertEqual(self.report.verdict(), 0)
+
+    def test_minutes(self):
+        self.stage("a")
+        self.report.start -= 3600
+        self.assertEqual(round(self.report.minutes(), 1), 60.0)
+        self.report.verdict()
+        self.assertIn("\n60.0 minutes\n", self.output.getvalue())
+        self.report.run("part", [], mock.Mock())
+        self.assertIn("--- part [60.0 min]\n", self.output.getvalue())
+
+
+class Recorder:
+    """A stage that only remembers."""
+
+    def __init__(self):
+        self.seen = []
+        self.finished = None
+
+    def __call__(self, name, ok, detail=""):
+        self.seen.append((name, ok, detail))
+
+    def finish(self, ended):
+        self.finished = ended
+
+
+class Tap(Kept):
+    """The output of a guest that runs several scripts."""
+
+    ONE = ("VSWAP-TEST one\nok 1 - a\nok 2 - b # SKIP no disk\n# note\n1..2\n\n"
+           "VSWAP-TEST-END one 0\n")
+
+    def read(self, text, piece=0):
+        self.stages = {"one": Recorder(), "two": Recorder()}
+        tap = guesttests._Tap("debug", self.stages)
+        pieces = [text[at:at + piece] for at in range(0, len(text), piece)] if piece else [text]
+        for part in pieces:
+            tap.feed(part)
+        return tap
+
+    def seen(self, text, name="one", **options):
+        self.read(text, **options)
+        return self.stages[name].seen
+
+    def bad(self, word, text, **options):
+        """The script does not end well, and the detail says why."""
+        name, ok, detail = self.seen(text, **options)[-1]
+        self.assertEqual((name, ok), ("runs to its end", False))
+        self.assertIn(word, detail)
+        self.assertIn("guesttest-debug-one.log", detail)
+
+    def test_all_well(self):
+        good = [("a", True, ""), ("b", None, "no disk\nnote"), ("runs to its end", True, "")]
+        self.assertEqual(self.seen(self.ONE), good)
+        self.assertEqual(self.seen(self.ONE, piece=1), good)
+        self.assertEqual(self.seen(self.ONE.replace("\n", "\r\n"), piece=3), good)
+        self.assertEqual((self.top / "logs/guesttest-debug-one.log").read_text().splitlines()[0],
+                         "ok 1 - a")
+
+    def test_failed(self):
+        text = self.ONE.replace("ok 1 - a\n", "not ok 1 - a\n# exit code 3\n# more\n")
+        self.assertEqual(self.seen(text.replace("one 0", "one 1"))[0],
+                         ("a", False, "exit code 3\nmore"))
+        self.assertEqual(self.stages["one"].seen[-1], ("runs to its end", True, ""))
+        self.bad("exit code 0 after 2 results, 1 bad", text)
+
+    def test_skipped_and_failed_is_failed(self):
+        self.assertFalse(self.seen(self.ONE.replace("ok 2", "not ok 2"))[1][1])
+        self.assertIs(self.seen(self.ONE.replace("ok 2", "not ok 2"))[1][1], False)
+
+    def test_exit_code(self):
+        self.bad("exit code 1 after 2 results, 0 bad", self.ONE.replace("one 0", "one 1"))
+        self.bad("exit code 139", self.ONE.replace("one 0", "one 139"))
+
+    def test_time_out(self):
+        for code in (124, 137, 143):
+            self.bad("took too long", self.ONE.replace("one 0", f"one {code}"))
+            self.bad("it planned None", self.ONE.replace("1..2\n", "").replace("one 0",
+                                                                              f"one {code}"))
+
+    def test_no_plan(self):
+        self.bad("2 results, but it planned None", self.ONE.replace("1..2\n", ""))
+
+    def test_wrong_plan(self):
+        self.bad("2 results, but it planned 3", self.ONE.replace("1..2", "1..3"))
+        self.bad("it has two plans", self.ONE.replace("1..2\n", "1..2\n1..2\n"))
+
+    def test_results_after_the_plan(self):
+        self.bad("result 3 comes after the plan", self.ONE.replace("1..2\n", "1..3\nok 3 - c\n"))
+
+    def test_no_results(self):
+        self.bad("it has no results", "VSWAP-TEST one\n1..0\n\nVSWAP-TEST-END one 0\n")
+
+    def test_numbers(self):
+        self.bad("result 2 has number 3", self.ONE.replace("ok 2", "ok 3"))
+
+    def test_a_line_within_a_line(self):
+        """Output of another process without a newline hides a result."""
+        text = self.ONE.replace("ok 1 - a", "swapoff: ok 1 - a")
+        self.bad("result 1 has number 2", text)
+        self.assertNotIn("a", [name for name, _, _ in self.stages["one"].seen])
+
+    def test_other_output(self):
+        text = self.ONE.replace("ok 1 - a\n", "ok 1 - a\nswapon: fine\nok then\n1.. 5\n")
+        self.assertEqual(self.seen(text)[-1], ("runs to its end", True, ""))
+
+    def test_notes_before_any_result(self):
+        text = self.ONE.replace("ok 1", "# a note\nok 1")
+        self.assertEqual(self.seen(text)[-1], ("runs to its end", True, ""))
+
+    def test_output_of_no_script(self):
+        tap = self.read("ok 1 - x\nVSWAP-TEST-END one 0\n" + self.ONE + "ok 3 - y\n")
+        self.assertEqual([name for name, _, _ in self.stages["one"].seen],
+                         ["a", "b", "runs to its end"])
+        self.assertEqual(tap.ended, {"one"})
+
+    def test_two_scripts(self):
+        tap = self.read(self.ONE + self.ONE.replace("one", "two"))
+        self.assertEqual(self.stages["one"].seen, self.stages["two"].seen)
+        self.assertEqual((tap.begun, tap.ended), ({"one", "two"}, {"one", "two"}))
+
+    def test_one_that_never_ended(self):
+        for end in ("", "VSWAP-TEST-END on", "x VSWAP-TEST-END one 0\n",
+                    "VSWAP-TEST-END two 0\n"):
+            tap = self.read(self.ONE.replace("VSWAP-TEST-END one 0\n", end)
+                            + "VSWAP-TEST two\n")
+            self.assertNotIn("one", tap.ended)
+            self.assertIn("one", tap.begun)
+
+    def test_the_last_result_before_a_crash(self):
+        self.read("VSWAP-TEST one\nok 1 - a\nnot ok 2 - b\nok 3 - ")
+        self.assertEqual(self.stages["one"].seen, [("a", True, "")])
+        self.read("VSWAP-TEST one\nnot ok 1 - a\nVSWAP-TEST two\n")
+        self.assertEqual(self.stages["one"].seen, [("a", False, "")])
+
+    def test_the_second_time_counts_anew(self):
+        self.read(self.ONE + self.ONE.replace("ok 1", "not ok 1").replace("one 0", "one 1"))
+        self.assertEqual([ok for _, ok, _ in self.stages["one"].seen],
+                         [True, None, True, False, None, True])
+
+    def test_decisions_are_made_again(self):
+        text = self.ONE.replace("# note", " x: vswap_swapin_plan: order=4")
+        for code, ok in ((0, True), (1, False)):
+            with mock.patch.object(common, "run",
+                                   return_value=types.SimpleNamespace(returncode=code,
+                                                                      text=" said\n")) as run, \
+                    mock.patch.object(setup, "rust_tool", return_value="cargo"), \
+                    mock.patch.object(setup, "cargo_env", return_value={}):
+                self.assertIn(("the host decides the same", ok, "said"), self.seen(text))
+            self.assertIn("replay", run.call_args.args[0])
+            self.assertIs(run.call_args.kwargs["check"], False)
+            self.assertTrue(run.call_args.kwargs["stdin"].name.endswith("debug-one.log"))
+        self.assertNotIn("the host decides the same", [name for name, *_ in self.seen(self.ONE)])
+
+
+class Guests(Kept):
+    """One guest for several scripts, and what it says about each."""
+
+    ONE, TWO = Tap.ONE, Tap.ONE.replace("one", "two")
+
+    def scripts(self, *names):
+        return [guesttests.Script(name, pathlib.Path(name)) for name in names]
+
+    def boot(self, output, splats=(), code=0, error=None):
+        """A guest that prints `output`, and ends with these splats or this error."""
+        def booted(variant, script, *, follow, **options):
+            self.booted.append((variant, script, options))
+            follow(output)
+            if error:
+                raise error
+            return guest.Result(output, code, pathlib.Path("LOG"), 1, list(splats))
+        self.booted = []
+        self.patch(guest, "boot", booted)
+        self.stages = {"one": Recorder(), "two": Recorder()}
+        left = guesttests._one_guest("debug", self.scripts("one", "two"), self.stages)
+        return [script.name for script in left]
+
+    def results(self, name):
+        return {what: ok for what, ok, _ in self.stages[name].seen}
+
+    def said(self, name, what):
+        return next(detail for it, _, detail in self.stages[name].seen if it == what)
+
+    CLEAN = "the kernel's log is clean"
+    END = "runs to its end"
+
+    def test_all_well(self):
+        self.assertEqual(self.boot(self.ONE + self.TWO), [])
+        for name in ("one", "two"):
+            self.assertEqual(self.results(name), {"a": True, "b": None, self.END: True,
+                                                  self.CLEAN: True})
+            self.assertIs(self.stages[name].finished, True)
+        variant, script, options = self.booted[0]
+        self.assertEqual((variant, options["splats_ok"], options["timeout"], options["mem"],
+                          options["ensure"], options["numa"]),
+                         ("debug", True, 8 * 240 + 120, "1G", False, False))
+        self.assertIn("printk.devkmsg=on", options["append"])
+        self.assertIn("kmemleak=off", options["append"])
+        self.assertLess(script.index("tests/one.sh"), script.index("tests/two.sh"))
+        self.assertEqual(script.count("timeout -k 5 960 sh"), 2)
+        self.assertIn("echo 'VSWAP-TEST one' > /dev/kmsg\n", script)
+
+    def test_splat_of_one(self):
+        self.boot(self.ONE + self.TWO, [guest.Splat("two", "BUG: x")])
+        self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
+                         (True, False))
+        self.assertIn("BUG: x", self.said("two", self.CLEAN))
+        self.assertIn("LOG", self.said("two", self.CLEAN))
+
+    def test_splat_of_the_first(self):
+        self.boot(self.ONE + self.TWO, [guest.Splat("one", "BUG: x")])
+        self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
+                         (False, True))
+
+    def test_splat_of_none(self):
+        for during in ("", "three"):
+            self.boot(self.ONE + self.TWO, [guest.Splat(during, "BUG: x")])
+            self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
+                             (True, False))
+
+    def test_crash_in_one(self):
+        crash = guest.GuestFailure("crashed", "LOG", [guest.Splat("one", "BUG: x")])
+        self.assertEqual(self.boot(self.ONE[:30], error=crash), ["two"])
+        self.assertEqual(self.results("one"), {self.END: False, self.CLEAN: False})
+        self.assertIn("crashed", self.said("one", self.END))
+        self.assertIs(self.stages["one"].finished, False)
+        self.assertEqual(self.stages["two"].seen, [])
+        self.assertIsNone(self.stages["two"].finished)
+
+    def test_crash_after_the_last(self):
+        self.boot(self.ONE + self.TWO, error=guest.GuestFailure("did not power off", "LOG"))
+        self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
+                         (True, False))
+        self.assertIn("did not power off", self.said("two", self.CLEAN))
+
+    def test_none_began(self):
+        self.assertEqual(self.boot("", error=guest.GuestFailure("no kernel", "LOG")), [])
+        for name in ("one", "two"):
+            self.assertEqual(self.results(name)[self.END], False)
+            self.assertIs(self.stages[name].finished, False)
+
+    def test_the_second_never_began(self):
+        self.assertEqual(self.boot(self.ONE), ["two"])
+        self.assertEqual(self.stages["two"].seen, [])
+
+    def test_exit_code_of_all(self):
+        self.boot(self.ONE + self.TWO, code=2)
+        self.assertEqual(self.results("two")[self.CLEAN], False)
+        self.assertIn("ended with 2", self.said("two", self.CLEAN))
+
+    def test_stopped(self):
+        self.assertEqual(self.boot("", error=guest.GuestStopped("stopped")), [])
+        self.assertEqual((self.stages["one"].seen, self.stages["one"].finished), ([], None))
+
+    def test_the_others_go_on_in_a_new_guest(self):
+        todo = []
+
+        def one_guest(variant, scripts, stages):
+            todo.append((variant, [script.name for script in scripts], stages))
+            return scripts[1:]
+        self.patch(guesttests, "_one_guest", one_guest)
+        guesttests._group("vswap", self.scripts("one", "two"), "stages")
+        self.assertEqual(todo, [("vswap", ["one", "two"], "stages"), ("vswap", ["two"], "stages")])
+
+    def test_only_those_with_a_stage_run(self):
+        todo = []
+        self.patch(guesttests, "_group", lambda *args: todo.append(args))
+        self.patch(guesttests.build, "ensure", mock.Mock())
+        scripts = {script.name: script for script in self.scripts("one", "two")}
+        guesttests.run_all("vswap", scripts, {"two": 2})
+        self.assertEqual(todo, [("vswap", [scripts["two"]], {"two": 2})])
+        guesttests.build.ensure.assert_called_once_with("vswap")
+
+    def test_an_error_in_a_lane_ends_the_stage(self):
+        self.patch(guesttests, "_group", mock.Mock(side_effect=ValueError("odd")))
+        self.patch(guesttests.build, "ensure", mock.Mock())
+        with self.assertRaises(ValueError):
+            guesttests.run_all("debug", {"one": self.scripts("one")[0]}, {"one": 1})
+
+    def test_a_guest_of_its_own(self):
+        options = dict(alone=True, numa=True, mem="2G", timeout=7)
+        script = guesttests.Script("one", pathlib.Path("one"), **options)
+        self.patch(guest, "boot", mock.Mock(side_effect=guest.GuestFailure("x", "y")))
+        guesttests._one_guest("vswap", [script], {"one": Recorder()})
+        self.assertEqual(guest.boot.call_args.kwargs["append"], "printk.devkmsg=on")
+        self.assertEqual([guest.boot.call_args.kwargs[key] for key in ("numa", "mem", "timeout")],
+                         [True, "2G", 134])
+
+    def test_lanes(self):
+        lone = [guesttests.Script("n", pathlib.Path("n"), **{key: value}) for key, value in
+                (("alone", True), ("numa", True), ("mem", "2G"))]
+        shared = [guesttests.Script(f"s{time}", pathlib.Path("s"), time)
+                  for time in (10, 50, 20, 40)]
+        self.patch(guesttests, "LANES", 2)
+        groups = guesttests._groups([*shared, *lone])
+        self.assertEqual([[script.timeout for script in group] for group in groups[:2]],
+                         [[10, 50], [20, 40]])
+        self.assertEqual(groups[2:], [[script] for script in lone])
+
+    def wishes(self, *lines):
+        path = self.top / "t.sh"
+        path.write_text("\n".join(lines) + "\n")
+        return guesttests._read(path)
+
+    def test_wishes(self):
+        self.assertEqual(self.wishes("# x"), guesttests.Script("t", self.top / "t.sh"))
+        script = self.wishes("# guest: timeout=9 order=1 full=1 alone=1", "# guest: numa=1",
+                             "# guest: mem=3G debug=1")
+        self.assertEqual(script, guesttests.Script("t", self.top / "t.sh", 9, 1, True, True, True,
+                                                   "3G", True))
+        self.assertEqual(self.wishes("# guest: full=0").full, False)
+        with self.assertRaisesRegex(common.Failure, "asks for fool"):
+            self.wishes("# guest: fool=1")
+
+    def test_kernels_of_a_script(self):
+        every, debug = self.wishes("# x"), self.wishes("# guest: debug=1")
+        self.assertEqual([script.suits(variant) for script in (every, debug)
+                          for variant in ("debug", "vswap")], [True, True, True, False])
+
+    def test_scripts_of_the_tree(self):
+        few, every = guesttests.scripts(False), guesttests.scripts(True)
+        self.assertNotIn("lib", [script.name for script in every])
+        self.assertIn("cgroup", [script.name for script in few])
+        self.assertFalse(any(script.full for script in few))
+        self.assertTrue(any(script.full for script in every))
+        self.assertEqual({script.name for script in every} - {script.name for script in few},
+                         {script.name for script in every if script.full})
+        self.assertEqual([script.order for script in every],
+                         sorted(script.order for script in every))
+
+
+class Stopping(Kept):
+    """An error of one lane ends the guests of all."""
+
+    def test_no_guest_boots_after_it(self):
+        with self.assertRaises(KeyboardInterrupt), mock.patch.object(guest, "end_children") as end:
+            with guest.pool(1):
+                raise KeyboardInterrupt
+        end.assert_called_once_with()
+        with self.assertRaises(guest.GuestStopped):
+            guest.boot("nosuch")
+        # The next run is another one.
+        with guest.pool(1):
+            with self.assertRaisesRegex(common.Failure, "unknown variant"):
+                guest.boot("nosuch", ensure=False)
+
+    def test_one_that_ran_meanwhile(self):
+        def watched(*_):
+            guest._stopping.set()
+            return "\nVSWAP-EXIT 0\n", "", "exit"
+        self.addCleanup(guest._stopping.clear)
+        for target, name, value in ((guest, "_watch", watched),
+                                    (guest, "_qemu", mock.Mock(return_value=[])),
+                                    (guest, "LOGS", self.top / "logs"),
+                                    (guest.initramfs, "build", mock.Mock())):
+            self.patch(target, name, value)
+        with self.assertRaises(guest.GuestStopped):
+            guest.boot("vswap", ensure=False)
+
+
+UNITTEST = """\
+test_a (verdict_test.X.test_a) ... ok
+test_b (verdict_test.X.test_b)
+What it is about. ... FAIL
+test_c (verdict_test.X.test_c) ... ERROR
+test_d (verdict_test.X) ... skipped 'no disk'
+test_e (verdict_test.X.test_e) ... noise
+ok
+test_f (__main__.X) ... expected failure
+
+Ran 4 tests in 0.1s
+"""
+
+
+class Programs(Kept):
+    """What programs of the host print, and how they end."""
+
+    def setUp(self):
+        super().setUp()
+        self.recorder = Recorder()
+        self.recorder.wanted = None
+
+    def ok(self):
+        return {name: ok for name, ok, _ in self.recorder.seen}
+
+    def test_results_of_unittest(self):
+        self.assertEqual(testrun.scripts_results(UNITTEST), [
+            ("verdict_test.X.test_a", True, "ok"), ("verdict_test.X.test_b", False, "FAIL"),
+            ("verdict_test.X.test_c", False, "ERROR"),
+            ("verdict_test.X.test_d", None, "skipped 'no disk'")])
+
+    def scripts(self, text, code=0):
+        done = types.SimpleNamespace(stderr=text, returncode=code)
+        with mock.patch.object(testrun.subprocess, "run", return_value=done) as run:
+            testrun.run_scripts(self.recorder)
+        self.assertEqual((run.call_args.kwargs["text"], run.call_args.kwargs["check"]),
+                         (True, False))
+        return run.call_args.args[0]
+
+    def test_scripts(self):
+        command = self.scripts("test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n")
+        self.assertEqual(self.ok(), {"m.X.test_a": True, "all end": True})
+        self.assertEqual(command[-2:], ["scripts_test", "verdict_test"])
+
+    def test_scripts_that_do_not_end_well(self):
+        good = "test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n"
+        for text, code in ((good, 1), (good.replace("1 test ", "2 tests "), 0),
+                           (good.replace("Ran", "Run"), 0), ("", 0), ("ImportError\n", 1),
+                           (UNITTEST, 1)):
+            self.recorder.seen.clear()
+            self.scripts(text, code)
+            self.assertEqual(self.ok()["all end"], False)
+        self.assertIn("exit code 1, 4 results", self.recorder.seen[-1][2])
+        self.assertIn("Ran 4 tests", self.recorder.seen[-1][2])
+
+    def test_details_of_scripts(self):
+        self.scripts(UNITTEST)
+        self.assertEqual([detail for _, _, detail in self.recorder.seen[:4]],
+                         ["", "FAIL", "ERROR", "skipped 'no disk'"])
+        self.scripts("test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n")
+        self.assertEqual(self.recorder.seen[-1], ("all end", True, ""))
+
+    def test_some_scripts(self):
+        self.recorder.wanted = {"", "m.X.test_b", "m.X.test_a"}
+        self.assertEqual(self.scripts("")[-2:], ["m.X.test_a", "m.X.test_b"])
+
+    CARGO = ("running 3 tests\ntest a::b ... ok\ntest c - should panic ... ok\n"
+             "test d ... ignored, slow\n\n"
+             "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\n"
+             "test src/a.rs - f (line 12) ... FAILED\n"
+             "test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n")
+
+    def test_results_of_cargo(self):
+        self.assertEqual(testrun.cargo_results(self.CARGO),
+                         ([("a::b", True), ("c", True), ("d", None), ("src/a.rs - f", False)], 4))
+
+    def cargo(self, text, code=0, **options):
+        done = types.SimpleNamespace(text=text, returncode=code)
+        self.recorder.seen.clear()
+        with mock.patch.object(testrun, "run", return_value=done) as run, \
+                mock.patch.object(setup, "rust_tool", side_effect=lambda name: name), \
+                mock.patch.object(setup, "cargo_env", side_effect=lambda name: {"of": name}):
+            options.get("func", testrun.run_host)(self.recorder)
+        self.assertIs(run.call_args.kwargs["check"], False)
+        return run.call_args
+
+    def test_cargo(self):
+        good = self.CARGO.replace("FAILED", "ok").replace("0 passed; 1 failed",
+                                                          "1 passed; 0 failed")
+        called = self.cargo(good)
+        self.assertEqual(self.ok(), {"a::b": True, "c": True, "d": None, "src/a.rs - f": True,
+                                     "all build and end": True})
+        self.assertEqual(called.args[0], ["cargo", "test", "--no-fail-fast"])
+        self.assertEqual(called.kwargs["env"], {"of": "host"})
+        self.recorder.wanted = {"", "a::b"}
+        called = self.cargo(good, func=testrun.run_loom)
+        self.assertEqual(called.args[0], ["cargo", "test", "--no-fail-fast", "--release", "--test",
+                                          "loom", "--", "--exact", "a::b"])
+        self.assertEqual(called.kwargs["env"], {"of": "host-loom", "RUSTFLAGS": "--cfg loom"})
+
+    def test_cargo_that_does_not_end_well(self):
+        good = "test a ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n"
+        for text, code in ((good, 101), ("error: could not compile `x`\n", 101), ("", 0),
+                           (good.replace("1 passed", "2 passed"), 0),
+                           (good + "test b ... ok\n", 0), (self.CARGO, 101)):
+            self.cargo(text, code)
+            self.assertEqual(self.ok()["all build and end"], False)
+        self.assertIn("exit code 101, 4 of 4 results\nrunning", self.recorder.seen[-1][2])
+
+    def test_lint(self):
+        self.recorder.wants = lambda name: name != "c"
+        self.patch(lint, "CHECKS", [("a", lambda: []), ("b", lambda: ["x:1: bad", "x:2: bad"]),
+                                    ("c", mock.Mock(side_effect=AssertionError))])
+        testrun.run_lint(self.recorder)
+        self.assertEqual(self.recorder.seen, [("a", True, ""), ("b", False, "x:1: bad\nx:2: bad")])
+
+
+class Kunit(Kept):
+    """KUnit in a guest."""
+
+    def run_kunit(self, text, code=0, splats=(), wanted=None, error=None):
+        log = self.top / "boot.log"
+        log.write_text("".join(f"[    0.1][ T1] {line}\n" for line in text.splitlines()))
+        recorder = Recorder()
+        recorder.wanted = wanted
+        recorder.wants = lambda name: wanted is None or testrun.suite_of(name) in wanted
+        result = guest.Result("", code, log, 1, list(splats))
+        self.patch(guest, "boot", mock.Mock(return_value=result, side_effect=error))
+        testrun.run_kunit("um", recorder)
+        self.seen = recorder.seen
+        return {name: ok for name, ok, _ in recorder.seen}
+
+    GOOD = {"words.null": True, "words.pfn": True, "words.bad": None, "slots.runs": True,
+            "the guest ends": True, "all results came": True, "the kernel's log is clean": True}
+
+    def test_all_well(self):
+        self.assertEqual(self.run_kunit(Ktap.GOOD), self.GOOD)
+        self.assertEqual(guest.boot.call_args.args, ("um", "true"))
+        self.assertEqual(guest.boot.call_args.kwargs,
+                         {"append": "kunit.enable=1 kunit.autorun=1", "splats_ok": True})
+
+    def test_failed_case(self):
+        found = self.run_kunit(Ktap.GOOD.replace("ok 2 pfn", "not ok 2 pfn"))
+        self.assertIs(found["words.pfn"], False)
+        self.assertIs(found["all results came"], False)
+        self.assertIn("boot.log", [detail for name, _, detail in self.seen
+                                   if name == "words.pfn"][0])
+
+    def test_lost_results(self):
+        found = self.run_kunit(Ktap.GOOD.replace("    ok 2 pfn\n", ""))
+        self.assertEqual(found["all results came"], False)
+        self.assertIn("words has 2 results, but planned 3", self.seen[-2][2])
+
+    def test_splat(self):
+        found = self.run_kunit(Ktap.GOOD, splats=[guest.Splat("", "BUG: x")])
+        self.assertEqual(found, {**self.GOOD, "the kernel's log is clean": False})
+        self.assertIn("BUG: x", self.seen[-1][2])
+
+    def test_exit_code(self):
+        self.assertEqual(self.run_kunit(Ktap.GOOD, code=1), {**self.GOOD, "the guest ends": False})
+        self.assertIn(("the guest ends", False, "exit code 1"), self.seen)
+
+    def test_the_guest_fails(self):
+        self.assertEqual(self.run_kunit("", error=guest.GuestFailure("panic", "LOG")),
+                         {"the guest ends": False})
+        self.assertEqual(self.seen[0][2], "panic\nLOG")
+
+    def test_one_suite(self):
+        found = self.run_kunit(Ktap.GOOD, wanted={"", "slots"})
+        self.assertNotIn("words.null", found)
+        self.assertIn("slots.runs", found)
+        self.assertTrue(guest.boot.call_args.kwargs["append"].endswith(" kunit.filter_glob=slots"))
+        self.run_kunit(Ktap.GOOD, wanted={"", "slots", "words"})
+        self.assertNotIn("filter", guest.boot.call_args.kwargs["append"])
+
+
+class Runs(Kept):
+    """The whole run: what is selected, how it ends."""
+
+    def setUp(self):
+        super().setUp()
+        # What a signal does here must not outlive the test.
+        for number in testrun.Watch.SIGNALS:
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)
+        self.patch(setup, "ensure", mock.Mock())
+        self.exit = mock.Mock(side_effect=SystemExit)
+        self.patch(testrun.os, "_exit", self.exit)
+        self.file("one.txt", "a", "b")
+        self.file("two.txt", "c")
+
+    def step(self, title, func, quick=True):
+        return testrun._simple(title, func, quick=quick)
+
+    def main(self, *funcs, **options):
+        plan = [self.step(title, func) for title, func in zip(("one", "two"), funcs)]
+        self.patch(testrun, "steps", lambda full: plan)
+        args = argparse.Namespace(**{"quick": False, "full": False, "only": None, "accept": False,
+                                     "deadline": 1.0, **options})
+        code = testrun.main(args)
+        return code, self.output.getvalue().splitlines()[-1]
+
+    @staticmethod
+    def good(*names):
+        return lambda stage: [stage(name, True) for name in names]
+
+    def test_all_well(self):
+        self.assertEqual(self.main(self.good("a", "b"), self.good("c")),
+                         (0, "3 passed, 0 failed"))
+        self.assertNotIn("failed:", self.output.getvalue())
+        self.assertIn(f"kernel logs: {common.LOGS}", self.output.getvalue())
+
+    def test_a_stage_that_raises(self):
+        for error in (ValueError("odd"), common.Failure("x", "y"), OSError(5, "z")):
+            self.assertEqual(self.main(mock.Mock(side_effect=error), self.good("c")),
+                             (1, "1 passed, 1 failed, 2 did not run"))
+
+    def test_set_up_fails(self):
+        setup.ensure.side_effect = common.Failure("no network", "")
+        self.assertEqual(self.main(self.good("a", "b"), self.good("c")),
+                         (1, "0 passed, 1 failed, 3 did not run"))
+
+    def test_deadline(self):
+        def slow(stage):
+            stage("a", True)
+            time.sleep(60)
+        self.assertEqual(self.main(slow, self.good("c"), deadline=0.001),
+                         (1, "1 passed, 1 failed, 2 did not run"))
+        self.assertIn("the deadline has passed", self.output.getvalue())
+        self.assertIn("two: 1 results did not come", self.output.getvalue())
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            def stopped(stage, number=number):
+                stage("a", True)
+                signal.raise_signal(number)
+                time.sleep(60)
+            self.assertEqual(self.main(stopped, self.good("c")),
+                             (1, "1 passed, 1 failed, 2 did not run"))
+            self.assertIn(f"stopped by {number.name}", self.output.getvalue())
+
+    def test_no_error_handler_holds_the_end_up(self):
+        def stubborn(stage):
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except Exception:
+                stage("a", True)
+        self.assertEqual(self.main(stubborn)[1], "0 passed, 1 failed, 2 did not run")
+
+    def test_the_end_comes_also_when_the_main_thread_hangs(self):
+        self.patch(testrun, "GRACE", 0.05)
+        self.patch(guest, "end_children", mock.Mock())
+
+        def hangs(stage):
+            stage("a", True)
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except results.Stopped:
+                # A second signal ends nothing: the guests are being ended.
+                signal.raise_signal(signal.SIGTERM)
+                stage("b", True)
+                time.sleep(60)
+        with self.assertRaises(SystemExit):
+            self.main(hangs)
+        self.exit.assert_called_once_with(1)
+        guest.end_children.assert_called_once_with()
+        self.assertIn("2 passed, 1 failed\n", self.output.getvalue())
+
+    def test_nothing_runs_late(self):
+        self.main(self.good("a", "b"), self.good("c"))
+        self.assertEqual(signal.getitimer(signal.ITIMER_REAL), (0.0, 0.0))
+
+    def test_accept(self):
+        self.assertEqual(self.main(self.good("a"), self.good("d"), accept=True),
+                         (0, "2 passed, 0 failed"))
+        self.assertEqual((self.lines("one.txt"), self.lines("two.txt")), (["a"], ["d"]))
+
+    def test_a_stopped_run_accepts_nothing_of_its_stage(self):
+        def stopped(stage):
+            stage("a", True)
+            signal.raise_signal(signal.SIGTERM)
+        self.assertEqual(self.main(stopped, accept=True)[0], 1)
+        self.assertEqual(self.lines("one.txt"), ["a", "b"])
+
+    def test_only_one_test(self):
+        ran = mock.Mock(side_effect=self.good("b"))
+        self.assertEqual(self.main(ran, self.good("c"), only="b"), (0, "1 passed, 0 failed"))
+        self.assertEqual(ran.call_args.args[0].wanted, {"b", ""})
+
+    def test_only_one_stage(self):
+        self.assertEqual(self.main(self.good("a", "b"), self.good("c"), only="two"),
+                         (0, "1 passed, 0 failed"))
+
+    def test_an_unknown_name(self):
+        with self.assertRaises(common.Failure) as raised:
+            self.main(self.good(), self.good(), only="x*")
+        self.assertIn("'x*'", raised.exception.what)
+        self.assertIn("one: a, b\ntwo: c", raised.exception.hint)
+
+    def test_patterns(self):
+        plan = [self.step("one", None), self.step("two", None)]
+        for pattern, found in (("one", {"one": {"a", "b"}}), ("a", {"one": {"a"}}),
+                               ("?", {"one": {"a", "b"}, "two": {"c"}}),
+                               ("one a", {"one": {"a"}}), ("t*", {"two": {"c"}}),
+                               ("two *", {"two": {"c"}})):
+            self.assertEqual({step.title: units for step, units in testrun.select(plan, pattern)},
+                             found, pattern)
+
+    def parsed(self, *words):
+        parser = argparse.ArgumentParser()
+        testrun.add_arguments(parser)
+        return parser.parse_args(words)
+
+    def test_arguments(self):
+        args = self.parsed()
+        self.assertEqual((args.deadline, args.accept, args.only, args.full, args.quick),
+                         (75, False, None, False, False))
+        self.assertEqual(self.parsed("--deadline", "1.5", "--accept").deadline, 1.5)
+
+    def test_what_the_arguments_choose(self):
+        plan = [self.step("one", None), self.step("two", None, quick=False)]
+        asked = []
+        self.patch(testrun, "steps", lambda full: asked.append(full) or plan)
+
+        def titles(*words):
+            return [(step.title, wanted) for step, wanted in testrun.chosen(self.parsed(*words))]
+        self.assertEqual(titles(), [("one", None), ("two", None)])
+        self.assertEqual(titles("--quick"), [("one", None)])
+        self.assertEqual(titles("--full"), [("one", None), ("two", None)])
+        self.assertEqual(titles("--only", "c"), [("two", {"c"})])
+        self.assertEqual(asked, [False, False, True, True])
+
+    def test_deadline_in_minutes(self):
+        with mock.patch.object(signal, "setitimer") as timer:
+            testrun.Watch(None, []).begin(2)
+        timer.assert_called_once_with(signal.ITIMER_REAL, 120)
+
+
+class Steps(Kept):
+    """The steps that the verb test consists of."""
+
+    def steps(self, full=False):
+        self.file("kunit.txt", "words.null", "@debug slots.runs", "all results came")
+        self.file("host.txt", "a", "all build and end")
+        self.tests = [types.SimpleNamespace(name=name, full=only_full) for name, only_full in
+                      (("test_zswap", False), ("cow", True), ("test_memcontrol", False))]
+        self.patch(selftests, "TESTS", self.tests)
+        return {step.title: step for step in testrun.steps(full)}
+
+    def test_titles(self):
+        steps = self.steps()
+        self.assertEqual(list(steps), ["lint", "scripts", "host", "host-loom", "kunit um",
+                                       "kunit debug", "guest debug", "guest vswap", "selftests"])
+        self.assertEqual([title for title, step in steps.items() if step.quick],
+                         ["lint", "scripts", "host", "host-loom", "kunit um"])
+
+    def test_units(self):
+        steps = self.steps()
+        self.assertEqual(set(steps["kunit um"].units()), {"words"})
+        self.assertEqual(set(steps["kunit debug"].units()), {"words", "slots"})
+        self.assertEqual(set(steps["host"].units()), {"a"})
+        self.assertEqual(set(steps["selftests"].units()), {"test_zswap", "test_memcontrol"})
+        self.assertEqual(set(self.steps(full=True)["selftests"].units()),
+                         {"test_zswap", "cow", "test_memcontrol"})
+        debug, vswap = (set(steps[f"guest {name}"].units()) for name in ("debug", "vswap"))
+        self.assertIn("leaks", debug - vswap)
+        self.assertIn("cgroup", vswap)
+        self.assertNotIn("zswap_storm", debug)
+        self.assertIn("zswap_storm", self.steps(full=True)["guest vswap"].units())
+
+    def test_stages(self):
+        steps = self.steps()
+        report = results.Report(False)
+        kunit = testrun.stages_of(report, steps["kunit um"], None)["kunit um"]
+        self.assertEqual(kunit.expected, ["words.null", "all results came"])
+        some = testrun.stages_of(report, steps["kunit debug"], {"slots"})["kunit debug"]
+        self.assertEqual(some.expected, ["slots.runs", "all results came"])
+        host = testrun.stages_of(report, steps["host"], {"b"})["host"]
+        self.assertEqual(host.expected, ["all build and end"])
+        guests = testrun.stages_of(report, steps["guest vswap"], {"cgroup"})
+        self.assertEqual([(unit, stage.part.name, stage.part.file, stage.part.word)
+                          for unit, stage in guests.items()],
+                         [("cgroup", "guest vswap cgroup", "guest/cgroup.txt", "vswap")])
+        self.assertIn("leaks", testrun.stages_of(report, steps["guest debug"], None))
+
+    def test_how_a_step_is_called(self):
+        steps = self.steps()
+        report = results.Report(False)
+        for title in ("kunit um", "guest debug"):
+            step = steps[title]
+            step.func = mock.Mock()
+            stages = testrun.stages_of(report, step, None)
+            testrun.run_step(report, step, stages)
+            last = stages if step.many else stages[title]
+            step.func.assert_called_once_with(*step.args, last)
+            self.assertTrue(all(stage.over for stage in stages.values()))
+
+    def test_parts_of_the_selftests(self):
+        for full, word in ((False, "default"), (True, "full")):
+            self.assertEqual(self.steps(full)["selftests"].parts[0].word, word)
+
+    def test_units_of_results(self):
+        self.assertEqual([testrun.suite_of(name) for name in ("a.b", "a.b.c", "all came")],
+                         ["a", "a", ""])
+        self.assertEqual([testrun.selftest_of(name) for name in
+                          ("selftest test_zswap: a", "selftest cow",
+                           "selftest with virtual slots uffd-unit-tests: x: y",
+                           "selftest: the vswap kernel's log is clean")],
+                         ["test_zswap", "cow", "uffd-unit-tests", None])
+
+    def selftests(self, wanted, full=False):
+        stage = Recorder()
+        stage.wanted = wanted
+        self.steps()
+
+        def run_all(full, report):
+            self.ran = full, [test.name for test in selftests.TESTS]
+            report("selftest: the vswap kernel's log is clean (a, b)", True)
+            report("selftest a: x (2)", False, "d")
+        self.patch(selftests, "run_all", run_all)
+        testrun.run_selftests(full, stage)
+        self.assertIs(selftests.TESTS, self.tests)
+        return stage.seen
+
+    def test_selftests(self):
+        self.assertEqual(self.selftests(None),
+                         [("selftest: the vswap kernel's log is clean", True, ""),
+                          ("selftest a: x (2)", False, "d")])
+        self.assertEqual(self.ran, (False, ["test_zswap", "cow", "test_memcontrol"]))
+        self.selftests(None, full=True)
+        self.assertEqual(self.ran[0], True)
+
+    def test_some_selftests(self):
+        self.selftests({"", "cow"})
+        self.assertEqual(self.ran, (True, ["cow"]))
+        self.selftests({"", "test_zswap"}, full=True)
+        self.assertEqual(self.ran, (False, ["test_zswap"]))
+
+    def test_selftests_that_fail(self):
+        with mock.patch.object(selftests, "run_all", side_effect=ValueError):
+            every = selftests.TESTS
+            stage = Recorder()
+            stage.wanted = {"x"}
+            with self.assertRaises(ValueError):
+                testrun.run_selftests(False, stage)
+            self.assertIs(selftests.TESTS, every)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run of the tests has to report: kunit/expected/.
+
+A manifest has the name of one result a line. Kernels that run the same tests share a manifest;
+a line "@debug NAME" is for that kernel alone. skips.txt names the results that may be skipped,
+each with the reason in an indented line below it, and * for any text.
+"""
+
+import dataclasses
+import re
+
+from . import common
+from .common import ROOT, die
+
+FOLDER = ROOT / "kunit" / "expected"
+HEADER = ("# SPDX-License-Identifier: GPL-2.0\n"
+          "# What has to pass, one result a line; '@WORD' marks those of one kernel or run alone.\n"
+          "# 'scripts/vswap test --accept' rewrites this from a run.\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a run with results of its own, such as one guest script on one kernel."""
+    name: str                  # "guest debug cgroup"
+    file: str                  # its manifest, below FOLDER
+    word: str = ""             # which of `words` this part is
+    words: tuple = ("",)       # all that share the manifest
+
+    def path(self):
+        return FOLDER / self.file
+
+    def shown(self):
+        """The manifest's path as a reader of the checkout knows it."""
+        return f"kunit/expected/{self.file}"
+
+
+def _lines(path):
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return []
+    return [line.strip() for line in text.splitlines()
+            if line.strip() and not line.startswith("#")]
+
+
+def _read(part):
+    """Returns {word: [name]} of a manifest."""
+    lists = {word: [] for word in part.words}
+    for line in _lines(part.path()):
+        tag, _, rest = line.partition(" ")
+        if line.startswith("@") and tag[1:] not in lists:
+            die(f"{part.shown()}: nothing is called {tag}",
+                "the words are " + ", ".join("@" + word for word in part.words))
+        for word in [tag[1:]] if line.startswith("@") else part.words:
+            lists[word].append(rest.strip() if line.startswith("@") else line)
+    return lists
+
+
+def names(part):
+    """Returns the names of the results that a part has to report, in order."""
+    return _read(part)[part.word]
+
+
+def merged(old, new):
+    """`new` and what else `old` has, each name of `old` after the one that it followed."""
+    out = list(new)
+    for index, name in enumerate(old):
+        if name not in out:
+            # All that `old` has before it is there by now.
+            out.insert(out.index(old[index - 1]) + 1 if index else 0, name)
+    return out
+
+
+def write(part, wanted):
+    """Makes `wanted` the names of a part, and leaves those of others that share the manifest."""
+    lists = {**_read(part), part.word: wanted}
+    order = []
+    for word in part.words:
+        order = merged(lists[word], order) if order else list(lists[word])
+    lines = []
+    for name in order:
+        of = [word for word in part.words if name in lists[word]]
+        lines += [name] if len(of) == len(part.words) else [f"@{word} {name}" for word in of]
+    if common.write_if_changed(part.path(), HEADER + "".join(line + "\n" for line in lines)):
+        common.say(f"    wrote {part.shown()}")
+
+
+def skips():
+    """Returns {"PART: NAME": reason} of what may be skipped; * stands for any text."""
+    path = FOLDER / "skips.txt"
+    reasons, last = {}, None
+    for line in path.read_text().splitlines() if path.exists() else []:
+        if line[:1].isspace() and last:
+            reasons[last] += line.strip()
+        elif line.strip() and not line.startswith("#"):
+            last = line.strip()
+            reasons[last] = ""
+    without = [name for name, reason in reasons.items() if not reason]
+    if without:
+        die(f"kunit/expected/skips.txt: no reason for {without[0]}",
+            "write it in an indented line below")
+    return reasons
+
+
+def may_skip(leave, whole):
+    """Returns true if one of skips() allows "PART: NAME" to be skipped."""
+    return any(re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), whole)
+               for pattern in leave)
