@@ -396,10 +396,9 @@ def compare(base, other):
 
 
 def is_open(lines):
-    """Returns true if more rounds are to decide."""
-    verdicts = {line.verdict: line.case for line in lines}
-    return "open" in verdicts and not any(line.case == END and line.verdict == "worse"
-                                          for line in lines)
+    """Returns true if more rounds are to decide: not where a program did not end well."""
+    ended = all(line.verdict == "ok" for line in lines if line.case == END)
+    return ended and any(line.verdict == "open" for line in lines)
 
 
 def report_test(side, test, lines, report):
