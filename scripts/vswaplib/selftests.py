@@ -359,7 +359,7 @@ def _boot(side, todo):
 
 # ------------------------------------------------------------------ comparing
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Line:
     """One case, as all rounds of base and of another kernel had it: (failed, runs)."""
     case: str
