@@ -244,6 +244,12 @@ class Compared(unittest.TestCase):
             self.assertEqual([line.verdict for line in lines], ["ok", "worse"])
             self.assertFalse(selftests.is_open(lines))
 
+    def test_a_case_that_is_worse_is_no_bad_end(self):
+        good = {"a": "ok", "b": "ok", END: "ok"}
+        worse = [{"a": "not ok", "b": "ok", END: "ok"}] * 6
+        self.assertTrue(selftests.is_open(selftests.compare(
+            [good] * 6, [*worse[:5], {**worse[0], "b": "not ok"}])))
+
     def test_more_rounds_only_for_what_they_can_decide(self):
         good, bad = {"case": "ok", END: "ok"}, {"case": "not ok", END: "ok"}
         self.assertTrue(selftests.is_open(selftests.compare([good], [bad])))
@@ -278,6 +284,11 @@ class Reported(unittest.TestCase):
             "selftest some: b": (None, "6 of 6, base 6 of 6"),
             "selftest some: c": (None, "0 of 6, base 0 of 6"),
             f"selftest some: {END}": (True, "6 of 6, base 6 of 6")})
+
+    def test_a_program_that_never_ends_well_is_no_skip(self):
+        bad = {"a": "ok", END: "not ok"}
+        self.assertEqual(self.report([bad], [bad])[f"selftest some: {END}"],
+                         (False, "0 of 1, base 0 of 1"))
 
     def test_one_result_for_a_large_test(self):
         good = {**{f"case {n}": "ok" for n in range(18)}, "s": "skip", "n": "not ok", END: "ok"}
@@ -968,12 +979,13 @@ class Reports(unittest.TestCase):
                       self.meta("m", "base", "meta-50", 5024, 1000),
                       self.meta("m", "base", "meta-50", 9024, 1000),
                       self.meta("m", "on", "meta-50", 5048, 1000),
-                      self.meta("n", "on", "meta-50", 3000, 1000)]
+                      self.meta("n", "on", "meta-50", 3000, 1000),
+                      self.meta("o", "base", "meta-50", 3000, 1000)]
         self.assertEqual(cells_of(benchreport.memory_table(found, ["base", "on"])), [
             ["bytes per swapped page", "base", "on", "on/base", "n"],
             ["m", "0 %, KiB", "1.000", "2.000", "2.000", "1"],
             ["m", "50 %", "6.000", "3.000", "0.500", "1-2"],
-            ["n", "50 %", "-", "3.000", "-", "1"]])
+            ["n", "50 %", "-", "3.000", "-", "1"], ["o", "50 %", "3.000", "-", "-", "1"]])
         self.assertEqual(benchreport.memory_table(benchreport.Samples(), ["base"]), "")
 
     def test_counters_of_a_suite(self):
@@ -998,7 +1010,7 @@ class Reports(unittest.TestCase):
 
     def test_locks(self):
         found = benchreport.Samples()
-        found.locks = {"locks": [self.lock("few", 1), self.lock("many", 9),
+        found.locks = {"locks": [self.lock("few", 1), self.lock("swap", 9),
                                  self.lock("calm", 0), self.lock("&ci->lock", 0, 5),
                                  self.lock("swap_x", 0, 50)]}
         found.held = {"locks-on": [self.lock("zsmalloc", 0, 3, 0.5, "b"),
@@ -1007,7 +1019,7 @@ class Reports(unittest.TestCase):
         one, two = benchreport.lock_table(found).split("\n\n")
         self.assertEqual(cells_of(one), [
             ["lock (locks, 2 CPUs)", "contentions", "acquisitions", "workload"],
-            ["many", "9", "10", "t"], ["few", "1", "10", "t"], ["swap_x", "0", "50", "t"],
+            ["swap", "9", "10", "t"], ["few", "1", "10", "t"], ["swap_x", "0", "50", "t"],
             ["&ci->lock", "0", "5", "t"]])
         self.assertEqual(cells_of(two), [
             ["lock (locks-on, 1 CPU)", "longest hold, instructions", "acquisitions", "workload"],

@@ -254,7 +254,6 @@ def _svg(samples, variants, clock, title):
         if not ratios:
             groups.setdefault(tag, []).append(
                 (word, base["median"], short(base["median"]), False))
-            continue
         for variant in variants[1:]:
             if variant not in cell:
                 continue
