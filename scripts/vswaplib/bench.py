@@ -8,6 +8,7 @@ judges: the tables say what was measured, and how often.
 
 import difflib
 import fnmatch
+import hashlib
 import os
 import pathlib
 import subprocess
@@ -59,6 +60,10 @@ def _boot(group, variant, quick, run=0):
     return (*parse_output(result.output), result.seconds)
 
 
+def _image_hash(name):
+    return hashlib.sha256(build.image(name).read_bytes()).hexdigest()
+
+
 def _variant_on(group, variant):
     """The build that stands for a variant on a group's clock, or None."""
     if group.clock == WALL:
@@ -74,7 +79,9 @@ class Run:
     def __init__(self, args, groups, variants, out):
         self.args, self.groups, self.variants, self.out = args, groups, variants, out
         self.samples = benchreport.Samples()
-        self.about = {}
+        names = [_variant_on(group, variant) for group in groups for variant in variants]
+        self.about = {"images": {name: _image_hash(name)
+                                 for name in dict.fromkeys(built(name) for name in names if name)}}
         self.again = {}
 
     def save(self):
@@ -82,6 +89,10 @@ class Run:
 
     def _take(self, group, variant, got):
         info, rows, locks, seconds = got
+        name = built(variant)
+        if _image_hash(name) != self.about["images"][name]:
+            die(f"the kernel {name} was built anew during the run: its figures are of two kernels",
+                "run bench again, and let no build run beside it")
         self.samples.add(group, variant, info, rows, locks)
         say(f"    {group.name} on {variant}: {len(rows)} phases, {seconds:.0f} s")
         self.save()
@@ -132,20 +143,24 @@ class Run:
 
     def report(self):
         native = [NATIVE[v] for v in self.variants if v in NATIVE]
-        tables = {
-            "Deterministic clock": benchreport.icount_table(self.samples, self.variants),
-            "Kernel memory": benchreport.memory_table(self.samples, self.variants),
-            "Counters": benchreport.suite_counters(self.samples,
-                                                   COUNTERS.get(self.args.suite, ())),
-            "Native clock (User Mode Linux)":
-                benchreport.wall_table(self.samples, WALL, native),
-            "Wall clock (QEMU)": benchreport.wall_table(self.samples, TIME, self.variants),
-            "Locks": benchreport.lock_table(self.samples),
-        }
+        tables = (
+            ("Deterministic clock, each run exact for its input", ICOUNT, "exact",
+             benchreport.icount_table(self.samples, self.variants)),
+            ("Kernel memory", ICOUNT, "exact",
+             benchreport.memory_table(self.samples, self.variants)),
+            ("Counters", ICOUNT, "exact",
+             benchreport.suite_counters(self.samples, COUNTERS.get(self.args.suite, ()))),
+            ("Native clock (User Mode Linux)", WALL, "timed",
+             benchreport.wall_table(self.samples, WALL, native)),
+            ("Wall clock (QEMU)", TIME, "timed",
+             benchreport.wall_table(self.samples, TIME, self.variants)),
+            ("Locks", LOCKS, "counted", benchreport.lock_table(self.samples)),
+        )
         text = _about_text(self.about, self.samples)
-        for title, table in tables.items():
+        for title, clock, how, table in tables:
             if table:
-                text += f"\n{title}\n\n{table}\n"
+                said = benchreport.measured(self.about["tree"], len(self._runs(clock)), how, table)
+                text += f"\n{title}\n{said}\n\n{table}\n"
         if self.args.check:
             text += "\n" + self._determinism()
         say(text)
@@ -271,7 +286,7 @@ def main(args):
         common.CACHE / "bench" / f"{args.suite}-{time.strftime('%Y%m%d-%H%M%S')}"
     out.mkdir(parents=True, exist_ok=True)
     run = Run(args, groups, variants, out)
-    run.about = _about(args, variants)
+    run.about.update(_about(args, variants))
     start = time.monotonic()
     run.deterministic()
     run.locks()

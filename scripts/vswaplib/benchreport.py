@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """From samples to what people read: tables, JSON and the plot."""
 
+import hashlib
 import json
 import math
+import re
 import statistics
 
 from . import benchplot, benchsuites, common
@@ -98,15 +100,22 @@ def icount_table(samples, variants):
     cells = samples.of(benchsuites.ICOUNT)
     if not cells:
         return ""
-    header = ["instructions per page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:])]
+    header = ["instructions per page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:]),
+              "n"]
     rows = []
     for (tag, word), cell in cells.items():
         line = [f"{tag}  {word}"]
         line += [short(figures(cell[v])["median"]) if v in cell else "-" for v in variants]
         line += [_ratio_text(*paired(cell[variants[0]], cell[v]))
                  if v in cell and variants[0] in cell else "-" for v in variants[1:]]
-        rows.append(line)
+        rows.append([*line, _runs(cell)])
     return _table(header, rows)
+
+
+def _runs(cell):
+    """How many runs the variants of a cell had: one number, or the least and the most."""
+    counts = sorted({len(found) for found in cell.values()})
+    return "-".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
 
 
 def _ratio_text(ratio, error):
@@ -176,8 +185,9 @@ def memory_table(samples, variants):
         rows.append([f"{tag}  {percent} %" + (", KiB" if percent == "0" else ""),
                      *(short(means[v]) if v in means else "-" for v in variants),
                      *(f"{means[v] / first:.3f}" if v in means and first else "-"
-                       for v in variants[1:])])
-    header = ["bytes per swapped page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:])]
+                       for v in variants[1:]), _runs(cell)])
+    header = ["bytes per swapped page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:]),
+              "n"]
     return _table(header, rows) if rows else ""
 
 
@@ -244,7 +254,6 @@ def _svg(samples, variants, clock, title):
         if not ratios:
             groups.setdefault(tag, []).append(
                 (word, base["median"], short(base["median"]), False))
-            continue
         for variant in variants[1:]:
             if variant not in cell:
                 continue
@@ -286,3 +295,67 @@ def write_json(path, samples, about):
     common.write_if_changed(path, json.dumps(
         {"about": about, "guests": samples.info, "rows": rows, "locks": samples.locks,
          "holds": samples.held, "other_phases": samples.rest}, indent=1) + "\n")
+
+
+# --- figures that are written down ---------------------------------------------
+
+# A comment above each table of figures in the documentation says on which tree all of them
+# were measured (series.fingerprint()), in how many runs, whether one run is exact, and, so
+# that no row is changed by itself, what the words of the table are.
+MEASURED = re.compile(r"^\.\. measured: tree=([0-9a-f]{16}|unknown) n=(\d+|unknown) "
+                      r"(exact|timed|counted) table=([0-9a-f]{8})$")
+BORDER = re.compile(r"^=+( +=+)+$")
+
+
+def digest(table):
+    """Names the words of a table, whatever blanks are between them."""
+    return hashlib.sha256(" ".join(table.split()).encode()).hexdigest()[:8]
+
+
+def measured(tree, runs, how, table):
+    """The comment that stands above a table."""
+    return f".. measured: tree={tree} n={runs} {how} table={digest(table)}"
+
+
+def _figures(lines):
+    """Returns true if at least two lines have two numbers or more, as no command has."""
+    return sum(len(re.findall(r"(?<![\w/.-])\d[\d.]*(?![\w/])", line)) >= 2 for line in lines) >= 2
+
+
+def tables(text):
+    """[(first line, last line, text)] of the tables of an rst file: those with borders, and
+    literal blocks that hold figures. Lines count from 0."""
+    lines, found, at = text.splitlines(), [], 0
+    while at < len(lines):
+        start = at
+        if BORDER.match(lines[at]):
+            while at < len(lines) and lines[at].strip():
+                at += 1
+        elif lines[at].startswith(" ") and (not at or not lines[at - 1].strip()):
+            while at < len(lines) and (not lines[at].strip() or lines[at].startswith(" ")):
+                at += 1
+        else:
+            at += 1
+            continue
+        if _figures(lines[start:at]):
+            found.append((start, at, "\n".join(lines[start:at]).rstrip()))
+    return found
+
+
+def table_problems(name, text):
+    """Tables without the comment, with two, or that were changed since it was written."""
+    problems, after, lines = [], 0, text.splitlines()
+    for start, end, table in tables(text):
+        before = lines[after:start]
+        after = end
+        said = [found for found in map(MEASURED.match, before) if found]
+        wanted = f"{name}:{start + 1}: "
+        if len(said) != 1:
+            problems.append(f"{wanted}{len(said)} comments say what this table's figures are of: "
+                            "write one, '.. measured: ...', as bench prints it")
+        elif said[0][4] != digest(table):
+            problems.append(f"{wanted}this table was changed: if all its figures are of one run "
+                            f"on tree {said[0][1]}, write table={digest(table)} above it")
+        if re.search(r"\b(an earlier|another|an older)\s+tree\b", "\n".join(before[-8:])):
+            problems.append(f"{wanted}rows of another tree: take them out, or measure all anew")
+    return problems

@@ -85,11 +85,13 @@ SUITES = {
         *WRITEBACK,
         LOCK_GROUP,
     ),
-    # Virtual slots without a device, against zswap on a disk. What does not
-    # compress has nowhere to go there: nothing of that.
+    # Virtual slots without a device, against zswap on a disk, and zram. What does not
+    # compress stays in memory there, unless zswap may not write back: then each kernel
+    # keeps it as it is, in zswap or in zram.
     "virtual": tuple(
         dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
-        for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP, HOLD_GROUP)),
+        for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP, HOLD_GROUP)) +
+        (Group("zswap-lz4-30", "zswap.sh lz4 -30%", env=("WRITEBACK=0",)),),
     # Virtual slots on devices, against entries of the device.
     "device": (
         DISK,
@@ -132,14 +134,17 @@ SUITES = {
 }
 
 # What a suite compares, unless --variants says so.
-VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks", "virtual": "base,zswap,vswap,vswap-on",
-            "small": "base,vswap-on", "cgroups": "base,vswap-device",
+VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks",
+            "virtual": "base,base-zram,zswap,vswap,vswap-on",
+            "small": "base,base-zram,vswap-on", "cgroups": "base,vswap-device",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
-            "compile": "base,vswap,vswap-on", "apps": "base,vswap-device",
+            "compile": "base,base-zram,vswap,vswap-on", "apps": "base,vswap-device",
             "memory": "base,vswap-on,vswap-device",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
-# A variant switched differently: (the build, more kernel arguments, more "NAME=value").
-ARMS = {"vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
+# A variant switched differently, or zram in the place of zswap: (the build, more kernel
+# arguments, more "NAME=value").
+ARMS = {"base-zram": ("base", "", ("SWAPDEV=zram",)),
+        "vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
         "locks-on": ("locks", " vswap=on", ("SWAPDEV=none",)),
         "vswap-device": ("vswap", " vswap=on", ()),
         # Virtual slots, and what the swap-in policy does one after the other.

@@ -79,7 +79,6 @@ def configure(builddir, srctree, paths, args, extra_lines=(), check=True):
     """Writes .config: everything off except what the fragments ask for. An
     option that Kconfig did not grant is an error: a test that silently runs
     without its checker proves nothing."""
-    builddir.mkdir(parents=True, exist_ok=True)
     wanted = wanted_options(paths, extra_lines)
     seed = builddir / "wanted.config"
     common.write_if_changed(seed, "".join(f"{key}={value}\n" for key, value in wanted.items()))

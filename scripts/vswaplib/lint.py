@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-from . import build, common, series, setup, tree
+from . import benchreport, build, common, series, setup, tree
 from .common import ROOT, run
 
 # Files outside rust/mm/ffi/ that may contain `unsafe`, each with its reason.
@@ -100,6 +100,12 @@ def short_messages(text, prefix=""):
     """The lines of `--error-format=short` output that name a place."""
     found = re.findall(r"^(\S+?:\d+:\d+: (?:warning|error).*)$", text, re.M)
     return [prefix + line.replace(f"{ROOT}/", "") for line in dict.fromkeys(found)]
+
+
+def figures():
+    """No table of benchmarks.rst mixes trees, or was changed by hand."""
+    name = "Documentation/rust/vswap/benchmarks.rst"
+    return benchreport.table_problems(name, (ROOT / name).read_text())
 
 
 def clippy_host():
@@ -433,6 +439,7 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("rustfmt", rustfmt),
     ("unsafe only where allowed", unsafe_code),
     ("lines counted in safety.rst", unsafe_table),
+    ("figures are of one tree", figures),
     ("clippy on the host crate", clippy_host),
     ("clippy on the kernel crate", clippy_kernel),
     ("rustdoc of the kernel crate", rustdoc_kernel),

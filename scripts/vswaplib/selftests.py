@@ -1,27 +1,43 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's own selftests that concern swap: built out of tree, run in the
-guest, and their result lines compared with those of the unmodified kernel.
+"""Runs the kernel's own selftests that concern swap, and compares them with base.
 
-A selftest that cannot pass in our guest fails on base too. So the judge is
-base's own list of result lines in the same guest: kept in
-kunit/guest/selftests/ where it is the same every time, else taken from a run
-of base that is kept in the cache until the kernel or the table changes.
+They are built out of tree, and run in guests of base and of our kernels, in the same run
+and equally often. A selftest that cannot pass in our guest fails on base too, so base is
+the judge: rates.py decides whether a line fails more often than there.
 """
 
+import collections
 import dataclasses
-import difflib
 import hashlib
 import json
 import os
 import re
 import shutil
-import sys
 
-from . import build, common, guest, setup, tree
-from .common import LOGS, ROOT, die, step
+from . import build, common, guest, initramfs, rates, setup, tree
+from .common import LOGS, step
 
-REFERENCE = ROOT / "kunit" / "guest" / "selftests" / "base-reference.txt"
 PREFIX = "VSWAP-SELFTEST"
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A kernel that runs the selftests."""
+    name: str
+    kind: str                     # what its results are called
+    variant: str
+    append: str = ""
+    slow: int = 1                 # how much longer than its time-out a test may take
+
+    def takes(self, test):
+        # A guest with virtual slots has enabled zswap, and the debug kernel is slow.
+        return not (self is VIRTUAL and test.fresh or self is DEBUG and test.full)
+
+
+BASE = Side("base", "selftest on base", "base")
+PLAIN = Side("vswap", "selftest", "vswap")
+VIRTUAL = Side("virtual", "selftest with virtual slots", "vswap", " vswap=on")
+DEBUG = Side("debug", "selftest on the debug kernel", "debug", slow=10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,18 +48,23 @@ class Test:
     args: str = ""
     swap: str = "zswap"           # zswap: on a disk; disk: a disk alone; zram; none
     setup: str = ""               # shell lines run before it
+    under: str = ""               # a command that runs it
     mem: str = "1G"
-    timeout: int = 120            # seconds on an optimized kernel
+    smp: int = 2
+    numa: bool = False
+    timeout: int = 300            # seconds: a bound, also on a busy machine
     full: bool = False            # only with `test --full`
     # In a guest that never enabled zswap: only there zram gives large folios back whole.
-    # Virtual slots come with zswap.
     fresh: bool = False
-    # It depends on timing, and fails now and then on base: so often the guest may run it again.
-    retries: int = 0
+    rounds: int = 1               # how often each kernel runs it, unless a line is open
 
     @property
     def program(self):
         return self.name.split("@")[0]
+
+    @property
+    def guest(self):
+        return self.mem, self.smp, self.numa, self.fresh
 
 
 # 64 KiB folios and no larger, as tools/mm/thp_swap_allocator_test.c asks for.
@@ -58,28 +79,53 @@ SMALL_BACK = "echo 0 > /sys/module/zswap/parameters/enabled" + ONLY_64K
 
 def _allocator(what, args, setup, fresh=False):
     return Test(f"thp_swap_allocator_test{what}", "tools/mm", args=args, swap="zram", setup=setup,
-                full=True, fresh=fresh, timeout=300)
+                full=True, fresh=fresh)
+
+
+def _ksm(what, args, **more):
+    return Test(f"ksm_tests@{what}", "mm", args=args, **more)
 
 
 # A test that has variants is listed once for each: name@what.
 TESTS = [
-    # test_no_kmem_bypass reads zswap's pages, then the cgroup's, and fails where kswapd has
-    # stored more in between: the difference is below zero, and it compares it unsigned. In a
-    # guest that just started that is every second time.
-    Test("test_zswap", "cgroup", retries=5),
-    # test_memcg_min and _low give three processes 6 seconds to read 150 MiB.
-    Test("test_memcontrol", "cgroup", swap="disk", retries=3),
+    # test_no_kmem_bypass reads how much zswap holds, then how much of that is the cgroup's.
+    # It fails where kswapd stores more in between, because it compares the negative
+    # difference unsigned. So kswapd runs on the test's CPU, and only while the test sleeps.
+    # A child that ends must not lose the CPU to its parent, which would find it in its
+    # cgroup: a batch task takes the CPU from kswapd, and from no other one.
+    Test("test_zswap", "cgroup", setup="kswapd 1 --idle",
+         under="taskset 1 nice -n -20 chrt --batch 0", rounds=3),
+    # Three children of test_memcg_min and _low share one file descriptor. Each reads the
+    # file's size, makes the file 50 MiB larger, then reads 50 MiB from the common position.
+    # Two at once make the file 100 MiB in all, and the faster ones read the others' share.
+    # On one CPU and first in, first out, each is ready before the next begins.
+    Test("test_memcontrol", "cgroup", swap="disk", under="taskset 1 chrt --fifo 1", rounds=3),
+    Test("uffd-wp-mremap", "mm"),
+    Test("process_madv", "mm"),
+    _ksm("merge", "-M -p 10"),
+    _ksm("unmerge", "-U"),
+    _ksm("zero", "-Z -p 10 -z 0"),
+    _ksm("zeropage", "-Z -p 10 -z 1"),
+    Test("zram02.sh", "zram", swap="none"),
+    # It fills a device by 1 KiB for each process that it starts.
+    Test("zram01.sh", "zram", swap="none", full=True),
     Test("cow", "mm", full=True),
     # It holds 512 huge pages.
-    Test("khugepaged", "mm", mem="3G", full=True, timeout=300),
-    Test("khugepaged@shmem", "mm", args="all:shmem", mem="3G", full=True, timeout=300),
+    Test("khugepaged", "mm", mem="3G", full=True),
+    Test("khugepaged@shmem", "mm", args="all:shmem", mem="3G", full=True),
     Test("ksm_functional_tests", "mm", full=True),
     Test("madv_populate", "mm", full=True),
     Test("mkdirty", "mm", full=True),
-    Test("uffd-unit-tests", "mm", full=True, timeout=240),
-    Test("split_huge_page_test", "mm", args="$FS", full=True, timeout=240),
+    Test("uffd-unit-tests", "mm", full=True),
+    Test("split_huge_page_test", "mm", args="$FS", full=True),
+    Test("folio_split_race_test", "mm", full=True),
+    Test("transhuge-stress", "mm", args="-d 20", full=True),
     Test("soft-dirty", "mm", full=True),
-    Test("pagemap_ioctl", "mm", full=True, timeout=240),
+    Test("pagemap_ioctl", "mm", full=True),
+    # Each case moves a page between two nodes for 20 seconds, with a CPU more than it needs.
+    Test("migration", "mm", smp=4, numa=True, full=True),
+    _ksm("across", "-N -m 1", smp=4, numa=True, full=True),
+    _ksm("apart", "-N -m 0", smp=4, numa=True, full=True),
     _allocator("", "", ONLY_64K, fresh=True),
     _allocator("@aligned", "-a", ONLY_64K, fresh=True),
     _allocator("@small", "-s", ONLY_64K, fresh=True),
@@ -88,34 +134,19 @@ TESTS = [
     _allocator("@zswap-small", "-s", SMALL_BACK),
 ]
 
-# How much slower a variant may be than the time-outs above allow for.
-SLOWNESS = {"debug": 10}
-
-
-def names(full=False, virtual=False):
-    return [test.name for test in TESTS if (full or not test.full)
-            and not (virtual and test.fresh)]
-
-
-def find(wanted):
-    known = {test.name: test for test in TESTS}
-    for name in wanted:
-        if name not in known:
-            die(f"unknown selftest {name!r}", "the selftests are: " + ", ".join(known))
-    return [known[name] for name in wanted]
-
 
 # ------------------------------------------------------------------- building
 
-# What the two Makefiles and the programs include, below the kernel's tree.
+# What the Makefiles and the programs include, below the kernel's tree.
 COPIED = ["tools/testing/selftests/" + name for name in
-          ("cgroup", "mm", "clone3", "pidfd", "x86", "kselftest", "lib.mk", "kselftest.h",
-           "kselftest_harness.h")] + ["tools/include", "tools/mm", "mm/gup_test.h"]
+          ("cgroup", "mm", "zram", "clone3", "pidfd", "x86", "kselftest", "lib.mk",
+           "kselftest.h", "kselftest_harness.h")] + ["tools/include", "tools/mm", "mm/gup_test.h",
+                                                     "include/vdso"]
 
 
 def programs():
-    """Builds all selftests of the table once; {program: path}."""
-    wanted = sorted({(test.source, test.program) for test in TESTS})
+    """Builds all selftests of the table once; {file name: path}."""
+    wanted = sorted({(test.source, test.program) for test in TESTS} | {("zram", "zram_lib.sh")})
     stamp = hashlib.sha256(json.dumps([wanted, COPIED]).encode()).hexdigest()[:12]
     folder = tree.home() / f"selftests-{stamp}"
     with common.locked("selftests"):
@@ -141,10 +172,10 @@ def _build(folder, wanted):
     common.run([*make, "-C", source, f"O={headers}", "ARCH=x86_64", "headers"], log=log,
         env=setup.tool_env())
     for part in sorted({part for part, _ in wanted}):
-        _make_part(make, copy, headers, part, [name for at, name in wanted if at == part], log)
-    for part, program in wanted:
-        place = copy / part if part.startswith("tools/") else temp / "out" / part
-        shutil.move(place / program, temp / program)
+        names = [name for at, name in wanted if at == part]
+        place = _make_part(make, copy, headers, part, names, log)
+        for name in names:
+            shutil.move(place / name, temp / name)
     for name in ("tree", "headers", "out"):
         shutil.rmtree(temp / name, ignore_errors=True)
     os.replace(temp, folder)
@@ -152,17 +183,21 @@ def _build(folder, wanted):
 
 def _make_part(make, copy, headers, part, wanted, log):
     """The part's own Makefile makes them, only those that we want: others ask
-    for libraries that we have no use for."""
+    for libraries that we have no use for. Returns the folder that has them."""
     if part == "tools/mm":
         for program in wanted:
             common.run(["gcc", "-O2", "-Wall", "-pthread", "-o", copy / part / program,
                  copy / part / f"{program}.c"], log=log, env=setup.tool_env())
-        return
+        return copy / part
+    source = copy / "tools/testing/selftests" / part
+    if all(name.endswith(".sh") for name in wanted):
+        return source
     out = copy.parent / "out" / part
     out.mkdir(parents=True)
-    common.run([*make, "-C", copy / "tools/testing/selftests" / part, f"OUTPUT={out}", "CC=gcc",
-         "ARCH=x86_64", f"KHDR_INCLUDES=-isystem {headers}/usr/include",
+    common.run([*make, "-C", source, f"OUTPUT={out}", "CC=gcc", "ARCH=x86_64",
+         f"KHDR_INCLUDES=-isystem {headers}/usr/include",
          *[out / program for program in wanted]], log=log, env=setup.tool_env())
+    return out
 
 
 # -------------------------------------------------------------------- running
@@ -178,10 +213,16 @@ cp /vswap/selftests/* $FS
 mkswap /dev/vda > /dev/null
 Z=/sys/module/zswap/parameters
 echo lzo > $Z/compressor
+# Where kswapd runs, and by which policy.
+kswapd() {
+	K=$(grep -lx kswapd0 /proc/[0-9]*/comm | cut -d/ -f3)
+	taskset -p $1 $K > /dev/null && chrt $2 -p 0 $K
+}
 no_swap() {
 	swapoff -a
 	grep -q N $Z/enabled || echo 0 > $Z/enabled
 	[ ! -b /dev/zram0 ] || echo 1 > /sys/block/zram0/reset
+	kswapd ff --other
 }
 swap_zswap() { swapon /dev/vda; echo 1 > $Z/enabled; }
 swap_disk() { swapon /dev/vda; }
@@ -196,27 +237,27 @@ swap_none() { :; }
 
 
 # mkdirty and ksm_functional_tests write through /proc/self/mem to what they may not;
-# kmemleak doubles the time of everything.
-APPEND = "proc_mem.force_override=always kmemleak=off"
+# kmemleak doubles the time of everything; two guests on a busy machine may not see the
+# timer tick in time at boot, and would panic.
+APPEND = "proc_mem.force_override=always kmemleak=off no_timer_check"
 
 
-# What runs them with virtual slots: each line has to be as on base.
-VIRTUAL = " vswap=on"
-
-
-def _script(tests, slow):
+def _script(side, todo):
+    """Shell text that runs each test of {test: rounds} so often."""
     lines = [GUEST_SETUP]
-    for test in tests:
-        lines += [f"for attempt in $(seq {1 + test.retries}); do",
+    for test, rounds in todo.items():
+        lines += [f"for round in $(seq {rounds}); do",
                   f"no_swap; swap_{test.swap}",
                   "echo 3 > /proc/sys/vm/drop_caches",
-                  f"echo 'selftest {test.name}' > /dev/kmsg",
+                  f"echo 'selftest {test.name}' $round > /dev/kmsg",
                   f"echo '{PREFIX} {test.name}'",
                   f"({test.setup.strip() or ':'}\n"
-                  f"exec timeout -k 5 {test.timeout * slow} ./{test.program} {test.args}) 2>&1",
-                  "code=$?; echo; [ $code != 0 ] || break",
-                  f"done; echo '{PREFIX}-END {test.name}' $code $attempt"]
-    return "\n".join([*lines, "cd /", "no_swap", "exit 0", ""])
+                  f"exec timeout -k 5 {test.timeout * side.slow} {test.under} ./{test.program} "
+                  f"{test.args}) 2>&1",
+                  "code=$?",
+                  f"echo; echo '{PREFIX}-END {test.name}' $code",
+                  "done"]
+    return "\n".join([*lines, "no_swap", "exit 0", ""])
 
 
 # "ok 3 name", "ok 3 name # SKIP reason" and kselftest's "ok 3 # SKIP name".
@@ -232,9 +273,7 @@ def parse(text):
             word, number, name, directive, reason = found.groups()
             if (directive or "").upper() == "SKIP":
                 word = "skip"
-            results.append((name or reason or number, word))
-        elif line.startswith("Bail out!"):
-            results.append((line, "not ok"))
+            results.append((name or reason or number, word.lower()))
     return results
 
 
@@ -246,214 +285,182 @@ def _parse_allocator(text):
              "ok" if shares and all(share == "0.00" for share in shares) else "not ok")]
 
 
+def _parse_zram(text):
+    """Nor has zram: some of its complaints leave the last line as it is."""
+    passed = re.search(r"^zram\d+ : \[PASS\]$", text, re.M) and not re.search(r"^FAIL", text, re.M)
+    return [("all steps", "ok" if passed else "not ok")]
+
+
+# What is compared beside a program's own lines: whether it said all that it planned to say
+# and exited by itself, with one of kselftest's exit codes.
+END = "to its end"
+
+
 def results_of(test, text, code):
-    results = (_parse_allocator if test.program == "thp_swap_allocator_test" else parse)(text)
+    """One round of a test: {case: word}; a case that comes twice has its number behind it."""
+    parser = {"thp_swap_allocator_test": _parse_allocator, "zram01.sh": _parse_zram,
+              "zram02.sh": _parse_zram}.get(test.program, parse)
+    results, seen = {}, collections.Counter()
+    for case, word in parser(text):
+        seen[case] += 1
+        results[f"{case} ({seen[case]})" if seen[case] > 1 else case] = word
     plan = re.search(r"^1\.\.(\d+)\b", text, re.M)
-    cases = [case for case, _ in results if not case.startswith("Bail out!")]
-    if plan and int(plan.group(1)) != len(cases) or code in (124, 137):
-        results.append((f"all planned cases (exit code {code})", "not ok"))
-    return results or [("any result", "skip" if code == 4 else "not ok")]
+    good = results and code in range(5) and not re.search(r"^Bail out!", text, re.M) \
+        and (not plan or int(plan.group(1)) == len(results))
+    return {**results, END: "ok" if good else "not ok"}
 
 
 class _Stream:
-    """Splits the guest's output into tests while it comes."""
+    """Splits a guest's output into rounds of tests while it comes."""
 
-    def __init__(self, variant, tests, done):
-        self.variant = variant
+    def __init__(self, side, tests):
+        self.side = side
         self.tests = {test.name: test for test in tests}
-        self.done = done
+        self.rounds = {test: [] for test in tests}
         self.text = ""
-        self.seen = set()
 
     def feed(self, fresh):
         self.text += fresh
         while True:
-            end = re.search(rf"^{PREFIX}-END (\S+) (\d+) (\d+)\n", self.text, re.M)
+            end = re.search(rf"^{PREFIX}-END (\S+) (\d+)\n", self.text, re.M)
             if not end:
                 return
-            name, code, attempt = end.group(1), int(end.group(2)), int(end.group(3))
-            body = self.text[:end.start()].rsplit(f"{PREFIX} {name}\n", 1)[-1]
+            test = self.tests[end.group(1)]
+            body = self.text[:end.start()].rsplit(f"{PREFIX} {test.name}\n", 1)[-1]
             self.text = self.text[end.end():]
-            self.seen.add(name)
-            LOGS.mkdir(parents=True, exist_ok=True)
-            (LOGS / f"selftest-{self.variant}-{name}.log").write_text(body)
-            self.done(self.tests[name], results_of(self.tests[name], body, code), attempt)
+            rounds = self.rounds[test]
+            rounds.append(results_of(test, body, int(end.group(2))))
+            common.write_if_changed(
+                LOGS / f"selftest-{self.side.name}-{test.name}-{len(rounds)}.log", body)
 
 
-def _boot(variant, tests, done, *, ensure=True, append=""):
-    """Runs tests that share a guest; done(test, results, attempt) is called as each ends.
-    Returns what went wrong with the guest itself, or None."""
-    built = programs()
-    slow = SLOWNESS.get(variant, 1)
-    stream = _Stream(variant, tests, done)
-    failure = None
+def _boot(side, todo):
+    """Runs {test: rounds} in one guest; returns ({test: [results of a round]}, what went
+    wrong with the guest or ""). A round that did not come has nothing but a bad end."""
+    tests = list(todo)
+    mem, smp, numa, _ = tests[0].guest
+    stream = _Stream(side, tests)
+    failure = ""
     try:
-        guest.boot(variant, _script(tests, slow), mem=tests[0].mem, disks=["1G", "1G"],
-                   append=APPEND + append, host_root=True,
-                   timeout=slow * sum(test.timeout * (1 + test.retries) for test in tests) + 120,
-                   files={f"vswap/selftests/{test.program}": built[test.program]
-                          for test in tests},
-                   ensure=ensure, follow=stream.feed)
+        guest.boot(side.variant, _script(side, todo), smp=smp, mem=mem, numa=numa,
+                   disks=["1G", "1G"], append=APPEND + side.append, host_root=True,
+                   timeout=side.slow * sum(test.timeout * todo[test] for test in tests) + 120,
+                   files={f"vswap/selftests/{name}": path for name, path in programs().items()},
+                   ensure=False, follow=stream.feed)
     except guest.GuestFailure as error:
-        failure = error
-    missing = [test for test in tests if test.name not in stream.seen]
-    if missing and not failure:
-        failure = guest.GuestFailure(f"the guest ended before {missing[0].name}: "
-                                     + stream.text[-300:])
-    for test in missing:
-        done(test, [("to its end", "not ok")], 1)
-    return failure
-
-
-def _groups(tests):
-    groups = {}
-    for test in tests:
-        groups.setdefault((test.mem, test.fresh), []).append(test)
-    return list(groups.values())
-
-
-def collect(variant, wanted, *, ensure=True):
-    """Result lines of a variant: {test name: [(case, result)]}."""
-    lines = {}
-    for group in _groups(find(wanted)):
-        failure = _boot(variant, group, ensure=ensure,
-                        done=lambda test, results, _: lines.update({test.name: results}))
-        if failure:
-            raise failure
-    return lines
+        failure = f"{error.what}\n{error.hint}"
+    for test, rounds in stream.rounds.items():
+        missing = todo[test] - len(rounds)
+        if missing and not failure:
+            failure = f"the guest ended before {test.name}: {stream.text[-300:]}"
+        rounds += [{END: "not ok"}] * missing
+    return stream.rounds, failure
 
 
 # ------------------------------------------------------------------ comparing
 
-def format_reference(lines):
-    """The text of REFERENCE; '#' starts a comment there."""
-    out = ["# SPDX-License-Identifier: GPL-2.0",
-           "# Result lines of the kernel's selftests on the unmodified kernel in our guest.",
-           "# Every kernel has to show the same. Written by 'python3 -m vswaplib.selftests'."]
-    for name, results in lines.items():
-        out += ["", f"[{name}]", *[f"{word} {case}" for case, word in results]]
-    return "\n".join(out) + "\n"
+@dataclasses.dataclass
+class Line:
+    """One case, as all rounds of base and of another kernel had it: (failed, runs)."""
+    case: str
+    base: tuple
+    other: tuple
+    verdict: str
+    skipped: bool                 # both skip it, or it never passes on both
+
+    def __str__(self):
+        (failed, runs), (its, again) = self.base, self.other
+        return f"{again - its} of {again}, base {runs - failed} of {runs}"
 
 
-def read_reference(path=REFERENCE):
-    lines, name = {}, None
-    for line in path.read_text().splitlines() if path.exists() else []:
-        found = re.fullmatch(r"\[(\S+)\]", line)
-        if found:
-            name = found.group(1)
-            lines[name] = []
-        elif name and line.strip() and not line.startswith("#"):
-            word, case = re.match(r"(not ok|ok|skip) ?(.*)", line).groups()
-            lines[name].append((case, word))
-    return lines
+def _line(case, base, other):
+    """Compares the words of one case. What base skips may be skipped; what base never says
+    may be said, but not 'not ok'. That base itself comes to its end is no matter of rates."""
+    good = {"ok", "skip"} if set(base) == {"skip"} else {"ok"}
+    if set(base) == {None}:
+        good, base = {"ok", "skip", None}, ["ok"] * len(base)
+    counts = [(sum(word not in good for word in words), len(words)) for words in (base, other)]
+    verdict = rates.verdict(*counts)
+    if case == END and (counts[0][0] or counts[1][0]):
+        verdict = "worse"
+    skipped = set(base) == set(other) == {"skip"} or \
+        all(failed == runs for failed, runs in counts)
+    return Line(case, *counts, verdict, skipped)
 
 
-def base_lines(tests):
-    """What base says, from the reference file or from a run of base."""
-    fixed = read_reference()
-    lines = {test.name: fixed[test.name] for test in tests if test.name in fixed}
-    rest = [test.name for test in tests if test.name not in lines]
-    if rest:
-        lines.update(_fresh_base(rest))
-    return lines
+def compare(base, other):
+    """Lines of a test, from the rounds of base and of another kernel."""
+    cases = dict.fromkeys(case for results in [*base, *other] for case in results)
+    return [_line(case, [results.get(case) for results in base],
+                  [results.get(case) for results in other]) for case in cases]
 
 
-def _fresh_base(wanted):
-    """Runs base, or reads what its last run of these very tests said."""
-    image = build.ensure("base")
-    key = hashlib.sha256(image.read_bytes() + repr(find(wanted)).encode()).hexdigest()[:16]
-    kept = tree.home() / f"selftests-base-{key}.json"
-    if not kept.exists():
-        with step("running the selftests on base, to compare with"):
-            common.write_if_changed(kept, json.dumps(collect("base", wanted, ensure=False)))
-    return {name: [tuple(line) for line in lines]
-            for name, lines in json.loads(kept.read_text()).items()}
+def is_open(lines):
+    """Returns true if more rounds are to decide: not where a program did not end well."""
+    ended = all(line.verdict == "ok" for line in lines if line.case == END)
+    return ended and any(line.verdict == "open" for line in lines)
 
 
-def numbered(results):
-    """Lines as text; a case that comes twice is told apart by its number."""
-    seen, out = {}, []
-    for case, word in results:
-        seen[case] = seen.get(case, 0) + 1
-        out.append((f"{case} ({seen[case]})" if seen[case] > 1 else case, word))
-    return out
-
-
-def differences(base, other):
-    """Lines that differ, in the form of diff: -base, +other."""
-    def text(results):
-        return [f"{word} {case}" for case, word in numbered(results)]
-    return [line for line in difflib.unified_diff(text(base), text(other), lineterm="", n=0)
-            if line[0] in "+-" and line[:3] not in ("+++", "---")]
-
-
-def as_base(base, results):
-    """`base` with those cases set to ok that are ok here and were not there: to
-    pass more than base does is no difference to complain about."""
-    good = {case for case, word in numbered(results) if word == "ok"}
-    return [(case, "ok" if name in good else word)
-            for (case, word), (name, _) in zip(base, numbered(base))]
-
-
-def _report(test, results, base, report, note="", kind="selftest"):
-    """One line for each case of a small test, one for a large one."""
-    base = as_base(base, results)
-    different = differences(base, results)
-    if len(base) > 20 or [case for case, _ in base] != [case for case, _ in results]:
-        count = {word: sum(1 for _, it in results if it == word)
-                 for word in ("ok", "not ok", "skip")}
-        detail = "; ".join(different[:6]) or \
-            "{ok} ok, {not ok} not ok, {skip} skipped: as on base".format_map(count)
-        report(f"{kind} {test.name}", not different, detail + note)
+def report_test(side, test, lines, report):
+    """Reports one result for each case of a small test, one for a large one."""
+    name = f"{side.kind} {test.name}"
+    if len(lines) <= 20:
+        for line in lines:
+            ok = line.verdict == "ok"
+            report(f"{name}: {line.case}", None if ok and line.skipped else ok, str(line))
         return
-    for (case, word), (_, expected) in zip(numbered(results), base):
-        name = f"{kind} {test.name}: {case}"
-        if word != expected:
-            report(name, False, f"{word}, but {expected} on base{note}")
-        else:
-            report(name, True if word == "ok" else None,
-                   note.strip(" ()") if word == "ok" else f"{word}, as it has to be{note}")
+    worse = [f"{line.case}: {line}" for line in lines if line.verdict != "ok"]
+    skipped = sum(line.skipped for line in lines)
+    report(name, not worse, "; ".join(worse[:6]) or
+           f"{len(lines)} lines as on base, of which {skipped} are skipped or never pass")
 
 
-def run(variant, wanted, report, *, ensure=True, virtual=False):
-    """Runs selftests on a variant and compares with base: report(name, ok, detail)
-    for each result line, with ok None for what base does not pass either."""
-    todo = find(wanted)
-    base = base_lines(todo)
-    kind = "selftest with virtual slots" if virtual else "selftest"
+def _rounds(sides, todo, got, failures):
+    """Runs todo, {side: {test: rounds}}, two guests at a time; adds what they said."""
+    with guest.pool(2) as pool:
+        waiting = [(side, pool.submit(_boot, side, todo[side])) for side in sides if todo[side]]
+        for side, future in waiting:
+            rounds, failure = future.result()
+            failures[side] += [failure] if failure else []
+            for test, results in rounds.items():
+                got[side, test] += results
 
-    def done(test, results, attempt):
-        _report(test, results, base[test.name], report,
-                f" (attempt {attempt})" if attempt > 1 else "", kind)
 
-    for group in _groups(todo):
-        failure = _boot(variant, group, done, ensure=ensure, append=VIRTUAL if virtual else "")
-        what = ", ".join(test.name for test in group)
-        report(f"{kind}: the {variant} kernel's log is clean ({what})", not failure,
-               f"{failure.what}\n{failure.hint}" if failure else "")
-        ensure = False
+def run_group(tests, sides, report):
+    """Runs tests that share a guest on base and on other kernels, until each line is
+    decided, and reports what each kernel does worse than base."""
+    got, failures = collections.defaultdict(list), {side: [] for side in [BASE, *sides]}
+    todo = {side: {test: test.rounds for test in tests if side.takes(test)} for side in failures}
+    lines = {}
+    while any(todo.values()):
+        _rounds(failures, todo, got, failures)
+        lines = {(side, test): compare(got[BASE, test], got[side, test])
+                 for side in sides for test in tests if side.takes(test)}
+        todo = {side: {test: rates.STEP for test in tests
+                       if is_open(lines.get((side, test), []))} for side in sides}
+        todo[BASE] = {test: rates.STEP for test in tests if any(test in todo[side]
+                                                                for side in sides)}
+    for (side, test), found in lines.items():
+        report_test(side, test, found, report)
+    what = ", ".join(test.name for test in tests)
+    for side, found in failures.items():
+        report(f"{side.kind}: the {side.variant} kernel's log is clean ({what})", not found,
+               "\n".join(found))
 
 
 def run_all(full, report):
     """What the verb test runs: on the vswap kernel, whose speed is the one that
     the selftests' own time-outs are made for; with --full more of them, and what
     the debug kernel is fast enough for."""
-    run("vswap", names(full), report)
-    run("vswap", names(full, virtual=True), report, virtual=True)
-    if full:
-        run("debug", names(), report)
-
-
-def write_reference(wanted, runs=3):
-    """Runs base several times; REFERENCE gets the tests that always said the same."""
-    seen = [collect("base", wanted, ensure=not number) for number in range(runs)]
-    same = {name: lines for name, lines in seen[0].items()
-            if all(it[name] == lines for it in seen)}
-    for name in wanted:
-        changes = [differences(seen[0][name], it[name]) for it in seen[1:]]
-        common.say(f"    {name}: " + ("steady" if name in same else f"differs: {changes}"))
-    common.write_if_changed(REFERENCE, format_reference({**read_reference(), **same}))
-
-
-if __name__ == "__main__":
-    write_reference(sys.argv[1:] or names(full=True))
+    sides = [PLAIN, VIRTUAL] + ([DEBUG] if full else [])
+    for variant in dict.fromkeys(side.variant for side in [BASE, *sides]):
+        build.ensure(variant)
+    programs()
+    # Once, before two guests could compile the workloads at the same time.
+    initramfs.workloads()
+    groups = collections.defaultdict(list)
+    for test in TESTS:
+        if full or not test.full:
+            groups[test.guest].append(test)
+    for tests in groups.values():
+        run_group(tests, [side for side in sides if any(map(side.takes, tests))], report)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-# compile.sh LIMIT...: a compiler, two at a time, in a cgroup with this many MiB and
-# zswap. In the host's root file system.
+# compile.sh LIMIT...: a compiler, two at a time, in a cgroup with this many MiB,
+# and zswap or zram. In the host's root file system.
 . /vswap/bench/lib.sh
 describe
-zswap_on zstd
-swap_on "$SWAPDEV"
+compressed zstd
 
 compiler_on
 for limit in "$@"; do

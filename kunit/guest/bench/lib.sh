@@ -9,7 +9,9 @@
 #   CONTENT  light or mixed, see swapload (light)
 #   INCOMPRESSIBLE   percent of pages that do not compress (30)
 #   MIXED    0: no cells of mixed content, some of which does not compress (1)
-#   SWAPDEV  swap device below zswap (the first disk), or none
+#   SWAPDEV  swap device below zswap (the first disk), none, or zram: then zram
+#            with the same compressor takes the place of zswap
+#   WRITEBACK        0: zswap keeps what does not compress as it is (1)
 
 QUICK=${QUICK:-0}
 RUN=${RUN:-0}
@@ -67,6 +69,19 @@ swap_on() {
 	current_swap=$1
 	[ "$1" = none ] && return
 	mkswap "$1" > /dev/null && swapon "$1" || fail "cannot swap to $1"
+}
+
+# compressed COMPRESSOR: zswap with SWAPDEV below it, or zram in its place.
+compressed() {
+	if [ "$SWAPDEV" = zram ]; then
+		zswap_off
+		zram_on "$1"
+		return
+	fi
+	zswap_on "$1"
+	swap_on "$SWAPDEV"
+	[ "${WRITEBACK:-1}" = 1 ] || echo 0 > /sys/fs/cgroup/memory.zswap.writeback ||
+		fail "cgroups cannot do without writeback"
 }
 
 swap_off() {

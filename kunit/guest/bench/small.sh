@@ -3,8 +3,7 @@
 # has to reclaim for himself.
 . /vswap/bench/lib.sh
 describe
-zswap_on lz4
-swap_on "$SWAPDEV"
+compressed lz4
 for count in 1 4; do
 	fresh
 	SIZE=$((120 * 1024 / count + 28 * RUN))K

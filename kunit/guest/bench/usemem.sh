@@ -8,8 +8,7 @@ total=$2
 compressor=${3:-lz4}
 case "$kind" in
 zswap)
-	zswap_on "$compressor"
-	swap_on "$SWAPDEV"
+	compressed "$compressor"
 	kind=zswap-$compressor
 	;;
 zram)

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-# zswap COMPRESSOR over a disk that is never written: zswap takes all.
+# zswap.sh COMPRESSOR [WHAT]: zswap over a disk that is never written, since zswap takes
+# all, or zram in its place. WHAT is added to the names of the cells.
 . /vswap/bench/lib.sh
 describe
-zswap_on "$1"
-swap_on "$SWAPDEV"
-patterns "zswap-$1"
+compressed "$1"
+cells=zswap-$1$2
+patterns "$cells"
 if [ "$QUICK" != 1 ]; then
-	mixed "zswap-$1"
+	mixed "$cells"
 	fresh
-	load "zswap-$1/4K/seq/zero" free --incompressible 0 --zero 100
+	load "$cells/4K/seq/zero" free --incompressible 0 --zero 100
 	fresh
-	load "zswap-$1/4K/seq/zero" refault --incompressible 0 --zero 100
+	load "$cells/4K/seq/zero" refault --incompressible 0 --zero 100
 	fresh
-	load "zswap-$1/4K/seq/shmem" free --mem shmem
+	load "$cells/4K/seq/shmem" free --mem shmem
 	fresh
-	load "zswap-$1/4K/seq/shmem" refault --mem shmem
+	load "$cells/4K/seq/shmem" refault --mem shmem
 fi
-forks "zswap-$1"
-if [ "$SWAPDEV" != none ]; then
+forks "$cells"
+if [ "$current_swap" != none ]; then
 	fresh
-	load "zswap-$1/swapoff" swapoff --dev "$SWAPDEV"
+	load "$cells/swapoff" swapoff --dev "$current_swap"
 fi

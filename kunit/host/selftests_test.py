@@ -1,0 +1,1269 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What decides whether a kernel is as good as base: selftests and their rates, the build
+of a kernel, and the tables of bench."""
+
+import argparse
+import contextlib
+import hashlib
+import io
+import itertools
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from vswaplib import (bench, benchreport, benchsuites, build, common, guest,  # noqa: E402
+                      initramfs, rates, selftests, setup, tree)
+from vswaplib.selftests import END, Test  # noqa: E402
+
+
+def quiet():
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+class Folder(unittest.TestCase):
+    """A folder of its own, and a CACHE and LOGS in it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.patch(common, "CACHE", self.top / "cache")
+        self.patch(selftests, "LOGS", self.top / "logs")
+
+    def patch(self, target, name, value):
+        patcher = mock.patch.object(target, name, value)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+        return value
+
+
+# ---------------------------------------------------------------------- rates
+
+def binomial(runs, rate):
+    return [math.comb(runs, k) * rate ** k * (1 - rate) ** (runs - k) for k in range(runs + 1)]
+
+
+def chance_of_worse(base, other, rounds):
+    """The exact chance that a line is called worse, which fails with chance `base` on base
+    and `other` on the other kernel, when each has `rounds` rounds at first."""
+    states, runs, worse = {(0, 0): 1.0}, 0, 0.0
+    more = rounds
+    while states:
+        runs += more
+        after = {}
+        for (failed, its), chance in states.items():
+            for (k, p), (j, q) in itertools.product(enumerate(binomial(more, base)),
+                                                    enumerate(binomial(more, other))):
+                if p * q:
+                    key = failed + k, its + j
+                    after[key] = after.get(key, 0) + chance * p * q
+        verdicts = {key: rates.verdict((key[0], runs), (key[1], runs)) for key in after}
+        worse += sum(chance for key, chance in after.items() if verdicts[key] == "worse")
+        states = {key: chance for key, chance in after.items() if verdicts[key] == "open"}
+        more = rates.STEP
+    return worse
+
+
+class Rates(unittest.TestCase):
+    def test_fisher_is_that_of_the_textbook(self):
+        # Lady tasting tea: 3 of 4 right, by chance 17 of 70.
+        self.assertAlmostEqual(rates.fisher((1, 4), (3, 4)), 17 / 70)
+        self.assertAlmostEqual(rates.fisher((0, 5), (5, 5)), 1 / 252)
+        self.assertEqual(rates.fisher((2, 5), (0, 5)), 1)
+        self.assertEqual(rates.fisher((0, 3), (0, 3)), 1)
+        self.assertAlmostEqual(rates.fisher((3, 3), (1, 1)), 1)
+        self.assertAlmostEqual(rates.fisher((0, 2), (1, 1)), 1 / 3)
+
+    def test_a_line_that_always_passes_is_as_on_base(self):
+        for failed in range(4):
+            self.assertEqual(rates.verdict((failed, 3), (0, 3)), "ok")
+
+    def test_a_line_that_fails_as_often_as_on_base_is_no_matter(self):
+        self.assertEqual(rates.verdict((1, 3), (1, 3)), "ok")
+        self.assertEqual(rates.verdict((3, 3), (3, 3)), "ok")
+        self.assertEqual(rates.verdict((1, 3), (2, 6)), "ok")
+        self.assertEqual(rates.verdict((2, 6), (1, 3)), "ok")
+
+    def test_close_ones_are_run_again_and_then_decided(self):
+        self.assertEqual(rates.verdict((0, 1), (1, 1)), "open")
+        self.assertEqual(rates.verdict((1, 3), (3, 3)), "open")
+        self.assertEqual(rates.verdict((0, 19), (1, 19)), "open")
+        # What never fails on base must never fail.
+        self.assertEqual(rates.verdict((0, 20), (1, 20)), "worse")
+        self.assertEqual(rates.verdict((1, 20), (2, 20)), "ok")
+        self.assertEqual(rates.verdict((1, 20), (5, 20)), "ok")
+        self.assertEqual(rates.verdict((1, 20), (6, 20)), "worse")
+        # Both must have been run so often.
+        self.assertEqual(rates.verdict((1, 19), (3, 20)), "open")
+        self.assertEqual(rates.verdict((1, 20), (3, 19)), "open")
+
+    def test_ten_of_ten_are_worse_than_one_of_ten(self):
+        self.assertEqual(rates.verdict((1, 10), (10, 10)), "worse")
+        self.assertEqual(rates.verdict((0, 6), (6, 6)), "worse")
+
+    def test_false_alarms_are_rare(self):
+        """The figures of testing.rst."""
+        for rounds, most in ((1, 0.018), (3, 0.045)):
+            for rate in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9):
+                self.assertLess(chance_of_worse(rate, rate, rounds), most)
+            self.assertLess(chance_of_worse(0.001, 0.001, rounds), 0.003)
+            self.assertEqual(chance_of_worse(0, 0, rounds), 0)
+            self.assertEqual(chance_of_worse(1, 1, rounds), 0)
+
+    def test_regressions_are_seen(self):
+        for rounds in (1, 3):
+            self.assertAlmostEqual(chance_of_worse(0, 1, rounds), 1)
+        self.assertGreater(chance_of_worse(0.1, 1, 3), 0.99)
+        self.assertGreater(chance_of_worse(0, 0.5, 3), 0.87)
+
+
+# ------------------------------------------------------------------ selftests
+
+class Parsers(unittest.TestCase):
+    TAP = Test("some", "mm")
+
+    def test_result_lines(self):
+        text = ("TAP version 13\n1..6\nok 1 plain\nnot ok 2 - dashed\n"
+                "ok 3 why # SKIP no such thing\nok 4 # SKIP its_name\nok 5 # XFAIL known\n"
+                "  ok 6 indented\n# ok 7 a comment\nok: no result\nnotok 8 x\n")
+        self.assertEqual(selftests.parse(text), [
+            ("plain", "ok"), ("dashed", "not ok"), ("why", "skip"), ("its_name", "skip"),
+            ("known", "ok"), ("indented", "ok")])
+
+    def test_a_skip_without_name_and_reason_has_its_number(self):
+        self.assertEqual(selftests.parse("ok 3 # SKIP\n"), [("3", "skip")])
+        self.assertEqual(selftests.parse("ok 4\n"), [("4", "ok")])
+
+    def test_a_failure_that_is_expected_to_fail_still_failed(self):
+        self.assertEqual(selftests.parse("not ok 1 x # XFAIL y\n"), [("x", "not ok")])
+
+    def results(self, text, code=0, test=TAP):
+        return selftests.results_of(test, text, code)
+
+    def test_a_round(self):
+        self.assertEqual(self.results("1..2\nok 1 a\nok 2 a\n"),
+                         {"a": "ok", "a (2)": "ok", END: "ok"})
+
+    def test_a_program_that_fails_comes_to_its_end_nonetheless(self):
+        for code in range(5):
+            self.assertEqual(self.results("1..1\nnot ok 1 a\n", code)[END], "ok")
+
+    def test_bad_ends(self):
+        good = "1..2\nok 1 a\nok 2 b\n"
+        self.assertEqual(self.results(good)[END], "ok")
+        for code in (5, 124, 126, 127, 134, 137, 139):
+            self.assertEqual(self.results(good, code)[END], "not ok", code)
+        self.assertEqual(self.results("1..3\nok 1 a\nok 2 b\n")[END], "not ok")
+        self.assertEqual(self.results("1..1\nok 1 a\nok 2 b\n")[END], "not ok")
+        self.assertEqual(self.results(good + "Bail out! no memory\n", 1)[END], "not ok")
+        self.assertEqual(self.results("")[END], "not ok")
+        self.assertEqual(self.results("cannot execute\n", 0)[END], "not ok")
+
+    def test_without_a_plan(self):
+        self.assertEqual(self.results("ok 1 a\n"), {"a": "ok", END: "ok"})
+
+    def test_thp_swap_allocator(self):
+        test = Test("thp_swap_allocator_test@zswap", "tools/mm")
+        line = "Iteration {}: swpout inc: 3, swpout fallback inc: 0, Fallback percentage: {}%\n"
+        whole = "".join(line.format(n, "0.00") for n in range(100))
+        split = whole.replace("0.00", "93.10", 1)
+        self.assertEqual(set(self.results(whole, test=test).values()), {"ok"})
+        self.assertEqual(self.results(split, test=test),
+                         {"100 iterations": "ok", "no large folio was split": "not ok", END: "ok"})
+        short = self.results(whole.partition("\n")[2], test=test)
+        self.assertEqual(short["100 iterations"], "not ok")
+        self.assertEqual(set(self.results("", test=test).values()) - {"ok"}, {"not ok"})
+        self.assertEqual(self.results("", test=test)["no large folio was split"], "not ok")
+
+    def test_zram(self):
+        for name in ("zram01", "zram02"):
+            test = Test(f"{name}.sh", "zram")
+            passed = f"zram swapoff: OK\n{name} : [PASS]\n"
+            self.assertEqual(self.results(passed, test=test), {"all steps": "ok", END: "ok"})
+            for text in (f"{name} : [FAIL]\n", "", "FAIL swapon /dev/zram1 failed\n" + passed):
+                self.assertEqual(self.results(text, test=test)["all steps"], "not ok", text)
+
+
+class Compared(unittest.TestCase):
+    """Rounds of base, then of the other kernel, of one case."""
+
+    def verdict(self, base, other):
+        def rounds(words):
+            return [{END: "ok", **({} if word is None else {"case": word})} for word in words]
+        lines = selftests.compare(rounds(base), rounds(other))
+        end = next(line for line in lines if line.case == END)
+        self.assertEqual((end.verdict, end.skipped), ("ok", False))
+        found = next(line for line in lines if line.case == "case")
+        return found.verdict, found.skipped, str(found)
+
+    def test_as_on_base(self):
+        self.assertEqual(self.verdict(["ok"], ["ok"]), ("ok", False, "1 of 1, base 1 of 1"))
+        self.assertEqual(self.verdict(["skip"], ["skip"])[:2], ("ok", True))
+
+    def test_what_never_passes_on_base_says_nothing(self):
+        self.assertEqual(self.verdict(["not ok"] * 3, ["not ok"] * 3),
+                         ("ok", True, "0 of 3, base 0 of 3"))
+
+    def test_to_pass_more_than_base_is_good(self):
+        self.assertEqual(self.verdict(["not ok"], ["ok"])[:2], ("ok", False))
+        self.assertEqual(self.verdict(["skip"], ["ok"])[:2], ("ok", False))
+
+    def test_worse_than_base(self):
+        for word in ("not ok", "skip", None):
+            self.assertEqual(self.verdict(["ok"] * 6, [word] * 6),
+                             ("worse", False, "0 of 6, base 6 of 6"))
+        for word in ("not ok", None):
+            self.assertEqual(self.verdict(["skip"] * 6, [word] * 6)[0], "worse")
+
+    def test_to_skip_now_and_then_is_to_fail_now_and_then(self):
+        self.assertEqual(self.verdict(["ok", "skip", "ok"], ["ok", "skip", "ok"]),
+                         ("ok", False, "2 of 3, base 2 of 3"))
+
+    def test_what_base_does_not_have(self):
+        self.assertEqual(self.verdict([None] * 6, ["ok"] * 5 + [None])[:2], ("ok", False))
+        self.assertEqual(self.verdict([None] * 6, ["skip"] * 6)[0], "ok")
+        self.assertEqual(self.verdict([None] * 6, ["not ok"] * 6)[0], "worse")
+
+    def test_rates_are_of_the_rounds(self):
+        self.assertEqual(self.verdict(["ok"] * 5, ["ok"] * 4 + ["not ok"]),
+                         ("open", False, "4 of 5, base 5 of 5"))
+
+    def test_an_end_is_good_or_bad(self):
+        good, bad = {"case": "ok", END: "ok"}, {"case": "ok", END: "not ok"}
+        for base, other in (([good] * 3, [good, bad, good]), ([good, bad, good], [good] * 3)):
+            lines = selftests.compare(base, other)
+            self.assertEqual([line.verdict for line in lines], ["ok", "worse"])
+            self.assertFalse(selftests.is_open(lines))
+
+    def test_a_case_that_is_worse_is_no_bad_end(self):
+        good = {"a": "ok", "b": "ok", END: "ok"}
+        worse = [{"a": "not ok", "b": "ok", END: "ok"}] * 6
+        self.assertTrue(selftests.is_open(selftests.compare(
+            [good] * 6, [*worse[:5], {**worse[0], "b": "not ok"}])))
+
+    def test_more_rounds_only_for_what_they_can_decide(self):
+        good, bad = {"case": "ok", END: "ok"}, {"case": "not ok", END: "ok"}
+        self.assertTrue(selftests.is_open(selftests.compare([good], [bad])))
+        self.assertFalse(selftests.is_open(selftests.compare([good], [good])))
+        self.assertFalse(selftests.is_open(selftests.compare([good] * 6, [bad] * 6)))
+        self.assertFalse(selftests.is_open(selftests.compare([good], [{**bad, END: "not ok"}])))
+        self.assertFalse(selftests.is_open([]))
+
+
+class Report:
+    def __init__(self):
+        self.lines = {}
+
+    def __call__(self, name, ok, detail=""):
+        assert name not in self.lines, name
+        self.lines[name] = ok, detail
+
+    def bad(self):
+        return sorted(name for name, (ok, _) in self.lines.items() if ok is False)
+
+
+class Reported(unittest.TestCase):
+    def report(self, base, other, test=Test("some", "mm")):
+        report = Report()
+        selftests.report_test(selftests.PLAIN, test, selftests.compare(base, other), report)
+        return report.lines
+
+    def test_one_result_for_each_case_of_a_small_test(self):
+        good = {"a": "ok", "b": "skip", "c": "not ok", END: "ok"}
+        self.assertEqual(self.report([good] * 6, [{**good, "a": "not ok"}] * 6), {
+            "selftest some: a": (False, "0 of 6, base 6 of 6"),
+            "selftest some: b": (None, "6 of 6, base 6 of 6"),
+            "selftest some: c": (None, "0 of 6, base 0 of 6"),
+            f"selftest some: {END}": (True, "6 of 6, base 6 of 6")})
+
+    def test_a_program_that_never_ends_well_is_no_skip(self):
+        bad = {"a": "ok", END: "not ok"}
+        self.assertEqual(self.report([bad], [bad])[f"selftest some: {END}"],
+                         (False, "0 of 1, base 0 of 1"))
+
+    def test_one_result_for_a_large_test(self):
+        good = {**{f"case {n}": "ok" for n in range(18)}, "s": "skip", "n": "not ok", END: "ok"}
+        self.assertEqual(len(self.report([dict(list(good.items())[1:])],
+                                         [dict(list(good.items())[1:])])), 20)
+        self.assertEqual(self.report([good], [good]), {"selftest some": (
+            True, "21 lines as on base, of which 2 are skipped or never pass")})
+        found = self.report([good] * 6, [{**good, "case 3": "not ok"}] * 6)
+        self.assertEqual(found, {"selftest some": (False, "case 3: 0 of 6, base 6 of 6")})
+        found = self.report([good] * 6, [{END: "ok"}] * 6)["selftest some"]
+        self.assertIs(found[0], False)
+        self.assertEqual(found[1].count(";"), 5)
+
+
+PASS = "TAP version 13\n1..2\nok 1 one\nok 2 two\n# Totals\n"
+
+
+class Guests(Folder):
+    """Guests that say what the test wants them to: the script is what the real ones run,
+    by a real shell, with programs of our own."""
+
+    def setUp(self):
+        super().setUp()
+        self.fs = self.top / "fs"
+        self.fs.mkdir()
+        self.boots = []
+        self.program("prog", f"cat <<'X'\n{PASS}X")
+        self.patch(selftests, "programs", lambda: {"prog": self.fs / "prog"})
+        self.patch(selftests, "GUEST_SETUP", f"cd {self.fs}\n" + "\n".join(
+            f"{name}() {{ echo {name} $* >> said; }}" for name in
+            ("no_swap", "swap_zswap", "swap_disk", "swap_none", "swap_zram", "kswapd")) + "\n")
+        self.patch(guest, "boot", self.boot)
+
+    def program(self, name, text):
+        (self.fs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.fs / name).chmod(0o755)
+
+    def boot(self, variant, script, *, follow, **options):
+        """The guest's output comes in small pieces."""
+        self.boots.append({"variant": variant, **options})
+        script = script.replace("/proc/sys/vm/drop_caches", "caches").replace("/dev/kmsg", "kmsg")
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, env={
+                                  "SIDE": variant + options["append"][len(selftests.APPEND):]
+                                  .strip(),
+                                  "PATH": "/usr/bin:/bin"})
+        self.assertIn(done.stderr, ("", "Segmentation fault\n"))
+        for start in range(0, len(done.stdout), 7):
+            follow(done.stdout[start:start + 7])
+
+    def run_group(self, *tests, sides=(selftests.PLAIN,)):
+        report = Report()
+        with quiet():
+            selftests.run_group(list(tests), list(sides), report)
+        return report
+
+    def test_rounds_and_what_comes_before_each(self):
+        self.program("prog", f'echo "ran $*" >> said; cat <<X\n{PASS}X')
+        test = Test("prog@x", "mm", args="-a b", swap="disk", setup="echo set >> said", rounds=2)
+        rounds, failure = selftests._boot(selftests.PLAIN, {test: 2, Test("prog", "mm"): 1})
+        self.assertEqual(failure, "")
+        self.assertEqual(rounds[test], [{"one": "ok", "two": "ok", END: "ok"}] * 2)
+        self.assertEqual(len(rounds), 2)
+        self.assertEqual((self.fs / "said").read_text().split("\n"), [
+            *["no_swap", "swap_disk", "set", "ran -a b"] * 2,
+            "no_swap", "swap_zswap", "ran ", "no_swap", ""])
+        self.assertEqual((self.fs / "caches").read_text(), "3\n")
+        self.assertEqual((self.top / "logs/selftest-vswap-prog@x-2.log").read_text().strip(),
+                         PASS.strip())
+        self.assertFalse((self.top / "logs/selftest-vswap-prog@x-0.log").exists())
+
+    def test_the_guest(self):
+        tests = {Test("prog", "mm", mem="3G", smp=4, numa=True, timeout=7): 2,
+                 Test("prog@b", "mm", mem="3G", smp=4, numa=True, timeout=11): 1}
+        selftests._boot(selftests.DEBUG, tests)
+        selftests._boot(selftests.VIRTUAL, tests)
+        options = self.boots[0]
+        self.assertEqual([options[name] for name in
+                          ("variant", "mem", "smp", "numa", "ensure", "host_root", "timeout")],
+                         ["debug", "3G", 4, True, False, True, 10 * (2 * 7 + 11) + 120])
+        self.assertEqual(options["files"], {"vswap/selftests/prog": self.fs / "prog"})
+        self.assertEqual(len(options["disks"]), 2)
+        self.assertEqual(options["append"], selftests.APPEND)
+        self.assertEqual(self.boots[1]["append"], selftests.APPEND + " vswap=on")
+
+    def test_a_time_out_is_a_bad_end(self):
+        self.program("prog", "echo 1..2; echo ok 1 one; exec sleep 20")
+        test = Test("prog", "mm", timeout=1)
+        rounds, _ = selftests._boot(selftests.PLAIN, {test: 1})
+        self.assertEqual(rounds[test], [{"one": "ok", END: "not ok"}])
+
+    def test_a_slow_kernel_has_more_time(self):
+        self.program("prog", f"sleep 1.3; cat <<'X'\n{PASS}X")
+        test = Test("prog", "mm", timeout=1)
+        self.assertEqual(selftests._boot(selftests.DEBUG, {test: 1})[0][test][0][END], "ok")
+
+    def test_a_program_that_dies(self):
+        self.program("prog", "echo 1..2; echo ok 1 one; printf '# half a line'; kill -SEGV $$")
+        test = Test("prog", "mm")
+        rounds, failure = selftests._boot(selftests.PLAIN, {test: 1})
+        self.assertEqual((rounds[test], failure), ([{"one": "ok", END: "not ok"}], ""))
+
+    def test_a_program_that_is_missing(self):
+        (self.fs / "prog").unlink()
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.bad(), [f"selftest prog: {END}"])
+
+    def test_a_program_runs_under_what_the_test_wants(self):
+        test = Test("prog", "mm", under="env UNDER=yes")
+        self.program("prog", "echo ok 1 under=$UNDER")
+        self.assertIn("under=yes", selftests._boot(selftests.PLAIN, {test: 1})[0][test][0])
+
+    def test_a_guest_that_dies_in_the_middle(self):
+        test, other = Test("prog", "mm"), Test("prog@2", "mm")
+
+        def boot(*_, follow, **options):
+            follow(f"{selftests.PREFIX} prog\n{PASS}\n{selftests.PREFIX}-END prog 0\n"
+                   f"{selftests.PREFIX} prog\n1..2\nok 1 one\n")
+            raise guest.GuestFailure("it panicked", "read the log")
+        self.patch(guest, "boot", boot)
+        rounds, failure = selftests._boot(selftests.PLAIN, {test: 3, other: 1})
+        self.assertEqual(rounds[test], [{"one": "ok", "two": "ok", END: "ok"}]
+                         + [{END: "not ok"}] * 2)
+        self.assertEqual(rounds[other], [{END: "not ok"}])
+        self.assertEqual(failure, "it panicked\nread the log")
+
+    def test_a_guest_that_ends_too_early(self):
+        self.patch(guest, "boot", lambda *_, **options: None)
+        test = Test("prog", "mm")
+        rounds, failure = selftests._boot(selftests.PLAIN, {test: 1})
+        self.assertIn("before prog", failure)
+        self.assertEqual(rounds[test], [{END: "not ok"}])
+
+    def test_all_as_on_base(self):
+        report = self.run_group(Test("prog", "mm", rounds=3), Test("prog@2", "mm"))
+        detail = "3 of 3, base 3 of 3"
+        self.assertEqual(report.lines["selftest prog: one"], (True, detail))
+        self.assertEqual(report.lines["selftest prog@2: two"], (True, "1 of 1, base 1 of 1"))
+        self.assertEqual(report.lines["selftest: the vswap kernel's log is clean (prog, prog@2)"],
+                         (True, ""))
+        self.assertIn("selftest on base: the base kernel's log is clean (prog, prog@2)",
+                      report.lines)
+        self.assertEqual((len(report.lines), report.bad()), (8, []))
+        self.assertEqual(sorted(boot["variant"] for boot in self.boots), ["base", "vswap"])
+
+    def on(self, side, words):
+        """On that side, the case `two` has these words one after the other, then is ok."""
+        self.program("prog", f"""
+            n=$(cat count-$SIDE 2> /dev/null || echo 0); echo $((n + 1)) > count-$SIDE
+            word=ok; [ "$SIDE" != {side} ] || \
+                case $n in {" ".join(f"{n}) word='{w}';;" for n, w in enumerate(words))} esac
+            echo 1..2; echo ok 1 one; echo $word 2 two""")
+
+    def ran(self, side):
+        return int((self.fs / f"count-{side}").read_text())
+
+    def test_a_regression_fails_soon(self):
+        self.on("vswap", ["not ok"] * 40)
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.bad(), ["selftest prog: two"])
+        self.assertEqual(report.lines["selftest prog: two"][1], "0 of 6, base 6 of 6")
+        self.assertEqual((self.ran("base"), self.ran("vswap")), (6, 6))
+
+    def test_what_failed_once_and_never_on_base_fails(self):
+        self.on("vswap", ["not ok"])
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.bad(), ["selftest prog: two"])
+        self.assertEqual(report.lines["selftest prog: two"][1], "20 of 21, base 21 of 21")
+
+    def test_base_shows_that_it_fails_too(self):
+        self.program("prog", """
+            n=$(cat count-$SIDE 2> /dev/null || echo 0); echo $((n + 1)) > count-$SIDE
+            word=ok
+            case $SIDE-$n in vswap-0|base-3) word='not ok';; esac
+            echo 1..2; echo ok 1 one; echo $word 2 two""")
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.bad(), [])
+        self.assertEqual(report.lines["selftest prog: two"], (True, "5 of 6, base 5 of 6"))
+
+    def test_only_what_is_open_runs_again(self):
+        self.on("vswap", ["not ok"] * 40)
+        self.program("good", f"echo $SIDE >> good-ran; cat <<'X'\n{PASS}X")
+        report = self.run_group(Test("prog", "mm"), Test("good", "mm"),
+                                sides=(selftests.PLAIN, selftests.VIRTUAL))
+        self.assertEqual(report.bad(), ["selftest prog: two"])
+        self.assertEqual(sorted((self.fs / "good-ran").read_text().split()),
+                         ["base", "vswap", "vswapvswap=on"])
+        self.assertEqual([self.ran(side) for side in ("base", "vswap", "vswapvswap=on")],
+                         [6, 6, 1])
+        self.assertEqual(report.lines["selftest with virtual slots prog: two"],
+                         (True, "1 of 1, base 6 of 6"))
+
+    def test_a_crash_on_base_is_told(self):
+        real = self.boot
+
+        def boot(variant, script, **options):
+            if variant == "base":
+                raise guest.GuestFailure("base panicked", "read")
+            real(variant, script, **options)
+        self.patch(guest, "boot", boot)
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.bad(), [
+            "selftest on base: the base kernel's log is clean (prog)", f"selftest prog: {END}"])
+
+    def test_a_splat_after_the_last_test_is_told(self):
+        real = self.boot
+
+        def boot(variant, script, **options):
+            real(variant, script, **options)
+            if variant == "vswap":
+                raise guest.GuestFailure("the vswap kernel reported: BUG", "read")
+        self.patch(guest, "boot", boot)
+        report = self.run_group(Test("prog", "mm"))
+        self.assertEqual(report.bad(), ["selftest: the vswap kernel's log is clean (prog)"])
+        self.assertIn("BUG", report.lines[report.bad()[0]][1])
+
+    def test_each_side_has_what_it_takes(self):
+        fresh, slow = Test("prog@fresh", "mm", fresh=True), Test("prog@full", "mm", full=True)
+        self.assertTrue(selftests.PLAIN.takes(fresh) and selftests.PLAIN.takes(slow))
+        self.assertFalse(selftests.VIRTUAL.takes(fresh))
+        self.assertTrue(selftests.VIRTUAL.takes(slow) and selftests.DEBUG.takes(fresh))
+        self.assertFalse(selftests.DEBUG.takes(slow))
+        report = self.run_group(slow, Test("prog", "mm"),
+                                sides=(selftests.PLAIN, selftests.DEBUG))
+        self.assertIn("selftest prog@full: one", report.lines)
+        self.assertNotIn("selftest on the debug kernel prog@full: one", report.lines)
+        self.assertIn("selftest on the debug kernel prog: one", report.lines)
+
+    def run_all(self, full):
+        built, groups = [], []
+        self.patch(build, "ensure", built.append)
+        self.patch(initramfs, "workloads", lambda: built.append("workloads"))
+        self.patch(selftests, "run_group", lambda tests, sides, report:
+                   groups.append((tests, [side.name for side in sides])))
+        selftests.run_all(full, None)
+        return built, groups
+
+    def test_the_verb_test_runs_each_test_once(self):
+        built, groups = self.run_all(False)
+        self.assertEqual(built, ["base", "vswap", "workloads"])
+        self.assertEqual(sorted(test.name for tests, _ in groups for test in tests),
+                         sorted(test.name for test in selftests.TESTS if not test.full))
+        self.assertTrue(all(sides == ["vswap", "virtual"] for _, sides in groups))
+
+    def test_with_full_all_of_them(self):
+        built, groups = self.run_all(True)
+        self.assertEqual(built, ["base", "vswap", "debug", "workloads"])
+        self.assertEqual(sorted(test.name for tests, _ in groups for test in tests),
+                         sorted(test.name for test in selftests.TESTS))
+        for tests, sides in groups:
+            self.assertEqual(len({test.guest for test in tests}), 1)
+            self.assertEqual("virtual" in sides, not tests[0].fresh)
+            self.assertEqual("debug" in sides, not all(test.full for test in tests))
+
+
+class Table(unittest.TestCase):
+    def test_names_are_different(self):
+        names = [test.name for test in selftests.TESTS]
+        self.assertEqual(len(names), len(set(names)))
+
+    def test_those_that_depend_on_timing_run_more_than_once(self):
+        rounds = {test.name: test.rounds for test in selftests.TESTS}
+        self.assertEqual({name for name in rounds if rounds[name] > 1},
+                         {"test_zswap", "test_memcontrol"})
+
+    def test_which_run_without_full(self):
+        self.assertEqual([test.name for test in selftests.TESTS if not test.full], [
+            "test_zswap", "test_memcontrol", "uffd-wp-mremap", "process_madv", "ksm_tests@merge",
+            "ksm_tests@unmerge", "ksm_tests@zero", "ksm_tests@zeropage", "zram02.sh"])
+
+    def test_those_that_want_a_guest_of_their_own(self):
+        for test in selftests.TESTS:
+            nodes = test.name in ("migration", "ksm_tests@across", "ksm_tests@apart")
+            self.assertEqual((test.numa, test.smp), (nodes, 4 if nodes else 2), test.name)
+            fresh = test.source == "tools/mm" and "zswap" not in test.name
+            self.assertEqual(test.fresh, fresh, test.name)
+            self.assertEqual(test.guest, (test.mem, test.smp, test.numa, test.fresh))
+
+    def test_the_real_set_up_is_shell(self):
+        for side in (selftests.BASE, selftests.VIRTUAL):
+            script = selftests._script(side, {test: 1 for test in selftests.TESTS})
+            subprocess.run(["sh", "-n", "-c", script], check=True)
+            functions = re.findall(r"^(\w+)\(\)", selftests.GUEST_SETUP, re.M)
+            for test in selftests.TESTS:
+                self.assertIn(f"swap_{test.swap}", functions)
+
+
+class Programs(Folder):
+    """The selftests' sources, and a make that makes what it is asked for."""
+
+    def setUp(self):
+        super().setUp()
+        self.commands = []
+        self.source = self.top / "linux"
+        for name in selftests.COPIED:
+            place = self.source / name
+            if place.suffix in (".h", ".mk"):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(name)
+            else:
+                place.mkdir(parents=True, exist_ok=True)
+                (place / "some.c").write_text(name)
+        for name in ("zram01.sh", "zram_lib.sh"):
+            (self.source / "tools/testing/selftests/zram" / name).write_text(name)
+        (self.source / "tools/testing/selftests/mm/link.c").symlink_to("some.c")
+        (self.source / "other").mkdir()
+        self.patch(tree, "home", lambda: self.top / "home")
+        self.patch(tree, "pristine", lambda: self.source)
+        self.patch(setup, "tool_env", lambda: {"PATH": "tools"})
+        self.patch(common, "run", self.make)
+        self.patch(selftests, "TESTS", [
+            Test("one", "mm"), Test("one@again", "mm"), Test("two", "cgroup"),
+            Test("three", "tools/mm"), Test("zram01.sh", "zram")])
+
+    def make(self, command, log, env):
+        self.commands.append([str(word) for word in command])
+        self.assertEqual(env, {"PATH": "tools"})
+        # What is made is where the caller wants it, in a tree that has what it needs.
+        for place in (word for word in command if isinstance(word, pathlib.Path)):
+            if "out" in place.parts or command[0] == "gcc" and place.suffix != ".c":
+                copy = log.parent / "tree"
+                for name in selftests.COPIED:
+                    self.assertTrue((copy / name).exists(), name)
+                self.assertTrue((copy / "tools/testing/selftests/mm/link.c").is_symlink())
+                self.assertFalse((copy / "other").exists())
+                self.assertTrue(place.parent.is_dir())
+                place.write_text(place.name)
+
+    def programs(self):
+        with quiet():
+            return selftests.programs()
+
+    def test_each_is_made_once(self):
+        made = self.programs()
+        self.assertEqual({name: path.read_text() for name, path in made.items()},
+                         {name: name for name in
+                          ("one", "two", "three", "zram01.sh", "zram_lib.sh")})
+        self.assertEqual([command[0] for command in self.commands],
+                         ["nice", "nice", "nice", "gcc"])
+        folder = made["one"].parent
+        self.assertEqual({path.name for path in folder.iterdir()}, set(made))
+        before = list(self.commands)
+        self.assertEqual(self.programs(), made)
+        self.assertEqual(self.commands, before)
+
+    def test_each_part_by_its_own_makefile(self):
+        self.programs()
+        headers, cgroup, mm, gcc = self.commands
+        self.assertIn("headers", headers)
+        self.assertIn(str(self.source), headers)
+        for command, part, program in ((mm, "mm", "one"), (cgroup, "cgroup", "two")):
+            text = " ".join(command)
+            self.assertRegex(text, f"-C \\S+/tree/tools/testing/selftests/{part} ")
+            self.assertRegex(text, rf"OUTPUT=(\S+/out/{part}) .*\1/{program}$")
+            self.assertRegex(text, r"KHDR_INCLUDES=-isystem \S+/headers/usr/include")
+        self.assertRegex(" ".join(gcc), r"-o \S+/tools/mm/three \S+/tools/mm/three.c$")
+
+    def test_a_failure_leaves_nothing_that_counts_as_made(self):
+        def fail(*_, **options):
+            raise common.Failure("no compiler", "")
+        real = common.run
+        with mock.patch.object(common, "run", fail), self.assertRaises(common.Failure):
+            self.programs()
+        self.assertEqual(common.run, real)
+        self.assertEqual(len(self.programs()), 5)
+
+    def test_other_programs_are_made_anew(self):
+        first = self.programs()["one"].parent
+        self.patch(selftests, "TESTS", [Test("one", "mm")])
+        self.assertNotEqual(self.programs()["one"].parent, first)
+
+
+# ---------------------------------------------------------------------- build
+
+class Builds(Folder):
+    """A build whose make is ours."""
+
+    def setUp(self):
+        super().setUp()
+        self.configs = self.top / "kunit" / "configs"
+        self.configs.mkdir(parents=True)
+        for name in ("common", "x86_64", "vswap", "um", "kunit"):
+            (self.configs / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
+        self.refused, self.warnings, self.made, self.log = "", "", [], ""
+        self.patch(build, "ROOT", self.top)
+        self.patch(tree, "home", lambda: self.top / "home")
+        self.patch(tree, "pristine", lambda: self.top / "pristine")
+        self.patch(tree, "vswap", lambda: self.top / "ours")
+        self.patch(tree, "overlay_files", lambda: ["mm/vswap.c", "rust/mm/vswap.rs"])
+        self.set_up = []
+        self.patch(setup, "ensure", lambda: self.set_up.append(1))
+        self.patch(build, "run", self.run_make)
+
+    def run_make(self, command, log, env, check):
+        command = [str(word) for word in command]
+        self.made.append(command)
+        self.assertTrue(check)
+        folder = pathlib.Path(next(word for word in command if word.startswith("O="))[2:])
+        self.env = env
+        with log.open("a") as out:
+            out.write("$ make\n")
+        if "allnoconfig" in command:
+            wanted = next(word for word in command if word.startswith("KCONFIG_ALLCONFIG="))
+            text = pathlib.Path(wanted.partition("=")[2]).read_text()
+            (folder / ".config").write_text("".join(
+                line + "\n" for line in text.splitlines() if not line.startswith(
+                    self.refused or "none")))
+        else:
+            with log.open("a") as out:
+                out.write(self.warnings)
+            if self.log:
+                raise common.Failure(self.log, "")
+            for name in build.IMAGES.values():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text("image")
+
+    def ensure(self, variant):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            image = build.ensure(variant)
+        return image, said.getvalue()
+
+    def test_a_variant(self):
+        image, said = self.ensure("vswap")
+        self.assertEqual(image, self.top / "home/build/vswap/arch/x86/boot/bzImage")
+        self.assertIn("first time", said)
+        self.assertIn(str(image), said)
+        config, make = self.made
+        self.assertEqual((config[-1], make[-1]), ("allnoconfig", "bzImage"))
+        for command in (config, make):
+            self.assertIn(f"O={self.top}/home/build/vswap", command)
+            self.assertEqual(command[command.index("-C") + 1], str(self.top / "ours"))
+            self.assertIn("ARCH=x86_64", command)
+            self.assertIn(f"LLVM=-{setup.LLVM}", command)
+            self.assertIn(f"-j{common.JOBS}", command)
+        self.assertEqual(self.env, setup.tool_env())
+        self.assertTrue(self.set_up)
+        self.assertNotIn("first time", self.ensure("vswap")[1])
+
+    def test_each_has_its_tree_and_its_options(self):
+        self.ensure("base")
+        self.assertIn(str(self.top / "pristine"), self.made[0])
+        config = (self.top / "home/build/base/.config").read_text()
+        self.assertEqual(config, "CONFIG_COMMON=y\nCONFIG_X86_64=y\n")
+        image, _ = self.ensure("um")
+        self.assertEqual(image, self.top / "home/build/um/linux")
+        self.assertNotIn("bzImage", self.made[-1])
+        self.assertIn("ARCH=um", self.made[-1])
+
+    def test_a_refused_option_ends_the_build(self):
+        self.refused = "CONFIG_VSWAP"
+        with self.assertRaises(common.Failure) as raised:
+            self.ensure("vswap")
+        self.assertIn("CONFIG_VSWAP=y", raised.exception.what)
+        self.assertNotIn("CONFIG_COMMON", raised.exception.what)
+        self.assertEqual(len(self.made), 1)
+
+    def test_refused_options_are_returned_where_they_may_be(self):
+        self.refused = "CONFIG_B"
+        refused = build.configure(self.top / "c", "tree", [], ["X=1"],
+                                  ["CONFIG_A=y", "CONFIG_B=m", "CONFIG_C=n"], check=False)
+        self.assertEqual(refused, ["CONFIG_B=m"])
+        self.assertIn("X=1", self.made[0])
+        self.assertEqual((self.top / "c/wanted.config").read_text(),
+                         "CONFIG_A=y\nCONFIG_B=m\nCONFIG_C=n\n")
+
+    def test_an_option_that_has_to_be_off_may_be_unset_or_n(self):
+        self.refused = "CONFIG_C"
+        self.assertEqual(build.configure(self.top / "c", "tree", [], [], ["CONFIG_C=n"]), [])
+
+    def test_later_fragments_win(self):
+        one, two = self.top / "one", self.top / "two"
+        one.write_text("CONFIG_A=y\n# CONFIG_X is not set\nB=1\nCONFIG_S=\"a=b\"\nCONFIG_C\n")
+        two.write_text("CONFIG_A=n\n")
+        self.assertEqual(build.wanted_options([one, two], ["CONFIG_D=3"]),
+                         {"CONFIG_A": "n", "CONFIG_S": '"a=b"', "CONFIG_D": "3"})
+
+    def test_a_failing_make_is_an_error(self):
+        self.log = "failed (2): make"
+        with self.assertRaisesRegex(common.Failure, "failed"):
+            self.ensure("vswap")
+
+    def test_warnings_about_our_files_are_errors(self):
+        self.warnings = "lib/x.c:1: warning: theirs\nmm/vswap.c:3: warning: ours\n" \
+            "mm/vswap.c:4: note: more\nrust/mm/vswap.rs:1: warning: two\n"
+        with self.assertRaises(common.Failure) as raised:
+            self.ensure("vswap")
+        self.assertIn("2 compiler warnings", raised.exception.what)
+        self.assertIn("mm/vswap.c:3", raised.exception.what)
+        # A later build without them is good: the log begins anew.
+        self.warnings = "lib/x.c:1: warning: theirs\n"
+        self.ensure("vswap")
+        # Base has no file of ours.
+        self.warnings = "mm/vswap.c:3: warning: ours\n"
+        self.ensure("base")
+
+    def test_an_unknown_variant(self):
+        for function in (build.image, build.folder, build.fragments):
+            with self.assertRaisesRegex(common.Failure, "nosuch") as raised:
+                function("nosuch")
+            self.assertIn("base", raised.exception.hint)
+
+    def test_only_base_is_without_our_work(self):
+        self.assertEqual({name for name in build.VARIANTS if build.source(name)
+                          == self.top / "pristine"}, {"base", "um-base"})
+
+    def test_a_number_of_jobs(self):
+        build.make(self.top / "home/build/base", "tree", [], "x", log=self.top / "l", jobs=31)
+        self.assertIn("-j31", self.made[0])
+
+    def test_without_clang(self):
+        self.assertFalse([word for word in build.make_args(cc="gcc") if word.startswith("LLVM")])
+        self.assertIn("ARCH=x86_64", build.make_args())
+
+    def parse(self, prog, *words):
+        parser = argparse.ArgumentParser(prog=prog)
+        build.add_arguments(parser)
+        return parser.parse_args(words, argparse.Namespace(verb=prog.split()[-1]))
+
+    def main(self, *words):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(build.main(self.parse(*words)), 0)
+        return said.getvalue()
+
+    def test_the_verbs(self):
+        with self.assertRaises(common.Failure) as raised:
+            self.main("vswap path", "--variant", "base")
+        self.assertIn("base was not built", raised.exception.what)
+        self.assertIn("--variant base", raised.exception.hint)
+        self.assertIn("building base", self.main("vswap build", "--variant", "base"))
+        self.assertEqual(self.main("vswap path", "--variant", "base"),
+                         f"{build.image('base')}\n")
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            self.parse("vswap path", "--matrix")
+
+    def test_the_matrix(self):
+        from vswaplib import matrix
+        for words in (("--matrix",), ("--list",), ("--cells", "x*")):
+            with mock.patch.object(matrix, "main", return_value=7) as called:
+                self.assertEqual(build.main(self.parse("vswap build", *words)), 7)
+            self.assertEqual(called.call_count, 1)
+        self.assertEqual(self.made, [])
+
+
+# ---------------------------------------------------------------------- bench
+
+def samples(clock, cells):
+    """Samples of {(tag, row): {variant: [ns per page, or a whole row]}}."""
+    found = benchreport.Samples()
+    found.rows = {clock: {cell: {variant: [row if isinstance(row, dict) else
+                                           {"ns_per_page": row, "ns": row * 1e6} for row in rows]
+                                 for variant, rows in variants.items()}
+                          for cell, variants in cells.items()}}
+    return found
+
+
+def cells_of(table):
+    """A table as lists of its cells, which have two blanks between them."""
+    return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
+
+
+class Statistics(unittest.TestCase):
+    def test_figures(self):
+        found = benchreport.figures([{"ns_per_page": value} for value in (1, 2, 9)])
+        self.assertEqual((found["n"], found["mean"], found["median"], found["min"]), (3, 4, 2, 1))
+        self.assertAlmostEqual(found["sd"], 19 ** 0.5)
+        self.assertEqual(benchreport.figures([{"ns_per_page": 3}])["sd"], 0)
+
+    def verdict(self, base, other):
+        return benchreport.verdict(*(benchreport.figures([{"ns_per_page": value} for value in one])
+                                     for one in (base, other)))
+
+    def test_a_ratio_is_the_other_kernel_by_base(self):
+        self.assertEqual(self.verdict([100, 102, 101], [202, 202, 202]), 2)
+        self.assertEqual(self.verdict([202, 202, 202], [100, 102, 101]), 0.5)
+
+    def test_a_difference_within_twice_its_error_is_none(self):
+        # Each has a variance of 2 and n of 2: the error is 2 ** 0.5.
+        self.assertIsNone(self.verdict([99, 101], [101.8, 103.8]))
+        self.assertAlmostEqual(self.verdict([99, 101], [101.9, 103.9]), 1.029)
+        self.assertIsNone(self.verdict([99, 101], [96.2, 98.2]))
+        # More runs are trusted more.
+        self.assertIsNotNone(self.verdict([99, 101] * 8, [100.8, 102.8] * 8))
+        self.assertEqual(self.verdict([1, 1], [1, 1]), 1)
+
+    def test_one_run_says_nothing(self):
+        self.assertIsNone(self.verdict([1], [2, 2]))
+        self.assertIsNone(self.verdict([1, 1], [2]))
+        self.assertEqual(self.verdict([1, 1], [2, 2]), 2)
+
+    def test_paired(self):
+        def rows(*values):
+            return [{"ns_per_page": value} for value in values]
+        ratio, error = benchreport.paired(rows(100, 200), rows(110, 240))
+        self.assertAlmostEqual(ratio, 1.15)
+        self.assertAlmostEqual(error, 0.05)
+        self.assertEqual(benchreport.paired(rows(100), rows(50)), (0.5, None))
+        self.assertEqual(benchreport.paired(rows(0), rows(50)), (None, None))
+        self.assertEqual(benchreport.paired(rows(0, 10), rows(5, 20)), (2, None))
+
+    def test_differs(self):
+        self.assertTrue(benchreport.differs(1.0001, None))
+        self.assertTrue(benchreport.differs(1.03, 0.01))
+        self.assertTrue(benchreport.differs(0.97, 0.01))
+        self.assertFalse(benchreport.differs(1.25, 0.125))
+        self.assertTrue(benchreport.differs(1.25, 0.1))
+
+    def test_digits(self):
+        self.assertEqual([benchreport.short(value) for value in
+                          (12345.67, 1000, 999.987, 100, 99.98765, 0.1234)],
+                         ["12345.7", "1000.0", "999.99", "100.00", "99.988", "0.123"])
+
+
+class Reports(unittest.TestCase):
+    def test_exact_clock(self):
+        table = cells_of(benchreport.icount_table(samples("icount", {
+            ("a/4K", "free"): {"base": [100, 200, 300], "vswap": [110, 240, 330]},
+            ("a/4K", "fork"): {"base": [100], "vswap": [100.5]},
+            ("b", "free"): {"vswap": [7, 8]}, ("c", "free"): {"base": [5]},
+            ("d", "free"): {"base": [10, 10], "vswap": [9, 11]},
+            ("e", "free"): {"base": [0], "vswap": [1]}}), ["base", "vswap"]))
+        self.assertEqual(table, [
+            ["instructions per page", "base", "vswap", "vswap/base", "n"],
+            ["a/4K", "free", "200.00", "240.00", "1.1333 ±0.0333", "3"],
+            ["a/4K", "fork", "100.00", "100.50", "1.0050", "1"],
+            ["b", "free", "-", "7.500", "-", "2"],
+            ["c", "free", "5.000", "-", "-", "1"],
+            ["d", "free", "10.000", "10.000", "no difference (1.0000 ±0.1000)", "2"],
+            ["e", "free", "0.000", "1.000", "-", "1"]])
+        self.assertEqual(benchreport.icount_table(benchreport.Samples(), ["base"]), "")
+
+    def test_unequal_numbers_of_runs_are_told(self):
+        table = cells_of(benchreport.icount_table(samples("icount", {
+            ("a", "free"): {"base": [1, 1, 1], "vswap": [1]}}), ["base", "vswap"]))
+        self.assertEqual(table[1][-1], "1-3")
+
+    def test_columns_are_as_wide_as_their_widest_cell(self):
+        table = benchreport._table(["name", "x"], [["a", 1], ["longer", 22]])
+        self.assertEqual(table, "name     x\na        1\nlonger  22")
+
+    def row(self, value, **counters):
+        return {"ns_per_page": value, "ns": value * 1e11, "user_us": 150000,
+                "sys_us": 250000, **counters}
+
+    def test_wall_clock(self):
+        found = samples("wall", {
+            ("a", "free"): {"um-base": [self.row(10, pswpin=3), self.row(12, pswpin=4)],
+                            "um": [self.row(20), self.row(24)]},
+            ("b", "free"): {"um-base": [self.row(5), self.row(7)],
+                            "um": [self.row(5), self.row(7)]},
+            ("c", "free"): {"um": [self.row(1)]}})
+        text = benchreport.wall_table(found, "wall", ["um-base", "um"])
+        table, _, counters = text.partition("\n\n")
+        self.assertEqual(cells_of(table)[0], [
+            "ns per page", "variant", "n", "mean", "sd", "median", "min", "real ms", "user ms",
+            "sys ms", "against um-base"])
+        times = ["150.00", "250.00"]
+        self.assertEqual(cells_of(table)[1:], [[*line.split(), *times, *more] for line, more in (
+            ("a free um-base 2 11.000 1.414 11.000 10.000 1100000.00", []),
+            ("a free um 2 22.000 2.828 22.000 20.000 2200000.00", ["2.000"]),
+            ("b free um-base 2 6.000 1.414 6.000 5.000 600000.00", []),
+            ("b free um 2 6.000 1.414 6.000 5.000 600000.00", ["no difference"]),
+            ("c free um 1 1.000 0.000 1.000 1.000 100000.00", []))])
+        lines = counters.splitlines()
+        self.assertEqual(cells_of("\n".join(lines[:2])), [
+            ["mean change of", "variant", "pswpin"], ["a", "free", "um-base", "4"]])
+        self.assertEqual(len(lines), 3)
+        self.assertTrue(lines[2].startswith("0 in all other rows, and everywhere: pswpout "))
+        self.assertEqual(benchreport.wall_table(found, "wall", []), "")
+        self.assertEqual(benchreport.wall_table(found, "time", ["um"]), "")
+
+    def test_counters_that_all_moved_or_none(self):
+        name = "0 in all other rows"
+        every = [("a", "base", {key: 1 for key in benchreport.COUNTERS})]
+        self.assertTrue(benchreport._counter_table(every).endswith("\n" + name))
+        none = [("a", "base", {key: 0 for key in benchreport.COUNTERS})]
+        self.assertEqual(benchreport._counter_table(none),
+                         f"{name}, and everywhere: " + " ".join(benchreport.COUNTERS))
+
+    def meta(self, tag, variant, phase, count, pages):
+        return {"tag": tag, "variant": variant, "phase": phase, "kernel_bytes": count,
+                "pages": pages}
+
+    def test_memory(self):
+        found = benchreport.Samples()
+        found.rest = [{"tag": "x", "variant": "base", "phase": "fill"},
+                      self.meta("m", "base", "meta-0", 1024, 0),
+                      self.meta("m", "on", "meta-0", 2048, 0),
+                      self.meta("m", "base", "meta-50", 5024, 1000),
+                      self.meta("m", "base", "meta-50", 9024, 1000),
+                      self.meta("m", "on", "meta-50", 5048, 1000),
+                      self.meta("n", "on", "meta-50", 3000, 1000),
+                      self.meta("o", "base", "meta-50", 3000, 1000)]
+        self.assertEqual(cells_of(benchreport.memory_table(found, ["base", "on"])), [
+            ["bytes per swapped page", "base", "on", "on/base", "n"],
+            ["m", "0 %, KiB", "1.000", "2.000", "2.000", "1"],
+            ["m", "50 %", "6.000", "3.000", "0.500", "1-2"],
+            ["n", "50 %", "-", "3.000", "-", "1"], ["o", "50 %", "3.000", "-", "-", "1"]])
+        self.assertEqual(benchreport.memory_table(benchreport.Samples(), ["base"]), "")
+
+    def test_counters_of_a_suite(self):
+        found = samples("icount", {
+            ("a", "run"): {"base": [{"ns": 1e9, "x": 1}, {"ns": 3e9, "x": 2}],
+                           "on": [{"ns": 5e8, "s:y": 250}]},
+            ("b", "run"): {"base": [{"ns": 1e9}]}})
+        self.assertEqual(cells_of(benchreport.suite_counters(found, ("x", "s:y"))), [
+            ["mean ± sd", "variant", "n", "seconds", "x", "y"],
+            ["a", "run", "base", "2", "2 ±1.4", "1.50 ±0.71", "0"],
+            ["a", "run", "on", "1", "0.50", "0", "250"]])
+        self.assertEqual(benchreport.suite_counters(found, ()), "")
+
+    def test_spread(self):
+        self.assertEqual([benchreport._spread(values) for values in
+                          ([2, 2], [99.5], [100.25], [100.5, 101.5], [1, 2])],
+                         ["2", "99.50", "100", "101 ±0.71", "1.50 ±0.71"])
+
+    def lock(self, name, contentions, acquisitions=10, hold=1.5, tag="t"):
+        return {"class": name, "contentions": contentions, "acquisitions": acquisitions,
+                "hold_max_us": hold, "tag": tag}
+
+    def test_locks(self):
+        found = benchreport.Samples()
+        found.locks = {"locks": [self.lock("few", 1), self.lock("swap", 9),
+                                 self.lock("calm", 0), self.lock("&ci->lock", 0, 5),
+                                 self.lock("swap_x", 0, 50)]}
+        found.held = {"locks-on": [self.lock("zsmalloc", 0, 3, 0.5, "b"),
+                                   self.lock("pool", 0, 4, 2.25, "b"),
+                                   self.lock("other", 0), self.lock("pool", 0, 6, 1, "a")]}
+        one, two = benchreport.lock_table(found).split("\n\n")
+        self.assertEqual(cells_of(one), [
+            ["lock (locks, 2 CPUs)", "contentions", "acquisitions", "workload"],
+            ["swap", "9", "10", "t"], ["few", "1", "10", "t"], ["swap_x", "0", "50", "t"],
+            ["&ci->lock", "0", "5", "t"]])
+        self.assertEqual(cells_of(two), [
+            ["lock (locks-on, 1 CPU)", "longest hold, instructions", "acquisitions", "workload"],
+            ["pool", "1000", "6", "a"], ["pool", "2250", "4", "b"], ["zsmalloc", "500", "3", "b"]])
+
+    def test_the_first_locks_only(self):
+        found = benchreport.Samples()
+        found.locks = {"locks": [self.lock(f"l{n}", n + 1) for n in range(15)]
+                       + [self.lock(f"swap{n}", 0) for n in range(15)]}
+        self.assertEqual(len(benchreport.lock_table(found).splitlines()), 1 + 12 + 12)
+        self.assertEqual(len(benchreport.lock_table(found, most=2).splitlines()), 5)
+
+    def plots(self, clock, cells, variants):
+        """What the plots are drawn from: {file: arguments of bars()}."""
+        with mock.patch.object(benchreport.benchplot, "bars", lambda *args, **more: (args, more)):
+            return benchreport.plots(samples(clock, cells), variants, variants, "core")
+
+    def test_plots_of_ratios(self):
+        found = self.plots("icount", {("a", "free"): {"base": [10], "on": [20]},
+                                      ("a", "fork"): {"base": [10, 10], "on": [9, 11]},
+                                      ("b", "free"): {"base": [0], "on": [1]},
+                                      ("c", "free"): {"on": [1]},
+                                      ("d", "free"): {"base": [1]}}, ["base", "on"])
+        self.assertEqual(found, {"core-icount.svg": ((
+            "core: deterministic clock", "on against base",
+            [("a", [("free", 2, "2.000", False), ("fork", 1, "1.000 (no difference)", True)])],
+            "cost per page relative to base (1 = equal, shorter is better)"), {"mark": 1})})
+
+    def test_plots_of_times(self):
+        found = self.plots("wall", {("a", "free"): {"um-base": [10, 10], "um": [20, 20],
+                                                    "on": [10, 10.5]}}, ["um-base", "um", "on"])
+        (title, subtitle, groups, _), _ = found["core-native.svg"]
+        self.assertEqual(list(found), ["core-native.svg"])
+        self.assertEqual((title, subtitle), ("core: native clock (User Mode Linux)",
+                                             "on against um against um-base"))
+        self.assertEqual(groups, [("a", [("free (um)", 2, "2.000", False), (
+            "free (on)", 1.025, "1.025 (no difference)", True)])])
+
+    def test_plots_of_figures(self):
+        found = self.plots("icount", {("a", "free"): {"base": [10, 30]}}, ["base"])
+        self.assertEqual(found["core-icount.svg"], ((
+            "core: deterministic clock", "base", [("a", [("free", 20, "20.000", False)])],
+            "instructions per page (logarithmic scale)"), {"mark": None}))
+        found = self.plots("wall", {("a", "free"): {"base": [10, 30]}}, ["base"])
+        self.assertEqual(found["core-native.svg"][0][3], "nanoseconds per page (logarithmic scale)")
+        self.assertEqual(self.plots("icount", {}, ["base"]), {})
+
+    def test_where_samples_go(self):
+        found = benchreport.Samples()
+        rows = [{"tag": "a", "row": "free", "ns_per_page": 1},
+                {"tag": "a", "row": None, "phase": "fill"},
+                {"tag": "a", "row": "refault", "ns_per_page": 2}]
+        for clock in ("icount", "wall"):
+            for _ in range(2):
+                found.add(benchsuites.Group("g", "x.sh", clock=clock), "base", {"kernel": 7}, rows,
+                          ["lock"])
+        found.add(benchsuites.Group("h", "x.sh", icount=True), "on", {}, [], ["held"])
+        found.add(benchsuites.Group("i", "x.sh"), "on", {}, [], [])
+        self.assertEqual(found.info, {"g": {"base": {"kernel": 7}}, "h": {"on": {}},
+                                      "i": {"on": {}}})
+        self.assertEqual(found.of("icount"), {("a", "free"): {"base": [rows[0]] * 2},
+                                              ("a", "refault"): {"base": [rows[2]] * 2}})
+        # A fault on User Mode Linux costs what the host's signals cost.
+        self.assertEqual(found.of("wall"), {("a", "free"): {"base": [rows[0]] * 2}})
+        self.assertEqual(found.of("time"), {})
+        self.assertEqual(found.rest, [{"variant": "base", "clock": "icount", **rows[1]}] * 2
+                         + [{"variant": "base", "clock": "wall", **row}
+                            for row in rows[1:]] * 2)
+        self.assertEqual((found.locks, found.held), ({"base": ["lock"] * 4}, {"on": ["held"]}))
+
+    def test_json(self):
+        found = samples("icount", {("a", "free"): {"base": [1, 3]}})
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "core.json"
+            benchreport.write_json(path, found, {"tree": "t"})
+            data = json.loads(path.read_text())
+        self.assertEqual(data["about"], {"tree": "t"})
+        cell = data["rows"][0]["variants"].pop("base")
+        self.assertEqual(data["rows"], [{"clock": "icount", "tag": "a", "row": "free",
+                                         "variants": {}}])
+        self.assertEqual((cell["n"], cell["median"], len(cell["samples"])), (2, 2, 2))
+        self.assertEqual({key: data[key] for key in ("guests", "locks", "holds", "other_phases")},
+                         {"guests": {}, "locks": {}, "holds": {}, "other_phases": []})
+
+
+class Documented(unittest.TestCase):
+    """Tables in the documentation, and the comment above each."""
+
+    GRID = ("====  ====\na     b\n====  ====\n1.5   2\n3     4\n====  ====\n")
+    LITERAL = "  cell  base    on\n\n  free   12.5  0.98\n  fork      7  1.02\n"
+    TREE = "0123456789abcdef"
+
+    def said(self, table, tree=TREE):
+        return benchreport.measured(tree, 3, "exact", table) + "\n\n"
+
+    def problems(self, *parts):
+        return benchreport.table_problems("x.rst", "\n".join(["Title\n=====\n", *parts]))
+
+    def test_tables_are_found(self):
+        text = f"Text::\n\n{self.LITERAL}\nMore:\n\n{self.GRID}\nEnd 1 2 3\nand 4 5 6.\n"
+        self.assertEqual([(start, table) for start, _, table in benchreport.tables(text)],
+                         [(2, self.LITERAL.rstrip()), (9, self.GRID.rstrip())])
+
+    def test_what_has_no_figures_is_no_table(self):
+        for text in ("::\n\n  scripts/vswap bench 1 2\n  make -j2 x86-64 3\n",
+                     "====  ====\na     b\n====  ====\nno    1\nno    2\n====  ====\n",
+                     "Text with 1 and 2\nand 3 and 4\n  continued 5 6\n  and 7 8\n",
+                     "Title 1 2\n=========\n"):
+            self.assertEqual(benchreport.tables(text), [], text)
+        self.assertEqual(len(benchreport.tables("  1 2\n  3 4\n")), 1)
+
+    def test_a_table_says_what_it_is_of(self):
+        good = self.problems(self.said(self.GRID) + self.GRID,
+                             self.said(self.LITERAL, "unknown") + "Text::\n\n" + self.LITERAL)
+        self.assertEqual(good, [])
+
+    def test_a_table_without_comment(self):
+        found = self.problems(self.GRID, self.said(self.LITERAL) + "Text::\n\n" + self.LITERAL)
+        self.assertEqual(len(found), 1)
+        self.assertTrue(found[0].startswith("x.rst:4: 0 comments"), found)
+
+    def test_a_table_of_two_trees(self):
+        found = self.problems(self.said(self.GRID) + self.said(self.GRID, "f" * 16) + self.GRID)
+        self.assertTrue(found[0].startswith("x.rst:8: 2 comments"), found)
+
+    def test_a_row_of_another_run(self):
+        changed = self.GRID.replace("1.5", "1.4")
+        found = self.problems(self.said(self.GRID) + changed)
+        self.assertEqual(len(found), 1)
+        self.assertIn("x.rst:6: this table was changed", found[0])
+        self.assertIn(f"tree {self.TREE}", found[0])
+        self.assertIn(f"table={benchreport.digest(changed)}", found[0])
+
+    def test_blanks_are_no_change(self):
+        self.assertEqual(benchreport.digest("a  b\n c"), benchreport.digest("a b c\n"))
+        self.assertEqual(benchreport.digest("a"), hashlib.sha256(b"a").hexdigest()[:8])
+
+    def test_rows_that_are_said_to_be_of_another_tree(self):
+        for words in ("Rows of zstd are of an earlier tree::", "The last is of another\ntree::"):
+            found = self.problems(self.said(self.LITERAL) + words + "\n\n" + self.LITERAL)
+            self.assertEqual(len(found), 1, words)
+            self.assertIn("rows of another tree", found[0])
+        # What is said of the table before is no matter of this one.
+        self.assertEqual(self.problems("It is of an earlier tree.\n\n" + "Text.\n\n" * 5
+                                       + self.said(self.GRID) + self.GRID), [])
+
+    def test_the_comment(self):
+        self.assertEqual(self.said("a"), f".. measured: tree={self.TREE} n=3 exact "
+                                         f"table={benchreport.digest('a')}\n\n")
+        self.assertTrue(benchreport.MEASURED.match(self.said("a").strip()))
+        self.assertFalse(benchreport.MEASURED.match(self.said("a", "0123").strip()))
+
+    def test_the_documentation(self):
+        name = "Documentation/rust/vswap/benchmarks.rst"
+        text = (ROOT / name).read_text()
+        self.assertEqual(benchreport.table_problems(name, text), [])
+        self.assertGreater(len(benchreport.tables(text)), 15)
+
+
+class Bench(Folder):
+    """A run of bench with guests of our own."""
+
+    OUTPUT = ("info kernel=7.3.4\nswapload tag=a phase=config command=free\n"
+              "swapload tag=a phase=free pages=10 ns={0} ns_per_page={0}\n")
+
+    def setUp(self):
+        super().setUp()
+        self.booted = []
+        self.figures = {"base": 100, "vswap": 110}
+        for name in build.VARIANTS:
+            self.image(name).write_text(name)
+        self.patch(build, "image", self.image)
+        self.patch(build, "ensure", lambda name: None)
+        self.patch(initramfs, "workloads", lambda: None)
+        self.patch(bench, "_config_difference", lambda variants: {})
+        self.patch(guest, "boot", self.boot)
+        self.patch(benchsuites, "SUITES", {})
+        self.patch(bench, "SUITES", {"core": (benchsuites.Group("g", "zswap.sh lz4"),)})
+
+    def image(self, name):
+        return self.top / f"image-{name}"
+
+    def boot(self, variant, script, **options):
+        self.booted.append((variant, script, options))
+        return guest.Result(self.OUTPUT.format(self.figures[variant]), 0, self.top / "log", 1.0, [])
+
+    def run_bench(self, *words):
+        parser = argparse.ArgumentParser()
+        bench.add_arguments(parser)
+        out = self.top / "out"
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = bench.main(parser.parse_args(["--out", str(out), "--jobs", "1", *words]))
+        self.assertEqual(code, 0)
+        return said.getvalue(), json.loads((out / "core.json").read_text())
+
+    def test_a_run(self):
+        text, data = self.run_bench()
+        self.assertEqual([name for name, _, _ in self.booted], ["base", "vswap"] * 3)
+        table = text[text.index("Deterministic clock"):].splitlines()
+        self.assertTrue(table[0].endswith("each run exact for its input"))
+        said = benchreport.MEASURED.match(table[1])
+        self.assertEqual((said[1], said[2], said[3]), (data["about"]["tree"], "3", "exact"))
+        self.assertEqual(said[4], benchreport.digest("\n".join(table[3:5])))
+        self.assertEqual(cells_of(table[4])[0],
+                         ["a", "free", "100.00", "110.00", "1.1000 ±0.0000", "3"])
+
+    def test_the_kernels_are_named_in_the_result(self):
+        _, data = self.run_bench("--runs", "1")
+        self.assertEqual(data["about"]["images"], {
+            name: hashlib.sha256(name.encode()).hexdigest() for name in ("base", "vswap")})
+        self.assertEqual(data["about"]["variants"], ["base", "vswap"])
+
+    def test_a_kernel_that_is_built_anew_ends_the_run(self):
+        real = self.boot
+
+        def boot(variant, script, **options):
+            if len(self.booted) == 3:
+                self.image("vswap").write_text("newer")
+            return real(variant, script, **options)
+        self.patch(guest, "boot", boot)
+        with self.assertRaisesRegex(common.Failure, "vswap was built anew"):
+            self.run_bench()
+
+    def test_a_variant_that_is_another_one_switched_differently(self):
+        _, data = self.run_bench("--runs", "1", "--variants", "base,base-zram")
+        self.assertEqual(list(data["about"]["images"]), ["base"])
+        self.assertNotIn("SWAPDEV", self.booted[0][1])
+        self.assertIn("export SWAPDEV=zram\n", self.booted[1][1])
+        self.assertEqual(set(data["rows"][0]["variants"]), {"base", "base-zram"})
+
+    def test_a_guest_that_fails_ends_the_run(self):
+        self.patch(guest, "boot", lambda *_, **more: guest.Result("", 3, self.top / "log", 1, []))
+        with self.assertRaisesRegex(common.Failure, "the benchmark g on base"):
+            self.run_bench()
+
+
+class Suites(unittest.TestCase):
+    def test_what_one_would_choose_stands_beside_it(self):
+        for suite in ("virtual", "small", "compile"):
+            self.assertIn("base-zram", benchsuites.VARIANTS[suite].split(","))
+
+    def test_incompressible_pages_without_a_device(self):
+        raw = [group for group in benchsuites.SUITES["virtual"] if "WRITEBACK=0" in group.env]
+        self.assertEqual(len(raw), 1)
+        self.assertFalse([item for item in raw[0].env if item.startswith("INCOMPRESSIBLE")])
+        names = [group.script for group in benchsuites.SUITES["virtual"]]
+        self.assertEqual(len(names), len(set(names)))
