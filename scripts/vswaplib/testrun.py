@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from . import common, guest, guesttests, ktap, lint, selftests, setup
+from . import common, coverage, guest, guesttests, ktap, lint, mutants, selftests, setup
 from .common import ROOT, Failure, run, say
 
 
@@ -61,9 +61,9 @@ def run_scripts(report):
     """The scripts' own tests: bad input, trees, what counts as a failure."""
     # Only the verdicts are on standard error.
     done = subprocess.run([sys.executable, "-B", "-m", "unittest", "-v",
-                           "kunit/host/scripts_test.py"], cwd=ROOT, text=True,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE)
+                           "kunit/host/scripts_test.py", "kunit/host/mutants_test.py"],
+                          cwd=ROOT, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     seen = re.findall(r"^(\w+) \(.*\) \.\.\. (ok|FAIL|ERROR|skipped)", done.stderr, re.M)
     for name, verdict in seen:
         report(f"scripts {name}", {"ok": True, "skipped": None}.get(verdict, False))
@@ -113,10 +113,16 @@ def add_arguments(parser):
                        help="lint, host tests and KUnit on UML only")
     group.add_argument("--full", action="store_true",
                        help="and storms, races, and every selftest that concerns swap")
+    mutants.add_arguments(group)
+    coverage.add_arguments(group)
 
 
 def main(args):
     setup.ensure()
+    if args.coverage:
+        return coverage.main()
+    if args.mutants is not None or args.mutants_diff:
+        return mutants.main(args.mutants or [], args.mutants_diff)
     report = Report()
     report.stage("lint", run_lint)
     report.stage("scripts", run_scripts)
