@@ -47,6 +47,7 @@ def measure(place):
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     env = {**setup.cargo_env("host-coverage"), "RUSTFLAGS": "-C instrument-coverage",
+           "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
            # One file for each process, or they overwrite each other's.
            "LLVM_PROFILE_FILE": str(place / "%p-%m.profraw")}
     cargo = [setup.rust_tool("cargo"), "test"]
