@@ -62,12 +62,16 @@ const fn runs(word: u64, order: u32) -> u64 {
     word & starts(order)
 }
 
+/// Returns the slot of a bit in a word.
+const fn slot(word: usize, bit: u32) -> u32 {
+    (word as u32) << WORD_SHIFT | bit
+}
+
 /// The word and the mask in it of the slots from `start` on, `nr` of them or as many as the word
 /// has.
-const fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
+fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
     let bit = start & u64::BITS.wrapping_sub(1);
-    let room = u64::BITS.wrapping_sub(bit);
-    let len = if nr < room { nr } else { room };
+    let len = nr.min(u64::BITS.wrapping_sub(bit));
     let mask = match 1u64.checked_shl(len) {
         Some(above) => above.wrapping_sub(1),
         None => !0,
@@ -85,7 +89,7 @@ impl SlotMap {
             for (n, word) in self.used.iter().enumerate() {
                 let fits = runs(!word, order);
                 if fits != 0 {
-                    return Some(((n as u32) << WORD_SHIFT) | fits.trailing_zeros());
+                    return Some(slot(n, fits.trailing_zeros()));
                 }
             }
             return None;
@@ -181,10 +185,11 @@ impl SlotMap {
         for (n, word) in self.used.iter().enumerate().skip(first) {
             let mut word = *word;
             if n == first {
-                word &= (!0u64).wrapping_shl(from & u64::BITS.wrapping_sub(1));
+                // Cuts off the bits of `from` that count words.
+                word &= (!0u64).wrapping_shl(from);
             }
             if word != 0 {
-                return Some(((n as u32) << WORD_SHIFT) | word.trailing_zeros());
+                return Some(slot(n, word.trailing_zeros()));
             }
         }
         None

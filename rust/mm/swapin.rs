@@ -141,6 +141,8 @@ pub enum Direction {
 pub struct Record(u64);
 
 const PAGE_SHIFT: u32 = 20;
+const PAGE_MASK: u64 = u64::MAX >> PAGE_SHIFT;
+const PAGE: (u32, u64) = (PAGE_SHIFT, PAGE_MASK);
 const ORDER: (u32, u64) = (16, 0xf);
 const RUNS: (u32, u64) = (10, 0x3f);
 const CAP: (u32, u64) = (6, 0xf);
@@ -148,7 +150,6 @@ const DOUBT: (u32, u64) = (4, 0x3);
 const PROOF: (u32, u64) = (2, 0x3);
 const DOWN: (u32, u64) = (1, 1);
 const PROBE: (u32, u64) = (0, 1);
-const PAGE_MASK: u64 = u64::MAX >> PAGE_SHIFT;
 
 impl Record {
     /// As it was kept.
@@ -169,14 +170,13 @@ impl Record {
     }
 
     #[inline]
-    const fn with(self, (shift, mask): (u32, u64), value: u64) -> Self {
-        let value = if value > mask { mask } else { value };
-        Self(self.0 & !(mask << shift) | value << shift)
+    fn with(self, (shift, mask): (u32, u64), value: u64) -> Self {
+        Self(self.0 & !(mask << shift) | value.min(mask) << shift)
     }
 
     #[inline]
     const fn page(self) -> u64 {
-        self.0 >> PAGE_SHIFT
+        self.get(PAGE)
     }
 
     /// The order that folios may have now.
@@ -226,11 +226,16 @@ impl Record {
         self.get(DOWN) != 0
     }
 
+    /// Returns true if `page` is of the folio that came in last.
+    #[inline]
+    const fn contains(self, page: u64) -> bool {
+        page.wrapping_sub(self.page()) & PAGE_MASK < self.nr_pages()
+    }
+
     /// To where a sequence goes of which `page` is the last, if it is of one.
     #[inline]
     pub fn direction(self, page: u64) -> Option<Direction> {
-        let last = page.wrapping_sub(self.page()) & PAGE_MASK < self.nr_pages();
-        (last && self.is_adjacent()).then_some(if self.is_down() {
+        (self.contains(page) && self.is_adjacent()).then_some(if self.is_down() {
             Direction::Down
         } else {
             Direction::Up
@@ -274,24 +279,26 @@ impl Record {
         } else {
             self
         };
-        let run = if up || down {
-            if down == self.is_down() || !self.is_adjacent() {
+        let (run, down) = if up || down {
+            let run = if down == self.is_down() || !self.is_adjacent() {
                 judged.get(RUNS).saturating_add(1)
             } else {
                 1
-            }
-        } else if page.wrapping_sub(self.page()) < self.nr_pages() {
-            // The same again: of a folio that came in smaller, or by another way.
-            judged.get(RUNS)
+            };
+            (run, down)
+        } else if self.contains(page) {
+            // The same again: of a folio that came in smaller, or by another way. The sequence
+            // goes on as it went.
+            (judged.get(RUNS), self.is_down())
         } else {
-            0
+            (0, false)
         };
-        let next = judged
+        judged
             .with(RUNS, run)
             .with(DOWN, u64::from(down))
             .with(ORDER, 0)
-            .with(PROBE, 0);
-        Self(next.0 & !(PAGE_MASK << PAGE_SHIFT) | page << PAGE_SHIFT)
+            .with(PROBE, 0)
+            .with(PAGE, page)
     }
 
     /// As [`Record::next`], after a fault that is not next to the folio that came in last, and not
@@ -306,7 +313,7 @@ impl Record {
         if self.get(PROBE) != 0 || distance <= self.nr_pages().wrapping_add(1) {
             return None;
         }
-        Some(Self(self.0 & KEPT | page << PAGE_SHIFT))
+        Some(Self(self.0 & KEPT).with(PAGE, page))
     }
 
     /// When a large folio came in: its first page, its order, and whether its pages are mapped as
@@ -319,10 +326,9 @@ impl Record {
         let nth = first >> order;
         let unsure = self.get(DOUBT) != 0 || self.get(RUNS) < RUN.wrapping_mul(2);
         let probe = unsure || nth & PROBE_EVERY.wrapping_sub(1) == 0;
-        let settled = self
-            .with(ORDER, u64::from(order))
-            .with(PROBE, u64::from(probe));
-        Self(settled.0 & !(PAGE_MASK << PAGE_SHIFT) | first << PAGE_SHIFT)
+        self.with(ORDER, u64::from(order))
+            .with(PROBE, u64::from(probe))
+            .with(PAGE, first)
     }
 }
 

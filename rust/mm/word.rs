@@ -241,6 +241,12 @@ impl Shadow {
     pub const fn get(self) -> u64 {
         self.0
     }
+
+    /// Returns the word of a slot that is not in the swap cache, without its flags.
+    #[inline]
+    const fn word(self) -> u64 {
+        self.0 << SHADOW_SHIFT | SWP_TB_SHADOW_MARK
+    }
 }
 
 /// The number of the first page frame of a folio.
@@ -264,6 +270,12 @@ impl Pfn {
     /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// Returns the word of a slot whose folio is in the swap cache, without its flags.
+    #[inline]
+    const fn word(self) -> u64 {
+        self.0 << PFN_SHIFT | SWP_TB_PFN_MARK
     }
 }
 
@@ -347,10 +359,8 @@ impl State {
     pub const fn encode(self) -> u64 {
         match self {
             Self::Null => SWP_TB_NULL,
-            Self::Shadow { flags, value } => {
-                flags.encode() | value.0 << SHADOW_SHIFT | SWP_TB_SHADOW_MARK
-            }
-            Self::Pfn { flags, pfn } => flags.encode() | pfn.0 << PFN_SHIFT | SWP_TB_PFN_MARK,
+            Self::Shadow { flags, value } => flags.encode() | value.word(),
+            Self::Pfn { flags, pfn } => flags.encode() | pfn.word(),
             Self::Bad => SWP_TB_BAD,
         }
     }
@@ -499,8 +509,7 @@ pub const fn dup_word(word: u64) -> Option<u64> {
 /// [`StateError::CountExtended`].
 #[inline]
 pub const fn is_extended_word(word: u64) -> bool {
-    word & (SWP_TB_PFN_MARK_MASK | SWP_TB_SHADOW_MARK) != 0
-        && word >> SWP_TB_COUNT_SHIFT == SWP_TB_COUNT_MAX as u64
+    word & SWP_TB_PFN_MARK_MASK != 0 && word >> SWP_TB_COUNT_SHIFT == SWP_TB_COUNT_MAX as u64
 }
 
 /// One user less of a slot that stays in use: as [`State::put`]. `None`: that has to look closer.
@@ -528,7 +537,7 @@ pub const fn is_last_word(word: u64) -> bool {
 #[inline]
 pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     if word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0 {
-        Some(word & SWP_TB_FLAGS_MASK | pfn.0 << PFN_SHIFT | SWP_TB_PFN_MARK)
+        Some(word & SWP_TB_FLAGS_MASK | pfn.word())
     } else {
         None
     }
@@ -538,10 +547,10 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
 /// `None`: that has to look closer.
 #[inline]
 pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
-    let cached = word & !SWP_TB_FLAGS_MASK == old.0 << PFN_SHIFT | SWP_TB_PFN_MARK;
+    let cached = word & !SWP_TB_FLAGS_MASK == old.word();
 
     if cached && word & SWP_TB_COUNT_MASK != 0 {
-        Some(word & SWP_TB_FLAGS_MASK | value.0 << SHADOW_SHIFT | SWP_TB_SHADOW_MARK)
+        Some(word & SWP_TB_FLAGS_MASK | value.word())
     } else {
         None
     }
@@ -552,7 +561,7 @@ pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
 #[inline]
 pub const fn is_last_cached_word(word: u64, old: Pfn) -> bool {
     // With no count, and no flag.
-    word == old.0 << PFN_SHIFT | SWP_TB_PFN_MARK
+    word == old.word()
 }
 
 /// Whether somebody counts on a slot: as [`Flags::count`], where the word has flags.

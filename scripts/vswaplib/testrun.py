@@ -10,14 +10,15 @@ import subprocess
 import sys
 import textwrap
 
-from . import common, guest, guesttests, ktap, lint, manifest, selftests, setup
+from . import (common, coverage, guest, guesttests, ktap, lint, manifest, mutants, selftests,
+               setup)
 from .common import ROOT, die, run, say
 from .manifest import Part
 from .results import Report, Stage, Stopped
 
 DEADLINE = 75           # minutes
 GRACE = 60              # seconds from the end of the run's time to its verdict
-SCRIPTS_TESTS = ["scripts_test", "verdict_test"]
+SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test"]
 KUNIT = ("um", "debug")
 
 
@@ -288,6 +289,8 @@ def add_arguments(parser):
                        help="and storms, races, and every selftest that concerns swap")
     group.add_argument("--only", metavar="PATTERN",
                        help="only stages and tests of this name; * and ? stand for others")
+    mutants.add_arguments(group)
+    coverage.add_arguments(group)
     parser.add_argument("--accept", action="store_true",
                         help="write what passes to kunit/expected, as expected from now on")
     parser.add_argument("--deadline", type=float, default=DEADLINE, metavar="MINUTES",
@@ -302,6 +305,10 @@ def chosen(args):
 
 
 def main(args):
+    if args.coverage:
+        return coverage.main()
+    if args.mutants is not None or args.mutants_diff:
+        return mutants.main(args.mutants or [], args.mutants_diff)
     report = Report(args.accept)
     todo = [(step, stages_of(report, step, wanted)) for step, wanted in chosen(args)]
     watch = Watch(report, [stage for _, stages in todo for stage in stages.values()])

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/swapin.rs`: what it must never do, whatever it is told, and what becomes of
-//! the patterns that it is there for.
+//! Tests of `rust/mm/swapin.rs`: that it decides as a model does, what it must never do, whatever it
+//! is told, and what becomes of the patterns that it is there for.
 
+#[path = "model/swapin.rs"]
+mod model;
+
+use model::{decide, Decision, Fault, Model, Place, PAGES};
 use proptest::prelude::*;
 use vswap_host::swapin::*;
 
@@ -188,6 +192,289 @@ proptest! {
             })
             .last();
         prop_assert_eq!(Some(order), wanted);
+    }
+}
+
+/// Any record. Its page is often where page numbers begin and end.
+fn records() -> impl Strategy<Value = Model> {
+    let page = prop_oneof![0..PAGES, 0..4i128, PAGES - 4..PAGES];
+    (any::<u64>(), page).prop_map(|(raw, page)| Model {
+        page,
+        ..Model::unpack(raw)
+    })
+}
+
+/// A record, and a page that is often at one of the borders of its folio. What is above the 44
+/// bits of a page number is arbitrary.
+fn records_and_pages() -> impl Strategy<Value = (Model, u64)> {
+    (records(), 0..4u32, -3..=3i128, any::<u64>()).prop_map(|(model, whence, delta, any)| {
+        let page = match whence {
+            0 => i128::from(any),
+            1 => model.page + model.nr() + delta,
+            2 => model.page + delta,
+            _ => model.page + i128::from(any) % model.nr(),
+        };
+        let page = page.rem_euclid(PAGES) as u64;
+        (model, page | any >> 44 << 44)
+    })
+}
+
+fn hints() -> impl Strategy<Value = Hint> {
+    prop_oneof![Just(Hint::None), Just(Hint::Sequential), Just(Hint::Random)]
+}
+
+/// A fault at a page, with all that can be known of it.
+fn faults() -> impl Strategy<Value = (Model, Fault)> {
+    let source = prop_oneof![Just(Source::Memory), Just(Source::Fast), Just(Source::Slow)];
+    // The smallest may be above the largest.
+    let limits = (0..=4u32, 0..=16u32).prop_map(|(least, most)| Limits { least, most });
+    (
+        records_and_pages(),
+        hints(),
+        source,
+        any::<(bool, bool, bool, bool)>(),
+        0..=NEAR + 1,
+        limits,
+        // Also more than was asked for.
+        0..=17u32,
+    )
+        .prop_map(
+            |(
+                (model, page),
+                hint,
+                source,
+                (small, file, bypass, any_slow),
+                near,
+                limits,
+                uniform,
+            )| {
+                let fault = Fault {
+                    page,
+                    hint,
+                    source,
+                    large: !small,
+                    file,
+                    bypass,
+                    near,
+                    limits,
+                    any_slow,
+                    uniform,
+                };
+                (model, fault)
+            },
+        )
+}
+
+/// Answers what is known of a fault, and notes what was asked.
+struct Noting<'a> {
+    fault: &'a Fault,
+    looked: Option<bool>,
+    compared: Option<u32>,
+}
+
+impl Inquiry for Noting<'_> {
+    fn near(&mut self, down: bool) -> u32 {
+        assert_eq!(self.looked.replace(down), None);
+        self.fault.near
+    }
+
+    fn any_slow(&mut self) -> bool {
+        self.fault.any_slow
+    }
+
+    fn uniform(&mut self, max: u32) -> u32 {
+        assert_eq!(self.compared.replace(max), None);
+        self.fault.uniform
+    }
+
+    fn limits(&mut self) -> Limits {
+        self.fault.limits
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..Default::default() })]
+
+    /// Each field of a record is where the picture has it.
+    #[test]
+    fn records_are_as_pictured(model in records(), page: u64) {
+        let record = Record::decode(model.pack());
+        prop_assert_eq!(record.encode(), model.pack());
+        prop_assert_eq!(Model::unpack(model.pack()), model);
+        prop_assert_eq!(record.cap(), model.cap);
+        prop_assert_eq!(record.is_down(), model.down);
+        prop_assert_eq!(record.is_adjacent(), model.run > 0);
+        prop_assert_eq!(record.is_sequence(), model.is_sequence());
+        let probe = model.probe.then_some((model.page as u64, model.nr() as u64));
+        prop_assert_eq!(record.probe(), probe);
+    }
+
+    /// Faults have a direction where they are in the last folio of a sequence.
+    #[test]
+    fn directions_are_the_model_s((model, page) in records_and_pages()) {
+        let record = Record::decode(model.pack());
+        prop_assert_eq!(record.direction(page), model.direction(page));
+    }
+
+    /// What a fault leaves in the record.
+    #[test]
+    fn records_go_on_as_the_model_does((model, page) in records_and_pages(), used in used(), hint in hints()) {
+        let next = Record::decode(model.pack()).next(page, used, hint);
+        let wanted = model.next(page, used, hint);
+        prop_assert_eq!(Model::unpack(next.encode()), wanted);
+    }
+
+    /// What a large folio leaves in the record.
+    #[test]
+    fn folios_settle_as_in_the_model(model in records(), first: u64, fourth: bool, order in 0..=20u32) {
+        // Often one of those folios that are looked at.
+        let first = if fourth { first & (!0 << (order.min(15) + 2)) } else { first };
+        let settled = Record::decode(model.pack()).settle(first, order);
+        prop_assert_eq!(Model::unpack(settled.encode()), model.settle(first, order));
+    }
+
+    /// The plan, the reason, the record, and what was asked for it.
+    #[test]
+    fn plans_are_the_model_s((model, fault) in faults(), used in used()) {
+        let evidence = Evidence {
+            page: fault.page,
+            record: Record::decode(model.pack()),
+            used,
+            hint: fault.hint,
+            source: fault.source,
+            large: fault.large,
+            file: fault.file,
+            bypass: fault.bypass,
+        };
+        let mut noting = Noting { fault: &fault, looked: None, compared: None };
+        let plan = plan(&evidence, &mut noting);
+        let next = model.next(fault.page, used, fault.hint);
+        let got = Decision {
+            how: plan.how,
+            why: plan.why,
+            looked: noting.looked,
+            compared: noting.compared,
+        };
+        prop_assert_eq!(got, decide(&fault, &next));
+        prop_assert_eq!(Model::unpack(plan.record.encode()), next);
+    }
+
+    /// The short way looks where the model does, and ends where the model does.
+    #[test]
+    fn alone_is_the_model_s((model, page) in records_and_pages(), hint in hints(), least in 0..=9u32,
+                            aligned: bool, near in 0..=NEAR + 1) {
+        let page = if aligned { page & (!0 << least) } else { page };
+        let mut looked = None;
+        let got = alone(Record::decode(model.pack()), page, hint, least, |down| {
+            assert_eq!(looked.replace(down), None);
+            near
+        });
+        let got = got.map(|(why, record)| (why, Model::unpack(record.encode())));
+        prop_assert_eq!((got, looked), model.alone(page, hint, least, near));
+    }
+
+    /// Downwards is upwards in a mirror.
+    #[test]
+    fn both_directions_are_alike((model, page) in records_and_pages(), used in used(), hint in hints()) {
+        let mirrored = |model: Model| Model {
+            page: (PAGES - model.page - model.nr()).rem_euclid(PAGES),
+            // With no sequence there is no direction.
+            down: model.run > 0 && !model.down,
+            ..model
+        };
+        let page = i128::from(page) % PAGES;
+        let next = |model: Model, page: i128| {
+            let next = Record::decode(model.pack()).next(page as u64, used, hint);
+            let next = Model::unpack(next.encode());
+            Model { down: next.run > 0 && next.down, ..next }
+        };
+        prop_assert_eq!(next(mirrored(model), PAGES - 1 - page), mirrored(next(model, page)));
+    }
+
+    /// The run is as long as the sequence that a history ends with. To fault again at a page, as
+    /// after a retry, changes nothing.
+    #[test]
+    fn runs_are_counted(steps in proptest::collection::vec(prop_oneof![
+        8 => Just(1i64), 8 => Just(-1), 4 => Just(0), 1 => Just(2), 1 => Just(-2),
+    ], 1..100), steady in any::<bool>()) {
+        // Half of the histories never turn.
+        let steps = steps.iter().map(|step| if steady { step.abs() } else { *step });
+        let mut page = 1000u64;
+        let mut record = Record::decode(0).next(page, None, Hint::None);
+        let mut history = Vec::new();
+        for step in steps {
+            page = page.wrapping_add_signed(step);
+            record = record.next(page, None, Hint::None);
+            history.push(step);
+
+            let moves = || history.iter().rev().filter(|step| **step != 0);
+            let last = moves().next().copied().filter(|step| step.abs() == 1);
+            let run = moves().take_while(|step| Some(**step) == last).count();
+            prop_assert_eq!(record.is_adjacent(), run >= 1);
+            prop_assert_eq!(record.is_sequence(), run >= 4);
+            let direction = last.map(|step| if step < 0 { Direction::Down } else { Direction::Up });
+            prop_assert_eq!(record.direction(page), direction);
+        }
+    }
+
+    /// No offset is asked about twice, nor any after the first that differs.
+    #[test]
+    fn uniform_ranges_are_compared_once(offset in 0u64..256, odd in 0u64..256, max in 0u32..=8) {
+        let mut asked = vec![offset];
+        let order = uniform_order(offset, max, |other| {
+            assert!(!asked.contains(&other), "{other} is asked about twice");
+            assert!(odd == offset || !asked.contains(&odd), "{other} is asked about after {odd}");
+            asked.push(other);
+            other != odd
+        });
+        prop_assert!(order <= max);
+        // Whole ranges, but for the one with the first that differs.
+        prop_assert!(asked.len() >= 1 << order);
+        prop_assert!(order == max || asked.last() == Some(&odd));
+    }
+}
+
+/// Of 16 pages: a quarter or less is waste, three quarters or more is full.
+#[test]
+fn quarters_are_the_borders() {
+    for touched in 0..=16 {
+        let wanted = match touched {
+            0..=4 => Outcome::Waste,
+            5..=11 => Outcome::Part,
+            _ => Outcome::Full,
+        };
+        let used = Used {
+            touched,
+            sampled: 16,
+        };
+        assert_eq!(used.outcome(), wanted, "{touched}");
+    }
+}
+
+/// No range is larger than a record can say.
+#[test]
+fn uniform_ranges_have_a_largest() {
+    let mut asked = 0u64;
+    let order = uniform_order(5, 40, |_| {
+        asked += 1;
+        true
+    });
+    assert_eq!((order, asked), (MAX_ORDER, (1 << MAX_ORDER) - 1));
+}
+
+/// The places that the other tests choose pages at.
+#[test]
+fn the_model_knows_its_places() {
+    let model = Model::unpack(16 << 20 | 3 << 16);
+    for (page, place) in [
+        (14, Place::Elsewhere),
+        (15, Place::RightBelow),
+        (16, Place::Inside),
+        (23, Place::Inside),
+        (24, Place::RightAbove),
+        (25, Place::Elsewhere),
+    ] {
+        assert_eq!(model.place(page), place, "{page}");
     }
 }
 

@@ -410,8 +410,15 @@ macro_rules! tests {
                             }
                         }
                         Err(StateError::Cached) => {
-                            let cached = matches!(state, State::Pfn { .. });
-                            prop_assert!(cached);
+                            let State::Pfn { flags, pfn } = state else {
+                                return Err(TestCaseError::fail("there is no folio"));
+                            };
+                            // With no user but the folio, the slot is free when that goes.
+                            let left = match flags.count {
+                                Count::ZERO => State::Null,
+                                _ => State::Shadow { flags, value },
+                            };
+                            prop_assert_eq!(state.cache_del(pfn, value), Ok(left));
                         }
                         Err(StateError::Unused) => {
                             prop_assert!(
@@ -423,10 +430,14 @@ macro_rules! tests {
                             prop_assert_eq!(other, StateError::Bad);
                         }
                     }
-                    if !matches!(state, State::Pfn { .. }) {
-                        prop_assert!(state.cache_del(a, value).is_err());
-                        prop_assert!(state.cache_replace(a, b).is_err());
-                    }
+                    // What has no folio has none that goes, or is replaced.
+                    let refused = match state {
+                        State::Null | State::Shadow { .. } => StateError::NotCached,
+                        State::Bad => StateError::Bad,
+                        State::Pfn { .. } => return Ok(()),
+                    };
+                    prop_assert_eq!(state.cache_del(a, value), Err(refused));
+                    prop_assert_eq!(state.cache_replace(a, b), Err(refused));
                 }
 
                 #[test]

@@ -470,6 +470,24 @@ mod tests {
     }
 
     #[test]
+    fn notes_cut_off_what_does_not_fit() {
+        let all = Note::new(u8::MAX, u64::MAX, u32::MAX);
+        assert_eq!(all.encode(), (1 << Note::BITS) - 1);
+        // Bits of one field are not taken for another's, nor for those that are not ours.
+        for (note, fields) in [
+            (Note::new(u8::MAX, 0, 0), (31, 0, 0)),
+            (Note::new(0, u64::MAX, 0), (0, (1 << 34) - 1, 0)),
+            (Note::new(0, 0, u32::MAX), (0, 0, (1 << 17) - 1)),
+        ] {
+            assert_eq!((note.ty(), note.offset(), note.len()), fields);
+        }
+        let theirs = Note::decode(!0 << Note::BITS);
+        assert_eq!((theirs.ty(), theirs.offset(), theirs.len()), (0, 0, 0));
+        assert!(!theirs.referenced());
+        assert_eq!(Note::decode(!0).met().encode(), !(1 << 56));
+    }
+
+    #[test]
     fn limits_are_c_s() {
         let limits = Limits::new(262_144, 20, 90);
         assert_eq!(
@@ -482,6 +500,16 @@ mod tests {
         assert_eq!(Limits::new(0, 20, 90), Limits { max: 0, accept: 0 });
         // More than 100 % is not refused.
         assert_eq!(Limits::new(1000, 200, 100).max, 2000);
+        // Percentages are rounded down, the second one of what the first one left.
+        assert_eq!(
+            Limits::new(199, 50, 50),
+            Limits {
+                max: 99,
+                accept: 49
+            }
+        );
+        // A product that does not fit wraps, as in C.
+        assert_eq!(Limits::new(usize::MAX / 2 + 2, 2, 100).max, 0);
     }
 
     #[test]
@@ -580,6 +608,19 @@ mod tests {
         assert_eq!(judge(20, 0, 10, 200), Refused::All);
         // A cgroup without pages has nothing to swap out.
         assert_eq!(judge(16, 0, 0, 200), Refused::All);
+    }
+
+    #[test]
+    fn forty_eight_different_bytes_look_random() {
+        for first in [0u8, 40, 100, 150, 208] {
+            let looks_random = |nr: usize| {
+                // Each of them twice, which is not more.
+                let bytes = (0..nr).map(|n| first.wrapping_add(n as u8));
+                Variety::of(bytes.clone().chain(bytes)).is_random()
+            };
+            assert!(looks_random(48), "from {first}");
+            assert!(!looks_random(47), "from {first}");
+        }
     }
 
     #[test]

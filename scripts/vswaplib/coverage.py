@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which lines and regions of the pure modules the host tests execute.
+
+A region is a piece of code that is executed as a whole, such as one operand of &&
+or one arm of a match: a line can have several. rustc counts them, and the LLVM tools
+of the same version read the counts.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+
+from . import common, mutants, setup
+from .common import CACHE, ROOT, die, run, say, step
+
+# name; lines: {number: executed}; regions: {place: executed}
+Module = collections.namedtuple("Module", "name lines regions")
+
+
+def llvm_tool(name):
+    """The LLVM tool that came with the chosen rustc, else the one of the packages."""
+    sysroot = pathlib.Path(run([setup.rustc(), "--print", "sysroot"]).text.strip())
+    beside = sorted(sysroot.glob(f"lib/rustlib/*/bin/{name}"))
+    tool = beside[0] if beside else pathlib.Path(f"/usr/lib/llvm-{setup.LLVM}/bin/{name}")
+    if not tool.exists():
+        die(f"{name} is missing", "run scripts/vswap setup, or with a rustc of rustup's: "
+            "rustup component add llvm-tools")
+    return tool
+
+
+def executables(text):
+    """The test programs that cargo names when it writes messages in JSON."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            message = json.loads(line)
+            if message.get("executable") and message["profile"]["test"]:
+                found.append(message["executable"])
+    return found
+
+
+def measure(place):
+    """Runs the host tests with counters. Returns the test programs and the counts."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    env = {**setup.cargo_env("host-coverage"), "RUSTFLAGS": "-C instrument-coverage",
+           "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
+           # One file for each process, or they overwrite each other's.
+           "LLVM_PROFILE_FILE": str(place / "%p-%m.profraw")}
+    cargo = [setup.rust_tool("cargo"), "test"]
+    folder = ROOT / "kunit" / "host"
+    built = run([*cargo, "--no-run", "--message-format=json"], cwd=folder, env=env)
+    run(cargo, cwd=folder, env=env, hint="scripts/vswap test --quick shows which tests fail")
+    counts = place / "counts"
+    run([llvm_tool("llvm-profdata"), "merge", "-sparse", "-o", counts,
+         *sorted(place.glob("*.profraw"))],
+        hint="is it of the same version as rustc's LLVM? With a rustc of rustup's: "
+        "rustup component add llvm-tools")
+    return executables(built.text), counts
+
+
+def export(programs, counts, *options):
+    """What llvm-cov knows of all programs together."""
+    first, *others = programs
+    done = run([llvm_tool("llvm-cov"), "export", f"--instr-profile={counts}", *options, first,
+                *(word for program in others for word in ("--object", program))])
+    # It warns about functions that programs were linked without.
+    return done.text[re.search(r"^(\{|SF:|TN:)", done.text, re.M).start():]
+
+
+def name_in_checkout(path):
+    """The name of a source file from a path with ../ in it; nothing if it is elsewhere."""
+    path = os.path.normpath(path)
+    return os.path.relpath(path, ROOT) if path.startswith(f"{ROOT}/") else None
+
+
+def lines_executed(lcov):
+    """{name: {line: executed}} from a tracefile of lcov."""
+    files, current = {}, {}
+    for line in lcov.splitlines():
+        key, _, value = line.partition(":")
+        if key == "SF":
+            current = files.setdefault(name_in_checkout(value), {})
+        elif key == "DA":
+            number, count = map(int, value.split(",")[:2])
+            current[number] = current.get(number, False) or count > 0
+    return files
+
+
+def regions_executed(data):
+    """{name: {region: executed}}: of a module that is built several times, a region was
+    executed if it was in one of them."""
+    files = collections.defaultdict(dict)
+    for function in data["data"][0]["functions"]:
+        for *span, count, file, _, kind in function["regions"]:
+            # 0 is code; others are macros, gaps and what was skipped.
+            if kind == 0:
+                regions = files[name_in_checkout(function["filenames"][file])]
+                regions[tuple(span)] = regions.get(tuple(span), False) or count > 0
+    return files
+
+
+def without_tests(name, source, lines, regions):
+    """The module without the tests that are in its own file, at its end."""
+    found = re.search(r"^#\[cfg\(test\)\]\nmod tests \{", source, re.M)
+    end = source[:found.start()].count("\n") + 1 if found else source.count("\n") + 1
+    return Module(name, {line: hit for line, hit in lines.items() if line < end},
+                  {span: hit for span, hit in regions.items() if span[0] < end})
+
+
+def share(hits):
+    return f"{100 * sum(hits) / len(hits):.1f} %" if hits else "-"
+
+
+def table(modules):
+    """One row a module, and one for all."""
+    lines = [f"{'module':<24}      lines   executed               regions   executed"]
+    rows = [(module.name, list(module.lines.values()), list(module.regions.values()))
+            for module in modules]
+    rows.append(("all", [hit for row in rows for hit in row[1]],
+                 [hit for row in rows for hit in row[2]]))
+    for name, *counts in rows:
+        lines.append(" ".join([f"{name:<24}", *(f"{len(hits):>10} {sum(hits):>10} "
+                                                f"{share(hits):>9}" for hits in counts)]))
+    return "\n".join(lines)
+
+
+def missing(module):
+    """The places of a module that no test executed: lines, or a part of a line."""
+    lines = {line for line, hit in module.lines.items() if not hit}
+    parts = {f"{span[0]}:{span[1]}" for span, hit in module.regions.items()
+             if not hit and span[0] not in lines}
+    places = [str(line) for line in sorted(lines)] + sorted(parts)
+    return f"{module.name}: {', '.join(places)}" if places else None
+
+
+def add_arguments(group):
+    group.add_argument("--coverage", action="store_true",
+                       help="which lines of the pure modules do the host tests execute?")
+
+
+def main():
+    """Prints the tables, and what no test executed."""
+    with common.locked("host-coverage"):
+        with step("host tests with counters"):
+            programs, counts = measure(CACHE / "coverage")
+        lines = lines_executed(export(programs, counts, "--format=lcov"))
+        regions = regions_executed(json.loads(export(programs, counts)))
+    names = mutants.modules((mutants.HOST / "src" / "lib.rs").read_text())
+    modules = [without_tests(name, (ROOT / name).read_text(), lines.get(name, {}),
+                             regions.get(name, {})) for name in names]
+    say("\n" + table(modules))
+    places = list(filter(None, map(missing, modules)))
+    if places:
+        say("\nnot executed (line, or line:column):\n" + "\n".join(places))
+    return 0

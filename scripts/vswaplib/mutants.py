@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Mutation tests of the pure modules, which the host crate tests.
+
+A mutant is a module with one small change, such as < for <=. Each that no test
+notices is an assertion that is missing. cargo-mutants makes and tries them. It
+changes only files inside of a crate's folder, so it works on a staging copy of
+the host crate which has the modules in src/.
+"""
+
+import collections
+import json
+import pathlib
+import re
+import shutil
+
+from . import common, setup
+from .common import CACHE, ROOT, TOOLS, die, run, say, step
+
+VERSION = "27.1.0"
+HOST = ROOT / "kunit" / "host"
+ALLOWED = HOST / "mutants.txt"
+# How lib.rs names a module of the kernel crate, and where the staging copy has it.
+OUTSIDE, INSIDE = "../../../rust/mm/", "mm/"
+STAGED = "src/" + INSIDE
+
+# What became of a mutant: cargo-mutants' word for it.
+VERDICTS = {"CaughtMutant": "found", "MissedMutant": "missed", "Unviable": "unviable",
+            "Timeout": "timeout"}
+
+# name: "replace < with <= in function"; text: the changed line, or nothing for a whole body.
+Mutant = collections.namedtuple("Mutant", "file line name text verdict")
+Allowed = collections.namedtuple("Allowed", "line file name text why")
+
+
+def install():
+    """Returns the path of cargo-mutants, which is built on first use."""
+    binary = TOOLS / "bin" / "cargo-mutants"
+    if binary.exists() and VERSION in run([binary, "mutants", "--version"], check=False).text:
+        return binary
+    with common.locked("setup"), step(f"building cargo-mutants {VERSION} with cargo "
+                                      "(some minutes)"):
+        run([setup.rust_tool("cargo"), "install", "cargo-mutants", "--version", VERSION,
+             "--locked", "--force", "--root", TOOLS],
+            log=common.LOGS / "setup.log", env=setup.tool_env(),
+            hint="cargo fetches it from its registry: is the network up?")
+    return binary
+
+
+# --- the staging copy --------------------------------------------------------
+
+def modules(lib):
+    """The modules that lib.rs takes from rust/mm, as paths in the checkout."""
+    found = re.findall(rf'#\[path = "{re.escape(OUTSIDE)}([\w/]+\.rs)"\]', lib)
+    return sorted({f"rust/mm/{name}" for name in found})
+
+
+def staged_name(name):
+    """Where the staging copy has a module of the checkout."""
+    return STAGED + name.removeprefix("rust/mm/")
+
+
+def real_name(name):
+    """The module of the checkout that a file of the staging copy is."""
+    return "rust/mm/" + name.removeprefix(STAGED)
+
+
+def staged_lib(lib):
+    """lib.rs for the staging copy.
+
+    cargo-mutants follows `mod` lines, but not into macros, where most of the modules
+    are. All go into one, and each is named once more where only cargo-mutants looks.
+    """
+    text = lib.replace(OUTSIDE, INSIDE)
+    text = re.sub(r'^(#\[path = "[^"]+"\]\n(?:pub )?mod \w+;)$', r"as_it_is! {\n\1\n}", text,
+                  flags=re.M)
+    first = re.search(r"^(?!//|#!|$)", text, re.M).start()
+    macro = "macro_rules! as_it_is { ($item:item) => { $item } }\n"
+    named = "".join(f'#[cfg(any())]\n#[path = "{staged_name(name).removeprefix("src/")}"]\n'
+                    f"mod file_{number};\n" for number, name in enumerate(modules(lib)))
+    return text[:first] + macro + text[first:] + named
+
+
+def stage(place):
+    """Makes the staging copy, and returns the modules in it."""
+    lib = (HOST / "src" / "lib.rs").read_text()
+    names = modules(lib)
+    for part in ("src", "tests"):
+        shutil.rmtree(place / part, ignore_errors=True)
+    # With their times: cargo builds only what changed.
+    shutil.copytree(HOST / "tests", place / "tests")
+    for name in names:
+        target = place / staged_name(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target)
+    (place / "src" / "lib.rs").write_text(staged_lib(lib))
+    common.write_if_changed(place / "Cargo.toml", (HOST / "Cargo.toml").read_text())
+    return names
+
+
+def test_target(name):
+    """The tests of a module: those in its own file in tests/, else those in itself."""
+    stem = pathlib.PurePath(name).stem
+    return f"--test={stem}" if (HOST / "tests" / f"{stem}.rs").exists() else "--lib"
+
+
+# --- running -----------------------------------------------------------------
+
+def staged_diff(diff):
+    """A diff of the checkout, as one of the staging copy."""
+    return re.sub(r"^((?:---|\+\+\+) [ab]/|diff --git a/)rust/mm/", rf"\1{STAGED}", diff,
+                  flags=re.M)
+
+
+def diff_since(revision, names, place):
+    """A file with what changed in modules since a revision; nothing if none did."""
+    done = run(["git", "diff", "--no-color", "--no-ext-diff", revision, "--", *names], cwd=ROOT,
+               hint=f"is {revision} a revision of this checkout?")
+    if not done.text.strip():
+        return None
+    path = place / "changes.diff"
+    path.write_text(staged_diff(done.text))
+    return path
+
+
+def changed_line(source, span, replacement):
+    """The line of a mutant, changed; nothing where a change spans lines."""
+    start, end = span["start"], span["end"]
+    if start["line"] != end["line"]:
+        return ""
+    line = source.splitlines()[start["line"] - 1]
+    # Columns count from 1.
+    return (line[:start["column"] - 1] + replacement + line[end["column"] - 1:]).strip()
+
+
+def parse(outcomes, source):
+    """The mutants in cargo-mutants' outcomes.json, of one module with this text."""
+    found = []
+    for outcome in outcomes["outcomes"]:
+        if outcome["scenario"] == "Baseline":
+            continue
+        mutant = outcome["scenario"]["Mutant"]
+        span = mutant["span"]
+        # The name begins with the place in the staging copy.
+        name = re.sub(r"^\S+?:\d+:\d+: ", "", mutant["name"])
+        found.append(Mutant(real_name(mutant["file"]), span["start"]["line"], name,
+                            changed_line(source, span, mutant["replacement"]),
+                            VERDICTS[outcome["summary"]]))
+    return found
+
+
+def quick_env():
+    """The environment of cargo in which a mutant takes seconds: little is optimised, and a
+    failed property is not made small."""
+    return {**setup.cargo_env("host-mutants"), "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
+            "CARGO_PROFILE_DEV_DEBUG": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
+            "RUST_BACKTRACE": "0"}
+
+
+def run_file(tool, place, name, diff):
+    """Makes and tries the mutants of one module."""
+    output = place / "mutants.out"
+    shutil.rmtree(output, ignore_errors=True)
+    command = [tool, "mutants", "--in-place", "--no-config", "--colors=never",
+               "--no-times", f"--dir={place}", f"--file={staged_name(name)}",
+               "--cargo-arg=" + test_target(name), *([f"--in-diff={diff}"] if diff else [])]
+    done = run(command, cwd=place, env=quick_env(), check=False,
+               log=common.LOGS / "mutants.log")
+    # 2: some were missed; 3: some ran into a timeout.
+    if done.returncode not in (0, 2, 3):
+        die(f"cargo-mutants ended with {done.returncode} on {name}:\n"
+            + common.tail(common.LOGS / "mutants.log"),
+            f"do the tests pass without a change? The log: {common.LOGS / 'mutants.log'}")
+    report = output / "outcomes.json"
+    if not report.exists():
+        return []
+    # Not the checkout's text, which may have changed meanwhile.
+    return parse(json.loads(report.read_text()), (place / staged_name(name)).read_text())
+
+
+# --- equivalent mutants ------------------------------------------------------
+
+def read_allowed(text, where="kunit/host/mutants.txt"):
+    """The list of mutants that no test can find, each with the reason."""
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not line[0].isspace():
+            file, _, name = line.partition(": ")
+            entries.append(Allowed(number, file, name, "", ""))
+            continue
+        key, _, value = line.strip().partition(": ")
+        if not entries or key not in ("line", "why") or not value:
+            die(f"{where}:{number}: not a line of the list: {line.strip()}",
+                "the head of that file says how it looks")
+        field = {"line": "text", "why": "why"}[key]
+        entries[-1] = entries[-1]._replace(
+            **{field: (getattr(entries[-1], field) + " " + value).strip()})
+    for entry in entries:
+        if not entry.name or not entry.why:
+            die(f"{where}:{entry.line}: an entry needs a mutant and a reason",
+                "the head of that file says how it looks")
+    return entries
+
+
+def allows(entry, mutant):
+    return (entry.file, entry.name, entry.text) == (mutant.file, mutant.name, mutant.text)
+
+
+def stale(entries, mutants, whole):
+    """Entries of files that were tried which fit no mutant, or one that a test found.
+
+    `whole`: the files of which all mutants were tried.
+    """
+    problems = []
+    for entry in entries:
+        verdicts = {mutant.verdict for mutant in mutants if allows(entry, mutant)}
+        place = f"kunit/host/mutants.txt:{entry.line}"
+        if "missed" in verdicts:
+            continue
+        if verdicts:
+            problems.append(f"{place}: a test finds this mutant: remove the entry")
+        elif entry.file in whole:
+            problems.append(f"{place}: {entry.file} has no such mutant any more: "
+                            "remove or renew the entry")
+    return problems
+
+
+# --- what is printed ---------------------------------------------------------
+
+def score(counts):
+    """The share of mutants that tests found; a test that never ends has found it, too."""
+    found = counts["found"] + counts["timeout"]
+    tried = found + counts["missed"]
+    return f"{100 * found / tried:.1f} %" if tried else "-"
+
+
+def table(names, mutants, entries):
+    """One row a module, and one for all."""
+    columns = ("mutants", "found", "missed", "unviable", "timeout", "equivalent")
+    total = collections.Counter()
+    lines = [" ".join([f"{'module':<24}", *(f"{column:>10}" for column in columns), "    score"])]
+    for name in [*names, "all"]:
+        counts = collections.Counter()
+        for mutant in mutants:
+            if mutant.file == name:
+                excused = mutant.verdict == "missed" and any(allows(entry, mutant)
+                                                             for entry in entries)
+                counts["equivalent" if excused else mutant.verdict] += 1
+                counts["mutants"] += 1
+        total.update(counts)
+        counts = total if name == "all" else counts
+        lines.append(" ".join([f"{name:<24}", *(f"{counts[column]:>10}" for column in columns),
+                               f"{score(counts):>9}"]))
+    return "\n".join(lines)
+
+
+def survivors(mutants, entries):
+    """The mutants that no test found, one a line, with the place in the checkout."""
+    return [f"{mutant.file}:{mutant.line}: {mutant.name}"
+            + (f"\n    {mutant.text}" if mutant.text else "")
+            for mutant in mutants
+            if mutant.verdict == "missed" and not any(allows(entry, mutant) for entry in entries)]
+
+
+def chosen(names, files):
+    """The modules that were asked for; all if none was."""
+    wanted = []
+    for file in files:
+        matches = [name for name in names if name.endswith("/" + file.removeprefix("rust/mm/"))]
+        if not matches:
+            die(f"{file} is not a module of the host crate",
+                "one of: " + " ".join(name.removeprefix("rust/mm/") for name in names))
+        wanted += matches
+    return wanted or names
+
+
+def add_arguments(group):
+    group.add_argument("--mutants", nargs="*", metavar="FILE",
+                       help="which small changes of the pure modules (or of these: word.rs) do "
+                       "the host tests not notice?")
+    group.add_argument("--mutants-diff", nargs="?", const="HEAD", metavar="REV",
+                       help="the same, for lines that changed since a revision (HEAD)")
+
+
+def main(files, revision=None):
+    """Tries mutants of modules; with a revision, only in lines that changed since."""
+    entries = read_allowed(ALLOWED.read_text())
+    tool = install()
+    place = CACHE / "mutants"
+    with common.locked("mutants"):
+        names = chosen(stage(place), files)
+        diff = diff_since(revision, names, place) if revision else None
+        if revision and not diff:
+            say(f"no module of the host crate changed since {revision}")
+            return 0
+        mutants = []
+        for name in names:
+            with step(f"mutants of {name}"):
+                mutants += run_file(tool, place, name, diff)
+    say("\n" + table(names, mutants, entries))
+    left = survivors(mutants, entries)
+    problems = stale(entries, mutants, [] if revision else names)
+    for title, lines in (("no test found:", left), ("kunit/host/mutants.txt:", problems)):
+        if lines:
+            say(f"\n{title}\n" + "\n".join(lines))
+    return 1 if left or problems else 0
