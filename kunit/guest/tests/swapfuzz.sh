@@ -2,7 +2,7 @@
 # Random programs of several processes for the swap path, with a shadow of each
 # byte, while devices, zswap, virtual slots, cgroups and CPUs change and
 # allocations fail. Each process may have about half of its memory.
-# guest: timeout=120
+# guest: timeout=120 full=1
 . /vswap/tests/lib.sh
 
 SECONDS_LONG=${SECONDS_LONG:-180}
