@@ -220,9 +220,10 @@ class Counted(unittest.TestCase):
         # Line and column of both ends, count, file, expansion, kind.
         regions = [[[1, 1, 2, 2, 0, 0, 0, 0], [3, 1, 3, 9, 0, 0, 0, 0], [4, 1, 4, 9, 7, 0, 0, 3]],
                    [[1, 1, 2, 2, 4, 0, 0, 0]]]
-        data = {"data": [{"functions": [{"regions": some, "filenames": [path]}
-                                        for some in regions]}]}
-        self.assertEqual(coverage.regions_executed(data)["rust/mm/word.rs"],
+        # One in each test program.
+        exports = [{"data": [{"functions": [{"regions": some, "filenames": [path]}]}]}
+                   for some in regions]
+        self.assertEqual(coverage.regions_executed(exports)["rust/mm/word.rs"],
                          {(1, 1, 2, 2): True, (3, 1, 3, 9): False})
 
     def test_tests_do_not_count(self):

@@ -374,10 +374,17 @@ impl State {
         }
     }
 
-    const fn with_flags(self, flags: Flags) -> Result<Self, StateError> {
+    /// Changes the flags, if there are any.
+    fn with_flags(self, change: impl FnOnce(Flags) -> Flags) -> Result<Self, StateError> {
         match self {
-            Self::Shadow { value, .. } => Ok(Self::Shadow { flags, value }),
-            Self::Pfn { pfn, .. } => Ok(Self::Pfn { flags, pfn }),
+            Self::Shadow { flags, value } => Ok(Self::Shadow {
+                flags: change(flags),
+                value,
+            }),
+            Self::Pfn { flags, pfn } => Ok(Self::Pfn {
+                flags: change(flags),
+                pfn,
+            }),
             Self::Null => Err(StateError::Unused),
             Self::Bad => Err(StateError::Bad),
         }
@@ -387,20 +394,14 @@ impl State {
     ///
     /// C: `__swp_tb_mk_count()`.
     pub fn with_count(self, count: Count) -> Result<Self, StateError> {
-        self.with_flags(Flags {
-            count,
-            ..self.flags()?
-        })
+        self.with_flags(|flags| Flags { count, ..flags })
     }
 
     /// Sets or clears the zero flag.
     ///
     /// C: `__swap_table_set_zero()`, `__swap_table_clear_zero()`.
     pub fn with_zero(self, zero: bool) -> Result<Self, StateError> {
-        self.with_flags(Flags {
-            zero,
-            ..self.flags()?
-        })
+        self.with_flags(|flags| Flags { zero, ..flags })
     }
 
     /// One more user of the slot, which must be in use.

@@ -62,13 +62,20 @@ def measure(place):
     return executables(built.text), counts
 
 
-def export(programs, counts, *options):
-    """What llvm-cov knows of all programs together."""
-    first, *others = programs
-    done = run([llvm_tool("llvm-cov"), "export", f"--instr-profile={counts}", *options, first,
-                *(word for program in others for word in ("--object", program))])
-    # It warns about functions that programs were linked without.
-    return done.text[re.search(r"^(\{|SF:|TN:)", done.text, re.M).start():]
+def export(program, counts, *options):
+    """What llvm-cov knows of one test program; nothing of one without code of ours.
+
+    Of several at once it takes each function from the first that has it, and an inline
+    function that this one does not call counts as not executed.
+    """
+    done = run([llvm_tool("llvm-cov"), "export", f"--instr-profile={counts}", *options, program],
+               check=False)
+    # Warnings come first.
+    found = re.search(r"^(\{|SF:)", done.text, re.M)
+    if not found and "no coverage data found" not in done.text:
+        die(f"llvm-cov cannot read {program}:\n{done.text}",
+            "is it of the same version as rustc's LLVM?")
+    return done.text[found.start():] if found else ""
 
 
 def name_in_checkout(path):
@@ -90,11 +97,11 @@ def lines_executed(lcov):
     return files
 
 
-def regions_executed(data):
+def regions_executed(exports):
     """{name: {region: executed}}: of a module that is built several times, a region was
     executed if it was in one of them."""
     files = collections.defaultdict(dict)
-    for function in data["data"][0]["functions"]:
+    for function in (function for data in exports for function in data["data"][0]["functions"]):
         for *span, count, file, _, kind in function["regions"]:
             # 0 is code; others are macros, gaps and what was skipped.
             if kind == 0:
@@ -147,8 +154,10 @@ def main():
     with common.locked("host-coverage"):
         with step("host tests with counters"):
             programs, counts = measure(CACHE / "coverage")
-        lines = lines_executed(export(programs, counts, "--format=lcov"))
-        regions = regions_executed(json.loads(export(programs, counts)))
+        lines = lines_executed("".join(export(program, counts, "--format=lcov")
+                                       for program in programs))
+        exports = (export(program, counts) for program in programs)
+        regions = regions_executed([json.loads(text) for text in exports if text])
     names = mutants.modules((mutants.HOST / "src" / "lib.rs").read_text())
     modules = [without_tests(name, (ROOT / name).read_text(), lines.get(name, {}),
                              regions.get(name, {})) for name in names]

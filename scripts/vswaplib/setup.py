@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 
 from . import common
-from .common import CACHE, TOOLS, die, run, say, step
+from .common import CACHE, ROOT, TOOLS, die, run, say, step
 
 LLVM = "22"
 BINDGEN = "0.72.1"
@@ -51,8 +51,11 @@ def tool_env():
 
 
 def cargo_env(what):
-    """For cargo: out of the checkout, and apart from the user's own settings."""
-    return {**tool_env(), "CARGO": rust_tool("cargo"), "CARGO_TARGET_DIR": str(CACHE / what),
+    """For cargo: out of the checkout, and apart from the user's own settings. Each checkout has
+    a folder of its own, because cargo takes what another one built for the same and up to date."""
+    checkout = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
+    return {**tool_env(), "CARGO": rust_tool("cargo"),
+            "CARGO_TARGET_DIR": str(CACHE / "cargo" / checkout / what),
             "CARGO_TERM_COLOR": "never"}
 
 

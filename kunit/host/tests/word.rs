@@ -371,9 +371,11 @@ macro_rules! tests {
                     match state {
                         State::Null => {
                             prop_assert_eq!(state.with_zero(true), Err(StateError::Unused));
+                            prop_assert_eq!(state.with_count(Count::ZERO), Err(StateError::Unused));
                         }
                         State::Bad => {
                             prop_assert_eq!(state.with_zero(true), Err(StateError::Bad));
+                            prop_assert_eq!(state.with_count(Count::ZERO), Err(StateError::Bad));
                         }
                         _ => {
                             let set = state.with_zero(true).unwrap();
