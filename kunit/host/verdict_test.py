@@ -551,7 +551,14 @@ class Stages(Kept):
             stage(name, ok)
         stage.finish(True)
         self.assertEqual((self.counts(), self.report.verdict()), ((2, 0, 0, 1), 0))
-        self.assertEqual(self.lines("part.txt"), ["skipped", "a", "new"])
+        self.assertEqual(self.lines("part.txt"), ["a", "new", "skipped"])
+
+    def test_accept_keeps_the_order(self):
+        stage = self.stage("a", "b", accept=True)
+        for name in ("b", "new", "a"):
+            stage(name, True)
+        stage.finish(True)
+        self.assertEqual(self.lines("part.txt"), ["a", "b", "new"])
 
     def test_accept_of_a_selection_leaves_the_rest(self):
         stage = self.selected(accept=True)
