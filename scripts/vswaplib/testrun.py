@@ -208,10 +208,14 @@ def steps(full):
 
 
 def select(plan, pattern):
-    """Returns [(step, {unit})] of what a pattern matches: a step, a unit, or both."""
+    """Returns [(step, {unit})] of what a pattern matches: a step, a unit, or both. A step that is
+    named has units that nobody knows yet, too: then None is in their place."""
     chosen = []
     for step in plan:
         units = step.units()
+        if not step.many and fnmatch.fnmatchcase(step.title, pattern):
+            chosen.append((step, None))
+            continue
         wanted = {unit for unit in units
                   if any(fnmatch.fnmatchcase(name, pattern)
                          for name in (unit, step.title, f"{step.title} {unit}"))}

@@ -138,8 +138,8 @@ proptest! {
         prop_assert!(order(&evidence, &more) >= before);
         if evidence.hint == Hint::None {
             // With a hint, the last folio is judged as well: a waste makes the next one smaller.
-            let unjudged = Evidence { used: None, ..evidence.clone() };
-            let hinted = Evidence { hint: Hint::Sequential, ..unjudged.clone() };
+            let unjudged = Evidence { used: None, ..evidence };
+            let hinted = Evidence { hint: Hint::Sequential, ..unjudged };
             prop_assert!(order(&hinted, &facts) >= order(&unjudged, &facts));
         }
         let wider = Facts { uniform: facts.uniform + 1, ..facts.clone() };
