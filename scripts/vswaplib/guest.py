@@ -39,7 +39,7 @@ SPLATS = re.compile(r"""
 # Lines that look like the above and are not.
 HARMLESS = re.compile(r"WARNING: .*(?:mitigations|Spectre)")
 # What a test may provoke on purpose. It is a splat as well unless the test said so before, with
-# 'expect KIND' of kunit/guest/tests/lib.sh, or the caller of boot() allows the kind.
+# may_log or must_log of kunit/guest/tests/lib.sh, or the caller of boot() allows the kind.
 KINDS = {
     "oom": re.compile(r"invoked oom-killer|Out of memory: Killed"
                       r"|Memory cgroup out of memory: Killed"),

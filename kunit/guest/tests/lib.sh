@@ -5,8 +5,9 @@
 # to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
 # others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
 # nodes, mem=SIZE for one of that size, full=1 for a test that only `test --full`
-# runs, debug=1 for one that needs the debug kernel. All others share guests of 1 GiB with two disks; without disks
-# ('scripts/vswap boot --script ...') they use ram disks.
+# runs, debug=1 for one that needs the debug kernel. All others share guests of
+# 1 GiB with two disks; without disks ('scripts/vswap boot --script ...') they use
+# ram disks.
 
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters
@@ -194,8 +195,8 @@ stored() {
 	cat $ZDEBUG/stored_pages 2> /dev/null || echo 0
 }
 
-# drained PAGES: waits until zswap has no more than that many, which it writes back. The worker gives
-# up when all that it looked at still has its second chance, until another store is refused.
+# drained PAGES: waits until zswap has written back all but that many pages. The worker gives up
+# when all that it looked at still has its second chance, until another store is refused.
 drained() {
 	for i in $(seq 300); do
 		[ "$(stored)" -gt "$1" ] || break

@@ -16,6 +16,9 @@ fuzz() {
 }
 
 no_swap
+# A program may fill its cgroup, and allocations fail because they are told to.
+may_log oom
+may_log alloc
 mkswap $DISK > /dev/null
 mkswap $DISK2 32768 > /dev/null
 before=$(($(vm pswpout) + $(vm zswpout)))
