@@ -617,6 +617,12 @@ class Stages(Kept):
         self.report.run("part", [], mock.Mock())
         self.assertIn("--- part [60.0 min]\n", self.output.getvalue())
 
+        def takes_time():
+            self.report.start -= 90
+        self.report.run("slow", [], takes_time)
+        self.report.verdict()
+        self.assertIn("\n61.5 minutes: part 0.0, slow 1.5\n", self.output.getvalue())
+
 
 class Recorder:
     """A stage that only remembers."""
@@ -917,8 +923,19 @@ class Guests(Kept):
         self.assertEqual(script, guesttests.Script("t", self.top / "t.sh", 9, 1, True, True, True,
                                                    "3G", True))
         self.assertEqual(self.wishes("# guest: full=0").full, False)
+        self.assertEqual(self.wishes("# guest: timeout=9 long=40").long, 40)
         with self.assertRaisesRegex(common.Failure, "asks for fool"):
             self.wishes("# guest: fool=1")
+
+    def test_length_of_a_script(self):
+        storm, other = self.wishes("# guest: timeout=9 long=40"), self.wishes("# guest: timeout=9")
+        self.assertEqual([(script.timeout, script.lasts) for script in (storm, other)],
+                         [(9, False), (9, False)])
+        self.assertEqual([(script.timeout, script.lasts)
+                          for script in (storm.at_length(), other.at_length())],
+                         [(40, True), (9, True)])
+        for script, said in ((storm, False), (storm.at_length(), True)):
+            self.assertEqual("VSWAP_LONG=1 timeout" in guesttests._driver([script], 1), said)
 
     def test_kernels_of_a_script(self):
         every, debug = self.wishes("# x"), self.wishes("# guest: debug=1")
@@ -935,6 +952,8 @@ class Guests(Kept):
                          {script.name for script in every if script.full})
         self.assertEqual([script.order for script in every],
                          sorted(script.order for script in every))
+        self.assertFalse(any(script.lasts for script in every))
+        self.assertTrue(all(script.lasts for script in guesttests.scripts(True, True)))
 
 
 class Stopping(Kept):
@@ -1163,7 +1182,7 @@ class Runs(Kept):
 
     def main(self, *funcs, **options):
         plan = [self.step(title, func) for title, func in zip(("one", "two"), funcs)]
-        self.patch(testrun, "steps", lambda full: plan)
+        self.patch(testrun, "steps", lambda full, lasts: plan)
         args = argparse.Namespace(**{"coverage": False, "mutants": None, "mutants_diff": None,
                                      "quick": False, "full": False, "only": None, "accept": False,
                                      "deadline": 1.0, **options})
@@ -1290,7 +1309,7 @@ class Runs(Kept):
     def test_what_the_arguments_choose(self):
         plan = [self.step("one", None), self.step("two", None, quick=False)]
         asked = []
-        self.patch(testrun, "steps", lambda full: asked.append(full) or plan)
+        self.patch(testrun, "steps", lambda full, lasts: asked.append((full, lasts)) or plan)
 
         def titles(*words):
             return [(step.title, wanted) for step, wanted in testrun.chosen(self.parsed(*words))]
@@ -1298,7 +1317,16 @@ class Runs(Kept):
         self.assertEqual(titles("--quick"), [("one", None)])
         self.assertEqual(titles("--full"), [("one", None), ("two", None)])
         self.assertEqual(titles("--only", "c"), [("two", {"c"})])
-        self.assertEqual(asked, [False, False, True, True])
+        self.assertEqual(titles("--full", "--only", "c"), [("two", {"c"})])
+        self.assertEqual(asked, [(False, False), (False, False), (True, True), (True, False),
+                                 (True, True)])
+        with self.assertRaisesRegex(common.Failure, "do not go together"):
+            titles("--quick", "--only", "c")
+
+    def test_only_is_not_for_mutants_and_coverage(self):
+        for word in ("--mutants", "--mutants-diff", "--coverage"):
+            with self.assertRaisesRegex(common.Failure, "for the tests themselves"):
+                testrun.main(self.parsed("--only", "c", word))
 
     def test_deadline_in_minutes(self):
         with mock.patch.object(signal, "setitimer") as timer:
@@ -1335,8 +1363,8 @@ class Steps(Kept):
         debug, vswap = (set(steps[f"guest {name}"].units()) for name in ("debug", "vswap"))
         self.assertIn("leaks", debug - vswap)
         self.assertIn("cgroup", vswap)
-        self.assertNotIn("zswap_storm", debug)
-        self.assertIn("zswap_storm", self.steps(full=True)["guest vswap"].units())
+        self.assertNotIn("vswap_reserves", debug)
+        self.assertIn("vswap_reserves", self.steps(full=True)["guest vswap"].units())
 
     def test_stages(self):
         steps = self.steps()

@@ -44,6 +44,13 @@ class Script:
     numa: bool = False
     mem: str = ""
     debug: bool = False
+    # The time-out of a storm at full length, and whether this is to be one.
+    long: int = 0
+    lasts: bool = False
+
+    def at_length(self):
+        """Returns the script as `test --full` runs it."""
+        return dataclasses.replace(self, timeout=self.long or self.timeout, lasts=True)
 
     def suits(self, variant):
         """Returns true if a kernel has what the script needs."""
@@ -56,18 +63,20 @@ def _read(path):
     for line in path.read_text().splitlines():
         if line.startswith("# guest: "):
             wishes.update(word.split("=") for word in line.removeprefix("# guest: ").split())
-    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem", "debug"}
+    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem", "debug", "long"}
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
     return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
                   *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")),
-                  wishes.get("mem", ""), wishes.get("debug") == "1")
+                  wishes.get("mem", ""), wishes.get("debug") == "1", int(wishes.get("long", 0)))
 
 
-def scripts(full):
+def scripts(full, lasts=False):
+    """Returns the scripts in their order, those of `test --full` only with `full`."""
     found = [_read(path) for path in sorted(FOLDER.glob("*.sh")) if path.stem != "lib"]
     found.sort(key=lambda script: script.order)
-    return [script for script in found if full or not script.full]
+    return [script.at_length() if lasts else script for script in found
+            if full or not script.full]
 
 
 def _driver(todo, slow):
@@ -76,7 +85,7 @@ def _driver(todo, slow):
     for script in todo:
         lines += [f"echo '{PREFIX} {script.name}' > /dev/kmsg",
                   f"echo '{PREFIX} {script.name}'",
-                  f"timeout -k 5 {script.timeout * slow} sh /vswap/tests/{script.name}.sh 2>&1",
+                  f"{'VSWAP_LONG=1 ' if script.lasts else ''}timeout -k 5 {script.timeout * slow} sh /vswap/tests/{script.name}.sh 2>&1",
                   f"code=$?; echo; echo '{PREFIX}-END {script.name}' $code"]
     return "\n".join([*lines, "exit 0", ""])
 

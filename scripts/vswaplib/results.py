@@ -24,6 +24,7 @@ class Report:
         self.passed = self.failed = self.skipped = self.missing = 0
         self.failures = []
         self.start = time.monotonic()
+        self.times = []                # "TITLE MINUTES" of each step
         # Guests report from threads of their own, a signal's handler from within a result.
         self.lock = threading.RLock()
         self.leave = manifest.skips()
@@ -67,7 +68,7 @@ class Report:
         """Runs one step. An error in it is one failed result, and the next step goes on.
         Returns True if there was none."""
         say(f"--- {title} [{self.minutes():.1f} min]")
-        error = ""
+        error, begun = "", self.minutes()
         try:
             func(*args)
         except Failure as failure:
@@ -76,6 +77,7 @@ class Report:
             error = traceback.format_exc()
         if error:
             self.count(f"{title}: ends without an error", False, error)
+        self.times.append(f"{title} {self.minutes() - begun:.1f}")
         for stage in stages:
             stage.finish(ended=not error)
         return not error
@@ -85,7 +87,8 @@ class Report:
         with self.lock:
             if self.failures:
                 say("\nfailed:\n  " + "\n  ".join(self.failures))
-            say(f"\n{self.minutes():.1f} minutes")
+            steps = f": {', '.join(self.times)}" if self.times else ""
+            say(f"\n{self.minutes():.1f} minutes{steps}")
             missing = f", {self.missing} did not run" if self.missing else ""
             skipped = f", {self.skipped} skipped" if self.skipped else ""
             say(f"{self.passed} passed, {self.failed} failed{missing}{skipped}")

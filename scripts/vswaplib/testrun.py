@@ -182,8 +182,8 @@ def _kunit(variant):
                 quick=variant == "um", unit_of=suite_of)
 
 
-def _guests(variant, full):
-    scripts = {script.name: script for script in guesttests.scripts(full)
+def _guests(variant, full, lasts):
+    scripts = {script.name: script for script in guesttests.scripts(full, lasts)
                if script.suits(variant)}
     parts = {name: Part(f"guest {variant} {name}", f"guest/{name}.txt", variant,
                         guesttests.VARIANTS) for name in scripts}
@@ -199,12 +199,14 @@ def _selftests(full):
                 unit_of=selftest_of)
 
 
-def steps(full):
+def steps(full, lasts=False):
+    """Returns all steps, with what only --full runs if `full`, and storms at full length if
+    `lasts`."""
     return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra=["all end"]),
             _simple("host", run_host, extra=["all build and end"]),
             _simple("host-loom", run_loom, extra=["all build and end"]),
             *(_kunit(variant) for variant in KUNIT),
-            *(_guests(variant, full) for variant in guesttests.VARIANTS), _selftests(full)]
+            *(_guests(variant, full, lasts) for variant in guesttests.VARIANTS), _selftests(full)]
 
 
 def select(plan, pattern):
@@ -290,11 +292,11 @@ def add_arguments(parser):
     group.add_argument("--quick", action="store_true",
                        help="lint, host tests and KUnit on UML only")
     group.add_argument("--full", action="store_true",
-                       help="and storms, races, and every selftest that concerns swap")
-    group.add_argument("--only", metavar="PATTERN",
-                       help="only stages and tests of this name; * and ? stand for others")
+                       help="and storms at full length, and every selftest that concerns swap")
     mutants.add_arguments(group)
     coverage.add_arguments(group)
+    parser.add_argument("--only", metavar="PATTERN",
+                        help="only stages and tests of this name; * and ? stand for others")
     parser.add_argument("--accept", action="store_true",
                         help="write what passes to kunit/expected, as expected from now on")
     parser.add_argument("--deadline", type=float, default=DEADLINE, metavar="MINUTES",
@@ -304,11 +306,15 @@ def add_arguments(parser):
 def chosen(args):
     """Returns [(step, wanted units or None)] that the arguments ask for."""
     if args.only:
-        return select(steps(full=True), args.only)
-    return [(step, None) for step in steps(args.full) if step.quick or not args.quick]
+        if args.quick:
+            die("--only and --quick do not go together", "leave one of them out")
+        return select(steps(full=True, lasts=args.full), args.only)
+    return [(step, None) for step in steps(args.full, args.full) if step.quick or not args.quick]
 
 
 def main(args):
+    if args.only and (args.coverage or args.mutants is not None or args.mutants_diff):
+        die("--only is for the tests themselves", "leave it out")
     if args.coverage:
         return coverage.main()
     if args.mutants is not None or args.mutants_diff:

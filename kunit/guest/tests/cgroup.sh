@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # What the cgroup files promise: memory.zswap.max, memory.zswap.writeback and
 # memory.swap.max, and that all charges are gone in the end.
-# guest: timeout=120
+# guest: timeout=40
 . /vswap/tests/lib.sh
 
 no_swap

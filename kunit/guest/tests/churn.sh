@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Processes that do everything at random to their memory (page out, drop, fork,
 # move, merge, collapse, ...) while somebody turns zswap's knobs.
-# guest: timeout=180
+# guest: timeout=60
 . /vswap/tests/lib.sh
 
 # Every knob that may be turned at any time, until $TMP/stop exists.

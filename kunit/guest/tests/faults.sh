@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Allocations fail at random while pages are swapped: calls may be refused, but
 # no byte is lost, and nothing leaks. (The debug kernel has fault injection.)
-# guest: timeout=180 full=1 debug=1
+# guest: timeout=80 long=180 debug=1
 . /vswap/tests/lib.sh
 
 if [ ! -d $INJECT/failslab ]; then
@@ -29,11 +29,13 @@ faults() {
 	what=$1
 	shift
 	cgroup churn memory.high=$(mb 12)
-	check "$what" swapcheck churn --make-it-fail --cgroup $CG/churn --rounds $(scaled 140) --size $(mb 8) "$@" &&
+	check "$what" swapcheck churn --make-it-fail --cgroup $CG/churn --rounds $ROUNDS \
+		--size $(mb 8) "$@" &&
 		note "$(cat $TMP/out)"
 	check "$what: the cgroup goes away" cgroup_gone churn
 }
 
+ROUNDS=$(scaled "$(at_length 140 28)")
 fail_workers 1
 inject failslab 10
 faults "slab allocations fail" --procs 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # Swapped-out pages that several processes share: fork, copy on write, exit.
-# guest: timeout=90
+# guest: timeout=50
 . /vswap/tests/lib.sh
 
 # Each generation writes its own pages into what it inherited.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A disk that cannot be read: the process whose page it was gets SIGBUS, nobody
 # else does, and what was not read meanwhile is still good. (Debug kernel.)
-# guest: timeout=60 debug=1
+# guest: timeout=40 debug=1
 . /vswap/tests/lib.sh
 
 FAIL=/sys/block/${DISK#/dev/}/make-it-fail

@@ -5,7 +5,7 @@
 # to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
 # others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
 # nodes, mem=SIZE for one of that size, full=1 for a test that only `test --full`
-# runs, debug=1 for one that needs the debug kernel. All others share guests of
+# runs, long=SECONDS for the time-out of one that --full runs at_length, debug=1 for one that needs the debug kernel. All others share guests of
 # 1 GiB with two disks; without disks ('scripts/vswap boot --script ...') they use
 # ram disks.
 
@@ -147,6 +147,11 @@ pages() {
 # scaled N: a number of rounds
 scaled() {
 	echo $(($1 / SCALE))
+}
+
+# at_length LONG SHORT: print the first in `test --full`, else the second
+at_length() {
+	[ -z "$VSWAP_LONG" ] && echo "$2" || echo "$1"
 }
 
 # --- disks and swap

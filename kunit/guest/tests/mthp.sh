@@ -2,7 +2,7 @@
 # Large folios of all sizes, swapped out whole and, from zram, in whole. The
 # kernel does the latter only until zswap is enabled for the first time: so this
 # one comes first.
-# guest: timeout=90 order=1
+# guest: timeout=40 order=1
 . /vswap/tests/lib.sh
 
 no_swap

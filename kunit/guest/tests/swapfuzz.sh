@@ -2,10 +2,11 @@
 # Random programs of several processes for the swap path, with a shadow of each
 # byte, while devices, zswap, virtual slots, cgroups and CPUs change and
 # allocations fail. Each process may have about half of its memory.
-# guest: timeout=120 full=1
+# guest: timeout=80 long=180
 . /vswap/tests/lib.sh
 
-SECONDS_LONG=${SECONDS_LONG:-180}
+# Three minutes on the debug kernel.
+SECONDS_LONG=${SECONDS_LONG:-$(at_length 600 $((45 * SCALE)))}
 SEED=${SEED:-1}
 
 # fuzz WHAT OPTION...: the last lines are noted when it fails

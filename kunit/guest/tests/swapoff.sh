@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # swapoff brings everything back: pages of several sharers, of shared memory, of
 # zswap, of a swapfile; a process that only holds on finds its bytes.
-# guest: timeout=90
+# guest: timeout=50
 . /vswap/tests/lib.sh
 
 # off KIND DEVICE: swapon has been done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # One wrong byte is found: if it were not, no other test would say anything.
-# guest: timeout=60
+# guest: timeout=40
 . /vswap/tests/lib.sh
 
 no_swap

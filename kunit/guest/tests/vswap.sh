@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots without any swap device: the flows that meet an entry, with
 # every byte compared, and what the layer says about itself.
-# guest: timeout=240
+# guest: timeout=90
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots on devices: room is taken late, written, read, given back; zswap
 # writes back to it; swapoff brings it back; errors hit who they must.
-# guest: timeout=300
+# guest: timeout=190
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {

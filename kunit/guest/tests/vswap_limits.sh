@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots: limits of a cgroup hold. Pages that do not compress take no more of zswap than
 # memory.swap.max could write back, and neither drain nor swapoff exceeds memory.max.
-# guest: timeout=120
+# guest: timeout=80
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# guest: timeout=120
+# guest: timeout=40
 # A cgroup whose memory.swap.max is small fills memory with random data. Once its swap is used
 # up, to store a page as it is frees nothing: the OOM kill comes when what may be swapped out
 # is, and not after all of the cgroup's memory was stored as well.

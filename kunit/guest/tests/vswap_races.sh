@@ -2,12 +2,12 @@
 # Large folios that come in from zswap while other threads drop, write, unmap,
 # protect, page out and fork the same memory, and while devices, the pool, the
 # cgroup's limit and allocations change. Every page is verified at all times.
-# guest: timeout=150 full=1
+# guest: timeout=75 long=150
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
 STOP=$TMP/stop
-ROUNDS=${ROUNDS:-$(scaled 40)}
+ROUNDS=${ROUNDS:-$(scaled "$(at_length 40 12)")}
 [ -d "$SWAPIN" ] || {
 	skip "races of large swap-in" "the kernel has none"
 	finish

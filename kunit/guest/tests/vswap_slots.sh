@@ -2,7 +2,7 @@
 # Virtual slots: a cgroup that leaves one slot in use of each cluster, by freeing the other pages
 # of large folios, must not exhaust them. Pages of order 0 can use all other slots, and the
 # tables are charged to the cgroup that needs them.
-# guest: timeout=120
+# guest: timeout=125
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {

@@ -2,7 +2,7 @@
 # Processes that swap all the time under virtual slots, while the layer is
 # switched, drained and limited, zswap's parameters turn, CPUs come and go,
 # cgroups pass by, and allocations fail. Every page is verified by who owns it.
-# guest: timeout=300 full=1
+# guest: timeout=100 long=300
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {
@@ -81,7 +81,7 @@ mkswap $DISK > /dev/null
 mkswap $DISK2 > /dev/null
 set_to 1 $ZSWAP/shrinker_enabled
 failed=$(cat $ZDEBUG/decompress_fail)
-ROUNDS=${ROUNDS:-$(scaled 1600)}
+ROUNDS=${ROUNDS:-$(scaled "$(at_length 1600 320)")}
 for size in 16 64; do
 	set_to madvise $THP/hugepages-${size}kB/enabled
 	set_to advise $THP/hugepages-${size}kB/shmem_enabled

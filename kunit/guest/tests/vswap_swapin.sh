@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # How pages come back: what is read ahead, how large folios are, what is mapped
 # around a fault, with every byte compared; and what the counters say of it.
-# guest: timeout=300
+# guest: timeout=180
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin

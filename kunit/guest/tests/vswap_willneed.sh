@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# guest: timeout=240
+# guest: timeout=80
 # MADV_WILLNEED for swapped out shared memory in a cgroup at its memory.max. What was read
 # ahead has no mapping and is dirty, as zswap has dropped its copy: reclaim must be able to
 # write it again, otherwise the cgroup fills up with it and is OOM-killed.

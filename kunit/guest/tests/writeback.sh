@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # zswap's way to the disk: a pool that is full, the dynamic shrinker, a cgroup's
 # own limit; what was written back is read and compared.
-# guest: timeout=150
+# guest: timeout=80
 . /vswap/tests/lib.sh
 
 no_swap

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # zswap over a swap disk: store and load with each compressor, 4 KiB and 64 KiB
 # folios, anonymous and shared memory; every byte is compared.
-# guest: timeout=120
+# guest: timeout=60
 . /vswap/tests/lib.sh
 
 no_swap

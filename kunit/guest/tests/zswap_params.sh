@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # zswap's parameters: what is refused, what is kept, and how far the worker shrinks.
-# guest: timeout=90
+# guest: timeout=70
 . /vswap/tests/lib.sh
 
 no_swap

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Processes that swap all the time, while all that can be changed in zswap is
 # changed under them. Every page is verified by who owns it.
-# guest: timeout=240 full=1
+# guest: timeout=80 long=240
 . /vswap/tests/lib.sh
 
 no_swap
@@ -68,7 +68,7 @@ cpus() {
 
 : > "$TMP/bad"
 failed=$(cat $ZDEBUG/decompress_fail)
-ROUNDS=${ROUNDS:-40}
+ROUNDS=${ROUNDS:-$(at_length 40 8)}
 storm compressors &
 storm switch &
 storm limits &
