@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -264,6 +265,24 @@ static uint64_t pagemap_of(const struct area *area, size_t page)
 	return entry;
 }
 
+/* Says which mapping an address is in, or that it is in none. */
+static void describe_mapping(const unsigned char *at)
+{
+	static char text[1 << 18];
+	unsigned long start, end;
+	char *line, *save = NULL;
+
+	if (read_file("/proc/self/maps", text, sizeof(text)) < 0)
+		return;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (sscanf(line, "%lx-%lx", &start, &end) == 2 && (uintptr_t)at >= start &&
+		    (uintptr_t)at < end) {
+			say("# mapping: %s\n", line);
+			return;
+		}
+	say("# no mapping has it\n");
+}
+
 static void describe(const struct area *area, size_t page)
 {
 	size_t i = nr_history > HISTORY ? nr_history - HISTORY : 0;
@@ -274,6 +293,7 @@ static void describe(const struct area *area, size_t page)
 	say("# page: area %zu (%s, %zu pages) page %zu flags=0x%x pagemap=%016" PRIx64 "\n",
 	    area - areas, kind_names[area->kind], area->pages, page, area->page[page].flags,
 	    pagemap_of(area, page));
+	describe_mapping(area->base + page * PAGE);
 	say("# what was done to it, [page+count]:\n");
 	for (; i < nr_history; i++) {
 		const struct event *event = &history[i % HISTORY];
@@ -2108,7 +2128,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 	for (i = 0; i < NR_AREAS; i++)
 		if (at >= areas[i].base && at < areas[i].base + areas[i].pages * PAGE)
 			describe(&areas[i], (at - areas[i].base) / PAGE);
-	fail("%s at %p", signal == SIGBUS ? "SIGBUS" : "SIGSEGV", at);
+	fail("%s (code %d) at %p", signal == SIGBUS ? "SIGBUS" : "SIGSEGV", info->si_code, at);
 }
 
 static void *arena(size_t size, int flags)
