@@ -206,6 +206,11 @@ static void faults_end(void)
 		lenient = pwrite(fail_fd, "0", 1, 0) != 1;
 }
 
+static void faults_begin(void)
+{
+	lenient = pwrite(fail_fd, "1", 1, 0) == 1;
+}
+
 /* Ends the process with what is known of the operation. */
 __attribute__((noreturn, format(printf, 1, 2)))
 static void fail(const char *fmt, ...)
@@ -528,6 +533,17 @@ static bool worked(bool good)
 	return good;
 }
 
+/* Returns true if a call that must succeed is to be tried again, because memory was short. */
+static bool again(size_t *tries)
+{
+	if ((errno != ENOMEM && errno != EAGAIN) || !(*tries)--)
+		return false;
+	/* The cgroup is full until pages are swapped out, or the supervisor raises a limit. */
+	if (!lenient)
+		usleep(1000);
+	return true;
+}
+
 /* A call that can only be refused when failures are injected. */
 static bool has_to_work(bool good, const char *what)
 {
@@ -677,13 +693,22 @@ static bool map_part(struct area *area, size_t page, size_t count)
 		    area->fd, page * PAGE) == at;
 }
 
+static void unmap(unsigned char *at, size_t size)
+{
+	size_t tries = 10000;
+
+	while (munmap(at, size))
+		if (!again(&tries))
+			fail("cannot unmap memory (%s)", strerror(errno));
+}
+
 /* What cannot be done without: failures are injected at random, and end. */
 static void map_again(struct area *area, size_t page, size_t count)
 {
 	size_t tries = 10000;
 
 	while (!map_part(area, page, count))
-		if (!tries-- || !lenient)
+		if (!again(&tries))
 			fail("cannot map memory (%s)", strerror(errno));
 	/* A page that is new in a private mapping is what the file has. */
 	memset(area->bytes + page * PAGE, 0, count * PAGE);
@@ -729,13 +754,13 @@ static void make_area(struct rng *rng, struct area *area)
 			break;
 		if (area->fd >= 0)
 			close(area->fd);
-		if (!tries-- || !lenient)
+		if (!again(&tries))
 			fail("cannot make an area (%s)", strerror(errno));
 	} while (true);
 	/* Shared memory has its size from the first mapping. */
 	while (area->pages < pages && munmap(area->base + area->pages * PAGE,
 					     capacity - area->pages * PAGE))
-		if (!tries-- || !lenient)
+		if (!again(&tries))
 			fail("cannot unmap memory (%s)", strerror(errno));
 	trace(": area %zu (%s) is new at %p, %zu pages", area - areas, kind_names[area->kind],
 	      area->base, area->pages);
@@ -751,11 +776,7 @@ static void make_area(struct rng *rng, struct area *area)
 
 static void drop_area(struct area *area)
 {
-	size_t tries = 10000;
-
-	while (munmap(area->base, area->pages * PAGE))
-		if (!tries-- || !lenient)
-			fail("cannot unmap memory (%s)", strerror(errno));
+	unmap(area->base, area->pages * PAGE);
 	if (area->fd >= 0)
 		close(area->fd);
 }
@@ -976,7 +997,7 @@ static bool protect(struct area *area, size_t page, size_t count, int prot)
 
 	/* A failure may have changed a part, so that it has to succeed in the end. */
 	while (mprotect(area->base + page * PAGE, count * PAGE, prot))
-		if (!tries-- || !lenient)
+		if (!again(&tries))
 			fail("mprotect failed (%s)", strerror(errno));
 	for (; count--; page++) {
 		area->page[page].flags &= ~(P_NO_READ | P_NO_WRITE);
@@ -1023,7 +1044,7 @@ static void unlock_all(struct area *area)
 	size_t i, tries = 10000;
 
 	while (munlock(area->base, area->pages * PAGE))
-		if (!tries-- || !lenient)
+		if (!again(&tries))
 			fail("munlock failed (%s)", strerror(errno));
 	for (i = 0; i < area->pages; i++)
 		area->page[i].flags &= ~P_LOCKED;
@@ -1236,6 +1257,7 @@ static bool is_mapped(const unsigned char *at)
 static void op_move(struct rng *rng)
 {
 	struct area *area = &areas[rng_below(rng, NR_AREAS)];
+	bool failing = lenient;
 	unsigned char *hole = find_hole(area->pages * PAGE, chance(rng, 50)), *to;
 	size_t done = 0, tries = 10000;
 
@@ -1246,6 +1268,8 @@ static void op_move(struct rng *rng)
 	remember(area, 0, area->pages);
 	trace(": area %zu (%s) from %p to %p", area - areas, kind_names[area->kind], area->base,
 	      hole);
+	/* A mapping that cannot be unmapped after its pages have moved looks as if they had not. */
+	faults_end();
 	do {
 		size_t size = (area->pages - done) * PAGE;
 
@@ -1256,11 +1280,13 @@ static void op_move(struct rng *rng)
 		/* Some of several mappings may have moved: then the others have to follow. */
 		for (done = 0; done < area->pages && !is_mapped(area->base + done * PAGE); done++)
 			;
-		if (!done)
-			return;
-		if (!tries--)
+		if (done && !again(&tries))
 			fail("half of an area cannot be moved (%s)", strerror(errno));
-	} while (done < area->pages);
+	} while (done && done < area->pages);
+	if (failing && !lenient)
+		faults_begin();
+	if (to == MAP_FAILED && !done)
+		return;
 	area->base = hole;
 	if (chance(rng, 30))
 		verify(area, 0, area->pages);
@@ -1306,7 +1332,7 @@ static void op_dontunmap(struct rng *rng)
 {
 	struct area *area = &areas[rng_below(rng, NR_AREAS)];
 	unsigned char *old = area->base, *to;
-	size_t page, size = area->pages * PAGE, tries = 10000;
+	size_t page, size = area->pages * PAGE;
 
 	if (area->kind == PRIVATE_FILE || !is_flat(area) ||
 	    area->page[0].flags & (P_NO_READ | P_LOCKED))
@@ -1324,11 +1350,16 @@ static void op_dontunmap(struct rng *rng)
 		    !!memcmp(old + page * PAGE, area->object + page * PAGE, PAGE))
 			fail("page %zu of what MREMAP_DONTUNMAP left behind is wrong", page);
 	}
-	while (munmap(old, size))
-		if (!tries-- || !lenient)
-			fail("cannot unmap memory (%s)", strerror(errno));
+	unmap(old, size);
 	if (chance(rng, 30))
 		verify(area, 0, area->pages);
+}
+
+/* Maps a page anew, whether something is mapped there or not. */
+static void map_new(struct area *area, size_t page)
+{
+	unmap(area->base + page * PAGE, PAGE);
+	map_again(area, page, 1);
 }
 
 /* Moves part of one anonymous area over a part of another. */
@@ -1337,6 +1368,7 @@ static void op_graft(struct rng *rng)
 	struct area *from = pick_anon(rng), *to = pick_anon(rng);
 	struct range src, dst;
 	size_t i, count;
+	bool moved;
 
 	if (!from || !to || from == to || may_merge(from) != may_merge(to))
 		return;
@@ -1344,20 +1376,24 @@ static void op_graft(struct rng *rng)
 	dst = part_of(rng, to, SIZE_MAX);
 	count = src.count < dst.count ? src.count : dst.count;
 	to->merged |= from->merged;
-	worked(mremap(address(&src), count * PAGE, count * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
-		      address(&dst)) != MAP_FAILED);
+	moved = worked(mremap(address(&src), count * PAGE, count * PAGE,
+			      MREMAP_MAYMOVE | MREMAP_FIXED, address(&dst)) != MAP_FAILED);
 	remember(from, src.page, count);
-	remember_detail(to - areas);
-	/* A failure may have moved some of it, and unmapped the destination. */
+	remember_detail(moved ? to - areas : -errno);
 	for (i = 0; i < count; i++) {
 		size_t at = dst.page + i, was = src.page + i;
 
-		if (!is_mapped(from->base + was * PAGE)) {
+		if (moved || !is_mapped(from->base + was * PAGE)) {
 			memcpy(to->bytes + at * PAGE, from->bytes + was * PAGE, PAGE);
 			to->page[at] = from->page[was];
-			map_again(from, was, 1);
-		} else if (!is_mapped(to->base + at * PAGE)) {
-			map_again(to, at, 1);
+			map_new(from, was);
+		} else {
+			/*
+			 * A failure may have left the destination empty, as it was or unmapped.
+			 * A source that could not be unmapped after its pages had moved is empty.
+			 */
+			from->page[was].flags |= P_LAZY;
+			map_new(to, at);
 		}
 	}
 	verify(to, dst.page, count);
@@ -1947,7 +1983,7 @@ static void op_faults(struct rng *rng)
 	if (fail_fd < 0 || lenient)
 		return;
 	lenient_until = op_index + 4 + rng_below(rng, 24);
-	lenient = pwrite(fail_fd, "1", 1, 0) == 1;
+	faults_begin();
 }
 
 static void op_checkpoint(struct rng *rng)
