@@ -1250,8 +1250,13 @@ static void op_punch(struct rng *rng)
 static bool is_mapped(const unsigned char *at)
 {
 	unsigned char core;
+	int ret;
 
-	return !mincore((void *)at, PAGE, &core) || errno != ENOMEM;
+	/* It needs a page for its answer, whose allocation may fail. */
+	do {
+		ret = mincore((void *)at, PAGE, &core);
+	} while (ret && errno == EAGAIN);
+	return !ret;
 }
 
 static void op_move(struct rng *rng)
