@@ -11,7 +11,6 @@
 #   MIXED    0: no cells of mixed content, some of which does not compress (1)
 #   SWAPDEV  swap device below zswap (the first disk), none, or zram: then zram
 #            with the same compressor takes the place of zswap
-#   WRITEBACK        0: zswap keeps what does not compress as it is (1)
 
 QUICK=${QUICK:-0}
 RUN=${RUN:-0}
@@ -80,8 +79,6 @@ compressed() {
 	fi
 	zswap_on "$1"
 	swap_on "$SWAPDEV"
-	[ "${WRITEBACK:-1}" = 1 ] || echo 0 > /sys/fs/cgroup/memory.zswap.writeback ||
-		fail "cgroups cannot do without writeback"
 }
 
 swap_off() {
