@@ -1324,6 +1324,17 @@ class Steps(Kept):
         self.assertEqual([title for title, step in steps.items() if step.quick],
                          ["lint", "scripts", "host", "host-loom", "kunit um"])
 
+    def test_full_boots_other_kernels(self):
+        default, full = self.steps(), self.steps(full=True)
+        self.assertEqual([title for title in full if title not in default],
+                         [f"{stage} {variant}" for variant in guesttests.BOOTS
+                          for stage in ("kunit", "guest")])
+        # They are no part of a run that installs nothing for another architecture.
+        self.assertFalse([title for title in default if "arm64" in title])
+        self.assertIn("tags", full["guest arm64"].units())
+        self.assertEqual(set(full["guest no-memcg"].units()), {"plain"})
+        self.assertNotIn("tags", full["guest debug"].units())
+
     def test_units(self):
         steps = self.steps()
         self.assertEqual(set(steps["kunit um"].units()), {"words"})

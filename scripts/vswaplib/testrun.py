@@ -19,7 +19,9 @@ from .results import Report, Stage, Stopped
 DEADLINE = 75           # minutes
 GRACE = 60              # seconds from the end of the run's time to its verdict
 SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test"]
+# The kernels that run KUnit.
 KUNIT = ("um", "debug")
+BOOTS = tuple(guesttests.BOOTS)
 
 
 def run_lint(stage):
@@ -177,7 +179,7 @@ def _simple(title, func, unit_of=lambda name: name, extra=(), quick=True):
 
 
 def _kunit(variant):
-    part = Part(f"kunit {variant}", "kunit.txt", variant, KUNIT)
+    part = Part(f"kunit {variant}", "kunit.txt", variant, KUNIT + BOOTS)
     return Step(f"kunit {variant}", run_kunit, [part], _listed(part, suite_of), (variant,),
                 quick=variant == "um", unit_of=suite_of)
 
@@ -186,7 +188,7 @@ def _guests(variant, full):
     scripts = {script.name: script for script in guesttests.scripts(full)
                if script.suits(variant)}
     parts = {name: Part(f"guest {variant} {name}", f"guest/{name}.txt", variant,
-                        guesttests.VARIANTS) for name in scripts}
+                        guesttests.runs_on(script)) for name, script in scripts.items()}
     return Step(f"guest {variant}", guesttests.run_all, list(parts.values()), lambda: parts,
                 (variant, scripts), many=True)
 
@@ -204,7 +206,9 @@ def steps(full):
             _simple("host", run_host, extra=["all build and end"]),
             _simple("host-loom", run_loom, extra=["all build and end"]),
             *(_kunit(variant) for variant in KUNIT),
-            *(_guests(variant, full) for variant in guesttests.VARIANTS), _selftests(full)]
+            *(_guests(variant, full) for variant in guesttests.VARIANTS), _selftests(full),
+            *(step for variant in BOOTS if full
+              for step in (_kunit(variant), _guests(variant, full)))]
 
 
 def select(plan, pattern):
