@@ -16,9 +16,9 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (arch, bench, benchreport, benchsuites, build, common, diagnostics,  # noqa: E402
-                      disasm, guest, guesttests, initramfs, lint, manifest, series, setup,
-                      testrun, tree)
+from vswaplib import (arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
+                      diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, series,
+                      setup, testrun, tree)
 
 
 def vswap(*args, **env):

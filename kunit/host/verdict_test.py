@@ -1283,9 +1283,12 @@ class Runs(Kept):
 
     def test_arguments(self):
         args = self.parsed()
-        self.assertEqual((args.deadline, args.accept, args.only, args.full, args.quick),
-                         (75, False, None, False, False))
-        self.assertEqual(self.parsed("--deadline", "1.5", "--accept").deadline, 1.5)
+        self.assertEqual((args.accept, args.only, args.full, args.quick),
+                         (False, None, False, False))
+        # A full run builds kernels that no other does.
+        self.assertEqual([testrun.minutes_of(self.parsed(*words)) for words in
+                          ([], ["--full"], ["--deadline", "1.5", "--full", "--accept"])],
+                         [75, 300, 1.5])
 
     def test_what_the_arguments_choose(self):
         plan = [self.step("one", None), self.step("two", None, quick=False)]

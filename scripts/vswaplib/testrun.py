@@ -17,6 +17,7 @@ from .manifest import Part
 from .results import Report, Stage, Stopped
 
 DEADLINE = 75           # minutes
+FULL_DEADLINE = 300     # two cores take half of it to build the kernels that only --full boots
 GRACE = 60              # seconds from the end of the run's time to its verdict
 SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test"]
 # The kernels that run KUnit.
@@ -301,8 +302,9 @@ def add_arguments(parser):
     coverage.add_arguments(group)
     parser.add_argument("--accept", action="store_true",
                         help="write what passes to kunit/expected, as expected from now on")
-    parser.add_argument("--deadline", type=float, default=DEADLINE, metavar="MINUTES",
-                        help=f"end with a verdict after so long (default: {DEADLINE})")
+    parser.add_argument("--deadline", type=float, metavar="MINUTES",
+                        help=f"end with a verdict after so long (default: {DEADLINE}; "
+                             f"--full: {FULL_DEADLINE})")
 
 
 def chosen(args):
@@ -310,6 +312,11 @@ def chosen(args):
     if args.only:
         return select(steps(full=True), args.only)
     return [(step, None) for step in steps(args.full) if step.quick or not args.quick]
+
+
+def minutes_of(args):
+    """When a run has to end."""
+    return args.deadline or (FULL_DEADLINE if args.full else DEADLINE)
 
 
 def main(args):
@@ -320,7 +327,7 @@ def main(args):
     report = Report(args.accept)
     todo = [(step, stages_of(report, step, wanted)) for step, wanted in chosen(args)]
     watch = Watch(report, [stage for _, stages in todo for stage in stages.values()])
-    watch.begin(args.deadline)
+    watch.begin(minutes_of(args))
     try:
         if report.run("setup", [], setup.ensure):
             for step, stages in todo:
