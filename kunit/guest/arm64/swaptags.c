@@ -33,6 +33,7 @@ static const char usage_text[] =
 "  reuse              the same for pages without tags in slots that had some\n"
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
 "  --size SIZE        in MiB (8)\n"
+"  --incompressible P percent of pages that do not compress (30)\n"
 "  --shmem            shared memory instead of private\n"
 "  --huge             MADV_HUGEPAGE (which sizes: the shell's choice in sysfs)\n"
 "  --forks N          so many children compare as well, while all is swapped out (0)\n"
@@ -302,7 +303,8 @@ static void parse_options(int argc, char **argv)
 		{ "cgroup", 1, NULL, 'c' }, { "size", 1, NULL, 's' }, { "shmem", 0, NULL, 'm' },
 		{ "huge", 0, NULL, 'H' }, { "forks", 1, NULL, 'k' }, { "rounds", 1, NULL, 'o' },
 		{ "random", 0, NULL, 'R' }, { "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
-		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
+		{ "incompressible", 1, NULL, 'i' }, { "spoil", 0, NULL, 'x' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -310,6 +312,7 @@ static void parse_options(int argc, char **argv)
 		switch (c) {
 		case 'c': opt.cgroup = optarg; break;
 		case 's': opt.pages = number(optarg, 1) * ((1 << 20) / PAGE); break;
+		case 'i': content.random_percent = number(optarg, 0); break;
 		case 'm': opt.shmem = true; break;
 		case 'H': opt.huge = true; break;
 		case 'k': opt.forks = number(optarg, 0); break;

@@ -337,6 +337,14 @@ injected() {
 load() {
 	what=$1
 	shift
+	case " $* " in
+	*" --folio "*)
+		[ -d $THP ] || {
+			skip "$what" "this kernel has no large folios"
+			return 1
+		}
+		;;
+	esac
 	check "$what" swapload "$@"
 }
 

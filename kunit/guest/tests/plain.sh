@@ -14,18 +14,18 @@ moved() {
 	load "$kind" "$@" && is "$kind: pages went out" "$(of swapout $counter)" -ge $(pages 8 75)
 }
 
-# plain_loads KIND COUNTER
+# plain_loads KIND COUNTER PERCENT: so much of the memory does not compress
 plain_loads() {
 	swap=$1
-	moved "$swap: anonymous" $2 refault $OUT --size $(mb 8)
-	moved "$swap: anonymous, random, written" $2 refault $OUT --size $(mb 8) --pattern random \
-		--access write --incompressible 0
-	moved "$swap: shared memory" $2 refault $OUT --size $(mb 8) --mem shmem --pattern stride
-	moved "$swap: large folios" $2 refault $OUT --size $(mb 8) --folio ${FOLIO_KB}K
-	load "$swap: shared with children" fork $OUT --size $(mb 4) --forks 3 --child-verify
+	args="$OUT --size $(mb 8) --incompressible $3"
+	moved "$swap: anonymous" $2 refault $args
+	moved "$swap: anonymous, random, written" $2 refault $args --pattern random --access write
+	moved "$swap: shared memory" $2 refault $args --mem shmem --pattern stride
+	moved "$swap: large folios" $2 refault $args --folio ${FOLIO_KB}K
+	load "$swap: shared with children" fork $args --forks 3 --child-verify
 	for kind in "" "--shmem" "--huge"; do
 		check "$swap: everything at random ${kind:-plain}" swapcheck churn --size $(mb 10) \
-			--procs 2 --rounds $(scaled 60) --seed 5 $kind
+			--incompressible $3 --procs 2 --rounds $(scaled 60) --seed 5 $kind
 	done
 }
 
@@ -39,20 +39,19 @@ short() {
 
 no_swap
 swap_on $DISK
-plain_loads disk pswpout
-load "disk: swapoff with sharers" swapoff --cgroup none --out madvise --slack 100 --dev $DISK \
-	--size $(mb 8) --procs 3
+plain_loads disk pswpout 30
+load "disk: swapoff with sharers" swapoff $OUT --dev $DISK --size $(mb 8) --procs 3
 swapon $DISK
 short disk
 
 zswap_on lz4
-plain_loads zswap zswpout
+plain_loads zswap zswpout 30
 set_to 1 $ZSWAP/shrinker_enabled
 short zswap
 set_to 0 $ZSWAP/shrinker_enabled
 
 check "virtual slots on a disk" straight swap_on $DISK
-plain_loads "virtual slots on a disk" pswpout
+plain_loads "virtual slots on a disk" pswpout 30
 short "virtual slots on a disk"
 consistent "virtual slots on a disk"
 check "virtual slots on a disk: swapoff" swapoff $DISK
@@ -61,7 +60,7 @@ none_left "virtual slots on a disk"
 no_swap
 zswap_on zstd
 set_to auto $VSWAP/enabled
-plain_loads "virtual slots in zswap" zswpout
+plain_loads "virtual slots in zswap" zswpout 0
 consistent "virtual slots in zswap"
 check "virtual slots in zswap: all is brought back" set_to 1 $VSWAP/drain
 none_left "virtual slots in zswap"

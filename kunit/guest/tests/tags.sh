@@ -26,13 +26,17 @@ tag_loads() {
 	tagged "$1: slots are used again" reuse
 }
 
+# Of the memory that held has.
+PERCENT=30
+
 # held WHAT COMMAND...: while tagged pages are swapped out
 held() {
 	what=$1
 	shift
 	rm -f $TMP/ready $TMP/go
 	cgroup tags
-	swaptags keep --rounds 1 --cgroup $CG/tags --ready $TMP/ready --go $TMP/go > $TMP/held 2>&1 &
+	swaptags keep --rounds 1 --incompressible $PERCENT --cgroup $CG/tags --ready $TMP/ready \
+		--go $TMP/go > $TMP/held 2>&1 &
 	holder=$!
 	check "$what: pages are swapped out" wait_for $TMP/ready $holder
 	check "$what" "$@"
@@ -79,7 +83,8 @@ for layer in off on; do
 	[ $layer = off ] || none_left "zswap"
 done
 
-# Without any device.
+# Without any device, what does not compress stays in memory.
+PERCENT=0
 no_swap
 zswap_on zstd
 set_to auto $VSWAP/enabled
