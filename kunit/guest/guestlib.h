@@ -26,7 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Arrays have this length, so it is a constant: initramfs.py sets it for other sizes. */
+#ifndef PAGE
 #define PAGE		4096UL
+#endif
 #define PAGE_WORDS	(PAGE / sizeof(uint64_t))
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -51,6 +54,16 @@ static inline void die(int code, const char *fmt, ...)
 	fflush(stderr);
 	/* Not exit(): a forked child must not flush its parent's buffers. */
 	_exit(code);
+}
+
+__attribute__((constructor))
+static inline void check_page_size(void)
+{
+	if (sysconf(_SC_PAGESIZE) == PAGE)
+		return;
+	errno = 0;
+	die(EXIT_BROKEN, "made for pages of %lu bytes, but the kernel's have %ld", PAGE,
+	    sysconf(_SC_PAGESIZE));
 }
 
 /* ------------------------------------------------------------ small files */

@@ -16,9 +16,9 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (bench, benchreport, benchsuites, build, common, diagnostics,  # noqa: E402
-                      disasm, guest, guesttests, initramfs, lint, manifest, series, setup,
-                      testrun, tree)
+from vswaplib import (arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
+                      diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, series,
+                      setup, testrun, tree)
 
 
 def vswap(*args, **env):
@@ -63,12 +63,9 @@ class BadInput(unittest.TestCase):
             guest._disk(pathlib.Path("/tmp"), 0, "12Q")
         self.assertIn("12Q", raised.exception.what)
 
-    def test_two_nodes_share_the_memory(self):
-        with mock.patch.object(guest, "_accelerator", return_value=[]):
-            command = guest._qemu("image", "initrd", smp=2, mem="1G", disks=[], append="",
-                                  icount=False, host_root=False, numa=True, out="out", log="log",
-                                  shell=False, extra=())
-        self.assertEqual(sum(f"size={512 << 20}" in str(word) for word in command), 2)
+    def test_another_architecture_has_no_programs_of_the_host(self):
+        with self.assertRaisesRegex(common.Failure, "arm64"):
+            qemu(arch.ARM64, host_root=True)
 
     def test_old_qemu(self):
         with mock.patch.object(setup, "qemu_version", return_value=(7, 2)), \
@@ -76,6 +73,15 @@ class BadInput(unittest.TestCase):
                 mock.patch.object(setup, "run"), self.assertRaises(common.Failure) as raised:
             setup.install_qemu(None)
         self.assertIn("10.0", raised.exception.what)
+
+    def test_old_qemu_of_another_architecture(self):
+        with mock.patch.object(setup, "qemu_version", return_value=None), \
+                mock.patch.object(setup, "os_release", return_value={}), \
+                mock.patch.object(setup, "run") as run, \
+                self.assertRaises(common.Failure) as raised:
+            setup.install_qemu(None, arch.ARM64)
+        self.assertIn("qemu-system-aarch64", raised.exception.hint)
+        self.assertIn("qemu-system-arm", run.call_args.args[0])
 
     def test_no_root_and_missing_packages(self):
         with mock.patch.object(os, "geteuid", return_value=1000), \
@@ -91,6 +97,89 @@ class BadInput(unittest.TestCase):
                 self.assertRaises(common.Failure) as raised:
             setup.install_packages(None)
         self.assertIn("network", raised.exception.hint)
+
+
+def qemu(machine, **changes):
+    """QEMU's command line for a guest."""
+    given = dict(smp=2, mem="1G", disks=[], append="", icount=False, host_root=False, numa=False,
+                 out="out", log="log", shell=False, extra=())
+    with mock.patch.object(os, "access", return_value=False):
+        return guest._qemu(machine, "image", "initrd", **{**given, **changes})
+
+
+class Machines(unittest.TestCase):
+    """What differs between architectures."""
+
+    def after(self, command, option):
+        return [command[at + 1] for at, word in enumerate(command) if word == option]
+
+    def test_two_nodes_share_the_memory(self):
+        command = qemu(arch.X86_64, numa=True)
+        self.assertEqual(sum(f"size={512 << 20}" in str(word) for word in command), 2)
+
+    def test_x86_64(self):
+        command = qemu(arch.X86_64, disks=["a", "b"])
+        self.assertEqual(command[0], "qemu-system-x86_64")
+        self.assertEqual(self.after(command, "-M"), ["q35"])
+        self.assertEqual(self.after(command, "-cpu"), ["max,la57=off"])
+        self.assertEqual(self.after(command, "-device"),
+                         ["virtio-blk-pci,drive=d0", "virtio-blk-pci,drive=d1"])
+        kernel = self.after(command, "-append")[0].split()
+        self.assertIn("console=ttyS0", kernel)
+        self.assertIn("vswap_out=/dev/ttyS1", kernel)
+        self.assertIn("no_timer_check", kernel)
+
+    def test_arm64_has_memory_tags(self):
+        command = qemu(arch.ARM64, disks=["a"])
+        self.assertEqual(command[0], "qemu-system-aarch64")
+        self.assertEqual(self.after(command, "-M"), ["virt,mte=on"])
+        self.assertEqual(self.after(command, "-cpu"), ["max"])
+        self.assertEqual(self.after(command, "-device"), ["virtio-blk-device,drive=d0"])
+        kernel = self.after(command, "-append")[0].split()
+        self.assertIn("console=ttyAMA0", kernel)
+        self.assertIn("vswap_out=/dev/ttyAMA1", kernel)
+        self.assertNotIn("no_timer_check", kernel)
+
+    def test_the_clock_that_counts(self):
+        self.assertEqual(self.after(qemu(arch.X86_64, icount=True), "-cpu"),
+                         ["max,-rdrand,-rdseed"])
+        self.assertEqual(self.after(qemu(arch.ARM64, icount=True), "-cpu"), ["max"])
+
+    def test_programs_are_made_for_one_page_size(self):
+        here = initramfs.compiler(arch.X86_64, 4096)
+        self.assertFalse([word for word in here if word.startswith(("--target", "-DPAGE"))])
+        there = initramfs.compiler(arch.ARM64, 65536)
+        self.assertIn("--target=aarch64-linux-gnu", there)
+        self.assertIn("-DPAGE=65536UL", there)
+        self.assertNotIn("-DPAGE=4096UL", initramfs.compiler(arch.ARM64, 4096))
+
+    def test_the_page_size_is_the_configuration_s(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(build, "folder", lambda variant: pathlib.Path(folder)):
+            (pathlib.Path(folder) / ".config").write_text("CONFIG_PAGE_SHIFT=16\n")
+            self.assertEqual(build.page_size("arm64-64k"), 65536)
+
+    def test_only_guests_of_another_architecture_need_more_packages(self):
+        with mock.patch.object(setup, "install_packages") as packages, \
+                mock.patch.object(setup, "install_qemu") as qemu_of, \
+                mock.patch.object(setup, "fetch_busybox") as busybox:
+            for machine in (arch.X86_64, arch.UM):
+                setup.ensure_guests(machine)
+            packages.assert_not_called()
+            setup.ensure_guests(arch.ARM64)
+        self.assertIn("libc6-dev-arm64-cross", packages.call_args.args[1])
+        for called in (qemu_of, busybox):
+            self.assertEqual(called.call_args.args[1], arch.ARM64)
+
+    def test_lists_of_another_architecture_are_apart(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(setup, "CACHE", pathlib.Path(folder)), \
+                mock.patch.object(setup, "machine_mirror", return_value="m"):
+            here, there = setup.isolated_apt("s"), setup.isolated_apt("s", debian="arm64")
+        self.assertIn("APT::Architecture=arm64", there)
+        self.assertFalse([word for word in here if "Architecture" in word])
+        self.assertFalse(set(here) & set(there) - {"-o", "Dir::Etc::SourceList=/dev/null",
+                                                   "APT::Sandbox::User=root"})
 
 
 class Toy(unittest.TestCase):
@@ -368,6 +457,19 @@ class Guests(unittest.TestCase):
                              sorted(script.order for script in group))
             apart = [script for script in group if script.alone or script.numa]
             self.assertTrue(not apart or len(group) == 1)
+
+    def test_what_the_boots_run(self):
+        every = {script.name: script for script in guesttests.scripts(True)}
+        for variant, names in guesttests.BOOTS.items():
+            self.assertIn(variant, build.VARIANTS)
+            self.assertEqual({name for name in every if every[name].suits(variant)}, set(names))
+        for script in every.values():
+            self.assertEqual(script.named, not script.suits("debug"))
+        self.assertEqual(guesttests.runs_on(every["leaks"]), ("debug",))
+        self.assertEqual(guesttests.runs_on(every["tags"]), ("arm64", "arm64-64k"))
+        self.assertEqual(guesttests.runs_on(every["verify"]),
+                         ("debug", "vswap", "arm64", "arm64-64k", "preempt-rt", "classic-lru",
+                          "no-smp"))
 
     def test_an_error_ends_the_others(self):
         others = []

@@ -20,7 +20,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (bench, benchreport, benchsuites, build, common, guest,  # noqa: E402
+from vswaplib import (arch, bench, benchreport, benchsuites, build, common, guest,  # noqa: E402
                       initramfs, rates, selftests, setup, tree)
 from vswaplib.selftests import END, Test  # noqa: E402
 
@@ -670,7 +670,7 @@ class Builds(Folder):
         super().setUp()
         self.configs = self.top / "kunit" / "configs"
         self.configs.mkdir(parents=True)
-        for name in ("common", "x86_64", "vswap", "um", "kunit"):
+        for name in ("common", "x86_64", "vswap", "um", "kunit", "arm64", "boots"):
             (self.configs / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
         self.refused, self.warnings, self.made, self.log = "", "", [], ""
         self.patch(build, "ROOT", self.top)
@@ -679,7 +679,8 @@ class Builds(Folder):
         self.patch(tree, "vswap", lambda: self.top / "ours")
         self.patch(tree, "overlay_files", lambda: ["mm/vswap.c", "rust/mm/vswap.rs"])
         self.set_up = []
-        self.patch(setup, "ensure", lambda: self.set_up.append(1))
+        self.patch(setup, "ensure", lambda: self.set_up.append("here"))
+        self.patch(setup, "ensure_guests", lambda machine: self.set_up.append(machine.name))
         self.patch(build, "run", self.run_make)
 
     def run_make(self, command, log, env, check):
@@ -701,9 +702,9 @@ class Builds(Folder):
                 out.write(self.warnings)
             if self.log:
                 raise common.Failure(self.log, "")
-            for name in build.IMAGES.values():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_text("image")
+            for machine in arch.ALL.values():
+                (folder / machine.image).parent.mkdir(parents=True, exist_ok=True)
+                (folder / machine.image).write_text("image")
 
     def ensure(self, variant):
         with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -724,7 +725,7 @@ class Builds(Folder):
             self.assertIn(f"LLVM=-{setup.LLVM}", command)
             self.assertIn(f"-j{common.JOBS}", command)
         self.assertEqual(self.env, setup.tool_env())
-        self.assertTrue(self.set_up)
+        self.assertEqual(self.set_up, ["here", "x86_64"])
         self.assertNotIn("first time", self.ensure("vswap")[1])
 
     def test_each_has_its_tree_and_its_options(self):
@@ -736,6 +737,13 @@ class Builds(Folder):
         self.assertEqual(image, self.top / "home/build/um/linux")
         self.assertNotIn("bzImage", self.made[-1])
         self.assertIn("ARCH=um", self.made[-1])
+
+    def test_of_another_architecture(self):
+        image, _ = self.ensure("arm64")
+        self.assertEqual(image, self.top / "home/build/arm64/arch/arm64/boot/Image")
+        self.assertIn("ARCH=arm64", self.made[-1])
+        self.assertEqual(self.made[-1][-1], "Image")
+        self.assertEqual(self.set_up, ["here", "arm64"])
 
     def test_a_refused_option_ends_the_build(self):
         self.refused = "CONFIG_VSWAP"

@@ -1302,9 +1302,12 @@ class Runs(Kept):
 
     def test_arguments(self):
         args = self.parsed()
-        self.assertEqual((args.deadline, args.accept, args.only, args.full, args.quick),
-                         (75, False, None, False, False))
-        self.assertEqual(self.parsed("--deadline", "1.5", "--accept").deadline, 1.5)
+        self.assertEqual((args.accept, args.only, args.full, args.quick),
+                         (False, None, False, False))
+        # A full run builds kernels that no other does.
+        self.assertEqual([testrun.minutes_of(self.parsed(*words)) for words in
+                          ([], ["--full"], ["--deadline", "1.5", "--full", "--accept"])],
+                         [75, 300, 1.5])
 
     def test_what_the_arguments_choose(self):
         plan = [self.step("one", None), self.step("two", None, quick=False)]
@@ -1351,6 +1354,17 @@ class Steps(Kept):
                                        "kunit debug", "guest debug", "guest vswap", "selftests"])
         self.assertEqual([title for title, step in steps.items() if step.quick],
                          ["lint", "scripts", "host", "host-loom", "kunit um"])
+
+    def test_full_boots_other_kernels(self):
+        default, full = self.steps(), self.steps(full=True)
+        self.assertEqual([title for title in full if title not in default],
+                         [f"{stage} {variant}" for variant in guesttests.BOOTS
+                          for stage in ("kunit", "guest")])
+        # They are no part of a run that installs nothing for another architecture.
+        self.assertFalse([title for title in default if "arm64" in title])
+        self.assertIn("tags", full["guest arm64"].units())
+        self.assertEqual(set(full["guest no-memcg"].units()), {"plain"})
+        self.assertNotIn("tags", full["guest debug"].units())
 
     def test_units(self):
         steps = self.steps()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+from . import arch as archs
 from . import benchreport, build, common, guest, initramfs, series, setup
 from .benchsuites import (ARMS, COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS,
                           SUITES, TIME, VARIANTS, WALL, built, parse_output, script_text)
@@ -248,7 +249,7 @@ def _about_text(about, samples):
 def _variants(text):
     variants = [name for name in text.split(",") if name]
     for name in variants:
-        if build.variant_of(built(name))[1] != "x86_64":
+        if build.arch_of(built(name)) is not archs.X86_64:
             die(f"{name} is no variant for QEMU",
                 "name base, vswap or debug; User Mode Linux goes with base and vswap by itself")
     if not variants or len(set(variants)) != len(variants):

@@ -31,7 +31,7 @@ def main(args):
     shared = dict(smp=args.smp, mem=args.mem, disks=args.disk, append=args.append,
                   numa=args.numa, host_root=args.host_root)
     if args.verb == "shell":
-        if build.variant_of(args.variant)[1] == "um":
+        if not build.arch_of(args.variant).qemu:
             die("the shell needs a QEMU variant", "scripts/vswap shell --variant vswap")
         say("    'exit' or 'poweroff -f' ends the guest")
         guest.boot(args.variant, shell=True, **shared)

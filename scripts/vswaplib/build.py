@@ -5,9 +5,11 @@ import contextlib
 import pathlib
 import time
 
+from . import arch as archs
 from . import common, setup, tree
 from .common import ROOT, die, run, say
 
+BOOTS = ("vswap", "kunit", "boots")
 # variant -> (has our work, architecture, configuration fragments of kunit/configs)
 VARIANTS = {
     "base": (False, "x86_64", ["common", "x86_64"]),
@@ -21,8 +23,14 @@ VARIANTS = {
     "hooks": (True, "x86_64", ["common", "x86_64", "vswap", "hooks"]),
     "um": (True, "um", ["common", "um", "vswap", "kunit"]),
     "um-base": (False, "um", ["common", "um"]),
+    # Only for test --full.
+    "arm64": (True, "arm64", ["common", "arm64", *BOOTS]),
+    "arm64-64k": (True, "arm64", ["common", "arm64", *BOOTS, "arm64-64k"]),
+    "preempt-rt": (True, "x86_64", ["common", "x86_64", *BOOTS, "preempt-rt"]),
+    "classic-lru": (True, "x86_64", ["common", "x86_64", *BOOTS, "classic-lru"]),
+    "no-smp": (True, "x86_64", ["common", "x86_64", *BOOTS, "no-smp"]),
+    "no-memcg": (True, "x86_64", ["common", "x86_64", *BOOTS, "no-memcg"]),
 }
-IMAGES = {"x86_64": "arch/x86/boot/bzImage", "um": "linux"}
 
 
 def variant_of(name):
@@ -31,13 +39,22 @@ def variant_of(name):
     return VARIANTS[name]
 
 
+def arch_of(variant):
+    return archs.ALL[variant_of(variant)[1]]
+
+
 def folder(variant):
     variant_of(variant)
     return tree.home() / "build" / variant
 
 
 def image(variant):
-    return folder(variant) / IMAGES[variant_of(variant)[1]]
+    return folder(variant) / arch_of(variant).image
+
+
+def page_size(variant):
+    """The size of a page of a variant that was built."""
+    return 1 << int(wanted_options([folder(variant) / ".config"])["CONFIG_PAGE_SHIFT"])
 
 
 def source(variant):
@@ -103,8 +120,9 @@ def our_warnings(log):
 
 def ensure(variant):
     """Builds a variant if anything changed; returns its image."""
-    ours, arch, _ = variant_of(variant)
+    ours, arch = variant_of(variant)[0], arch_of(variant)
     setup.ensure()
+    setup.ensure_guests(arch)
     with common.locked(f"build-{variant}"):
         srctree = source(variant)
         builddir = folder(variant)
@@ -114,9 +132,9 @@ def ensure(variant):
         start = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
-        args = make_args(arch)
+        args = make_args(arch.name)
         configure(builddir, srctree, fragments(variant), args)
-        make(builddir, srctree, args, *(["bzImage"] if arch == "x86_64" else []), log=log)
+        make(builddir, srctree, args, *arch.goals, log=log)
         warnings = our_warnings(log) if ours else []
         if warnings:
             die(f"{len(warnings)} compiler warnings, the first: {warnings[0]}",

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+from . import arch as archs
 from . import build, common, initramfs, setup
 from .common import CACHE, LOGS, Failure, die
 
@@ -177,21 +178,19 @@ def _disk(folder, index, spec):
     return ",".join([str(path), *options])
 
 
-def _accelerator(image):
+def _accelerator(arch, image):
     """QEMU's options for the fastest CPU that really runs our kernels here.
 
     Some machines offer a /dev/kvm that starts and then runs no ordinary kernel,
     so a trial boot decides, once for each boot of the host.
     """
-    # KASAN takes an interrupt in identify_cpu(), which forgets 5-level page tables
-    # for a moment, for a wild access: so none.
-    emulated = ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    emulated = ["-accel", "tcg,thread=multi", "-cpu", arch.emulated]
+    if arch is not archs.X86_64 or not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return emulated
     host_boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     memo = CACHE / "kvm"
     if not memo.exists() or memo.read_text().split()[0] != host_boot:
-        trial = ["qemu-system-x86_64", "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "256M",
+        trial = [arch.qemu, "-M", arch.machine, "-accel", "kvm", "-cpu", "host", "-m", "256M",
                  "-smp", "2", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
                  "-kernel", str(image), "-append", "console=ttyS0 panic=-1"]
         try:
@@ -207,22 +206,21 @@ def _accelerator(image):
     return emulated
 
 
-def _qemu(image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
+def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
           extra):
     # norandmaps, no rdrand, a fixed clock: two -icount runs execute the same instructions.
-    cmdline = ["console=ttyS0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
-               "rdinit=/init", "vswap_out=/dev/ttyS1", "rcupdate.rcu_cpu_stall_timeout=120",
-               # On a busy host the emulated timer comes too late for the check.
-               "no_timer_check"]
-    cmd = ["qemu-system-x86_64", "-M", "q35", "-nodefaults", "-display", "none", "-no-reboot",
+    cmdline = [f"console={arch.tty}0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
+               "rdinit=/init", f"vswap_out=/dev/{arch.tty}1",
+               "rcupdate.rcu_cpu_stall_timeout=120", *arch.cmdline]
+    cmd = [arch.qemu, "-M", arch.machine, "-nodefaults", "-display", "none", "-no-reboot",
            "-m", mem, "-kernel", image, "-initrd", initrd]
     if icount:
         smp = 1
         cmdline += ["norandmaps"]
-        cmd += ["-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", "max,-rdrand,-rdseed",
+        cmd += ["-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", arch.counted,
                 "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     else:
-        cmd += _accelerator(image)
+        cmd += _accelerator(arch, image)
     # Linux warns of CPUs that share a socket and not a node.
     cmd += ["-smp", f"{smp},sockets={smp}" if numa else str(smp)]
     if numa:
@@ -230,13 +228,15 @@ def _qemu(image, initrd, *, smp, mem, disks, append, icount, host_root, numa, ou
         for node in range(2):
             cmd += ["-object", f"memory-backend-ram,id=m{node},size={half}",
                     "-numa", f"node,memdev=m{node},cpus={node}"]
+    if host_root and arch.target:
+        die(f"the host's root file system has no programs for {arch.name}", "leave out --host-root")
     if host_root:
         cmdline.append("vswap_root=host")
         cmd += ["-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
                 "multidevs=remap"]
     for index, disk in enumerate(disks):
         cmd += ["-drive", f"file={disk},format=raw,if=none,id=d{index},cache=unsafe,"
-                "discard=unmap", "-device", f"virtio-blk-pci,drive=d{index}"]
+                "discard=unmap", "-device", f"{arch.disk},drive=d{index}"]
     cmd += ["-serial", f"file:{log}"]
     if shell:
         cmdline.append("vswap_shell=1")
@@ -304,19 +304,20 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
     if _stopping.is_set():
         raise GuestStopped("the run was stopped")
     image = build.ensure(variant) if ensure else build.image(variant)
-    uml = build.variant_of(variant)[1] == "um"
+    arch = build.arch_of(variant)
+    uml = not arch.qemu
     log = _unused_log(variant)
     work = pathlib.Path(tempfile.mkdtemp(prefix="vswap-"))
     start = time.monotonic()
     try:
         initrd, out = work / "initrd", work / "out" / "output"
         out.parent.mkdir()
-        initramfs.build(initrd, script, files)
+        initramfs.build(initrd, script, files, arch, build.page_size(variant))
         disks = [_disk(work, index, spec) for index, spec in enumerate(disks)]
         if uml:
             cmd = _uml(image, initrd, mem=mem, disks=disks, append=append, out=out)
         else:
-            cmd = _qemu(image, initrd, smp=smp, mem=mem, disks=disks, append=append,
+            cmd = _qemu(arch, image, initrd, smp=smp, mem=mem, disks=disks, append=append,
                         icount=icount, host_root=host_root, numa=numa, out=out, log=log,
                         shell=shell, extra=extra)
         cmd = [str(part) for part in cmd]

@@ -17,11 +17,24 @@ from .common import LOGS, ROOT
 
 FOLDER = ROOT / "kunit" / "guest" / "tests"
 PREFIX = "VSWAP-TEST"
-# How much slower a variant may be than the scripts' own time-outs allow for.
-SLOWNESS = {"debug": 8, "vswap": 2}
 GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
 # The kernels that run the scripts.
 VARIANTS = ("debug", "vswap")
+# The kernels that only --full boots, and which scripts these run.
+SHORT = ("verify", "disk", "zswap", "fork", "swapoff", "churn", "vswap", "plain")
+BOOTS = {
+    "arm64": (*SHORT, "tags", "cgroup", "mthp", "writeback", "vswap_device", "vswap_swapin"),
+    "arm64-64k": (*SHORT, "tags"),
+    "preempt-rt": SHORT,
+    "classic-lru": SHORT,
+    "no-smp": SHORT,
+    # The others put a process in a cgroup and reclaim from that.
+    "no-memcg": ("plain",),
+}
+# How much slower a variant may be than the scripts' own time-outs allow for.
+SLOWNESS = {"debug": 8, "vswap": 2, **dict.fromkeys(BOOTS, 4)}
+# A cluster of slots is as large as a huge page: with pages of 64 KiB, 512 MiB.
+DISKS = {"arm64-64k": ["2G", "2G"]}
 # kmemleak doubles the time of everything: only who is alone has it. So does compression
 # that of hibernation.
 SHARED = "kmemleak=off hibernate=nocompress"
@@ -44,6 +57,7 @@ class Script:
     numa: bool = False
     mem: str = ""
     debug: bool = False
+    named: bool = False
     # The time-out of a storm at full length, and whether this is to be one.
     long: int = 0
     lasts: bool = False
@@ -53,8 +67,10 @@ class Script:
         return dataclasses.replace(self, timeout=self.long or self.timeout, lasts=True)
 
     def suits(self, variant):
-        """Returns true if a kernel has what the script needs."""
-        return variant == "debug" or not self.debug
+        """Returns true if a kernel runs the script."""
+        if variant in BOOTS:
+            return self.name in BOOTS[variant]
+        return not self.named and (variant == "debug" or not self.debug)
 
 
 def _read(path):
@@ -63,12 +79,14 @@ def _read(path):
     for line in path.read_text().splitlines():
         if line.startswith("# guest: "):
             wishes.update(word.split("=") for word in line.removeprefix("# guest: ").split())
-    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem", "debug", "long"}
+    flags, sizes = ("full", "alone", "numa", "debug", "named"), ("order", "long")
+    unknown = set(wishes) - {"timeout", "mem", *flags, *sizes}
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
-    return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
-                  *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")),
-                  wishes.get("mem", ""), wishes.get("debug") == "1", int(wishes.get("long", 0)))
+    return Script(path.stem, path, int(wishes.get("timeout", 120)),
+                  **{flag: wishes[flag] == "1" for flag in flags if flag in wishes},
+                  **{size: int(wishes[size]) for size in sizes if size in wishes},
+                  mem=wishes.get("mem", ""))
 
 
 def scripts(full, lasts=False):
@@ -77,6 +95,11 @@ def scripts(full, lasts=False):
     found.sort(key=lambda script: script.order)
     return [script.at_length() if lasts else script for script in found
             if full or not script.full]
+
+
+def runs_on(script):
+    """The kernels that run a script: their results share a manifest."""
+    return tuple(variant for variant in (*VARIANTS, *BOOTS) if script.suits(variant))
 
 
 def _driver(todo, slow):
@@ -198,7 +221,7 @@ def _one_guest(variant, todo, stages):
     tap = _Tap(variant, stages)
     failure = ""
     try:
-        size = {**GUEST, "mem": todo[0].mem or GUEST["mem"]}
+        size = {"mem": todo[0].mem or GUEST["mem"], "disks": DISKS.get(variant, GUEST["disks"])}
         result = guest.boot(variant, _driver(todo, slow), **size, ensure=False, splats_ok=True,
                             append=APPEND if todo[0].alone else f"{APPEND} {SHARED}",
                             numa=todo[0].numa,

@@ -11,10 +11,12 @@ import pathlib
 import stat
 import threading
 
+from . import arch as archs
 from . import setup
 from .common import CACHE, ROOT, die, run
 
 GUEST = ROOT / "kunit" / "guest"
+PAGE = 4096     # PAGE of guestlib.h, unless the compiler is told another
 
 
 class Cpio:
@@ -57,13 +59,21 @@ class Cpio:
         return bytes(self.out)
 
 
-def workloads():
-    """Compiles kunit/guest/*.c, each into a static program of the same name;
-    files without a main() are shared by the others."""
-    sources = sorted(GUEST.glob("*.c"))
+def compiler(arch, page_size):
+    """The command that compiles a program of the guest. Arrays are as long as a page: so a
+    program is made for one page size, and refuses to run with another (guestlib.h)."""
+    return [f"clang-{setup.LLVM}",
+            *([f"--target={arch.target}", f"-fuse-ld=lld-{setup.LLVM}"] if arch.target else []),
+            *([f"-DPAGE={page_size}UL"] if page_size != PAGE else []),
+            "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror", "-std=gnu11"]
+
+
+def workloads(arch=archs.X86_64, page_size=PAGE):
+    """Compiles kunit/guest/*.c and those of the architecture, each into a static
+    program of the same name; files without a main() are shared by the others."""
+    sources = sorted([*GUEST.glob("*.c"), *(GUEST / arch.name).glob("*.c")])
     headers = sorted(GUEST.glob("*.h"))
-    flags = [f"clang-{setup.LLVM}", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror",
-             "-std=gnu11"]
+    flags = compiler(arch, page_size)
     stamp = hashlib.sha256(" ".join(flags).encode())
     for path in sources + headers:
         stamp.update(path.name.encode() + path.read_bytes())
@@ -84,26 +94,27 @@ def workloads():
     return programs
 
 
-def base():
+def base(arch, page_size):
     """Busybox, init, workloads and the guest scripts."""
-    busybox = pathlib.Path("/bin/busybox")
+    busybox = setup.busybox(arch)
     if not busybox.exists():
-        die("no /bin/busybox", "scripts/vswap setup")
+        die(f"no {busybox}", "scripts/vswap setup; build the variant to fetch that of another "
+            "architecture")
     archive = Cpio()
     archive.device("dev/console", 5, 1)
     archive.device("dev/null", 1, 3)
     archive.file("bin/busybox", busybox.read_bytes())
     archive.file("init", (GUEST / "init").read_bytes())
-    for name, binary in workloads().items():
+    for name, binary in workloads(arch, page_size).items():
         archive.file(f"vswap/bin/{name}", binary.read_bytes())
     for script in sorted(GUEST.rglob("*.sh")):
         archive.file(f"vswap/{script.relative_to(GUEST)}", script.read_bytes())
     return archive
 
 
-def build(path, script, files=None):
+def build(path, script, files=None, arch=archs.X86_64, page_size=PAGE):
     """Writes the archive of one boot; `files` maps guest paths to host paths."""
-    archive = base()
+    archive = base(arch, page_size)
     archive.file("vswap/script", script.encode())
     for name, source in (files or {}).items():
         archive.file(name, pathlib.Path(source).read_bytes())

@@ -14,6 +14,7 @@ import tarfile
 import urllib.error
 import urllib.request
 
+from . import arch as archs
 from . import common
 from .common import CACHE, ROOT, TOOLS, die, run, say, step
 
@@ -103,13 +104,13 @@ def machine_mirror():
         "give a kernel tree with --kernel DIR and install QEMU 10 by hand")
 
 
-def isolated_apt(*suites):
-    """apt-get options for suites that the machine's own apt does not follow.
+def isolated_apt(*suites, debian=""):
+    """apt-get options for suites, or an architecture, that the machine's own apt does not follow.
 
     Its lists and cache live in our cache, so the machine's set-up stays as it
     is; packages are still verified against Debian's archive key.
     """
-    base = CACHE / "apt" / "-".join(suites)
+    base = CACHE / "apt" / "-".join([*suites, *([debian] if debian else [])])
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
         (base / folder).mkdir(parents=True, exist_ok=True)
     common.write_if_changed(base / "sources" / "vswap.sources",
@@ -119,6 +120,10 @@ def isolated_apt(*suites):
     options = ["Dir::Etc::SourceList=/dev/null", f"Dir::Etc::SourceParts={base}/sources",
                f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
                "APT::Sandbox::User=root"]
+    if debian:
+        # What is installed here is of another architecture.
+        options += [f"APT::Architecture={debian}", f"APT::Architectures={debian}",
+                    "Dir::State::status=/dev/null"]
     return [word for option in options for word in ("-o", option)]
 
 
@@ -138,19 +143,19 @@ def install_packages(log, names=PACKAGES):
             hint="Debian 12 with its security suite has all of them; is the network up?")
 
 
-def qemu_version():
-    if not shutil.which("qemu-system-x86_64"):
+def qemu_version(arch=archs.X86_64):
+    if not shutil.which(arch.qemu):
         return None
-    text = run(["qemu-system-x86_64", "--version"]).text
+    text = run([arch.qemu, "--version"]).text
     found = re.search(r"version (\d+)\.(\d+)(\.\d+)?", text)
     return (int(found.group(1)), int(found.group(2))) if found else None
 
 
-def install_qemu(log):
-    have = qemu_version()
+def install_qemu(log, arch=archs.X86_64):
+    have = qemu_version(arch)
     if have and have >= QEMU_MIN:
         return
-    reason = f"QEMU {have[0]}.{have[1]} is too old" if have else "QEMU is missing"
+    reason = f"{arch.qemu} {have[0]}.{have[1]} is too old" if have else f"{arch.qemu} is missing"
     options, target = [], []
     if os_release().get("VERSION_CODENAME") == "bookworm":
         suites = ["bookworm", "bookworm-updates", "bookworm-backports"]
@@ -159,11 +164,36 @@ def install_qemu(log):
         run(as_root(["apt-get", *options, "update"], reason), log=log, env=APT_ENV,
             hint="is the network up?")
         run(as_root(["apt-get", *options, "install", "-y", "--no-install-recommends", *target,
-                     "qemu-system-x86"], reason), log=log, env=APT_ENV)
-    have = qemu_version()
+                     arch.qemu_package], reason), log=log, env=APT_ENV)
+    have = qemu_version(arch)
     if not have or have < QEMU_MIN:
         die(f"QEMU {QEMU_MIN[0]}.{QEMU_MIN[1]} or newer is needed and apt did not bring it",
-            "put a newer qemu-system-x86_64 on PATH")
+            f"put a newer {arch.qemu} on PATH")
+
+
+def busybox(arch=archs.X86_64):
+    """The static busybox that guests of an architecture have."""
+    return TOOLS / f"busybox-{arch.debian}" if arch.debian else pathlib.Path("/bin/busybox")
+
+
+def fetch_busybox(log, arch):
+    """Debian's busybox-static of another architecture. It is not installed."""
+    binary = busybox(arch)
+    if binary.exists():
+        return
+    work = CACHE / "fetch-busybox"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    options = isolated_apt(os_release().get("VERSION_CODENAME", "bookworm"), debian=arch.debian)
+    hint = f"is the network up, and has this machine's Debian archive {arch.debian}?"
+    with step(f"fetching Debian's busybox-static for {arch.debian}"):
+        run(["apt-get", *options, "update"], log=log, env=APT_ENV, hint=hint)
+        run(["apt-get", *options, "download", "busybox-static"], log=log, cwd=work, env=APT_ENV,
+            hint=hint)
+        run(["dpkg-deb", "-x", next(work.glob("busybox-static_*.deb")), work / "deb"], log=log)
+        binary.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(work / "deb" / "bin" / "busybox", binary)
+    shutil.rmtree(work)
 
 
 def install_bindgen(log):
@@ -312,6 +342,17 @@ def ensure(source="debian"):
         if not kernel_home():
             fetch_kernel_org(log) if source == "kernel.org" else fetch_debian(log)
     _done = True
+
+
+def ensure_guests(arch):
+    """Installs what guests of another architecture than the host's need. Cheap when it is there."""
+    if not arch.target:
+        return
+    with common.locked("setup"):
+        log = common.LOGS / "setup.log"
+        install_packages(log, list(arch.libraries))
+        install_qemu(log, arch)
+        fetch_busybox(log, arch)
 
 
 def add_arguments(parser):

@@ -17,9 +17,12 @@ from .manifest import Part
 from .results import Report, Stage, Stopped
 
 DEADLINE = 75           # minutes
+FULL_DEADLINE = 300     # two cores take half of it to build the kernels that only --full boots
 GRACE = 60              # seconds from the end of the run's time to its verdict
 SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test"]
+# The kernels that run KUnit.
 KUNIT = ("um", "debug")
+BOOTS = tuple(guesttests.BOOTS)
 
 
 def run_lint(stage):
@@ -177,7 +180,7 @@ def _simple(title, func, unit_of=lambda name: name, extra=(), quick=True):
 
 
 def _kunit(variant):
-    part = Part(f"kunit {variant}", "kunit.txt", variant, KUNIT)
+    part = Part(f"kunit {variant}", "kunit.txt", variant, KUNIT + BOOTS)
     return Step(f"kunit {variant}", run_kunit, [part], _listed(part, suite_of), (variant,),
                 quick=variant == "um", unit_of=suite_of)
 
@@ -186,7 +189,7 @@ def _guests(variant, full, lasts):
     scripts = {script.name: script for script in guesttests.scripts(full, lasts)
                if script.suits(variant)}
     parts = {name: Part(f"guest {variant} {name}", f"guest/{name}.txt", variant,
-                        guesttests.VARIANTS) for name in scripts}
+                        guesttests.runs_on(script)) for name, script in scripts.items()}
     return Step(f"guest {variant}", guesttests.run_all, list(parts.values()), lambda: parts,
                 (variant, scripts), many=True)
 
@@ -206,7 +209,9 @@ def steps(full, lasts=False):
             _simple("host", run_host, extra=["all build and end"]),
             _simple("host-loom", run_loom, extra=["all build and end"]),
             *(_kunit(variant) for variant in KUNIT),
-            *(_guests(variant, full, lasts) for variant in guesttests.VARIANTS), _selftests(full)]
+            *(_guests(variant, full, lasts) for variant in guesttests.VARIANTS), _selftests(full),
+            *(step for variant in BOOTS if full
+              for step in (_kunit(variant), _guests(variant, full, lasts)))]
 
 
 def select(plan, pattern):
@@ -292,15 +297,17 @@ def add_arguments(parser):
     group.add_argument("--quick", action="store_true",
                        help="lint, host tests and KUnit on UML only")
     group.add_argument("--full", action="store_true",
-                       help="and storms at full length, and every selftest that concerns swap")
+                       help="storms at full length, every selftest that concerns swap, and the "
+                            "kernels that only this boots")
     mutants.add_arguments(group)
     coverage.add_arguments(group)
     parser.add_argument("--only", metavar="PATTERN",
                         help="only stages and tests of this name; * and ? stand for others")
     parser.add_argument("--accept", action="store_true",
                         help="write what passes to kunit/expected, as expected from now on")
-    parser.add_argument("--deadline", type=float, default=DEADLINE, metavar="MINUTES",
-                        help=f"end with a verdict after so long (default: {DEADLINE})")
+    parser.add_argument("--deadline", type=float, metavar="MINUTES",
+                        help=f"end with a verdict after so long (default: {DEADLINE}; "
+                             f"--full: {FULL_DEADLINE})")
 
 
 def chosen(args):
@@ -310,6 +317,11 @@ def chosen(args):
             die("--only and --quick do not go together", "leave one of them out")
         return select(steps(full=True, lasts=args.full), args.only)
     return [(step, None) for step in steps(args.full, args.full) if step.quick or not args.quick]
+
+
+def minutes_of(args):
+    """When a run has to end."""
+    return args.deadline or (FULL_DEADLINE if args.full else DEADLINE)
 
 
 def main(args):
@@ -322,7 +334,7 @@ def main(args):
     report = Report(args.accept)
     todo = [(step, stages_of(report, step, wanted)) for step, wanted in chosen(args)]
     watch = Watch(report, [stage for _, stages in todo for stage in stages.values()])
-    watch.begin(args.deadline)
+    watch.begin(minutes_of(args))
     try:
         if report.run("setup", [], setup.ensure):
             for step, stages in todo:

@@ -34,10 +34,10 @@ rm -f $TMP/stop
 turn_knobs &
 churn "anonymous memory" --procs 3 --rounds $(scaled 200)
 churn "shared memory" --procs 3 --rounds $(scaled 150) --shmem --seed 2
-# All folio sizes up to 64 KiB, and huge pages by MADV_COLLAPSE.
-for size in 16 32 64; do
-	set_to madvise $THP/hugepages-${size}kB/enabled
-	set_to advise $THP/hugepages-${size}kB/shmem_enabled
+# All folio sizes up to 16 pages, and huge pages by MADV_COLLAPSE.
+for order in 2 3 4; do
+	set_to madvise $THP/hugepages-$((PAGE_KB << order))kB/enabled
+	set_to advise $THP/hugepages-$((PAGE_KB << order))kB/shmem_enabled
 done
 churn "large folios" --procs 3 --rounds $(scaled 200) --huge --seed 3
 churn "large folios of shared memory" --procs 3 --rounds $(scaled 150) --huge --shmem --seed 4

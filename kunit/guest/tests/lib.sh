@@ -5,9 +5,10 @@
 # to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
 # others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
 # nodes, mem=SIZE for one of that size, full=1 for a test that only `test --full`
-# runs, long=SECONDS for the time-out of one that --full runs at_length, debug=1 for one that needs the debug kernel. All others share guests of
-# 1 GiB with two disks; without disks ('scripts/vswap boot --script ...') they use
-# ram disks.
+# runs, long=SECONDS for the time-out of one that --full runs at_length, debug=1 for
+# one that needs the debug kernel, named=1 for one that only the kernels run which
+# name it (BOOTS of guesttests.py). All others share guests of 1 GiB with two disks;
+# without disks ('scripts/vswap boot --script ...') they use ram disks.
 
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters
@@ -26,6 +27,9 @@ SCALE=1
 [ ! -d /sys/kernel/debug/failslab ] || SCALE=4
 TMP=/tmp/$NAME
 mkdir -p "$TMP"
+# KiB of a page, and of the large folios of most tests, which are of 16 pages.
+PAGE_KB=$(awk '$1 == "KernelPageSize:" { print $2; exit }' /proc/self/smaps)
+FOLIO_KB=$((16 * PAGE_KB))
 
 # --- results: "ok 1 - what" and "not ok 1 - what", with details in # lines. What a result is
 # called is the same in each run: numbers that vary belong into a note. kunit/expected/guest has
@@ -141,7 +145,7 @@ mb() {
 
 # pages N PERCENT: that part of the pages of mb N
 pages() {
-	echo $((($1 / SCALE > 2 ? $1 / SCALE : 2) * 256 * $2 / 100))
+	echo $((($1 / SCALE > 2 ? $1 / SCALE : 2) * 1024 / PAGE_KB * $2 / 100))
 }
 
 # scaled N: a number of rounds
@@ -205,7 +209,7 @@ stored() {
 drained() {
 	for i in $(seq 300); do
 		[ "$(stored)" -gt "$1" ] || break
-		[ $((i % 10)) -ne 0 ] || swapload refault --size 4K --slack 100 > $TMP/drained 2>&1
+		[ $((i % 10)) -ne 0 ] || swapload refault --size ${PAGE_KB}K --slack 100 > $TMP/drained 2>&1
 		sleep 0.1
 	done
 }
@@ -240,7 +244,7 @@ used_of() {
 all_free() {
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
 		cached=$(value /proc/meminfo SwapCached:)
-		[ "$(used)" -gt "$cached" ] || [ "$(($(stored) * 4))" -gt "$cached" ] || return 0
+		[ "$(used)" -gt "$cached" ] || [ "$(($(stored) * PAGE_KB))" -gt "$cached" ] || return 0
 		sleep 0.2
 	done
 	LEFT="$LEFT
@@ -339,6 +343,14 @@ injected() {
 load() {
 	what=$1
 	shift
+	case " $* " in
+	*" --folio "*)
+		[ -d $THP ] || {
+			skip "$what" "this kernel has no large folios"
+			return 1
+		}
+		;;
+	esac
 	check "$what" swapload "$@"
 }
 
@@ -366,11 +378,11 @@ swap_loads() {
 	load "$kind: anonymous, random, written" refault --size $(mb 8) --pattern random --access write
 	load "$kind: shared memory" refault --size $(mb 8) --mem shmem --pattern stride &&
 		is "$kind: shared pages were written" "$(of swapout pswpout)" -ge $(pages 8 75)
-	before=$(mthp 64 swpout)
-	load "$kind: 64 KiB folios" refault --size $(mb 8) --folio 64K || return
+	before=$(mthp $FOLIO_KB swpout)
+	load "$kind: $FOLIO_KB KiB folios" refault --size $(mb 8) --folio ${FOLIO_KB}K || return
 	[ "$kind" = "swapfile on ext4" ] || {
 		is "$kind: not split" "$(of swapout mthp_swpout_fallback)" -eq 0
-		is "$kind: written whole" $(($(mthp 64 swpout) - before)) -ge $(($(pages 8 75) / 16))
+		is "$kind: written whole" $(($(mthp $FOLIO_KB swpout) - before)) -ge $(($(pages 8 75) / 16))
 	}
 }
 

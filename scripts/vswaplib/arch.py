@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The machines that guests run on: what differs between them."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Arch:
+    name: str                   # ARCH= of the kernel's make
+    image: str                  # the kernel in a build folder
+    goals: tuple = ()           # what make builds; all if none
+    qemu: str = ""              # none for User Mode Linux, which runs by itself
+    qemu_package: str = ""
+    machine: str = ""           # -M
+    emulated: str = ""          # -cpu of an emulated CPU
+    counted: str = ""           # the same for -icount: without random numbers
+    tty: str = ""               # the first serial port is the console, the second the output
+    disk: str = ""              # what a disk is for -device
+    cmdline: tuple = ()         # more kernel arguments
+    debian: str = ""            # Debian's name; none for the host's own
+    target: str = ""            # clang's target for the guest's programs; none for the host's
+    libraries: tuple = ()       # packages that these programs are linked with
+
+
+X86_64 = Arch("x86_64", "arch/x86/boot/bzImage", ("bzImage",),
+              qemu="qemu-system-x86_64", qemu_package="qemu-system-x86", machine="q35",
+              # KASAN takes an interrupt in identify_cpu(), which forgets 5-level page tables for
+              # a moment, for a wild access: so none.
+              emulated="max,la57=off", counted="max,-rdrand,-rdseed", tty="ttyS",
+              disk="virtio-blk-pci",
+              # On a busy host the emulated timer comes too late for the check.
+              cmdline=("no_timer_check",))
+ARM64 = Arch("arm64", "arch/arm64/boot/Image", ("Image",),
+             qemu="qemu-system-aarch64", qemu_package="qemu-system-arm", machine="virt,mte=on",
+             emulated="max", counted="max", tty="ttyAMA", disk="virtio-blk-device",
+             debian="arm64", target="aarch64-linux-gnu",
+             libraries=("libc6-dev-arm64-cross", "libgcc-12-dev-arm64-cross"))
+UM = Arch("um", "linux")
+
+ALL = {arch.name: arch for arch in (X86_64, ARM64, UM)}
