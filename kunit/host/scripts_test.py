@@ -366,8 +366,8 @@ class Guests(unittest.TestCase):
         for group in groups:
             self.assertEqual([script.order for script in group],
                              sorted(script.order for script in group))
-            apart = [script for script in group if script.alone or script.numa]
-            self.assertTrue(not apart or len(group) == 1)
+            self.assertTrue(not any(script.alone for script in group) or len(group) == 1)
+            self.assertEqual(len({script.guest() for script in group}), 1)
 
     def test_an_error_ends_the_others(self):
         others = []

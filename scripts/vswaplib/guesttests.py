@@ -2,8 +2,8 @@
 """Runs kunit/guest/tests/*.sh: real swapping in a guest, every byte compared.
 
 The scripts share a guest for each lane, since a boot costs more than most of them,
-but for those that ask for two NUMA nodes or to be alone. When one takes the guest
-down, the others go on in a new one. Each runs on the debug kernel, and on the one
+but for those that ask for another kind of guest or to be alone. When one takes the
+guest down, the others go on in a new one. Each runs on the debug kernel, and on the one
 that is used, unless it needs what only the debug kernel has.
 """
 
@@ -44,10 +44,18 @@ class Script:
     numa: bool = False
     mem: str = ""
     debug: bool = False
+    append: str = ""
+    disk: str = ""
+    host: bool = False
 
     def suits(self, variant):
         """Returns true if a kernel has what the script needs."""
         return variant == "debug" or not self.debug
+
+    def guest(self):
+        """Returns what the guest has to be like; () for the usual one."""
+        kind = (self.numa, self.mem, self.append, self.disk, self.host)
+        return kind if any(kind) else ()
 
 
 def _read(path):
@@ -55,13 +63,15 @@ def _read(path):
     wishes = {}
     for line in path.read_text().splitlines():
         if line.startswith("# guest: "):
-            wishes.update(word.split("=") for word in line.removeprefix("# guest: ").split())
-    unknown = set(wishes) - {"timeout", "order", "full", "alone", "numa", "mem", "debug"}
+            wishes.update(word.split("=", 1) for word in line.removeprefix("# guest: ").split())
+    flags = ("full", "alone", "numa", "debug", "host")
+    words = ("mem", "append", "disk")
+    unknown = set(wishes) - {"timeout", "order", *flags, *words}
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
     return Script(path.stem, path, int(wishes.get("timeout", 120)), int(wishes.get("order", 5)),
-                  *(wishes.get(flag) == "1" for flag in ("full", "alone", "numa")),
-                  wishes.get("mem", ""), wishes.get("debug") == "1")
+                  **{flag: wishes.get(flag) == "1" for flag in flags},
+                  **{word: wishes.get(word, "") for word in words})
 
 
 def scripts(full):
@@ -183,16 +193,22 @@ def _replay(log):
     return not done.returncode, done.text.strip()
 
 
+def _options(script):
+    """Returns boot()'s options for the guest of a script."""
+    disks = [script.disk or GUEST["disks"][0], *GUEST["disks"][1:]]
+    append = [APPEND, *([] if script.alone else [SHARED]), *filter(None, [script.append])]
+    return dict(mem=script.mem or GUEST["mem"], disks=disks, numa=script.numa,
+                append=" ".join(append), host_root=script.host)
+
+
 def _one_guest(variant, todo, stages):
     """Runs scripts in one guest; returns those that could not begin there."""
     slow = SLOWNESS[variant]
     tap = _Tap(variant, stages)
     failure = ""
     try:
-        size = {**GUEST, "mem": todo[0].mem or GUEST["mem"]}
-        result = guest.boot(variant, _driver(todo, slow), **size, ensure=False, splats_ok=True,
-                            append=APPEND if todo[0].alone else f"{APPEND} {SHARED}",
-                            numa=todo[0].numa,
+        result = guest.boot(variant, _driver(todo, slow), **_options(todo[0]), ensure=False,
+                            splats_ok=True,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
                             follow=tap.feed)
         splats, log = result.splats, [f"the whole log: {result.log}"]
@@ -232,14 +248,19 @@ def _group(variant, todo, stages):
 
 
 def _groups(todo):
-    """Who shares a guest: the longest first into the lane with the least to do."""
+    """Who shares a guest: the longest first into the lane with the least to do. Scripts that ask
+    for the same other kind of guest share one of that kind."""
     lanes = [[] for _ in range(LANES)]
+    kinds = {}
     for script in sorted(todo, key=lambda script: -script.timeout):
-        if not (script.alone or script.numa or script.mem):
+        if script.alone:
+            kinds[script] = [script]
+        elif script.guest():
+            kinds.setdefault(script.guest(), []).append(script)
+        else:
             min(lanes, key=lambda lane: sum(other.timeout for other in lane)).append(script)
-    shared = [[script for script in todo if script in lane] for lane in lanes if lane]
-    return shared + [[script] for script in todo
-                     if script.alone or script.numa or script.mem]
+    return [[script for script in todo if script in group]
+            for group in [*filter(None, lanes), *kinds.values()]]
 
 
 def run_all(variant, scripts_of, stages):

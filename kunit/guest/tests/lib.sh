@@ -4,10 +4,11 @@
 # A test's first lines may hold "# guest: key=value ...", what guesttests.py has
 # to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
 # others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
-# nodes, mem=SIZE for one of that size, full=1 for a test that only `test --full`
-# runs, debug=1 for one that needs the debug kernel. All others share guests of
-# 1 GiB with two disks; without disks ('scripts/vswap boot --script ...') they use
-# ram disks.
+# nodes, mem=SIZE for one of that size, disk=SIZE for the size of the first disk,
+# append=WORD for a word on the kernel's command line, host=1 for the host's root
+# file system, full=1 for a test that only `test --full` runs, debug=1 for one that
+# needs the debug kernel. All others share guests of 1 GiB with two disks; without
+# disks ('scripts/vswap boot --script ...') they use ram disks.
 
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters
