@@ -51,6 +51,7 @@ static const char usage_text[] =
 "  --type N           report: swap type that all entries have\n"
 "  --below N          report: all offsets are below this number\n"
 "  --cached           move, poison: every other page is in the swap cache, too\n"
+"  --drain FILE       move: write 1 to this file in between, which brings all back\n"
 "  --spoil            change one byte that has to be found\n"
 "exit code: 0 all well, 1 data or figures wrong, 2 bad usage, 3 the kernel refused something\n";
 
@@ -58,7 +59,7 @@ static struct {
 	size_t pages;
 	uint64_t type, below;
 	bool shmem, cached, spoil;
-	const char *cgroup;
+	const char *cgroup, *drain;
 } opt = {
 	.pages = 8 * 256,
 };
@@ -273,6 +274,7 @@ static void run_report(void)
 			die(EXIT_VERIFY, "Swap is %zu of %zu", kib, size);
 		verify(area);
 		expect("Swap of what was read", smaps(area, "\nSwap:"), 0);
+		printf("swapcalls report shared_kb=%zu\n", kib);
 		return;
 	}
 	map = new_pagemap(area);
@@ -374,11 +376,17 @@ static void run_move(void)
 {
 	unsigned char *one = map_area(), *gap = map_area(), *other = map_area();
 	size_t there, back;
+	uint64_t *map;
 
 	/* So that they are no neighbours, which would be one mapping. */
 	munmap(gap, opt.pages * PAGE);
 	fill(one);
 	there = move_swapped(one, other);
+	if (opt.drain) {
+		must_write_file(opt.drain, "1");
+		map = new_pagemap(other);
+		expect("entries that drain left", count_swapped(map), 0);
+	}
 	if (opt.spoil)
 		other[PAGE + 99] ^= 1;
 	verify(other);
@@ -538,7 +546,7 @@ static void parse_options(int argc, char **argv)
 	static const struct option options[] = {
 		{ "cgroup", 1, NULL, 'c' }, { "size", 1, NULL, 's' }, { "shmem", 0, NULL, 'm' },
 		{ "type", 1, NULL, 't' }, { "below", 1, NULL, 'b' }, { "cached", 0, NULL, 'C' },
-		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
+		{ "drain", 1, NULL, 'd' }, { "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
 	};
 	int c;
 
@@ -550,6 +558,7 @@ static void parse_options(int argc, char **argv)
 		case 't': opt.type = number(optarg, 0, 31); break;
 		case 'b': opt.below = number(optarg, 1, UINT64_MAX); break;
 		case 'C': opt.cached = true; break;
+		case 'd': opt.drain = optarg; break;
 		case 'x': opt.spoil = true; break;
 		default: die(EXIT_USAGE, "swapcalls without arguments prints the usage");
 		}

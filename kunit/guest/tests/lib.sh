@@ -431,3 +431,25 @@ straight() {
 	echo 0 > $ZSWAP/enabled
 	set_to on $VSWAP/enabled
 }
+
+# --- programs of others
+
+# apps_on: zswap with virtual slots, and a disk for what zswap refuses
+apps_on() {
+	no_swap
+	swap_on $DISK
+	zswap_on lz4
+	set_to on $VSWAP/enabled
+}
+
+# Pages that were swapped out so far, to zswap or a device
+swapped() {
+	echo $(($(vm pswpout) + $(vm zswpout)))
+}
+
+# reclaimed NAME: pages out anonymous memory of a cgroup all the time
+reclaimed() {
+	while sleep 0.1; do
+		echo "8M swappiness=max" > $CG/$1/memory.reclaim 2> /dev/null
+	done
+}

@@ -32,8 +32,9 @@ for kind in zswap disk; do
 	calls "$kind: entries are moved to another mapping and back" move
 	consistent "$kind: moved"
 	calls "$kind: so are pages in the swap cache" move --cached
+	calls "$kind: drain finds moved entries" move --drain $VSWAP/drain
+	set_to on $VSWAP/enabled
+	calls "$kind: and moved pages of the swap cache" move --cached --drain $VSWAP/drain
 	none_left "$kind"
 done
-
-# Whoever brings pages back finds moved entries where they are now.
 finish
