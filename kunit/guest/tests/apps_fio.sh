@@ -14,8 +14,8 @@ verified_by_fio() {
 	cgroup apps memory.max=48M
 	before=$(swapped)
 	check "$what: all sums are right" in_cgroup apps fio --name=job --directory=/mnt/fio \
-		--size=$((96 / SCALE / 2 + 24))M --numjobs=2 --thread --bs=4k --verify=crc32c --do_verify=1 \
-		--verify_fatal=1 --buffer_compress_percentage=60 --refill_buffers \
+		--size=$((48 / SCALE + 24))M --numjobs=2 --thread --bs=4k --verify=crc32c \
+		--do_verify=1 --verify_fatal=1 --buffer_compress_percentage=60 --refill_buffers \
 		--allow_file_create=1 --group_reporting "$@"
 	check "$what: no error" grep "err= 0" $TMP/out
 	is "$what: pages were swapped out" "$(swapped)" -gt $((before + 4000))

@@ -31,7 +31,8 @@ values() {
 			}
 			value = ""
 			for (i = 0; i < 60; i++)
-				value = value substr(text, 1 + (key + i) % 20, 8) (key * 7919 + i * 104729) "_"
+				value = value substr(text, 1 + (key + i) % 20, 8) \
+					(key * 7919 + i * 104729) "_"
 			gsub(/[ ,]/, ".", value)
 			if (request == "set")
 				printf "SET value:%d %s\r\n", key, value

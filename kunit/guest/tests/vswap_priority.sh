@@ -62,7 +62,8 @@ for rotates in 0 1; do
 	ahead=$(vm swap_ra)
 	load "$label: anonymous" refault --size $(mb 8) --zero 10
 	is "$label: neighbours are read ahead" "$(vm swap_ra)" -gt "$ahead"
-	load "$label: anonymous, random, written" refault --size $(mb 8) --pattern random --access write
+	load "$label: anonymous, random, written" refault --size $(mb 8) --pattern random \
+		--access write
 	load "$label: shared memory" refault --size $(mb 8) --mem shmem --pattern stride
 	cgroup churn
 	check "$label: slots come and go" swapcheck churn --size $(mb 8) --rounds $(scaled 100) \
