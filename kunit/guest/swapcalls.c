@@ -6,6 +6,7 @@
  *   move       UFFDIO_MOVE to another mapping and back, and every byte with it
  *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes that were written
  *   interrupt  writes 1 to a file while signals come, which must end in EINTR
+ *   swapon     as the tool of that name, which has no priority in busybox
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -13,6 +14,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -45,6 +47,7 @@ struct uffdio_move {
 static const char usage_text[] =
 "usage: swapcalls report|move|poison --cgroup PATH [options]\n"
 "       swapcalls interrupt FILE\n"
+"       swapcalls swapon DEVICE PRIORITY\n"
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
 "  --size SIZE        in MiB (8)\n"
 "  --shmem            report: shared memory, which has no entries in page tables\n"
@@ -582,6 +585,11 @@ int main(int argc, char **argv)
 
 	if (argc == 3 && !strcmp(argv[1], "interrupt")) {
 		run_interrupt(argv[2]);
+		return 0;
+	}
+	if (argc == 4 && !strcmp(argv[1], "swapon")) {
+		if (swapon(argv[2], SWAP_FLAG_PREFER | number(argv[3], 0, SWAP_FLAG_PRIO_MASK)))
+			die(EXIT_BROKEN, "cannot swap to %s", argv[2]);
 		return 0;
 	}
 	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++) {

@@ -9,6 +9,11 @@
 	finish
 }
 
+# prefer DEVICE PRIORITY [KIB]: swap on it, with that priority
+prefer() {
+	mkswap $1 $3 > /dev/null && swapcalls swapon $1 $2
+}
+
 # refused NAME SIZE: hold data that zswap refuses, because of its cgroup's limit
 refused() {
 	cgroup $1 memory.zswap.max=64K
@@ -18,8 +23,8 @@ refused() {
 for mode in auto on; do
 	label="$mode, other priorities"
 	no_swap
-	swap_on $DISK "" "-p 5"
-	swap_on $DISK2 8196 "-p 10"
+	prefer $DISK 5
+	prefer $DISK2 10 8196
 	zswap_on lz4
 	set_to $mode $VSWAP/enabled
 	refused first 4M
@@ -36,8 +41,8 @@ for mode in auto on; do
 
 	label="$mode, the same priority"
 	no_swap
-	swap_on $DISK "" "-p 5"
-	swap_on $DISK2 "" "-p 5"
+	prefer $DISK 5
+	prefer $DISK2 5
 	zswap_on lz4
 	set_to $mode $VSWAP/enabled
 	refused both 16M
