@@ -455,8 +455,8 @@ class Guests(unittest.TestCase):
         for group in groups:
             self.assertEqual([script.order for script in group],
                              sorted(script.order for script in group))
-            apart = [script for script in group if script.alone or script.numa]
-            self.assertTrue(not apart or len(group) == 1)
+            self.assertTrue(not any(script.alone for script in group) or len(group) == 1)
+            self.assertEqual(len({script.guest() for script in group}), 1)
 
     def test_what_the_boots_run(self):
         every = {script.name: script for script in guesttests.scripts(True)}

@@ -892,17 +892,20 @@ class Guests(Kept):
             guesttests.run_all("debug", {"one": self.scripts("one")[0]}, {"one": 1})
 
     def test_a_guest_of_its_own(self):
-        options = dict(alone=True, numa=True, mem="2G", timeout=7)
+        options = dict(alone=True, numa=True, mem="2G", timeout=7, append="vswap=x", host=True,
+                       disk="3G")
         script = guesttests.Script("one", pathlib.Path("one"), **options)
         self.patch(guest, "boot", mock.Mock(side_effect=guest.GuestFailure("x", "y")))
         guesttests._one_guest("vswap", [script], {"one": Recorder()})
-        self.assertEqual(guest.boot.call_args.kwargs["append"], "printk.devkmsg=on")
-        self.assertEqual([guest.boot.call_args.kwargs[key] for key in ("numa", "mem", "timeout")],
-                         [True, "2G", 134])
+        self.assertEqual(guest.boot.call_args.kwargs["append"], "printk.devkmsg=on vswap=x")
+        self.assertEqual([guest.boot.call_args.kwargs[key]
+                          for key in ("numa", "mem", "timeout", "host_root", "disks")],
+                         [True, "2G", 134, True, ["3G", "256M"]])
 
     def test_lanes(self):
         lone = [guesttests.Script("n", pathlib.Path("n"), **{key: value}) for key, value in
-                (("alone", True), ("numa", True), ("mem", "2G"))]
+                (("alone", True), ("numa", True), ("mem", "2G"), ("append", "vswap=auto"),
+                 ("disk", "1G"), ("host", True))]
         shared = [guesttests.Script(f"s{time}", pathlib.Path("s"), time)
                   for time in (10, 50, 20, 40)]
         self.patch(guesttests, "LANES", 2)
@@ -910,6 +913,13 @@ class Guests(Kept):
         self.assertEqual([[script.timeout for script in group] for group in groups[:2]],
                          [[10, 50], [20, 40]])
         self.assertEqual(groups[2:], [[script] for script in lone])
+
+    def test_the_same_other_kind_of_guest(self):
+        one, two, other = (guesttests.Script(name, pathlib.Path(name), mem=mem, host=True)
+                           for name, mem in (("1", "2G"), ("2", "2G"), ("3", "3G")))
+        apart = [guesttests.Script(name, pathlib.Path(name), alone=True) for name in "45"]
+        self.assertEqual(guesttests._groups([one, other, two, *apart]),
+                         [[one, two], [other], *([script] for script in apart)])
 
     def wishes(self, *lines):
         path = self.top / "t.sh"
@@ -919,9 +929,9 @@ class Guests(Kept):
     def test_wishes(self):
         self.assertEqual(self.wishes("# x"), guesttests.Script("t", self.top / "t.sh"))
         script = self.wishes("# guest: timeout=9 order=1 full=1 alone=1", "# guest: numa=1",
-                             "# guest: mem=3G debug=1")
+                             "# guest: mem=3G debug=1 append=vswap=on disk=2G host=1")
         self.assertEqual(script, guesttests.Script("t", self.top / "t.sh", 9, 1, True, True, True,
-                                                   "3G", True))
+                                                   "3G", True, "vswap=on", "2G", True))
         self.assertEqual(self.wishes("# guest: full=0").full, False)
         self.assertEqual(self.wishes("# guest: timeout=9 long=40").long, 40)
         with self.assertRaisesRegex(common.Failure, "asks for fool"):

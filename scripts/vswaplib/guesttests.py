@@ -2,8 +2,8 @@
 """Runs kunit/guest/tests/*.sh: real swapping in a guest, every byte compared.
 
 The scripts share a guest for each lane, since a boot costs more than most of them,
-but for those that ask for two NUMA nodes or to be alone. When one takes the guest
-down, the others go on in a new one. Each runs on the debug kernel, and on the one
+but for those that ask for another kind of guest or to be alone. When one takes the
+guest down, the others go on in a new one. Each runs on the debug kernel, and on the one
 that is used, unless it needs what only the debug kernel has.
 """
 
@@ -57,6 +57,9 @@ class Script:
     numa: bool = False
     mem: str = ""
     debug: bool = False
+    append: str = ""
+    disk: str = ""
+    host: bool = False
     named: bool = False
     # The time-out of a storm at full length, and whether this is to be one.
     long: int = 0
@@ -72,21 +75,26 @@ class Script:
             return self.name in BOOTS[variant]
         return not self.named and (variant == "debug" or not self.debug)
 
+    def guest(self):
+        """Returns what the guest has to be like; () for the usual one."""
+        kind = (self.numa, self.mem, self.append, self.disk, self.host)
+        return kind if any(kind) else ()
+
 
 def _read(path):
     """The script's own wishes, in its first lines: '# guest: timeout=90 order=1'."""
     wishes = {}
     for line in path.read_text().splitlines():
         if line.startswith("# guest: "):
-            wishes.update(word.split("=") for word in line.removeprefix("# guest: ").split())
-    flags, sizes = ("full", "alone", "numa", "debug", "named"), ("order", "long")
-    unknown = set(wishes) - {"timeout", "mem", *flags, *sizes}
+            wishes.update(word.split("=", 1) for word in line.removeprefix("# guest: ").split())
+    kinds = {**dict.fromkeys(("timeout", "order", "long"), int),
+             **dict.fromkeys(("mem", "append", "disk"), str),
+             **dict.fromkeys(("full", "alone", "numa", "debug", "host", "named"),
+                             lambda word: word == "1")}
+    unknown = set(wishes) - set(kinds)
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
-    return Script(path.stem, path, int(wishes.get("timeout", 120)),
-                  **{flag: wishes[flag] == "1" for flag in flags if flag in wishes},
-                  **{size: int(wishes[size]) for size in sizes if size in wishes},
-                  mem=wishes.get("mem", ""))
+    return Script(path.stem, path, **{name: kinds[name](word) for name, word in wishes.items()})
 
 
 def scripts(full, lasts=False):
@@ -215,16 +223,23 @@ def _replay(log):
     return not done.returncode, done.text.strip()
 
 
+def _options(variant, script):
+    """Returns boot()'s options for the guest of a script."""
+    first, *others = DISKS.get(variant, GUEST["disks"])
+    disks = [script.disk or first, *others]
+    append = [APPEND, *([] if script.alone else [SHARED]), *filter(None, [script.append])]
+    return dict(mem=script.mem or GUEST["mem"], disks=disks, numa=script.numa,
+                append=" ".join(append), host_root=script.host)
+
+
 def _one_guest(variant, todo, stages):
     """Runs scripts in one guest; returns those that could not begin there."""
     slow = SLOWNESS[variant]
     tap = _Tap(variant, stages)
     failure = ""
     try:
-        size = {"mem": todo[0].mem or GUEST["mem"], "disks": DISKS.get(variant, GUEST["disks"])}
-        result = guest.boot(variant, _driver(todo, slow), **size, ensure=False, splats_ok=True,
-                            append=APPEND if todo[0].alone else f"{APPEND} {SHARED}",
-                            numa=todo[0].numa,
+        result = guest.boot(variant, _driver(todo, slow), **_options(variant, todo[0]),
+                            ensure=False, splats_ok=True,
                             timeout=slow * sum(script.timeout for script in todo) + 120,
                             follow=tap.feed)
         splats, log = result.splats, [f"the whole log: {result.log}"]
@@ -264,14 +279,19 @@ def _group(variant, todo, stages):
 
 
 def _groups(todo):
-    """Who shares a guest: the longest first into the lane with the least to do."""
+    """Who shares a guest: the longest first into the lane with the least to do. Scripts that ask
+    for the same other kind of guest share one of that kind."""
     lanes = [[] for _ in range(LANES)]
+    kinds = {}
     for script in sorted(todo, key=lambda script: -script.timeout):
-        if not (script.alone or script.numa or script.mem):
+        if script.alone:
+            kinds[script] = [script]
+        elif script.guest():
+            kinds.setdefault(script.guest(), []).append(script)
+        else:
             min(lanes, key=lambda lane: sum(other.timeout for other in lane)).append(script)
-    shared = [[script for script in todo if script in lane] for lane in lanes if lane]
-    return shared + [[script] for script in todo
-                     if script.alone or script.numa or script.mem]
+    return [[script for script in todo if script in group]
+            for group in [*filter(None, lanes), *kinds.values()]]
 
 
 def run_all(variant, scripts_of, stages):

@@ -28,7 +28,8 @@ PACKAGES = f"""
 clang-{LLVM} lld-{LLVM} llvm-{LLVM} libclang-{LLVM}-dev libclang-rt-{LLVM}-dev
 rustc-web rust-web-src cargo-web rustfmt-web rust-web-clippy
 gcc libc6-dev make flex bison bc libelf-dev libssl-dev kmod cpio pahole sparse
-patch xz-utils rsync git perl busybox-static e2fsprogs libcap-dev libnuma-dev stress-ng
+patch xz-utils rsync git perl busybox-static e2fsprogs libcap-dev libnuma-dev
+stress-ng numactl fio redis-tools
 """.split()
 
 APT_ENV = {"DEBIAN_FRONTEND": "noninteractive"}

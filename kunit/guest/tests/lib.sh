@@ -4,11 +4,13 @@
 # A test's first lines may hold "# guest: key=value ...", what guesttests.py has
 # to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
 # others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
-# nodes, mem=SIZE for one of that size, full=1 for a test that only `test --full`
-# runs, long=SECONDS for the time-out of one that --full runs at_length, debug=1 for
-# one that needs the debug kernel, named=1 for one that only the kernels run which
-# name it (BOOTS of guesttests.py). All others share guests of 1 GiB with two disks;
-# without disks ('scripts/vswap boot --script ...') they use ram disks.
+# nodes, mem=SIZE for one of that size, disk=SIZE for the size of the first disk,
+# append=WORD for a word on the kernel's command line, host=1 for the host's root
+# file system, full=1 for a test that only `test --full` runs, long=SECONDS for the
+# time-out of one that --full runs at_length, debug=1 for one that needs the debug
+# kernel, named=1 for one that only the kernels run which name it (BOOTS of
+# guesttests.py). All others share guests of 1 GiB with two disks; without disks
+# ('scripts/vswap boot --script ...') they use ram disks.
 
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters
@@ -446,4 +448,26 @@ straight() {
 	"$@" || return
 	echo 0 > $ZSWAP/enabled
 	set_to on $VSWAP/enabled
+}
+
+# --- programs of others
+
+# apps_on: zswap with virtual slots, and a disk for what zswap refuses
+apps_on() {
+	no_swap
+	swap_on $DISK
+	zswap_on lz4
+	set_to on $VSWAP/enabled
+}
+
+# Pages that were swapped out so far, to zswap or a device
+swapped() {
+	echo $(($(vm pswpout) + $(vm zswpout)))
+}
+
+# reclaimed NAME: pages out anonymous memory of a cgroup all the time
+reclaimed() {
+	while sleep 0.1; do
+		echo "8M swappiness=max" > $CG/$1/memory.reclaim 2> /dev/null
+	done
 }

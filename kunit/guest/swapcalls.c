@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * swapcalls: what system calls do to pages that are swapped out, and say of them.
+ *
+ *   report     pagemap, smaps and status count what is swapped out
+ *   move       UFFDIO_MOVE to another mapping and back, and every byte with it
+ *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes that were written
+ *   interrupt  writes 1 to a file while signals come, which must end in EINTR
+ *   swapon     as the tool of that name, which has no priority in busybox
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <linux/userfaultfd.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/swap.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "guestlib.h"
+
+/* What older headers do not have. */
+#ifndef UFFDIO_MOVE
+struct uffdio_move {
+	uint64_t dst, src, len, mode;
+	int64_t move;
+};
+
+#define UFFDIO_MOVE		_IOWR(UFFDIO, 0x05, struct uffdio_move)
+#define UFFD_FEATURE_MOVE	(1ull << 16)
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ	22
+#endif
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
+
+#define PM_PRESENT	(UINT64_C(1) << 63)
+#define PM_SWAP		(UINT64_C(1) << 62)
+/* Of an entry that is swapped out: 5 bits of type, 50 of the offset. */
+#define PM_TYPE(entry)	((entry) & 31)
+#define PM_OFFSET(entry) ((entry) >> 5 & ((UINT64_C(1) << 50) - 1))
+
+static const char usage_text[] =
+"usage: swapcalls report|move|poison --cgroup PATH [options]\n"
+"       swapcalls interrupt FILE\n"
+"       swapcalls swapon DEVICE PRIORITY\n"
+"  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
+"  --size SIZE        in MiB (8)\n"
+"  --shmem            report: shared memory, which has no entries in page tables\n"
+"  --type N           report: swap type that all entries have\n"
+"  --below N          report: all offsets are below this number\n"
+"  --cached           move, poison: every other page is in the swap cache, too\n"
+"  --drain FILE       move: write 1 to this file in between, which brings all back\n"
+"  --spoil            change one byte that has to be found\n"
+"exit code: 0 all well, 1 data or figures wrong, 2 bad usage, 3 the kernel refused something\n";
+
+static struct {
+	size_t pages;
+	uint64_t type, below;
+	bool shmem, cached, spoil;
+	const char *cgroup, *drain;
+} opt = {
+	.pages = 8 * 256,
+};
+
+static struct content content = { .random_percent = 20, .zero_percent = 10, .seed = 1 };
+
+static unsigned char *map_area(void)
+{
+	unsigned char *area = mmap(NULL, opt.pages * PAGE, PROT_READ | PROT_WRITE, MAP_ANONYMOUS |
+				   (opt.shmem ? MAP_SHARED : MAP_PRIVATE), -1, 0);
+
+	if (area == MAP_FAILED)
+		die(EXIT_BROKEN, "cannot map %zu pages", opt.pages);
+	/* Or neighbours of it would be one mapping for smaps. */
+	madvise(area, opt.pages * PAGE, MADV_NOHUGEPAGE);
+	return area;
+}
+
+static void fill(unsigned char *area)
+{
+	size_t page;
+
+	for (page = 0; page < opt.pages; page++)
+		content_fill(&content, area + page * PAGE, page);
+}
+
+static void verify(const unsigned char *area)
+{
+	size_t page;
+
+	for (page = 0; page < opt.pages; page++)
+		content_verify(&content, area + page * PAGE, page);
+}
+
+/* ------------------------------------------------------------ swapping out */
+
+static void cgroup_path(char *path, size_t size, const char *file)
+{
+	snprintf(path, size, "%s/%s", opt.cgroup, file);
+}
+
+static size_t count_resident(unsigned char *area)
+{
+	unsigned char *map = map_or_die(opt.pages, MAP_PRIVATE);
+	size_t page, count = 0;
+
+	if (mincore(area, opt.pages * PAGE, map))
+		die(EXIT_BROKEN, "mincore failed");
+	for (page = 0; page < opt.pages; page++)
+		count += map[page] & 1;
+	munmap(map, opt.pages);
+	return count;
+}
+
+/* A few may wait for the LRU on another CPU. */
+static void swap_out(unsigned char *area)
+{
+	char path[300], text[64];
+	size_t round, resident;
+
+	cgroup_path(path, sizeof(path), "memory.reclaim");
+	for (round = 0; round < 32; round++) {
+		if (madvise(area, opt.pages * PAGE, MADV_PAGEOUT))
+			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+		resident = count_resident(area);
+		if (resident <= opt.pages / 50)
+			return;
+		snprintf(text, sizeof(text), "%zu swappiness=max", resident * PAGE);
+		write_file(path, text);
+	}
+	errno = 0;
+	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, opt.pages);
+}
+
+static uint64_t *read_pagemap(const unsigned char *area, uint64_t *map)
+{
+	const size_t size = opt.pages * sizeof(*map);
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || pread(fd, map, size, (uintptr_t)area / PAGE * sizeof(*map)) != (ssize_t)size)
+		die(EXIT_BROKEN, "cannot read pagemap");
+	close(fd);
+	return map;
+}
+
+static uint64_t *new_pagemap(const unsigned char *area)
+{
+	return read_pagemap(area, map_or_die(opt.pages * sizeof(uint64_t), MAP_PRIVATE));
+}
+
+static size_t count_swapped(const uint64_t *map)
+{
+	size_t page, count = 0;
+
+	for (page = 0; page < opt.pages; page++)
+		count += !!(map[page] & PM_SWAP);
+	return count;
+}
+
+/* ------------------------------------------------------------------ report */
+
+static int compare(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* No two pages of one process that wrote them have the same slot. */
+static void check_entries(const uint64_t *map)
+{
+	uint64_t *offsets = map_or_die(opt.pages * sizeof(*offsets), MAP_PRIVATE);
+	size_t page, count = 0, i;
+
+	for (page = 0; page < opt.pages; page++) {
+		uint64_t entry = map[page];
+
+		if (!(entry & PM_SWAP) == !(entry & PM_PRESENT))
+			die(EXIT_VERIFY, "page %zu is both or neither: %016" PRIx64, page, entry);
+		if (!(entry & PM_SWAP))
+			continue;
+		if (PM_TYPE(entry) != opt.type)
+			die(EXIT_VERIFY, "page %zu has type %" PRIu64, page, PM_TYPE(entry));
+		if (!PM_OFFSET(entry) || PM_OFFSET(entry) >= opt.below)
+			die(EXIT_VERIFY, "page %zu has offset %" PRIu64, page, PM_OFFSET(entry));
+		offsets[count++] = PM_OFFSET(entry);
+	}
+	qsort(offsets, count, sizeof(*offsets), compare);
+	for (i = 1; i < count; i++)
+		if (offsets[i] == offsets[i - 1])
+			die(EXIT_VERIFY, "two pages have offset %" PRIu64, offsets[i]);
+	munmap(offsets, opt.pages * sizeof(*offsets));
+}
+
+/* A figure of the mapping in /proc/self/smaps, in KiB. */
+static size_t smaps(const unsigned char *area, const char *key)
+{
+	static char text[1 << 18];
+	char head[32];
+	const char *at;
+
+	if (read_file("/proc/self/smaps", text, sizeof(text)) < 0)
+		die(EXIT_BROKEN, "cannot read smaps");
+	snprintf(head, sizeof(head), "%lx-", (unsigned long)area);
+	at = strstr(text, head);
+	if (at)
+		at = strstr(at, key);
+	if (!at)
+		die(EXIT_BROKEN, "smaps has no %s for the mapping", key + 1);
+	return strtoul(at + strlen(key), NULL, 10);
+}
+
+static void expect(const char *what, size_t have, size_t want)
+{
+	errno = 0;
+	if (have != want)
+		die(EXIT_VERIFY, "%s is %zu, not %zu", what, have, want);
+}
+
+static size_t status_swap(void)
+{
+	static char text[8192];
+	const char *at;
+
+	if (read_file("/proc/self/status", text, sizeof(text)) < 0)
+		die(EXIT_BROKEN, "cannot read status");
+	at = strstr(text, "\nVmSwap:");
+	return at ? strtoul(at + 8, NULL, 10) : 0;
+}
+
+/* What a process shares with others counts in part: a half of it for each of two. */
+static void report_shared(unsigned char *area, size_t kib)
+{
+	int pipes[2], status;
+	pid_t pid;
+	char byte;
+
+	if (pipe(pipes))
+		die(EXIT_BROKEN, "no pipe");
+	pid = fork();
+	if (pid < 0)
+		die(EXIT_BROKEN, "cannot fork");
+	if (!pid) {
+		close(pipes[1]);
+		while (read(pipes[0], &byte, 1) > 0)
+			;
+		_exit(0);
+	}
+	expect("Swap with a child", smaps(area, "\nSwap:"), kib);
+	expect("SwapPss with a child", smaps(area, "\nSwapPss:"), kib / 2);
+	close(pipes[1]);
+	if (waitpid(pid, &status, 0) != pid || status)
+		die(EXIT_BROKEN, "the child failed");
+	close(pipes[0]);
+	expect("SwapPss without it", smaps(area, "\nSwapPss:"), kib);
+}
+
+static void run_report(void)
+{
+	unsigned char *area = map_area();
+	size_t kib, size = opt.pages * PAGE >> 10;
+	uint64_t *map;
+
+	fill(area);
+	if (opt.spoil)
+		area[PAGE + 99] ^= 1;
+	expect("Swap before", smaps(area, "\nSwap:"), 0);
+	swap_out(area);
+	if (opt.shmem) {
+		kib = smaps(area, "\nSwap:");
+		if (kib > size || kib < size * 98 / 100)
+			die(EXIT_VERIFY, "Swap is %zu of %zu", kib, size);
+		verify(area);
+		expect("Swap of what was read", smaps(area, "\nSwap:"), 0);
+		printf("swapcalls report shared_kb=%zu\n", kib);
+		return;
+	}
+	map = new_pagemap(area);
+	kib = count_swapped(map) * PAGE >> 10;
+	check_entries(map);
+	if (kib < size * 98 / 100)
+		die(EXIT_VERIFY, "%zu KiB are swapped out", kib);
+	expect("Swap", smaps(area, "\nSwap:"), kib);
+	expect("SwapPss", smaps(area, "\nSwapPss:"), kib);
+	expect("Rss", smaps(area, "\nRss:"), size - kib);
+	if (status_swap() < kib)
+		die(EXIT_VERIFY, "VmSwap is %zu of %zu", status_swap(), kib);
+	report_shared(area, kib);
+	verify(area);
+	expect("Swap of what was read", smaps(area, "\nSwap:"), 0);
+	expect("entries that are left", count_swapped(read_pagemap(area, map)), 0);
+	printf("swapcalls report swapped_kb=%zu\n", kib);
+}
+
+/* -------------------------------------------------------------------- move */
+
+static int uffd_open(void)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_MOVE };
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api))
+		die(EXIT_BROKEN, "no userfaultfd that moves");
+	return fd;
+}
+
+/* Moves all pages. The destination has none, and is registered meanwhile. */
+static void move(unsigned char *src, unsigned char *dst)
+{
+	struct uffdio_register area = {
+		.range = { (uintptr_t)dst, opt.pages * PAGE },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	size_t done = 0, tries = 0;
+	int fd = uffd_open();
+
+	if (ioctl(fd, UFFDIO_REGISTER, &area))
+		die(EXIT_BROKEN, "cannot register");
+	while (done < opt.pages * PAGE) {
+		struct uffdio_move request = {
+			.dst = (uintptr_t)dst + done, .src = (uintptr_t)src + done,
+			.len = opt.pages * PAGE - done,
+		};
+
+		/* EAGAIN: the page was in use for a moment. */
+		if (ioctl(fd, UFFDIO_MOVE, &request) && (errno != EAGAIN || tries++ > 100000))
+			die(EXIT_BROKEN, "page %zu cannot be moved", done / PAGE);
+		if (request.move > 0)
+			done += request.move;
+	}
+	close(fd);
+}
+
+/* Reads pages ahead: they are in the swap cache, and page tables keep their entries. */
+static void bring_to_cache(unsigned char *area)
+{
+	size_t page;
+
+	for (page = 0; page < opt.pages; page += 2)
+		if (madvise(area + page * PAGE, PAGE, MADV_WILLNEED))
+			die(EXIT_BROKEN, "MADV_WILLNEED failed");
+}
+
+/* Returns how many pages were moved as entries, without a page. */
+static size_t move_swapped(unsigned char *src, unsigned char *dst)
+{
+	uint64_t *before, *after;
+	size_t page, count = 0;
+
+	swap_out(src);
+	if (opt.cached)
+		bring_to_cache(src);
+	before = new_pagemap(src);
+	move(src, dst);
+	after = new_pagemap(dst);
+	for (page = 0; page < opt.pages; page++) {
+		if (!(before[page] & PM_SWAP) || !(after[page] & PM_SWAP))
+			continue;
+		if (PM_TYPE(before[page]) != PM_TYPE(after[page]) ||
+		    PM_OFFSET(before[page]) != PM_OFFSET(after[page]))
+			die(EXIT_VERIFY, "page %zu has another entry", page);
+		count++;
+	}
+	read_pagemap(src, before);
+	for (page = 0; page < opt.pages; page++)
+		if (before[page] & (PM_SWAP | PM_PRESENT))
+			die(EXIT_VERIFY, "page %zu is where it was, too", page);
+	munmap(before, opt.pages * sizeof(*before));
+	munmap(after, opt.pages * sizeof(*after));
+	return count;
+}
+
+static void run_move(void)
+{
+	unsigned char *one = map_area(), *gap = map_area(), *other = map_area();
+	size_t there, back;
+	uint64_t *map;
+
+	/* So that they are no neighbours, which would be one mapping. */
+	munmap(gap, opt.pages * PAGE);
+	fill(one);
+	there = move_swapped(one, other);
+	if (opt.drain) {
+		must_write_file(opt.drain, "1");
+		map = new_pagemap(other);
+		expect("entries that drain left", count_swapped(map), 0);
+	}
+	if (opt.spoil)
+		other[PAGE + 99] ^= 1;
+	verify(other);
+	back = move_swapped(other, one);
+	verify(one);
+	printf("swapcalls move there=%zu back=%zu\n", there, back);
+	if (there < opt.pages * 9 / 10 || back < opt.pages * 9 / 10)
+		die(EXIT_VERIFY, "too few were moved as entries");
+}
+
+/* ------------------------------------------------------------------ poison */
+
+static sigjmp_buf bus_return;
+static volatile int bus_code;
+
+static void on_bus(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)context;
+	bus_code = info->si_code;
+	siglongjmp(bus_return, 1);
+}
+
+/* Returns true if the page holds what was written, false if it is known to be lost. */
+static bool survived(const unsigned char *area, size_t page)
+{
+	bus_code = 0;
+	if (sigsetjmp(bus_return, 1)) {
+		if (bus_code != BUS_MCEERR_AR && bus_code != BUS_ADRERR)
+			die(EXIT_VERIFY, "page %zu: SIGBUS with code %d", page, bus_code);
+		return false;
+	}
+	content_verify(&content, area + page * PAGE, page);
+	return true;
+}
+
+#define BAD_PAGES	24
+
+static size_t bad_page(size_t number)
+{
+	return opt.pages / BAD_PAGES * number + 1;
+}
+
+/* Takes page frames out of use; their content is copied elsewhere, swapped out or not. */
+static void soft_offline(unsigned char *area)
+{
+	size_t i, taken = 0;
+
+	for (i = 0; i < BAD_PAGES; i++) {
+		unsigned char *page = area + bad_page(i) * PAGE;
+
+		/* One that is in use at that moment cannot be moved. */
+		if (!madvise(page, PAGE, MADV_SOFT_OFFLINE))
+			taken++;
+		else if (errno != EBUSY && errno != EIO)
+			die(EXIT_BROKEN, "MADV_SOFT_OFFLINE failed");
+	}
+	printf("swapcalls poison offline=%zu\n", taken);
+	if (taken < BAD_PAGES / 2)
+		die(EXIT_VERIFY, "only %zu page frames were taken", taken);
+}
+
+/* Poisons page frames; the first half is dirty, and the slots of the others have their content. */
+static void poison(unsigned char *area)
+{
+	const struct sigaction action = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
+	size_t i, page, clean = 0, dirty = 0;
+	bool bad;
+
+	if (sigaction(SIGBUS, &action, NULL))
+		die(EXIT_BROKEN, "cannot catch SIGBUS");
+	for (i = 0; i < BAD_PAGES; i++) {
+		unsigned char *at = area + bad_page(i) * PAGE;
+
+		if (madvise(at, PAGE, MADV_POPULATE_READ))
+			die(EXIT_BROKEN, "page %zu cannot be read", bad_page(i));
+		/* The same byte: what was written is still what has to be there. */
+		if (i < BAD_PAGES / 2)
+			*(volatile unsigned char *)at = content_mark(&content, bad_page(i));
+		if (madvise(at, PAGE, MADV_HWPOISON) && errno != EBUSY)
+			die(EXIT_BROKEN, "MADV_HWPOISON failed");
+	}
+	for (page = 0, i = 0; page < opt.pages; page++) {
+		bad = i < BAD_PAGES && page == bad_page(i);
+		if (!survived(area, page)) {
+			if (!bad)
+				die(EXIT_VERIFY, "page %zu was not poisoned, and is lost", page);
+			*(i < BAD_PAGES / 2 ? &dirty : &clean) += 1;
+		}
+		i += bad;
+	}
+	printf("swapcalls poison lost: dirty=%zu clean=%zu of %d each\n", dirty, clean,
+	       BAD_PAGES / 2);
+	if (!dirty)
+		die(EXIT_VERIFY, "no dirty page was lost");
+}
+
+static void run_poison(void)
+{
+	unsigned char *area = map_area();
+
+	fill(area);
+	swap_out(area);
+	if (opt.cached)
+		bring_to_cache(area);
+	soft_offline(area);
+	if (opt.spoil)
+		area[PAGE + 99] ^= 1;
+	verify(area);
+	swap_out(area);
+	if (opt.cached)
+		bring_to_cache(area);
+	poison(area);
+}
+
+/* --------------------------------------------------------------- interrupt */
+
+static void met(int signal)
+{
+	(void)signal;
+}
+
+/* Signals come until one is met in the middle of the write. */
+static void run_interrupt(const char *path)
+{
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
+	struct sigaction action = { .sa_handler = met };
+	bool good;
+	int error;
+
+	if (sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &often, NULL))
+		die(EXIT_BROKEN, "no timer");
+	good = write_file(path, "1");
+	error = errno;
+	setitimer(ITIMER_REAL, &never, NULL);
+	errno = error;
+	if (good || errno != EINTR)
+		die(good ? EXIT_VERIFY : EXIT_BROKEN, "the write was not interrupted");
+}
+
+/* -------------------------------------------------------------------- main */
+
+static uint64_t number(const char *text, uint64_t min, uint64_t max)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, 10);
+
+	if (*end == 'M')
+		end++;
+	if (end == text || *end || value < min || value > max)
+		die(EXIT_USAGE, "'%s' is no number from %" PRIu64 " to %" PRIu64, text, min, max);
+	return value;
+}
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "cgroup", 1, NULL, 'c' }, { "size", 1, NULL, 's' }, { "shmem", 0, NULL, 'm' },
+		{ "type", 1, NULL, 't' }, { "below", 1, NULL, 'b' }, { "cached", 0, NULL, 'C' },
+		{ "drain", 1, NULL, 'd' }, { "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'c': opt.cgroup = optarg; break;
+		case 's': opt.pages = number(optarg, 1, 1 << 20) * 256; break;
+		case 'm': opt.shmem = true; break;
+		case 't': opt.type = number(optarg, 0, 31); break;
+		case 'b': opt.below = number(optarg, 1, UINT64_MAX); break;
+		case 'C': opt.cached = true; break;
+		case 'd': opt.drain = optarg; break;
+		case 'x': opt.spoil = true; break;
+		default: die(EXIT_USAGE, "swapcalls without arguments prints the usage");
+		}
+	}
+	if (optind != argc)
+		die(EXIT_USAGE, "'%s' is not an option", argv[optind]);
+	if (!opt.cgroup)
+		die(EXIT_USAGE, "no --cgroup");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} commands[] = {
+		{ "report", run_report }, { "move", run_move }, { "poison", run_poison },
+	};
+	char path[300];
+	size_t i;
+
+	if (argc == 3 && !strcmp(argv[1], "interrupt")) {
+		run_interrupt(argv[2]);
+		return 0;
+	}
+	if (argc == 4 && !strcmp(argv[1], "swapon")) {
+		if (swapon(argv[2], SWAP_FLAG_PREFER | number(argv[3], 0, SWAP_FLAG_PRIO_MASK)))
+			die(EXIT_BROKEN, "cannot swap to %s", argv[2]);
+		return 0;
+	}
+	for (i = 0; argc > 1 && i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		parse_options(argc - 1, argv + 1);
+		content_init(&content);
+		cgroup_path(path, sizeof(path), "cgroup.procs");
+		must_write_file(path, "0");
+		commands[i].run();
+		return fflush(stdout) ? EXIT_BROKEN : 0;
+	}
+	fputs(usage_text, stderr);
+	return EXIT_USAGE;
+}

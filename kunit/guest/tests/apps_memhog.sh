@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0
+# memhog of the package numactl: it writes to all of more memory than the guest has, twice.
+# guest: timeout=120 mem=384M host=1
+. /vswap/tests/lib.sh
+
+apps_on
+kib=$(value /proc/meminfo MemTotal:)
+before=$(swapped)
+if [ $SCALE -eq 1 ]; then
+	size=$((kib + kib / 8))K
+	check "memhog ends with more memory than there is" memhog -r2 $size
+else
+	# All of memory is too much for a kernel with all checkers.
+	size=64M
+	kib=65536
+	cgroup apps memory.max=48M
+	check "memhog ends with more memory than there is" in_cgroup apps memhog -r2 $size
+	check "the cgroup goes away" cgroup_gone apps
+fi
+note "memhog $size: $(($(swapped) - before)) pages were swapped out"
+is "an eighth of it was swapped out" $(($(swapped) - before)) -ge $((kib / 8 / 4))
+consistent "memhog"
+none_left "memhog"
+finish

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+# stress-ng as the judge: its stressors verify what they do, in a cgroup that is too small for them,
+# and from which pages are reclaimed all the time.
+# guest: timeout=150 mem=384M host=1
+. /vswap/tests/lib.sh
+
+apps_on
+# The stressor of swapon has a file of its own.
+mke2fs -q $DISK2 > /dev/null 2>&1
+mkdir -p /mnt/stress
+mount -t ext4 $DISK2 /mnt/stress
+cgroup apps memory.max=64M
+reclaimed apps &
+reclaimer=$!
+
+# operations STRESSOR: how many of them, by its own count
+operations() {
+	awk -v name="$1" '$4 == name && !ops { ops = $5 } END { print ops + 0 }' $TMP/said
+}
+
+# stress WHAT ARGS...: as stress-ng judges it, by exit code and by what it says at its end
+stress() {
+	what=$1
+	shift
+	before=$(swapped)
+	check "$what: stress-ng verifies" in_cgroup apps stress-ng --verify --timeout 4 \
+		--metrics-brief --temp-path /mnt/stress "$@"
+	cp $TMP/out $TMP/said
+	check "$what: it says so" grep "successful run completed" $TMP/said
+	is "$what: it did something" "$(operations $what)" -gt 0
+	is "$what: pages were swapped out" "$(swapped)" -gt $((before + 200 / SCALE))
+	note "$(($(swapped) - before)) pages"
+}
+
+stress vm --vm 2 --vm-bytes 96M --vm-keep
+stress madvise --madvise 2
+stress mremap --mremap 2 --mremap-bytes 16M
+stress mlock --mlock 2
+stress userfaultfd --userfaultfd 2 --userfaultfd-bytes 16M
+stress shm --shm 2 --shm-bytes 16M --shm-segs 2
+stress swap --swap 1
+kill $reclaimer
+wait $reclaimer 2> /dev/null
+is "no process is killed" "$(oom_kills apps)" -eq 0
+check "the cgroup goes away" cgroup_gone apps
+umount /mnt/stress
+consistent "stress-ng"
+none_left "stress-ng"
+finish

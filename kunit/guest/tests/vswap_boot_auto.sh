@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0
+# vswap=auto on the command line: entries are virtual without a write to sysfs.
+# guest: timeout=30 append=vswap=auto
+. /vswap/tests/lib.sh
+
+check "the guest has vswap=auto" grep -qw vswap=auto /proc/cmdline
+check "virtual slots are on" grep -qx auto $VSWAP/enabled
+zswap_on lz4
+hold --zero 10 --incompressible 0
+is "pages have virtual slots" "$(slots used)" -ge $(pages 8 95)
+verified "vswap=auto"
+none_left "vswap=auto"
+finish

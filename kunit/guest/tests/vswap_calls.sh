@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots: pagemap, smaps and status count them, and UFFDIO_MOVE takes entries to another
+# mapping and back, in zswap and on a disk.
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "system calls and virtual slots" "the kernel has none"
+	finish
+}
+
+# Virtual entries have the last type of a swap file. Types above it are taken by what the kernel is
+# built with: the debug kernel has DEVICE_PRIVATE (3) and MEMORY_FAILURE (1).
+TYPE=27
+[ $SCALE -eq 1 ] || TYPE=23
+
+# calls WHAT ARGS...: run swapcalls in a cgroup
+calls() {
+	what=$1
+	shift
+	cgroup calls
+	check "$what" swapcalls "$@" --cgroup $CG/calls --size $(mb 8)
+	note "$(tail -n 1 $TMP/out)"
+	cgroup_gone calls
+}
+
+for kind in zswap disk; do
+	straight swap_on $DISK
+	[ $kind = disk ] || zswap_on lz4
+	below=$(cat $VSWAP/max_slots)
+	calls "$kind: pagemap, smaps and status agree" report --type $TYPE --below $below
+	calls "$kind: smaps counts shared memory" report --shmem
+	calls "$kind: entries are moved to another mapping and back" move
+	consistent "$kind: moved"
+	calls "$kind: so are pages in the swap cache" move --cached
+	calls "$kind: drain finds moved entries" move --drain $VSWAP/drain
+	set_to on $VSWAP/enabled
+	calls "$kind: and moved pages of the swap cache" move --cached --drain $VSWAP/drain
+	none_left "$kind"
+done
+finish

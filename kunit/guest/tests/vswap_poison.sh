@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual slots: page frames that are taken out of use. MADV_SOFT_OFFLINE copies pages that were
+# swapped out, and those in the swap cache; after MADV_HWPOISON a page gives SIGBUS or holds what
+# was written, and no other page is lost.
+# guest: order=8 debug=1
+. /vswap/tests/lib.sh
+
+[ -d "$VSWAP" ] || {
+	skip "poisoned pages" "the kernel has no virtual slots"
+	finish
+}
+
+for kind in zswap disk; do
+	for cached in "" --cached; do
+		label="$kind${cached:+, in the swap cache}"
+		straight swap_on $DISK
+		[ $kind = disk ] || zswap_on lz4
+		cgroup poison
+		check "$label: bytes or SIGBUS" swapcalls poison $cached --cgroup $CG/poison \
+			--size $(mb 32)
+		note "$(cat $TMP/out)"
+		check "$label: its cgroup goes away" cgroup_gone poison
+		consistent "$label"
+		none_left "$label"
+	done
+done
+finish
