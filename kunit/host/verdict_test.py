@@ -328,6 +328,14 @@ class Ends(unittest.TestCase):
         self.refused("Out of memory", "\nVSWAP-EXIT 0\n", console)
         self.assertEqual(self.verdict("\nVSWAP-EXIT 0\n", console, allowed=["oom"]).splats, [])
 
+    def test_who_needs_the_script_ends_with_it(self):
+        done = self.verdict("a\n\nVSWAP-EXIT 0\n")
+        self.assertIs(guest.require(done, "the load"), done)
+        for code in (1, 255):
+            done = self.verdict(f"a\n\nVSWAP-EXIT {code}\n")
+            with self.assertRaisesRegex(common.Failure, f"the load failed .* {code}:\na"):
+                guest.require(done, "the load")
+
 
 class Kept(unittest.TestCase):
     """Manifests and logs in a folder of the test's own."""
@@ -858,9 +866,31 @@ class Tap(Kept):
         self.assertEqual([ok for _, ok, _ in self.stages["one"].seen],
                          [True, None, True, False, None, True])
 
+    def test_what_the_guest_runs(self):
+        """The script that runs all others says how each of them ended, by a real shell."""
+        folder, kmsg = self.top / "tests", self.top / "kmsg"
+        folder.mkdir()
+        for name, text in (("one", "echo ok 1 - a; echo not ok 2 - b; echo 1..2; exit 1"),
+                           ("two", "echo ok 1 - c; exec sleep 20")):
+            (folder / f"{name}.sh").write_text(text + "\n")
+        script = guesttests._driver([guesttests.Script(name, folder, timeout) for name, timeout
+                                     in (("one", 9), ("two", 1))], 1)
+        for name, place in (("/vswap/tests", folder), ("/dev/kmsg", kmsg)):
+            self.assertIn(name, script)
+            script = script.replace(name, str(place))
+        done = subprocess.run(["sh", "-c", script], text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, check=False)
+        self.assertEqual((done.stderr, done.returncode), ("", 0))
+        self.assertEqual(kmsg.read_text(), "VSWAP-TEST two\n")
+        self.read(done.stdout)
+        self.assertEqual(self.stages["one"].seen, [("a", True, ""), ("b", False, ""),
+                                                   ("runs to its end", True, "")])
+        self.assertEqual([ok for _, ok, _ in self.stages["two"].seen], [True, False])
+        self.assertIn("it took too long: 1 results", self.stages["two"].seen[-1][2])
+
     def test_decisions_are_made_again(self):
         text = self.ONE.replace("# note", " x: vswap_swapin_plan: order=4")
-        for code, ok in ((0, True), (1, False)):
+        for code, ok in ((0, True), (1, False), (101, False)):
             with mock.patch.object(common, "run",
                                    return_value=types.SimpleNamespace(returncode=code,
                                                                       text=" said\n")) as run, \
@@ -952,6 +982,12 @@ class Guests(Kept):
         self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
                          (True, False))
         self.assertIn("did not power off", self.said("two", self.CLEAN))
+
+    def test_one_without_an_end(self):
+        """Nobody says why: the guest ended well."""
+        self.assertEqual(self.boot(self.ONE + "VSWAP-TEST two\nok 1 - a\n1..1\n"), [])
+        self.assertEqual([self.results(name)[self.END] for name in ("one", "two")], [True, False])
+        self.assertEqual([self.stages[name].finished for name in ("one", "two")], [True, False])
 
     def test_none_began(self):
         self.assertEqual(self.boot("", error=guest.GuestFailure("no kernel", "LOG")), [])
