@@ -505,6 +505,21 @@ class Guests(Folder):
         self.assertEqual(report.bad(), ["selftest: the vswap kernel's log is clean (prog)"])
         self.assertIn("BUG", report.lines[report.bad()[0]][1])
 
+    def test_a_splat_stays_told_when_later_rounds_are_clean(self):
+        self.on("vswap", ["not ok"])
+        real, boots = self.boot, []
+
+        def boot(variant, script, **options):
+            real(variant, script, **options)
+            boots.append(variant)
+            if variant == "vswap" and boots.count("vswap") == 1:
+                raise guest.GuestFailure("the vswap kernel reported: BUG", "read")
+        self.patch(guest, "boot", boot)
+        report = self.run_group(Test("prog", "mm"))
+        self.assertGreater(boots.count("vswap"), 1)
+        clean = "selftest: the vswap kernel's log is clean (prog)"
+        self.assertEqual(report.lines[clean], (False, "the vswap kernel reported: BUG\nread"))
+
     def test_each_side_has_what_it_takes(self):
         fresh, slow = Test("prog@fresh", "mm", fresh=True), Test("prog@full", "mm", full=True)
         self.assertTrue(selftests.PLAIN.takes(fresh) and selftests.PLAIN.takes(slow))

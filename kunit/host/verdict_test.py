@@ -7,6 +7,7 @@ import contextlib
 import io
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -327,6 +328,14 @@ class Ends(unittest.TestCase):
         self.refused("Out of memory", "\nVSWAP-EXIT 0\n", console)
         self.assertEqual(self.verdict("\nVSWAP-EXIT 0\n", console, allowed=["oom"]).splats, [])
 
+    def test_who_needs_the_script_ends_with_it(self):
+        done = self.verdict("a\n\nVSWAP-EXIT 0\n")
+        self.assertIs(guest.require(done, "the load"), done)
+        for code in (1, 255):
+            done = self.verdict(f"a\n\nVSWAP-EXIT {code}\n")
+            with self.assertRaisesRegex(common.Failure, f"the load failed .* {code}:\na"):
+                guest.require(done, "the load")
+
 
 class Kept(unittest.TestCase):
     """Manifests and logs in a folder of the test's own."""
@@ -638,6 +647,111 @@ class Recorder:
         self.finished = ended
 
 
+class Shell(unittest.TestCase):
+    """What kunit/guest/tests/lib.sh says of a script that uses it."""
+
+    # Nothing of this may touch the host: lib.sh makes its folder in /tmp, and no_swap turns off
+    # what is on.
+    BEFORE = "mkdir() { :; }\n"
+    AFTER = ("TMP=$1\nno_swap() { :; }\nstored() { echo ${STORED:-0}; }\n"
+             "wc() { cat > /dev/null; echo ${ON:-0}; }\n")
+
+    def run_script(self, *lines):
+        """Returns (the lines that the script says, its exit code)."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "test.sh"
+            script.write_text(self.BEFORE + f". {guesttests.FOLDER}/lib.sh\n" + self.AFTER
+                              + "\n".join(lines) + "\n")
+            done = subprocess.run(["sh", script, folder], text=True, stdin=subprocess.DEVNULL,
+                                  capture_output=True, check=False)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.splitlines(), done.returncode
+
+    def said(self, *lines):
+        return self.run_script(*lines)[0]
+
+    END = ["ok {} - nothing was left in swap", "ok {} - nothing is swapped on",
+           "ok {} - zswap stores nothing"]
+
+    def end(self, first):
+        return [line.format(number) for number, line in enumerate(self.END, first)]
+
+    def test_results_are_numbered(self):
+        self.assertEqual(self.said("ok a b", "not_ok c", "skip 'd e' 'no disk'", "ok f"),
+                         ["ok 1 - a b", "not ok 2 - c", "ok 3 - d e # SKIP no disk",
+                          "ok 4 - f"])
+
+    def test_good_scripts(self):
+        said, code = self.run_script("ok a", "check b true", "is c 1 -lt 2", "skip d why",
+                                     "finish")
+        self.assertEqual(said, ["ok 1 - a", "ok 2 - b", "ok 3 - c", "ok 4 - d # SKIP why",
+                                *self.end(5), "1..7"])
+        self.assertEqual(code, 0)
+
+    def test_one_bad_result_is_in_the_exit_code(self):
+        for bad in ("not_ok a", "check a false", "is a 1 -eq 2"):
+            said, code = self.run_script(bad, "finish")
+            self.assertEqual((said[0], said[-1], code), ("not ok 1 - a", "1..4", 1), bad)
+
+    def test_check_takes_the_exit_code_of_the_command(self):
+        self.assertEqual(
+            self.said("says() { echo out; echo err >&2; return 3; }", "check 'a b' says 'x y' ||",
+                      "ok 'it returns false'", "check good echo out && ok 'it returns true'"),
+            ["not ok 1 - a b", "# exit code 3: says x y", "# out", "# err",
+             "ok 2 - it returns false", "ok 3 - good", "ok 4 - it returns true"])
+
+    def test_is_compares_as_it_says(self):
+        for left, op, right, good in (
+                (1, "-eq", 1, True), (1, "-eq", 2, False), (1, "-lt", 2, True),
+                (2, "-lt", 1, False), (2, "-le", 2, True), (3, "-gt", 2, True),
+                (2, "-gt", 3, False), (2, "-ge", 3, False), (2, "-ne", 2, False)):
+            said = self.said(f"is a {left} {op} {right} && ok yes")
+            self.assertEqual(said, ["ok 1 - a", "ok 2 - yes"] if good else
+                             ["not ok 1 - a", f"# expected {left} {op} {right}"])
+
+    def test_is_fails_where_a_number_is_missing(self):
+        for numbers in ("'' -eq 0", "0 -eq ''", "'' -eq ''", "x -eq 0", "'' -lt 1",
+                        "'1\n1' -eq 1"):
+            self.assertEqual(self.said(f"is a {numbers}")[0], "not ok 1 - a", numbers)
+
+    def test_what_is_left_at_the_end_fails(self):
+        for left, bad in (("LEFT='4 KiB of swap in use'", 0), ("ON=1", 1), ("STORED=3", 2)):
+            said, code = self.run_script(left, "finish")
+            wanted = self.end(1)
+            self.assertEqual([line for line in said if line.startswith("not ")],
+                             ["not " + wanted[bad]])
+            self.assertEqual((said[-1], code), ("1..3", 1))
+        self.assertIn("# 4 KiB of swap in use", self.said("LEFT='4 KiB of swap in use'",
+                                                          "finish"))
+
+    def test_what_no_swap_finds_is_told(self):
+        """finish calls it itself, not in a shell of its own that would lose what it notes."""
+        said, code = self.run_script("no_swap() { LEFT='4 KiB'; }", "finish")
+        self.assertEqual((said[0], code), ("not ok 1 - nothing was left in swap", 1))
+
+    def test_a_script_that_dies_has_no_plan(self):
+        said, code = self.run_script("ok a", "exit 2", "finish")
+        self.assertEqual((said, code), (["ok 1 - a"], 2))
+
+    def test_notes_are_no_results(self):
+        self.assertEqual(self.said("note 'ok 1 - a\nnot ok 2 - b'"),
+                         ["# ok 1 - a", "# not ok 2 - b"])
+
+    def left(self, used, cached, pages):
+        """What all_free notes of so many KiB in use, so many of them cached, and stored pages."""
+        return self.said("sleep() { :; }", "tr() { cat > /dev/null; }",
+                         f"used() {{ echo {used}; }}", f"value() {{ echo {cached}; }}",
+                         f"STORED={pages}", "all_free", 'echo "$LEFT"')[1:]
+
+    def test_swap_that_is_not_cached_is_left(self):
+        self.assertEqual(self.left(0, 0, 0), [])
+        self.assertEqual(self.left(8, 8, 2), [])
+        self.assertIn("12 KiB of swap in use, 8 in the swap cache, 0 pages in zswap: ",
+                      self.left(12, 8, 0))
+        self.assertIn("0 KiB of swap in use, 8 in the swap cache, 3 pages in zswap: ",
+                      self.left(0, 8, 3))
+
+
 class Tap(Kept):
     """The output of a guest that runs several scripts."""
 
@@ -752,9 +866,31 @@ class Tap(Kept):
         self.assertEqual([ok for _, ok, _ in self.stages["one"].seen],
                          [True, None, True, False, None, True])
 
+    def test_what_the_guest_runs(self):
+        """The script that runs all others says how each of them ended, by a real shell."""
+        folder, kmsg = self.top / "tests", self.top / "kmsg"
+        folder.mkdir()
+        for name, text in (("one", "echo ok 1 - a; echo not ok 2 - b; echo 1..2; exit 1"),
+                           ("two", "echo ok 1 - c; exec sleep 20")):
+            (folder / f"{name}.sh").write_text(text + "\n")
+        script = guesttests._driver([guesttests.Script(name, folder, timeout) for name, timeout
+                                     in (("one", 9), ("two", 1))], 1)
+        for name, place in (("/vswap/tests", folder), ("/dev/kmsg", kmsg)):
+            self.assertIn(name, script)
+            script = script.replace(name, str(place))
+        done = subprocess.run(["sh", "-c", script], text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, check=False)
+        self.assertEqual((done.stderr, done.returncode), ("", 0))
+        self.assertEqual(kmsg.read_text(), "VSWAP-TEST two\n")
+        self.read(done.stdout)
+        self.assertEqual(self.stages["one"].seen, [("a", True, ""), ("b", False, ""),
+                                                   ("runs to its end", True, "")])
+        self.assertEqual([ok for _, ok, _ in self.stages["two"].seen], [True, False])
+        self.assertIn("it took too long: 1 results", self.stages["two"].seen[-1][2])
+
     def test_decisions_are_made_again(self):
         text = self.ONE.replace("# note", " x: vswap_swapin_plan: order=4")
-        for code, ok in ((0, True), (1, False)):
+        for code, ok in ((0, True), (1, False), (101, False)):
             with mock.patch.object(common, "run",
                                    return_value=types.SimpleNamespace(returncode=code,
                                                                       text=" said\n")) as run, \
@@ -846,6 +982,12 @@ class Guests(Kept):
         self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
                          (True, False))
         self.assertIn("did not power off", self.said("two", self.CLEAN))
+
+    def test_one_without_an_end(self):
+        """Nobody says why: the guest ended well."""
+        self.assertEqual(self.boot(self.ONE + "VSWAP-TEST two\nok 1 - a\n1..1\n"), [])
+        self.assertEqual([self.results(name)[self.END] for name in ("one", "two")], [True, False])
+        self.assertEqual([self.stages[name].finished for name in ("one", "two")], [True, False])
 
     def test_none_began(self):
         self.assertEqual(self.boot("", error=guest.GuestFailure("no kernel", "LOG")), [])

@@ -54,7 +54,9 @@ kernel! {
 #[path = "../../../rust/mm/swapin.rs"]
 pub mod swapin;
 
-// The decisions of zswap, which depend on no configuration; their tests are in the file.
+// The decisions of zswap, which depend on no configuration. Most of their tests are in the file.
 #[cfg(test)]
 #[path = "../../../rust/mm/zswap/rules.rs"]
 mod zswap_rules;
+#[cfg(test)]
+mod zswap_rules_test;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the decisions of zswap, beside those that are in the file itself.
+
+use crate::zswap_rules::{
+    Patience,
+    Shrunk, //
+};
+
+/// As in C, where `failures` only grows.
+#[test]
+fn success_takes_no_failure_back() {
+    let mut patience = Patience::new(2);
+    assert!(patience.after_cgroup(Shrunk::None));
+    assert!(patience.after_cgroup(Shrunk::Some));
+    assert!(patience.after_round());
+    assert!(!patience.after_cgroup(Shrunk::None));
+}
+
+/// What a round met says nothing of the next one: otherwise the worker would never give up.
+#[test]
+fn each_round_without_candidates_is_a_failure() {
+    for met in [Shrunk::Some, Shrunk::None] {
+        let mut patience = Patience::new(4);
+        assert!(patience.after_cgroup(met));
+        assert!(patience.after_round());
+        let left = if met == Shrunk::None { 3 } else { 4 };
+        for failure in 1..=left {
+            assert!(patience.after_cgroup(Shrunk::NoCandidates));
+            assert_eq!(patience.after_round(), failure < left);
+        }
+    }
+}
