@@ -67,6 +67,12 @@ class BadInput(unittest.TestCase):
         with self.assertRaisesRegex(common.Failure, "arm64"):
             qemu(arch.ARM64, host_root=True)
 
+    def test_the_deterministic_clock_has_one_cpu(self):
+        command = guest._qemu("image", "initrd", smp=2, mem="1G", disks=[], append="", icount=True,
+                              host_root=False, numa=False, out="out", log="log", shell=False,
+                              extra=())
+        self.assertEqual(command[command.index("-smp") + 1], "1")
+
     def test_old_qemu(self):
         with mock.patch.object(setup, "qemu_version", return_value=(7, 2)), \
                 mock.patch.object(setup, "os_release", return_value={}), \

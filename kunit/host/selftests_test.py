@@ -415,6 +415,14 @@ class Guests(Folder):
         self.assertEqual(rounds[other], [{END: "not ok"}])
         self.assertEqual(failure, "it panicked\nread the log")
 
+    def test_a_round_has_its_own_lines_only(self):
+        """The one before it has lost its end."""
+        test = Test("prog", "mm")
+        stream = selftests._Stream(selftests.PLAIN, [test])
+        stream.feed(f"{selftests.PREFIX} prog\n1..2\nnot ok 1 one\n"
+                    f"{selftests.PREFIX} prog\n{PASS}\n{selftests.PREFIX}-END prog 0\n")
+        self.assertEqual(stream.rounds[test], [{"one": "ok", "two": "ok", END: "ok"}])
+
     def test_a_guest_that_ends_too_early(self):
         self.patch(guest, "boot", lambda *_, **options: None)
         test = Test("prog", "mm")
@@ -896,6 +904,9 @@ class Statistics(unittest.TestCase):
         self.assertIsNotNone(self.verdict([99, 101] * 8, [100.8, 102.8] * 8))
         self.assertEqual(self.verdict([1, 1], [1, 1]), 1)
 
+    def test_the_ratio_is_one_of_medians(self):
+        self.assertEqual(self.verdict([10, 10, 13], [20, 20, 23]), 2)
+
     def test_one_run_says_nothing(self):
         self.assertIsNone(self.verdict([1], [2, 2]))
         self.assertIsNone(self.verdict([1, 1], [2]))
@@ -1277,6 +1288,30 @@ class Bench(Folder):
         self.patch(guest, "boot", lambda *_, **more: guest.Result("", 3, self.top / "log", 1, []))
         with self.assertRaisesRegex(common.Failure, "the benchmark g on base"):
             self.run_bench()
+
+
+class Output(unittest.TestCase):
+    """What is read from a benchmark's guest, and said of the machine."""
+
+    def test_rows_have_the_name_of_their_own_workload(self):
+        _, rows, _ = benchsuites.parse_output(
+            "swapload tag=a phase=config command=free\n"
+            "swapload tag=b phase=config command=usemem\n"
+            "swapload tag=b phase=usemem ns_per_page=2\n"
+            "swapload tag=a phase=swapout ns_per_page=1\n"
+            "swapload tag=c phase=swapout ns_per_page=3\n")
+        self.assertEqual([(row["tag"], row["row"], row["ns_per_page"]) for row in rows],
+                         [("b", "fill", 2), ("a", "swap-out", 1), ("c", None, 3)])
+
+    def about(self, *loads):
+        return bench._about_text({"qemu": "Q", "cpu_model": "C", "host_cpu": "H", "host_cpus": 2,
+                                  "load": {"g": loads}, "config_differences": {}},
+                                 benchreport.Samples())
+
+    def test_a_busy_machine_is_told(self):
+        for loads in ((0.2, 1.6), (1.6, 0.2), (3.0, 3.0)):
+            self.assertIn("NOTE: the machine was busy during g", self.about(*loads))
+        self.assertNotIn("NOTE", self.about(0.2, 1.5))
 
 
 class Suites(unittest.TestCase):

@@ -328,6 +328,14 @@ class Ends(unittest.TestCase):
         self.refused("Out of memory", "\nVSWAP-EXIT 0\n", console)
         self.assertEqual(self.verdict("\nVSWAP-EXIT 0\n", console, allowed=["oom"]).splats, [])
 
+    def test_a_guest_that_does_not_start(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(guest, "_env", return_value=None):
+            out, log = (pathlib.Path(folder) / name for name in ("out", "boot.log"))
+            with self.assertRaisesRegex(common.Failure, "did not start: no such machine"):
+                guest._watch(["sh", "-c", "echo no such machine >&2; exit 1"], out, log, False, 9,
+                             True)
+
     def test_who_needs_the_script_ends_with_it(self):
         done = self.verdict("a\n\nVSWAP-EXIT 0\n")
         self.assertIs(guest.require(done, "the load"), done)
@@ -1246,6 +1254,16 @@ class Programs(Kept):
             self.cargo(text, code)
             self.assertEqual(self.ok()["all build and end"], False)
         self.assertIn("exit code 101, 4 of 4 results\nrunning", self.recorder.seen[-1][2])
+
+    def test_a_program_that_is_killed_has_failed(self):
+        for command in ("exit 1", "kill -9 $$"):
+            with self.assertRaisesRegex(common.Failure, r"failed \((1|-9)\)"):
+                common.run(["sh", "-c", command])
+        self.assertEqual(common.run(["sh", "-c", "kill -9 $$"], check=False).returncode, -9)
+
+    def test_a_check_that_cannot_run_has_a_problem(self):
+        check = mock.Mock(side_effect=common.Failure("no cargo", "run setup"), __name__="check")
+        self.assertEqual(lint.reported(check)(), ["no cargo", "next: run setup"])
 
     def test_lint(self):
         self.recorder.wants = lambda name: name != "c"
