@@ -12,15 +12,15 @@ verified_by_fio() {
 	label=$1
 	shift
 	# Compressed pages are memory of the cgroup, too: the others go to the disk.
-	cgroup apps memory.max=48M memory.zswap.max=12M
+	cgroup apps memory.max=$((24 / SCALE + 40))M memory.zswap.max=16M
 	before=$(swapped)
 	check "$label: all sums are right" in_cgroup apps fio --name=job --directory=/mnt/fio \
-		--size=$((48 / SCALE + 24))M --numjobs=2 --thread --bs=4k --verify=crc32c \
+		--size=$((12 / SCALE + 24))M --numjobs=2 --thread --bs=4k --verify=crc32c \
 		--do_verify=1 --verify_fatal=1 --buffer_compress_percentage=60 --refill_buffers \
 		--allow_file_create=1 --group_reporting "$@"
 	cp $TMP/out $TMP/said
 	check "$label: it says so" grep "err= 0" $TMP/said
-	is "$label: pages were swapped out" "$(swapped)" -gt $((before + 4000))
+	is "$label: pages were swapped out" "$(swapped)" -gt $((before + 2000))
 	note "$(($(swapped) - before)) pages"
 	rm -f /mnt/fio/*
 	is "$label: no process is killed" "$(oom_kills apps)" -eq 0
