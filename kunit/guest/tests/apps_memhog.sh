@@ -19,6 +19,5 @@ else
 fi
 note "memhog $size: $(($(swapped) - before)) pages were swapped out"
 is "an eighth of it was swapped out" $(($(swapped) - before)) -ge $((kib / 8 / 4))
-consistent "memhog"
-none_left "memhog"
+apps_off memhog
 finish

@@ -20,15 +20,15 @@ operations() {
 
 # stress WHAT ARGS...: as stress-ng judges it, by exit code and by what it says at its end
 stress() {
-	what=$1
+	label=$1
 	shift
 	before=$(swapped)
-	check "$what: stress-ng verifies" in_cgroup apps stress-ng --verify --timeout 4 \
+	check "$label: stress-ng verifies" in_cgroup apps stress-ng --verify --timeout 3 \
 		--metrics-brief --temp-path /mnt/stress "$@"
 	cp $TMP/out $TMP/said
-	check "$what: it says so" grep "successful run completed" $TMP/said
-	is "$what: it did something" "$(operations $what)" -gt 0
-	is "$what: pages were swapped out" "$(swapped)" -gt $((before + 200 / SCALE))
+	check "$label: it says so" grep "successful run completed" $TMP/said
+	is "$label: it did something" "$(operations $label)" -gt 0
+	is "$label: pages were swapped out" "$(swapped)" -gt $((before + 200 / SCALE))
 	note "$(($(swapped) - before)) pages"
 }
 
@@ -44,6 +44,5 @@ wait $reclaimer 2> /dev/null
 is "no process is killed" "$(oom_kills apps)" -eq 0
 check "the cgroup goes away" cgroup_gone apps
 umount /mnt/stress
-consistent "stress-ng"
-none_left "stress-ng"
+apps_off stress-ng
 finish

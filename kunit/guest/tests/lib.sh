@@ -452,12 +452,20 @@ straight() {
 
 # --- programs of others
 
-# apps_on: zswap with virtual slots, and a disk for what zswap refuses
+# apps_on: zswap with virtual slots, and a disk that it writes back to
 apps_on() {
 	no_swap
 	swap_on $DISK
 	zswap_on lz4
+	set_to 1 $ZSWAP/shrinker_enabled
 	set_to on $VSWAP/enabled
+}
+
+# apps_off WHAT: what was swapped out beside them, such as files in /tmp, comes back
+apps_off() {
+	consistent "$1"
+	check "$1: what is left is brought back" set_to 1 $VSWAP/drain
+	none_left "$1"
 }
 
 # Pages that were swapped out so far, to zswap or a device

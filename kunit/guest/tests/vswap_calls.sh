@@ -15,10 +15,10 @@ TYPE=27
 
 # calls WHAT ARGS...: run swapcalls in a cgroup
 calls() {
-	what=$1
+	label=$1
 	shift
 	cgroup calls
-	check "$what" swapcalls "$@" --cgroup $CG/calls --size $(mb 8)
+	check "$label" swapcalls "$@" --cgroup $CG/calls --size $(mb 8)
 	note "$(tail -n 1 $TMP/out)"
 	cgroup_gone calls
 }
