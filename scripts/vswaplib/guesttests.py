@@ -114,9 +114,11 @@ def _driver(todo, slow):
     """One shell script for the guest that runs all of them."""
     lines = []
     for script in todo:
+        lasts = "VSWAP_LONG=1 " if script.lasts else ""
         lines += [f"echo '{PREFIX} {script.name}' > /dev/kmsg",
                   f"echo '{PREFIX} {script.name}'",
-                  f"{'VSWAP_LONG=1 ' if script.lasts else ''}timeout -k 5 {script.timeout * slow} sh /vswap/tests/{script.name}.sh 2>&1",
+                  f"{lasts}timeout -k 5 {script.timeout * slow} "
+                  f"sh /vswap/tests/{script.name}.sh 2>&1",
                   f"code=$?; echo; echo '{PREFIX}-END {script.name}' $code"]
     return "\n".join([*lines, "exit 0", ""])
 

@@ -126,6 +126,11 @@ value() {
 	awk -v key="$2" '$1 == key { print $2; found = 1 } END { if (!found) print 0 }' "$1"
 }
 
+# figure FILE NAME: print a number that the file must have, else nothing, which fails in `is`
+figure() {
+	awk -v key="$2" '$1 == key { print $2 }' "$1"
+}
+
 vm() {
 	value /proc/vmstat "$1"
 }
@@ -218,7 +223,7 @@ drained() {
 
 # slots NAME: a number of the virtual swap space
 slots() {
-	value $VSWAP/stats "$1"
+	figure $VSWAP/stats "$1"
 }
 
 # consistent WHAT: the tables of the virtual swap space agree
@@ -227,7 +232,7 @@ consistent() {
 		skip "$1: the tables agree" "this kernel has no checker"
 		return
 	}
-	is "$1: the tables agree" "$(value /sys/kernel/debug/vswap/check wrong)" -eq 0
+	is "$1: the tables agree" "$(figure /sys/kernel/debug/vswap/check wrong)" -eq 0
 }
 
 # KiB in use on all devices
@@ -250,7 +255,8 @@ all_free() {
 		sleep 0.2
 	done
 	LEFT="$LEFT
-$(used) KiB of swap in use, $cached in the swap cache, $(stored) pages in zswap: $(sed 1d /proc/swaps | tr -s '\t ' ' ')"
+$(used) KiB of swap in use, $cached in the swap cache, $(stored) pages in zswap: $(sed 1d \
+	/proc/swaps | tr -s '\t ' ' ')"
 }
 
 # As after boot. Whatever the processes before left in swap is noted.
