@@ -68,9 +68,7 @@ class BadInput(unittest.TestCase):
             qemu(arch.ARM64, host_root=True)
 
     def test_the_deterministic_clock_has_one_cpu(self):
-        command = guest._qemu("image", "initrd", smp=2, mem="1G", disks=[], append="", icount=True,
-                              host_root=False, numa=False, out="out", log="log", shell=False,
-                              extra=())
+        command = qemu(arch.X86_64, smp=2, icount=True)
         self.assertEqual(command[command.index("-smp") + 1], "1")
 
     def test_old_qemu(self):
