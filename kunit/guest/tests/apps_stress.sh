@@ -27,7 +27,7 @@ stress() {
 	check "$label: stress-ng verifies" in_cgroup apps $RUN stress-ng --verify --timeout 3 \
 		--metrics-brief --temp-path /mnt/stress "$@"
 	cp $TMP/out $TMP/said
-	check "$label: it says so" grep "successful run completed" $TMP/said
+	check "$label: it says so" grep " successful run completed" $TMP/said
 	is "$label: it did something" "$(operations $label)" -gt 0
 	is "$label: pages were swapped out" "$(swapped)" -gt $((before + 200 / SCALE))
 	note "$(($(swapped) - before)) pages"
