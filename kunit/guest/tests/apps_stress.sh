@@ -50,5 +50,5 @@ wait $reclaimer 2> /dev/null
 is "no process is killed" "$(oom_kills apps)" -eq 0
 check "the cgroup goes away" cgroup_gone apps
 umount /mnt/stress
-apps_off stress-ng
+all_back stress-ng
 finish
