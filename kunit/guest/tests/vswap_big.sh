@@ -34,6 +34,7 @@ if [ $SCALE -eq 1 ]; then
 	is "the directory has a second chunk" "$(slots headers)" -gt 512
 	is "the disk has more than 512 MiB" "$(used_of $DISK)" -gt $((512 << 10))
 fi
+consistent "many slots in use"
 touch $TMP/go
 good=0
 for i in $(seq $PROCS); do
