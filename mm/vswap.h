@@ -213,10 +213,17 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
 	return !vswap_used() || __vswap_has_ids(ci, folio);
 }
 
-/* Has there been no memory for that? Then there is none for the next cluster. */
-static inline bool vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
+/*
+ * Returns true if the next cluster of @si cannot have slots for @folio either:
+ * swapoff has begun, or there was no memory for ids. Otherwise the scan for order
+ * 0 in the clusters of higher orders would go on until swapoff has emptied them,
+ * with preemption disabled.
+ */
+static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_cluster_info *ci,
+				   struct folio *folio)
 {
-	return vswap_used() && __vswap_lacks_ids(ci, folio);
+	return !(READ_ONCE(si->flags) & SWP_WRITEOK) ||
+	       (vswap_used() && __vswap_lacks_ids(ci, folio));
 }
 
 extern atomic_t vswap_nr_unuse;
@@ -583,7 +590,7 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
 }
 
 /* No function: with one, functions around it are laid out otherwise. */
-#define vswap_lacks_ids(...)	false
+#define vswap_ends_scan(...)	false
 
 static inline bool vswap_may_split(struct folio *folio)
 {
