@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots: more of them than a chunk of the directory holds (512 clusters, 1 GiB), and more
 # on a device than small guests have. Every byte of 16 processes is compared.
-# guest: timeout=150 disk=1536M
+# guest: timeout=150 disk=1536M full=1
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {
