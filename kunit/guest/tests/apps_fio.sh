@@ -30,5 +30,5 @@ verified_by_fio() {
 verified_by_fio "random writes" --rw=randwrite --ioengine=psync
 verified_by_fio "mapped files" --rw=write --ioengine=mmap
 umount /mnt/fio
-apps_off fio
+all_back fio
 finish

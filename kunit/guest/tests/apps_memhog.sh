@@ -19,5 +19,5 @@ else
 fi
 note "memhog $size: $(($(swapped) - before)) pages were swapped out"
 is "an eighth of it was swapped out" $(($(swapped) - before)) -ge $((kib / 8 / 4))
-apps_off memhog
+all_back memhog
 finish

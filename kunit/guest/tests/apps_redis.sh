@@ -53,5 +53,5 @@ check "the server ends" wait $server
 is "no process is killed" "$(oom_kills apps)" -eq 0
 check "the cgroup goes away" cgroup_gone apps
 rm $TMP/want $TMP/set $TMP/get $TMP/got
-apps_off redis
+all_back redis
 finish

@@ -12,6 +12,7 @@ mount -t ext4 $DISK2 /mnt/stress
 cgroup apps memory.max=64M
 reclaimed apps &
 reclaimer=$!
+RUN=
 
 # operations STRESSOR: how many of them, by its own count
 operations() {
@@ -23,26 +24,31 @@ stress() {
 	label=$1
 	shift
 	before=$(swapped)
-	check "$label: stress-ng verifies" in_cgroup apps stress-ng --verify --timeout 3 \
+	check "$label: stress-ng verifies" in_cgroup apps $RUN stress-ng --verify --timeout 3 \
 		--metrics-brief --temp-path /mnt/stress "$@"
 	cp $TMP/out $TMP/said
-	check "$label: it says so" grep "successful run completed" $TMP/said
-	is "$label: it did something" "$(operations $label)" -gt 0
+	check "$label: it says so" grep " successful run completed" $TMP/said
+	# One operation of vm is 4096 of those that it does: a slow guest may have none in this time.
+	[ $label = vm ] || is "$label: it did something" "$(operations $label)" -gt 0
 	is "$label: pages were swapped out" "$(swapped)" -gt $((before + 200 / SCALE))
 	note "$(($(swapped) - before)) pages"
 }
 
-stress vm --vm 2 --vm-bytes 96M --vm-keep
+stress vm --vm 2 --vm-bytes 96M --vm-keep --vm-method zero-one --timeout 6
 stress madvise --madvise 2
 stress mremap --mremap 2 --mremap-bytes 16M
+# Without a limit it locks all that the cgroup may have.
+ulimit -l 8192
+RUN="setpriv --bounding-set -ipc_lock"
 stress mlock --mlock 2
+RUN=
 stress userfaultfd --userfaultfd 2 --userfaultfd-bytes 16M
-stress shm --shm 2 --shm-bytes 16M --shm-segs 2
+stress shm --shm 2 --shm-bytes 16M
 stress swap --swap 1
 kill $reclaimer
 wait $reclaimer 2> /dev/null
 is "no process is killed" "$(oom_kills apps)" -eq 0
 check "the cgroup goes away" cgroup_gone apps
 umount /mnt/stress
-apps_off stress-ng
+all_back stress-ng
 finish

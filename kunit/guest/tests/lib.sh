@@ -467,8 +467,8 @@ apps_on() {
 	set_to on $VSWAP/enabled
 }
 
-# apps_off WHAT: what was swapped out beside them, such as files in /tmp, comes back
-apps_off() {
+# all_back WHAT: what others had swapped out meanwhile, such as files in /tmp, comes back
+all_back() {
 	consistent "$1"
 	check "$1: what is left is brought back" set_to 1 $VSWAP/drain
 	none_left "$1"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots while pages move: memory is compacted, and blocks of it go offline and come back,
 # under processes that swap. Every byte is compared. A zone of movable memory lets blocks go.
-# guest: timeout=90 append=movablecore=512M
+# guest: timeout=90 append=movablecore=512M full=1
 . /vswap/tests/lib.sh
 
 [ -d "$VSWAP" ] || {
