@@ -5,13 +5,18 @@
 # guest: timeout=120 named=1
 . /vswap/tests/lib.sh
 
-# tagged WHAT COMMAND OPTION...: in a cgroup of its own
+# tagged LABEL COMMAND OPTION...: in a cgroup of its own
 tagged() {
-	what=$1
+	label=$1
 	shift
 	cgroup tags
-	check "$what" swaptags "$@" --cgroup $CG/tags && note "$(cat $TMP/out)"
-	check "$what: its cgroup goes away" cgroup_gone tags
+	check "$label" swaptags "$@" --cgroup $CG/tags && note "$(cat $TMP/out)"
+	check "$label: its cgroup goes away" cgroup_gone tags
+}
+
+# whole: how many large folios went out as they are
+whole() {
+	echo $(($(mthp $FOLIO_KB swpout) + $(mthp $FOLIO_KB zswpout)))
 }
 
 # tag_loads KIND
@@ -21,7 +26,9 @@ tag_loads() {
 	tagged "$1: shared with children" keep --size 4 --forks 3 --rounds 1
 	tagged "$1: shared memory" keep --shmem --random
 	set_to madvise $THP/hugepages-${FOLIO_KB}kB/enabled
+	before=$(whole)
 	tagged "$1: $FOLIO_KB KiB folios" keep --huge
+	is "$1: they went out whole" $(($(whole) - before)) -ge $(($(pages 8 75) / 16))
 	set_to never $THP/hugepages-${FOLIO_KB}kB/enabled
 	tagged "$1: slots are used again" reuse
 }
@@ -29,21 +36,21 @@ tag_loads() {
 # Of the memory that held has.
 PERCENT=30
 
-# held WHAT COMMAND...: while tagged pages are swapped out
+# held LABEL COMMAND...: while tagged pages are swapped out
 held() {
-	what=$1
+	label=$1
 	shift
 	rm -f $TMP/ready $TMP/go
 	cgroup tags
 	swaptags keep --rounds 1 --incompressible $PERCENT --cgroup $CG/tags --ready $TMP/ready \
 		--go $TMP/go > $TMP/held 2>&1 &
 	holder=$!
-	check "$what: pages are swapped out" wait_for $TMP/ready $holder
-	check "$what" "$@"
+	check "$label: pages are swapped out" wait_for $TMP/ready $holder
+	check "$label: done" "$@"
 	touch $TMP/go
-	check "$what: all tags are there" wait $holder
+	check "$label: all tags are there" wait $holder
 	note "$(tail -n 1 $TMP/held)"
-	check "$what: its cgroup goes away" cgroup_gone tags
+	check "$label: its cgroup goes away" cgroup_gone tags
 }
 
 # written_back: zswap has nothing any more
@@ -75,12 +82,13 @@ for layer in off on; do
 	swap_on $DISK
 	zswap_on lz4
 	check "virtual slots are $layer, zswap" set_to $layer $VSWAP/enabled
-	before=$(vm zswpout)
+	stores=$(vm zswpout)
 	tag_loads "zswap, virtual slots $layer"
-	is "zswap, virtual slots $layer: pages were stored" $(($(vm zswpout) - before)) -ge $(pages 8 300)
+	is "zswap, virtual slots $layer: pages were stored" \
+		$(($(vm zswpout) - stores)) -ge $(pages 8 300)
 	held "writeback, virtual slots $layer" written_back
 	held "swapoff and zswap, virtual slots $layer" swapoff $DISK
-	[ $layer = off ] || none_left "zswap"
+	[ $layer = off ] || none_left zswap
 done
 
 # Without any device, what does not compress stays in memory.
