@@ -5,7 +5,7 @@ import contextlib
 import pathlib
 import time
 
-from . import common, setup, tree
+from . import common, counters, setup, tree
 from .common import ROOT, die, run, say
 
 # variant -> (has our work, architecture, configuration fragments of kunit/configs)
@@ -19,6 +19,8 @@ VARIANTS = {
     "locks": (True, "x86_64", ["common", "x86_64", "vswap", "locks"]),
     "locks-c": (True, "x86_64", ["common", "x86_64", "vswap", "zswap-c", "locks"]),
     "hooks": (True, "x86_64", ["common", "x86_64", "vswap", "hooks"]),
+    # Counts what guests execute of rust/mm.
+    "cover": (True, "x86_64", ["common", "x86_64", "vswap", "kunit", "cover"]),
     "um": (True, "um", ["common", "um", "vswap", "kunit"]),
     "um-base": (False, "um", ["common", "um"]),
 }
@@ -114,8 +116,11 @@ def ensure(variant):
         start = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
-        args = make_args(arch)
+        args = make_args(arch) + counters.make_args(variant)
         configure(builddir, srctree, fragments(variant), args)
+        if variant == counters.VARIANT:
+            make(builddir, srctree, args, *counters.OBJECTS, log=log)
+            counters.take_maps(builddir)
         make(builddir, srctree, args, *(["bzImage"] if arch == "x86_64" else []), log=log)
         warnings = our_warnings(log) if ours else []
         if warnings:

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 
-from . import build, common, initramfs, setup
+from . import build, common, counters, initramfs, setup
 from .common import CACHE, LOGS, Failure, die
 
 EXIT = re.compile(r"^VSWAP-EXIT (\d+)$", re.M)
@@ -207,8 +207,22 @@ def _accelerator(image):
     return emulated
 
 
+def _memory(mem, numa, file):
+    """QEMU's options for two nodes, and for a file that is the memory, or that of the first."""
+    def backend(name, size, file):
+        kind = f"memory-backend-file,mem-path={file},share=on" if file else "memory-backend-ram"
+        return ["-object", f"{kind},id={name},size={size}"]
+
+    if numa:
+        half = _bytes(mem) // 2
+        return [word for node in range(2) for word in (
+            *backend(f"m{node}", half, None if node else file),
+            "-numa", f"node,memdev=m{node},cpus={node}")]
+    return [*backend("m0", _bytes(mem), file), "-machine", "memory-backend=m0"] if file else []
+
+
 def _qemu(image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
-          extra):
+          extra, memory=None):
     # norandmaps, no rdrand, a fixed clock: two -icount runs execute the same instructions.
     cmdline = ["console=ttyS0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
                "rdinit=/init", "vswap_out=/dev/ttyS1", "rcupdate.rcu_cpu_stall_timeout=120",
@@ -225,11 +239,7 @@ def _qemu(image, initrd, *, smp, mem, disks, append, icount, host_root, numa, ou
         cmd += _accelerator(image)
     # Linux warns of CPUs that share a socket and not a node.
     cmd += ["-smp", f"{smp},sockets={smp}" if numa else str(smp)]
-    if numa:
-        half = _bytes(mem) // 2
-        for node in range(2):
-            cmd += ["-object", f"memory-backend-ram,id=m{node},size={half}",
-                    "-numa", f"node,memdev=m{node},cpus={node}"]
+    cmd += _memory(mem, numa, memory)
     if host_root:
         cmdline.append("vswap_root=host")
         cmd += ["-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
@@ -308,7 +318,9 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
     log = _unused_log(variant)
     work = pathlib.Path(tempfile.mkdtemp(prefix="vswap-"))
     start = time.monotonic()
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        memory = stack.enter_context(counters.memory_file(variant, _bytes(mem)))
         initrd, out = work / "initrd", work / "out" / "output"
         out.parent.mkdir()
         initramfs.build(initrd, script, files)
@@ -318,14 +330,14 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         else:
             cmd = _qemu(image, initrd, smp=smp, mem=mem, disks=disks, append=append,
                         icount=icount, host_root=host_root, numa=numa, out=out, log=log,
-                        shell=shell, extra=extra)
+                        shell=shell, extra=extra, memory=memory)
         cmd = [str(part) for part in cmd]
         if shell:
             subprocess.run(cmd, env={**_env()}, check=False)
             return Result("", 0, log, time.monotonic() - start, [])
         output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if memory:
+            counters.save(build.folder(variant), memory, log.stem)
     if _stopping.is_set():
         raise GuestStopped("the run was stopped")
     return _verdict(variant, output, console, ended, timeout, log,

@@ -18,7 +18,7 @@ from .common import LOGS, ROOT
 FOLDER = ROOT / "kunit" / "guest" / "tests"
 PREFIX = "VSWAP-TEST"
 # How much slower a variant may be than the scripts' own time-outs allow for.
-SLOWNESS = {"debug": 8, "vswap": 2}
+SLOWNESS = {"debug": 8, "vswap": 2, "cover": 4}
 GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
 # The kernels that run the scripts.
 VARIANTS = ("debug", "vswap")
@@ -54,7 +54,7 @@ class Script:
 
     def suits(self, variant):
         """Returns true if a kernel has what the script needs."""
-        return variant == "debug" or not self.debug
+        return variant in ("debug", "cover") or not self.debug
 
 
 def _read(path):
