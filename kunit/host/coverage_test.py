@@ -105,6 +105,36 @@ class Records(unittest.TestCase):
                 os.utime(image, (1, 1))
 
 
+class Built(unittest.TestCase):
+    def calls(self, variant):
+        """What make is asked for, and when objects are made such that they can be linked."""
+        calls = []
+
+        def make(_builddir, _srctree, _args, *targets, log, jobs=None):
+            log.touch()
+            calls.append((targets, jobs))
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
+            top = pathlib.Path(folder)
+            for target, name, value in (
+                    (common, "CACHE", top), (setup, "ensure", mock.Mock()),
+                    (build, "source", lambda _: top), (build, "folder", lambda _: top),
+                    (build, "configure", mock.Mock()), (build, "make", make),
+                    (build, "make_args", mock.Mock(return_value=["A=1"])),
+                    (counters, "take_maps", lambda _: calls.append("maps"))):
+                patches.enter_context(mock.patch.object(target, name, value))
+            patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            build.ensure(variant)
+            args = build.configure.call_args.args[3]
+        return calls, args
+
+    def test_objects_come_before_the_image(self):
+        self.assertEqual(self.calls("vswap"), ([(("bzImage",), None)], ["A=1"]))
+        calls, args = self.calls("cover")
+        self.assertEqual(calls, [(("vmlinux_a",), None), "maps", (("bzImage",), None)])
+        self.assertEqual(args, ["A=1", *counters.make_args("cover")])
+
+
 class Guests(unittest.TestCase):
     def test_flags_are_of_one_variant(self):
         self.assertEqual(counters.make_args("vswap"), [])

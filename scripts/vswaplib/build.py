@@ -119,9 +119,8 @@ def ensure(variant):
         args = make_args(arch) + counters.make_args(variant)
         configure(builddir, srctree, fragments(variant), args)
         if variant == counters.VARIANT:
-            make(builddir, srctree, args, "prepare", log=log)
-            # Two jobs would compile rust/mm at the same time: make comes to it by two ways.
-            make(builddir, srctree, args, *counters.OBJECTS, log=log, jobs=1)
+            # All objects, and no link of them.
+            make(builddir, srctree, args, "vmlinux_a", log=log)
             counters.take_maps(builddir)
         make(builddir, srctree, args, *(["bzImage"] if arch == "x86_64" else []), log=log)
         warnings = our_warnings(log) if ours else []

@@ -8,6 +8,7 @@ to be in kunit/guest/unreached.txt with the reason.
 
 import collections
 import dataclasses
+import json
 import re
 import shutil
 
@@ -121,7 +122,7 @@ def modules(counts):
                 for path in maps]
 
     lines = coverage.lines_executed("".join(exported("--format=lcov")))
-    regions = coverage.regions_executed([coverage.json.loads(text) for text in exported()])
+    regions = coverage.regions_executed([json.loads(text) for text in exported()])
     names = sorted(name for name in lines if name and not name.endswith(TESTS)
                    and name.startswith(("rust/mm/", "mm/")) and (ROOT / name).exists())
     return [coverage.without_tests(name, (ROOT / name).read_text(), lines[name],
