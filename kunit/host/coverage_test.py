@@ -38,13 +38,14 @@ class Names(unittest.TestCase):
     def test_plain_and_packed(self):
         plain = b"one\x01two"
         packed = zlib.compress(b"three" * 40)
-        data = bytes([len(plain), 0]) + plain + b"\0\0" \
-            + bytes([200, 1, len(packed)]) + packed + b"\0"
-        self.assertEqual(counters.names_in(data), ["one", "two", "three" * 40])
+        data = bytes([len(plain), 0]) + plain + b"\0" \
+            + bytes([200, 1, len(packed)]) + packed + b"\0\0\0" + b"\x04\0last"
+        self.assertEqual(counters.names_in(data), ["one", "two", "three" * 40, "last"])
         self.assertEqual(counters.names_in(b""), [])
 
     def test_numbers_of_several_bytes(self):
         self.assertEqual(counters._number(b"\x05", 0), (5, 1))
+        self.assertEqual(counters._number(b"\x7f\x80\x01", 1), (128, 3))
         self.assertEqual(counters._number(b"\xff\xe5\x8e\x26", 1), (0x98765, 4))
 
     def test_another_format(self):
@@ -73,6 +74,10 @@ class Records(unittest.TestCase):
     def test_a_function_without_code_has_none(self):
         self.assertEqual([(one.name, one.address) for one in self.found],
                          [("one", BASE + 0x1080), ("two.c;two", BASE + 0x10c0)])
+
+    def test_the_first_of_all(self):
+        [found] = counters.find_records({"one"}, record("one", 1, 2, 3), BASE)
+        self.assertEqual(found.address, BASE)
 
     def test_fields(self):
         self.assertEqual([one.fields() for one in self.found],
@@ -162,9 +167,10 @@ class Guests(unittest.TestCase):
     def test_the_file_goes_with_the_guest(self):
         with counters.memory_file("vswap", 1) as file:
             self.assertIsNone(file)
-        for free, shm in ((1000, True), (200, False)):
+        for free, there, shm in ((201, True, True), (200, True, False), (1000, False, False)):
             with mock.patch.object(counters.shutil, "disk_usage",
-                                   return_value=mock.Mock(free=free)):
+                                   return_value=mock.Mock(free=free)), \
+                    mock.patch.object(pathlib.Path, "is_dir", return_value=there):
                 with counters.memory_file("cover", 100) as file:
                     self.assertTrue(file.exists())
                     self.assertEqual(str(file).startswith("/dev/shm/"), shm)
@@ -284,19 +290,20 @@ fn first(
     }
     three();
 }
-
-fn second() {
-    four();
-}
+impl A {
+    fn second() {
+        four(a: b);
+    }
 static int c_one(struct a *b,
                  int c)
 {
         return five(b);
 }
 """
-LINES = {1: True, 4: True, 5: False, 6: False, 8: False, 11: False, 12: False, 13: True,
+LINES = {1: True, 4: True, 5: False, 6: False, 7: True, 8: False, 11: False, 12: False, 14: True,
          17: False}
-PLACES = ["m.rs: first: one();", "m.rs: second: fn second() {", "m.rs: c_one: return five(b);"]
+PLACES = ["m.rs: first: one();", "m.rs: first: three();", "m.rs: second: fn second() {",
+          "m.rs: c_one: return five(b);"]
 HEAD = "# The list.\n\n"
 
 
@@ -313,20 +320,22 @@ class Report(unittest.TestCase):
 
     def test_runs(self):
         self.assertEqual([run.place() for run in self.runs], PLACES)
-        self.assertEqual([run.lines for run in self.runs], [(5, 6, 8), (11, 12), (17,)])
-        self.assertEqual(guestcoverage.runs_of(coverage.Module("m.rs", {1: True}, {}),
-                                               self.source), [])
+        self.assertEqual([run.lines for run in self.runs], [(5, 6), (8,), (11, 12), (17,)])
+        for hit, number in ((True, 0), (False, 1)):
+            runs = guestcoverage.runs_of(coverage.Module("m.rs", {1: hit}, {}),
+                                         ["static A: u8 = 1;"])
+            self.assertEqual(len(runs), number)
 
     def test_reasons(self):
-        text = f"{HEAD}it is rare\n  {PLACES[0]}\n  {PLACES[1]}\n\n# more\nit is not called\n" \
+        text = f"{HEAD}it is rare\n\t{PLACES[0]}\n  {PLACES[2]}\n\n# more\nit is not called\n" \
             "  n.rs: f: a: b\n"
         reasons = guestcoverage.read_reasons(text)
         self.assertEqual([(one.why, one.places) for one in reasons],
-                         [("it is rare", tuple(PLACES[:2])),
+                         [("it is rare", (PLACES[0], PLACES[2])),
                           ("it is not called", ("n.rs: f: a: b",))])
         counts, left = guestcoverage.explained(self.runs, reasons)
-        self.assertEqual(dict(counts), {"it is rare": 5})
-        self.assertEqual([run.place() for run in left], PLACES[2:])
+        self.assertEqual(dict(counts), {"it is rare": 4})
+        self.assertEqual([run.place() for run in left], [PLACES[1], PLACES[3]])
 
     def test_a_list_that_is_none(self):
         for text in (f"  {PLACES[0]}\n", "why\n  m.rs: only a line\n"):
@@ -337,7 +346,8 @@ class Report(unittest.TestCase):
 
     def test_places_that_are_gone(self):
         sources = {"m.rs": self.source}
-        good = guestcoverage.Reason("why", tuple(PLACES))
+        good = guestcoverage.Reason("why", (*PLACES, "m.rs: second: four(a: b);",
+                                            "m.rs: second: }"))
         self.assertEqual(guestcoverage.stale([good], sources), [])
         for place in ("m.rs: first: six();", "m.rs: second: one();", "n.rs: first: one();"):
             [problem] = guestcoverage.stale([guestcoverage.Reason("why", (place,))], sources)
@@ -345,10 +355,10 @@ class Report(unittest.TestCase):
 
     def test_the_listing_has_each_line(self):
         text = guestcoverage.listing(self.runs, {"m.rs": self.source})
-        self.assertEqual(text.splitlines()[:4], [PLACES[0], "       5          one();",
-                                                 "       6          two();",
+        self.assertEqual(text.splitlines()[:5], [PLACES[0], "       5          one();",
+                                                 "       6          two();", PLACES[1],
                                                  "       8      three();"])
-        self.assertEqual(text.count("\n"), 9)
+        self.assertEqual(text.count("\n"), 10)
 
     def report(self, reasons, **modules):
         """The exit code and what is printed, of one module of ours and one in C."""
@@ -378,8 +388,9 @@ class Report(unittest.TestCase):
         whole = "why\n" + "".join(f"  rust/mm/{place}\n" for place in PLACES)
         code, output, listed = self.report(whole)
         self.assertEqual(code, 0)
-        self.assertRegex(output, r"(?m)^rust/mm/m.rs +9 +3 +33.3 %")
-        self.assertRegex(output, r"(?m)^mm/c.c +1 +0 +0.0 %")
+        self.assertRegex(output, r"module.*\nrust/mm/m.rs +10 +4 +40.0 %.*\nall +10 .*\n\n"
+                                 r"module.*\nmm/c.c +1 +0 +0.0 %.*\nall +1 ")
+        self.assertIn("coverage-guest.txt", output)
         self.assertRegex(output, r"(?m)^ +6  why$")
         self.assertRegex(output, r"(?m)^ +0  without a reason$")
         # C is listed, and needs no reason.
@@ -390,7 +401,7 @@ class Report(unittest.TestCase):
                                                         for place in PLACES[1:]))
         self.assertEqual(code, 1)
         self.assertIn(f"without a reason:\n  rust/mm/{PLACES[0]}\n", output)
-        self.assertRegex(output, r"(?m)^ +3  without a reason$")
+        self.assertRegex(output, r"(?m)^ +2  without a reason$")
 
     def test_one_is_gone(self):
         code, output, _ = self.report("why\n" + "".join(f"  rust/mm/{place}\n" for place in
