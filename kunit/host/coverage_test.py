@@ -36,11 +36,11 @@ def record(name, structure, distance, number):
 
 class Names(unittest.TestCase):
     def test_plain_and_packed(self):
-        plain = b"one\x01two"
+        plain = b"one\x01" + b"two" * 40
         packed = zlib.compress(b"three" * 40)
         data = bytes([len(plain), 0]) + plain + b"\0" \
             + bytes([200, 1, len(packed)]) + packed + b"\0\0\0" + b"\x04\0last"
-        self.assertEqual(counters.names_in(data), ["one", "two", "three" * 40, "last"])
+        self.assertEqual(counters.names_in(data), ["one", "two" * 40, "three" * 40, "last"])
         self.assertEqual(counters.names_in(b""), [])
 
     def test_numbers_of_several_bytes(self):
