@@ -415,11 +415,19 @@ class Report(unittest.TestCase):
             "mm/vswap.h", "rust/mm/gone.rs"))
         exported = {True: lcov, False: '{"data": [{"functions": []}]}'}
         with mock.patch.object(build, "source", return_value="/tree"), \
-                mock.patch.object(build, "folder", return_value=ROOT), \
+                mock.patch.object(counters, "map_of", return_value=ROOT / "README.md"), \
                 mock.patch.object(coverage, "export",
                                   lambda path, counts, *options: exported[bool(options)]):
             names = [module.name for module in guestcoverage.modules("counts")]
         self.assertEqual(names, ["rust/mm/word.rs", "mm/vswap.c"])
+
+    def test_a_kernel_that_was_not_built(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(build, "source", return_value="/tree"), \
+                mock.patch.object(build, "folder", return_value=pathlib.Path(folder)), \
+                self.assertRaises(common.Failure) as raised:
+            guestcoverage.modules("counts")
+        self.assertIn("cover was not built", raised.exception.what)
 
     def test_no_counts(self):
         with tempfile.TemporaryDirectory() as folder, \

@@ -115,6 +115,8 @@ def modules(counts):
     """Returns a coverage.Module for each file of ours but those of tests."""
     tree = f"{build.source(counters.VARIANT)}/"
     maps = [counters.map_of(build.folder(counters.VARIANT), name) for name in counters.OBJECTS]
+    if not all(path.exists() for path in maps):
+        die(f"{counters.VARIANT} was not built yet", "scripts/vswap test --coverage=guest")
 
     def exported(*options):
         # The sources were compiled where the tree was assembled.
