@@ -1187,8 +1187,8 @@ class Programs(Kept):
     def test_scripts(self):
         command = self.scripts("test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n")
         self.assertEqual(self.ok(), {"m.X.test_a": True, "all end": True})
-        self.assertEqual(command[-4:], ["scripts_test", "verdict_test", "selftests_test",
-                                        "mutants_test"])
+        self.assertEqual(command[-5:], ["scripts_test", "verdict_test", "selftests_test",
+                                        "mutants_test", "coverage_test"])
 
     def test_scripts_that_do_not_end_well(self):
         good = "test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n"
@@ -1353,7 +1353,7 @@ class Runs(Kept):
     def main(self, *funcs, **options):
         plan = [self.step(title, func) for title, func in zip(("one", "two"), funcs)]
         self.patch(testrun, "steps", lambda full, lasts: plan)
-        args = argparse.Namespace(**{"coverage": False, "mutants": None, "mutants_diff": None,
+        args = argparse.Namespace(**{"coverage": None, "mutants": None, "mutants_diff": None,
                                      "quick": False, "full": False, "only": None, "accept": False,
                                      "deadline": 1.0, **options})
         code = testrun.main(args)

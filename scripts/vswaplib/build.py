@@ -6,7 +6,7 @@ import pathlib
 import time
 
 from . import arch as archs
-from . import common, setup, tree
+from . import common, counters, setup, tree
 from .common import ROOT, die, run, say
 
 BOOTS = ("vswap", "kunit", "boots")
@@ -21,6 +21,8 @@ VARIANTS = {
     "locks": (True, "x86_64", ["common", "x86_64", "vswap", "locks"]),
     "locks-c": (True, "x86_64", ["common", "x86_64", "vswap", "zswap-c", "locks"]),
     "hooks": (True, "x86_64", ["common", "x86_64", "vswap", "hooks"]),
+    # Counts what guests execute of rust/mm.
+    "cover": (True, "x86_64", ["common", "x86_64", "vswap", "kunit", "cover"]),
     "um": (True, "um", ["common", "um", "vswap", "kunit"]),
     "um-base": (False, "um", ["common", "um"]),
     # Only for test --full.
@@ -132,8 +134,12 @@ def ensure(variant):
         start = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
-        args = make_args(arch.name)
+        args = make_args(arch.name) + counters.make_args(variant)
         configure(builddir, srctree, fragments(variant), args)
+        if variant == counters.VARIANT:
+            # All objects, and no link of them.
+            make(builddir, srctree, args, "vmlinux_a", log=log)
+            counters.take_maps(builddir)
         make(builddir, srctree, args, *arch.goals, log=log)
         warnings = our_warnings(log) if ours else []
         if warnings:

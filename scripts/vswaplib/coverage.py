@@ -145,8 +145,9 @@ def missing(module):
 
 
 def add_arguments(group):
-    group.add_argument("--coverage", action="store_true",
-                       help="which lines of the pure modules do the host tests execute?")
+    group.add_argument("--coverage", nargs="?", const="host", choices=["host", "guest", "counted"],
+                       help="which lines of the pure modules do the host tests execute; which of "
+                       "rust/mm do guests; which did those that ran on the variant cover?")
 
 
 def main():

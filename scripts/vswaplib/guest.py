@@ -20,7 +20,7 @@ import threading
 import time
 
 from . import arch as archs
-from . import build, common, initramfs, setup
+from . import build, common, counters, initramfs, setup
 from .common import CACHE, LOGS, Failure, die
 
 EXIT = re.compile(r"^VSWAP-EXIT (\d+)$", re.M)
@@ -206,8 +206,22 @@ def _accelerator(arch, image):
     return emulated
 
 
+def _memory(mem, numa, file):
+    """QEMU's options for two nodes, and for a file that is the memory, or that of the first."""
+    def backend(name, size, file):
+        kind = f"memory-backend-file,mem-path={file},share=on" if file else "memory-backend-ram"
+        return ["-object", f"{kind},id={name},size={size}"]
+
+    if numa:
+        half = _bytes(mem) // 2
+        return [word for node in range(2) for word in (
+            *backend(f"m{node}", half, None if node else file),
+            "-numa", f"node,memdev=m{node},cpus={node}")]
+    return [*backend("m0", _bytes(mem), file), "-machine", "memory-backend=m0"] if file else []
+
+
 def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
-          extra):
+          extra, memory=None):
     # norandmaps, no rdrand, a fixed clock: two -icount runs execute the same instructions.
     cmdline = [f"console={arch.tty}0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
                "rdinit=/init", f"vswap_out=/dev/{arch.tty}1",
@@ -223,11 +237,7 @@ def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, nu
         cmd += _accelerator(arch, image)
     # Linux warns of CPUs that share a socket and not a node.
     cmd += ["-smp", f"{smp},sockets={smp}" if numa else str(smp)]
-    if numa:
-        half = _bytes(mem) // 2
-        for node in range(2):
-            cmd += ["-object", f"memory-backend-ram,id=m{node},size={half}",
-                    "-numa", f"node,memdev=m{node},cpus={node}"]
+    cmd += _memory(mem, numa, memory)
     if host_root and arch.target:
         die(f"the host's root file system has no programs for {arch.name}", "leave out --host-root")
     if host_root:
@@ -309,7 +319,9 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
     log = _unused_log(variant)
     work = pathlib.Path(tempfile.mkdtemp(prefix="vswap-"))
     start = time.monotonic()
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        memory = stack.enter_context(counters.memory_file(variant, _bytes(mem)))
         initrd, out = work / "initrd", work / "out" / "output"
         out.parent.mkdir()
         initramfs.build(initrd, script, files, arch, build.page_size(variant))
@@ -319,14 +331,14 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         else:
             cmd = _qemu(arch, image, initrd, smp=smp, mem=mem, disks=disks, append=append,
                         icount=icount, host_root=host_root, numa=numa, out=out, log=log,
-                        shell=shell, extra=extra)
+                        shell=shell, extra=extra, memory=memory)
         cmd = [str(part) for part in cmd]
         if shell:
             subprocess.run(cmd, env={**_env()}, check=False)
             return Result("", 0, log, time.monotonic() - start, [])
         output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if memory:
+            counters.save(build.folder(variant), memory, log.stem)
     if _stopping.is_set():
         raise GuestStopped("the run was stopped")
     return _verdict(variant, output, console, ended, timeout, log,

@@ -32,7 +32,7 @@ BOOTS = {
     "no-memcg": ("plain",),
 }
 # How much slower a variant may be than the scripts' own time-outs allow for.
-SLOWNESS = {"debug": 8, "vswap": 2, **dict.fromkeys(BOOTS, 4)}
+SLOWNESS = {"debug": 8, "vswap": 2, "cover": 4, **dict.fromkeys(BOOTS, 4)}
 # A cluster of slots is as large as a huge page: with pages of 64 KiB, 512 MiB.
 DISKS = {"arm64-64k": ["2G", "2G"]}
 # kmemleak doubles the time of everything: only who is alone has it. So does compression
@@ -73,7 +73,7 @@ class Script:
         """Returns true if a kernel runs the script."""
         if variant in BOOTS:
             return self.name in BOOTS[variant]
-        return not self.named and (variant == "debug" or not self.debug)
+        return not self.named and (variant in ("debug", "cover") or not self.debug)
 
     def guest(self):
         """Returns what the guest has to be like; () for the usual one."""

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import textwrap
 
-from . import (common, coverage, guest, guesttests, ktap, lint, manifest, mutants, selftests,
-               setup)
+from . import (common, coverage, guest, guestcoverage, guesttests, ktap, lint, manifest, mutants,
+               selftests, setup)
 from .common import ROOT, die, run, say
 from .manifest import Part
 from .results import Report, Stage, Stopped
@@ -19,7 +19,8 @@ from .results import Report, Stage, Stopped
 DEADLINE = 75           # minutes
 FULL_DEADLINE = 300     # two cores take half of it to build the kernels that only --full boots
 GRACE = 60              # seconds from the end of the run's time to its verdict
-SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test"]
+SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test",
+                 "coverage_test"]
 # The kernels that run KUnit.
 KUNIT = ("um", "debug")
 BOOTS = tuple(guesttests.BOOTS)
@@ -328,7 +329,8 @@ def main(args):
     if args.only and (args.coverage or args.mutants is not None or args.mutants_diff):
         die("--only is for the tests themselves", "leave it out")
     if args.coverage:
-        return coverage.main()
+        return coverage.main() if args.coverage == "host" else \
+            guestcoverage.main(args.coverage == "guest")
     if args.mutants is not None or args.mutants_diff:
         return mutants.main(args.mutants or [], args.mutants_diff)
     report = Report(args.accept)

@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What counters.py and guestcoverage.py must get right: where the counters of a guest are, and
+what is told of the lines that they belong to. One test goes through LLVM's own tools."""
+
+import contextlib
+import hashlib
+import io
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from vswaplib import (build, common, counters, coverage, guest, guestcoverage,  # noqa: E402
+                      guesttests, setup)
+
+BASE = counters.START_KERNEL_MAP
+
+
+def key(name):
+    return hashlib.md5(name.encode()).digest()[:8]
+
+
+def record(name, structure, distance, number):
+    """As LLVM writes it."""
+    return key(name) + struct.pack("<Qq", structure, distance) + bytes(24) \
+        + struct.pack("<I", number) + bytes(12)
+
+
+class Names(unittest.TestCase):
+    def test_plain_and_packed(self):
+        plain = b"one\x01" + b"two" * 40
+        packed = zlib.compress(b"three" * 40)
+        data = bytes([len(plain), 0]) + plain + b"\0" \
+            + bytes([200, 1, len(packed)]) + packed + b"\0\0\0" + b"\x04\0last"
+        self.assertEqual(counters.names_in(data), ["one", "two" * 40, "three" * 40, "last"])
+        self.assertEqual(counters.names_in(b""), [])
+
+    def test_numbers_of_several_bytes(self):
+        self.assertEqual(counters._number(b"\x05", 0), (5, 1))
+        self.assertEqual(counters._number(b"\x7f\x80\x01", 1), (128, 3))
+        self.assertEqual(counters._number(b"\xff\xe5\x8e\x26", 1), (0x98765, 4))
+
+    def test_another_format(self):
+        with self.assertRaises(common.Failure) as raised:
+            counters.names_in(bytes([9, 0]) + b"short")
+        self.assertIn("5 bytes and not 9", raised.exception.what)
+        self.assertIn("names_in()", raised.exception.hint)
+
+
+class Records(unittest.TestCase):
+    def setUp(self):
+        # Two functions; their counters are before and behind the records.
+        self.data = bytearray(0x200)
+        self.data[0x80:0xc0] = record("one", 77, 0x100 - 0x80, 2)
+        self.data[0xc0:0x100] = record("two.c;two", 78, 0x40 - 0xc0, 1)
+        self.found = counters.find_records({"two.c;two", "one", "never called"}, bytes(self.data),
+                                           BASE + 0x1000)
+
+    def memory(self, **changes):
+        memory = bytearray(0x1000) + self.data
+        for place, value in {"one": (5, 0), "two": (9,), **changes}.items():
+            at = 0x1000 + {"one": 0x100, "two": 0x40}[place]
+            memory[at:at + 8 * len(value)] = struct.pack(f"<{len(value)}Q", *value)
+        return io.BytesIO(memory)
+
+    def test_a_function_without_code_has_none(self):
+        self.assertEqual([(one.name, one.address) for one in self.found],
+                         [("one", BASE + 0x1080), ("two.c;two", BASE + 0x10c0)])
+
+    def test_the_first_of_all(self):
+        [found] = counters.find_records({"one"}, record("one", 1, 2, 3), BASE)
+        self.assertEqual(found.address, BASE)
+
+    def test_fields(self):
+        self.assertEqual([one.fields() for one in self.found],
+                         [(77, BASE + 0x1100, 2), (78, BASE + 0x1040, 1)])
+
+    def test_counts_of_a_guest(self):
+        self.assertEqual(counters.profile(self.found, self.memory()),
+                         "one\n77\n2\n5\n0\n\ntwo.c;two\n78\n1\n9\n")
+        self.assertEqual(counters.profile(self.found, self.memory(one=(0, 2 ** 63))),
+                         f"one\n77\n2\n0\n{2 ** 63}\n\ntwo.c;two\n78\n1\n9\n")
+
+    def test_a_kernel_at_another_address(self):
+        moved = io.BytesIO(bytes(0x100) + self.memory().getvalue())
+        for memory in (moved, io.BytesIO(b"")):
+            with self.assertRaises(common.Failure) as raised:
+                counters.profile(self.found, memory)
+            self.assertIn("one are not where they should be", raised.exception.what)
+
+    def test_an_image_without_counters(self):
+        sections = "  [ 5] .data  PROGBITS  ffffffff81a00000 000010 000020 00  WA  0   0  4096\n"
+        with tempfile.TemporaryDirectory() as folder:
+            image = pathlib.Path(folder) / "vmlinux"
+            image.write_bytes(bytes(0x40))
+            for text, what in (("", "no section .data"), (sections, "has no counters")):
+                with mock.patch.object(counters, "run", return_value=mock.Mock(text=text)), \
+                        mock.patch.object(counters, "_names", return_value={"one"}), \
+                        self.assertRaises(common.Failure) as raised:
+                    counters.records(image.parent)
+                self.assertIn(what, raised.exception.what)
+                os.utime(image, (1, 1))
+
+
+class Built(unittest.TestCase):
+    def calls(self, variant):
+        """What make is asked for, and when objects are made such that they can be linked."""
+        calls = []
+
+        def make(_builddir, _srctree, _args, *targets, log, jobs=None):
+            log.touch()
+            calls.append((targets, jobs))
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
+            top = pathlib.Path(folder)
+            for target, name, value in (
+                    (common, "CACHE", top), (setup, "ensure", mock.Mock()),
+                    (build, "source", lambda _: top), (build, "folder", lambda _: top),
+                    (build, "configure", mock.Mock()), (build, "make", make),
+                    (build, "make_args", mock.Mock(return_value=["A=1"])),
+                    (counters, "take_maps", lambda _: calls.append("maps"))):
+                patches.enter_context(mock.patch.object(target, name, value))
+            patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            build.ensure(variant)
+            args = build.configure.call_args.args[3]
+        return calls, args
+
+    def test_objects_come_before_the_image(self):
+        self.assertEqual(self.calls("vswap"), ([(("bzImage",), None)], ["A=1"]))
+        calls, args = self.calls("cover")
+        self.assertEqual(calls, [(("vmlinux_a",), None), "maps", (("bzImage",), None)])
+        self.assertEqual(args, ["A=1", *counters.make_args("cover")])
+
+
+class Guests(unittest.TestCase):
+    def test_flags_are_of_one_variant(self):
+        self.assertEqual(counters.make_args("vswap"), [])
+        args = counters.make_args("cover")
+        self.assertEqual([arg.partition("=")[0] for arg in args],
+                         ["RUSTFLAGS_vswap.o", "CFLAGS_vswap.o", "CFLAGS_vswap_swapin.o",
+                          "CFLAGS_zswap_shim.o"])
+        self.assertIn("-Cinstrument-coverage", args[0])
+        self.assertIn("-fcoverage-mapping", args[1])
+        self.assertEqual(counters.VARIANT, "cover")
+
+    def test_memory_is_a_file(self):
+        self.assertEqual(guest._memory("1G", False, None), [])
+        self.assertEqual(
+            guest._memory("1G", False, "F"),
+            ["-object", f"memory-backend-file,mem-path=F,share=on,id=m0,size={1 << 30}",
+             "-machine", "memory-backend=m0"])
+        self.assertEqual(
+            guest._memory("1G", True, "F"),
+            ["-object", f"memory-backend-file,mem-path=F,share=on,id=m0,size={1 << 29}",
+             "-numa", "node,memdev=m0,cpus=0",
+             "-object", f"memory-backend-ram,id=m1,size={1 << 29}",
+             "-numa", "node,memdev=m1,cpus=1"])
+
+    def test_the_file_goes_with_the_guest(self):
+        with counters.memory_file("vswap", 1) as file:
+            self.assertIsNone(file)
+        for free, there, shm in ((201, True, True), (200, True, False), (1000, False, False)):
+            with mock.patch.object(counters.shutil, "disk_usage",
+                                   return_value=mock.Mock(free=free)), \
+                    mock.patch.object(pathlib.Path, "is_dir", return_value=there):
+                with counters.memory_file("cover", 100) as file:
+                    self.assertTrue(file.exists())
+                    self.assertEqual(str(file).startswith("/dev/shm/"), shm)
+                self.assertFalse(file.exists())
+
+    def test_a_guest_that_fails_leaves_its_counts(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
+            top = pathlib.Path(folder)
+            commands = []
+            for target, name, value in (
+                    (guest, "_watch", mock.Mock(return_value=("", "Kernel panic", "exit"))),
+                    (guest, "_qemu", lambda *_, **given: commands.append(given) or []),
+                    (guest, "LOGS", top), (guest.initramfs, "build", mock.Mock()),
+                    (guest.build, "image", mock.Mock()), (guest.build, "folder", lambda _: top),
+                    (guest.build, "page_size", lambda _: 4096),
+                    (counters, "save", mock.Mock())):
+                patches.enter_context(mock.patch.object(target, name, value))
+            for variant, saved in (("vswap", 0), ("cover", 1)):
+                with self.assertRaises(guest.GuestFailure):
+                    guest.boot(variant, ensure=False)
+                self.assertEqual(counters.save.call_count, saved)
+            self.assertIsNone(commands[0]["memory"])
+            builddir, memory, name = counters.save.call_args.args
+            self.assertEqual((builddir, memory), (top, commands[1]["memory"]))
+            self.assertTrue(name.startswith("boot-cover-"))
+
+    def test_tests_of_the_debug_kernel_run(self):
+        script = guesttests.Script("x", None, debug=True)
+        self.assertEqual([script.suits(name) for name in ("debug", "cover", "vswap")],
+                         [True, True, False])
+
+
+class Objects(unittest.TestCase):
+    """Compiled by the compilers, and read by LLVM's tools, as the kernel is."""
+
+    SOURCE = """#![no_std]
+#[no_mangle]
+pub extern "C" fn chosen(number: u32) -> u32 {
+    if number > 1 {
+        number * 2
+    } else {
+        number + 7
+    }
+}
+"""
+    # The data is where x86-64 has that of a kernel, the memory begins with it.
+    SCRIPT = f"SECTIONS {{ . = {BASE:#x}; .data : {{ *(.data .data.*) }} .text : {{ *(.text) }} " \
+        "/DISCARD/ : { *(.discard.*) } }"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        patch = mock.patch.object(counters, "OBJECTS", {"one.o": "RUSTFLAGS"})
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.source = self.top / "one.rs"
+        self.source.write_text(self.SOURCE)
+        self.call(setup.rustc(), "--crate-type=lib", "--emit=obj", "-O", "-Cpanic=abort",
+                  *counters.FLAGS["RUSTFLAGS"].split(), "-o", self.top / "one.o", self.source)
+
+    def call(self, *command):
+        subprocess.run([str(word) for word in command], check=True, stdin=subprocess.DEVNULL,
+                       env={**os.environ, **setup.tool_env(), "RUSTC_BOOTSTRAP": "1"})
+
+    def link(self):
+        (self.top / "script").write_text(self.SCRIPT)
+        self.call(f"ld.lld-{setup.LLVM}", "-e0", "-T", self.top / "script",
+                  "-o", self.top / "vmlinux", self.top / "one.o")
+
+    def lines(self, counts):
+        """Which lines were executed if the counters of the only function are these."""
+        [function] = counters.records(self.top)
+        _, address, number = function.fields()
+        self.assertEqual(number, len(counts))
+        memory = bytearray(1 << 16)
+        for at, data in ((function.address, function.record),
+                         (address, struct.pack(f"<{number}Q", *counts))):
+            memory[at - BASE:at - BASE + len(data)] = data
+        (self.top / "memory").write_bytes(memory)
+        with mock.patch.object(common, "CACHE", self.top):
+            counters.save(self.top, self.top / "memory", "boot")
+            with mock.patch.object(build, "folder", return_value=self.top), \
+                    mock.patch.object(build, "source", return_value=self.top):
+                exported = coverage.export(counters.map_of(self.top, "one.o"),
+                                           guestcoverage.merged(), "--format=lcov")
+        with mock.patch.object(coverage, "ROOT", self.top):
+            return coverage.lines_executed(exported)["one.rs"]
+
+    def test_lines_of_a_guest(self):
+        counters.take_maps(self.top)
+        # Compiled once, it is taken once.
+        before = counters.map_of(self.top, "one.o").stat().st_mtime_ns
+        counters.take_maps(self.top)
+        self.assertEqual(counters.map_of(self.top, "one.o").stat().st_mtime_ns, before)
+        self.link()
+        lines = self.lines([3, 3])
+        self.assertEqual({line for line, hit in lines.items() if hit}, {3, 4, 5, 9})
+        self.assertEqual({line for line, hit in lines.items() if not hit}, {7})
+        self.assertFalse(any(self.lines([0, 0]).values()))
+
+    def test_nothing_is_left_for_the_linker(self):
+        counters.take_maps(self.top)
+        for name, wanted in ((self.top / "one.o", False),
+                             (counters.map_of(self.top, "one.o"), True)):
+            text = subprocess.run([f"llvm-readelf-{setup.LLVM}", "-SW", name], text=True,
+                                  check=True, stdout=subprocess.PIPE).stdout
+            self.assertEqual([word in text for word in counters.SECTIONS], [wanted] * 5)
+
+
+SOURCE = """\
+fn first(
+    a: u32,
+) {
+    if a {
+        one();
+        two();
+    }
+    three();
+}
+impl A {
+    fn second() {
+        four(a: b);
+    }
+static int c_one(struct a *b,
+                 int c)
+{
+        return five(b);
+}
+"""
+LINES = {1: True, 4: True, 5: False, 6: False, 7: True, 8: False, 11: False, 12: False, 14: True,
+         17: False}
+PLACES = ["m.rs: first: one();", "m.rs: first: three();", "m.rs: second: fn second() {",
+          "m.rs: c_one: return five(b);"]
+HEAD = "# The list.\n\n"
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        self.source = SOURCE.splitlines()
+        self.runs = guestcoverage.runs_of(coverage.Module("m.rs", LINES, {}), self.source)
+
+    def test_functions(self):
+        names = {1: "first", 3: "first", 8: "first", 11: "second", 14: "c_one", 17: "c_one"}
+        self.assertEqual({number: guestcoverage.function_at(self.source, number)
+                          for number in names}, names)
+        self.assertEqual(guestcoverage.function_at(["use one;", "const A: u8 = f(1);"], 2), "")
+
+    def test_runs(self):
+        self.assertEqual([run.place() for run in self.runs], PLACES)
+        self.assertEqual([run.lines for run in self.runs], [(5, 6), (8,), (11, 12), (17,)])
+        for hit, number in ((True, 0), (False, 1)):
+            runs = guestcoverage.runs_of(coverage.Module("m.rs", {1: hit}, {}),
+                                         ["static A: u8 = 1;"])
+            self.assertEqual(len(runs), number)
+
+    def test_reasons(self):
+        text = f"{HEAD}it is rare\n\t{PLACES[0]}\n  {PLACES[2]}\n\n# more\nit is not called\n" \
+            "  n.rs: f: a: b\n"
+        reasons = guestcoverage.read_reasons(text)
+        self.assertEqual([(one.why, one.places) for one in reasons],
+                         [("it is rare", (PLACES[0], PLACES[2])),
+                          ("it is not called", ("n.rs: f: a: b",))])
+        counts, left = guestcoverage.explained(self.runs, reasons)
+        self.assertEqual(dict(counts), {"it is rare": 4})
+        self.assertEqual([run.place() for run in left], [PLACES[1], PLACES[3]])
+
+    def test_a_list_that_is_none(self):
+        for text in (f"  {PLACES[0]}\n", "why\n  m.rs: only a line\n"):
+            with self.assertRaises(common.Failure) as raised:
+                guestcoverage.read_reasons(HEAD + text)
+            number = (HEAD + text).count("\n")
+            self.assertIn(f"unreached.txt:{number}:", raised.exception.what)
+
+    def test_places_that_are_gone(self):
+        sources = {"m.rs": self.source}
+        good = guestcoverage.Reason("why", (*PLACES, "m.rs: second: four(a: b);",
+                                            "m.rs: second: }"))
+        self.assertEqual(guestcoverage.stale([good], sources), [])
+        for place in ("m.rs: first: six();", "m.rs: second: one();", "n.rs: first: one();"):
+            [problem] = guestcoverage.stale([guestcoverage.Reason("why", (place,))], sources)
+            self.assertIn(place, problem)
+
+    def test_the_listing_has_each_line(self):
+        text = guestcoverage.listing(self.runs, {"m.rs": self.source})
+        self.assertEqual(text.splitlines()[:5], [PLACES[0], "       5          one();",
+                                                 "       6          two();", PLACES[1],
+                                                 "       8      three();"])
+        self.assertEqual(text.count("\n"), 10)
+
+    def report(self, reasons, **modules):
+        """The exit code and what is printed, of one module of ours and one in C."""
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
+            top = pathlib.Path(folder)
+            found = []
+            for name, lines in {"rust/mm/m.rs": LINES, "mm/c.c": {17: False},
+                                **modules}.items():
+                path = top / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(SOURCE)
+                found.append(coverage.Module(name, lines, {}))
+            (top / "list").write_text(reasons)
+            for target, name, value in (
+                    (guestcoverage, "ROOT", top), (guestcoverage, "LOGS", top),
+                    (guestcoverage, "UNREACHED", top / "list"),
+                    (guestcoverage, "merged", mock.Mock()),
+                    (guestcoverage, "modules", lambda _: found),
+                    (guestcoverage.common, "CACHE", top)):
+                patches.enter_context(mock.patch.object(target, name, value))
+            output = patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            code = guestcoverage.report()
+            listed = (top / "coverage-guest.txt").read_text()
+        return code, output.getvalue(), listed
+
+    def test_all_have_a_reason(self):
+        whole = "why\n" + "".join(f"  rust/mm/{place}\n" for place in PLACES)
+        code, output, listed = self.report(whole)
+        self.assertEqual(code, 0)
+        self.assertRegex(output, r"module.*\nrust/mm/m.rs +10 +4 +40.0 %.*\nall +10 .*\n\n"
+                                 r"module.*\nmm/c.c +1 +0 +0.0 %.*\nall +1 ")
+        self.assertIn("coverage-guest.txt", output)
+        self.assertRegex(output, r"(?m)^ +6  why$")
+        self.assertRegex(output, r"(?m)^ +0  without a reason$")
+        # C is listed, and needs no reason.
+        self.assertIn("mm/c.c: c_one: return five(b);", listed)
+
+    def test_one_has_none(self):
+        code, output, _ = self.report("why\n" + "".join(f"  rust/mm/{place}\n"
+                                                        for place in PLACES[1:]))
+        self.assertEqual(code, 1)
+        self.assertIn(f"without a reason:\n  rust/mm/{PLACES[0]}\n", output)
+        self.assertRegex(output, r"(?m)^ +2  without a reason$")
+
+    def test_one_is_gone(self):
+        code, output, _ = self.report("why\n" + "".join(f"  rust/mm/{place}\n" for place in
+                                                        [*PLACES, "m.rs: first: gone();"]))
+        self.assertEqual(code, 1)
+        self.assertIn("no such place any more: rust/mm/m.rs: first: gone();", output)
+
+    def test_what_is_counted(self):
+        lcov = "".join(f"SF:/tree/{name}\nDA:1,1\nend_of_record\n" for name in (
+            "rust/mm/word.rs", "rust/mm/word_kunit.rs", "rust/kernel/tracepoint.rs", "mm/vswap.c",
+            "mm/vswap.h", "rust/mm/gone.rs"))
+        exported = {True: lcov, False: '{"data": [{"functions": []}]}'}
+        with mock.patch.object(build, "source", return_value="/tree"), \
+                mock.patch.object(counters, "map_of", return_value=ROOT / "README.md"), \
+                mock.patch.object(coverage, "export",
+                                  lambda path, counts, *options: exported[bool(options)]):
+            names = [module.name for module in guestcoverage.modules("counts")]
+        self.assertEqual(names, ["rust/mm/word.rs", "mm/vswap.c"])
+
+    def test_a_kernel_that_was_not_built(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(build, "source", return_value="/tree"), \
+                mock.patch.object(build, "folder", return_value=pathlib.Path(folder)), \
+                self.assertRaises(common.Failure) as raised:
+            guestcoverage.modules("counts")
+        self.assertIn("cover was not built", raised.exception.what)
+
+    def test_no_counts(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(common, "CACHE", pathlib.Path(folder)), \
+                self.assertRaises(common.Failure) as raised:
+            guestcoverage.merged()
+        self.assertIn("--coverage=guest", raised.exception.hint)
+
+
+class Run(unittest.TestCase):
+    def main(self, run_first=True, code=0, **booted):
+        ran = {}
+
+        def run_all(variant, scripts, stages):
+            ran.update(scripts)
+            stage = stages["churn"]
+            stage("a", True)
+            stage("b", booted.get("script", True), "why it failed")
+            stage("c", None, "skipped")
+            stage.finish(booted.get("ended", True))
+
+        log = mock.Mock()
+        log.read_text.return_value = booted.get("log", "KTAP version 1\n1..1\nok 1 one\n")
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
+            top = pathlib.Path(folder)
+            for target, name, value in (
+                    (common, "CACHE", top), (build, "ensure", mock.Mock()),
+                    (guesttests, "run_all", run_all),
+                    (guestcoverage.guest, "boot", mock.Mock(
+                        return_value=mock.Mock(log=log, splats=booted.get("splats", [])))),
+                    (guestcoverage, "report", mock.Mock(return_value=code))):
+                patches.enter_context(mock.patch.object(target, name, value))
+            old = counters.counts_folder() / "old.proftext"
+            old.parent.mkdir(parents=True)
+            old.touch()
+            output = patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            result = guestcoverage.main(run_first)
+            self.assertEqual(old.exists(), not run_first)
+        self.assertEqual("leaks" in ran and "vswap_storm" in ran, run_first)
+        return result, output.getvalue()
+
+    def test_all_well(self):
+        code, output = self.main()
+        self.assertEqual(code, 0)
+        self.assertIn("3 passed, 0 failed", output)
+
+    def test_only_a_report(self):
+        self.assertEqual(self.main(run_first=False), (0, ""))
+        self.assertEqual(self.main(run_first=False, code=1)[0], 1)
+
+    def test_bad_ends(self):
+        for bad in ({"script": False}, {"ended": False}, {"splats": ["BUG: x"]},
+                    {"log": "KTAP version 1\n1..1\nnot ok 1 one\n"},
+                    {"log": "KTAP version 1\n1..2\nok 1 one\n"}, {"code": 1}):
+            code, output = self.main(**bad)
+            self.assertEqual(code, 1, bad)
+            if "code" not in bad:
+                self.assertIn("FAILED", output)
+                self.assertNotIn(" 0 failed", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Counters of the code that a guest executes, in rust/mm and the C files beside it.
+
+The compilers put them into the variant "cover": rustc with -Cinstrument-coverage, clang with
+-fcoverage-mapping. A program has a runtime that writes its counters to a file when it exits. A
+kernel has none. But a guest's memory can be a file: when the guest has ended, however it did,
+the counters are read from there.
+
+LLVM puts counters into sections that the kernel's linker script does not know. Each object keeps
+a copy with these sections, for llvm-cov. In the object that is linked they have names that the
+script places: the counters are data, and what only llvm-cov reads is discarded.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import pathlib
+import re
+import shutil
+import struct
+import tempfile
+import zlib
+
+from . import common, setup
+from .common import die, run
+
+VARIANT = "cover"
+# object: which of make's variables takes flags for it, see scripts/Makefile.lib of the kernel
+OBJECTS = {"rust/mm/vswap.o": "RUSTFLAGS", "mm/vswap.o": "CFLAGS", "mm/vswap_swapin.o": "CFLAGS",
+           "mm/zswap_shim.o": "CFLAGS"}
+FLAGS = {"RUSTFLAGS": "-Cinstrument-coverage -Zno-profiler-runtime",
+         "CFLAGS": "-fprofile-instr-generate -fcoverage-mapping"}
+SECTIONS = {"__llvm_prf_cnts": ".data.prf_cnts", "__llvm_prf_data": ".data.prf_data",
+            "__llvm_prf_names": ".rodata.prf_names", "__llvm_covfun": ".discard.covfun",
+            "__llvm_covmap": ".discard.covmap"}
+# Where x86-64 maps physical address 0 for the kernel's image. (Guests have nokaslr.)
+START_KERNEL_MAP = 0xffffffff80000000
+# LLVM's __llvm_profile_data: a hash of the function's name, one of its structure, the distance
+# from here to its counters, how many they are; two pointers and the values are not used here.
+RECORD = struct.Struct("<QQq24xI12x")
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """A function with counters, and its place in the kernel's image."""
+    name: str
+    record: bytes                  # as the image has it
+    address: int                   # of the record
+
+    def fields(self):
+        """Returns the hash of its structure, the address of its counters, and their number."""
+        _, structure, distance, number = RECORD.unpack(self.record)
+        return structure, self.address + distance, number
+
+
+# ----------------------------------------------------------------------- the build
+
+def make_args(variant):
+    """What make has to know for a variant with counters."""
+    if variant != VARIANT:
+        return []
+    return [f"{word}_{pathlib.Path(name).name}={FLAGS[word]}" for name, word in OBJECTS.items()]
+
+
+def _tool(name):
+    return f"llvm-{name}-{setup.LLVM}"
+
+
+def map_of(builddir, name):
+    """The copy of an object that llvm-cov reads."""
+    return builddir / "coverage" / name.replace("/", "-")
+
+
+def take_maps(builddir):
+    """Copies the objects that were compiled anew, and makes them such that they can be linked."""
+    for name in OBJECTS:
+        built, copy = builddir / name, map_of(builddir, name)
+        if "__llvm_prf_cnts" not in run([_tool("readelf"), "-SW", built],
+                                        env=setup.tool_env()).text:
+            continue
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(built, copy)
+        run([_tool("objcopy"), *(f"--rename-section={old}={new}" for old, new in SECTIONS.items()),
+             built], env=setup.tool_env())
+
+
+# ----------------------------------------------------------- where the counters are
+
+def _number(data, at):
+    """Returns an LEB128 number of `data` and the place after it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def names_in(data):
+    """The names of functions in a section __llvm_prf_names: parts, each with its size and its
+    compressed size, which is 0 if it is not compressed."""
+    names, at = [], 0
+    while at < len(data):
+        if not data[at]:
+            # Padding between parts.
+            at += 1
+            continue
+        size, at = _number(data, at)
+        packed, at = _number(data, at)
+        part = zlib.decompress(data[at:at + packed]) if packed else data[at:at + size]
+        if len(part) != size:
+            die(f"a list of names has {len(part)} bytes and not {size}",
+                "is LLVM's format another one? See names_in() in scripts/vswaplib/counters.py")
+        names += part.decode().split("\x01")
+        at += packed or size
+    return names
+
+
+def _names(builddir):
+    """The names of all functions that may have counters."""
+    found = set()
+    with tempfile.TemporaryDirectory() as work:
+        for name in OBJECTS:
+            dump = pathlib.Path(work) / "names"
+            run([_tool("objcopy"), f"--dump-section=__llvm_prf_names={dump}",
+                 map_of(builddir, name), pathlib.Path(work) / "copy"], env=setup.tool_env())
+            found.update(names_in(dump.read_bytes()))
+    return found
+
+
+def find_records(names, data, address):
+    """Returns a Counted for each function that has a record in `data`, which is at `address`. A
+    function that no code calls has none."""
+    found = []
+    for name in sorted(names):
+        key = hashlib.md5(name.encode(), usedforsecurity=False).digest()[:8]
+        at = data.find(key)
+        if at >= 0:
+            found.append(Counted(name, data[at:at + RECORD.size], address + at))
+    return found
+
+
+@functools.lru_cache
+def _records(builddir, _when):
+    image = builddir / "vmlinux"
+    text = run([_tool("readelf"), "-SW", image], env=setup.tool_env()).text
+    place = re.search(r"\] \.data +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", text)
+    if not place:
+        die(f"{image} has no section .data", "remove its folder and rerun")
+    address, offset, size = (int(word, 16) for word in place.groups())
+    with image.open("rb") as stream:
+        stream.seek(offset)
+        found = find_records(_names(builddir), stream.read(size), address)
+    if not found:
+        die(f"{image} has no counters", "remove its folder and rerun")
+    return found
+
+
+def records(builddir):
+    """The functions of a build that have counters."""
+    return _records(builddir, (builddir / "vmlinux").stat().st_mtime_ns)
+
+
+# ----------------------------------------------------------------- a guest's memory
+
+@contextlib.contextmanager
+def memory_file(variant, size):
+    """A file that is to be a guest's memory, or None if its variant has no counters."""
+    if variant != VARIANT:
+        yield None
+        return
+    shm = pathlib.Path("/dev/shm")
+    room = shm.is_dir() and shutil.disk_usage(shm).free > 2 * size
+    with tempfile.NamedTemporaryFile(prefix="vswap-memory-", dir=shm if room else None) as file:
+        yield pathlib.Path(file.name)
+
+
+def profile(found, memory):
+    """The counts that a guest's memory has, in the text form that llvm-profdata reads."""
+    lines = []
+    for function in found:
+        structure, counters, number = function.fields()
+        memory.seek(function.address - START_KERNEL_MAP)
+        if memory.read(RECORD.size) != function.record:
+            die(f"the counters of {function.name} are not where they should be in the guest's "
+                "memory", "did the kernel start? Did it start at another address?")
+        memory.seek(counters - START_KERNEL_MAP)
+        counts = struct.unpack(f"<{number}Q", memory.read(8 * number))
+        lines += [function.name, str(structure), str(number), *map(str, counts), ""]
+    return "\n".join(lines)
+
+
+def counts_folder():
+    """Where each guest that ended leaves its counts."""
+    return common.CACHE / "coverage" / "guests"
+
+
+def save(builddir, memory, name):
+    """Writes the counts of a guest that has ended."""
+    with memory.open("rb") as stream:
+        text = profile(records(builddir), stream)
+    common.write_if_changed(counts_folder() / f"{name}.proftext", text)
