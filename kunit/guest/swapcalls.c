@@ -5,7 +5,7 @@
  *   report     pagemap, smaps and status count what is swapped out
  *   move       UFFDIO_MOVE to another mapping and back, and every byte with it
  *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes that were written
- *   interrupt  writes 1 to a file while signals come, which must end in EINTR
+ *   interrupt  writes 1 to drain, which a signal must end once slots have become free
  *   swapon     as the tool of that name, which has no priority in busybox
  */
 #define _GNU_SOURCE
@@ -16,7 +16,6 @@
 #include <sys/ioctl.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "guestlib.h"
@@ -46,7 +45,7 @@ struct uffdio_move {
 
 static const char usage_text[] =
 "usage: swapcalls report|move|poison --cgroup PATH [options]\n"
-"       swapcalls interrupt FILE\n"
+"       swapcalls interrupt DRAIN STATS\n"
 "       swapcalls swapon DEVICE PRIORITY\n"
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
 "  --size SIZE        in MiB (8)\n"
@@ -512,19 +511,41 @@ static void met(int signal)
 	(void)signal;
 }
 
-/* Signals come until one is met in the middle of the write. */
-static void run_interrupt(const char *path)
+/* Reads how many virtual slots are in use from the file stats of virtual slots. */
+static uint64_t slots_used(const char *stats)
 {
-	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
+	char text[4096] = "", *line;
+
+	if (read_file(stats, text, sizeof(text)) < 0 || !(line = strstr(text, "used ")))
+		die(EXIT_BROKEN, "no number of slots in %s", stats);
+	return strtoull(line + 5, NULL, 10);
+}
+
+/* Signals come from the moment on when slots have become free, until one ends the write. */
+static void run_interrupt(const char *path, const char *stats)
+{
 	struct sigaction action = { .sa_handler = met };
+	uint64_t before = slots_used(stats);
+	pid_t writer = getpid(), watcher;
 	bool good;
 	int error;
 
-	if (sigaction(SIGALRM, &action, NULL) || setitimer(ITIMER_REAL, &often, NULL))
-		die(EXIT_BROKEN, "no timer");
+	if (sigaction(SIGALRM, &action, NULL))
+		die(EXIT_BROKEN, "no signal handler");
+	watcher = fork();
+	if (watcher < 0)
+		die(EXIT_BROKEN, "cannot fork");
+	while (!watcher) {
+		if (getppid() != writer)
+			_exit(0);
+		if (slots_used(stats) < before)
+			kill(writer, SIGALRM);
+		usleep(500);
+	}
 	good = write_file(path, "1");
 	error = errno;
-	setitimer(ITIMER_REAL, &never, NULL);
+	kill(watcher, SIGKILL);
+	waitpid(watcher, NULL, 0);
 	errno = error;
 	if (good || errno != EINTR)
 		die(good ? EXIT_VERIFY : EXIT_BROKEN, "the write was not interrupted");
@@ -583,8 +604,8 @@ int main(int argc, char **argv)
 	char path[300];
 	size_t i;
 
-	if (argc == 3 && !strcmp(argv[1], "interrupt")) {
-		run_interrupt(argv[2]);
+	if (argc == 4 && !strcmp(argv[1], "interrupt")) {
+		run_interrupt(argv[2], argv[3]);
 		return 0;
 	}
 	if (argc == 4 && !strcmp(argv[1], "swapon")) {

@@ -58,7 +58,7 @@ for kind in "" --shmem; do
 	hold_as two --size $(mb 16) --zero 10 --incompressible 20 --seed 2
 	hold_as three --size $(mb 16) --zero 10 --incompressible 20 --seed 3
 	before=$(slots used)
-	check "$label: it says EINTR" swapcalls interrupt $VSWAP/drain
+	check "$label: it says EINTR" swapcalls interrupt $VSWAP/drain $VSWAP/stats
 	left=$(slots used)
 	note "$left of $before slots are left"
 	is "$label: pages are swapped out still" "$left" -gt 0
