@@ -11,12 +11,12 @@
 }
 
 for kind in zswap disk; do
-	for cached in "" --cached; do
-		label="$kind${cached:+, in the swap cache}"
+	for how in "" --cached; do
+		label="$kind${how:+, in the swap cache}"
 		straight swap_on $DISK
 		[ $kind = disk ] || zswap_on lz4
 		cgroup poison
-		check "$label: bytes or SIGBUS" swapcalls poison $cached --cgroup $CG/poison \
+		check "$label: bytes or SIGBUS" swapcalls poison $how --cgroup $CG/poison \
 			--size $(mb 32)
 		note "$(cat $TMP/out)"
 		check "$label: its cgroup goes away" cgroup_gone poison
