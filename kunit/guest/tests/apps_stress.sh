@@ -16,7 +16,7 @@ RUN=
 
 # operations STRESSOR: how many of them, by its own count
 operations() {
-	awk -v name="$1" '$4 == name && !ops { ops = $5 } END { print ops + 0 }' $TMP/said
+	awk -v name="$1" '$4 == name && !ops { ops = $5 } END { printf "%d\n", ops }' $TMP/said
 }
 
 # stress WHAT ARGS...: as stress-ng judges it, by exit code and by what it says at its end
