@@ -7,7 +7,7 @@
 
 SWAPIN=$VSWAP/swapin
 STOP=$TMP/stop
-ROUNDS=${ROUNDS:-$(scaled "$(at_length 40 12)")}
+ROUNDS=${ROUNDS:-$(scaled "$(at_length 40 16)")}
 [ -d "$SWAPIN" ] || {
 	skip "races of large swap-in" "the kernel has none"
 	finish
@@ -109,7 +109,7 @@ for layer in off on; do
 		written=$(vm zswpwb)
 		set_to 1 $ZSWAP/shrinker_enabled
 		meanwhile pool &
-		race "the pool is written back" --seed 4 --rounds $((2 * ROUNDS))
+		race "the pool is written back" --seed 4 --rounds $((5 * ROUNDS))
 		set_to 0 $ZSWAP/shrinker_enabled
 		set_to 20 $ZSWAP/max_pool_percent
 		is "pages were written back" $(($(vm zswpwb) - written)) -gt 0
