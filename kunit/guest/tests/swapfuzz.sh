@@ -2,7 +2,7 @@
 # Random programs of several processes for the swap path, with a shadow of each
 # byte, while devices, zswap, virtual slots, cgroups and CPUs change and
 # allocations fail. Each process may have about half of its memory.
-# guest: timeout=80 long=180
+# guest: timeout=80 long=180 order=9
 . /vswap/tests/lib.sh
 
 # Three minutes on the debug kernel.
