@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # stress-ng as the judge: its stressors verify what they do, in a cgroup that is too small for them,
 # and from which pages are reclaimed all the time.
-# guest: timeout=150 mem=384M host=1
+# guest: timeout=150 mem=384M host=1 full=1
 . /vswap/tests/lib.sh
 
 apps_on
