@@ -9,7 +9,7 @@ from . import arch as archs
 from . import common, counters, setup, tree
 from .common import ROOT, die, run, say
 
-BOOTS = ("vswap", "kunit", "boots")
+BOOT_FRAGMENTS = ("vswap", "kunit", "boots")
 # variant -> (has our work, architecture, configuration fragments of kunit/configs)
 VARIANTS = {
     "base": (False, "x86_64", ["common", "x86_64"]),
@@ -26,12 +26,12 @@ VARIANTS = {
     "um": (True, "um", ["common", "um", "vswap", "kunit"]),
     "um-base": (False, "um", ["common", "um"]),
     # Only for test --full.
-    "arm64": (True, "arm64", ["common", "arm64", *BOOTS]),
-    "arm64-64k": (True, "arm64", ["common", "arm64", *BOOTS, "arm64-64k"]),
-    "preempt-rt": (True, "x86_64", ["common", "x86_64", *BOOTS, "preempt-rt"]),
-    "classic-lru": (True, "x86_64", ["common", "x86_64", *BOOTS, "classic-lru"]),
-    "no-smp": (True, "x86_64", ["common", "x86_64", *BOOTS, "no-smp"]),
-    "no-memcg": (True, "x86_64", ["common", "x86_64", *BOOTS, "no-memcg"]),
+    "arm64": (True, "arm64", ["common", "arm64", *BOOT_FRAGMENTS]),
+    "arm64-64k": (True, "arm64", ["common", "arm64", *BOOT_FRAGMENTS, "arm64-64k"]),
+    "preempt-rt": (True, "x86_64", ["common", "x86_64", *BOOT_FRAGMENTS, "preempt-rt"]),
+    "classic-lru": (True, "x86_64", ["common", "x86_64", *BOOT_FRAGMENTS, "classic-lru"]),
+    "no-smp": (True, "x86_64", ["common", "x86_64", *BOOT_FRAGMENTS, "no-smp"]),
+    "no-memcg": (True, "x86_64", ["common", "x86_64", *BOOT_FRAGMENTS, "no-memcg"]),
 }
 
 
