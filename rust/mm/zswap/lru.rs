@@ -85,6 +85,8 @@ pub(super) struct WriteBack {
     stop_at_cached: bool,
     /// A page was met that is in memory again: the walk has come to where it is warm.
     pub(super) met_cached: bool,
+    /// An entry was given its second chance.
+    pub(super) spared: bool,
     #[cfg(CONFIG_RUST_VSWAP)]
     run: Run,
     /// There is room on a device for the cgroup: without, entries of virtual slots are left alone.
@@ -109,6 +111,7 @@ impl WriteBack {
         Self {
             stop_at_cached,
             met_cached: false,
+            spared: false,
             #[cfg(CONFIG_RUST_VSWAP)]
             run: Run::new(),
             #[cfg(CONFIG_RUST_VSWAP)]
@@ -150,7 +153,10 @@ impl Walker<Entry> for WriteBack {
             return None;
         }
         match entry.next_turn() {
-            Turn::Spare => None,
+            Turn::Spare => {
+                self.spared = true;
+                None
+            }
             Turn::WriteBack => Some((entry.slot(), key)),
         }
     }

@@ -165,6 +165,10 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
 }
 
 /// Writes entries back under memory pressure. `None`: it is not to be asked again soon.
+///
+/// A batch in which entries only lost their second chance is progress: the next round can write
+/// them back. The C code stops there. A cgroup all of whose memory is in zswap is then killed,
+/// because reclaim ends before it has gone round once.
 pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     if !pressure_counts(control.memcg()) {
         control.none_scanned();
@@ -174,5 +178,5 @@ pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     let mut walk = WriteBack::careful();
     let written = walk.walk(control.memcg(), control.nid(), &mut budget);
     control.set_nr_to_scan(budget);
-    (written != 0 && !walk.met_cached).then_some(written)
+    ((written != 0 || walk.spared) && !walk.met_cached).then_some(written)
 }
