@@ -147,10 +147,10 @@ def copy_tree(source, dest):
     shutil.rmtree(temp, ignore_errors=True)
     shutil.rmtree(dest, ignore_errors=True)
     dest.parent.mkdir(parents=True, exist_ok=True)
-    if run(["cp", "-al", source, temp], check=False).returncode:
+    if run(["cp", "-al", source.resolve(), temp], check=False).returncode:
         # Another file system: no hard links there.
         shutil.rmtree(temp, ignore_errors=True)
-        run(["cp", "-a", "--reflink=auto", source, temp])
+        run(["cp", "-a", "--reflink=auto", source.resolve(), temp])
     os.replace(temp, dest)
 
 
