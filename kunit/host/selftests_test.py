@@ -345,6 +345,15 @@ class Guests(Folder):
             selftests.run_group(list(tests), list(sides), report)
         return report
 
+    def test_logs_of_other_guests_stay(self):
+        self.program("prog", f"cat <<X\n{PASS}X")
+        logs = self.patch(selftests, "LOGS", self.top / "logs")
+        test = Test("prog", "mm", rounds=2)
+        selftests._boot(selftests.PLAIN, {test: 2})
+        selftests._boot(selftests.PLAIN, {test: 1}, {test: 2})
+        self.assertEqual({path.name for path in logs.iterdir()},
+                         {f"selftest-vswap-prog-{number}.log" for number in (1, 2, 3)})
+
     def test_rounds_and_what_comes_before_each(self):
         self.program("prog", f'echo "ran $*" >> said; cat <<X\n{PASS}X')
         test = Test("prog@x", "mm", args="-a b", swap="disk", setup="echo set >> said", rounds=2)
@@ -648,9 +657,9 @@ class Programs(Folder):
         made = self.programs()
         self.assertEqual({name: path.read_text() for name, path in made.items()},
                          {name: name for name in
-                          ("one", "two", "three", "zram01.sh", "zram_lib.sh")})
+                          ("one", "two", "three", "zram01.sh", "zram_lib.sh", "patient.so")})
         self.assertEqual([command[0] for command in self.commands],
-                         ["nice", "nice", "nice", "gcc"])
+                         ["nice", "nice", "nice", "gcc", "gcc"])
         folder = made["one"].parent
         self.assertEqual({path.name for path in folder.iterdir()}, set(made))
         before = list(self.commands)
@@ -659,7 +668,7 @@ class Programs(Folder):
 
     def test_each_part_by_its_own_makefile(self):
         self.programs()
-        headers, cgroup, mm, gcc = self.commands
+        headers, cgroup, mm, gcc, preloaded = self.commands
         self.assertIn("headers", headers)
         self.assertIn(str(self.source), headers)
         for command, part, program in ((mm, "mm", "one"), (cgroup, "cgroup", "two")):
@@ -668,6 +677,7 @@ class Programs(Folder):
             self.assertRegex(text, rf"OUTPUT=(\S+/out/{part}) .*\1/{program}$")
             self.assertRegex(text, r"KHDR_INCLUDES=-isystem \S+/headers/usr/include")
         self.assertRegex(" ".join(gcc), r"-o \S+/tools/mm/three \S+/tools/mm/three.c$")
+        self.assertRegex(" ".join(preloaded), r"-shared .*/patient\.so \S+/patient\.c$")
 
     def test_a_failure_leaves_nothing_that_counts_as_made(self):
         def fail(*_, **options):
@@ -676,11 +686,18 @@ class Programs(Folder):
         with mock.patch.object(common, "run", fail), self.assertRaises(common.Failure):
             self.programs()
         self.assertEqual(common.run, real)
-        self.assertEqual(len(self.programs()), 5)
+        self.assertEqual(len(self.programs()), 6)
 
     def test_other_programs_are_made_anew(self):
         first = self.programs()["one"].parent
         self.patch(selftests, "TESTS", [Test("one", "mm")])
+        self.assertNotEqual(self.programs()["one"].parent, first)
+
+    def test_another_preloaded_file_is_made_anew(self):
+        first = self.programs()["one"].parent
+        other = self.top / "other.c"
+        other.write_text("other")
+        self.patch(selftests, "PRELOADED", other)
         self.assertNotEqual(self.programs()["one"].parent, first)
 
 

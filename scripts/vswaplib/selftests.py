@@ -86,20 +86,21 @@ def _ksm(what, args, **more):
     return Test(f"ksm_tests@{what}", "mm", args=args, **more)
 
 
+# Waits for children that are still leaving their cgroup: patient.c says why.
+PATIENT = "env LD_PRELOAD=$FS/patient.so"
+
 # A test that has variants is listed once for each: name@what.
 TESTS = [
     # test_no_kmem_bypass reads how much zswap holds, then how much of that is the cgroup's.
     # It fails where kswapd stores more in between, because it compares the negative
     # difference unsigned. So kswapd runs on the test's CPU, and only while the test sleeps.
-    # A child that ends must not lose the CPU to its parent, which would find it in its
-    # cgroup: a batch task takes the CPU from kswapd, and from no other one.
-    Test("test_zswap", "cgroup", setup="kswapd 1 --idle",
-         under="taskset 1 nice -n -20 chrt --batch 0", rounds=3),
+    Test("test_zswap", "cgroup", setup="kswapd 1 --idle", under=f"taskset 1 {PATIENT}", rounds=3),
     # Three children of test_memcg_min and _low share one file descriptor. Each reads the
     # file's size, makes the file 50 MiB larger, then reads 50 MiB from the common position.
     # Two at once make the file 100 MiB in all, and the faster ones read the others' share.
     # On one CPU and first in, first out, each is ready before the next begins.
-    Test("test_memcontrol", "cgroup", swap="disk", under="taskset 1 chrt --fifo 1", rounds=3),
+    Test("test_memcontrol", "cgroup", swap="disk", under=f"taskset 1 chrt --fifo 1 {PATIENT}",
+         rounds=3),
     Test("uffd-wp-mremap", "mm"),
     Test("process_madv", "mm"),
     _ksm("merge", "-M -p 10"),
@@ -144,16 +145,21 @@ COPIED = ["tools/testing/selftests/" + name for name in
                                                      "include/vdso"]
 
 
+PRELOADED = common.ROOT / "kunit/guest/selftests/patient.c"
+
+
 def programs():
     """Builds all selftests of the table once; {file name: path}."""
     wanted = sorted({(test.source, test.program) for test in TESTS} | {("zram", "zram_lib.sh")})
-    stamp = hashlib.sha256(json.dumps([wanted, COPIED]).encode()).hexdigest()[:12]
+    stamp = hashlib.sha256(json.dumps([wanted, COPIED, PRELOADED.read_text()]).encode())
+    stamp = stamp.hexdigest()[:12]
     folder = tree.home() / f"selftests-{stamp}"
     with common.locked("selftests"):
         if not folder.exists():
             with step("building the kernel's selftests that concern swap"):
                 _build(folder, wanted)
-    return {program: folder / program for _, program in wanted}
+    return {program: folder / program
+            for program in [*(name for _, name in wanted), "patient.so"]}
 
 
 def _build(folder, wanted):
@@ -176,6 +182,8 @@ def _build(folder, wanted):
         place = _make_part(make, copy, headers, part, names, log)
         for name in names:
             shutil.move(place / name, temp / name)
+    common.run(["gcc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", temp / "patient.so",
+                PRELOADED], log=log, env=setup.tool_env())
     for name in ("tree", "headers", "out"):
         shutil.rmtree(temp / name, ignore_errors=True)
     os.replace(temp, folder)
@@ -312,8 +320,9 @@ def results_of(test, text, code):
 class _Stream:
     """Splits a guest's output into rounds of tests while it comes."""
 
-    def __init__(self, side, tests):
+    def __init__(self, side, tests, before=None):
         self.side = side
+        self.before = before or {}    # {test: rounds of other guests}: their logs stay
         self.tests = {test.name: test for test in tests}
         self.rounds = {test: [] for test in tests}
         self.text = ""
@@ -329,16 +338,18 @@ class _Stream:
             self.text = self.text[end.end():]
             rounds = self.rounds[test]
             rounds.append(results_of(test, body, int(end.group(2))))
+            number = self.before.get(test, 0) + len(rounds)
             common.write_if_changed(
-                LOGS / f"selftest-{self.side.name}-{test.name}-{len(rounds)}.log", body)
+                LOGS / f"selftest-{self.side.name}-{test.name}-{number}.log", body)
 
 
-def _boot(side, todo):
-    """Runs {test: rounds} in one guest; returns ({test: [results of a round]}, what went
-    wrong with the guest or ""). A round that did not come has nothing but a bad end."""
+def _boot(side, todo, before=None):
+    """Runs {test: rounds} in one guest, after {test: rounds} in others. Returns
+    ({test: [results of a round]}, what went wrong with the guest or ""). A round that did not
+    come has nothing but a bad end."""
     tests = list(todo)
     mem, smp, numa, _ = tests[0].guest
-    stream = _Stream(side, tests)
+    stream = _Stream(side, tests, before)
     failure = ""
     try:
         guest.boot(side.variant, _script(side, todo), smp=smp, mem=mem, numa=numa,
@@ -417,7 +428,9 @@ def report_test(side, test, lines, report):
 def _rounds(sides, todo, got, failures):
     """Runs todo, {side: {test: rounds}}, two guests at a time; adds what they said."""
     with guest.pool(2) as pool:
-        waiting = [(side, pool.submit(_boot, side, todo[side])) for side in sides if todo[side]]
+        waiting = [(side, pool.submit(_boot, side, todo[side],
+                                      {test: len(got[side, test]) for test in todo[side]}))
+                   for side in sides if todo[side]]
         for side, future in waiting:
             rounds, failure = future.result()
             failures[side] += [failure] if failure else []
