@@ -351,6 +351,56 @@ static inline void content_verify(const struct content *content, const void *pag
 	    kinds[content_kind_of(content, content_hash(content, index))], wrong, PAGE);
 }
 
+/* ------------------------------------------------------------ swapping out */
+
+/* Writes to a file of a cgroup. That not all could be reclaimed is no error. */
+static inline void write_cgroup(const char *cgroup, const char *file, size_t value,
+				const char *more)
+{
+	char path[300], text[64];
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
+	snprintf(text, sizeof(text), "%zu%s", value, more);
+	if (!write_file(path, text) && errno != EAGAIN)
+		die(EXIT_BROKEN, "cannot write to %s", path);
+}
+
+static inline void cgroup_reclaim(const char *cgroup, size_t pages)
+{
+	write_cgroup(cgroup, "memory.reclaim", pages * PAGE, " swappiness=max");
+}
+
+/* Counts pages of the swap cache, too, which no page table names any more. */
+static inline size_t count_resident(void *start, size_t pages)
+{
+	unsigned char *map = map_or_die(pages, MAP_PRIVATE);
+	size_t page, count = 0;
+
+	if (mincore(start, pages * PAGE, map))
+		die(EXIT_BROKEN, "mincore failed");
+	for (page = 0; page < pages; page++)
+		count += map[page] & 1;
+	munmap(map, pages);
+	return count;
+}
+
+/* Swaps out at least 98 %: a few pages may wait for the LRU on another CPU. */
+static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
+{
+	size_t round, resident = 0;
+
+	for (round = 0; round < 32; round++) {
+		if (madvise(start, pages * PAGE, MADV_PAGEOUT))
+			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+		resident = count_resident(start, pages);
+		if (resident <= pages / 50)
+			return;
+		cgroup_reclaim(cgroup, resident);
+	}
+	errno = 0;
+	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, pages);
+}
+
 /* -------------------------------------------------------- orders of visit */
 
 enum pattern { PATTERN_SEQ, PATTERN_STRIDE, PATTERN_RANDOM };

@@ -96,45 +96,7 @@ static void verify(const unsigned char *area)
 		content_verify(&content, area + page * PAGE, page);
 }
 
-/* ------------------------------------------------------------ swapping out */
-
-static void cgroup_path(char *path, size_t size, const char *file)
-{
-	snprintf(path, size, "%s/%s", opt.cgroup, file);
-}
-
-static size_t count_resident(unsigned char *area)
-{
-	unsigned char *map = map_or_die(opt.pages, MAP_PRIVATE);
-	size_t page, count = 0;
-
-	if (mincore(area, opt.pages * PAGE, map))
-		die(EXIT_BROKEN, "mincore failed");
-	for (page = 0; page < opt.pages; page++)
-		count += map[page] & 1;
-	munmap(map, opt.pages);
-	return count;
-}
-
-/* A few may wait for the LRU on another CPU. */
-static void swap_out(unsigned char *area)
-{
-	char path[300], text[64];
-	size_t round, resident;
-
-	cgroup_path(path, sizeof(path), "memory.reclaim");
-	for (round = 0; round < 32; round++) {
-		if (madvise(area, opt.pages * PAGE, MADV_PAGEOUT))
-			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-		resident = count_resident(area);
-		if (resident <= opt.pages / 50)
-			return;
-		snprintf(text, sizeof(text), "%zu swappiness=max", resident * PAGE);
-		write_file(path, text);
-	}
-	errno = 0;
-	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, opt.pages);
-}
+/* ------------------------------------------------------------------ pagemap */
 
 static uint64_t *read_pagemap(const unsigned char *area, uint64_t *map)
 {
@@ -269,7 +231,7 @@ static void run_report(void)
 	if (opt.spoil)
 		area[PAGE + 99] ^= 1;
 	expect("Swap before", smaps(area, "\nSwap:"), 0);
-	swap_out(area);
+	swap_out_range(area, opt.pages, opt.cgroup);
 	if (opt.shmem) {
 		kib = smaps(area, "\nSwap:");
 		if (kib > size || kib < size * 98 / 100)
@@ -351,7 +313,7 @@ static size_t move_swapped(unsigned char *src, unsigned char *dst)
 	uint64_t *before, *after;
 	size_t page, count = 0;
 
-	swap_out(src);
+	swap_out_range(src, opt.pages, opt.cgroup);
 	if (opt.cached)
 		bring_to_cache(src);
 	before = new_pagemap(src);
@@ -491,14 +453,14 @@ static void run_poison(void)
 	unsigned char *area = map_area();
 
 	fill(area);
-	swap_out(area);
+	swap_out_range(area, opt.pages, opt.cgroup);
 	if (opt.cached)
 		bring_to_cache(area);
 	soft_offline(area);
 	if (opt.spoil)
 		area[PAGE + 99] ^= 1;
 	verify(area);
-	swap_out(area);
+	swap_out_range(area, opt.pages, opt.cgroup);
 	if (opt.cached)
 		bring_to_cache(area);
 	poison(area);
@@ -601,7 +563,6 @@ int main(int argc, char **argv)
 	} commands[] = {
 		{ "report", run_report }, { "move", run_move }, { "poison", run_poison },
 	};
-	char path[300];
 	size_t i;
 
 	if (argc == 4 && !strcmp(argv[1], "interrupt")) {
@@ -618,8 +579,7 @@ int main(int argc, char **argv)
 			continue;
 		parse_options(argc - 1, argv + 1);
 		content_init(&content);
-		cgroup_path(path, sizeof(path), "cgroup.procs");
-		must_write_file(path, "0");
+		write_cgroup(opt.cgroup, "cgroup.procs", 0, "");
 		commands[i].run();
 		return fflush(stdout) ? EXIT_BROKEN : 0;
 	}

@@ -658,18 +658,14 @@ static unsigned char *find_hole(size_t size, bool aligned)
 
 static int open_object(enum kind kind)
 {
-	char name[64];
 	int fd;
 
 	if (kind == SHARED || kind == ANON)
 		return -1;
-	if (kind == TMPFS) {
-		snprintf(name, sizeof(name), "/tmp/swapfuzz-%u-%u", proc, op_index);
-		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		unlink(name);
-	} else {
+	if (kind == TMPFS)
+		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	else
 		fd = memfd_create("swapfuzz", MFD_CLOEXEC);
-	}
 	if (fd >= 0 && ftruncate(fd, capacity)) {
 		close(fd);
 		fd = -1;

@@ -71,23 +71,7 @@ static void verify_all(void)
 		content_verify(&content, page_at(page), content_of(page));
 }
 
-/* ------------------------------------------------------------ swapping out */
-
-static void write_cgroup(const char *file, size_t value, const char *more)
-{
-	char path[300], text[64];
-
-	snprintf(path, sizeof(path), "%s/%s", opt.cgroup, file);
-	snprintf(text, sizeof(text), "%zu%s", value, more);
-	/* That not all could be reclaimed is no error here. */
-	if (!write_file(path, text) && errno != EAGAIN)
-		die(EXIT_BROKEN, "cannot write to %s", path);
-}
-
-static void reclaim(size_t pages)
-{
-	write_cgroup("memory.reclaim", pages * PAGE, " swappiness=max");
-}
+/* --------------------------------------------------------- marks of pages */
 
 static uint64_t *read_marks(void)
 {
@@ -103,40 +87,6 @@ static uint64_t *read_marks(void)
 	close(fd);
 	return marks;
 }
-
-/* Also what no page table names any more, but is still in the swap cache. */
-static size_t count_resident(void)
-{
-	static unsigned char *map;
-	size_t page, count = 0;
-
-	if (!map)
-		map = map_or_die(opt.pages, MAP_PRIVATE);
-	if (mincore(base, opt.pages * PAGE, map))
-		die(EXIT_BROKEN, "mincore failed");
-	for (page = 0; page < opt.pages; page++)
-		count += map[page] & 1;
-	return count;
-}
-
-/* A few may wait for the LRU on another CPU. */
-static void swap_out(void)
-{
-	size_t round, resident;
-
-	for (round = 0; round < 32; round++) {
-		if (madvise(base, opt.pages * PAGE, MADV_PAGEOUT))
-			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-		resident = count_resident();
-		if (resident <= opt.pages / 50)
-			return;
-		reclaim(resident);
-	}
-	errno = 0;
-	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, opt.pages);
-}
-
-/* --------------------------------------------------------- marks of pages */
 
 static bool is_protected(size_t page)
 {
@@ -240,7 +190,7 @@ static void verify_locked(void)
 	const uint64_t *marks;
 	size_t page, gone = 0;
 
-	reclaim(opt.pages);
+	cgroup_reclaim(opt.cgroup, opt.pages);
 	marks = read_marks();
 	for (page = 0; page < opt.pages; page++) {
 		if (marks[page] & PM_PRESENT)
@@ -272,7 +222,7 @@ static void run(void)
 	for (page = 0; page < opt.pages; page++)
 		if (is_written(page))
 			page_write(page, 2);
-	swap_out();
+	swap_out_range(base, opt.pages, opt.cgroup);
 	if (opt.lock)
 		lock_pages();
 	if (opt.spoil)
@@ -315,7 +265,7 @@ int main(int argc, char **argv)
 		fputs(usage_text, stderr);
 		return EXIT_USAGE;
 	}
-	write_cgroup("cgroup.procs", 0, "");
+	write_cgroup(opt.cgroup, "cgroup.procs", 0, "");
 	content_init(&content);
 	run();
 	return fflush(stdout) ? EXIT_BROKEN : 0;

@@ -161,51 +161,6 @@ static void map_pages(bool tags)
 	madvise(base, size, opt.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-/* ------------------------------------------------------------ swapping out */
-
-static void write_cgroup(const char *file, size_t value, const char *more)
-{
-	char path[300], text[64];
-
-	snprintf(path, sizeof(path), "%s/%s", opt.cgroup, file);
-	snprintf(text, sizeof(text), "%zu%s", value, more);
-	/* That not all could be reclaimed is no error here. */
-	if (!write_file(path, text) && errno != EAGAIN)
-		die(EXIT_BROKEN, "cannot write to %s", path);
-}
-
-/* Also what no page table names any more, but is still in the swap cache. */
-static size_t count_resident(void)
-{
-	static unsigned char *map;
-	size_t page, count = 0;
-
-	if (!map)
-		map = map_or_die(opt.pages, MAP_PRIVATE);
-	if (mincore(base, opt.pages * PAGE, map))
-		die(EXIT_BROKEN, "mincore failed");
-	for (page = 0; page < opt.pages; page++)
-		count += map[page] & 1;
-	return count;
-}
-
-/* A few may wait for the LRU on another CPU. */
-static void swap_out(void)
-{
-	size_t round, resident = 0;
-
-	for (round = 0; round < 32; round++) {
-		if (madvise(base, opt.pages * PAGE, MADV_PAGEOUT))
-			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-		resident = count_resident();
-		if (resident <= opt.pages / 50)
-			return;
-		write_cgroup("memory.reclaim", resident * PAGE, " swappiness=max");
-	}
-	errno = 0;
-	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, opt.pages);
-}
-
 /* ---------------------------------------------------------------- commands */
 
 static void wait_for_go(void)
@@ -253,7 +208,7 @@ static void run_keep(void)
 	for (round = 0; round < opt.rounds; round++) {
 		for (page = 0; page < opt.pages; page++)
 			page_write(page, round, true);
-		swap_out();
+		swap_out_range(base, opt.pages, opt.cgroup);
 		wait_for_go();
 		if (opt.spoil)
 			set_tag(page_at(opt.pages / 2), wanted_tag(opt.pages / 2, 0, round) ^ 1);
@@ -271,12 +226,12 @@ static void run_reuse(void)
 		map_pages(true);
 		for (page = 0; page < opt.pages; page++)
 			page_write(page, round, true);
-		swap_out();
+		swap_out_range(base, opt.pages, opt.cgroup);
 		munmap(base, opt.pages * PAGE);
 		map_pages(false);
 		for (page = 0; page < opt.pages; page++)
 			page_write(page, round, false);
-		swap_out();
+		swap_out_range(base, opt.pages, opt.cgroup);
 		if (mprotect(base, opt.pages * PAGE, PROT_READ | PROT_WRITE | PROT_MTE))
 			die(EXIT_BROKEN, "cannot ask for tags");
 		if (opt.spoil)
@@ -339,7 +294,7 @@ int main(int argc, char **argv)
 	}
 	parse_options(argc - 1, argv + 1);
 	need_tags();
-	write_cgroup("cgroup.procs", 0, "");
+	write_cgroup(opt.cgroup, "cgroup.procs", 0, "");
 	content_init(&content);
 	order = map_or_die(opt.pages * sizeof(*order), MAP_PRIVATE);
 	make_order(order, opt.pages, opt.random ? PATTERN_RANDOM : PATTERN_SEQ, 1, content.seed);
