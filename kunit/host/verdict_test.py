@@ -1493,12 +1493,10 @@ class Runs(Kept):
         self.assertEqual(titles("--full", "--only", "c"), [("two", {"c"})])
         self.assertEqual(asked, [(False, False), (False, False), (True, True), (True, False),
                                  (True, True)])
-        with self.assertRaisesRegex(common.Failure, "do not go together"):
-            titles("--quick", "--only", "c")
 
-    def test_only_is_not_for_mutants_and_coverage(self):
-        for word in ("--mutants", "--mutants-diff", "--coverage"):
-            with self.assertRaisesRegex(common.Failure, "for the tests themselves"):
+    def test_only_goes_with_few_others(self):
+        for word in ("--quick", "--mutants", "--mutants-diff", "--coverage"):
+            with self.assertRaisesRegex(common.Failure, "--only goes with"):
                 testrun.main(self.parsed("--only", "c", word))
 
     def test_deadline_in_minutes(self):

@@ -314,8 +314,6 @@ def add_arguments(parser):
 def chosen(args):
     """Returns [(step, wanted units or None)] that the arguments ask for."""
     if args.only:
-        if args.quick:
-            die("--only and --quick do not go together", "leave one of them out")
         return select(steps(full=True, lasts=args.full), args.only)
     return [(step, None) for step in steps(args.full, args.full) if step.quick or not args.quick]
 
@@ -326,8 +324,9 @@ def minutes_of(args):
 
 
 def main(args):
-    if args.only and (args.coverage or args.mutants is not None or args.mutants_diff):
-        die("--only is for the tests themselves", "leave it out")
+    if args.only and (args.quick or args.coverage or args.mutants is not None
+                      or args.mutants_diff):
+        die("--only goes with --full and --accept alone", "leave the other option out")
     if args.coverage:
         return coverage.main() if args.coverage == "host" else \
             guestcoverage.main(args.coverage == "guest")

@@ -55,6 +55,16 @@ skip() {
 	echo "ok $COUNT - $1 # SKIP $2"
 }
 
+# needs FILE...: ends the test where the kernel lacks one
+needs() {
+	for file; do
+		[ -e "$file" ] || {
+			skip "$NAME" "the kernel has no $file"
+			finish
+		}
+	done
+}
+
 note() {
 	printf '%s\n' "$*" | sed 's/^/# /'
 }

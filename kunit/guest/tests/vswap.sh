@@ -4,10 +4,7 @@
 # guest: timeout=90
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 no_swap
 # What does not compress stays in memory, and a folio as a whole for one such page: zstd leaves few.

@@ -5,10 +5,7 @@
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
-[ -d "$SWAPIN" ] || {
-	skip "swap-in policy" "the kernel has none"
-	finish
-}
+needs $SWAPIN
 
 swap_on $DISK
 check "the policy is on" set_to 1 $SWAPIN/enabled

@@ -4,10 +4,7 @@
 # guest: timeout=150 disk=1536M full=1
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "many virtual slots" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 # A kernel with all checkers is too slow for as much.
 PROCS=16

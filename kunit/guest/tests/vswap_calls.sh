@@ -3,10 +3,7 @@
 # mapping and back, in zswap and on a disk.
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "system calls and virtual slots" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 # Virtual entries have the last type of a swap file. Types above it are taken by what the kernel is
 # built with: the debug kernel has DEVICE_PRIVATE (3) and MEMORY_FAILURE (1).

@@ -3,10 +3,7 @@
 # without memory is in vswap_limits.)
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "files of virtual slots" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 # A cluster has 512 slots.
 old=$(cat $VSWAP/max_slots)

@@ -4,10 +4,7 @@
 # guest: timeout=190
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots on devices" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 TRACING=/sys/kernel/tracing
 

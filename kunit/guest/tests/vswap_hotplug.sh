@@ -4,10 +4,7 @@
 # guest: timeout=60 alone=1 debug=1
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots and hotplugged memory" "the kernel has no virtual slots"
-	finish
-}
+needs $VSWAP
 
 BLOCKS=/sys/devices/system/memory
 MIB=$((0x$(cat $BLOCKS/block_size_bytes 2> /dev/null || echo 0) >> 20))

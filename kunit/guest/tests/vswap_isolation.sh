@@ -5,10 +5,7 @@
 # guest: timeout=180
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "isolation of cgroups" "the kernel has no virtual slots"
-	finish
-}
+needs $VSWAP
 
 # begin: zswap and virtual slots, no device
 begin() {

@@ -6,10 +6,7 @@
 NOFS=/sys/kernel/debug/vswap/nofs
 OTHER=$DISK2
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots on such devices" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 loads() {
 	load "$1: anonymous" refault --size $(mb 8)

@@ -4,10 +4,7 @@
 # guest: timeout=80
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "limits of cgroups" "the kernel has no virtual slots"
-	finish
-}
+needs $VSWAP
 
 # start_random CGROUP: start a process whose random data exceeds the limits of its cgroup
 start_random() {

@@ -4,10 +4,7 @@
 # guest: timeout=90 append=movablecore=512M full=1
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots while pages move" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 # begin: processes that swap in all ways, and one whose pages are in memory and keep their slots
 begin() {

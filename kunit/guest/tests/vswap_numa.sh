@@ -5,10 +5,7 @@
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
-[ -d $SWAPIN ] && [ -d /sys/devices/system/node/node1 ] || {
-	skip "nodes of what comes back" "the kernel has no policy, or one node"
-	finish
-}
+needs $SWAPIN /sys/devices/system/node/node1
 
 no_swap
 zswap_on lz4

@@ -5,10 +5,7 @@
 # guest: order=8 debug=1 full=1
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "poisoned pages" "the kernel has no virtual slots"
-	finish
-}
+needs $VSWAP
 
 for kind in zswap disk; do
 	for how in "" --cached; do

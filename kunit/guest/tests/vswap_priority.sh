@@ -4,10 +4,7 @@
 # guest: timeout=150
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots and priorities" "the kernel has none"
-	finish
-}
+needs $VSWAP
 
 # prefer DEVICE PRIORITY [KIB]: swap on it, with that priority
 prefer() {

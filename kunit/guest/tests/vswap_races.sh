@@ -8,10 +8,7 @@
 SWAPIN=$VSWAP/swapin
 STOP=$TMP/stop
 ROUNDS=${ROUNDS:-$(scaled "$(at_length 40 16)")}
-[ -d "$SWAPIN" ] || {
-	skip "races of large swap-in" "the kernel has none"
-	finish
-}
+needs $SWAPIN
 
 # meanwhile COMMAND...: again and again, until the race is over
 meanwhile() {

@@ -5,14 +5,7 @@
 # guest: timeout=125
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "fragmented virtual slots" "the kernel has none"
-	finish
-}
-[ -e $THP/hugepages-2048kB/enabled ] || {
-	skip "fragmented virtual slots" "the kernel has no huge pages"
-	finish
-}
+needs $VSWAP $THP/hugepages-2048kB/enabled
 
 # As many slots as a huge page has pages.
 CLUSTER=512

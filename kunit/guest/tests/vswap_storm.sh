@@ -5,10 +5,7 @@
 # guest: timeout=100 long=300
 . /vswap/tests/lib.sh
 
-[ -d "$VSWAP" ] || {
-	skip "virtual slots" "the kernel has none"
-	finish
-}
+needs $VSWAP
 no_swap
 zswap_on lz4
 set_to on $VSWAP/enabled

@@ -5,10 +5,7 @@
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
-[ -d "$SWAPIN" ] || {
-	skip "swap-in policy" "the kernel has none"
-	finish
-}
+needs $SWAPIN
 
 # made NAME: what a counter of the policy has grown by since counted
 counted() {
