@@ -70,6 +70,11 @@ class Staging(unittest.TestCase):
             for name in names:
                 self.assertEqual((place / mutants.staged_name(name)).read_text(),
                                  (ROOT / name).read_text())
+            # Each file that lib.rs names is there.
+            lib = (place / "src" / "lib.rs").read_text()
+            for name in re.findall(r"^(?:pub )?mod (\w+);$", re.sub(
+                    r'#\[path = "[^"]+"\]\n(?:pub )?mod \w+;', "", lib), re.M):
+                self.assertTrue((place / "src" / f"{name}.rs").exists(), name)
             # Again over what is there, without what is gone.
             (place / "src" / "left.rs").write_text("")
             mutants.stage(place)

@@ -479,7 +479,8 @@ class Guests(unittest.TestCase):
         others = []
 
         def other():
-            with subprocess.Popen(["sleep", "20"], stdin=subprocess.DEVNULL) as child:
+            with subprocess.Popen(["sleep", "20"], stdin=subprocess.DEVNULL,
+                                  start_new_session=True) as child:
                 others.append(child)
                 child.wait()
 
@@ -493,6 +494,57 @@ class Guests(unittest.TestCase):
                 for done in [pool.submit(other), pool.submit(first)][::-1]:
                     done.result()
         self.assertEqual(others[0].returncode, -signal.SIGTERM)
+
+
+INTERRUPTED = """
+import sys, tempfile
+sys.path.insert(0, sys.argv[1])
+from vswaplib import common
+
+def verb():
+    with tempfile.TemporaryDirectory(dir=sys.argv[2]):
+        common.run(["sh", "-c", "sleep 1000 & echo $! $$ > pids.new; mv pids.new pids; wait"],
+                   cwd=sys.argv[2], log=sys.argv[2] + "/log")
+
+common.main(verb)
+"""
+
+
+class Signals(unittest.TestCase):
+    def interrupted(self, *numbers, hangup=signal.SIG_DFL):
+        """A verb that is sent signals while a command of it has a child of its own: its exit
+        code, what is left in its folder, who is alive, and whether it told what to do."""
+        with tempfile.TemporaryDirectory() as top:
+            top = pathlib.Path(top)
+            with subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED,
+                                   str(ROOT / "scripts"), str(top)], text=True,
+                                  stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(
+                                      signal.SIGHUP, hangup)) as verb:
+                while not (top / "pids").exists():
+                    time.sleep(0.01)
+                pids = (top / "pids").read_text().split()
+                for number in numbers:
+                    os.kill(verb.pid, number)
+                told = verb.communicate(timeout=20)[1]
+            left = {path.name for path in top.iterdir()} - {"pids", "log"}
+            alive = [pid for pid in pids if self.is_alive(pid)]
+            return verb.returncode, left, alive, "a rerun goes on from here" in told
+
+    @staticmethod
+    def is_alive(pid):
+        """A zombie that nobody waited for yet is not."""
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def test_a_signal_ends_all_that_a_verb_started(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            self.assertEqual(self.interrupted(number), (128 + number, set(), [], True))
+
+    def test_nohup_is_heeded(self):
+        ended = self.interrupted(signal.SIGHUP, signal.SIGTERM, hangup=signal.SIG_IGN)
+        self.assertEqual(ended, (128 + signal.SIGTERM, set(), [], True))
 
 
 class Expected(unittest.TestCase):

@@ -1389,6 +1389,9 @@ class Runs(Kept):
         self.assertIn("two: 1 results did not come", self.output.getvalue())
 
     def test_signals(self):
+        # Under nohup it is ignored.
+        self.addCleanup(signal.signal, signal.SIGHUP,
+                        signal.signal(signal.SIGHUP, signal.SIG_DFL))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             def stopped(stage, number=number):
                 stage("a", True)

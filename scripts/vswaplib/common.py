@@ -6,6 +6,7 @@ import fcntl
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -52,6 +53,27 @@ def step(title):
     say(f"    done in {time.monotonic() - start:.0f} s")
 
 
+def end_group(process):
+    """Ends a process that leads a group, and those that it has started: make's compilers."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(3)
+            return
+
+
+def _run_group(cmd, timeout, **options):
+    """As subprocess.run(), but an error or a signal ends the whole group."""
+    with subprocess.Popen(cmd, start_new_session=True, **options) as process:
+        try:
+            text, _ = process.communicate(timeout=timeout)
+        except BaseException:
+            end_group(process)
+            raise
+    return subprocess.CompletedProcess(cmd, process.returncode, text)
+
+
 def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None,
         stdin=subprocess.DEVNULL):
     """Runs a command; output goes to `log` (appended) or is returned.
@@ -68,14 +90,14 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
             with log.open("a") as out:
                 out.write(f"$ {shlex.join(cmd)}\n")
                 out.flush()
-                done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=stdin,
-                                      stdout=out, stderr=subprocess.STDOUT, timeout=timeout)
+                done = _run_group(cmd, timeout, cwd=cwd, env=merged, stdin=stdin, stdout=out,
+                                  stderr=subprocess.STDOUT)
             text = ""
         else:
-            done = subprocess.run(cmd, cwd=cwd, env=merged, stdin=stdin,
-                                  stdout=subprocess.PIPE if quiet else None,
-                                  stderr=subprocess.STDOUT if quiet else None,
-                                  text=True, errors="replace", timeout=timeout)
+            done = _run_group(cmd, timeout, cwd=cwd, env=merged, stdin=stdin,
+                              stdout=subprocess.PIPE if quiet else None,
+                              stderr=subprocess.STDOUT if quiet else None,
+                              text=True, errors="replace")
             text = done.stdout or ""
     except FileNotFoundError:
         die(f"{cmd[0]} is not installed", hint or "run scripts/vswap setup")
@@ -120,8 +142,21 @@ def locked(name):
         yield
 
 
+def on_signals(numbers, handler):
+    """Installs a handler for signals, except where they are ignored: nohup ignores SIGHUP."""
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def _interrupt(number, _frame):
+    raise KeyboardInterrupt(number)
+
+
 def main(entry):
-    """Runs `entry`, turning a Failure into one clear message and exit code 1."""
+    """Runs `entry`, turning a Failure into one clear message and exit code 1. SIGTERM and SIGHUP
+    end it as Ctrl-C does: children and temporary folders go first."""
+    on_signals((signal.SIGTERM, signal.SIGHUP), _interrupt)
     try:
         code = entry()
     except Failure as failure:
@@ -129,9 +164,9 @@ def main(entry):
         if failure.hint:
             print(f"vswap: next: {failure.hint}", file=sys.stderr)
         code = 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nvswap: interrupted; a rerun goes on from here", file=sys.stderr)
-        code = 130
+        code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
     except BrokenPipeError:
         code = 141
     sys.exit(code)

@@ -404,7 +404,8 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
                     break
                 time.sleep(0.05)
         finally:
-            _end(guest)
+            common.end_group(guest)
+            guest.wait()
     fresh = output.poll()
     if follow and fresh:
         follow(fresh)
@@ -415,16 +416,6 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
         raise GuestFailure(f"the guest did not start: {text.strip().splitlines()[-1]}",
                            "see the command's own message above")
     return output.text, console.text, ended
-
-
-def _end(guest):
-    if guest.poll() is None:
-        guest.terminate()
-        try:
-            guest.wait(3)
-        except subprocess.TimeoutExpired:
-            guest.kill()
-    guest.wait()
 
 
 # Set while pool() ends its threads: none of them may boot another guest.
@@ -454,8 +445,9 @@ def end_children():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             pids = listed.read_text()
         for pid in pids.split():
+            # A guest leads its group, as all commands of common.run() do.
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGTERM)
+                os.killpg(int(pid), signal.SIGTERM)
 
 
 def require(result, what):

@@ -92,6 +92,8 @@ def stage(place):
         target = place / staged_name(name)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)
+    for path in (HOST / "src").glob("*.rs"):
+        shutil.copy2(path, place / "src" / path.name)
     (place / "src" / "lib.rs").write_text(staged_lib(lib))
     common.write_if_changed(place / "Cargo.toml", (HOST / "Cargo.toml").read_text())
     return names

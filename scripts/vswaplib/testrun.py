@@ -267,8 +267,7 @@ class Watch:
     SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
     def begin(self, minutes):
-        for number in self.SIGNALS:
-            signal.signal(number, self._signal)
+        common.on_signals(self.SIGNALS, self._signal)
         signal.setitimer(signal.ITIMER_REAL, minutes * 60)
 
     def _signal(self, number, _frame):
