@@ -5,6 +5,7 @@ errors on bad input, trees assembled. What a verdict is made of is in verdict_te
 import argparse
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
+from vswaplib import (apply, arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
                       diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, series,
                       setup, testrun, tree)
 
@@ -265,6 +266,119 @@ class Tree(Toy):
         with self.assertRaises(common.Failure) as raised:
             tree.assemble(self.dest)
         self.assertIn("mm/swap.h", raised.exception.what)
+
+
+class Apply(Toy):
+    """The series goes into a user's tree as a whole, or not at all."""
+
+    HEAD = "From: A U <a@u>\nSubject: [PATCH] mm: a hook\n\nBecause.\n\n---\n"
+
+    def setUp(self):
+        super().setUp()
+        for target in (apply,):
+            patcher = mock.patch.object(target, "ROOT", self.checkout)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+        (self.checkout / "patches/0001-hook.patch").write_text(self.HEAD + self.PATCH)
+
+    def git(self, *words):
+        return subprocess.run(["git", "-c", "user.name=U", "-c", "user.email=u@u", *words],
+                              cwd=self.source, check=True, capture_output=True,
+                              text=True).stdout.strip()
+
+    def repository(self):
+        self.git("init", "-q", "-b", "mine")
+        self.git("config", "user.name", "U")
+        self.git("config", "user.email", "u@u")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "base")
+
+    def apply(self):
+        said = []
+        with mock.patch.object(apply, "say", said.append):
+            apply.main(argparse.Namespace(dir=str(self.source)))
+        return "\n".join(said)
+
+    def content(self):
+        return {str(path.relative_to(self.source)): path.read_bytes()
+                for path in self.source.rglob("*") if path.is_file() and ".git" not in path.parts}
+
+    def refused(self, *words):
+        before = self.content()
+        with self.assertRaises(common.Failure) as raised:
+            self.apply()
+        for word in words:
+            self.assertIn(word, raised.exception.what)
+        self.assertTrue(raised.exception.hint)
+        self.assertEqual(self.content(), before)
+
+    def is_applied(self):
+        self.assertEqual((self.source / "mm/swap.h").read_text(), "one\ntwo\nhook\nthree\n")
+        self.assertEqual((self.source / "mm/vswap.c").read_text(), "new\n")
+
+    def test_git_gets_commits(self):
+        self.repository()
+        (self.source / "notes").write_text("not of git")
+        said = self.apply()
+        self.is_applied()
+        self.assertEqual(self.git("log", "-1", "--format=%an %ae %s %b %cn"),
+                         "A U a@u mm: a hook Because.\n U")
+        self.assertEqual(self.git("branch", "--show-current"), "mine")
+        self.assertEqual(self.git("status", "--porcelain"), "?? notes")
+        # What it says takes it back.
+        subprocess.run(re.search("git -C .*", said).group(), shell=True, check=True)
+        self.assertFalse((self.source / "mm/vswap.c").exists())
+        self.assertEqual(self.git("log", "--format=%s"), "base")
+
+    def test_files_without_git(self):
+        self.apply()
+        self.is_applied()
+        self.assertEqual(set(self.content()), {"Makefile", "mm/swap_table.h", "mm/swap.h",
+                                               "mm/vswap.c"})
+
+    def test_a_folder_of_another_repository_has_no_git(self):
+        subprocess.run(["git", "init", "-q", str(self.top)], check=True)
+        self.apply()
+        self.is_applied()
+
+    def test_twice(self):
+        self.apply()
+        self.refused("mm/vswap.c already")
+
+    def test_what_is_not_committed(self):
+        self.repository()
+        (self.source / "mm/swap_table.h").write_text("changed")
+        self.refused("mm/swap_table.h", "not committed")
+
+    def test_other_trees(self):
+        (self.source / "Makefile").write_text("VERSION = 7\nPATCHLEVEL = 4\nSUBLEVEL = 0\n"
+                                              "EXTRAVERSION =\n")
+        self.refused("7.4.0")
+        (self.source / "Makefile").unlink()
+        self.refused("not a Linux source tree")
+
+    def test_a_later_patch_that_does_not_apply(self):
+        (self.checkout / "patches/0002-more.patch").write_text(
+            self.HEAD + self.PATCH.replace("hook", "more").replace("two", "none"))
+        (self.checkout / "patches/series").write_text("0001-hook.patch mm/vswap.c\n"
+                                                      "0002-more.patch\n")
+        self.refused("0002-more.patch", "mm/swap.h")
+        self.repository()
+        head = self.git("rev-parse", "HEAD")
+        self.refused("0002-more.patch", "mm/swap.h")
+        self.assertEqual(self.git("rev-parse", "HEAD"), head)
+        self.assertEqual(self.git("status", "--porcelain"), "")
+
+    def test_a_full_disk(self):
+        real = pathlib.Path.write_bytes
+
+        def full(path, data):
+            if "vswap.c" in path.name:
+                real(path, b"ha")
+                raise OSError(28, "No space left on device")
+            return real(path, data)
+        with mock.patch.object(pathlib.Path, "write_bytes", full):
+            self.refused("mm/vswap.c: No space left on device")
 
 
 class Figures(Toy):

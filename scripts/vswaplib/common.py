@@ -124,8 +124,12 @@ def write_if_changed(path, data):
         pass
     path.parent.mkdir(parents=True, exist_ok=True)
     temp = path.with_name(path.name + ".vswap-new")
-    temp.write_bytes(data)
-    os.replace(temp, path)
+    try:
+        temp.write_bytes(data)
+        os.replace(temp, path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
     return True
 
 

@@ -69,9 +69,8 @@ def files_of(patch):
     return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
 
 
-def apply_patches(entries, source):
+def patched(entries, source, version):
     """Content of every patched file: {relative path: bytes}."""
-    version = setup.check_tree(source)
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         touched = []
@@ -84,7 +83,7 @@ def apply_patches(entries, source):
                         die(f"{patch.name} changes {name}, which Linux {version} does not have",
                             "use the Linux 7.3.y that README.md names")
                     shutil.copyfile(source / name, work / name)
-            done = run(["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
+            done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
                        cwd=work, check=False)
             if done.returncode:
                 file, problems = "?", []
@@ -117,7 +116,7 @@ def assemble(dest, count=None):
             state = {"origin": origin, "files": []}
         entries = series()
         listed = entries if count is None else entries[:count]
-        wanted = apply_patches(listed, source)
+        wanted = patched(listed, source, origin["version"])
         places = [place for _, paths in listed for place in paths]
         for name in overlay_files():
             if (source / name).exists():

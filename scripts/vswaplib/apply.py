@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0
+"""apply: puts the series into a kernel tree of the user's.
+
+A git tree gets one commit for each line of patches/series: the patch together
+with the overlay files that the line names. They are made beside the branch,
+which moves to the last of them when all are there. A tree without git gets the
+files of the whole series. What does not fit is refused, and the tree stays as
+it was.
+"""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+
+from . import common, series, setup, tree
+from .common import ROOT, die, run, say
+
+
+def version_of(place):
+    """The version of a kernel tree that the series is made for."""
+    version = setup.makefile_version(place)
+    if not version:
+        die(f"{place} is not a Linux source tree", "give the top of a Linux 7.3.y tree")
+    text = ".".join(version[:3]) + version[3]
+    if tuple(version[:2]) != setup.KERNEL_SERIES:
+        die(f"{place} is Linux {text}; rust-vswap is made for Linux 7.3.y", "give a 7.3.y tree")
+    return text
+
+
+def check_free(place):
+    """The overlay adds files: it replaces none."""
+    present = [name for name in tree.overlay_files() if (place / name).exists()]
+    if present:
+        die(f"{place} has {present[0]} already" + (f", and {len(present) - 1} more of our files"
+                                                   if present[1:] else ""),
+            "the series was applied before, at least in part; give a tree without it")
+
+
+# --- a git tree --------------------------------------------------------------
+
+class Repository:
+    """A user's repository, of which nothing but objects changes until the end."""
+
+    def __init__(self, place, index):
+        self.place = place
+        # An index of our own: the user's is not touched.
+        self.env = {"GIT_INDEX_FILE": str(index), "LC_ALL": "C.UTF-8"}
+
+    def git(self, *words, check=True, env=None, hint=""):
+        done = run(["git", *words], cwd=self.place, check=check, hint=hint,
+                   env=self.env if env is None else env)
+        return done.text.strip() if check else done
+
+
+def is_top_of_repository(place):
+    done = run(["git", "rev-parse", "--show-toplevel"], cwd=place, check=False)
+    return done.returncode == 0 and pathlib.Path(done.text.strip()).resolve() == place.resolve()
+
+
+def check_clean(place):
+    done = run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=place)
+    changed = [line[3:] for line in done.text.splitlines()]
+    if changed:
+        die(f"{place} has changes that are not committed: {', '.join(changed[:5])}"
+            + (f" and {len(changed) - 5} more" if len(changed) > 5 else ""),
+            f"commit or stash them: git -C {place} stash")
+
+
+def stage_patch(repo, patch):
+    done = repo.git("apply", "--cached", "--whitespace=nowarn", str(patch.path), check=False)
+    if done.returncode:
+        die(f"{patch.path.name} does not apply to {repo.place}:\n  "
+            + "\n  ".join(done.text.strip().splitlines()[-4:]),
+            "use a Linux 7.3.y tree without other changes to these files")
+
+
+def stage_overlay(repo, patch):
+    for name in tree.overlay_files():
+        if tree.belongs(name, patch.places):
+            blob = repo.git("hash-object", "-w", "--no-filters", str(ROOT / name))
+            mode = "100755" if os.access(ROOT / name, os.X_OK) else "100644"
+            repo.git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
+
+
+def commit(repo, patch, parent):
+    """The commit of a patch, by its author. Who applies it commits it, under a name that git
+    knows; a machine without one takes the author's."""
+    env = {**repo.env, "GIT_AUTHOR_NAME": patch.author, "GIT_AUTHOR_EMAIL": patch.address,
+           "GIT_AUTHOR_DATE": patch.date}
+    if repo.git("var", "GIT_COMMITTER_IDENT", check=False).returncode:
+        env |= {"GIT_COMMITTER_NAME": patch.author, "GIT_COMMITTER_EMAIL": patch.address}
+    return repo.git("commit-tree", repo.git("write-tree"), "-p", parent, "-m",
+                    f"{patch.subject}\n\n{patch.body}", env=env)
+
+
+def apply_to_git(place, patches):
+    """Returns the commits that the branch got."""
+    check_clean(place)
+    with tempfile.TemporaryDirectory(prefix="vswap-apply-") as work:
+        repo = Repository(place, pathlib.Path(work) / "index")
+        repo.git("read-tree", "HEAD")
+        made = [repo.git("rev-parse", "HEAD")]
+        for patch in patches:
+            stage_patch(repo, patch)
+            stage_overlay(repo, patch)
+            made.append(commit(repo, patch, made[-1]))
+    # The only step that changes the tree: git refuses it as a whole, or does it.
+    run(["git", "merge", "-q", "--ff-only", made[-1]], cwd=place,
+        hint="the tree and its branch are as they were")
+    return made[1:]
+
+
+# --- a tree without git ------------------------------------------------------
+
+def apply_to_files(place, version):
+    """Returns how many files were changed and added."""
+    wanted = tree.patched(tree.series(), place, version)
+    changed = len(wanted)
+    for name in tree.overlay_files():
+        wanted[name] = (ROOT / name).read_bytes()
+    written = {}
+    try:
+        for name, data in wanted.items():
+            path = place / name
+            written[name] = path.read_bytes() if path.exists() else None
+            common.write_if_changed(path, data)
+    except BaseException as error:
+        for name, before in written.items():
+            with contextlib.suppress(OSError):
+                if before is None:
+                    (place / name).unlink(missing_ok=True)
+                else:
+                    common.write_if_changed(place / name, before)
+        if isinstance(error, OSError):
+            die(f"cannot write {place / [*written][-1]}: {error.strerror}",
+                "make room or the tree writable; it is as it was")
+        raise
+    return changed, len(wanted) - changed
+
+
+# --- the verb ----------------------------------------------------------------
+
+def add_arguments(parser):
+    parser.add_argument("dir", metavar="DIR", help="the top of a clean Linux 7.3.y tree")
+
+
+NEXT = """next:
+    cd {place}
+    scripts/config -e RUST -e ZSWAP -e RUST_ZSWAP -e RUST_VSWAP
+    make LLVM=1 rustavailable olddefconfig
+and boot the kernel with vswap=on zswap.enabled=1"""
+
+
+def main(args):
+    place = pathlib.Path(args.dir).absolute()
+    version = version_of(place)
+    check_free(place)
+    if is_top_of_repository(place):
+        patches = [series.read_patch(path, places) for path, places in tree.series()]
+        commits = apply_to_git(place, patches)
+        say(f"{place} (Linux {version}) has {len(commits)} commits more, up to {commits[-1][:12]}; "
+            f"to go back: git -C {place} reset --keep {commits[0][:12]}^")
+    else:
+        changed, added = apply_to_files(place, version)
+        say(f"{place} (Linux {version}): {changed} files changed, {added} added")
+    say(NEXT.format(place=place))
+    return 0
