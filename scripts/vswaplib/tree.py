@@ -83,8 +83,8 @@ def patched(entries, source, version):
                         die(f"{patch.name} changes {name}, which Linux {version} does not have",
                             "use the Linux 7.3.y that README.md names")
                     shutil.copyfile(source / name, work / name)
-            done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
-                       cwd=work, check=False)
+            done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
+                        patch], cwd=work, check=False)
             if done.returncode:
                 file, problems = "?", []
                 for line in done.text.splitlines():
