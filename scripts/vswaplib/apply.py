@@ -11,6 +11,7 @@ it was.
 import contextlib
 import os
 import pathlib
+import shutil
 import tempfile
 
 from . import common, series, setup, tree
@@ -125,6 +126,8 @@ def apply_to_files(place, version):
             path = place / name
             written[name] = path.read_bytes() if path.exists() else None
             common.write_if_changed(path, data)
+            if (ROOT / name).exists():
+                shutil.copymode(ROOT / name, path)
     except BaseException as error:
         for name, before in written.items():
             with contextlib.suppress(OSError):

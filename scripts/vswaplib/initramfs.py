@@ -107,6 +107,8 @@ def base(arch, page_size):
     archive.file("init", (GUEST / "init").read_bytes())
     for name, binary in workloads(arch, page_size).items():
         archive.file(f"vswap/bin/{name}", binary.read_bytes())
+    # For guests with the root file system of the host, which has Python.
+    archive.file("vswap/bin/vswap-stat", (ROOT / "tools/mm/vswap-stat").read_bytes())
     for script in sorted(GUEST.rglob("*.sh")):
         archive.file(f"vswap/{script.relative_to(GUEST)}", script.read_bytes())
     return archive

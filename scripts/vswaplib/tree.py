@@ -22,7 +22,7 @@ import tempfile
 from . import common, setup
 from .common import ROOT, die, run, step
 
-OVERLAY = ("Documentation", "include", "mm", "rust")
+OVERLAY = ("Documentation", "include", "mm", "rust", "tools")
 
 
 def home():
