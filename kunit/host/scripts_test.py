@@ -55,6 +55,12 @@ class BadInput(unittest.TestCase):
     def test_rustc_that_is_none(self):
         self.refused(vswap("--rustc", "/nonexistent/rustc", "setup"), "/nonexistent/rustc", "next:")
 
+    def test_a_path_installs_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = vswap("path", "--variant", "debug", VSWAP_CACHE=folder)
+            self.refused(done, "debug was not built yet", "scripts/vswap build --variant debug")
+            self.assertEqual(os.listdir(folder), [])
+
     def test_missing_script(self):
         self.refused(vswap("boot", "--variant", "base", "--script", "/nonexistent.sh"),
                      "/nonexistent.sh", "next:")
@@ -72,36 +78,77 @@ class BadInput(unittest.TestCase):
         command = qemu(arch.X86_64, smp=2, icount=True)
         self.assertEqual(command[command.index("-smp") + 1], "1")
 
+    def install(self, *words, missing=(), qemu=(10, 0), prefix=(), arch_of=arch.X86_64,
+                release=None):
+        """What a machine says on which packages are missing, or QEMU is old; and what was run."""
+        with mock.patch.object(setup, "missing_packages", return_value=list(missing)), \
+                mock.patch.object(setup, "qemu_version", return_value=qemu), \
+                mock.patch.object(setup, "root_prefix", return_value=prefix), \
+                mock.patch.object(setup, "os_release", return_value=release or {}), \
+                mock.patch.object(setup, "isolated_apt", return_value=["-o", "A B"]), \
+                mock.patch.object(setup, "run") as ran, \
+                self.assertRaises(common.Failure) as raised:
+            setup.install(None, ["any"], arch_of)
+        told = f"{raised.exception.what}\n{raised.exception.hint}"
+        for word in words:
+            self.assertIn(word, told)
+        return [call.args[0] for call in ran.call_args_list]
+
     def test_old_qemu(self):
-        with mock.patch.object(setup, "qemu_version", return_value=(7, 2)), \
-                mock.patch.object(setup, "os_release", return_value={}), \
-                mock.patch.object(setup, "run"), self.assertRaises(common.Failure) as raised:
-            setup.install_qemu(None)
-        self.assertIn("10.0", raised.exception.what)
+        ran = self.install("10.0", "put a newer qemu-system-x86_64", qemu=(7, 2))
+        self.assertEqual(ran[1][-1], "qemu-system-x86")
 
     def test_old_qemu_of_another_architecture(self):
-        with mock.patch.object(setup, "qemu_version", return_value=None), \
-                mock.patch.object(setup, "os_release", return_value={}), \
-                mock.patch.object(setup, "run") as run, \
-                self.assertRaises(common.Failure) as raised:
-            setup.install_qemu(None, arch.ARM64)
-        self.assertIn("qemu-system-aarch64", raised.exception.hint)
-        self.assertIn("qemu-system-arm", run.call_args.args[0])
+        ran = self.install("qemu-system-aarch64", qemu=None, arch_of=arch.ARM64)
+        self.assertIn("qemu-system-arm", ran[1])
 
-    def test_no_root_and_missing_packages(self):
-        with mock.patch.object(os, "geteuid", return_value=1000), \
-                mock.patch.object(setup.shutil, "which", return_value=None), \
-                self.assertRaises(common.Failure) as raised:
-            setup.as_root(["apt-get", "install", "-y", "bison"], "packages are missing: bison")
-        self.assertIn("bison", raised.exception.what)
-        self.assertIn("apt-get install -y bison", raised.exception.hint)
+    def test_a_user_without_rights_gets_all_commands_at_once(self):
+        for sudo, first in (("/usr/bin/sudo", "    sudo apt-get"), (None, "    apt-get")):
+            with mock.patch.object(setup.shutil, "which", lambda name, found=sudo:
+                                   found if name == "sudo" else "/usr/bin/" + name):
+                ran = self.install(
+                    "packages are missing: bison flex", "qemu-system-x86_64 7.2 is too old",
+                    "type these", f"\n{first} update\n",
+                    f"\n{first} install -y --no-install-recommends bison flex\n",
+                    # Words with a space stay one word.
+                    f"\n{first} -o 'A B' install -y --no-install-recommends "
+                    "-t bookworm-backports qemu-system-x86",
+                    missing=["bison", "flex"], qemu=(7, 2), prefix=None,
+                    release={"VERSION_CODENAME": "bookworm"})
+                self.assertEqual(ran, [])
+
+    def test_no_apt(self):
+        with mock.patch.object(setup.shutil, "which", return_value=None):
+            self.install("no apt-get", "any")
 
     def test_no_network(self):
         with mock.patch.object(setup, "missing_packages", return_value=["bison"]), \
-                mock.patch.object(setup, "as_root", lambda cmd, why: ["false"]), \
+                mock.patch.object(setup, "root_prefix", return_value=["false"]), \
                 self.assertRaises(common.Failure) as raised:
-            setup.install_packages(None)
+            setup.install(None)
         self.assertIn("network", raised.exception.hint)
+
+    def test_a_cache_that_cannot_be_written(self):
+        with mock.patch.object(setup, "CACHE", pathlib.Path("/proc/nowhere")), \
+                self.assertRaises(common.Failure) as raised:
+            setup.check_machine()
+        self.assertIn("/proc/nowhere cannot be written", raised.exception.what)
+        self.assertIn("VSWAP_CACHE=DIR", raised.exception.hint)
+
+    def test_a_machine_that_is_too_small(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(setup, "CACHE", pathlib.Path(folder)), \
+                mock.patch.object(setup.shutil, "disk_usage") as disk, \
+                mock.patch.object(setup.os, "sysconf", return_value=1 << 17):
+            for home, free, told in ((None, 19.5, "19.5 GiB, and 20"), ("here", 1.5, "and 2 are"),
+                                     ("here", 2, "16.0 GiB of memory")):
+                disk.return_value = mock.Mock(free=int(free * setup.GIB))
+                with mock.patch.object(setup, "kernel_home", return_value=home), \
+                        mock.patch.object(setup, "MEMORY", 17 * setup.GIB), \
+                        self.assertRaises(common.Failure) as raised:
+                    setup.check_machine()
+                self.assertIn(told, raised.exception.what)
+                self.assertEqual(os.listdir(folder), [])
 
 
 def qemu(machine, **changes):
@@ -165,16 +212,15 @@ class Machines(unittest.TestCase):
             self.assertEqual(build.page_size("arm64-64k"), 65536)
 
     def test_only_guests_of_another_architecture_need_more_packages(self):
-        with mock.patch.object(setup, "install_packages") as packages, \
-                mock.patch.object(setup, "install_qemu") as qemu_of, \
+        with mock.patch.object(setup, "install") as install, \
                 mock.patch.object(setup, "fetch_busybox") as busybox:
             for machine in (arch.X86_64, arch.UM):
                 setup.ensure_guests(machine)
-            packages.assert_not_called()
+            install.assert_not_called()
             setup.ensure_guests(arch.ARM64)
-        self.assertIn("libc6-dev-arm64-cross", packages.call_args.args[1])
-        for called in (qemu_of, busybox):
-            self.assertEqual(called.call_args.args[1], arch.ARM64)
+        self.assertIn("libc6-dev-arm64-cross", install.call_args.args[1])
+        self.assertEqual(install.call_args.args[2], arch.ARM64)
+        self.assertEqual(busybox.call_args.args[1], arch.ARM64)
 
     def test_lists_of_another_architecture_are_apart(self):
         with tempfile.TemporaryDirectory() as folder, \

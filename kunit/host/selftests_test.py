@@ -861,6 +861,7 @@ class Builds(Folder):
         return said.getvalue()
 
     def test_the_verbs(self):
+        self.patch(setup, "kernel_home", lambda: (self.top / "home", None))
         with self.assertRaises(common.Failure) as raised:
             self.main("vswap path", "--variant", "base")
         self.assertIn("base was not built", raised.exception.what)

@@ -280,7 +280,7 @@ def main(args):
         build.ensure(name)
     packages = [name for group in groups for name in group.packages]
     if packages:
-        setup.install_packages(common.LOGS / "setup.log", list(dict.fromkeys(packages)))
+        setup.install(common.LOGS / "setup.log", list(dict.fromkeys(packages)))
     # Once, before two guests could compile the workloads at the same time.
     initramfs.workloads()
     out = pathlib.Path(args.out) if args.out else \

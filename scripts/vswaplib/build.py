@@ -45,13 +45,13 @@ def arch_of(variant):
     return archs.ALL[variant_of(variant)[1]]
 
 
-def folder(variant):
+def folder(variant, home=None):
     variant_of(variant)
-    return tree.home() / "build" / variant
+    return (home or tree.home()) / "build" / variant
 
 
-def image(variant):
-    return folder(variant) / arch_of(variant).image
+def image(variant, home=None):
+    return folder(variant, home) / arch_of(variant).image
 
 
 def page_size(variant):
@@ -163,10 +163,12 @@ def add_arguments(parser):
 
 def main(args):
     if args.verb == "path":
-        if not image(args.variant).exists():
+        # Nothing is installed for this, nor fetched.
+        home = setup.kernel_home()
+        if not home or not image(args.variant, home[0]).exists():
             die(f"{args.variant} was not built yet",
                 f"scripts/vswap build --variant {args.variant}")
-        print(image(args.variant))
+        print(image(args.variant, home[0]))
         return 0
     if args.matrix or args.cells or args.list:
         from . import matrix

@@ -459,7 +459,7 @@ def main(args):
         return 0
     setup.ensure()
     if any(cell.name == "arm64-gcc" for cell in cells):
-        setup.install_packages(common.LOGS / "setup.log", ["gcc-aarch64-linux-gnu"])
+        setup.install(common.LOGS / "setup.log", ["gcc-aarch64-linux-gnu"])
     counts = collections.Counter()
     with common.locked("matrix"):
         memory = remembered("passed.json")

@@ -9,8 +9,10 @@ import hashlib
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import tarfile
+import tempfile
 import urllib.error
 import urllib.request
 
@@ -61,13 +63,41 @@ def cargo_env(what):
             "CARGO_TERM_COLOR": "never"}
 
 
-def as_root(cmd, why):
+# --- what the machine has to have ------------------------------------------
+
+GIB = 1 << 30
+# What an empty cache grows to, with all kernels; and what a build more takes.
+FIRST_ROOM, ROOM = 20 * GIB, 2 * GIB
+# Two compilers and two guests at a time.
+MEMORY = 4 * GIB
+
+
+def check_machine():
+    """One line for what would end a run after half an hour, before anything is installed."""
+    another = "or name another folder: VSWAP_CACHE=DIR scripts/vswap ..."
+    try:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=CACHE):
+            pass
+    except OSError as error:
+        die(f"{CACHE} cannot be written: {error.strerror}", f"make it yours, {another}")
+    free, room = shutil.disk_usage(CACHE).free, ROOM if kernel_home() else FIRST_ROOM
+    if free < room:
+        die(f"{CACHE} has room for {free / GIB:.1f} GiB, and {room // GIB} are needed",
+            f"make room, {another}")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if memory < MEMORY:
+        die(f"this machine has {memory / GIB:.1f} GiB of memory, and {MEMORY // GIB} are needed "
+            "to build a kernel and to boot two", "use a larger one")
+
+
+def root_prefix():
+    """What makes a command root's without a question; None where nothing does."""
     if os.geteuid() == 0:
-        return cmd
+        return []
     if shutil.which("sudo") and run(["sudo", "-n", "true"], check=False).returncode == 0:
-        return ["sudo", "--preserve-env=DEBIAN_FRONTEND", *cmd]
-    die(f"{why}, and this user may not install packages",
-        "run once as root (or with sudo): " + " ".join(str(part) for part in cmd))
+        return ["sudo", "--preserve-env=DEBIAN_FRONTEND"]
+    return None
 
 
 def missing_packages(names):
@@ -128,20 +158,17 @@ def isolated_apt(*suites, debian=""):
     return [word for option in options for word in ("-o", option)]
 
 
-def install_packages(log, names=PACKAGES):
-    missing = missing_packages(names)
+def packages_wanted(names):
+    """(what is missing, commands for root that install it)."""
+    missing = missing_packages(names) if shutil.which("dpkg-query") else list(names)
     if not missing:
-        return
+        return "", []
     if not shutil.which("apt-get"):
         die("this machine has no apt-get, and packages are missing: " + " ".join(missing),
             "use Debian 12, or install the equivalents by hand")
-    why = "packages are missing: " + " ".join(missing)
-    with step(f"installing {len(missing)} packages with apt"):
-        run(as_root(["apt-get", "update"], why), log=log, env=APT_ENV,
-            hint="is the network up? scripts/vswap setup can be rerun at any time")
-        run(as_root(["apt-get", "install", "-y", "--no-install-recommends", *missing], why),
-            log=log, env=APT_ENV,
-            hint="Debian 12 with its security suite has all of them; is the network up?")
+    return "packages are missing: " + " ".join(missing), [
+        ["apt-get", "update"],
+        ["apt-get", "install", "-y", "--no-install-recommends", *missing]]
 
 
 def qemu_version(arch=archs.X86_64):
@@ -152,23 +179,43 @@ def qemu_version(arch=archs.X86_64):
     return (int(found.group(1)), int(found.group(2))) if found else None
 
 
-def install_qemu(log, arch=archs.X86_64):
+def qemu_wanted(arch):
+    """The same for QEMU."""
     have = qemu_version(arch)
     if have and have >= QEMU_MIN:
-        return
-    reason = f"{arch.qemu} {have[0]}.{have[1]} is too old" if have else f"{arch.qemu} is missing"
+        return "", []
     options, target = [], []
     if os_release().get("VERSION_CODENAME") == "bookworm":
-        suites = ["bookworm", "bookworm-updates", "bookworm-backports"]
-        options, target = isolated_apt(*suites), ["-t", "bookworm-backports"]
-    with step(f"{reason}: installing QEMU {QEMU_MIN[0]} with apt"):
-        run(as_root(["apt-get", *options, "update"], reason), log=log, env=APT_ENV,
-            hint="is the network up?")
-        run(as_root(["apt-get", *options, "install", "-y", "--no-install-recommends", *target,
-                     arch.qemu_package], reason), log=log, env=APT_ENV)
+        options = isolated_apt("bookworm", "bookworm-updates", "bookworm-backports")
+        target = ["-t", "bookworm-backports"]
+    return f"{arch.qemu} {have[0]}.{have[1]} is too old" if have else f"{arch.qemu} is missing", [
+        ["apt-get", *options, "update"],
+        ["apt-get", *options, "install", "-y", "--no-install-recommends", *target,
+         arch.qemu_package]]
+
+
+def install(log, names=PACKAGES, arch=archs.X86_64):
+    """Installs packages and QEMU, where they are missing. A user who may not do that gets all
+    commands at once."""
+    wanted = [found for found in (packages_wanted(names), qemu_wanted(arch)) if found[1]]
+    if not wanted:
+        return
+    commands = [command for _, some in wanted for command in some]
+    prefix = root_prefix()
+    if prefix is None:
+        first = "sudo " if shutil.which("sudo") else ""
+        die("; ".join(why for why, _ in wanted) + "; and this user may not install them",
+            ("type" if first else "as root, type") + " these, and run this again:\n"
+            + "\n".join(f"    {first}{shlex.join(map(str, command))}" for command in commands))
+    for why, some in wanted:
+        with step(f"{why}: installing with apt"):
+            for command in some:
+                run([*prefix, *command], log=log, env=APT_ENV,
+                    hint="is the network up? Debian 12 with its security suite has all packages; "
+                         "scripts/vswap setup can be rerun at any time")
     have = qemu_version(arch)
     if not have or have < QEMU_MIN:
-        die(f"QEMU {QEMU_MIN[0]}.{QEMU_MIN[1]} or newer is needed and apt did not bring it",
+        die(f"{arch.qemu} {QEMU_MIN[0]}.{QEMU_MIN[1]} or newer is needed, and apt did not bring it",
             f"put a newer {arch.qemu} on PATH")
 
 
@@ -334,10 +381,10 @@ def ensure(source="debian"):
     global _done
     if _done:
         return
+    check_machine()
     with common.locked("setup"):
         log = common.LOGS / "setup.log"
-        install_packages(log)
-        install_qemu(log)
+        install(log)
         check_rustc()
         install_bindgen(log)
         if not kernel_home():
@@ -351,8 +398,7 @@ def ensure_guests(arch):
         return
     with common.locked("setup"):
         log = common.LOGS / "setup.log"
-        install_packages(log, list(arch.libraries))
-        install_qemu(log, arch)
+        install(log, list(arch.libraries), arch)
         fetch_busybox(log, arch)
 
 
