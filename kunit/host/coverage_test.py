@@ -123,7 +123,7 @@ class Built(unittest.TestCase):
             top = pathlib.Path(folder)
             for target, name, value in (
                     (common, "CACHE", top), (setup, "ensure", mock.Mock()),
-                    (build, "source", lambda _: top), (build, "folder", lambda _: top),
+                    (build, "source", lambda _: top), (build, "folder", lambda _, home=None: top),
                     (build, "configure", mock.Mock()), (build, "make", make),
                     (build, "make_args", mock.Mock(return_value=["A=1"])),
                     (counters, "take_maps", lambda _: calls.append("maps"))):
@@ -184,7 +184,7 @@ class Guests(unittest.TestCase):
                     (guest, "_watch", mock.Mock(return_value=("", "Kernel panic", "exit"))),
                     (guest, "_qemu", lambda *_, **given: commands.append(given) or []),
                     (guest, "LOGS", top), (guest.initramfs, "build", mock.Mock()),
-                    (guest.build, "image", mock.Mock()), (guest.build, "folder", lambda _: top),
+                    (guest.build, "image", mock.Mock()), (guest.build, "folder", lambda _, home=None: top),
                     (guest.build, "page_size", lambda _: 4096),
                     (counters, "save", mock.Mock())):
                 patches.enter_context(mock.patch.object(target, name, value))
