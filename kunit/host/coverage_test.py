@@ -184,7 +184,8 @@ class Guests(unittest.TestCase):
                     (guest, "_watch", mock.Mock(return_value=("", "Kernel panic", "exit"))),
                     (guest, "_qemu", lambda *_, **given: commands.append(given) or []),
                     (guest, "LOGS", top), (guest.initramfs, "build", mock.Mock()),
-                    (guest.build, "image", mock.Mock()), (guest.build, "folder", lambda _, home=None: top),
+                    (guest.build, "image", mock.Mock()),
+                    (guest.build, "folder", lambda _, home=None: top),
                     (guest.build, "page_size", lambda _: 4096),
                     (counters, "save", mock.Mock())):
                 patches.enter_context(mock.patch.object(target, name, value))
