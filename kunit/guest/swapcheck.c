@@ -775,11 +775,19 @@ static void churn_child(size_t number)
 	_exit(0);
 }
 
+/* Operations on a run of pages take it anywhere. */
+static void need_size(size_t pages)
+{
+	if (opt.size < pages * PAGE)
+		die(EXIT_USAGE, "--size has to be %zu KiB or more", pages * PAGE >> 10);
+}
+
 static void run_churn(void)
 {
 	pid_t pids[MAX_PROCS];
 	size_t i;
 
+	need_size(65);
 	enter_cgroup();
 	for (i = 0; i < opt.procs; i++) {
 		pids[i] = fork();
@@ -982,6 +990,7 @@ static void run_race(void)
 	size_t i;
 
 	enter_cgroup();
+	need_size(READ_RUN);
 	region_init(&race_region, opt.size, opt.seed);
 	race_stamps = map_or_die(race_region.pages * sizeof(*race_stamps), model_flags());
 	race_losses = map_or_die(race_region.pages * sizeof(*race_losses), model_flags());

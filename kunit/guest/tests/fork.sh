@@ -11,7 +11,7 @@ family() {
 		swapcheck cow --size $(mb 4) --depth 2 --procs 2 --cgroup $CG/family
 	load "$kind: children read what is swapped out" fork --size $(mb 4) --forks 4 --child-verify
 	load "$kind: children that touch nothing" fork --size $(mb 4) --forks 6
-	load "$kind: $FOLIO_KB KiB folios" fork --size $(mb 4) --folio ${FOLIO_KB}K --forks 3 --child-verify
+	load "$kind: folios of 16 pages" fork --size $(mb 4) --folio ${FOLIO_KB}K --forks 3 --child-verify
 	check "$kind: the family's cgroup goes away" cgroup_gone family
 }
 

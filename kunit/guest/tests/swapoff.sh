@@ -12,7 +12,7 @@ off() {
 	load "$1: shared memory" swapoff --dev $2 --size $(mb 8) --mem shmem &&
 		is "$1: all shared pages are in memory" "$(of swapoff left)" -ge $(pages 8 100)
 	swapon $2
-	load "$1: $FOLIO_KB KiB folios" swapoff --dev $2 --size $(mb 8) --folio ${FOLIO_KB}K
+	load "$1: folios of 16 pages" swapoff --dev $2 --size $(mb 8) --folio ${FOLIO_KB}K
 }
 
 no_swap

@@ -14,8 +14,8 @@ tagged() {
 	check "$label: its cgroup goes away" cgroup_gone tags
 }
 
-# whole: how many large folios went out as they are
-whole() {
+# went_out: how many large folios went out as they are
+went_out() {
 	echo $(($(mthp $FOLIO_KB swpout) + $(mthp $FOLIO_KB zswpout)))
 }
 
@@ -26,9 +26,9 @@ tag_loads() {
 	tagged "$1: shared with children" keep --size 4 --forks 3 --rounds 1
 	tagged "$1: shared memory" keep --shmem --random
 	set_to madvise $THP/hugepages-${FOLIO_KB}kB/enabled
-	before=$(whole)
-	tagged "$1: $FOLIO_KB KiB folios" keep --huge
-	is "$1: they went out whole" $(($(whole) - before)) -ge $(($(pages 8 75) / 16))
+	before=$(went_out)
+	tagged "$1: folios of 16 pages" keep --huge
+	is_whole "$1: they went out whole" $(($(went_out) - before)) -ge $(($(pages 8 75) / 16))
 	set_to never $THP/hugepages-${FOLIO_KB}kB/enabled
 	tagged "$1: slots are used again" reuse
 }

@@ -15,7 +15,7 @@ finds() {
 
 for command in hold cow churn race; do
 	cgroup spoilt
-	finds swapcheck $command --size 2M --spoil --rounds 20 --cgroup $CG/spoilt
+	finds swapcheck $command --size $((512 * PAGE_KB))K --spoil --rounds 20 --cgroup $CG/spoilt
 	cgroup_gone spoilt
 done
 cgroup spoilt

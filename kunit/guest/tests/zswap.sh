@@ -19,7 +19,7 @@ for compressor in zstd lz4 lzo; do
 		is "$compressor: nothing went to the disk" "$(of swapout pswpout)" -eq 0
 	load "$compressor: shared memory" refault --size $(mb 8) --mem shmem --pattern random &&
 		is "$compressor: shared pages were stored" "$(of swapout zswpout)" -ge $(pages 8 80)
-	load "$compressor: $FOLIO_KB KiB folios" refault --size $(mb 8) --folio ${FOLIO_KB}K &&
+	load "$compressor: folios of 16 pages" refault --size $(mb 8) --folio ${FOLIO_KB}K &&
 		is "$compressor: they were stored" "$(of swapout zswpout)" -ge $(pages 8 80)
 done
 
