@@ -226,19 +226,6 @@ static void region_init(struct region *region, size_t size, uint64_t writer)
 	madvise(region->base, size, opt.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-static size_t region_resident(const struct region *region)
-{
-	unsigned char *map = map_or_die(region->pages, MAP_PRIVATE);
-	size_t i, count = 0;
-
-	if (mincore(region->base, region->pages * PAGE, map))
-		die(EXIT_BROKEN, "mincore failed");
-	for (i = 0; i < region->pages; i++)
-		count += map[i] & 1;
-	munmap(map, region->pages);
-	return count;
-}
-
 static void enter_cgroup(void)
 {
 	char path[300];
@@ -268,7 +255,7 @@ static void swap_out_all(struct region *region)
 	if (madvise(region->base, region->pages * PAGE, MADV_PAGEOUT))
 		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
 	for (round = 0; round < 32; round++) {
-		resident = region_resident(region);
+		resident = count_resident(region->base, region->pages);
 		if (resident <= few)
 			return;
 		reclaim(resident * PAGE);
@@ -989,8 +976,8 @@ static void run_race(void)
 	pthread_t threads[READERS + CHANGERS + 1];
 	size_t i;
 
-	enter_cgroup();
 	need_size(READ_RUN);
+	enter_cgroup();
 	region_init(&race_region, opt.size, opt.seed);
 	race_stamps = map_or_die(race_region.pages * sizeof(*race_stamps), model_flags());
 	race_losses = map_or_die(race_region.pages * sizeof(*race_losses), model_flags());
