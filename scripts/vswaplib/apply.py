@@ -18,17 +18,6 @@ from . import common, series, setup, tree
 from .common import ROOT, die, run, say
 
 
-def version_of(place):
-    """The version of a kernel tree that the series is made for."""
-    version = setup.makefile_version(place)
-    if not version:
-        die(f"{place} is not a Linux source tree", "give the top of a Linux 7.3.y tree")
-    text = ".".join(version[:3]) + version[3]
-    if tuple(version[:2]) != setup.KERNEL_SERIES:
-        die(f"{place} is Linux {text}; rust-vswap is made for Linux 7.3.y", "give a 7.3.y tree")
-    return text
-
-
 def check_free(place):
     """The overlay adds files: it replaces none."""
     present = [name for name in tree.overlay_files() if (place / name).exists()]
@@ -157,7 +146,7 @@ and boot the kernel with vswap=on zswap.enabled=1"""
 
 def main(args):
     place = pathlib.Path(args.dir).absolute()
-    version = version_of(place)
+    version = setup.version_of(place)
     check_free(place)
     if is_top_of_repository(place):
         patches = [series.read_patch(path, places) for path, places in tree.series()]

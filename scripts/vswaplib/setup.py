@@ -277,15 +277,20 @@ def makefile_version(tree):
     return [part.group(1) for part in found] if all(found) else None
 
 
-def check_tree(tree):
-    """The version of a usable tree as text, or an error that says what is wrong."""
+def version_of(tree, hint="give a 7.3.y tree"):
+    """The version of a tree that the series is made for, as text."""
     version = makefile_version(tree)
     if not version:
         die(f"{tree} is not a Linux source tree", "give the top of a Linux 7.3.y tree")
     text = ".".join(version[:3]) + version[3]
     if tuple(version[:2]) != KERNEL_SERIES:
-        die(f"{tree} is Linux {text}; rust-vswap is made for Linux 7.3.y",
-            "give a 7.3.y tree, or no --kernel to fetch one")
+        die(f"{tree} is Linux {text}; rust-vswap is made for Linux 7.3.y", hint)
+    return text
+
+
+def check_tree(tree):
+    """The version of a usable tree as text, or an error that says what is wrong."""
+    text = version_of(tree, "give a 7.3.y tree, or no --kernel to fetch one")
     if not (tree / "mm/swap_table.h").exists():
         die(f"{tree} lacks mm/swap_table.h: not a complete Linux {text} tree",
             "unpack it again")
