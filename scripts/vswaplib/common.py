@@ -56,11 +56,13 @@ def step(title):
 def end_group(process):
     """Ends a process that leads a group, and those that it has started: make's compilers."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(3)
-            return
+        # The number of one that was waited for may be another's by now.
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(3)
+    process.wait()
 
 
 def _run_group(cmd, timeout, **options):

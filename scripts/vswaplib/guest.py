@@ -405,7 +405,6 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
                 time.sleep(0.05)
         finally:
             common.end_group(guest)
-            guest.wait()
     fresh = output.poll()
     if follow and fresh:
         follow(fresh)
