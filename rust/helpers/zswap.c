@@ -425,6 +425,11 @@ __rust_helper unsigned long rust_helper_zswap_handle_at(u64 place)
 	return PAGE_OFFSET + place;
 }
 
+__rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)
+{
+	memset64(to, value, size / sizeof(value));
+}
+
 /* Compression */
 
 __rust_helper struct zswap_acomp_ctx __percpu *

@@ -165,6 +165,22 @@ impl SwapPage<'_> {
         unsafe { Owner::of(self.folio) }
     }
 
+    /// The 64 bits that it repeats, if it does.
+    #[inline]
+    pub(crate) fn repeats(&self) -> Option<u64> {
+        self.with_bytes(|bytes| bytes.repeats())
+    }
+
+    /// Fills it with 64 bits.
+    pub(crate) fn fill(&self, value: u64) {
+        self.with_bytes(|bytes| {
+            // SAFETY: The page is mapped, and nobody reads it before it is uptodate.
+            unsafe { bindings::zswap_fill(bytes.as_ptr().cast_mut().cast(), value, bytes.len()) }
+        });
+        // SAFETY: The folio stays.
+        unsafe { bindings::zswap_flush_dcache_folio(self.folio_ptr()) };
+    }
+
     /// Whether the cgroup of the page lets it be written to a device.
     #[inline]
     pub(crate) fn writeback_enabled(&self) -> bool {
@@ -234,6 +250,22 @@ impl Bytes<'_> {
             // SAFETY: Less than `len`. Others may be changing them: what is read is any byte.
             unsafe { self.start.add(n * step).read_volatile() }
         })
+    }
+
+    /// The 64 bits that they repeat from their beginning to their end, if they do.
+    #[inline]
+    fn repeats(&self) -> Option<u64> {
+        const WORD: usize = size_of::<u64>();
+        let nth = |n: usize| {
+            // SAFETY: Less than `len`, and aligned, as pages are. Others may be changing them: what
+            // is read is any word.
+            unsafe { self.start.add(n * WORD).cast::<u64>().read_volatile() }
+        };
+        let nr = self.len / WORD;
+        let last = nr.checked_sub(1)?;
+        let first = nth(0);
+        // Most pages end with something else than they begin with.
+        (nth(last) == first && (1..last).all(|n| nth(n) == first)).then_some(first)
     }
 
     /// How many there are.

@@ -40,6 +40,7 @@ use crate::{
     record::{
         Kept,
         Object,
+        Pattern,
         Place,
         Record,
         POOL_BITS, //
@@ -438,6 +439,13 @@ unsafe fn pool_of<'a>(object: Object) -> &'a Pool {
 pub(crate) struct Entry(Record);
 
 impl Entry {
+    /// That of a page that repeats one value.
+    #[inline]
+    pub(crate) fn same(pattern: Pattern) -> Self {
+        // INVARIANT: It is no object.
+        Self(Record::new(Kept::Same(pattern)))
+    }
+
     /// Transfers it to a word.
     #[inline]
     pub(super) fn into_word(self) -> u64 {

@@ -8,17 +8,23 @@ use super::rules::{
     Form,
     Reject, //
 };
-use crate::ffi::{
-    acomp,
-    folio::{
-        SwapEntry,
-        SwapPage, //
+use crate::{
+    ffi::{
+        acomp,
+        folio::{
+            SwapEntry,
+            SwapPage, //
+        },
+        params,
+        pool::{
+            Entry,
+            Held,
+            PoolRef, //
+        }, //
     },
-    params,
-    pool::{
-        Entry,
-        Held,
-        PoolRef, //
+    record::{
+        Kept,
+        Pattern, //
     }, //
 };
 use kernel::{
@@ -26,7 +32,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Compresses a page to an entry.
+/// Compresses a page to an entry. One that repeats a value is that value.
 ///
 /// A page that does not get smaller is stored as it is, so that the order in which pages are
 /// written back stays that of their age; but only if `keeps_plain` and its cgroup say that it can
@@ -38,6 +44,9 @@ pub(super) fn compress(
     nid: c_int,
     keeps_plain: impl FnOnce() -> bool,
 ) -> Result<Entry, Reject> {
+    if let Some(pattern) = page.repeats().and_then(Pattern::new) {
+        return Ok(Entry::same(pattern));
+    }
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
     let entry = match Form::of(result, PAGE_SIZE) {
@@ -59,6 +68,10 @@ pub(super) fn compress(
 /// Decompresses what is stored of a slot to a page; returns whether that gave a whole page.
 #[inline]
 pub(super) fn decompress(slot: SwapEntry, held: &Held<'_>, page: &SwapPage<'_>) -> bool {
+    if let Kept::Same(pattern) = held.record().kept {
+        page.fill(pattern.get());
+        return true;
+    }
     let Some((pool, object)) = held.object() else {
         return false;
     };
