@@ -50,6 +50,7 @@ use crate::{
         ListState,
         SlotMap, //
     },
+    record::Record,
     warn::warn_on_once,
     word::{
         is_extended_word,
@@ -697,12 +698,14 @@ impl Locked {
     /// It was, by the caller, and is in no word any more.
     #[inline]
     unsafe fn owned(value: u64) -> Option<Backed> {
-        match decode_backing(value) {
-            Backing::None => None,
+        if Record::is_tag(value) {
             // SAFETY: As required of the caller.
-            Backing::Zswap(_) => unsafe { Entry::from_word(value) }.map(Backed::Zswap),
+            return unsafe { Entry::from_word(value) }.map(Backed::Zswap);
+        }
+        match decode_backing(value) {
             // SAFETY: Likewise, of what was in a `Slots`.
             Backing::Phys(slot) => Some(Backed::Device(unsafe { Slots::from_word(slot) })),
+            _ => None,
         }
     }
 

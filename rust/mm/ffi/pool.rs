@@ -340,7 +340,7 @@ impl PoolRef {
         let _ = object.into_handle();
         let _ = ManuallyDrop::new(self.clone());
         // INVARIANT: As given.
-        Ok(Entry(Record::new(Kept::Object(kept))))
+        Ok(Entry(Record::new(Kept::Object(kept)).encode()))
     }
 }
 
@@ -433,23 +433,23 @@ unsafe fn pool_of<'a>(object: Object) -> &'a Pool {
 ///
 /// # Invariants
 ///
-/// If it is an object, it is one of the pool with its number, to which there is a reference for it.
-/// No table names it, nor another value.
+/// The word of a record. If it is an object, it is one of the pool with its number, to which there
+/// is a reference for it. No table names it, nor another value.
 #[must_use]
-pub(crate) struct Entry(Record);
+pub(crate) struct Entry(u64);
 
 impl Entry {
     /// That of a page that repeats one value.
     #[inline]
     pub(crate) fn same(pattern: Pattern) -> Self {
         // INVARIANT: It is no object.
-        Self(Record::new(Kept::Same(pattern)))
+        Self(Record::new(Kept::Same(pattern)).encode())
     }
 
     /// Transfers it to a word.
     #[inline]
     pub(super) fn into_word(self) -> u64 {
-        ManuallyDrop::new(self).0.encode()
+        ManuallyDrop::new(self).0
     }
 
     /// Takes it out of a word. One that says nothing is lost.
@@ -460,26 +460,27 @@ impl Entry {
     /// only way back.
     #[inline]
     pub(super) unsafe fn from_word(word: u64) -> Option<Self> {
-        match Record::decode(word) {
-            // INVARIANT: As required of the caller.
-            Ok(record) => Some(Self(record)),
-            Err(_) => {
-                warn_on_once!(true);
-                None
-            }
+        if warn_on_once!(Record::decode(word).is_err()) {
+            return None;
         }
+        // INVARIANT: As required of the caller.
+        Some(Self(word))
     }
 
     /// What is kept.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
-        self.0.kept
+        match Record::decode(self.0) {
+            Ok(record) => record.kept,
+            // By the invariants it is one.
+            Err(_) => Kept::Same(Pattern::ZERO),
+        }
     }
 
     /// Frees the object; returns the pool, the reference to which is the caller's then.
     #[inline]
     fn free(self) -> Option<NonNull<Pool>> {
-        let Kept::Object(object) = ManuallyDrop::new(self).0.kept else {
+        let Kept::Object(object) = ManuallyDrop::new(self).kept() else {
             return None;
         };
         // SAFETY: There is a reference, by the invariants.

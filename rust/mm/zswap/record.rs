@@ -148,6 +148,10 @@ impl Object {
 pub struct Pattern(u64);
 
 impl Pattern {
+    /// Zeros.
+    // INVARIANT: It repeats 32 bits.
+    pub const ZERO: Self = Self(0);
+
     /// Returns `value`, if a word has room for it: it repeats 32 bits, or is a number of 58 bits
     /// with its sign, or its lowest 6 bits are 0, as those of most floating point numbers are.
     #[inline]
