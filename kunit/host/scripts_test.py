@@ -674,18 +674,26 @@ class Signals(unittest.TestCase):
     def interrupted(self, *numbers, hangup=signal.SIG_DFL):
         """A verb that is sent signals while a command of it has a child of its own: its exit
         code, what is left in its folder, who is alive, and whether it told what to do."""
+        def dispositions():
+            # Ours may be others: a shell starts jobs in the background with SIGINT ignored.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGHUP, hangup)
         with tempfile.TemporaryDirectory() as top:
             top = pathlib.Path(top)
             with subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED,
                                    str(ROOT / "scripts"), str(top)], text=True,
-                                  stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(
-                                      signal.SIGHUP, hangup)) as verb:
+                                  stderr=subprocess.PIPE, preexec_fn=dispositions) as verb:
                 while not (top / "pids").exists():
                     time.sleep(0.01)
                 pids = (top / "pids").read_text().split()
                 for number in numbers:
                     os.kill(verb.pid, number)
-                told = verb.communicate(timeout=20)[1]
+                try:
+                    told = verb.communicate(timeout=20)[1]
+                except subprocess.TimeoutExpired:
+                    for pid in [verb.pid, *map(int, pids)]:
+                        os.kill(pid, signal.SIGKILL)
+                    raise
             left = {path.name for path in top.iterdir()} - {"pids", "log"}
             alive = [pid for pid in pids if self.is_alive(pid)]
             return verb.returncode, left, alive, "a rerun goes on from here" in told

@@ -1389,9 +1389,9 @@ class Runs(Kept):
         self.assertIn("two: 1 results did not come", self.output.getvalue())
 
     def test_signals(self):
-        # Under nohup it is ignored.
-        self.addCleanup(signal.signal, signal.SIGHUP,
-                        signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        # They may be ignored: SIGHUP under nohup, SIGINT in the background of a shell.
+        for number in (signal.SIGINT, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.signal(number, signal.SIG_DFL))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             def stopped(stage, number=number):
                 stage("a", True)
