@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing back what is next in the order: see [`order`](crate::order).
+//! Writing back what is next in the order: see [`order`].
 //!
 //! Writing back is swap-out resumed: the page is decompressed to a folio in the swap cache, which
 //! is written to the slot that it had from the beginning, or for a virtual slot to one that is
