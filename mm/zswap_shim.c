@@ -20,6 +20,8 @@
 #include <crypto/acompress.h>
 
 #include "internal.h"
+#include "swap.h"
+#include "swap_table.h"
 #include "zswap_shim.h"
 
 static_assert(ZSWAP_MAX_RECLAIM_RETRIES == MAX_RECLAIM_RETRIES);
@@ -39,9 +41,6 @@ DEFINE_SPINLOCK(zswap_pools_lock);
 struct zswap_shrink_cursor zswap_shrink_cursor = {
 	.lock = __SPIN_LOCK_UNLOCKED(zswap_shrink_cursor.lock),
 };
-
-struct kmem_cache *zswap_entry_cache;
-struct list_lru zswap_list_lru;
 
 /* Parameters */
 
@@ -164,11 +163,15 @@ int zswap_load(struct folio *folio)
 	return zswap_rs_load(folio);
 }
 
-/* Called for every slot that is freed, whether or not zswap was ever used. */
-void zswap_invalidate(swp_entry_t entry)
+/* A table comes with the first page that is stored of a cluster. */
+int zswap_swapon(int type, unsigned long nr_pages)
 {
-	if (!zswap_never_enabled())
-		zswap_rs_invalidate(entry);
+	return 0;
+}
+
+/* And goes with the last, which was freed with its slot. */
+void zswap_swapoff(int type)
+{
 }
 
 /* Messages: Rust has neither the rate limit nor this file's prefix. */
@@ -196,11 +199,6 @@ void zswap_shim_loaded(const char *compressor)
 	pr_info("loaded using pool %s\n", compressor);
 }
 
-void zswap_shim_no_trees(int type)
-{
-	pr_err("alloc failed, zswap disabled for swap type %d\n", type);
-}
-
 void zswap_shim_no_acomp(const char *compressor, long error)
 {
 	pr_err("could not alloc crypto acomp %s : %pe\n", compressor,
@@ -214,6 +212,204 @@ void zswap_shim_acomp_init(struct zswap_acomp_ctx *ctx)
 	acomp_request_set_callback(ctx->req, CRYPTO_TFM_REQ_MAY_BACKLOG,
 				   crypto_req_done, &ctx->wait);
 	mutex_init(&ctx->mutex);
+}
+
+/* Tables */
+
+static struct kmem_cache *zswap_member_cache;
+
+/* Where the words of a cluster fill a page, they have one. */
+static atomic_long_t *zswap_words_alloc(gfp_t gfp)
+{
+	struct page *page;
+
+	if (!SWP_TABLE_USE_PAGE)
+		return kcalloc(SWAPFILE_CLUSTER, sizeof(atomic_long_t), gfp);
+	page = alloc_page(gfp | __GFP_ZERO);
+	if (!page)
+		return NULL;
+#ifdef CONFIG_RUST_VSWAP
+	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, 1);
+#endif
+	return page_address(page);
+}
+
+static void zswap_words_free(atomic_long_t *words)
+{
+	if (!SWP_TABLE_USE_PAGE) {
+		kfree(words);
+		return;
+	}
+#ifdef CONFIG_RUST_VSWAP
+	mod_node_page_state(page_pgdat(virt_to_page(words)), NR_VSWAP_TABLES, -1);
+#endif
+	free_page((unsigned long)words);
+}
+
+struct zswap_table *zswap_table_alloc(gfp_t gfp)
+{
+	struct zswap_table *table = kzalloc_obj(*table, gfp);
+
+	if (!table)
+		return NULL;
+	table->words = zswap_words_alloc(gfp);
+	if (!table->words) {
+		kfree(table);
+		return NULL;
+	}
+	return table;
+}
+
+struct zswap_member *zswap_member_alloc(gfp_t gfp, int nid)
+{
+	return kmem_cache_alloc_node(zswap_member_cache, gfp | __GFP_ZERO, nid);
+}
+
+void zswap_member_free(struct zswap_member *member)
+{
+	kmem_cache_free(zswap_member_cache, member);
+}
+
+static void zswap_table_free_rcu(struct rcu_head *head)
+{
+	struct zswap_table *table = container_of(head, struct zswap_table, rcu);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(table->groups); i++) {
+		struct zswap_member *member = table->groups[i], *next;
+
+		for (; member; member = next) {
+			next = member->next;
+			zswap_member_free(member);
+		}
+	}
+	zswap_words_free(table->words);
+	kfree(table);
+}
+
+/* Who looks without a lock, and the hand of the clock, may still do. */
+void zswap_table_free(struct zswap_table *table)
+{
+	call_rcu(&table->rcu, zswap_table_free_rcu);
+}
+
+/* Rings: of each cgroup and node, the order of writeback */
+
+static struct shrinker *zswap_shrinker;
+
+static struct lruvec *zswap_ring_lruvec(struct zswap_lruvec_state *ring)
+{
+	return container_of(ring, struct lruvec, zswap_lruvec_state);
+}
+
+void zswap_lruvec_state_init(struct lruvec *lruvec)
+{
+	struct zswap_lruvec_state *state = &lruvec->zswap_lruvec_state;
+
+	atomic_long_set(&state->nr_disk_swapins, 0);
+	spin_lock_init(&state->lock);
+	INIT_LIST_HEAD(&state->members);
+	state->dead = false;
+	state->nr_members = 0;
+	state->joined = NULL;
+}
+
+/* Where what is stored of @folio belongs. The caller is in an RCU section. */
+struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
+{
+	struct lruvec *lruvec = mem_cgroup_lruvec(folio_memcg(folio), folio_pgdat(folio));
+
+	return &lruvec->zswap_lruvec_state;
+}
+
+/* The ring that has what a cgroup that is gone had. */
+struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
+{
+	struct lruvec *lruvec = zswap_ring_lruvec(ring);
+	struct mem_cgroup *memcg = lruvec_memcg(lruvec);
+
+	if (!memcg)
+		return NULL;
+	memcg = parent_mem_cgroup(memcg);
+	if (!memcg)
+		return NULL;
+	return &mem_cgroup_lruvec(memcg, lruvec_pgdat(lruvec))->zswap_lruvec_state;
+}
+
+/* Reclaim of the cgroup is to ask the shrinker from now on. */
+void zswap_ring_filled(struct zswap_lruvec_state *ring)
+{
+#ifdef CONFIG_MEMCG
+	struct lruvec *lruvec = zswap_ring_lruvec(ring);
+
+	set_shrinker_bit(lruvec_memcg(lruvec), lruvec_pgdat(lruvec)->node_id,
+			 zswap_shrinker->id);
+#endif
+}
+
+/* Charges: to the cgroup that the slots name */
+
+#ifdef CONFIG_MEMCG
+/*
+ * The caller's slots pin the id, which pins the cgroup, which pins this: as long as
+ * there are bytes that were charged to it. It is of one node, so that the parts of
+ * pages that are charged and uncharged meet. It follows the cgroup to its parent.
+ * NULL: nothing is charged to the cgroup. The caller is in an RCU section.
+ */
+static struct obj_cgroup *zswap_objcg_of_id(unsigned short id)
+{
+	struct mem_cgroup *memcg;
+	struct obj_cgroup *objcg;
+
+	if (!id || !cgroup_subsys_on_dfl(memory_cgrp_subsys))
+		return NULL;
+	memcg = mem_cgroup_from_private_id(id);
+	if (WARN_ON_ONCE(!memcg))
+		return NULL;
+	objcg = memcg->nodeinfo[first_node(node_possible_map)]->orig_objcg;
+	return obj_cgroup_is_root(objcg) ? NULL : objcg;
+}
+#endif
+
+/* As obj_cgroup_charge_zswap(), for @nr pages. May sleep. */
+void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
+{
+#ifdef CONFIG_MEMCG
+	struct obj_cgroup *objcg;
+
+	rcu_read_lock();
+	objcg = zswap_objcg_of_id(id);
+	if (objcg && !obj_cgroup_tryget(objcg))
+		objcg = NULL;
+	rcu_read_unlock();
+	if (!objcg)
+		return;
+	VM_WARN_ON_ONCE(!(current->flags & PF_MEMALLOC));
+	/* Cannot fail, in reclaim. */
+	if (bytes && obj_cgroup_charge(objcg, GFP_KERNEL, bytes))
+		VM_WARN_ON_ONCE(1);
+	rcu_read_lock();
+	mod_memcg_zswap(obj_cgroup_memcg(objcg), bytes, nr, nr_plain);
+	rcu_read_unlock();
+	obj_cgroup_put(objcg);
+#endif
+}
+
+/* As obj_cgroup_uncharge_zswap(), for @nr pages. */
+void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
+{
+#ifdef CONFIG_MEMCG
+	struct obj_cgroup *objcg;
+
+	rcu_read_lock();
+	objcg = zswap_objcg_of_id(id);
+	if (objcg) {
+		if (bytes)
+			obj_cgroup_uncharge(objcg, bytes);
+		mod_memcg_zswap(obj_cgroup_memcg(objcg), -(long)bytes, -nr, -nr_plain);
+	}
+	rcu_read_unlock();
+#endif
 }
 
 /* The shrinker and the worker */
@@ -246,14 +442,11 @@ static unsigned long zswap_shrinker_scan(struct shrinker *shrinker,
 
 /* Initialization */
 
-int zswap_shim_setup(size_t entry_size, size_t entry_align)
+int zswap_shim_setup(void)
 {
-	struct shrinker *shrinker;
-
-	zswap_entry_cache = kmem_cache_create("zswap_entry", entry_size,
-					      entry_align, 0, NULL);
-	if (!zswap_entry_cache) {
-		pr_err("entry cache creation failed\n");
+	zswap_member_cache = KMEM_CACHE(zswap_member, 0);
+	if (!zswap_member_cache) {
+		pr_err("member cache creation failed\n");
 		return -ENOMEM;
 	}
 
@@ -267,27 +460,22 @@ int zswap_shim_setup(size_t entry_size, size_t entry_align)
 	if (!zswap_shrink_wq)
 		goto remove_state;
 
-	shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
-				  "mm-zswap");
-	if (!shrinker)
+	zswap_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
+					"mm-zswap");
+	if (!zswap_shrinker)
 		goto destroy_wq;
-	shrinker->count_objects = zswap_shrinker_count;
-	shrinker->scan_objects = zswap_shrinker_scan;
-	shrinker->seeks = DEFAULT_SEEKS;
-
-	if (list_lru_init_memcg(&zswap_list_lru, shrinker))
-		goto free_shrinker;
-	shrinker_register(shrinker);
+	zswap_shrinker->count_objects = zswap_shrinker_count;
+	zswap_shrinker->scan_objects = zswap_shrinker_scan;
+	zswap_shrinker->seeks = DEFAULT_SEEKS;
+	shrinker_register(zswap_shrinker);
 	return 0;
 
-free_shrinker:
-	shrinker_free(shrinker);
 destroy_wq:
 	destroy_workqueue(zswap_shrink_wq);
 remove_state:
 	cpuhp_remove_multi_state(CPUHP_MM_ZSWP_POOL_PREPARE);
 free_cache:
-	kmem_cache_destroy(zswap_entry_cache);
+	kmem_cache_destroy(zswap_member_cache);
 	return -ENOMEM;
 }
 

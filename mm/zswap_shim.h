@@ -8,7 +8,6 @@
 
 #include <linux/crypto.h>
 #include <linux/list.h>
-#include <linux/list_lru.h>
 #include <linux/memcontrol.h>
 #include <linux/mutex.h>
 #include <linux/shrinker.h>
@@ -16,6 +15,7 @@
 #include <linux/swap.h>
 #include <linux/workqueue.h>
 #include <linux/zswap.h>
+#include "swap.h"
 
 struct crypto_acomp;
 struct acomp_req;
@@ -88,15 +88,49 @@ struct zswap_shrink_cursor {
 
 extern struct zswap_shrink_cursor zswap_shrink_cursor;
 
-extern struct kmem_cache *zswap_entry_cache;
-extern struct list_lru zswap_list_lru;
+/*
+ * What is kept of the slots of a cluster: a word for each, whose format is in
+ * rust/mm/zswap/record.rs. It comes with the first page that is stored, and goes
+ * with the last. Changed under ci->lock; who looks without it is in an RCU section.
+ */
+struct zswap_table {
+	struct rcu_head rcu;
+	atomic_long_t *words;
+	unsigned int nr;	/* slots whose word is in use, or promised to be */
+	/* Of each 64 slots, those that stand in the order of writeback. */
+	struct zswap_member *groups[DIV_ROUND_UP(SWAPFILE_CLUSTER, 64)];
+};
+
+/*
+ * The pages of one ring, that is of a cgroup and node, among 64 slots: see
+ * rust/mm/zswap/order.rs. It goes with its table.
+ */
+struct zswap_member {
+	struct list_head list;		/* on the ring; .next alone on its list "joined" */
+	struct zswap_member *next;	/* of the same slots */
+	struct zswap_lruvec_state *ring;
+	u64 bits;			/* a slot each; changed under ci->lock */
+	atomic_long_t *words;		/* of these slots */
+	unsigned long entry;		/* of the first of them */
+	unsigned int at;		/* of them, the next for the hand; ring->lock */
+};
 
 /* C for Rust */
 #ifdef CONFIG_MEMCG
 void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);
 #endif
 
-int zswap_shim_setup(size_t entry_size, size_t entry_align);
+struct zswap_table *zswap_table_alloc(gfp_t gfp);
+void zswap_table_free(struct zswap_table *table);
+struct zswap_member *zswap_member_alloc(gfp_t gfp, int nid);
+void zswap_member_free(struct zswap_member *member);
+struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio);
+struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring);
+void zswap_ring_filled(struct zswap_lruvec_state *ring);
+void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain);
+void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain);
+
+int zswap_shim_setup(void);
 void zswap_shim_debugfs_init(void);
 void zswap_shim_ever_enabled(void);
 void zswap_shim_queue_shrink(void);
@@ -108,12 +142,10 @@ void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 void zswap_shim_pool_event(const char *what, const char *compressor);
 void zswap_shim_error(const char *before, const char *name, const char *after);
 void zswap_shim_loaded(const char *compressor);
-void zswap_shim_no_trees(int type);
 void zswap_shim_no_acomp(const char *compressor, long error);
 
 /* Rust for C */
 int zswap_rs_load(struct folio *folio);
-void zswap_rs_invalidate(swp_entry_t entry);
 int zswap_rs_setup(void);
 int zswap_rs_may_enable(void);
 int zswap_rs_compressor_check(const char *name);

@@ -155,14 +155,14 @@ static inline uint64_t rng_below(struct rng *rng, uint64_t bound)
  * chosen by their hash, plus eight 64-bit stamps that make every page unique.
  * Copying a template keeps filling cheap, so that workloads which must fill
  * inside the timed section still measure the kernel. Zero pages are all zero.
- * The first byte of every page that is not zero is CONTENT_MARK: a workload may
- * write it again without changing the content.
+ * content_mark() is the first byte of a page: a workload may write it again without
+ * changing the content.
  */
 #define CONTENT_TEMPLATES	64
 #define CONTENT_STAMPS		8
 #define CONTENT_MARK		0xa5
 
-enum content_kind { CONTENT_COMPRESSIBLE, CONTENT_RANDOM, CONTENT_ZERO };
+enum content_kind { CONTENT_COMPRESSIBLE, CONTENT_RANDOM, CONTENT_ZERO, CONTENT_SAME };
 
 struct content {
 	uint64_t seed;
@@ -170,6 +170,8 @@ struct content {
 	bool light;
 	unsigned int random_percent;
 	unsigned int zero_percent;
+	/* Pages that repeat one value of 1, 4 or 8 bytes. */
+	unsigned int same_percent;
 	unsigned char (*compressible)[PAGE];
 	unsigned char (*random)[PAGE];
 };
@@ -296,14 +298,40 @@ static inline enum content_kind content_kind_of(const struct content *content, u
 		return CONTENT_RANDOM;
 	if (draw < content->random_percent + content->zero_percent)
 		return CONTENT_ZERO;
+	if (draw < content->random_percent + content->zero_percent + content->same_percent)
+		return CONTENT_SAME;
 	return CONTENT_COMPRESSIBLE;
+}
+
+/* The value that a page repeats: one byte, 32 bits, a small number, a large one. */
+static inline uint64_t content_same(uint64_t hash)
+{
+	uint64_t value = mix64(hash) | 1;
+
+	switch ((hash >> 8) % 4) {
+	case 0:
+		return (value & 0xff) * 0x0101010101010101ull;
+	case 1:
+		return (value & 0xffffffff) * 0x0000000100000001ull;
+	case 2:
+		return (uint64_t)((int64_t)value >> 6) | 1;
+	default:
+		return value << 6;
+	}
 }
 
 static inline unsigned char content_mark(const struct content *content, size_t index)
 {
 	uint64_t hash = content_hash(content, index);
 
-	return content_kind_of(content, hash) == CONTENT_ZERO ? 0 : CONTENT_MARK;
+	switch (content_kind_of(content, hash)) {
+	case CONTENT_ZERO:
+		return 0;
+	case CONTENT_SAME:
+		return content_same(hash);
+	default:
+		return CONTENT_MARK;
+	}
 }
 
 static inline void content_fill(const struct content *content, void *page, size_t index)
@@ -315,6 +343,11 @@ static inline void content_fill(const struct content *content, void *page, size_
 
 	if (kind == CONTENT_ZERO) {
 		memset(page, 0, PAGE);
+		return;
+	}
+	if (kind == CONTENT_SAME) {
+		for (i = 0; i < PAGE_WORDS; i++)
+			word[i] = content_same(hash);
 		return;
 	}
 	memcpy(page, kind == CONTENT_RANDOM ? content->random[pick] :
@@ -331,7 +364,7 @@ static inline void content_fill(const struct content *content, void *page, size_
 /* Ends the program with EXIT_VERIFY at the first byte that is not as filled. */
 static inline void content_verify(const struct content *content, const void *page, size_t index)
 {
-	static const char *const kinds[] = { "compressible", "incompressible", "zero" };
+	static const char *const kinds[] = { "compressible", "incompressible", "zero", "same" };
 	static unsigned char want[PAGE] __attribute__((aligned(PAGE)));
 	const unsigned char *got = page;
 	size_t i, first = 0, wrong = 0;

@@ -38,6 +38,7 @@ static const char usage_text[] =
 "  --shmem            shared memory instead of anonymous\n"
 "  --huge             MADV_HUGEPAGE (which sizes: the shell's choice in sysfs)\n"
 "  --incompressible P, --zero P   percent of pages (30, 10)\n"
+	"  --same P           percent of pages that repeat one value (0)\n"
 "  --light            the others are a quarter full, which is cheap to compress\n"
 "  --cgroup PATH      an existing cgroup to enter (its memory.reclaim is used)\n"
 "  --seed N           another run (1)\n"
@@ -61,7 +62,7 @@ static const char usage_text[] =
 
 static struct {
 	size_t size, procs, depth, rounds, keep;
-	unsigned int incompressible, zero;
+	unsigned int incompressible, zero, same;
 	uint64_t seed;
 	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil, interleave;
 	const char *cgroup, *ready, *go;
@@ -1024,6 +1025,7 @@ static void parse_options(int argc, char **argv)
 	static const struct option options[] = {
 		{ "size", 1, NULL, 's' }, { "shmem", 0, NULL, 'm' }, { "huge", 0, NULL, 'H' },
 		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' },
+		{ "same", 1, NULL, 1000 },
 		{ "light", 0, NULL, 'l' },
 		{ "cgroup", 1, NULL, 'c' }, { "seed", 1, NULL, 'S' },
 		{ "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
@@ -1044,6 +1046,7 @@ static void parse_options(int argc, char **argv)
 		case 'H': opt.huge = true; break;
 		case 'i': opt.incompressible = number(optarg, 0, 100); break;
 		case 'z': opt.zero = number(optarg, 0, 100); break;
+		case 1000: opt.same = number(optarg, 0, 100); break;
 		case 'l': content.light = true; break;
 		case 'c': opt.cgroup = optarg; break;
 		case 'S': opt.seed = number(optarg, 0, SIZE_MAX); break;
@@ -1067,8 +1070,8 @@ static void parse_options(int argc, char **argv)
 	}
 	if (optind != argc)
 		die(EXIT_USAGE, "'%s' is not an option", argv[optind]);
-	if (opt.incompressible + opt.zero > 100)
-		die(EXIT_USAGE, "--incompressible and --zero exceed 100 percent");
+	if (opt.incompressible + opt.zero + opt.same > 100)
+		die(EXIT_USAGE, "--incompressible, --zero and --same exceed 100 percent");
 	opt.size &= ~(HUGE - 1);
 }
 
@@ -1090,6 +1093,7 @@ int main(int argc, char **argv)
 		content.seed = opt.seed;
 		content.random_percent = opt.incompressible;
 		content.zero_percent = opt.zero;
+		content.same_percent = opt.same;
 		content_init(&content);
 		commands[i].run();
 		return fflush(stdout) ? EXIT_BROKEN : 0;

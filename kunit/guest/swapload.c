@@ -47,6 +47,7 @@ static const char usage_text[] =
 "  --content mixed|light  text, objects and numbers, or pages a quarter full (mixed)\n"
 "  --incompressible P percent of pages with random content (30)\n"
 "  --zero P           percent of pages that are all zero (0)\n"
+	"  --same P           percent of pages that repeat one value (0)\n"
 "  --seed N           other contents and other random orders (1)\n"
 "how\n"
 "  --pattern seq|stride|random   order of visit (seq)\n"
@@ -93,7 +94,7 @@ static struct {
 	bool shmem, write, madvise_out, child_verify, interrupt, latency, fill_given, fill_pattern;
 	bool light, plant_error;
 	size_t planted_page;
-	unsigned int incompressible, zero, slack;
+	unsigned int incompressible, zero, same, slack;
 	uint64_t seed;
 	enum pattern pattern;
 	size_t stride, touch, procs, forks, passes, sample, steps;
@@ -176,6 +177,7 @@ static void parse_options(int argc, char **argv)
 		{ "size", 1, NULL, 's' }, { "folio", 1, NULL, 'f' },
 		{ "content", 1, NULL, 'E' }, { "mem", 1, NULL, 'm' },
 		{ "incompressible", 1, NULL, 'i' }, { "zero", 1, NULL, 'z' }, { "seed", 1, NULL, 'S' },
+		{ "same", 1, NULL, 1000 },
 		{ "pattern", 1, NULL, 'p' }, { "stride", 1, NULL, 'd' },
 		{ "fill", 1, NULL, 'F' }, { "touch", 1, NULL, 't' },
 		{ "access", 1, NULL, 'a' }, { "hint", 1, NULL, 'h' },
@@ -213,6 +215,9 @@ static void parse_options(int argc, char **argv)
 			break;
 		case 'z':
 			opt.zero = parse_number(optarg, 0, 100);
+			break;
+		case 1000:
+			opt.same = parse_number(optarg, 0, 100);
 			break;
 		case 'S':
 			opt.seed = parse_number(optarg, 0, ULONG_MAX);
@@ -318,8 +323,8 @@ static void parse_options(int argc, char **argv)
 	}
 	if (optind != argc)
 		die(EXIT_USAGE, "'%s' is not an option", argv[optind]);
-	if (opt.incompressible + opt.zero > 100)
-		die(EXIT_USAGE, "--incompressible and --zero exceed 100 percent");
+	if (opt.incompressible + opt.zero + opt.same > 100)
+		die(EXIT_USAGE, "--incompressible, --zero and --same exceed 100 percent");
 	if (opt.folio < PAGE || opt.folio & (opt.folio - 1))
 		die(EXIT_USAGE, "--folio wants a power of two, 4K or more");
 	if (opt.size % PAGE || opt.size % opt.folio)
@@ -1606,6 +1611,7 @@ int main(int argc, char **argv)
 	content.light = opt.light;
 	content.random_percent = opt.incompressible;
 	content.zero_percent = opt.zero;
+	content.same_percent = opt.same;
 	content_init(&content);
 	lock_program();
 	describe(commands[i].name);

@@ -175,12 +175,6 @@ __rust_helper void *rust_helper_vswap_ci_table_rcu(struct swap_cluster_info *ci)
 	return rcu_dereference(ci->table);
 }
 
-__rust_helper unsigned short
-rust_helper_vswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
-{
-	return __swap_cgroup_get(ci, ci_off);
-}
-
 /* The id of a slot that is being freed. */
 __rust_helper unsigned short
 rust_helper_vswap_ci_take_id(struct swap_cluster_info *ci, unsigned int ci_off)
@@ -349,12 +343,6 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 
 /* Memory cgroups */
 
-/* With a reference; NULL without cgroups. */
-__rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg_get(struct folio *folio)
-{
-	return get_mem_cgroup_from_folio(folio);
-}
-
 /* Under RCU; NULL without cgroups. */
 __rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg(struct folio *folio)
 {
@@ -365,12 +353,6 @@ __rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg(struct folio *fol
 #else
 	return NULL;
 #endif
-}
-
-__rust_helper struct mem_cgroup *
-rust_helper_vswap_set_active_memcg(struct mem_cgroup *memcg)
-{
-	return set_active_memcg(memcg);
 }
 
 __rust_helper struct vswap_refusals *

@@ -9,6 +9,7 @@
 
 #include <linux/cpuhotplug.h>
 #include <linux/highmem.h>
+#include <linux/kasan.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
 #include <linux/mempolicy.h>
@@ -21,13 +22,14 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/swapops.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 #include <crypto/acompress.h>
 #include <crypto/scatterwalk.h>
 #include "../../mm/swap.h"
+#include "../../mm/swap_table.h"
 #include "../../mm/zswap_shim.h"
 
 /* Folios and swap entries */
@@ -137,19 +139,24 @@ __rust_helper bool rust_helper_zswap_have_devices(void)
 
 /* Events */
 
-__rust_helper void rust_helper_zswap_count_vm_zswpin(unsigned long nr)
+/* Of the machine and of the cgroup that the folio is charged to. */
+__rust_helper void rust_helper_zswap_folio_count_zswpin(struct folio *folio)
 {
+	unsigned long nr = folio_nr_pages(folio);
+
 	count_vm_events(ZSWPIN, nr);
+	count_memcg_folio_events(folio, ZSWPIN, nr);
+}
+
+__rust_helper void rust_helper_zswap_folio_count_zswpwb(struct folio *folio)
+{
+	count_vm_event(ZSWPWB);
+	count_memcg_folio_events(folio, ZSWPWB, 1);
 }
 
 __rust_helper void rust_helper_zswap_count_vm_zswpout(unsigned long nr)
 {
 	count_vm_events(ZSWPOUT, nr);
-}
-
-__rust_helper void rust_helper_zswap_count_vm_zswpwb(void)
-{
-	count_vm_event(ZSWPWB);
 }
 
 /* Memory cgroups */
@@ -165,11 +172,6 @@ rust_helper_zswap_folio_objcg_get(struct folio *folio)
 	return get_obj_cgroup_from_folio(folio);
 }
 
-__rust_helper void rust_helper_zswap_objcg_get(struct obj_cgroup *objcg)
-{
-	obj_cgroup_get(objcg);
-}
-
 __rust_helper void rust_helper_zswap_objcg_put(struct obj_cgroup *objcg)
 {
 	obj_cgroup_put(objcg);
@@ -178,48 +180,6 @@ __rust_helper void rust_helper_zswap_objcg_put(struct obj_cgroup *objcg)
 __rust_helper bool rust_helper_zswap_objcg_may_zswap(struct obj_cgroup *objcg)
 {
 	return obj_cgroup_may_zswap(objcg);
-}
-
-/* As obj_cgroup_charge_zswap(). */
-__rust_helper void rust_helper_zswap_objcg_charge(struct obj_cgroup *objcg,
-						  size_t size)
-{
-#ifdef CONFIG_MEMCG
-	if (!cgroup_subsys_on_dfl(memory_cgrp_subsys) || obj_cgroup_is_root(objcg))
-		return;
-	VM_WARN_ON_ONCE(!(current->flags & PF_MEMALLOC));
-	/* Cannot fail, in reclaim. */
-	if (obj_cgroup_charge(objcg, GFP_KERNEL, size))
-		VM_WARN_ON_ONCE(1);
-
-	rcu_read_lock();
-	mod_memcg_zswap(obj_cgroup_memcg(objcg), size, 1, size == PAGE_SIZE);
-	rcu_read_unlock();
-#endif
-}
-
-/*
- * As obj_cgroup_uncharge_zswap() for @nr pages, and puts the references that
- * they had. The sum of their sizes must not be taken for that of one: a page
- * of PAGE_SIZE bytes is counted apart.
- */
-__rust_helper void
-rust_helper_zswap_objcg_uncharge_many(struct obj_cgroup *objcg, size_t size,
-				      unsigned long nr, unsigned long nr_plain)
-{
-#ifdef CONFIG_MEMCG
-	if (cgroup_subsys_on_dfl(memory_cgrp_subsys) && !obj_cgroup_is_root(objcg)) {
-		obj_cgroup_uncharge(objcg, size);
-
-		rcu_read_lock();
-		mod_memcg_zswap(obj_cgroup_memcg(objcg), -(long)size, -(long)nr,
-				-(long)nr_plain);
-		rcu_read_unlock();
-	}
-	/* As obj_cgroup_put(). */
-	if (!obj_cgroup_is_root(objcg))
-		percpu_ref_put_many(&objcg->refcnt, nr);
-#endif
 }
 
 __rust_helper struct mem_cgroup *
@@ -244,20 +204,9 @@ __rust_helper void rust_helper_zswap_folio_count_large_swpin(struct folio *folio
 }
 
 __rust_helper void
-rust_helper_zswap_objcg_count_zswpin(struct obj_cgroup *objcg, unsigned long nr)
-{
-	count_objcg_events(objcg, ZSWPIN, nr);
-}
-
-__rust_helper void
 rust_helper_zswap_objcg_count_zswpout(struct obj_cgroup *objcg, unsigned long nr)
 {
 	count_objcg_events(objcg, ZSWPOUT, nr);
-}
-
-__rust_helper void rust_helper_zswap_objcg_count_zswpwb(struct obj_cgroup *objcg)
-{
-	count_objcg_events(objcg, ZSWPWB, 1);
 }
 
 __rust_helper bool rust_helper_zswap_folio_writeback_enabled(struct folio *folio)
@@ -332,12 +281,6 @@ rust_helper_zswap_folio_disk_swapins(struct folio *folio)
 	return &folio_lruvec(folio)->zswap_lruvec_state.nr_disk_swapins;
 }
 
-__rust_helper atomic_long_t *
-rust_helper_zswap_lruvec_disk_swapins(struct lruvec *lruvec)
-{
-	return &lruvec->zswap_lruvec_state.nr_disk_swapins;
-}
-
 __rust_helper void rust_helper_zswap_cursor_lock(void)
 {
 	spin_lock(&zswap_shrink_cursor.lock);
@@ -369,11 +312,67 @@ __rust_helper void rust_helper_zswap_cond_resched(void)
 	cond_resched();
 }
 
-/* The LRU */
-
-__rust_helper void rust_helper_zswap_list_init(struct list_head *head)
+/* The first node that may ever be and is not below @nid, or MAX_NUMNODES. */
+__rust_helper int rust_helper_zswap_possible_node(int nid)
 {
-	INIT_LIST_HEAD(head);
+	int node;
+
+	for_each_node(node)
+		if (node >= nid)
+			return node;
+	return MAX_NUMNODES;
+}
+
+/* With a reference; NULL without cgroups. */
+__rust_helper struct mem_cgroup *rust_helper_zswap_folio_memcg_get(struct folio *folio)
+{
+	return get_mem_cgroup_from_folio(folio);
+}
+
+__rust_helper struct mem_cgroup *
+rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
+{
+	return set_active_memcg(memcg);
+}
+
+/* Rings */
+
+/* That of the root, if @memcg is NULL. */
+__rust_helper struct zswap_lruvec_state *
+rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
+{
+#ifdef CONFIG_MEMCG
+	if (memcg && !mem_cgroup_disabled())
+		return &memcg->nodeinfo[nid]->lruvec.zswap_lruvec_state;
+#endif
+	return &mem_cgroup_lruvec(NULL, NODE_DATA(nid))->zswap_lruvec_state;
+}
+
+__rust_helper void rust_helper_zswap_ring_lock(struct zswap_lruvec_state *ring)
+{
+	spin_lock(&ring->lock);
+}
+
+/* One that is above another, which is locked. */
+__rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
+{
+	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
+}
+
+__rust_helper void rust_helper_zswap_ring_unlock(struct zswap_lruvec_state *ring)
+{
+	spin_unlock(&ring->lock);
+}
+
+__rust_helper void rust_helper_zswap_list_add_before(struct list_head *item,
+						     struct list_head *next)
+{
+	list_add_tail(item, next);
+}
+
+__rust_helper void rust_helper_zswap_list_del(struct list_head *item)
+{
+	list_del(item);
 }
 
 __rust_helper void rust_helper_zswap_list_move_tail(struct list_head *item,
@@ -382,45 +381,53 @@ __rust_helper void rust_helper_zswap_list_move_tail(struct list_head *item,
 	list_move_tail(item, head);
 }
 
-__rust_helper int rust_helper_zswap_lru_alloc(struct mem_cgroup *memcg)
+__rust_helper void rust_helper_zswap_list_splice_tail_init(struct list_head *list,
+							   struct list_head *head)
 {
-#ifdef CONFIG_MEMCG
-	return memcg_list_lru_alloc(memcg, &zswap_list_lru, GFP_KERNEL);
-#else
-	return 0;
-#endif
+	list_splice_tail_init(list, head);
 }
 
-__rust_helper void rust_helper_zswap_lru_unlock(struct list_lru_one *l)
+/* Tables */
+
+__rust_helper struct swap_cluster_info *
+rust_helper_zswap_entry_cluster(swp_entry_t entry)
 {
-	spin_unlock(&l->lock);
+	return __swap_entry_to_cluster(entry);
 }
 
-/* Entries */
-
-__rust_helper void *rust_helper_zswap_entry_alloc(gfp_t gfp, int nid)
+__rust_helper void rust_helper_zswap_ci_lock(struct swap_cluster_info *ci)
 {
-	return kmem_cache_alloc_node(zswap_entry_cache, gfp, nid);
+	spin_lock(&ci->lock);
 }
 
-__rust_helper int rust_helper_zswap_virt_to_nid(const void *addr)
+__rust_helper void rust_helper_zswap_ci_unlock(struct swap_cluster_info *ci)
 {
-	return page_to_nid(virt_to_page(addr));
+	spin_unlock(&ci->lock);
 }
 
-__rust_helper bool rust_helper_zswap_xa_empty(const struct xarray *xa)
+__rust_helper unsigned short
+rust_helper_zswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
 {
-	return xa_empty(xa);
+	return __swap_cgroup_get(ci, ci_off);
 }
 
-__rust_helper bool rust_helper_zswap_xa_is_err(const void *entry)
+/*
+ * Handles are slab objects, in the kernel's map of memory. A tag of KASAN would
+ * not fit in a word, and what has none matches all.
+ */
+__rust_helper u64 rust_helper_zswap_handle_place(unsigned long handle)
 {
-	return xa_is_err(entry);
+	return (unsigned long)kasan_reset_tag((void *)handle) - PAGE_OFFSET;
 }
 
-__rust_helper void rust_helper_zswap_xa_init(struct xarray *xa)
+__rust_helper unsigned long rust_helper_zswap_handle_at(u64 place)
 {
-	xa_init(xa);
+	return PAGE_OFFSET + place;
+}
+
+__rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)
+{
+	memset64(to, value, size / sizeof(value));
 }
 
 /* Compression */
@@ -563,6 +570,12 @@ __rust_helper bool rust_helper_zswap_ref_tryget(struct percpu_ref *ref)
 __rust_helper void rust_helper_zswap_ref_put(struct percpu_ref *ref)
 {
 	percpu_ref_put(ref);
+}
+
+__rust_helper void rust_helper_zswap_ref_put_many(struct percpu_ref *ref,
+						  unsigned long nr)
+{
+	percpu_ref_put_many(ref, nr);
 }
 
 __rust_helper void rust_helper_zswap_ref_kill(struct percpu_ref *ref)

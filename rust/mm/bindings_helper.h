@@ -64,9 +64,6 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE =
 	__GFP_HIGH | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | GFP_KERNEL_ACCOUNT;
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | __GFP_ACCOUNT;
-/* For folios to write, while others that are to be are locked. */
-const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
-	GFP_NOWAIT | __GFP_NOMEMALLOC;
 #endif
 
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
@@ -75,7 +72,6 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
 
 #ifdef CONFIG_RUST_ZSWAP
 #include <linux/cpuhotplug.h>
-#include <linux/list_lru.h>
 #include <linux/memcontrol.h>
 #include <linux/percpu-refcount.h>
 #include <linux/scatterlist.h>
@@ -88,8 +84,14 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_RUN =
 
 /* A page that is refused goes elsewhere, and is counted: nothing to warn of. */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_ENTRY = GFP_KERNEL | __GFP_NOWARN;
+/* As the tables of virtual clusters. */
+const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_TABLE =
+	__GFP_HIGH | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | GFP_KERNEL_ACCOUNT;
+const size_t RUST_CONST_HELPER_ZSWAP_CLUSTER_SLOTS = SWAPFILE_CLUSTER;
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
+/* For folios to write, while others that are to be are locked. */
+const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_RUN = GFP_NOWAIT | __GFP_NOMEMALLOC;
 const size_t RUST_CONST_HELPER_ZSWAP_ALG_NAME_SIZE = CRYPTO_MAX_ALG_NAME;
 const int RUST_CONST_HELPER_ZSWAP_MAX_NUMNODES = MAX_NUMNODES;
 const unsigned int RUST_CONST_HELPER_ZSWAP_REF_REINIT = PERCPU_REF_ALLOW_REINIT;

@@ -4,7 +4,8 @@
 //!
 //! - what backs a slot, and the word of the slot on a device: each names the other;
 //! - the slots of a device that back virtual ones, and their number;
-//! - the slots of a cluster that are in use, its map, its words, and its numbers.
+//! - the slots of a cluster that are in use, its map, its words, and its numbers;
+//! - the pages that zswap has of a cluster, and those that stand in the order of writeback.
 //!
 //! Meaningful when nothing is swapped meanwhile: slots are taken and freed in steps.
 
@@ -61,6 +62,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
     note(check, used == guard.used());
     // No store is on its way.
     note(check, backed == guard.nr_backed());
+    note(check, guard.order_agrees());
 }
 
 /// Looks at the slots of a device.

@@ -18,15 +18,17 @@ pub(crate) mod device;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod folio;
 #[cfg(CONFIG_RUST_ZSWAP)]
-pub(crate) mod list_lru;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod memcg;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod params;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod pool;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod ring;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 mod swapin;
+#[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod table;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod trace;
 #[cfg(CONFIG_RUST_VSWAP)]
@@ -35,8 +37,6 @@ pub(crate) mod vswap;
 mod vswap_abi;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) mod vswap_kunit;
-#[cfg(CONFIG_RUST_ZSWAP)]
-pub(crate) mod xarray;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod zsmalloc;
 #[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]

@@ -36,12 +36,14 @@ use crate::{
             Slots, //
         },
         folio::SwapFolio,
+        memcg,
         trace::To,
         vswap::{
             self,
             ChargeFor, //
         }, //
     },
+    record::Sum,
     table::{
         self,
         New, //
@@ -117,6 +119,7 @@ impl Room {
         let first = slots.nth(0);
         match cluster::exchange(&mut folio.first_slot(), slots) {
             Ok(entry) => {
+                memcg::unstored(self.id, Sum::of(entry.kept()));
                 drop(entry);
                 self.backed(first, 1);
                 Ok(())

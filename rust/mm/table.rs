@@ -34,7 +34,8 @@ use crate::{
         },
         folio::SwapFolio,
         layout::SWAPFILE_CLUSTER,
-        list_lru::Chain,
+        memcg,
+        pool::FreeBatch,
         trace::{
             self,
             To, //
@@ -45,6 +46,7 @@ use crate::{
             NewSwap, //
         }, //
     },
+    record::Sum,
     warn::warn_on_once,
     word::{
         cache_add_word,
@@ -65,15 +67,14 @@ use crate::{
         StateError,
         SWP_TB_COUNT_MAX,
         SWP_TB_COUNT_SHIFT, //
-    },
-    zswap::entry::Entry, //
+    }, //
 };
 use core::ops::Range;
 use kernel::prelude::*;
 
 /// What backed slots that were freed: dropping gives it back.
 pub(crate) struct Freed {
-    entries: Chain<Entry>,
+    entries: FreeBatch,
     // The run that is growing. It is given back as soon as one is met that does not belong to it:
     // a place on the stack for many is not worth it, and the lock may be inside ours.
     slots: Option<Slots>,
@@ -83,15 +84,19 @@ impl Freed {
     #[inline]
     pub(crate) const fn nothing() -> Self {
         Self {
-            entries: Chain::new(),
+            entries: FreeBatch::new(),
             slots: None,
         }
     }
 
+    /// Adds what backed a slot; what is charged for it is added to `sum`.
     #[inline]
-    pub(crate) fn add(&mut self, backed: Backed) {
+    pub(crate) fn add(&mut self, backed: Backed, sum: &mut Sum) {
         match backed {
-            Backed::Zswap(entry) => self.entries.push(entry),
+            Backed::Zswap(entry) => {
+                sum.add(entry.kept());
+                self.entries.add(entry);
+            }
             Backed::Device(slots) => self.add_slots(slots),
         }
     }
@@ -113,6 +118,7 @@ struct Ids {
     id: u16,
     nr: u32,
     nr_charged: u32,
+    stored: Sum,
 }
 
 impl Ids {
@@ -120,20 +126,28 @@ impl Ids {
         id: 0,
         nr: 0,
         nr_charged: 0,
+        stored: Sum::NONE,
     };
 
+    /// Goes on with a slot of a cgroup.
     #[inline]
-    fn add(&mut self, id: u16, charged: bool) {
+    fn turn_to(&mut self, id: u16) {
         if id != self.id {
             self.flush();
             self.id = id;
         }
+    }
+
+    #[inline]
+    fn add(&mut self, charged: bool) {
         self.nr = self.nr.wrapping_add(1);
         self.nr_charged = self.nr_charged.wrapping_add(u32::from(charged));
     }
 
     #[inline]
     fn flush(&mut self) {
+        // As long as the id is pinned.
+        memcg::unstored(self.id, self.stored);
         if self.id != 0 {
             vswap::forget_ids(self.id, self.nr, self.nr_charged);
         }
@@ -148,10 +162,12 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let of = cluster.cluster();
 
     cluster.kill(start, nr, |off, word, id, backed| {
+        ids.turn_to(id);
         // One match that says both: the slots are many.
         let charged = match backed {
             Some(Backed::Zswap(entry)) => {
-                freed.entries.push(entry);
+                ids.stored.add(entry.kept());
+                freed.entries.add(entry);
                 is_zero_word(word)
             }
             Some(Backed::Device(slots)) => {
@@ -160,7 +176,7 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
             }
             None => is_zero_word(word),
         };
-        ids.add(id, charged);
+        ids.add(charged);
         vswap::invalidate_tags(of, off);
     });
     ids.flush();
@@ -176,6 +192,9 @@ fn free_slot(cluster: &mut Locked, off: u32) -> Option<Backed> {
 
     cluster.kill(off, 1, |off, word, id, backed| {
         let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
+        if let Some(Backed::Zswap(entry)) = &backed {
+            memcg::unstored(id, Sum::of(entry.kept()));
+        }
         vswap::forget_ids(id, 1, charged.into());
         found = backed;
         vswap::invalidate_tags(of, off);
@@ -393,29 +412,34 @@ fn put_many(offset: usize, nr: u32, reclaim: bool) {
         };
         let room = SWAPFILE_CLUSTER.saturating_sub(start) as usize;
         let here = room.min(end.saturating_sub(at));
-        put_range(cluster.lock(), start, here as u32, at, reclaim);
+        put_range(cluster, start, here as u32, at, reclaim);
         at = at.saturating_add(here.max(1));
     }
 }
 
-fn put_range(mut guard: Guard, start: u32, nr: u32, offset: usize, reclaim: bool) {
-    let mut freed = Freed::nothing();
-    let mut doomed = Doomed::NONE;
+fn put_range(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, reclaim: bool) {
     let mut cache_only = false;
-
-    for off in start..start.wrapping_add(nr) {
-        match put_one(&mut guard, off) {
-            Put::Last => doomed.add(off),
-            Put::CacheOnly => {
-                cache_only = true;
-                doomed.flush(&mut guard, &mut freed);
+    let (mut at, end) = (start, start.wrapping_add(nr));
+    while at < end {
+        // No more than can be given back when the lock was dropped.
+        let stop = end.min(at.wrapping_add(FreeBatch::MOST as u32));
+        let mut freed = Freed::nothing();
+        let mut doomed = Doomed::NONE;
+        let mut guard = cluster.lock();
+        for off in at..stop {
+            match put_one(&mut guard, off) {
+                Put::Last => doomed.add(off),
+                Put::CacheOnly => {
+                    cache_only = true;
+                    doomed.flush(&mut guard, &mut freed);
+                }
+                Put::Counted => doomed.flush(&mut guard, &mut freed),
             }
-            Put::Counted => doomed.flush(&mut guard, &mut freed),
         }
+        doomed.flush(&mut guard, &mut freed);
+        drop(guard);
+        at = stop;
     }
-    doomed.flush(&mut guard, &mut freed);
-    drop(guard);
-    drop(freed);
 
     if cache_only && reclaim {
         let end = offset.saturating_add(nr as usize);
@@ -762,6 +786,12 @@ pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
     is_zero(cluster.peek(off))
 }
 
+/// Whether any slot is zeros, as seen without the lock.
+#[inline]
+pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
+    slots.any(|off| is_zero_word(cluster.peek_word(off)))
+}
+
 fn is_zero(state: State) -> bool {
     matches!(state.flags(), Ok(flags) if flags.zero)
 }
@@ -818,40 +848,22 @@ pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut Freed) {
     };
     let mut any = false;
     let mut charged = 0u32;
+    let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
     for off in start..end {
         if let Some(backed) = guard.take_of(folio, off) {
             any = true;
             charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
-            freed.add(backed);
+            freed.add(backed, &mut stored);
         }
     }
     let id = guard.id(start);
     drop(guard);
+    memcg::unstored(id, stored);
     vswap::uncharge_id(id, charged);
     if any {
         moved(cluster, start..end, To::Memory);
     }
-}
-
-/// Removes the zswap entries backing the slots of a folio, in one section; leaves device slots in
-/// place.
-pub(crate) fn take_entries(folio: &mut SwapFolio<'_>) {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return;
-    };
-    // The lock of the folio keeps what is seen without that of the cluster.
-    if !(start..end).any(|off| matches!(cluster.peek_backing(off), Backing::Zswap(_))) {
-        return;
-    }
-    let mut freed = Freed::nothing();
-    let mut guard = cluster.lock();
-    for off in start..end {
-        if let Some(entry) = guard.take_entry_of(folio, off) {
-            freed.add(Backed::Zswap(entry));
-        }
-    }
-    drop(guard);
 }
 
 /// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
@@ -873,6 +885,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     vswap::charge_id(id, new, ChargeFor::More)?;
 
     let mut freed = Freed::nothing();
+    let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
     for off in start..end {
         match guard.state(off).with_zero(true) {
@@ -883,10 +896,11 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         }
         // What was stored for an earlier content.
         if let Some(backed) = guard.take_of(folio, off) {
-            freed.add(backed);
+            freed.add(backed, &mut stored);
         }
     }
     drop(guard);
+    memcg::unstored(id, stored);
     moved(cluster, start..end, To::Zeros);
     Ok(())
 }

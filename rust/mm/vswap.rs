@@ -9,6 +9,8 @@
 //! C calls `ffi::vswap_abi`; the rooms are:
 //!
 //! - [`word`]: the formats of the words, pure.
+//! - [`record`]: what zswap keeps for a page, pure.
+//! - [`order`]: in which order that is written back, pure.
 //! - [`alloc`]: which slots of a cluster are free, pure.
 //! - `cluster`: where the slots for a folio come from. The order of the locks is there.
 //! - `capacity`: how much can be swapped out, of which cgroup.
@@ -41,8 +43,14 @@ mod cluster;
 mod ffi;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub mod lookup;
+#[cfg(CONFIG_RUST_ZSWAP)]
+#[path = "zswap/order.rs"]
+pub mod order;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod phys;
+#[cfg(CONFIG_RUST_ZSWAP)]
+#[path = "zswap/record.rs"]
+pub mod record;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod stats;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
@@ -64,6 +72,9 @@ mod word_kunit;
 #[cfg(CONFIG_RUST_ZSWAP)]
 mod zswap;
 
-// `word` is also built on the host, beside another `layout`, see `kunit/host`.
+// `word` and `record` are also built on the host, beside another `layout` and `page`, see
+// `kunit/host`.
 #[cfg(CONFIG_RUST_VSWAP)]
 use ffi::layout;
+#[cfg(CONFIG_RUST_ZSWAP)]
+use kernel::page;

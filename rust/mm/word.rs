@@ -36,12 +36,17 @@
     clippy::unwrap_used
 )]
 
-use super::layout::{
-    MAX_SWAPFILES,
-    PFN_BITS,
-    SWAPFILE_CLUSTER, //
+use super::{
+    layout::{
+        MAX_SWAPFILES,
+        PFN_BITS,
+        SWAPFILE_CLUSTER, //
+    },
+    record::{
+        Invalid,
+        Record, //
+    }, //
 };
-use core::num::NonZeroU64;
 
 /// A free slot.
 pub const SWP_TB_NULL: u64 = 0;
@@ -100,7 +105,6 @@ const CLUSTER_MASK: u64 = (1 << CLUSTER_SHIFT) - 1;
 
 const BACKING_NONE: u64 = 0;
 const BACKING_TAG_MASK: u64 = 0b111;
-const BACKING_TAG_ZSWAP: u64 = 0b001;
 const BACKING_TAG_PHYS: u64 = 0b010;
 
 /// Bits of the type of a physical slot.
@@ -133,8 +137,8 @@ pub enum Corrupt {
     Pointer,
     /// It has bits set that its format leaves unused.
     Reserved,
-    /// It names the zswap entry at address 0.
-    NullEntry,
+    /// It names the zsmalloc handle at the beginning of memory.
+    NullHandle,
     /// It names a physical slot of a type that is no device's.
     SlotType,
 }
@@ -722,33 +726,6 @@ impl Rmap {
     }
 }
 
-/// The address of a zswap entry, as a number: nothing here follows it.
-///
-/// # Invariants
-///
-/// A multiple of 8, so that a tag fits below it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ZswapAddr(NonZeroU64);
-
-impl ZswapAddr {
-    /// Returns `addr` if it is not null and is aligned.
-    pub const fn new(addr: u64) -> Option<Self> {
-        if addr & BACKING_TAG_MASK != 0 {
-            return None;
-        }
-        match NonZeroU64::new(addr) {
-            // INVARIANT: Just checked.
-            Some(addr) => Some(Self(addr)),
-            None => None,
-        }
-    }
-
-    /// Returns the address.
-    pub const fn get(self) -> u64 {
-        self.0.get()
-    }
-}
-
 /// What backs a virtual slot, apart from zeros (a flag of its [`State`]) and a cached folio (a
 /// [`State::Pfn`]).
 ///
@@ -757,8 +734,9 @@ impl ZswapAddr {
 ///         +------------------------+-----------+--------+-+-+-+
 /// None    |                        0                    |0|0|0|
 ///         +------------------------+-----------+--------+-+-+-+
-/// Zswap   |        address of the entry, without        |0|0|1|
-///         |              its low three bits             |     |
+/// Zswap   |    a [`Record`] of an object                    |1|
+///         +---------------------------------------------+-+-+-+
+/// Zswap   |    a [`Record`] of one value                |1|0|0|
 ///         +------------------------+-----------+--------+-+-+-+
 /// Phys    |           0            |  offset   |  type  |0|1|0|
 ///         +------------------------+-----------+--------+-+-+-+
@@ -770,8 +748,8 @@ impl ZswapAddr {
 pub enum Backing {
     /// Nothing.
     None,
-    /// A compressed page.
-    Zswap(ZswapAddr),
+    /// A page that zswap has.
+    Zswap(Record),
     /// A slot of a swap device.
     Phys(PhysSlot),
 }
@@ -782,11 +760,15 @@ impl Backing {
         if word == BACKING_NONE {
             return Ok(Self::None);
         }
+        if Record::is_tag(word) {
+            return match Record::decode(word) {
+                Ok(record) => Ok(Self::Zswap(record)),
+                Err(Invalid::NullHandle) => Err(Corrupt::NullHandle),
+                Err(Invalid::Form) => Err(Corrupt::Reserved),
+                Err(Invalid::Tag) => Err(Corrupt::Format),
+            };
+        }
         match word & BACKING_TAG_MASK {
-            BACKING_TAG_ZSWAP => match ZswapAddr::new(word & !BACKING_TAG_MASK) {
-                Some(addr) => Ok(Self::Zswap(addr)),
-                None => Err(Corrupt::NullEntry),
-            },
             BACKING_TAG_PHYS => {
                 if !fits(word, SLOT_OFFSET_END) {
                     return Err(Corrupt::Reserved);
@@ -805,7 +787,7 @@ impl Backing {
     pub const fn encode(self) -> u64 {
         match self {
             Self::None => BACKING_NONE,
-            Self::Zswap(addr) => addr.get() | BACKING_TAG_ZSWAP,
+            Self::Zswap(record) => record.encode(),
             Self::Phys(slot) => {
                 (slot.offset as u64) << SLOT_OFFSET_SHIFT
                     | (slot.ty as u64) << SLOT_TYPE_SHIFT

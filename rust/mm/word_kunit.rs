@@ -11,6 +11,11 @@ use crate::{
         PFN_BITS,
         SWAPFILE_CLUSTER, //
     },
+    record::{
+        Kept,
+        Pattern,
+        Record, //
+    },
     word::{
         Backing,
         Corrupt,
@@ -23,7 +28,6 @@ use crate::{
         State,
         StateError,
         VOffset,
-        ZswapAddr,
         SHADOW_BITS,
         SWP_TB_COUNT_MASK,
         SWP_TB_COUNT_MAX,
@@ -381,15 +385,12 @@ mod tests {
 
     #[test]
     fn backing_of_this_kernel() -> Result {
-        // The address of something that is allocated as a zswap entry is.
-        let object = KBox::new(0u64, GFP_KERNEL)?;
-        let addr = core::ptr::from_ref(&*object).addr() as u64;
-        let addr = ZswapAddr::new(addr).ok_or(EINVAL)?;
-        let word = Backing::Zswap(addr).encode();
+        for value in [0, 1, u64::MAX, 0x3ff8_0000_0000_0000] {
+            let record = Record::new(Kept::Same(Pattern::new(value).ok_or(EINVAL)?));
+            let backing = Backing::Zswap(record);
 
-        assert_eq!(Backing::decode(word), Ok(Backing::Zswap(addr)));
-        assert_eq!(addr.get(), core::ptr::from_ref(&*object).addr() as u64);
-
+            assert_eq!(Backing::decode(backing.encode()), Ok(backing));
+        }
         for offset in numbers(32) {
             for ty in 0..MAX_SWAPFILES {
                 let slot = PhysSlot::new(ty, offset as u32).ok_or(EINVAL)?;

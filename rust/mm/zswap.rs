@@ -6,63 +6,71 @@
 //! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `ffi::abi`; the rooms are:
 //!
 //! - [`store`], [`load`]: a folio in, a folio out.
-//! - [`entry`]: what is kept for a page, and what goes with it.
-//! - [`index`]: where the entry of a slot is found.
+//! - [`record`](crate::record): what is kept for a page: one word.
 //! - [`pool`]: the pools, their limits, and the change of the compressor.
 //! - [`compress`]: a page to an object, an object to a page.
-//! - [`lru`]: which entry is next, and writing it back.
-//! - [`run`]: those of virtual slots, written back together.
+//! - [`order`](crate::order): which page is next to be written back.
+//! - [`writeback`]: writing it back, many pages together.
 //! - [`shrink`]: the worker, and the shrinker for memory pressure.
 //! - [`setup`]: the order in which all this comes up.
 //! - [`rules`]: the decisions in them, pure.
 //!
 //! # Who owns what
 //!
-//! An entry is owned by the index, one for each slot. It owns its compressed object, the charge for
-//! it, and a reference to the pool that the object is in; dropping the entry gives back all three.
-//! Its place on the LRU is not ownership: see `ffi::list_lru`.
+//! The table of a cluster has a word for each slot. The word owns the compressed object, and a
+//! reference to the pool that the object is in. The charge is to the cgroup whose id is recorded
+//! for the slot: the slot pins the id, the id the cgroup, and the cgroup what is charged. So it is
+//! given back before the id is. The place in the order of writeback is not ownership.
 //!
 //! # Locks, in the order in which they are taken
 //!
 //! 1. folio lock: store, load and writeback of the slots of the folio, one at a time. It pins the
-//!    slots, and so the device and its trees.
+//!    slots, and so the device and its clusters.
 //! 2. the mutex of a compression context: its buffer and request. Nothing above it is taken inside.
-//! 3. cluster lock: who frees a slot invalidates its entry under it (an interrupt-off section in
+//! 3. cluster lock: the words of the table, the table itself, and which members of the order have
+//!    which slots. Who frees a slot takes out what is stored under it (an interrupt-off section in
 //!    places). Nothing that can be taken inside sleeps.
-//! 4. xarray lock, the lock of an LRU list, zsmalloc's locks, the lock of the list of pools:
-//!    leaves.
+//! 4. the lock of a ring, and inside it that of one above; zsmalloc's locks, the lock of the list
+//!    of pools: leaves.
 //!
 //! The lock of the shrink cursor is taken by the worker and by the removal of a cgroup, with no
-//! other of these.
+//! other of these. The lock of a ring is taken by the hand of the clock, when a table goes, when a
+//! member goes over to another cgroup, and when a cgroup is removed: not by a store, a load or a
+//! free of a page.
 //!
 //! # Races, and what settles them
 //!
-//! - *Writeback and invalidate, load or store of the same slot.* Writeback starts from the LRU,
-//!   where it has no hold on the entry. It takes the slot's name by value, drops the LRU lock and
-//!   adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another was faster. If it
-//!   succeeds it has the right to the slot, and then finds the entry by the index: it is the one
-//!   that it met, or not, in which case the slot was freed and used again meanwhile. That a new
-//!   entry can have the address of the old one does no harm: it is the entry of this slot.
+//! - *Writeback and free, load or store of the same slot.* Writeback starts from the ring, where it
+//!   has no hold on what is stored. It takes the slot's name and the word by value, drops the lock
+//!   of the ring and adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another
+//!   was faster. If it succeeds it has the right to the slot, and looks at the word again: it is
+//!   the one that it met, or not, in which case the slot was freed and used again meanwhile. That a
+//!   new object can have the handle of the old one does no harm: it is the object of this slot.
+//! - *The hand and who changes a word.* The hand has no lock of the cluster. It changes nothing but
+//!   the bit of the second chance, by compare-and-exchange. Who has the lock stores whole words: a
+//!   change of that bit in between is lost, or was that of a word that is gone.
+//! - *The hand and a free that takes the table.* Members leave their rings before the table goes,
+//!   under the lock of the ring; the hand looks at words under that lock alone.
+//! - *Migration and compaction in zsmalloc.* They change what a handle says, not the handle.
+//! - *Store over what an earlier swap-out left.* The old word is taken out in the section that
+//!   writes the new one, and its object and charge are given back after that.
 //! - *Load and swap-off.* The locked folio in the swap cache pins the device.
 //! - *Store while the pool is replaced.* It has a reference to the pool. Its objects go with the
-//!   old pool, which lives as long as they do.
+//!   old pool, which lives as long as they do, and has its number as long.
 //! - *Two writers of a parameter.* The parameter code excludes them.
-//! - *Removal of a cgroup.* Its lists are spliced to its parent's. Who adds or deletes an entry
-//!   meanwhile looks up the list under RCU and ends on the right one.
+//! - *Removal of a cgroup.* Its rings are declared dead, then its members move to the ring above.
+//!   Who joins a ring looks afterwards whether it is dead, and moves them then. What is charged
+//!   follows the cgroup to its parent (`obj_cgroup`).
 //! - *A CPU comes or goes.* A context exists for each CPU that ever was online. A task keeps the
 //!   one that it locked.
 //! - *The first store while zswap is being initialized.* Nothing is stored before there is a pool
 //!   on the list, which is the last step.
 
 mod compress;
-pub(crate) mod entry;
-pub(crate) mod index;
 pub(crate) mod load;
-mod lru;
 pub(crate) mod pool;
 pub(crate) mod rules;
-#[cfg(CONFIG_RUST_VSWAP)]
-mod run;
 pub(crate) mod setup;
 pub(crate) mod shrink;
 pub(crate) mod store;
+mod writeback;

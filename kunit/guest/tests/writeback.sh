@@ -73,4 +73,26 @@ else
 	skip "a cgroup with all its memory in zswap" "a kernel with all checkers is too slow for it"
 fi
 
+# Pages that repeat one value are in the word: no object, and no byte charged. They are written
+# back and loaded like others, also in large folios.
+load "pages that repeat a value" refault --size $(mb 8) --same 100 --incompressible 0 &&
+	is "pages that repeat a value: they were stored" "$(of swapout zswpout)" -ge $(pages 8 95) &&
+	is "pages that repeat a value: they were loaded" "$(of refault zswpin)" -ge $(pages 8 95)
+load "folios that repeat values" refault --size $(mb 8) --same 70 --incompressible 0 \
+	--folio ${FOLIO_KB}K
+hold --same 100 --incompressible 0 --zero 0
+is "pages that repeat a value are stored" "$(stored)" -ge $(pages 8 95)
+is "without a byte" "$(cat $CG/hold/memory.zswap.current)" -lt 65536
+is "and counted" "$(value $CG/hold/memory.stat zswapped)" -ge $(($(pages 8 95) * PAGE_KB * 1024))
+verified "pages that repeat a value"
+# The worker stops when the pool is small enough, whoever of them is left then.
+hold --same 50 --incompressible 0 --zero 0
+before=$(vm zswpwb)
+set_to 0 $ZSWAP/max_pool_percent
+load "a page more than the pool takes, with pages that repeat a value" refault --size $(mb 2)
+drained $(pages 8 25)
+is "they are written back" "$(vm zswpwb)" -gt $((before + $(pages 8 65)))
+set_to 20 $ZSWAP/max_pool_percent
+verified "pages that repeat a value, written back"
+
 finish

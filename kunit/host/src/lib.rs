@@ -10,7 +10,8 @@
 #![allow(clippy::duplicate_mod)]
 
 macro_rules! kernel {
-    ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal) => {
+    ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal,
+     $page_shift:literal) => {
         $(#[$doc])*
         // Else the paths below would begin in a directory of the name of this module.
         #[path = "."]
@@ -25,10 +26,20 @@ macro_rules! kernel {
                 pub const MAX_SWAPFILES: u8 = $swapfiles;
             }
 
+            /// The numbers of the `kernel` crate.
+            pub mod page {
+                /// `PAGE_SHIFT`.
+                pub const PAGE_SHIFT: usize = $page_shift;
+            }
+
             #[path = "../../../rust/mm/alloc.rs"]
             pub mod alloc;
             #[path = "../../../rust/mm/lookup.rs"]
             pub mod lookup;
+            #[path = "../../../rust/mm/zswap/order.rs"]
+            pub mod order;
+            #[path = "../../../rust/mm/zswap/record.rs"]
+            pub mod record;
             #[path = "../../../rust/mm/word.rs"]
             pub mod word;
         }
@@ -37,17 +48,17 @@ macro_rules! kernel {
 
 kernel! {
     /// x86-64 and arm64 with 4K pages, transparent huge pages and every special swap entry.
-    thp_4k: 40, 512, 24
+    thp_4k: 40, 512, 24, 12
 }
 
 kernel! {
     /// arm64 with 64K pages, where a huge page is 512 MiB.
-    thp_64k: 36, 8192, 24
+    thp_64k: 36, 8192, 24, 16
 }
 
 kernel! {
     /// User Mode Linux, which sets no limit to physical addresses and has no huge pages.
-    um: 52, 256, 28
+    um: 52, 256, 28, 12
 }
 
 // How pages come back, which depends on no configuration.

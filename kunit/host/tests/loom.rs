@@ -25,6 +25,8 @@ use loom::{
 use std::sync::Arc;
 use vswap_host::thp_4k::{
     lookup::cached,
+    order::{self, Member as _, Seat, Turn},
+    record::{Kept, Pattern, Record},
     word::{Count, Flags, Pfn, Shadow, State},
 };
 
@@ -621,4 +623,317 @@ fn quiesce_beside_allocation_from_a_new_cluster() {
 #[test]
 fn quiesce_beside_new_clusters() {
     quiesce(0, Some(3), &[Layer::alloc_from_new, Layer::alloc_from_new]);
+}
+
+// The order of writeback: stores, frees and the hand of the clock.
+
+const FREE: usize = usize::MAX;
+const GONE: usize = usize::MAX - 1;
+
+/// A member of the order, and one slot of it.
+struct Member {
+    bits: AtomicU64,
+    seat: AtomicUsize,
+    word: AtomicU64,
+}
+
+impl order::Member for Member {
+    type Ring = usize;
+
+    fn bits(&self) -> u64 {
+        self.bits.load(Relaxed)
+    }
+
+    fn set_bits(&self, bits: u64) {
+        self.bits.store(bits, Relaxed);
+    }
+
+    fn seat(&self) -> Seat<usize> {
+        match self.seat.load(Relaxed) {
+            FREE => Seat::Free,
+            GONE => Seat::Gone,
+            ring => Seat::On(ring),
+        }
+    }
+
+    fn exchange_seat(&self, from: Seat<usize>, to: Seat<usize>) -> bool {
+        let raw = |seat| match seat {
+            Seat::Free => FREE,
+            Seat::On(ring) => ring,
+            Seat::Gone => GONE,
+        };
+        mb();
+        let done = self
+            .seat
+            .compare_exchange(raw(from), raw(to), SeqCst, Relaxed)
+            .is_ok();
+        mb();
+        done
+    }
+
+    fn full_barrier(&self) {
+        mb();
+    }
+}
+
+/// A ring: how often the member is on its list, under the lock, and what joined.
+struct Ring {
+    list: Mutex<usize>,
+    joined: AtomicUsize,
+    dead: AtomicBool,
+}
+
+impl Ring {
+    fn new(listed: usize) -> Self {
+        Self {
+            list: Mutex::new(listed),
+            joined: AtomicUsize::new(0),
+            dead: AtomicBool::new(false),
+        }
+    }
+
+    /// Those that joined go to the list.
+    fn settle(&self, listed: &mut usize) {
+        *listed += self.joined.swap(0, SeqCst);
+    }
+}
+
+/// One cluster with a member, two rings, of which the second is above the first.
+struct Order {
+    ci: Mutex<()>,
+    member: Member,
+    rings: [Ring; 2],
+    // The table went: who touches the member from an RCU section that began later is wrong.
+    freed: AtomicBool,
+}
+
+fn stored(value: u64) -> u64 {
+    Record::new(Kept::Same(Pattern::new(value).unwrap())).encode()
+}
+
+impl Order {
+    /// With a member on the first ring, of which one page is stored, or none.
+    fn new(bits: u64) -> Arc<Self> {
+        Arc::new(Self {
+            ci: Mutex::new(()),
+            member: Member {
+                bits: AtomicU64::new(bits),
+                seat: AtomicUsize::new(0),
+                word: AtomicU64::new(if bits != 0 { stored(1) } else { 0 }),
+            },
+            rings: [Ring::new(1), Ring::new(0)],
+            freed: AtomicBool::new(false),
+        })
+    }
+
+    /// The ring for a store that would take the first.
+    fn alive(&self, ring: usize) -> usize {
+        if self.rings[ring].dead.load(Relaxed) {
+            1
+        } else {
+            ring
+        }
+    }
+
+    /// `LockedTable::put()`: in a member that stands on this ring, or on none.
+    fn store(&self, value: u64) {
+        let _ci = self.ci.lock().unwrap();
+        let ring = self.alive(0);
+        let seat = self.member.seat();
+        if seat != Seat::On(ring) {
+            if self.member.bits() != 0 {
+                // Another member would take the bit.
+                return;
+            }
+            self.leave(Seat::Free);
+        }
+        self.member.word.store(stored(value), Relaxed);
+        if order::fill(&self.member, 1, ring) {
+            self.join(ring);
+        }
+    }
+
+    /// `Ring::join()`.
+    fn join(&self, ring: usize) {
+        mb();
+        self.rings[ring].joined.fetch_add(1, SeqCst);
+        mb();
+        if self.rings[ring].dead.load(Relaxed) {
+            self.move_up();
+        }
+    }
+
+    /// `Ring::move_up()`.
+    fn move_up(&self) {
+        let mut from = self.rings[0].list.lock().unwrap();
+        self.rings[0].settle(&mut from);
+        if *from == 0 {
+            return;
+        }
+        let mut to = self.rings[1].list.lock().unwrap();
+        self.member.seat.store(1, Release);
+        *to += *from;
+        *from = 0;
+    }
+
+    /// `Ring::leave()`.
+    fn offline(&self) {
+        self.rings[0].dead.store(true, Relaxed);
+        mb();
+        self.move_up();
+    }
+
+    /// `LockedTable::take()`; with `table`, it was the last.
+    fn free(&self, table: bool) {
+        let _ci = self.ci.lock().unwrap();
+        self.member.word.store(0, Relaxed);
+        self.member.set_bits(0);
+        if table {
+            self.leave(Seat::Gone);
+            self.freed.store(true, SeqCst);
+        }
+    }
+
+    /// `Member::leave()`.
+    fn leave(&self, to: Seat<usize>) {
+        order::retire(&self.member, to, |ring, to| {
+            let mut list = self.rings[ring].list.lock().unwrap();
+            if self.member.seat() != Seat::On(ring) {
+                return false;
+            }
+            self.rings[ring].settle(&mut list);
+            assert_eq!(*list, 1, "a member with a seat is on the ring");
+            *list = 0;
+            self.member.exchange_seat(Seat::On(ring), to)
+        });
+    }
+
+    /// `LockedRing::pass()`: returns what it would write back.
+    fn hand(&self, ring: usize) -> Option<u64> {
+        let mut list = self.rings[ring].list.lock().unwrap();
+        self.rings[ring].settle(&mut list);
+        if *list == 0 {
+            return None;
+        }
+        let freed = self.freed.load(SeqCst);
+        assert!(!freed, "a member of a table that went is on the ring");
+        let listed = std::cell::RefCell::new(list);
+        if order::park(
+            &self.member,
+            ring,
+            || **listed.borrow_mut() -= 1,
+            || **listed.borrow_mut() += 1,
+        ) {
+            return None;
+        }
+        if self.member.bits() & 1 == 0 {
+            return None;
+        }
+        let word = self.member.word.load(Relaxed);
+        let turn = order::turn(word, |new| {
+            self.member
+                .word
+                .compare_exchange(word, new, Relaxed, Relaxed)
+                .is_ok()
+        });
+        (turn == Turn::WriteBack).then_some(word)
+    }
+
+    /// When all is quiet: the member is on one ring, and once, if it has a seat; and if a page is
+    /// stored, it has one.
+    fn check(&self) {
+        let mut listed = [0; 2];
+        for (ring, listed) in self.rings.iter().zip(&mut listed) {
+            let mut list = ring.list.lock().unwrap();
+            ring.settle(&mut list);
+            *listed = *list;
+        }
+        if self.freed.load(SeqCst) {
+            assert_eq!(listed, [0, 0], "on no ring without a table");
+        }
+        match self.member.seat() {
+            Seat::On(ring) => {
+                assert_eq!(listed[ring], 1, "once on its ring");
+                assert_eq!(listed[1 - ring], 0, "on no other");
+                assert!(!self.rings[ring].dead.load(Relaxed), "not on a dead one");
+            }
+            _ => {
+                assert_eq!(listed, [0, 0], "on no ring without a seat");
+                assert_eq!(self.member.bits(), 0, "what is stored stands in the order");
+            }
+        }
+    }
+}
+
+/// Runs threads beside the hand, and looks whether the order is whole then.
+fn order_of(bits: u64, bound: Option<usize>, threads: &'static [fn(&Order)]) {
+    model(bound, move || {
+        let order = Order::new(bits);
+        let threads: Vec<_> = threads
+            .iter()
+            .map(|run| {
+                let order = order.clone();
+                thread::spawn(move || run(&order))
+            })
+            .collect();
+        order.hand(0);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        order.check();
+    });
+}
+
+#[test]
+fn store_beside_the_hand_that_parks() {
+    order_of(0, None, &[|order| order.store(2)]);
+}
+
+#[test]
+fn store_and_free_beside_the_hand() {
+    order_of(
+        0,
+        None,
+        &[|order| {
+            order.store(2);
+            order.free(true);
+        }],
+    );
+}
+
+#[test]
+fn free_and_store_beside_the_hand() {
+    order_of(
+        1,
+        None,
+        &[|order| {
+            order.free(false);
+            order.store(2);
+        }],
+    );
+}
+
+#[test]
+fn store_beside_removal_of_the_cgroup() {
+    order_of(
+        0,
+        Some(3),
+        &[|order| order.store(2), |order| order.offline()],
+    );
+}
+
+#[test]
+fn stores_and_frees_beside_removal_of_the_cgroup() {
+    order_of(
+        1,
+        Some(2),
+        &[
+            |order| {
+                order.free(false);
+                order.store(2);
+                order.free(true);
+            },
+            |order| order.offline(),
+        ],
+    );
 }

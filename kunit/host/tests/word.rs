@@ -42,9 +42,11 @@ macro_rules! tests {
             use proptest::{prelude::*, test_runner::TestCaseResult};
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
+                page::PAGE_SHIFT,
+                record::{Kept, Object, Pattern, Place, Record, Sum, HANDLE_BITS},
                 word::{
                     cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_word, is_zero_word, put_word,
-                    Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, ZswapAddr, SWP_TB_BAD,
+                    Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
 
@@ -82,14 +84,37 @@ macro_rules! tests {
                     .prop_map(|(ty, offset)| PhysSlot::new(ty, offset).unwrap())
             }
 
-            fn addr() -> impl Strategy<Value = ZswapAddr> {
-                (1..1u64 << 61).prop_map(|addr| ZswapAddr::new(addr << 3).unwrap())
+            fn object() -> impl Strategy<Value = Object> {
+                (1..1u64 << HANDLE_BITS, 0..8u8, 1..=1u32 << PAGE_SHIFT).prop_map(
+                    |(place, pool, len)| {
+                        Object::new(Place::new(place << 3).unwrap(), pool, len).unwrap()
+                    },
+                )
+            }
+
+            /// Values that a word has room for, of all three forms.
+            fn pattern() -> impl Strategy<Value = Pattern> {
+                prop_oneof![
+                    any::<u32>().prop_map(|half| u64::from(half) << 32 | u64::from(half)),
+                    any::<i64>().prop_map(|number| (number >> 6) as u64),
+                    any::<u64>().prop_map(|number| number << 6),
+                    any::<f32>().prop_map(|number| f64::from(number).to_bits()),
+                ]
+                .prop_map(|value| Pattern::new(value).unwrap())
+            }
+
+            fn record() -> impl Strategy<Value = Record> {
+                let kept = prop_oneof![
+                    object().prop_map(Kept::Object),
+                    pattern().prop_map(Kept::Same),
+                ];
+                (kept, any::<bool>()).prop_map(|(kept, referenced)| Record { kept, referenced })
             }
 
             fn backing() -> impl Strategy<Value = Backing> {
                 prop_oneof![
                     Just(Backing::None),
-                    addr().prop_map(Backing::Zswap),
+                    record().prop_map(Backing::Zswap),
                     slot().prop_map(Backing::Phys),
                 ]
             }
@@ -226,8 +251,66 @@ macro_rules! tests {
                 }
 
                 #[test]
-                fn zswap_bits(addr in addr()) {
-                    prop_assert_eq!(Backing::Zswap(addr).encode(), addr.get() + 1);
+                fn object_bits(object in object(), referenced in any::<bool>()) {
+                    let record = Record { kept: Kept::Object(object), referenced };
+                    let word = record.encode();
+                    prop_assert_eq!(Backing::Zswap(record).encode(), word);
+                    prop_assert_eq!(word & 1, 1);
+                    prop_assert_eq!(word >> 1 & 1 != 0, referenced);
+                    prop_assert_eq!((word >> 2 & 7) as u8, object.pool());
+                    let less = word >> 5 & ((1 << PAGE_SHIFT) - 1);
+                    prop_assert_eq!(less + 1, u64::from(object.data_len()));
+                    prop_assert_eq!(word >> (5 + PAGE_SHIFT) << 3, object.place().get());
+                    prop_assert_eq!(object.is_plain(), object.data_len() == 1 << PAGE_SHIFT);
+                }
+
+                #[test]
+                fn same_bits(pattern in pattern(), referenced in any::<bool>()) {
+                    let word = Record { kept: Kept::Same(pattern), referenced }.encode();
+                    let (value, bits) = (pattern.get(), word >> 6);
+                    prop_assert_eq!(word & 7, 4);
+                    prop_assert_eq!(word >> 3 & 1 != 0, referenced);
+                    match word >> 4 & 3 {
+                        0 => prop_assert_eq!(value, bits << 32 | bits),
+                        1 => prop_assert_eq!(value as i64, (bits << 6) as i64 >> 6),
+                        2 => prop_assert_eq!(value, bits << 6),
+                        form => prop_assert!(false, "form {form}"),
+                    }
+                }
+
+                /// The hand changes one bit, which says nothing of the page.
+                #[test]
+                fn passed_records(record in record()) {
+                    let passed = record.passed();
+                    prop_assert!(!passed.referenced);
+                    prop_assert_eq!(passed.kept, record.kept);
+                    let changed = passed.encode() ^ record.encode();
+                    prop_assert_eq!(changed != 0, record.referenced);
+                    prop_assert!(changed.count_ones() <= 1);
+                }
+
+                #[test]
+                fn patterns_are_of_three_forms(value in any::<u64>()) {
+                    let low = (value << 6) as i64 >> 6;
+                    let fits = value >> 32 == value & 0xffff_ffff
+                        || low as u64 == value
+                        || value & 63 == 0;
+                    prop_assert_eq!(Pattern::new(value).map(Pattern::get), fits.then_some(value));
+                }
+
+                #[test]
+                fn sums(records in proptest::collection::vec(record(), 0..8)) {
+                    let mut sum = Sum::NONE;
+                    for record in &records {
+                        sum.add(record.kept);
+                    }
+                    let lens = records.iter().filter_map(|record| match record.kept {
+                        Kept::Object(object) => Some(object.data_len() as usize),
+                        Kept::Same(_) => None,
+                    });
+                    prop_assert_eq!(sum.nr, records.len());
+                    prop_assert_eq!(sum.bytes, lens.clone().sum::<usize>());
+                    prop_assert_eq!(sum.nr_plain, lens.filter(|len| *len == 1 << PAGE_SHIFT).count());
                 }
 
                 // Every word that is corrupt is so in the way that it says.
@@ -270,7 +353,16 @@ macro_rules! tests {
                     let ty = (word >> 3 & 31) as u8;
                     match Backing::decode(word) {
                         Ok(_) => (),
-                        Err(Corrupt::NullEntry) => prop_assert_eq!(word, 1),
+                        Err(Corrupt::NullHandle) => {
+                            prop_assert_eq!(word & 1, 1);
+                            prop_assert_eq!(word >> (5 + PAGE_SHIFT), 0);
+                        }
+                        Err(Corrupt::Reserved) if word & 7 == 4 => {
+                            // Another form is the value's own, or there is no such form.
+                            let form = word >> 4 & 3;
+                            prop_assert!(form != 1 || word >> 6 == 0 || Pattern::new(
+                                ((word >> 6 << 6) as i64 >> 6) as u64).is_some());
+                        }
                         Err(Corrupt::Reserved) => {
                             prop_assert_eq!(word & 7, 2);
                             prop_assert!(word >> 40 != 0);
@@ -458,7 +550,8 @@ macro_rules! tests {
                     prop_assert_eq!(Pfn::new(n).is_some(), n >> PFN_BITS == 0);
                     prop_assert_eq!(Shadow::new(n).is_some(), n >> 58 == 0);
                     prop_assert_eq!(VOffset::new(n).is_some(), n >> 34 == 0);
-                    prop_assert_eq!(ZswapAddr::new(n).is_some(), n != 0 && n & 7 == 0);
+                    let fits = n != 0 && n & 7 == 0 && n >> (HANDLE_BITS + 3) == 0;
+                    prop_assert_eq!(Place::new(n).is_some(), fits);
                     prop_assert_eq!(Count::new(count).is_some(), count < 16);
                     prop_assert_eq!(PhysSlot::new(ty, n as u32).is_some(), ty < MAX_SWAPFILES);
                 }
@@ -520,7 +613,16 @@ macro_rules! tests {
                 assert_eq!(State::decode(0), Ok(State::Null));
                 assert_eq!(State::decode(u64::MAX << 3), Ok(State::Bad));
                 assert_eq!(Backing::decode(0), Ok(Backing::None));
-                assert_eq!(Backing::decode(1), Err(Corrupt::NullEntry));
+                assert_eq!(Backing::decode(1), Err(Corrupt::NullHandle));
+                // 32 bits twice is the first form, of which each value has one word.
+                assert_eq!(Backing::decode(0b00_0_100), Ok(Backing::Zswap(Record {
+                    kept: Kept::Same(Pattern::new(0).unwrap()),
+                    referenced: false,
+                })));
+                assert_eq!(Backing::decode(0b01_0_100), Err(Corrupt::Reserved));
+                assert_eq!(Backing::decode(0b10_0_100), Err(Corrupt::Reserved));
+                assert_eq!(Backing::decode(0b11_0_100), Err(Corrupt::Reserved));
+                assert_eq!(Backing::decode(0b110), Err(Corrupt::Format));
                 // A free slot has no flags: a count without a format is not one.
                 assert_eq!(State::decode(1 << 60), Err(Corrupt::Format));
 
@@ -532,7 +634,14 @@ macro_rules! tests {
                 assert_eq!(VOffset::new(VOffset::MAX.get() + 1), None);
                 assert_eq!(Count::new(15), Some(Count::EXTENDED));
                 assert_eq!(Count::new(16), None);
-                assert_eq!(ZswapAddr::new(0), None);
+                assert_eq!(Place::new(0), None);
+                assert_eq!(Place::new(1 << (HANDLE_BITS + 3)), None);
+                let place = Place::new((1 << (HANDLE_BITS + 3)) - 8).unwrap();
+                assert_eq!(Object::new(place, 8, 1), None);
+                assert_eq!(Object::new(place, 0, 0), None);
+                assert_eq!(Object::new(place, 0, (1 << PAGE_SHIFT) + 1), None);
+                // 1 PiB with 4K pages, 64 TiB with 64K pages.
+                assert_eq!(HANDLE_BITS + 3, if PAGE_SHIFT == 12 { 50 } else { 46 });
                 assert_eq!(PhysSlot::new(MAX_SWAPFILES, 0), None);
                 let slot = PhysSlot::new(3, u32::MAX - 1).unwrap();
                 assert_eq!(slot.nth(0), Some(slot));

@@ -10,11 +10,8 @@ use super::trace;
 use super::{
     folio::{
         ReadFolio,
-        Slot,
-        SwapEntry,
         SwapFolio, //
     },
-    list_lru,
     memcg::Memcg,
     params::{
         self,
@@ -22,13 +19,10 @@ use super::{
         ShrinkControl, //
     },
     pool,
-    xarray::Occupied, //
+    ring::Ring,
+    table, //
 };
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::backing::Virtual;
 use crate::zswap::{
-    entry::Entry,
-    index::PHYSICAL,
     load,
     pool as pools,
     setup,
@@ -41,7 +35,10 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::from_result,
+    error::{
+        from_result,
+        to_result, //
+    },
     prelude::*,
     sync::{
         atomic::{
@@ -63,12 +60,7 @@ unsafe extern "C" fn zswap_store(folio: *mut bindings::folio) -> bool {
         return false;
     };
     // SAFETY: As required of the caller.
-    let mut folio = unsafe { SwapFolio::from_raw(folio) };
-    #[cfg(CONFIG_RUST_VSWAP)]
-    if folio.first_slot().entry().is_virtual() {
-        return store::store(&Virtual, &mut folio);
-    }
-    store::store(&PHYSICAL, &mut folio)
+    store::store(&mut unsafe { SwapFolio::from_raw(folio) })
 }
 
 /// Loads a folio, and unlocks it, unless it is not here (`-ENOENT`).
@@ -87,72 +79,34 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
     let result = {
         let first = folio.first_slot().entry();
         let nr = folio.nr_pages();
-        let result = if first.is_virtual() {
-            load::load(&Virtual, folio)
-        } else {
-            load::load(&PHYSICAL, folio)
-        };
+        let result = load::load(folio);
         trace::load(first, nr, result);
         result
     };
     #[cfg(not(CONFIG_RUST_VSWAP))]
-    let result = load::load(&PHYSICAL, folio);
+    let result = load::load(folio);
     match result {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }
 }
 
-/// Forgets what is stored for a slot.
+/// Forgets what is stored of slots.
 ///
 /// # Safety
 ///
-/// The lock of its cluster is held, and the slot is being freed, or the folio that the swap cache
-/// has for it is locked by the caller.
+/// The lock of their cluster, which has a table, is held. The slots are being freed, and their ids
+/// are still there; or the folio that the swap cache has for them is locked by the caller.
 #[export]
-unsafe extern "C" fn zswap_rs_invalidate(entry: bindings::swp_entry_t) {
-    // SAFETY: As required of the caller.
-    let slot = unsafe { Slot::by_caller(SwapEntry::from_raw(entry)) };
-    if let Some(occupied) = PHYSICAL.occupied(slot) {
-        invalidate(occupied);
+unsafe extern "C" fn __zswap_free_slots(
+    ci: *mut bindings::swap_cluster_info,
+    ci_off: c_uint,
+    nr: c_uint,
+) {
+    if let Some(ci) = NonNull::new(ci) {
+        // SAFETY: As required of the caller.
+        unsafe { table::free_slots(ci, ci_off, nr) };
     }
-}
-
-/// Apart from its caller, which is called for every slot and needs no stack for most.
-#[inline(never)]
-fn invalidate(slot: Occupied<'_, Entry>) {
-    if let Some(entry) = slot.take() {
-        entry.free();
-    }
-}
-
-/// Makes room for a device.
-///
-/// # Safety
-///
-/// The device is being turned on.
-#[export]
-unsafe extern "C" fn zswap_swapon(ty: c_int, nr_pages: c_ulong) -> c_int {
-    // SAFETY: As required of the caller.
-    match unsafe { PHYSICAL.turn_on(ty as usize, nr_pages) } {
-        Ok(()) => 0,
-        Err(_) => {
-            // SAFETY: No requirements.
-            unsafe { bindings::zswap_shim_no_trees(ty) };
-            ENOMEM.to_errno()
-        }
-    }
-}
-
-/// Gives up what a device needed.
-///
-/// # Safety
-///
-/// The device is being turned off, and has no slot in use.
-#[export]
-unsafe extern "C" fn zswap_swapoff(ty: c_int) {
-    // SAFETY: As required of the caller.
-    unsafe { PHYSICAL.turn_off(ty as usize) };
 }
 
 /// The pages that all pools take.
@@ -169,21 +123,9 @@ extern "C" fn zswap_total_pages() -> c_ulong {
 #[export]
 unsafe extern "C" fn zswap_memcg_offline_cleanup(memcg: *mut bindings::mem_cgroup) {
     // SAFETY: As required of the caller.
-    super::memcg::Cursor::leave(unsafe { Memcg::from_raw(memcg) });
-}
-
-/// Sets up zswap's part of an lruvec.
-///
-/// # Safety
-///
-/// The lruvec is valid.
-#[export]
-unsafe extern "C" fn zswap_lruvec_state_init(lruvec: *mut bindings::lruvec) {
-    // SAFETY: As required of the caller. The counter is accessed atomically only.
-    unsafe {
-        let counter = bindings::zswap_lruvec_disk_swapins(lruvec);
-        Atomic::<i64>::from_ptr(&raw mut (*counter).counter).store(0, Relaxed);
-    }
+    let memcg = unsafe { Memcg::from_raw(memcg) };
+    super::memcg::Cursor::leave(memcg);
+    Ring::leave(memcg);
 }
 
 /// Notes that a folio was read from a device.
@@ -215,7 +157,7 @@ unsafe extern "C" fn zswap_rs_setup() -> c_int {
     from_result(|| {
         setup::initialize(
             // SAFETY: Once, as required of the caller.
-            || unsafe { list_lru::setup::<Entry>() },
+            || to_result(unsafe { bindings::zswap_shim_setup() }),
             || {
                 // SAFETY: Until zswap is initialized, which is what we do, writers of the parameter
                 // only change it with `zswap_init_lock`, which the caller holds.
@@ -239,7 +181,7 @@ unsafe extern "C" fn zswap_rs_setup() -> c_int {
 unsafe extern "C" fn zswap_rs_may_enable() -> c_int {
     from_result(|| {
         // SAFETY: As required of the caller; `may_enable()` calls at most once.
-        setup::may_enable(|| kernel::error::to_result(unsafe { zswap_rs_setup() }))?;
+        setup::may_enable(|| to_result(unsafe { zswap_rs_setup() }))?;
         Ok(0)
     })
 }

@@ -34,9 +34,14 @@ use super::{
         SwapFolio, //
     },
     layout::SWAPFILE_CLUSTER,
-    list_lru::{
-        Held,
-        LruBox, //
+    pool::Entry,
+    table::{
+        Ci,
+        LockedTable,
+        NewTable,
+        Replaced,
+        Words,
+        SLOTS, //
     },
 };
 use crate::{
@@ -45,16 +50,15 @@ use crate::{
         ListState,
         SlotMap, //
     },
+    record::Record,
     warn::warn_on_once,
     word::{
         is_extended_word,
         is_zero_word,
         Backing,
         State,
-        VOffset,
-        ZswapAddr, //
-    },
-    zswap::entry::Entry, //
+        VOffset, //
+    }, //
 };
 use core::{
     cell::UnsafeCell,
@@ -84,22 +88,16 @@ use kernel::{
     }, //
 };
 
-const SLOTS: usize = SWAPFILE_CLUSTER as usize;
+static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
 /// How many clusters that others have locked are passed over in a list.
 const MAX_CONTENDED: u32 = 16;
-
-/// A word for each slot.
-#[repr(transparent)]
-struct Words([Atomic<u64>; SLOTS]);
 
 /// A virtual cluster.
 #[repr(C)]
 pub(crate) struct Cluster {
     // C finds it here.
     ci: Opaque<bindings::swap_cluster_info>,
-    // What backs the slots; NULL while nothing is reserved. Changed under the lock.
-    backing: Atomic<*const Words>,
     // Under the lock.
     own: UnsafeCell<Own>,
     // Slots in use. Changed under the lock.
@@ -113,8 +111,6 @@ static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
 struct Own {
     map: SlotMap,
     list: ListState,
-    // Slots that have a backing, or a promise of one.
-    nr_backed: u32,
     // Slots whose count is in the extend table.
     nr_extended: u32,
 }
@@ -205,13 +201,14 @@ impl Cluster {
     /// else keeps it.
     #[inline]
     pub(crate) fn peek_backing(&self, off: u32) -> Backing {
-        let _rcu = rcu::read_lock();
-        // SAFETY: The words stay for RCU readers, and are accessed atomically only.
-        let words = unsafe { self.backing.load(Acquire).as_ref() };
-        match words.and_then(|words| words.0.get(off as usize)) {
-            Some(word) => decode_backing(word.load(Relaxed)),
-            None => Backing::None,
-        }
+        decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
+    }
+
+    /// Its C part, of which the table is.
+    #[inline]
+    fn table(&self) -> Option<Ci<'_>> {
+        // SAFETY: It is a part of the cluster.
+        unsafe { Ci::from_raw(self.as_ci()) }
     }
 }
 
@@ -222,16 +219,19 @@ impl Cluster {
         let Some(words) = self.words_rcu(&rcu) else {
             return;
         };
-        // SAFETY: The words stay for RCU readers, and are accessed atomically only.
-        let backings = unsafe { self.backing.load(Acquire).as_ref() };
-        let mut backings = backings.map(|words| words.0.iter());
-        for word in &words.0 {
-            let backing = backings.as_mut().and_then(|words| words.next());
-            f(
-                decode(word.load(Relaxed)),
-                backing.map_or(Backing::None, |word| decode_backing(word.load(Relaxed))),
-            );
-        }
+        let Some(ci) = self.table() else {
+            return;
+        };
+        ci.peek_words(|backings| {
+            let mut backings = backings.map(|words| words.0.iter());
+            for word in &words.0 {
+                let backing = backings.as_mut().and_then(|words| words.next());
+                f(
+                    decode(word.load(Relaxed)),
+                    backing.map_or(Backing::None, |word| decode_backing(word.load(Relaxed))),
+                );
+            }
+        });
     }
 }
 
@@ -245,82 +245,46 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
     find(entry.offset())
 }
 
-/// The entry that backs a slot.
-#[inline]
-pub(crate) fn held<'s>(slot: &'s Slot<'_>) -> Option<Held<'s, Entry>> {
-    let (cluster, off) = place(slot)?;
-    match cluster.peek_backing(off) {
-        // SAFETY: The address is of what was a box, and the entry stays, by the invariants of
-        // `Slot`: it is taken out with a mutable one, or when the slot is free.
-        Backing::Zswap(addr) => Some(unsafe { Held::from_raw(addr_of(addr)?) }),
-        _ => None,
-    }
-}
-
-/// Takes away the entry that backs a slot. What else does stays.
-#[inline]
-pub(crate) fn take(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
-    let (cluster, off) = place(slot)?;
-    // The right to the slot keeps what is seen without the lock.
-    match cluster.peek_backing(off) {
-        Backing::Zswap(_) => remove(slot),
-        _ => None,
-    }
-}
-
-/// As [`take`], for a slot that has an entry.
-#[inline]
-pub(crate) fn remove(slot: &mut Slot<'_>) -> Option<LruBox<Entry>> {
-    let (cluster, off) = place(slot)?;
-    match cluster.lock().take_backing(off) {
-        Some(Backed::Zswap(entry)) => Some(entry),
-        Some(Backed::Device(_)) => {
-            warn_on_once!(true);
-            None
-        }
-        None => None,
-    }
-}
-
 /// Backs a slot with that of a device, instead of the entry that it has. Gives the new one back if
 /// it has none.
 #[inline]
-pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<LruBox<Entry>, Slots> {
+pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<Entry, Slots> {
     match place(slot) {
         Some((cluster, off)) => cluster.lock().exchange(off, slots),
         None => Err(slots),
     }
 }
 
-/// Where an entry is now, and what was there before, with the memory cgroup id of the slot.
-pub(crate) type Put<'s> = (Held<'s, Entry>, Option<(Backed, u16)>);
-
-/// Backs a slot with an entry, for which there is a promise.
+/// What a put replaced of a device.
 #[inline]
-pub(crate) fn put<'s>(
-    slot: &'s mut Slot<'_>,
-    entry: LruBox<Entry>,
-) -> Result<Put<'s>, LruBox<Entry>> {
-    let Some((cluster, off)) = place(slot) else {
-        return Err(entry);
-    };
-    let entry = entry.into_raw();
-    let mut guard = cluster.lock();
-    match guard.set_backing(off, entry) {
-        Ok(old) => {
-            let old = old.map(|old| (old, guard.id(off)));
-            // SAFETY: It is what was a box, and stays, by the invariants of `Slot`.
-            Ok((unsafe { Held::from_raw(entry) }, old))
-        }
-        // SAFETY: It was made a pointer above, and went nowhere.
-        Err(_) => Err(unsafe { LruBox::from_raw(entry) }),
+pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<Slots> {
+    match decode_backing(core::mem::take(&mut replaced.other)) {
+        // SAFETY: It was in a `Slots`, and is in no word any more.
+        Backing::Phys(slot) => Some(unsafe { Slots::from_word(slot) }),
+        _ => None,
+    }
+}
+
+/// Returns true if the table of a cluster stays when no word of it is in use, because a slot is
+/// left to allocate.
+///
+/// # Safety
+///
+/// The cluster is locked.
+#[inline]
+pub(super) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
+    let ci = ci.as_ptr();
+    // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
+    unsafe {
+        (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
+            && Cluster::from_ci(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
     }
 }
 
 /// What backed a slot, and does no more: dropping gives it back.
 pub(crate) enum Backed {
-    /// A compressed page.
-    Zswap(LruBox<Entry>),
+    /// What zswap has.
+    Zswap(Entry),
     /// A slot of a device.
     Device(Slots),
 }
@@ -346,11 +310,6 @@ fn decode_backing(word: u64) -> Backing {
             Backing::None
         }
     }
-}
-
-#[inline]
-fn addr_of(addr: ZswapAddr) -> Option<NonNull<Entry>> {
-    NonNull::new(addr.get() as usize as *mut Entry)
 }
 
 /// A cluster that is locked.
@@ -516,8 +475,8 @@ impl Locked {
             ListMove::ToScattered => Lists::lock().add(self, ListState::Scattered),
             ListMove::ToFree => {
                 // A leak is the lesser evil than an entry whose word is gone.
-                if !warn_on_once!(self.own().nr_backed != 0) {
-                    self.free_backing_table();
+                if !warn_on_once!(self.any_backed()) {
+                    self.table().free();
                 }
                 // SAFETY: No slot is in use, and the lock is held.
                 unsafe { bindings::vswap_tables_free(self.ci()) };
@@ -535,8 +494,7 @@ impl Locked {
     /// The memory cgroup id of a slot, 0 for none.
     #[inline]
     pub(crate) fn id(&self, off: u32) -> u16 {
-        // SAFETY: The lock is held. C checks that there is a table.
-        unsafe { bindings::vswap_ci_id(self.ci(), off) }
+        self.table_ref().id(off)
     }
 
     /// Notes the memory cgroup id of slots.
@@ -556,85 +514,69 @@ impl Locked {
     }
 
     #[inline]
-    fn backings(&self) -> Option<&Words> {
-        // SAFETY: The table is changed under the lock only, which is held.
-        unsafe { self.cluster.backing.load(Relaxed).as_ref() }
+    fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
+        self.backings()?.0.get(off as usize)
     }
 
     #[inline]
-    fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
-        self.backings().and_then(|words| words.0.get(off as usize))
+    fn backings(&self) -> Option<&Words> {
+        // SAFETY: The table changes under the lock only, which is held.
+        unsafe {
+            (*self.cluster.ci.get())
+                .zswap
+                .as_ref()?
+                .words
+                .cast::<Words>()
+                .as_ref()
+        }
     }
 
-    /// Removes the zswap entry backing a slot of a locked folio; leaves a device slot in place.
-    pub(crate) fn take_entry_of(
-        &mut self,
-        _folio: &mut SwapFolio<'_>,
-        off: u32,
-    ) -> Option<LruBox<Entry>> {
-        if !matches!(self.backing(off), Backing::Zswap(_)) {
-            return None;
-        }
-        match self.take_backing(off) {
-            Some(Backed::Zswap(entry)) => Some(entry),
-            _ => None,
-        }
+    /// The table of what backs the slots.
+    #[inline]
+    pub(crate) fn table(&mut self) -> LockedTable<'_> {
+        // SAFETY: The lock is held while `self` is borrowed.
+        unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) }
+    }
+
+    #[inline]
+    fn table_ref(&self) -> impl core::ops::Deref<Target = LockedTable<'_>> + '_ {
+        // SAFETY: The lock is held while `self` is borrowed. Shared, it changes nothing.
+        Shared(unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) })
     }
 
     /// How many slots have a backing, or a promise of one.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn nr_backed(&self) -> u32 {
-        self.own().nr_backed
+        self.table_ref().nr()
+    }
+
+    /// Returns true if the order of writeback has the entries, and nothing else.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn order_agrees(&self) -> bool {
+        self.table_ref().agrees()
     }
 
     /// Whether any slot has a backing, or a promise of one.
     #[inline]
     pub(crate) fn any_backed(&self) -> bool {
-        self.own().nr_backed != 0
+        self.table_ref().nr() != 0
     }
 
     /// Promises `nr` slots that they can be backed without memory; fails if there is no table.
     #[inline]
     pub(crate) fn reserve(&mut self, nr: u32) -> bool {
-        if self.cluster.backing.load(Relaxed).is_null() {
-            return false;
-        }
-        let own = self.own_mut();
-        own.nr_backed = own.nr_backed.wrapping_add(nr);
-        true
+        self.table().add(nr)
     }
 
     /// Takes back promises, or counts backings that are gone.
-    ///
-    /// Frees the table with the last one if no slot is left to allocate. Otherwise the next folio
-    /// would need it again: swapping out zero pages would allocate a table for each of them, and
-    /// the tables that wait for an RCU grace period are charged to the cgroup.
     #[inline]
     pub(crate) fn unreserve(&mut self, nr: u32) {
-        let is_full = self.used() == SWAPFILE_CLUSTER;
-        let own = self.own_mut();
-        warn_on_once!(own.nr_backed < nr);
-        own.nr_backed = own.nr_backed.saturating_sub(nr);
-        if own.nr_backed == 0 && is_full {
-            self.free_backing_table();
-        }
-    }
-
-    /// Frees the table of backing words, of which none is in use or promised.
-    #[inline]
-    fn free_backing_table(&mut self) {
-        let words = self.cluster.backing.load(Relaxed);
-        self.cluster.backing.store(core::ptr::null(), Relaxed);
-        drop(NonNull::new(words.cast_mut()).map(BackingTable));
+        self.table().sub(nr);
     }
 
     /// Makes `table` that of the backing words, unless there is one.
     pub(crate) fn add_backing_table(&mut self, table: BackingTable) {
-        if self.cluster.backing.load(Relaxed).is_null() {
-            let words = ManuallyDrop::new(table).0.as_ptr().cast_const();
-            // Its words are zeros for who finds it.
-            self.cluster.backing.store(words, Release);
-        }
+        self.table().give(table.0);
     }
 
     /// Backs slots with those of a device, for which there are promises. What backed them before
@@ -661,36 +603,22 @@ impl Locked {
     }
 
     /// Backs a slot with that of a device, instead of an entry, whose promise it has then.
-    fn exchange(&mut self, off: u32, slots: Slots) -> Result<LruBox<Entry>, Slots> {
+    fn exchange(&mut self, off: u32, slots: Slots) -> Result<Entry, Slots> {
         let (Some(word), Some(slot)) = (self.backing_word(off), slots.nth(0)) else {
             return Err(slots);
         };
-        let entry = match decode_backing(word.load(Relaxed)) {
-            Backing::Zswap(addr) if slots.nr() == 1 => addr_of(addr),
-            _ => None,
-        };
-        let Some(entry) = entry else {
+        let value = word.load(Relaxed);
+        if slots.nr() != 1 || !matches!(decode_backing(value), Backing::Zswap(_)) {
+            return Err(slots);
+        }
+        word.store(Backing::Phys(slot).encode(), Relaxed);
+        // SAFETY: It is in no word any more.
+        let Some(entry) = (unsafe { Entry::from_word(value) }) else {
             return Err(slots);
         };
-        word.store(Backing::Phys(slot).encode(), Relaxed);
         slots.named();
-        // SAFETY: The address is of what was a box: nothing else is put into a word. It is in no
-        // word any more.
-        Ok(unsafe { LruBox::from_raw(entry) })
-    }
-
-    /// Backs a slot with what was a box, for which there is a promise. Returns what was there.
-    #[inline]
-    fn set_backing(&mut self, off: u32, entry: NonNull<Entry>) -> Result<Option<Backed>> {
-        let addr = ZswapAddr::new(entry.as_ptr() as usize as u64);
-        let (Some(word), Some(addr)) = (self.backing_word(off), addr) else {
-            warn_on_once!(true);
-            return Err(EINVAL);
-        };
-        let old = decode_backing(word.load(Relaxed));
-        word.store(Backing::Zswap(addr).encode(), Relaxed);
-        // SAFETY: The old value is in no word any more.
-        Ok(unsafe { self.unbacked(old) })
+        self.table().forget(off, 1);
+        Ok(entry)
     }
 
     /// Makes the words of slots null that nothing pins: nobody has a right to them any more. `f` is
@@ -714,7 +642,7 @@ impl Locked {
                 backings = found.iter();
             }
         }
-        let mut nr_backed = 0u32;
+        let (mut nr_backed, mut any_entry) = (0u32, false);
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
@@ -722,12 +650,19 @@ impl Locked {
             let id = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
             let backed = backings.next().and_then(|word| {
                 let value = word.load(Relaxed);
+                if value == 0 {
+                    return None;
+                }
                 word.store(0, Relaxed);
                 // SAFETY: The value is in no word any more.
-                unsafe { Self::owned(decode_backing(value)) }
+                unsafe { Self::owned(value) }
             });
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
+            any_entry |= matches!(backed, Some(Backed::Zswap(_)));
             f(off, old, id, backed);
+        }
+        if any_entry {
+            self.table().forget(start, nr);
         }
         if nr_backed != 0 {
             self.unreserve(nr_backed);
@@ -748,21 +683,11 @@ impl Locked {
         }
         word.store(0, Relaxed);
         // SAFETY: The value is in no word any more.
-        unsafe { self.unbacked(decode_backing(value)) }
-    }
-
-    /// What was taken out of a word, as an owned value, and counted no more.
-    ///
-    /// # Safety
-    ///
-    /// As [`Locked::owned`].
-    #[inline]
-    unsafe fn unbacked(&mut self, backing: Backing) -> Option<Backed> {
-        // SAFETY: As required of the caller.
-        let backed = unsafe { Self::owned(backing) };
-        if backed.is_some() {
-            self.unreserve(1);
+        let backed = unsafe { Self::owned(value) };
+        if matches!(backed, Some(Backed::Zswap(_))) {
+            self.table().forget(off, 1);
         }
+        self.unreserve(1);
         backed
     }
 
@@ -772,18 +697,15 @@ impl Locked {
     ///
     /// It was, by the caller, and is in no word any more.
     #[inline]
-    unsafe fn owned(backing: Backing) -> Option<Backed> {
-        match backing {
-            Backing::None => None,
-            Backing::Zswap(addr) => {
-                // SAFETY: The address is of what was a box: nothing else is put into a word. This
-                // is the only way back, as required of the caller.
-                addr_of(addr).map(|entry| Backed::Zswap(unsafe { LruBox::from_raw(entry) }))
-            }
-            Backing::Phys(slot) => {
-                // SAFETY: Likewise, of what was in a `Slots`.
-                Some(Backed::Device(unsafe { Slots::from_word(slot) }))
-            }
+    unsafe fn owned(value: u64) -> Option<Backed> {
+        if Record::is_tag(value) {
+            // SAFETY: As required of the caller.
+            return unsafe { Entry::from_word(value) }.map(Backed::Zswap);
+        }
+        match decode_backing(value) {
+            // SAFETY: Likewise, of what was in a `Slots`.
+            Backing::Phys(slot) => Some(Backed::Device(unsafe { Slots::from_word(slot) })),
+            _ => None,
         }
     }
 
@@ -899,24 +821,25 @@ impl Drop for Guard {
     }
 }
 
+/// Lets a table be looked at, and not changed.
+struct Shared<'a>(LockedTable<'a>);
+
+impl<'a> Deref for Shared<'a> {
+    type Target = LockedTable<'a>;
+
+    #[inline]
+    fn deref(&self) -> &LockedTable<'a> {
+        &self.0
+    }
+}
+
 /// Memory for backing words, all zeros.
-pub(crate) struct BackingTable(NonNull<Words>);
+pub(crate) struct BackingTable(NewTable);
 
 impl BackingTable {
     /// Allocates, charged to the cgroup of `owner`. May sleep.
     pub(crate) fn alloc(owner: Owner<'_>) -> Option<Self> {
-        let words = owner.charged(|| {
-            // SAFETY: No requirements.
-            unsafe { bindings::vswap_words_alloc(bindings::VSWAP_GFP_TABLE) }
-        });
-        NonNull::new(words.cast()).map(Self)
-    }
-}
-
-impl Drop for BackingTable {
-    fn drop(&mut self) {
-        // SAFETY: Allocated as such. Readers without the lock are waited for.
-        unsafe { bindings::vswap_words_free(self.0.as_ptr().cast()) };
+        owner.charged(NewTable::alloc).map(Self)
     }
 }
 
@@ -965,11 +888,9 @@ impl Spare {
         unsafe {
             memory.write(Cluster {
                 ci: Opaque::zeroed(),
-                backing: Atomic::new(core::ptr::null()),
                 own: UnsafeCell::new(Own {
                     map: SlotMap::EMPTY,
                     list: ListState::Free,
-                    nr_backed: 0,
                     nr_extended: 0,
                 }),
                 used: Atomic::new(0),
@@ -1499,7 +1420,7 @@ pub(crate) fn sizes() -> (usize, usize) {
 
 /// The memory that a table of backing words takes.
 pub(crate) fn backing_size() -> usize {
-    size_of::<Words>()
+    size_of::<bindings::zswap_table>() + size_of::<Words>()
 }
 
 impl Cluster {
@@ -1510,6 +1431,6 @@ impl Cluster {
 
     /// Whether it has a table of backing words, without the lock.
     pub(crate) fn peek_has_backing(&self) -> bool {
-        !self.backing.load(Relaxed).is_null()
+        self.table().is_some_and(Ci::peek_has_table)
     }
 }

@@ -10,10 +10,8 @@
 //! - who frees the slot, when no folio is in the swap cache and nobody counts on it any more. That
 //!   is under the cluster lock.
 //!
-//! C has either right ([`Slot::by_caller`]).
-//!
-//! [`Slot`] is that right as a value. The storage index asks for it, mutably to change, so that a
-//! reference to an entry cannot outlive the right, and no entry is taken out while it is in use.
+//! [`Slot`] is the first of these as a value. The table asks for it, mutably to change. So what is
+//! found cannot be kept longer than the right, and is not taken out while it is in use.
 //!
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
@@ -91,8 +89,14 @@ impl SwapEntry {
     ///
     /// The offset takes the low bits of an entry, and a folio's slots are of one device.
     #[inline]
-    fn add(self, n: usize) -> Self {
+    pub(super) fn add(self, n: usize) -> Self {
         Self(self.0.wrapping_add(n))
+    }
+
+    /// The entry `n` slots before.
+    #[inline]
+    pub(super) fn sub(self, n: usize) -> Self {
+        Self(self.0.wrapping_sub(n))
     }
 }
 
@@ -108,21 +112,6 @@ pub(crate) struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// The right of a caller in C.
-    ///
-    /// # Safety
-    ///
-    /// While the value lives nobody else has it. The slot is being freed: no folio is in the swap
-    /// cache for it, nobody holds a count on it, and the lock of its cluster keeps both so. Or the
-    /// folio that the swap cache has for it is locked by the caller.
-    pub(super) unsafe fn by_caller(entry: SwapEntry) -> Self {
-        // INVARIANT: As required of the caller.
-        Self {
-            entry,
-            _right: PhantomData,
-        }
-    }
-
     /// The name of the slot.
     #[inline]
     pub(crate) fn entry(&self) -> SwapEntry {
@@ -160,6 +149,36 @@ impl SwapPage<'_> {
 
     pub(super) fn folio_ptr(&self) -> *mut bindings::folio {
         self.folio.as_ptr()
+    }
+
+    /// The NUMA node of its memory.
+    #[inline]
+    pub(crate) fn nid(&self) -> c_int {
+        // SAFETY: The folio is locked, thus stays.
+        unsafe { bindings::zswap_folio_nid(self.folio_ptr()) }
+    }
+
+    /// The cgroup that is charged for tables.
+    #[inline]
+    pub(super) fn owner(&self) -> Owner<'_> {
+        // SAFETY: The folio is locked, during the lifetime of the value.
+        unsafe { Owner::of(self.folio) }
+    }
+
+    /// The 64 bits that it repeats, if it does.
+    #[inline]
+    pub(crate) fn repeats(&self) -> Option<u64> {
+        self.with_bytes(|bytes| bytes.repeats())
+    }
+
+    /// Fills it with 64 bits.
+    pub(crate) fn fill(&self, value: u64) {
+        self.with_bytes(|bytes| {
+            // SAFETY: The page is mapped, and nobody reads it before it is uptodate.
+            unsafe { bindings::zswap_fill(bytes.as_ptr().cast_mut().cast(), value, bytes.len()) }
+        });
+        // SAFETY: The folio stays.
+        unsafe { bindings::zswap_flush_dcache_folio(self.folio_ptr()) };
     }
 
     /// Whether the cgroup of the page lets it be written to a device.
@@ -233,6 +252,22 @@ impl Bytes<'_> {
         })
     }
 
+    /// The 64 bits that they repeat from their beginning to their end, if they do.
+    #[inline]
+    fn repeats(&self) -> Option<u64> {
+        const WORD: usize = size_of::<u64>();
+        let nth = |n: usize| {
+            // SAFETY: Less than `len`, and aligned, as pages are. Others may be changing them: what
+            // is read is any word.
+            unsafe { self.start.add(n * WORD).cast::<u64>().read_volatile() }
+        };
+        let nr = self.len / WORD;
+        let last = nr.checked_sub(1)?;
+        let first = nth(0);
+        // Most pages end with something else than they begin with.
+        (nth(last) == first && (1..last).all(|n| nth(n) == first)).then_some(first)
+    }
+
     /// How many there are.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -283,13 +318,6 @@ impl SwapFolio<'_> {
     pub(crate) fn owner(&self) -> Owner<'_> {
         // SAFETY: Locked, by the invariants, and borrowed as long.
         unsafe { Owner::of(self.folio) }
-    }
-
-    /// The NUMA node of its memory.
-    #[inline]
-    pub(crate) fn nid(&self) -> c_int {
-        // SAFETY: The folio stays, being locked.
-        unsafe { bindings::zswap_folio_nid(self.as_ptr()) }
     }
 
     /// The right to the slot of its first page.
@@ -358,6 +386,19 @@ impl SwapFolio<'_> {
         unsafe { bindings::vswap_folio_uptodate(self.as_ptr()) }
     }
 
+    /// Counts that its pages were loaded.
+    #[inline]
+    pub(crate) fn count_zswpin(&self) {
+        // SAFETY: The folio is locked, thus stays.
+        unsafe { bindings::zswap_folio_count_zswpin(self.as_ptr()) };
+    }
+
+    /// Counts that its page is written back.
+    pub(crate) fn count_zswpwb(&self) {
+        // SAFETY: The folio is locked, thus stays.
+        unsafe { bindings::zswap_folio_count_zswpwb(self.as_ptr()) };
+    }
+
     /// Counts it as a large folio that was swapped in.
     pub(crate) fn count_large_swpin(&self) {
         // SAFETY: The folio stays, being locked.
@@ -377,14 +418,12 @@ impl SwapFolio<'_> {
 /// # Invariants
 ///
 /// The folio, if there is one, is locked during `'a`.
-#[cfg(CONFIG_RUST_VSWAP)]
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     folio: Option<NonNull<bindings::folio>>,
     _lock: PhantomData<&'a ()>,
 }
 
-#[cfg(CONFIG_RUST_VSWAP)]
 impl Owner<'_> {
     /// No cgroup is charged: for tests, which have no folio.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
@@ -409,14 +448,14 @@ impl Owner<'_> {
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
         let memcg = match self.folio {
             // SAFETY: Locked, by the invariants, so it stays. Returns a reference, or NULL.
-            Some(folio) => unsafe { bindings::vswap_folio_memcg_get(folio.as_ptr()) },
+            Some(folio) => unsafe { bindings::zswap_folio_memcg_get(folio.as_ptr()) },
             None => core::ptr::null_mut(),
         };
         // SAFETY: The reference is kept until the old value is set again.
-        let old = unsafe { bindings::vswap_set_active_memcg(memcg) };
+        let old = unsafe { bindings::zswap_set_active_memcg(memcg) };
         let ret = f();
         // SAFETY: It was active when we were called, so our caller keeps it.
-        unsafe { bindings::vswap_set_active_memcg(old) };
+        unsafe { bindings::zswap_set_active_memcg(old) };
         // SAFETY: NULL, or the reference from above.
         unsafe { bindings::zswap_memcg_put(memcg) };
         ret
@@ -539,7 +578,6 @@ impl Drop for ReadFolio<'_> {
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     Yes,
-    #[cfg(CONFIG_RUST_VSWAP)]
     No,
 }
 
@@ -584,8 +622,7 @@ impl NewFolio {
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
         let gfp = match wait {
             Wait::Yes => bindings::GFP_KERNEL,
-            #[cfg(CONFIG_RUST_VSWAP)]
-            Wait::No => bindings::VSWAP_GFP_RUN,
+            Wait::No => bindings::ZSWAP_GFP_RUN,
         };
         // SAFETY: C copes with any value, and warns of such as name no device.
         let si = unsafe { bindings::get_swap_device(entry.as_raw()) };

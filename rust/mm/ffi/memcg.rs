@@ -4,9 +4,11 @@
 //!
 //! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
 
-use super::folio::SwapFolio;
-#[cfg(CONFIG_RUST_VSWAP)]
-use super::params;
+use super::{
+    folio::SwapFolio,
+    params, //
+};
+use crate::record::Sum;
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
@@ -398,6 +400,7 @@ impl ObjCgroup {
     }
 
     /// The cgroup, while RCU readers are there.
+    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(super) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
         // SAFETY: We have a reference, and the cgroup stays for RCU readers.
@@ -412,15 +415,6 @@ impl ObjCgroup {
     }
 }
 
-impl Clone for ObjCgroup {
-    #[inline]
-    fn clone(&self) -> Self {
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_get(self.0.as_ptr()) };
-        Self(self.0)
-    }
-}
-
 impl Drop for ObjCgroup {
     #[inline]
     fn drop(&mut self) {
@@ -429,85 +423,33 @@ impl Drop for ObjCgroup {
     }
 }
 
-/// The charge for a stored page, of which only the holder knows the size.
-///
-/// Must be given back with a [`ChargeSum`]: there is no drop, as that could not know it.
-#[must_use]
-pub(crate) struct Charge(ManuallyDrop<ObjCgroup>);
-
-impl Charge {
-    /// Charges `size` bytes. In reclaim (`PF_MEMALLOC`), where this cannot fail.
-    #[inline]
-    pub(crate) fn new(objcg: &ObjCgroup, size: usize) -> Self {
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_charge(objcg.0.as_ptr(), size) };
-        Self(ManuallyDrop::new(objcg.clone()))
+/// Pages are stored for slots with an id, which are pinned: they are counted, and charged. In
+/// reclaim (`PF_MEMALLOC`), where this cannot fail. May sleep.
+#[inline]
+pub(crate) fn stored(id: u16, sum: Sum) {
+    if sum.nr == 0 {
+        return;
     }
-
-    pub(crate) fn objcg(&self) -> &ObjCgroup {
-        &self.0
-    }
-
-    /// Counts pages that were loaded.
-    #[inline]
-    pub(crate) fn count_zswpin(&self, nr: usize) {
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_count_zswpin(self.0 .0.as_ptr(), nr) };
-    }
-
-    /// Counts a page that was written back.
-    pub(crate) fn count_zswpwb(&self) {
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_count_zswpwb(self.0 .0.as_ptr()) };
-    }
+    count_stored(sum.nr as i64, sum.nr_plain as i64);
+    // SAFETY: The slots have references to the id.
+    unsafe { bindings::zswap_charge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
 }
 
-/// Charges for stored pages that are given back, together as long as they are of one cgroup.
-#[derive(Default)]
-pub(crate) struct ChargeSum {
-    // The references are those of the charges.
-    objcg: Option<NonNull<bindings::obj_cgroup>>,
-    bytes: usize,
-    nr: usize,
-    nr_plain: usize,
+/// Takes that back, for pages that are not stored any more.
+#[inline]
+pub(crate) fn unstored(id: u16, sum: Sum) {
+    if sum.nr == 0 {
+        return;
+    }
+    count_stored(-(sum.nr as i64), -(sum.nr_plain as i64));
+    // SAFETY: The slots have references to the id.
+    unsafe { bindings::zswap_uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
 }
 
-impl ChargeSum {
-    /// Adds a charge of `size` bytes for a page, which was or was not stored as it is.
-    #[inline]
-    pub(crate) fn add(&mut self, charge: Charge, size: usize, plain: bool) {
-        let objcg = charge.0 .0;
-        if self.objcg != Some(objcg) {
-            self.flush();
-            self.objcg = Some(objcg);
-        }
-        self.bytes = self.bytes.wrapping_add(size);
-        self.nr = self.nr.wrapping_add(1);
-        self.nr_plain = self.nr_plain.wrapping_add(usize::from(plain));
-    }
-
-    #[inline]
-    fn flush(&mut self) {
-        if let Some(objcg) = self.objcg.take() {
-            // SAFETY: There is a reference for each of the pages, all of which are put by this.
-            unsafe {
-                bindings::zswap_objcg_uncharge_many(
-                    objcg.as_ptr(),
-                    self.bytes,
-                    self.nr,
-                    self.nr_plain,
-                )
-            };
-        }
-        self.bytes = 0;
-        self.nr = 0;
-        self.nr_plain = 0;
-    }
-}
-
-impl Drop for ChargeSum {
-    #[inline]
-    fn drop(&mut self) {
-        self.flush();
+#[inline]
+fn count_stored(nr: i64, nr_plain: i64) {
+    params::stored_pages().add(nr, Relaxed);
+    if nr_plain != 0 {
+        params::stored_incompressible_pages().add(nr_plain, Relaxed);
     }
 }

@@ -175,19 +175,6 @@ pub(crate) fn count_zswpout(nr: usize) {
     unsafe { bindings::zswap_count_vm_zswpout(nr) };
 }
 
-/// Counts pages that were loaded.
-#[inline]
-pub(crate) fn count_zswpin(nr: usize) {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_count_vm_zswpin(nr) };
-}
-
-/// Counts a page that was written back.
-pub(crate) fn count_zswpwb() {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_count_vm_zswpwb() };
-}
-
 /// Reports a page that could not be decompressed, if there were not too many.
 pub(crate) fn report_decompress_error(entry: SwapEntry, compressor: &CStr, len: u32, result: u32) {
     // SAFETY: `compressor` is a string.

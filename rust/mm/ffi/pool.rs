@@ -5,7 +5,7 @@
 //! # Who keeps a pool
 //!
 //! A pool has a per-CPU reference count:
-//! - each stored object has a reference ([`StoredObject`]), since what it holds is in the pool,
+//! - each stored object has a reference ([`Entry`]), since what it holds is in the pool,
 //! - who stores has one while it does ([`PoolRef`]),
 //! - being the current pool is one, the *initial* reference ([`Initial`]): while it is there the
 //!   count is not looked at, and getting and putting is cheap.
@@ -36,9 +36,24 @@ use super::{
         ZsPool, //
     },
 };
+use crate::{
+    record::{
+        Kept,
+        Object,
+        Pattern,
+        Place,
+        Record,
+        POOL_BITS, //
+    },
+    warn::warn_on_once, //
+};
 use core::{
     ffi::CStr,
-    mem::ManuallyDrop,
+    marker::PhantomData,
+    mem::{
+        ManuallyDrop,
+        MaybeUninit, //
+    },
     ops::Deref,
     ptr::NonNull, //
 };
@@ -55,8 +70,7 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
-            Relaxed,
-            Release, //
+            Relaxed, //
         },
         rcu, //
     },
@@ -215,6 +229,10 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, refs) };
     // SAFETY: Nobody frees the pool but the work item, which is scheduled here.
     let pool = unsafe { &*pool };
+    // Nobody has an object of it any more, who would look for it by its number.
+    if let Some(number) = &pool.number {
+        number.release();
+    }
     let pools = Pools::lock();
     if let Some(current) = pools.current() {
         warn_on!(core::ptr::eq(pool, current));
@@ -309,11 +327,20 @@ impl PoolRef {
         Initial(self.0)
     }
 
-    /// Stores a copy of the bytes in the pool.
+    /// Stores a copy of the bytes in the pool. `EOVERFLOW`: the word of the entry has no room for
+    /// the place of its handle.
     #[inline]
-    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int) -> Result<StoredObject> {
-        let handle = self.zs.store(bytes, nid)?.into_handle();
-        Ok(StoredObject::new(self.clone(), handle))
+    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int) -> Result<Entry> {
+        let object = self.zs.store(bytes, nid)?;
+        let number = self.number.as_ref().ok_or(EINVAL)?.nr;
+        let kept = Place::new(object.place())
+            .and_then(|place| Object::new(place, number, bytes.len() as u32))
+            .ok_or(EOVERFLOW)?;
+        // Both go with the entry.
+        let _ = object.into_handle();
+        let _ = ManuallyDrop::new(self.clone());
+        // INVARIANT: As given.
+        Ok(Entry(Record::new(Kept::Object(kept)).encode()))
     }
 }
 
@@ -346,18 +373,17 @@ impl Drop for PoolRef {
 
 /// The most pools that there can be. There are few: one for each compressor that was chosen while
 /// the objects of the one before were still there.
-const MAX_POOLS: usize = 1 << (u64::BITS - NOTE_BITS);
+const MAX_POOLS: usize = 1 << POOL_BITS;
 
-/// Bits that an object has to spare for its owner.
-pub(crate) const NOTE_BITS: u32 = 57;
-const NOTE_MASK: u64 = (1 << NOTE_BITS) - 1;
-
-/// All pools by their number, which takes less room in an object than a pointer.
+/// All pools by their number, which takes less room in a word than a pointer.
 static POOLS: [Atomic<*const Pool>; MAX_POOLS] =
     [const { Atomic::new(core::ptr::null()) }; MAX_POOLS];
 
-/// The number of a pool, from its creation to its end.
-struct Number(u8);
+/// The number of a pool, from its creation until its last reference goes.
+struct Number {
+    nr: u8,
+    pool: *const Pool,
+}
 
 impl Number {
     /// A number that no pool has.
@@ -370,79 +396,233 @@ impl Number {
                     .is_ok()
             })
             // There are less than 256.
-            .map(|number| Self(number as u8))
+            .map(|nr| Self { nr: nr as u8, pool })
+    }
+
+    /// Lets another pool have the number.
+    fn release(&self) {
+        if let Some(place) = POOLS.get(usize::from(self.nr)) {
+            let _ = place.cmpxchg(self.pool, core::ptr::null(), kernel::sync::atomic::Full);
+        }
     }
 }
 
 impl Drop for Number {
     fn drop(&mut self) {
-        if let Some(place) = POOLS.get(usize::from(self.0)) {
-            place.store(core::ptr::null(), Release);
-        }
+        self.release();
     }
 }
 
-/// An object, and a reference to the pool that it is in; and a note of its owner's.
+/// The pool with a number.
+///
+/// # Safety
+///
+/// The number is that of a pool, to which there is a reference during `'a`.
+#[inline]
+unsafe fn pool_of<'a>(object: Object) -> &'a Pool {
+    // SAFETY: The number has no more bits than there are places, and the pool is in its place
+    // as long as it is referred to.
+    unsafe {
+        &*POOLS
+            .get_unchecked(usize::from(object.pool()))
+            .load(Relaxed)
+    }
+}
+
+/// What is stored of a page, in no table: dropping frees it.
 ///
 /// # Invariants
 ///
-/// `handle` is of an object of the pool whose number is above the note in `word`, and to which we
-/// have a reference.
-pub(crate) struct StoredObject {
-    word: Atomic<u64>,
-    handle: Handle,
-}
+/// The word of a record. If it is an object, it is one of the pool with its number, to which there
+/// is a reference for it. No table names it, nor another value.
+#[must_use]
+pub(crate) struct Entry(u64);
 
-impl StoredObject {
+impl Entry {
+    /// That of a page that repeats one value.
     #[inline]
-    fn new(pool: PoolRef, handle: Handle) -> Self {
-        let number = pool.number.as_ref().map_or(0, |number| number.0);
-        // The reference goes with the object.
-        let _ = ManuallyDrop::new(pool);
-        // INVARIANT: As given.
-        Self {
-            word: Atomic::new(u64::from(number) << NOTE_BITS),
-            handle,
+    pub(crate) fn same(pattern: Pattern) -> Self {
+        // INVARIANT: It is no object.
+        Self(Record::new(Kept::Same(pattern)).encode())
+    }
+
+    /// Transfers it to a word.
+    #[inline]
+    pub(super) fn into_word(self) -> u64 {
+        ManuallyDrop::new(self).0
+    }
+
+    /// Takes it out of a word. One that says nothing is lost.
+    ///
+    /// # Safety
+    ///
+    /// The word is from [`Entry::into_word`], but for the bit of the second chance, and this is its
+    /// only way back.
+    #[inline]
+    pub(super) unsafe fn from_word(word: u64) -> Option<Self> {
+        if warn_on_once!(Record::decode(word).is_err()) {
+            return None;
+        }
+        // INVARIANT: As required of the caller.
+        Some(Self(word))
+    }
+
+    /// What is kept.
+    #[inline]
+    pub(crate) fn kept(&self) -> Kept {
+        match Record::decode(self.0) {
+            Ok(record) => record.kept,
+            // By the invariants it is one.
+            Err(_) => Kept::Same(Pattern::ZERO),
         }
     }
 
-    /// The pool.
+    /// Frees the object; returns the pool, the reference to which is the caller's then.
     #[inline]
-    pub(crate) fn pool(&self) -> &Pool {
-        let number = self.word.load(Relaxed) >> NOTE_BITS;
-        // SAFETY: The number has no more bits than there are places, and the pool is in its place
-        // as long as it is referred to, as it is by us.
-        unsafe { &*POOLS.get_unchecked(number as usize).load(Relaxed) }
-    }
-
-    /// The owner's note.
-    #[inline]
-    pub(crate) fn note(&self) -> u64 {
-        self.word.load(Relaxed) & NOTE_MASK
-    }
-
-    /// Changes the note. Not by two at once: one of the changes would be lost.
-    #[inline]
-    pub(crate) fn set_note(&self, note: u64) {
-        let number = self.word.load(Relaxed) & !NOTE_MASK;
-        self.word.store(number | note & NOTE_MASK, Relaxed);
-    }
-
-    /// Gives the object's memory to `f`.
-    #[inline]
-    pub(crate) fn read<R>(&self, len: u32, f: impl FnOnce(&mut Parts) -> R) -> R {
-        // SAFETY: By the invariants.
-        unsafe { self.pool().zs.read(&self.handle, len as usize, f) }
+    fn free(self) -> Option<NonNull<Pool>> {
+        let Kept::Object(object) = ManuallyDrop::new(self).kept() else {
+            return None;
+        };
+        // SAFETY: There is a reference, by the invariants.
+        let pool = unsafe { pool_of(object) };
+        // SAFETY: By the invariants it is an object of the pool, and nobody names it any more.
+        drop(unsafe { pool.zs.adopt(Handle::at(object.place().get())) });
+        Some(NonNull::from(pool))
     }
 }
 
-impl Drop for StoredObject {
+impl Drop for Entry {
     #[inline]
     fn drop(&mut self) {
-        let pool = PoolRef(NonNull::from(self.pool()));
-        // SAFETY: By the invariants, and the handle is not used any more. The reference to the pool
-        // goes last.
-        drop(unsafe { pool.zs.adopt(self.handle.duplicate()) });
+        // INVARIANT: It is the same, of which nothing is left here.
+        let this = Self(self.0);
+        if let Some(pool) = this.free() {
+            drop(PoolRef(pool));
+        }
+    }
+}
+
+/// Entries that are given back together: when it is dropped, or when it is full.
+pub(crate) struct FreeBatch {
+    entries: [MaybeUninit<Entry>; Self::MOST],
+    len: usize,
+}
+
+impl FreeBatch {
+    /// How many it takes.
+    pub(crate) const MOST: usize = 32;
+
+    /// None.
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self {
+            entries: [const { MaybeUninit::uninit() }; Self::MOST],
+            len: 0,
+        }
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub(crate) fn add(&mut self, entry: Entry) {
+        if self.len >= Self::MOST {
+            self.flush();
+        }
+        if let Some(place) = self.entries.get_mut(self.len) {
+            place.write(entry);
+            self.len = self.len.wrapping_add(1);
+        }
+    }
+
+    /// Frees them; gives the references to a pool back together.
+    #[inline(never)]
+    fn flush(&mut self) {
+        let len = core::mem::take(&mut self.len);
+        let mut last: Option<NonNull<Pool>> = None;
+        let mut nr = 0usize;
+        for entry in self.entries.iter().take(len) {
+            // SAFETY: The first `len` were written, and are not looked at again.
+            let Some(pool) = unsafe { entry.assume_init_read() }.free() else {
+                continue;
+            };
+            if last != Some(pool) {
+                Self::put(last, nr);
+                last = Some(pool);
+                nr = 0;
+            }
+            nr = nr.wrapping_add(1);
+        }
+        Self::put(last, nr);
+    }
+
+    fn put(pool: Option<NonNull<Pool>>, nr: usize) {
+        if let Some(pool) = pool {
+            // SAFETY: So many references are ours, of entries that were freed.
+            unsafe { bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr) };
+        }
+    }
+}
+
+impl Drop for FreeBatch {
+    #[inline]
+    fn drop(&mut self) {
+        if self.len != 0 {
+            self.flush();
+        }
+    }
+}
+
+/// What a table has stored of a page, where it stays during `'a`.
+///
+/// # Invariants
+///
+/// The record is that of an [`Entry`] that was transferred, and is not taken out during `'a`.
+pub(crate) struct Held<'a>(Record, PhantomData<&'a Entry>);
+
+impl Held<'_> {
+    /// `None`: nothing is stored.
+    ///
+    /// # Safety
+    ///
+    /// The word is that of a table, and what it says is not taken out during the lifetime.
+    #[inline]
+    pub(super) unsafe fn from_word(word: u64) -> Option<Self> {
+        if !Record::is_tag(word) {
+            return None;
+        }
+        match Record::decode(word) {
+            // INVARIANT: As required of the caller.
+            Ok(record) => Some(Self(record, PhantomData)),
+            Err(_) => {
+                warn_on_once!(true);
+                None
+            }
+        }
+    }
+
+    /// The record.
+    #[inline]
+    pub(crate) fn record(&self) -> Record {
+        self.0
+    }
+
+    /// The pool of an object, and the object.
+    #[inline]
+    pub(crate) fn object(&self) -> Option<(&Pool, Object)> {
+        match self.0.kept {
+            // SAFETY: The object has a reference to its pool as long as it is there.
+            Kept::Object(object) => Some((unsafe { pool_of(object) }, object)),
+            Kept::Same(_) => None,
+        }
+    }
+
+    /// Gives the object's memory to `f`; nothing, if there is no object.
+    #[inline]
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts) -> R) -> Option<R> {
+        let (pool, object) = self.object()?;
+        // SAFETY: By the invariants. The value is used here, and not freed.
+        let handle = ManuallyDrop::new(unsafe { Handle::at(object.place().get()) });
+        // SAFETY: By the invariants.
+        Some(unsafe { pool.zs.read(&handle, object.data_len() as usize, f) })
     }
 }
 

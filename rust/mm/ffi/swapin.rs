@@ -11,9 +11,9 @@ use super::{
         SwapEntry,
         SwapFolio, //
     },
+    table::Ci, //
 };
 use crate::{
-    backing::Virtual,
     swapin::{
         self,
         Direction,
@@ -32,10 +32,7 @@ use crate::{
     },
     table,
     word::Backing,
-    zswap::{
-        index::PHYSICAL,
-        load, //
-    }, //
+    zswap::load, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -129,7 +126,7 @@ fn behind(entry: SwapEntry) -> Behind {
         };
     }
     // SAFETY: C has a reference to the device of the entry, or its lock.
-    if unsafe { PHYSICAL.has(entry) } {
+    if unsafe { is_stored(entry) } {
         return Behind::Zswap;
     }
     // SAFETY: As above.
@@ -137,6 +134,20 @@ fn behind(entry: SwapEntry) -> Behind {
         return Behind::Zeros;
     }
     Behind::Slot(entry.ty() as u8, 0)
+}
+
+/// Whether zswap has the page of an entry. The answer can be old when it is there.
+///
+/// # Safety
+///
+/// The device of the entry stays, and the entry is one of its.
+#[inline]
+unsafe fn is_stored(entry: SwapEntry) -> bool {
+    // SAFETY: As required of the caller.
+    match unsafe { Ci::of_entry(entry) } {
+        Some((ci, off)) => ci.peek_is_stored(off),
+        None => false,
+    }
 }
 
 /// Where that is. `fast`: the device of the entry is, if it is one's.
@@ -485,7 +496,7 @@ unsafe extern "C" fn vswap_rs_swapin_uniform(entry: bindings::swp_entry_t, nr: c
     let entry = SwapEntry::from_raw(entry);
     let first = entry.offset() & !nr.wrapping_sub(1);
     // SAFETY: As required of the caller.
-    let has = |offset| unsafe { PHYSICAL.has(entry.at(offset)) };
+    let has = |offset| unsafe { is_stored(entry.at(offset)) };
     let here = has(entry.offset());
     if !here && !device::in_order(entry.ty() as u8) {
         return false;
@@ -504,10 +515,5 @@ unsafe extern "C" fn vswap_rs_swapin_forget(folio: *mut bindings::folio) {
         return;
     };
     // SAFETY: As required of the caller.
-    let mut folio = unsafe { SwapFolio::from_raw(folio) };
-    if folio.first_slot().entry().is_virtual() {
-        load::forget(&Virtual, &mut folio);
-    } else {
-        load::forget(&PHYSICAL, &mut folio);
-    }
+    load::forget(&mut unsafe { SwapFolio::from_raw(folio) });
 }

@@ -167,18 +167,20 @@ impl Parts {
 ///
 /// It exists once, and to let it go is a leak: it cannot know what to free it from.
 #[must_use]
+#[cfg_attr(CONFIG_RUST_ZSWAP_KUNIT_TEST, derive(PartialEq))]
 #[repr(transparent)]
 pub(crate) struct Handle(usize);
 
 impl Handle {
-    /// A second one.
+    /// The handle at a place that [`Object::place`] returned.
     ///
     /// # Safety
     ///
-    /// One of the two is never used again.
+    /// The allocation exists, and there is no other handle of it that is used.
     #[inline]
-    pub(super) unsafe fn duplicate(&self) -> Self {
-        Self(self.0)
+    pub(super) unsafe fn at(place: u64) -> Self {
+        // SAFETY: Computes a number from a number.
+        Self(unsafe { bindings::zswap_handle_at(place) })
     }
 }
 
@@ -193,12 +195,17 @@ pub(crate) struct Object<'p> {
 }
 
 impl Object<'_> {
+    /// Where its handle is in the kernel's map of memory.
+    #[inline]
+    pub(super) fn place(&self) -> u64 {
+        // SAFETY: Computes a number from a number.
+        unsafe { bindings::zswap_handle_place(self.handle.0) }
+    }
+
     /// Transfers the allocation out of reach of `drop`.
     #[inline]
     pub(crate) fn into_handle(self) -> Handle {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped.
-        unsafe { this.handle.duplicate() }
+        Handle(ManuallyDrop::new(self).handle.0)
     }
 }
 

@@ -6,22 +6,41 @@
 
 use super::{
     folio::Bytes,
-    memcg::Charge,
-    zsmalloc::ZsPool, //
+    zsmalloc::{
+        Handle,
+        ZsPool, //
+    }, //
 };
-use crate::zswap::entry::Entry;
-use kernel::prelude::*;
+use crate::record::{
+    Kept,
+    Object,
+    Place,
+    Record, //
+};
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*, //
+};
 
 #[kunit_tests(rust_zswap)]
 mod tests {
     use super::*;
 
     #[test]
-    fn entry_is_smaller_than_in_c() {
-        assert_eq!(size_of::<Entry>(), 40);
-        assert_eq!(align_of::<Entry>(), align_of::<usize>());
-        // An entry may be charged to nobody; that costs nothing.
-        assert_eq!(size_of::<Option<Charge>>(), 8);
+    fn handles_fit_in_a_word() -> Result {
+        let pool = ZsPool::create(c"zswap-kunit")?;
+        let object = pool.store(Bytes::of(b"what was swapped out"), 0)?;
+        let place = Place::new(object.place()).ok_or(EINVAL)?;
+        let kept = Object::new(place, 7, PAGE_SIZE as u32).ok_or(EINVAL)?;
+        let word = Record::new(Kept::Object(kept)).encode();
+        let back = Record::decode(word).map_err(|_| EINVAL)?;
+        assert_eq!(back, Record::new(Kept::Object(kept)));
+        let handle = object.into_handle();
+        // SAFETY: It is compared, and not used.
+        assert!(handle == unsafe { Handle::at(place.get()) });
+        // SAFETY: The handle is of this pool.
+        drop(unsafe { pool.adopt(handle) });
+        Ok(())
     }
 
     #[test]

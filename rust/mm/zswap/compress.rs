@@ -4,20 +4,27 @@
 //!
 //! Under the mutex of a compression context; zsmalloc's locks are taken inside.
 
-use super::{
-    entry::Entry,
-    rules::{
-        Form,
-        Reject, //
-    }, //
+use super::rules::{
+    Form,
+    Reject, //
 };
-use crate::ffi::{
-    acomp,
-    folio::SwapPage,
-    params,
-    pool::{
-        PoolRef,
-        StoredObject, //
+use crate::{
+    ffi::{
+        acomp,
+        folio::{
+            SwapEntry,
+            SwapPage, //
+        },
+        params,
+        pool::{
+            Entry,
+            Held,
+            PoolRef, //
+        }, //
+    },
+    record::{
+        Kept,
+        Pattern, //
     }, //
 };
 use kernel::{
@@ -25,7 +32,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Compresses a page to an object; returns it and the length of its data.
+/// Compresses a page to an entry. One that repeats a value is that value.
 ///
 /// A page that does not get smaller is stored as it is, so that the order in which pages are
 /// written back stays that of their age; but only if `keeps_plain` and its cgroup say that it can
@@ -36,49 +43,57 @@ pub(super) fn compress(
     page: &SwapPage<'_>,
     nid: c_int,
     keeps_plain: impl FnOnce() -> bool,
-) -> Result<(StoredObject, u32), Reject> {
+) -> Result<Entry, Reject> {
+    if let Some(pattern) = page.repeats().and_then(Pattern::new) {
+        return Ok(Entry::same(pattern));
+    }
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
-    let (object, len) = match Form::of(result, PAGE_SIZE) {
+    let entry = match Form::of(result, PAGE_SIZE) {
         Form::Compressed(len) => {
             let len = params::len_to_store(len);
-            (pool.store(context.output(len), nid), len)
+            pool.store(context.output(len), nid)
         }
         Form::Plain => {
             if !page.writeback_enabled() || !keeps_plain() {
                 let errno = result.err().unwrap_or(EINVAL.to_errno());
                 return Err(Reject::of_compressor(errno, ENOSPC.to_errno()));
             }
-            (page.with_bytes(|bytes| pool.store(bytes, nid)), PAGE_SIZE)
+            page.with_bytes(|bytes| pool.store(bytes, nid))
         }
     };
-    match object {
-        // A length is a page's at most.
-        Ok(object) => Ok((object, len as u32)),
-        Err(error) => Err(Reject::of_allocator(error.to_errno(), ENOSPC.to_errno())),
-    }
+    entry.map_err(|error| Reject::of_allocator(error.to_errno(), ENOSPC.to_errno()))
 }
 
-/// Decompresses an entry to a page; returns whether that gave a whole page.
+/// Decompresses what is stored of a slot to a page; returns whether that gave a whole page.
 #[inline]
-pub(super) fn decompress(entry: &Entry, page: &SwapPage<'_>) -> bool {
-    let pool = entry.object().pool();
+pub(super) fn decompress(slot: SwapEntry, held: &Held<'_>, page: &SwapPage<'_>) -> bool {
+    if let Kept::Same(pattern) = held.record().kept {
+        page.fill(pattern.get());
+        return true;
+    }
+    let Some((pool, object)) = held.object() else {
+        return false;
+    };
     let Ok(mut context) = pool.contexts().lock() else {
         return false;
     };
-    let (error, len) = entry.object().read(entry.len(), |parts| {
-        if entry.is_plain() {
+    let result = held.read(|parts| {
+        if object.is_plain() {
             acomp::copy_plain(parts, page);
-            (0, entry.len())
+            (0, object.data_len())
         } else {
-            context.decompress(parts, entry.len(), page)
+            context.decompress(parts, object.data_len(), page)
         }
     });
     drop(context);
+    let Some((error, len)) = result else {
+        return false;
+    };
     if error == 0 && len as usize == PAGE_SIZE {
         return true;
     }
     params::DECOMPRESS_FAIL.inc();
-    params::report_decompress_error(entry.slot(), pool.compressor(), entry.len(), len);
+    params::report_decompress_error(slot, pool.compressor(), object.data_len(), len);
     false
 }

@@ -6,18 +6,17 @@
 //! dirty. To keep both would cost more memory than compressing again costs time. Of a large folio
 //! they go when it was mapped.
 
-use super::{
-    compress,
-    index::Index, //
-};
+use super::compress;
 use crate::{
     ffi::{
         folio::{
             ReadFolio,
             SwapFolio, //
         },
-        params, //
-    }, //
+        memcg,
+        table, //
+    },
+    record::Sum, //
 };
 use core::ops::Range;
 use kernel::{
@@ -29,25 +28,23 @@ use kernel::{
 /// - `ENOENT`: it is not here. The folio stays locked.
 /// - `EIO`: it is, but cannot be decompressed. The folio is not uptodate: an I/O error. A large one
 ///   has left the swap cache.
-pub(crate) fn load<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
+pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
     let Some((slot, page)) = folio.only() else {
-        return load_large(index, folio);
+        return load_large(folio);
     };
-    let Some(entry) = index.get(&slot) else {
+    let Some(held) = table::get(&slot) else {
         folio.keep_locked();
         return Err(ENOENT);
     };
-    if !compress::decompress(&entry, &page) {
+    if !compress::decompress(slot.entry(), &held, &page) {
         return Err(EIO);
     }
-    params::count_zswpin(1);
-    if let Some(charge) = entry.charge() {
-        charge.count_zswpin(1);
-    }
-
+    folio.count_zswpin();
     folio.mark_uptodate();
     folio.mark_dirty();
-    drop(index.remove(&mut folio.first_slot()));
+    if let Some((entry, id)) = table::take(&mut folio.first_slot()) {
+        memcg::unstored(id, Sum::of(entry.kept()));
+    }
     Ok(())
 }
 
@@ -57,8 +54,8 @@ pub(crate) fn load<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
 /// Who added it to the swap cache saw that its pages are all here, or none of them; being there, it
 /// keeps them from being written back. Else it is as if they could not be read, which page by page
 /// they can.
-fn load_large<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
-    match load_pages(index, &mut folio) {
+fn load_large(mut folio: ReadFolio<'_>) -> Result {
+    match load_pages(&mut folio) {
         Ok(()) => {
             folio.mark_uptodate();
             Ok(())
@@ -76,48 +73,42 @@ fn load_large<I: Index>(index: &I, mut folio: ReadFolio<'_>) -> Result {
     }
 }
 
-fn load_pages<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Result {
+fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
     let nr = folio.nr_pages();
     for n in 0..nr {
         let (slot, page) = folio.nth(n).ok_or(EIO)?;
-        let Some(entry) = index.get(&slot) else {
+        let Some(held) = table::get(&slot) else {
             // The device has an older content of those that are here, if any.
-            return Err(if n == 0 && !any_stored(index, folio, 1..nr) {
+            return Err(if n == 0 && !any_stored(folio, 1..nr) {
                 ENOENT
             } else {
                 EIO
             });
         };
-        if !compress::decompress(&entry, &page) {
+        if !compress::decompress(slot.entry(), &held, &page) {
             return Err(EIO);
         }
     }
-    params::count_zswpin(nr);
+    folio.count_zswpin();
     folio.count_large_swpin();
-    // All of them are of the cgroup of the first: that, too, was seen to.
-    if let Some(entry) = index.get(&folio.first_slot()) {
-        if let Some(charge) = entry.charge() {
-            charge.count_zswpin(nr);
-        }
-    }
     Ok(())
 }
 
-fn any_stored<I: Index>(index: &I, folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
+fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     pages.any(|n| {
         folio
             .nth(n)
-            .is_some_and(|(slot, _)| index.get(&slot).is_some())
+            .is_some_and(|(slot, _)| table::get(&slot).is_some())
     })
 }
 
 /// Makes a folio that was loaded with its entries kept the only copy. Of one that is not here, its
 /// copy stays where it is.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-pub(crate) fn forget<I: Index>(index: &I, folio: &mut SwapFolio<'_>) {
-    if index.get(&folio.first_slot()).is_none() {
+pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
+    if table::get(&folio.first_slot()).is_none() {
         return;
     }
     folio.mark_dirty();
-    index.take_all(folio);
+    table::take_all(folio);
 }

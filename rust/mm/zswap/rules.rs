@@ -214,106 +214,6 @@ impl Variety {
     }
 }
 
-/// What an entry knows of itself, in a word.
-///
-/// ```text
-///  63      57 56         55       39 38        34 33             0
-/// +----------+----------+-----------+------------+----------------+
-/// | not ours | referenced |  length |    type    |     offset     |
-/// +----------+----------+-----------+------------+----------------+
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Note(u64);
-
-impl Note {
-    const OFFSET_BITS: u32 = 34;
-    const TYPE_BITS: u32 = 5;
-    // A page of 64K has a length that needs one bit more than an offset in it.
-    const LEN_BITS: u32 = 17;
-
-    const TYPE_SHIFT: u32 = Self::OFFSET_BITS;
-    const LEN_SHIFT: u32 = Self::OFFSET_BITS + Self::TYPE_BITS;
-    const REFERENCED_SHIFT: u32 = Self::OFFSET_BITS + Self::TYPE_BITS + Self::LEN_BITS;
-
-    /// How many bits it has.
-    pub(crate) const BITS: u32 = Self::REFERENCED_SHIFT + 1;
-
-    /// The note of an entry that was just made for a slot: it is referenced.
-    ///
-    /// Offsets are those of slots, physical ones of 32 bits, virtual ones of no more than there are
-    /// bits for.
-    #[inline]
-    pub(crate) const fn new(ty: u8, offset: u64, len: u32) -> Self {
-        Self(
-            offset & ((1 << Self::OFFSET_BITS) - 1)
-                | (ty as u64 & ((1 << Self::TYPE_BITS) - 1)) << Self::TYPE_SHIFT
-                | (len as u64 & ((1 << Self::LEN_BITS) - 1)) << Self::LEN_SHIFT
-                | 1 << Self::REFERENCED_SHIFT,
-        )
-    }
-
-    /// The note that [`Note::encode`] gave.
-    #[inline]
-    pub(crate) const fn decode(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    /// The bits.
-    #[inline]
-    pub(crate) const fn encode(self) -> u64 {
-        self.0
-    }
-
-    /// The swap type of the slot.
-    #[inline]
-    pub(crate) const fn ty(self) -> u8 {
-        (self.0 >> Self::TYPE_SHIFT & ((1 << Self::TYPE_BITS) - 1)) as u8
-    }
-
-    /// The offset of the slot.
-    #[inline]
-    pub(crate) const fn offset(self) -> u64 {
-        self.0 & ((1 << Self::OFFSET_BITS) - 1)
-    }
-
-    /// The length of the data.
-    #[inline]
-    pub(crate) const fn len(self) -> u32 {
-        (self.0 >> Self::LEN_SHIFT & ((1 << Self::LEN_BITS) - 1)) as u32
-    }
-
-    /// Whether the entry was not met on the LRU since it was made.
-    #[inline]
-    pub(crate) const fn referenced(self) -> bool {
-        self.0 >> Self::REFERENCED_SHIFT & 1 != 0
-    }
-
-    /// The note after it was met.
-    #[inline]
-    pub(crate) const fn met(self) -> Self {
-        Self(self.0 & !(1 << Self::REFERENCED_SHIFT))
-    }
-}
-
-/// What the LRU does with the entry that is next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
-    /// It is new here: it goes to the end, and has had its second chance.
-    Spare,
-    /// It is written back.
-    WriteBack,
-}
-
-/// Second chance: only an entry that was already met once is written back.
-#[inline]
-pub(crate) const fn turn(referenced: bool) -> Turn {
-    if referenced {
-        Turn::Spare
-    } else {
-        Turn::WriteBack
-    }
-}
-
 /// Takes recent swap-ins from disk off the entries that may be written back: had this many more
 /// been protected, those pages would have been found here.
 ///
@@ -447,45 +347,6 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn notes_keep_what_they_are_given() {
-        for ty in [0, 1, 27, 31] {
-            for offset in [0, 1, u64::from(u32::MAX), (1 << 34) - 1] {
-                for len in [1, 4095, 4096, 65536] {
-                    let note = Note::new(ty, offset, len);
-                    assert_eq!(Note::decode(note.encode()), note);
-                    assert!(note.encode() < 1 << Note::BITS);
-                    assert!(note.referenced());
-                    let met = note.met();
-                    assert!(!met.referenced());
-                    for note in [note, met] {
-                        assert_eq!(note.ty(), ty);
-                        assert_eq!(note.offset(), offset);
-                        assert_eq!(note.len(), len);
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn notes_cut_off_what_does_not_fit() {
-        let all = Note::new(u8::MAX, u64::MAX, u32::MAX);
-        assert_eq!(all.encode(), (1 << Note::BITS) - 1);
-        // Bits of one field are not taken for another's, nor for those that are not ours.
-        for (note, fields) in [
-            (Note::new(u8::MAX, 0, 0), (31, 0, 0)),
-            (Note::new(0, u64::MAX, 0), (0, (1 << 34) - 1, 0)),
-            (Note::new(0, 0, u32::MAX), (0, 0, (1 << 17) - 1)),
-        ] {
-            assert_eq!((note.ty(), note.offset(), note.len()), fields);
-        }
-        let theirs = Note::decode(!0 << Note::BITS);
-        assert_eq!((theirs.ty(), theirs.offset(), theirs.len()), (0, 0, 0));
-        assert!(!theirs.referenced());
-        assert_eq!(Note::decode(!0).met().encode(), !(1 << 56));
-    }
 
     #[test]
     fn limits_are_c_s() {
@@ -644,12 +505,6 @@ mod tests {
         let after = |refused: u64| (0..10_000).fold(0u64, |row, _| after_success(row + refused));
         assert_eq!(after(32), 0);
         assert_eq!(after(33), 10_000);
-    }
-
-    #[test]
-    fn second_chance() {
-        assert_eq!(turn(true), Turn::Spare);
-        assert_eq!(turn(false), Turn::WriteBack);
     }
 
     #[test]

@@ -13,18 +13,17 @@
 //! Process context, no lock held. Pages of cgroups that may not be written back are left alone.
 
 use super::{
-    lru::WriteBack,
     pool::limits,
     rules::{
         self,
         Patience,
         Shrunk, //
-    }, //
+    },
+    writeback::WriteBack, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::ffi::device;
 use crate::ffi::{
-    list_lru,
     memcg::{
         self,
         Cursor,
@@ -35,14 +34,18 @@ use crate::ffi::{
         self,
         ShrinkControl, //
     },
-    pool, //
+    pool,
+    ring::{
+        self,
+        Ring, //
+    }, //
 };
 use kernel::{
     bindings,
     page::PAGE_SHIFT, //
 };
 
-/// How many entries of a list are looked at in one go.
+/// How many pages of a ring are looked at in one go.
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
 /// Whether entries of virtual slots can have room on a device.
@@ -75,7 +78,7 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     }
     let mut written = false;
     let mut scanned = false;
-    for nid in list_lru::memory_nodes() {
+    for nid in ring::memory_nodes() {
         let mut budget = batch;
         written |= WriteBack::determined().walk(memcg, nid, &mut budget) != 0;
         scanned |= budget != batch;
@@ -153,7 +156,7 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if stored == 0 {
         return 0;
     }
-    let listed = list_lru::count(memcg, control.nid());
+    let listed = Ring::of(memcg, control.nid()).map_or(0, Ring::count);
     if listed == 0 {
         return 0;
     }

@@ -12,9 +12,6 @@
 
 use super::{
     compress,
-    entry::Entry,
-    index::Index,
-    lru,
     pool,
     rules::{
         Reject,
@@ -22,31 +19,41 @@ use super::{
     },
     shrink, //
 };
-use crate::ffi::{
-    folio::{
-        Slot,
-        SwapFolio,
-        SwapPage, //
-    },
-    list_lru::Memory,
-    memcg::ObjCgroup,
-    params,
-    pool::{
-        current,
-        PoolRef, //
-    }, //
-};
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
+    backing,
     capacity,
     ffi::trace, //
 };
-use kernel::prelude::*;
+use crate::{
+    ffi::{
+        folio::{
+            Slot,
+            SwapFolio,
+            SwapPage, //
+        },
+        memcg::{
+            self,
+            ObjCgroup, //
+        },
+        params,
+        pool::{
+            current,
+            Entry,
+            PoolRef, //
+        },
+        table, //
+    },
+    record::{
+        Kept,
+        Sum, //
+    }, //
+};
 
 /// Stores the pages of a folio: `true` if all of them were.
-pub(crate) fn store<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> bool {
+pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
     if params::enabled() {
-        if store_all(index, folio).is_some() {
+        if store_all(folio).is_some() {
             return true;
         }
         // Also when it is not full, if it was and is not yet down to where it accepts again: those
@@ -58,13 +65,13 @@ pub(crate) fn store<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> bool {
         // There is nothing to be found, for which every swap-out to a device would pay.
         return false;
     }
-    index.take_all(folio);
+    table::take_all(folio);
     false
 }
 
 /// Stores all pages, or returns `None`. Then some of them may be stored.
 #[inline]
-fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
+fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
     let objcg = ObjCgroup::of_folio(folio);
     let objcg = objcg.as_ref();
 
@@ -77,22 +84,24 @@ fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
         return None;
     }
     let pool = current()?;
-    if let Some(objcg) = objcg {
-        lru::prepare(objcg).ok()?;
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if folio.first_slot().entry().is_virtual() {
+        backing::begin_store(folio).ok()?;
     }
 
-    let nid = folio.nid();
     let nr = folio.nr_pages();
-    index.reserve(folio).ok()?;
-    for n in 0..nr {
-        let stored = match folio.nth(n) {
-            Some((slot, page)) => store_page(index, slot, &page, nid, objcg, &pool),
-            None => None,
-        };
-        if stored.is_none() {
-            index.unreserve(&folio.first_slot(), nr.saturating_sub(n));
-            return None;
-        }
+    let mut stored = Stored::NONE;
+    let all = (0..nr).all(|n| {
+        folio
+            .nth(n)
+            .and_then(|(slot, page)| store_page(slot, &page, objcg, &pool, &mut stored))
+            .is_some()
+    });
+    // Those that are stored are charged, also if they go again now. The lock of the folio keeps
+    // them until then.
+    memcg::stored(stored.id, stored.sum);
+    if !all {
+        return None;
     }
 
     if let Some(objcg) = objcg {
@@ -102,23 +111,31 @@ fn store_all<I: Index>(index: &I, folio: &mut SwapFolio<'_>) -> Option<()> {
     Some(())
 }
 
+/// What was stored of a folio, all of whose slots have the same memory cgroup id.
+struct Stored {
+    sum: Sum,
+    id: u16,
+}
+
+impl Stored {
+    const NONE: Self = Self {
+        sum: Sum::NONE,
+        id: 0,
+    };
+}
+
 /// Stores a page for a slot.
 #[inline]
-fn store_page<I: Index>(
-    index: &I,
+fn store_page(
     mut slot: Slot<'_>,
     page: &SwapPage<'_>,
-    nid: c_int,
     objcg: Option<&ObjCgroup>,
     pool: &PoolRef,
+    stored: &mut Stored,
 ) -> Option<()> {
-    let Some(memory) = Memory::<Entry>::alloc(nid) else {
-        params::REJECT_KMEMCACHE_FAIL.inc();
-        return None;
-    };
-    let keeps_plain = || index.keeps_plain(objcg);
-    let (object, len) = match compress::compress(pool, page, nid, keeps_plain) {
-        Ok(stored) => stored,
+    let keeps_plain = || keeps_plain(&slot, objcg);
+    let entry = match compress::compress(pool, page, page.nid(), keeps_plain) {
+        Ok(entry) => entry,
         Err(reject) => {
             match reject {
                 Reject::CompressFail => params::REJECT_COMPRESS_FAIL.inc(),
@@ -132,23 +149,45 @@ fn store_page<I: Index>(
             return None;
         }
     };
-    let at = slot.entry();
-    let entry = memory.fill(Entry::new(at, object, len, objcg));
-    match index.put(&mut slot, entry) {
-        Ok((entry, stale)) => {
-            drop(stale);
-            #[cfg(CONFIG_RUST_VSWAP)]
-            {
-                trace::store(at, len);
-                capacity::note_stored(objcg, || page.variety());
-            }
-            // The last step: from the LRU it can be written back.
-            entry.join_lru();
-            Some(())
-        }
-        Err(_entry) => {
-            params::REJECT_ALLOC_FAIL.inc();
-            None
-        }
+    put(&mut slot, page, entry, stored)?;
+    #[cfg(CONFIG_RUST_VSWAP)]
+    capacity::note_stored(objcg, || page.variety());
+    Some(())
+}
+
+/// Puts an entry in its place.
+#[inline]
+fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
+    let kept = entry.kept();
+    let Some(mut replaced) = table::put(slot, page, entry) else {
+        params::REJECT_KMEMCACHE_FAIL.inc();
+        return None;
+    };
+    if let Some(stale) = replaced.entry.take() {
+        memcg::unstored(replaced.id, Sum::of(stale.kept()));
     }
+    stored.id = replaced.id;
+    stored.sum.add(kept);
+    #[cfg(CONFIG_RUST_VSWAP)]
+    {
+        backing::replace(&mut replaced);
+        let len = match kept {
+            Kept::Object(object) => object.data_len(),
+            Kept::Same(_) => 0,
+        };
+        trace::store(slot.entry(), len);
+    }
+    Some(())
+}
+
+/// Returns true if a page that does not compress may be kept as it is, because it can be written
+/// back: to the device of the slot, or for a virtual one where there is room. May sleep.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>) -> bool {
+    !slot.entry().is_virtual() || capacity::keeps_plain(objcg)
+}
+
+#[cfg(not(CONFIG_RUST_VSWAP))]
+fn keeps_plain(_slot: &Slot<'_>, _objcg: Option<&ObjCgroup>) -> bool {
+    true
 }

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The order of writeback: small rules, and its quality against the lists that C's zswap has.
+//!
+//! The quality is that of the real decisions (`order::turn()`, the bits of members) in a model of
+//! rings, on traces that are made up. What is counted is pages that were written back and wanted
+//! again. C's list is exact: an entry goes to its end when it is stored, and once more when it is
+//! met for the first time.
+
+use proptest::prelude::*;
+use std::collections::{HashMap, VecDeque};
+use vswap_host::thp_4k::{
+    order::{bits_of, estimate, next_bit, turn, Turn},
+    record::{Kept, Pattern, Record},
+};
+
+proptest! {
+    #[test]
+    fn bits_are_those_of_the_slots(from in 0..70u32, nr in 0..200u32) {
+        let bits = bits_of(from, nr);
+        for n in 0..64 {
+            prop_assert_eq!(bits >> n & 1 != 0, from < 64 && n >= from && n - from < nr);
+        }
+    }
+
+    #[test]
+    fn next_bits_are_all_bits(bits in any::<u64>()) {
+        let (mut seen, mut at) = (0u64, 0);
+        while let Some(n) = next_bit(bits, at) {
+            prop_assert!(n >= at);
+            seen |= 1 << n;
+            at = n + 1;
+        }
+        prop_assert_eq!(seen, bits);
+    }
+
+    #[test]
+    fn estimates_are_exact_of_what_was_looked_at(members in 0..1000usize, pages in 0..64usize) {
+        prop_assert_eq!(estimate(members, members, members * pages), members * pages);
+        if members >= 32 {
+            prop_assert_eq!(estimate(members, 32, 32 * pages), members * pages);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_record_is_passed() {
+    for word in [0, 0b010, 0b110, 1] {
+        assert_eq!(turn(word, |_| unreachable!()), Turn::Pass);
+    }
+}
+
+#[test]
+fn a_page_has_one_second_chance() {
+    let record = Record::new(Kept::Same(Pattern::new(7).unwrap()));
+    let mut word = record.encode();
+    let before = word;
+    assert_eq!(
+        turn(before, |new| {
+            word = new;
+            true
+        }),
+        Turn::Spare
+    );
+    assert_eq!(word, record.passed().encode());
+    assert_eq!(turn(word, |_| unreachable!()), Turn::WriteBack);
+    // It was freed, or stored anew, in between.
+    assert_eq!(turn(before, |_| false), Turn::Pass);
+}
+
+/// Pages of a compressed cache that takes `room` of them.
+trait Cache {
+    fn store(&mut self, page: usize);
+    /// Takes a page out, if it is there.
+    fn load(&mut self, page: usize) -> bool;
+}
+
+/// C's list.
+struct List {
+    room: usize,
+    order: VecDeque<(usize, u64)>,
+    // When it was put where it is, and whether it was not met yet.
+    there: HashMap<usize, (u64, bool)>,
+    time: u64,
+}
+
+impl List {
+    fn new(room: usize) -> Self {
+        Self {
+            room,
+            order: VecDeque::new(),
+            there: HashMap::new(),
+            time: 0,
+        }
+    }
+
+    fn put(&mut self, page: usize, referenced: bool) {
+        self.time += 1;
+        self.order.push_back((page, self.time));
+        self.there.insert(page, (self.time, referenced));
+    }
+}
+
+impl Cache for List {
+    fn store(&mut self, page: usize) {
+        while self.there.len() >= self.room {
+            let (page, time) = self.order.pop_front().unwrap();
+            match self.there.get(&page) {
+                Some((now, true)) if *now == time => self.put(page, false),
+                Some((now, false)) if *now == time => {
+                    self.there.remove(&page);
+                }
+                _ => {}
+            }
+        }
+        self.put(page, true);
+    }
+
+    fn load(&mut self, page: usize) -> bool {
+        self.there.remove(&page).is_some()
+    }
+}
+
+/// The clock, over slots of which the lowest free one is taken in the cluster that is at hand.
+struct Clock {
+    room: usize,
+    nr: usize,
+    words: Vec<u64>,
+    pages: Vec<usize>,
+    slots: HashMap<usize, usize>,
+    free: std::collections::BTreeSet<usize>,
+    ring: VecDeque<usize>,
+    on: Vec<bool>,
+    at: u32,
+}
+
+impl Clock {
+    fn new(room: usize, slots: usize) -> Self {
+        Self {
+            room,
+            nr: 0,
+            words: vec![0; slots],
+            pages: vec![0; slots],
+            slots: HashMap::new(),
+            free: (0..slots).collect(),
+            ring: VecDeque::new(),
+            on: vec![false; slots / 64],
+            at: 0,
+        }
+    }
+
+    fn bits(&self, member: usize) -> u64 {
+        (0..64).fold(0, |bits, n| {
+            bits | u64::from(self.words[member * 64 + n] != 0) << n
+        })
+    }
+
+    fn free_slot(&mut self, slot: usize) {
+        self.words[slot] = 0;
+        self.slots.remove(&self.pages[slot]);
+        self.free.insert(slot);
+        self.nr -= 1;
+    }
+
+    fn pass(&mut self) {
+        let Some(&member) = self.ring.front() else {
+            return;
+        };
+        let bits = self.bits(member);
+        let Some(n) = next_bit(bits, self.at) else {
+            self.ring.pop_front();
+            self.at = 0;
+            self.on[member] = bits != 0;
+            if bits != 0 {
+                self.ring.push_back(member);
+            }
+            return;
+        };
+        self.at = n + 1;
+        let slot = member * 64 + n as usize;
+        let mut new = self.words[slot];
+        match turn(self.words[slot], |word| {
+            new = word;
+            true
+        }) {
+            Turn::Spare => self.words[slot] = new,
+            Turn::WriteBack => self.free_slot(slot),
+            Turn::Pass => {}
+        }
+    }
+}
+
+impl Cache for Clock {
+    fn store(&mut self, page: usize) {
+        while self.nr >= self.room {
+            self.pass();
+        }
+        let slot = self.free.pop_first().unwrap();
+        self.words[slot] = Record::new(Kept::Same(Pattern::new(1).unwrap())).encode();
+        self.pages[slot] = page;
+        self.slots.insert(page, slot);
+        self.nr += 1;
+        if !self.on[slot / 64] {
+            self.on[slot / 64] = true;
+            self.ring.push_back(slot / 64);
+        }
+    }
+
+    fn load(&mut self, page: usize) -> bool {
+        match self.slots.get(&page) {
+            Some(&slot) => {
+                self.free_slot(slot);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Memory of `frames` pages in LRU order, above a cache: how many touches found a page in neither.
+fn faults(cache: &mut dyn Cache, frames: usize, trace: impl Iterator<Item = usize>) -> usize {
+    let (mut memory, mut order) = (HashMap::new(), VecDeque::new());
+    let mut seen = std::collections::HashSet::new();
+    let mut major = 0;
+    for (time, page) in trace.enumerate() {
+        let is_fault = memory.insert(page, time).is_none() && !cache.load(page);
+        if is_fault && !seen.insert(page) {
+            major += 1;
+        }
+        order.push_back((page, time));
+        while memory.len() > frames {
+            let (page, then) = order.pop_front().unwrap();
+            if memory.get(&page) == Some(&then) {
+                memory.remove(&page);
+                cache.store(page);
+            }
+        }
+    }
+    major
+}
+
+/// A generator of numbers below a bound.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        ((self.0 >> 33) as usize) % bound
+    }
+}
+
+const TOUCHES: usize = 200_000;
+
+/// A working set that is touched at random, beside a stream that never comes back.
+fn stream() -> Vec<usize> {
+    let mut numbers = Numbers(1);
+    (0..TOUCHES)
+        .map(|n| {
+            if n % 3 == 0 {
+                100_000 + n
+            } else {
+                numbers.below(3000)
+            }
+        })
+        .collect()
+}
+
+/// Few pages often, many seldom.
+fn zipf() -> Vec<usize> {
+    let mut numbers = Numbers(2);
+    (0..TOUCHES)
+        .map(|_| {
+            let u = (numbers.below(1 << 20) + 1) as f64 / (1 << 20) as f64;
+            (u.powf(4.0) * 20_000.0) as usize
+        })
+        .collect()
+}
+
+/// Working sets that change.
+fn phases() -> Vec<usize> {
+    let mut numbers = Numbers(3);
+    (0..TOUCHES)
+        .map(|n| n / 20_000 * 1500 + numbers.below(3500))
+        .collect()
+}
+
+/// Several passes over more than there is room for.
+fn cycle() -> Vec<usize> {
+    (0..TOUCHES).map(|n| n % 3800).collect()
+}
+
+#[test]
+fn no_worse_than_the_list_on_traces() {
+    for (name, trace) in [
+        ("stream", stream()),
+        ("zipf", zipf()),
+        ("phases", phases()),
+        ("cycle", cycle()),
+    ] {
+        for (frames, room) in [(1000, 1000), (1000, 2000), (2000, 1000)] {
+            let list = faults(&mut List::new(room), frames, trace.iter().copied());
+            let clock = faults(&mut Clock::new(room, 8192), frames, trace.iter().copied());
+            println!("{name} {frames}+{room}: list {list} clock {clock}");
+            assert!(
+                clock as f64 <= list as f64 * 1.02 + 50.0,
+                "{name} {frames}+{room}: list {list} clock {clock}"
+            );
+        }
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writing back what is next in the order: see [`order`].
+//!
+//! Writing back is swap-out resumed: the page is decompressed to a folio in the swap cache, which
+//! is written to the slot that it had from the beginning, or for a virtual slot to one that is
+//! allocated then. See the races in the documentation of `zswap`: until the folio is in the swap
+//! cache there is no hold on what is stored, and nothing of it is looked at.
+//!
+//! Pages of virtual slots have no place on a device before, so those that are written back at one
+//! time can get places side by side, and be one request: that is why they are gathered to *runs*.
+//! The hand gathers them by value, under the lock of the ring. Then, without a lock: a folio for
+//! each in the swap cache, locked, which settles whether the page is still there; room; the data;
+//! and when all have that, writing begins. A folio is not under writeback while memory is waited
+//! for: reclaim may wait for writeback, and nobody would have submitted it. For the same reason
+//! only the first allocation of a folio may wait. Waiting for others' folio locks there is none:
+//! the folios are new.
+
+use super::compress;
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::record::Kept;
+use crate::{
+    ffi::{
+        folio::{
+            NewFolio,
+            SwapEntry,
+            Wait,
+            Writes, //
+        },
+        memcg::{
+            self,
+            Memcg, //
+        },
+        params,
+        ring::Ring,
+        table, //
+    },
+    order::{
+        self,
+        Turn, //
+    },
+    record::{
+        Record,
+        Sum, //
+    }, //
+};
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::{
+    ffi::{
+        trace,
+        vswap::ChargeFor, //
+    },
+    phys::Room, //
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// The most pages that are written together. They are locked meanwhile, and who wants one waits.
+const MOST: usize = 16;
+
+/// The most members that the hand passes under the lock of a ring.
+const MEMBERS: usize = 64;
+
+/// What was met, by value: the slot may have been freed, and used again, since.
+#[derive(Clone, Copy)]
+struct Met {
+    slot: SwapEntry,
+    // The word of the table.
+    word: u64,
+}
+
+impl Met {
+    /// Returns true if it is still what is stored.
+    fn is(self, record: Record) -> bool {
+        record.encode() == self.word
+    }
+
+    #[cfg(CONFIG_RUST_VSWAP)]
+    fn is_plain(self) -> bool {
+        match Record::decode(self.word) {
+            Ok(record) => matches!(record.kept, Kept::Object(object) if object.is_plain()),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Moves a page to a new folio, for which there is a place on a device: it is to be written.
+fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
+    let mut folio = NewFolio::add(met.slot, wait)?;
+    // The folio is locked in the swap cache: from here on the slot is ours. It may have been freed
+    // and used again before.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    let room = if met.slot.is_virtual() {
+        if !is_there(&mut folio, met) {
+            return Err(ENOENT);
+        }
+        let what = if met.is_plain() {
+            ChargeFor::Kept
+        } else {
+            ChargeFor::More
+        };
+        Some(Room::for_entry(&mut folio, what)?)
+    } else {
+        None
+    };
+    let (slot, page) = folio.only().ok_or(EINVAL)?;
+    let held = table::get(&slot)
+        .filter(|held| met.is(held.record()))
+        .ok_or(ENOENT)?;
+    if !compress::decompress(slot.entry(), &held, &page) {
+        return Err(EIO);
+    }
+    folio.count_zswpwb();
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if let Some(room) = room {
+        room.back(&mut folio)?;
+        return Ok(folio);
+    }
+    if let Some((entry, id)) = table::take(&mut folio.first_slot()) {
+        memcg::unstored(id, Sum::of(entry.kept()));
+    }
+    Ok(folio)
+}
+
+/// Returns true if what was met is what is stored.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn is_there(folio: &mut NewFolio, met: Met) -> bool {
+    table::get(&folio.first_slot()).is_some_and(|held| met.is(held.record()))
+}
+
+/// Pages that are to be written back.
+struct Run {
+    pages: [Option<Met>; MOST],
+    len: usize,
+}
+
+impl Run {
+    const fn new() -> Self {
+        Self {
+            pages: [None; MOST],
+            len: 0,
+        }
+    }
+
+    fn add(&mut self, met: Met) {
+        if let Some(place) = self.pages.get_mut(self.len) {
+            *place = Some(met);
+            self.len = self.len.wrapping_add(1);
+        }
+    }
+
+    /// A page of a device has its place, and is not waited for.
+    fn is_full(&self) -> bool {
+        #[cfg(CONFIG_RUST_VSWAP)]
+        if let Some(Some(first)) = self.pages.first() {
+            if first.slot.is_virtual() {
+                return self.len >= MOST;
+            }
+        }
+        self.len != 0
+    }
+}
+
+/// What became of a run.
+#[derive(Default)]
+struct Written {
+    pages: usize,
+    /// One was in memory again.
+    met_cached: bool,
+}
+
+impl Run {
+    /// Writes the pages. Those that cannot be now stay as they are, on the ring.
+    fn write(&mut self) -> Written {
+        let mut folios: [Option<NewFolio>; MOST] = [const { None }; MOST];
+        let mut result = Written::default();
+        let mut wait = Wait::Yes;
+
+        for (met, folio) in self.pages.iter_mut().zip(folios.iter_mut()) {
+            let Some(met) = met.take() else {
+                break;
+            };
+            match prepare_folio(met, wait) {
+                Ok(new) => {
+                    *folio = Some(new);
+                    wait = Wait::No;
+                }
+                Err(error) => {
+                    params::REJECT_RECLAIM_FAIL.inc();
+                    result.met_cached |= error == EEXIST;
+                    // No room, or no memory: nor will there be for the next, which may be charged
+                    // to another cgroup, though.
+                    if error == ENOSPC || error == ENOMEM {
+                        break;
+                    }
+                }
+            }
+        }
+        let nr = core::mem::replace(self, Self::new()).len;
+
+        let mut writes = Writes::new();
+        for folio in folios.into_iter().flatten() {
+            folio.write(&mut writes);
+            params::WRITTEN_BACK_PAGES.inc();
+            result.pages = result.pages.wrapping_add(1);
+        }
+        #[cfg(CONFIG_RUST_VSWAP)]
+        if nr != 0 {
+            trace::writeback(nr, result.pages, writes.requests());
+        }
+        let _ = nr;
+        result
+    }
+}
+
+/// A walk that writes back.
+pub(super) struct WriteBack {
+    stop_at_cached: bool,
+    /// A page was met that is in memory again: the walk has come to where it is warm.
+    pub(super) met_cached: bool,
+    /// A page was given its second chance.
+    pub(super) spared: bool,
+}
+
+impl WriteBack {
+    /// Goes on past pages that are in memory again.
+    pub(super) const fn determined() -> Self {
+        Self::new(false)
+    }
+
+    /// Stops at a page that is in memory again.
+    pub(super) const fn careful() -> Self {
+        Self::new(true)
+    }
+
+    const fn new(stop_at_cached: bool) -> Self {
+        Self {
+            stop_at_cached,
+            met_cached: false,
+            spared: false,
+        }
+    }
+
+    /// Passes no more than `budget` pages of a cgroup and node; returns how many were written back.
+    /// What is left of the budget is that of pages not looked at.
+    pub(super) fn walk(&mut self, memcg: Memcg<'_>, nid: c_int, budget: &mut usize) -> usize {
+        let Some(ring) = Ring::of(memcg, nid) else {
+            return 0;
+        };
+        let room = has_room(memcg);
+        // Where few pages are, the hand comes by twice: once for their second chance.
+        let mut members = ring.lock().settled().len().saturating_mul(2);
+        let mut written = 0usize;
+        while *budget != 0 && members != 0 {
+            let mut run = Run::new();
+            let mut some = members.min(MEMBERS);
+            let before = some;
+            ring.lock().pass(
+                budget,
+                &mut some,
+                |slot| room || !needs_room(slot),
+                |slot, word| self.meet(&mut run, slot, word),
+            );
+            members = members.saturating_sub(before.wrapping_sub(some));
+            let result = run.write();
+            written = written.wrapping_add(result.pages);
+            if self.stop_at_cached && result.met_cached {
+                self.met_cached = true;
+                break;
+            }
+            params::cond_resched();
+        }
+        written
+    }
+
+    /// Looks at a page, under the lock of the ring; returns whether to go on.
+    fn meet(&mut self, run: &mut Run, slot: SwapEntry, word: &Atomic<u64>) -> bool {
+        let value = word.load(Relaxed);
+        let exchange = |new| word.cmpxchg(value, new, Relaxed).is_ok();
+        match order::turn(value, exchange) {
+            Turn::Pass => {}
+            Turn::Spare => self.spared = true,
+            Turn::WriteBack => {
+                run.add(Met { slot, word: value });
+            }
+        }
+        !run.is_full()
+    }
+}
+
+/// Returns true if a slot has no place on a device yet.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn needs_room(slot: SwapEntry) -> bool {
+    slot.is_virtual()
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+fn has_room(memcg: Memcg<'_>) -> bool {
+    memcg.has_room()
+}
+
+#[cfg(not(CONFIG_RUST_VSWAP))]
+fn needs_room(_slot: SwapEntry) -> bool {
+    false
+}
+
+#[cfg(not(CONFIG_RUST_VSWAP))]
+fn has_room(_memcg: Memcg<'_>) -> bool {
+    true
+}
