@@ -471,7 +471,8 @@ class Stages(Kept):
         self.assertEqual((self.counts(), self.report.verdict()), ((1, 1, 0, 0), 1))
         self.assertIn("    2 FAILED  part: b\n              one\n              two\n",
                       self.output.getvalue())
-        self.assertIn("failed:\n  part: b\n", self.output.getvalue())
+        self.assertIn("failed:\n  part: b\n              one\n              two\n",
+                      self.output.getvalue())
         self.assertIn("1 passed, 1 failed\n", self.output.getvalue())
 
     def test_missing(self):

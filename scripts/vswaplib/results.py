@@ -9,6 +9,7 @@ from . import manifest
 from .common import Failure, say
 
 SHOWN = 12
+REPEATED = 4            # lines of a failure's detail that are printed again at the end
 ACCEPT = "'scripts/vswap test --accept' writes what passed"
 
 
@@ -41,7 +42,7 @@ class Report:
                 self.passed += 1
             else:
                 self.failed += 1
-                self.failures.append(name)
+                self.failures.append((name, detail.strip().splitlines()[:REPEATED]))
             word = {True: "ok", False: "FAILED", None: "skipped"}[ok]
             detail = detail.strip()
             note = f"  ({detail.splitlines()[0]})" if detail and ok is not False else ""
@@ -53,7 +54,8 @@ class Report:
         """Counts results that never came."""
         with self.lock:
             self.missing += len(names)
-            self.failures.append(f"{part.name}: {len(names)} results did not come")
+            self.failures.append((f"{part.name}: {len(names)} results did not come",
+                                  names[:REPEATED]))
             say(f"{'':5} MISSING {part.name}: {len(names)} results of {part.shown()}")
             shown = [*names[:SHOWN], *(["..."] if names[SHOWN:] else []),
                      f"if they are gone on purpose: {ACCEPT}"]
@@ -86,7 +88,10 @@ class Report:
         """Prints the last lines of a run; returns the exit code."""
         with self.lock:
             if self.failures:
-                say("\nfailed:\n  " + "\n  ".join(self.failures))
+                say("\nfailed:")
+            for name, detail in self.failures:
+                say(f"  {name}")
+                self._indented(detail)
             steps = f": {', '.join(self.times)}" if self.times else ""
             say(f"\n{self.minutes():.1f} minutes{steps}")
             missing = f", {self.missing} did not run" if self.missing else ""

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # guest: timeout=240 mem=512M full=1
 # Swap-out into a pool that reaches its limit leaves the reserves of the machine alone.
-#
-# Pages on the lists of a CPU are no free pages, and a fault moves up to 2000 of them there at
-# once: lists of a fixed length take that out of the figure.
 . /vswap/tests/lib.sh
 
 no_swap
@@ -12,7 +9,7 @@ swap_on $DISK
 set_to auto $VSWAP/enabled
 was=$(cat /proc/sys/vm/overcommit_memory)
 echo 1 > /proc/sys/vm/overcommit_memory
-echo 2000 > /proc/sys/vm/percpu_pagelist_high_fraction
+short_lists
 min=$(awk '$1 == "min" { sum += $2 } END { print sum + 0 }' /proc/zoneinfo)
 dmesg -c > /dev/null
 # It may fill memory and the disk.
@@ -21,7 +18,6 @@ least=$(swappress lowest swappress fill 1200 1024)
 note "lowest $least, sum of the min watermarks $min"
 is "half of the reserve is free at any time" "$least" -ge $((min / 2))
 is "no allocation failed" "$(dmesg | grep -c 'page allocation failure\|SLUB: Unable')" -eq 0
-echo 0 > /proc/sys/vm/percpu_pagelist_high_fraction
 echo "$was" > /proc/sys/vm/overcommit_memory
 # No finish: pages of the root file system were swapped out as well, and stay in zswap.
 no_swap
