@@ -403,7 +403,8 @@ int vswap_try_reclaim(unsigned long offset);
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);
 void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
-void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged);
+void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged,
+			    size_t bytes, long nr_stored, long nr_incomp);
 
 /* How it is switched: by the boot parameter "vswap=" and in sysfs. */
 enum vswap_mode {

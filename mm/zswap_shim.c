@@ -356,18 +356,35 @@ void zswap_ring_filled(struct zswap_lruvec_state *ring)
  * pages that are charged and uncharged meet. It follows the cgroup to its parent.
  * NULL: nothing is charged to the cgroup. The caller is in an RCU section.
  */
+static struct obj_cgroup *zswap_objcg(struct mem_cgroup *memcg)
+{
+	struct obj_cgroup *objcg;
+
+	objcg = memcg->nodeinfo[first_node(node_possible_map)]->orig_objcg;
+	return obj_cgroup_is_root(objcg) ? NULL : objcg;
+}
+
 static struct obj_cgroup *zswap_objcg_of_id(unsigned short id)
 {
 	struct mem_cgroup *memcg;
-	struct obj_cgroup *objcg;
 
 	if (!id || !cgroup_subsys_on_dfl(memory_cgrp_subsys))
 		return NULL;
 	memcg = mem_cgroup_from_private_id(id);
-	if (WARN_ON_ONCE(!memcg))
-		return NULL;
-	objcg = memcg->nodeinfo[first_node(node_possible_map)]->orig_objcg;
-	return obj_cgroup_is_root(objcg) ? NULL : objcg;
+	return WARN_ON_ONCE(!memcg) ? NULL : zswap_objcg(memcg);
+}
+
+/*
+ * Uncharges bytes of pages that stay counted: false, if they are not, as nothing is
+ * charged to the cgroup, which slots of the caller pin. In an RCU section.
+ */
+bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
+{
+	struct obj_cgroup *objcg = zswap_objcg(memcg);
+
+	if (objcg && bytes)
+		obj_cgroup_uncharge(objcg, bytes);
+	return objcg;
 }
 #endif
 

@@ -118,6 +118,7 @@ struct zswap_member {
 /* C for Rust */
 #ifdef CONFIG_MEMCG
 void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);
+bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes);
 #endif
 
 struct zswap_table *zswap_table_alloc(gfp_t gfp);

@@ -383,10 +383,11 @@ rust_helper_vswap_record_id(struct folio *folio, unsigned short *id, bool charge
 }
 
 __rust_helper void
-rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr_charged)
+rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr_charged,
+			     size_t bytes, long nr_stored, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
-	mem_cgroup_forget_swap(id, nr, nr_charged);
+	mem_cgroup_forget_swap(id, nr, nr_charged, bytes, nr_stored, nr_plain);
 #endif
 }
 

@@ -146,11 +146,7 @@ impl Ids {
 
     #[inline]
     fn flush(&mut self) {
-        // As long as the id is pinned.
-        memcg::unstored(self.id, self.stored);
-        if self.id != 0 {
-            vswap::forget_ids(self.id, self.nr, self.nr_charged);
-        }
+        vswap::forget_ids(self.id, self.nr, self.nr_charged, self.stored);
         *self = Self::NONE;
     }
 }
@@ -192,10 +188,11 @@ fn free_slot(cluster: &mut Locked, off: u32) -> Option<Backed> {
 
     cluster.kill(off, 1, |off, word, id, backed| {
         let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
-        if let Some(Backed::Zswap(entry)) = &backed {
-            memcg::unstored(id, Sum::of(entry.kept()));
-        }
-        vswap::forget_ids(id, 1, charged.into());
+        let stored = match &backed {
+            Some(Backed::Zswap(entry)) => Sum::of(entry.kept()),
+            _ => Sum::NONE,
+        };
+        vswap::forget_ids(id, 1, charged.into(), stored);
         found = backed;
         vswap::invalidate_tags(of, off);
     });
@@ -250,13 +247,13 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
     let charged = if to_device { nr } else { 0 };
 
     let Some(mut run) = cluster::alloc_run(folio.order(), folio.owner()) else {
-        vswap::forget_ids(id, nr, charged);
+        vswap::forget_ids(id, nr, charged, Sum::NONE);
         return None;
     };
     // Under the lock of the cluster: see the races of `cluster`.
     if !vswap::is_on() {
         run.cancel();
-        vswap::forget_ids(id, nr, charged);
+        vswap::forget_ids(id, nr, charged, Sum::NONE);
         return None;
     }
     let Run { guard, off, .. } = &mut run;

@@ -441,9 +441,17 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
     if sum.nr == 0 {
         return;
     }
-    count_stored(-(sum.nr as i64), -(sum.nr_plain as i64));
+    count_unstored(sum);
     // SAFETY: The slots have references to the id.
     unsafe { bindings::zswap_uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
+}
+
+/// Counts pages that are not stored any more.
+#[inline]
+pub(super) fn count_unstored(sum: Sum) {
+    if sum.nr != 0 {
+        count_stored(-(sum.nr as i64), -(sum.nr_plain as i64));
+    }
 }
 
 #[inline]

@@ -14,10 +14,14 @@ use super::{
         Owner,
         SwapPage, //
     },
-    memcg::Memcg,
+    memcg::{
+        self,
+        Memcg, //
+    },
     params, //
 };
 use crate::{
+    record::Sum,
     word::Pfn,
     zswap::rules::Variety, //
 };
@@ -177,12 +181,16 @@ impl NewSwap<'_> {
     }
 }
 
-/// Forgets the memory cgroup id of slots, some of which are charged.
+/// Forgets the memory cgroup id of slots, some of which are charged, and what zswap kept of them.
 #[inline]
-pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32) {
+pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32, stored: Sum) {
+    memcg::count_unstored(stored);
     if id != 0 {
+        let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);
         // SAFETY: Each slot had a reference to the id.
-        unsafe { bindings::vswap_forget_ids(id, nr, nr_charged) };
+        unsafe {
+            bindings::vswap_forget_ids(id, nr, nr_charged, stored.bytes, nr_stored, nr_plain)
+        };
     }
 }
 
