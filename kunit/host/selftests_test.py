@@ -93,6 +93,17 @@ class Rates(unittest.TestCase):
         self.assertEqual(rates.verdict((1, 3), (2, 6)), "ok")
         self.assertEqual(rates.verdict((2, 6), (1, 3)), "ok")
 
+    def test_a_line_that_fails_by_chance_is_worse_only_if_that_is_almost_sure(self):
+        before = 4, 59
+        self.assertEqual(rates.verdict((0, 3), (1, 3), before), "ok")
+        self.assertEqual(rates.verdict((0, 3), (2, 3), before), "ok")
+        self.assertEqual(rates.verdict((0, 3), (3, 3), before), "worse")
+        # What base did this time counts as well.
+        self.assertEqual(rates.verdict((0, 3), (2, 3), (0, 20)), "worse")
+        self.assertEqual(rates.verdict((1, 3), (2, 3), (0, 20)), "ok")
+        # Not as one that is not known to.
+        self.assertEqual(rates.verdict((0, 3), (1, 3)), "open")
+
     def test_close_ones_are_run_again_and_then_decided(self):
         self.assertEqual(rates.verdict((0, 1), (1, 1)), "open")
         self.assertEqual(rates.verdict((1, 3), (3, 3)), "open")
@@ -199,7 +210,7 @@ class Compared(unittest.TestCase):
     def verdict(self, base, other):
         def rounds(words):
             return [{END: "ok", **({} if word is None else {"case": word})} for word in words]
-        lines = selftests.compare(rounds(base), rounds(other))
+        lines = selftests.compare(rounds(base), rounds(other), {})
         end = next(line for line in lines if line.case == END)
         self.assertEqual((end.verdict, end.skipped), ("ok", False))
         found = next(line for line in lines if line.case == "case")
@@ -240,22 +251,28 @@ class Compared(unittest.TestCase):
     def test_an_end_is_good_or_bad(self):
         good, bad = {"case": "ok", END: "ok"}, {"case": "ok", END: "not ok"}
         for base, other in (([good] * 3, [good, bad, good]), ([good, bad, good], [good] * 3)):
-            lines = selftests.compare(base, other)
+            lines = selftests.compare(base, other, {})
             self.assertEqual([line.verdict for line in lines], ["ok", "worse"])
             self.assertFalse(selftests.is_open(lines))
+
+    def test_a_case_that_fails_by_chance(self):
+        good, bad = {"a": "ok", "b": "ok", END: "ok"}, {"a": "not ok", "b": "not ok", END: "ok"}
+        lines = selftests.compare([good] * 3, [good, bad, good], {"b": (4, 59)})
+        self.assertEqual([line.verdict for line in lines], ["open", "ok", "ok"])
+        self.assertEqual(str(lines[1]), "2 of 3, base 3 of 3")
 
     def test_a_case_that_is_worse_is_no_bad_end(self):
         good = {"a": "ok", "b": "ok", END: "ok"}
         worse = [{"a": "not ok", "b": "ok", END: "ok"}] * 6
         self.assertTrue(selftests.is_open(selftests.compare(
-            [good] * 6, [*worse[:5], {**worse[0], "b": "not ok"}])))
+            [good] * 6, [*worse[:5], {**worse[0], "b": "not ok"}], {})))
 
     def test_more_rounds_only_for_what_they_can_decide(self):
         good, bad = {"case": "ok", END: "ok"}, {"case": "not ok", END: "ok"}
-        self.assertTrue(selftests.is_open(selftests.compare([good], [bad])))
-        self.assertFalse(selftests.is_open(selftests.compare([good], [good])))
-        self.assertFalse(selftests.is_open(selftests.compare([good] * 6, [bad] * 6)))
-        self.assertFalse(selftests.is_open(selftests.compare([good], [{**bad, END: "not ok"}])))
+        self.assertTrue(selftests.is_open(selftests.compare([good], [bad], {})))
+        self.assertFalse(selftests.is_open(selftests.compare([good], [good], {})))
+        self.assertFalse(selftests.is_open(selftests.compare([good] * 6, [bad] * 6, {})))
+        self.assertFalse(selftests.is_open(selftests.compare([good], [{**bad, END: "not ok"}], {})))
         self.assertFalse(selftests.is_open([]))
 
 
@@ -274,7 +291,7 @@ class Report:
 class Reported(unittest.TestCase):
     def report(self, base, other, test=Test("some", "mm")):
         report = Report()
-        selftests.report_test(selftests.PLAIN, test, selftests.compare(base, other), report)
+        selftests.report_test(selftests.PLAIN, test, selftests.compare(base, other, {}), report)
         return report.lines
 
     def test_one_result_for_each_case_of_a_small_test(self):

@@ -23,12 +23,18 @@ def fisher(base, other):
     return ways / math.comb(runs + again, total)
 
 
-def verdict(base, other):
+def verdict(base, other, before=None):
     """Returns "ok", "worse", or "open": to be run more often. What never fails on base
-    must never fail."""
+    must never fail.
+
+    `before`: so often a line failed on base that is known to fail by chance. Then it need not
+    fail there again, and is worse only when that is almost sure."""
     (failed, runs), (its, again) = base, other
     if its * runs <= failed * again:
         return "ok"
+    if before:
+        chance = fisher((failed + before[0], runs + before[1]), other)
+        return "worse" if chance < SURE else "ok"
     chance = fisher(base, other)
     if chance < SURE:
         return "worse"

@@ -57,6 +57,8 @@ class Test:
     # In a guest that never enabled zswap: only there zram gives large folios back whole.
     fresh: bool = False
     rounds: int = 1               # how often each kernel runs it, unless a line is open
+    # Lines that fail by chance, and why: {line: (failed, runs) on base, counted by hand}.
+    by_chance: dict = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def program(self):
@@ -99,8 +101,12 @@ TESTS = [
     # file's size, makes the file 50 MiB larger, then reads 50 MiB from the common position.
     # Two at once make the file 100 MiB in all, and the faster ones read the others' share.
     # On one CPU and first in, first out, each is ready before the next begins.
+    #
+    # test_memcg_low wants memory.current within 3 % of 30 MiB. There are 28.1 MiB, in every round
+    # on every kernel, and 63 pages for each of three children whose last charge is still kept
+    # ahead by the CPU: by chance none is.
     Test("test_memcontrol", "cgroup", swap="disk", under=f"taskset 1 chrt --fifo 1 {PATIENT}",
-         rounds=3),
+         rounds=3, by_chance={"test_memcg_low": (4, 59)}),
     Test("uffd-wp-mremap", "mm"),
     Test("process_madv", "mm"),
     _ksm("merge", "-M -p 10"),
@@ -383,14 +389,14 @@ class Line:
         return f"{again - its} of {again}, base {runs - failed} of {runs}"
 
 
-def _line(case, base, other):
+def _line(case, base, other, before):
     """Compares the words of one case. What base skips may be skipped; what base never says
     may be said, but not 'not ok'. That base itself comes to its end is no matter of rates."""
     good = {"ok", "skip"} if set(base) == {"skip"} else {"ok"}
     if set(base) == {None}:
         good, base = {"ok", "skip", None}, ["ok"] * len(base)
     counts = [(sum(word not in good for word in words), len(words)) for words in (base, other)]
-    verdict = rates.verdict(*counts)
+    verdict = rates.verdict(*counts, before)
     if case == END and (counts[0][0] or counts[1][0]):
         verdict = "worse"
     skipped = set(base) == set(other) == {"skip"} or \
@@ -398,11 +404,12 @@ def _line(case, base, other):
     return Line(case, *counts, verdict, skipped)
 
 
-def compare(base, other):
+def compare(base, other, by_chance):
     """Lines of a test, from the rounds of base and of another kernel."""
     cases = dict.fromkeys(case for results in [*base, *other] for case in results)
     return [_line(case, [results.get(case) for results in base],
-                  [results.get(case) for results in other]) for case in cases]
+                  [results.get(case) for results in other], by_chance.get(case))
+            for case in cases]
 
 
 def is_open(lines):
@@ -446,7 +453,7 @@ def run_group(tests, sides, report):
     lines = {}
     while any(todo.values()):
         _rounds(failures, todo, got, failures)
-        lines = {(side, test): compare(got[BASE, test], got[side, test])
+        lines = {(side, test): compare(got[BASE, test], got[side, test], test.by_chance)
                  for side in sides for test in tests if side.takes(test)}
         todo = {side: {test: rates.STEP for test in tests
                        if is_open(lines.get((side, test), []))} for side in sides}
