@@ -49,6 +49,8 @@ plain_loads zswap zswpout 30
 set_to 1 $ZSWAP/shrinker_enabled
 short zswap
 set_to 0 $ZSWAP/shrinker_enabled
+# Memory was short for all: what others have in swap comes back.
+check "zswap: swapoff" swapoff $DISK
 
 check "virtual slots on a disk" straight swap_on $DISK
 plain_loads "virtual slots on a disk" pswpout 30
