@@ -297,15 +297,8 @@ void zswap_table_free(struct zswap_table *table)
 
 static struct shrinker *zswap_shrinker;
 
-static struct lruvec *zswap_ring_lruvec(struct zswap_lruvec_state *ring)
+static void zswap_ring_init(struct zswap_lruvec_state *state)
 {
-	return container_of(ring, struct lruvec, zswap_lruvec_state);
-}
-
-void zswap_lruvec_state_init(struct lruvec *lruvec)
-{
-	struct zswap_lruvec_state *state = &lruvec->zswap_lruvec_state;
-
 	atomic_long_set(&state->nr_disk_swapins, 0);
 	spin_lock_init(&state->lock);
 	INIT_LIST_HEAD(&state->members);
@@ -314,23 +307,57 @@ void zswap_lruvec_state_init(struct lruvec *lruvec)
 	state->joined = NULL;
 }
 
+/*
+ * Without cgroups, a ring for each node. The one in its lruvec is lost when all memory
+ * of the node goes and comes again, and what was stored of it may still be there.
+ */
+struct zswap_lruvec_state *zswap_node_rings;
+
+static int zswap_node_rings_alloc(void)
+{
+	int nid;
+
+	if (!mem_cgroup_disabled() || zswap_node_rings)
+		return 0;
+	zswap_node_rings = kvzalloc_objs(*zswap_node_rings, nr_node_ids);
+	if (!zswap_node_rings)
+		return -ENOMEM;
+	for (nid = 0; nid < nr_node_ids; nid++)
+		zswap_ring_init(&zswap_node_rings[nid]);
+	return 0;
+}
+
+static struct lruvec *zswap_ring_lruvec(struct zswap_lruvec_state *ring)
+{
+	return container_of(ring, struct lruvec, zswap_lruvec_state);
+}
+
+void zswap_lruvec_state_init(struct lruvec *lruvec)
+{
+	zswap_ring_init(&lruvec->zswap_lruvec_state);
+}
+
 /* Where what is stored of @folio belongs. The caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
-	struct lruvec *lruvec = mem_cgroup_lruvec(folio_memcg(folio), folio_pgdat(folio));
+	struct lruvec *lruvec;
 
+	if (mem_cgroup_disabled())
+		return &zswap_node_rings[folio_nid(folio)];
+	lruvec = mem_cgroup_lruvec(folio_memcg(folio), folio_pgdat(folio));
 	return &lruvec->zswap_lruvec_state;
 }
 
 /* The ring that has what a cgroup that is gone had. */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
-	struct lruvec *lruvec = zswap_ring_lruvec(ring);
-	struct mem_cgroup *memcg = lruvec_memcg(lruvec);
+	struct lruvec *lruvec;
+	struct mem_cgroup *memcg;
 
-	if (!memcg)
+	if (mem_cgroup_disabled())
 		return NULL;
-	memcg = parent_mem_cgroup(memcg);
+	lruvec = zswap_ring_lruvec(ring);
+	memcg = parent_mem_cgroup(lruvec_memcg(lruvec));
 	if (!memcg)
 		return NULL;
 	return &mem_cgroup_lruvec(memcg, lruvec_pgdat(lruvec))->zswap_lruvec_state;
@@ -340,8 +367,11 @@ struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 void zswap_ring_filled(struct zswap_lruvec_state *ring)
 {
 #ifdef CONFIG_MEMCG
-	struct lruvec *lruvec = zswap_ring_lruvec(ring);
+	struct lruvec *lruvec;
 
+	if (mem_cgroup_disabled())
+		return;
+	lruvec = zswap_ring_lruvec(ring);
 	set_shrinker_bit(lruvec_memcg(lruvec), lruvec_pgdat(lruvec)->node_id,
 			 zswap_shrinker->id);
 #endif
@@ -461,6 +491,11 @@ static unsigned long zswap_shrinker_scan(struct shrinker *shrinker,
 
 int zswap_shim_setup(void)
 {
+	if (zswap_node_rings_alloc()) {
+		pr_err("no memory for the order of writeback\n");
+		return -ENOMEM;
+	}
+
 	zswap_member_cache = KMEM_CACHE(zswap_member, 0);
 	if (!zswap_member_cache) {
 		pr_err("member cache creation failed\n");
@@ -477,8 +512,9 @@ int zswap_shim_setup(void)
 	if (!zswap_shrink_wq)
 		goto remove_state;
 
-	zswap_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE,
-					"mm-zswap");
+	/* Nothing of it depends on the accounting of slabs. */
+	zswap_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE |
+					SHRINKER_NONSLAB, "mm-zswap");
 	if (!zswap_shrinker)
 		goto destroy_wq;
 	zswap_shrinker->count_objects = zswap_shrinker_count;

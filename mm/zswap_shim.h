@@ -125,6 +125,7 @@ struct zswap_table *zswap_table_alloc(gfp_t gfp);
 void zswap_table_free(struct zswap_table *table);
 struct zswap_member *zswap_member_alloc(gfp_t gfp, int nid);
 void zswap_member_free(struct zswap_member *member);
+extern struct zswap_lruvec_state *zswap_node_rings;
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio);
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring);
 void zswap_ring_filled(struct zswap_lruvec_state *ring);

@@ -10,6 +10,7 @@
 #include <linux/cpuhotplug.h>
 #include <linux/highmem.h>
 #include <linux/kasan.h>
+#include <linux/kmemleak.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
 #include <linux/mempolicy.h>
@@ -291,17 +292,6 @@ __rust_helper void rust_helper_zswap_cursor_unlock(void)
 	spin_unlock(&zswap_shrink_cursor.lock);
 }
 
-/* The first node with memory that is not below @nid, or MAX_NUMNODES. */
-__rust_helper int rust_helper_zswap_memory_node(int nid)
-{
-	int node;
-
-	for_each_node_state(node, N_NORMAL_MEMORY)
-		if (node >= nid)
-			return node;
-	return MAX_NUMNODES;
-}
-
 __rust_helper bool rust_helper_zswap_gfp_has_io_fs(gfp_t gfp)
 {
 	return gfp_has_io_fs(gfp);
@@ -341,11 +331,9 @@ rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
 __rust_helper struct zswap_lruvec_state *
 rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 {
-#ifdef CONFIG_MEMCG
-	if (memcg && !mem_cgroup_disabled())
-		return &memcg->nodeinfo[nid]->lruvec.zswap_lruvec_state;
-#endif
-	return &mem_cgroup_lruvec(NULL, NODE_DATA(nid))->zswap_lruvec_state;
+	if (mem_cgroup_disabled())
+		return &zswap_node_rings[nid];
+	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
 __rust_helper void rust_helper_zswap_ring_lock(struct zswap_lruvec_state *ring)
@@ -412,17 +400,19 @@ rust_helper_zswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
 }
 
 /*
- * Handles are slab objects, in the kernel's map of memory. A tag of KASAN would
- * not fit in a word, and what has none matches all.
+ * Handles are slab objects. Where memory is in the kernel's map may depend on the
+ * machine (arm64), its physical address does not. A tag of KASAN would not fit in a
+ * word, and what has none matches all. kmemleak does not look into words.
  */
 __rust_helper u64 rust_helper_zswap_handle_place(unsigned long handle)
 {
-	return (unsigned long)kasan_reset_tag((void *)handle) - PAGE_OFFSET;
+	kmemleak_not_leak((void *)handle);
+	return __pa(kasan_reset_tag((void *)handle));
 }
 
 __rust_helper unsigned long rust_helper_zswap_handle_at(u64 place)
 {
-	return PAGE_OFFSET + place;
+	return (unsigned long)__va(place);
 }
 
 __rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)

@@ -572,22 +572,13 @@ impl Drop for LockedRing<'_> {
     }
 }
 
-/// The nodes that have memory.
-pub(crate) fn memory_nodes() -> impl Iterator<Item = c_int> {
-    // SAFETY: No requirements.
-    nodes(|nid| unsafe { bindings::zswap_memory_node(nid) })
-}
-
-/// All nodes that there can be rings of.
-fn all_nodes() -> impl Iterator<Item = c_int> {
-    // SAFETY: No requirements.
-    nodes(|nid| unsafe { bindings::zswap_possible_node(nid) })
-}
-
-fn nodes(next: impl Fn(c_int) -> c_int) -> impl Iterator<Item = c_int> {
+/// All nodes that there can be rings of: also those without memory for the kernel, or now without
+/// any, whose pages are stored.
+pub(crate) fn all_nodes() -> impl Iterator<Item = c_int> {
     let mut from = 0;
     core::iter::from_fn(move || {
-        let nid = next(from);
+        // SAFETY: No requirements.
+        let nid = unsafe { bindings::zswap_possible_node(from) };
         from = nid.saturating_add(1);
         (nid < bindings::ZSWAP_MAX_NUMNODES).then_some(nid)
     })

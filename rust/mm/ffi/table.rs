@@ -565,7 +565,14 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
         };
         match missing {
             Missing::Table => spare.table = Some(page.owner().charged(NewTable::alloc)?),
-            Missing::Member => spare.member = Some(NewMember::alloc(page.nid())?),
+            Missing::Member => {
+                spare.member = NewMember::alloc(page.nid());
+                if spare.member.is_none() {
+                    // A table that has just come goes again.
+                    ci.lock().table().sub(0);
+                    return None;
+                }
+            }
             Missing::Slot => {
                 warn_on_once!(true);
                 return None;

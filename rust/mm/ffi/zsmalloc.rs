@@ -195,7 +195,7 @@ pub(crate) struct Object<'p> {
 }
 
 impl Object<'_> {
-    /// Where its handle is in the kernel's map of memory.
+    /// The physical address of its handle, which a word is to name.
     #[inline]
     pub(super) fn place(&self) -> u64 {
         // SAFETY: Computes a number from a number.

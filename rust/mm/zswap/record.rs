@@ -64,7 +64,7 @@ pub enum Invalid {
     Form,
 }
 
-/// The place of a zsmalloc handle, from the beginning of the kernel's map of memory.
+/// The physical address of a zsmalloc handle.
 ///
 /// # Invariants
 ///

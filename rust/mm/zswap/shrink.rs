@@ -78,7 +78,7 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     }
     let mut written = false;
     let mut scanned = false;
-    for nid in ring::memory_nodes() {
+    for nid in ring::all_nodes() {
         let mut budget = batch;
         written |= WriteBack::determined().walk(memcg, nid, &mut budget) != 0;
         scanned |= budget != batch;
