@@ -540,7 +540,7 @@ int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp)
 
 /*
  * Gives tables to a cluster that has none. Caller holds ci->lock, because a stale
- * entry of zswap's LRU can lead another CPU to the cluster.
+ * entry that zswap has seen in its order can lead another CPU to the cluster.
  */
 void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables)
 {

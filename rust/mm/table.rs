@@ -391,7 +391,7 @@ fn put_alone(offset: usize, reclaim: bool) -> bool {
 #[inline(never)]
 fn free_alone(mut guard: Guard, off: u32) {
     let backed = free_slot(&mut guard, off);
-    // So the locks of the LRU, of zsmalloc and of devices are not taken inside that of the cluster.
+    // So the locks of zsmalloc and of devices are not taken inside that of the cluster.
     drop(guard);
     drop(backed);
 }

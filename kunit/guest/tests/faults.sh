@@ -40,12 +40,14 @@ fail_workers 1
 inject failslab 10
 faults "slab allocations fail" --procs 2
 faults "slab allocations fail, shared memory" --procs 2 --shmem --seed 2
+note "$(injected failslab) slab allocations failed"
 is "slab allocations did fail" "$(injected failslab)" -ge 20
 inject failslab 0
 inject fail_page_alloc 10
 faults "page allocations fail" --procs 2 --seed 3
 set_to madvise $THP/hugepages-64kB/enabled
 faults "page allocations fail, large folios" --procs 2 --huge --seed 4
+note "$(injected fail_page_alloc) page allocations failed"
 is "page allocations did fail" "$(injected fail_page_alloc)" -ge 20
 inject failslab 5
 echo 1 > $ZSWAP/max_pool_percent

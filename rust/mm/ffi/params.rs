@@ -140,7 +140,7 @@ counters! {
     REJECT_RECLAIM_FAIL = reject_reclaim_fail;
     /// Pages for which there was no memory.
     REJECT_ALLOC_FAIL = reject_alloc_fail;
-    /// Pages for which there was no memory for an entry.
+    /// Pages for which there was no memory for a table or a member of a ring.
     REJECT_KMEMCACHE_FAIL = reject_kmemcache_fail;
     /// Pages that the compressor refused.
     REJECT_COMPRESS_FAIL = reject_compress_fail;
