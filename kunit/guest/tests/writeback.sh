@@ -30,6 +30,12 @@ before=$(vm zswpwb)
 load "the shrinker under pressure of a cgroup" usemem --size $(mb 48) --procs 2 \
 	--memory-max $(mb 52) --sample 1 --passes 1 --incompressible 20 &&
 	is "the shrinker wrote pages back" "$(vm zswpwb)" -gt "$before"
+# Its statistics are those of two seconds ago, when nothing of it was stored. The C code goes by
+# them, and kills.
+for n in 1 2 3; do
+	load "the shrinker under pressure of a cgroup that is young ($n)" usemem --size 12M \
+		--procs 2 --memory-max 13M --sample 1 --passes 1 --incompressible 20
+done
 set_to 0 $ZSWAP/shrinker_enabled
 
 # memory.zswap.max makes a cgroup write back its own pages, and nobody else's.

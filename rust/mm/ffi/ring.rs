@@ -371,16 +371,17 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// How many pages stand on it, by estimate.
+    /// How many pages stand on it, by estimate: 0 only if there are none.
     pub(crate) fn count(self) -> usize {
-        let mut ring = self.lock();
-        ring.settle();
-        let (mut looked, mut pages) = (0usize, 0usize);
-        for member in ring.members().take(SAMPLE) {
-            looked = looked.wrapping_add(1);
-            pages = pages.wrapping_add(member.bits().count_ones() as usize);
+        loop {
+            let mut ring = self.lock().settled();
+            if ring.first_filled(&mut { SAMPLE }).is_some() {
+                return ring.estimate();
+            }
+            if ring.len() == 0 {
+                return 0;
+            }
         }
-        order::estimate(ring.len(), looked, pages)
     }
 }
 
@@ -492,17 +493,12 @@ impl LockedRing<'_> {
         mut meet: impl FnMut(SwapEntry, &Atomic<u64>) -> bool,
     ) {
         self.settle();
-        while *budget != 0 && *members != 0 {
-            let Some(first) = self.members().next() else {
-                *members = 0;
+        while *budget != 0 {
+            let Some(first) = self.first_filled(members) else {
                 return;
             };
-            // SAFETY: A member on the ring stays while the lock is held, or RCU if it is parked.
-            let member = unsafe { &*core::ptr::from_ref(first) };
-            if self.park(member) {
-                *members = members.wrapping_sub(1);
-                continue;
-            }
+            // SAFETY: It is on the ring, which is locked.
+            let member = unsafe { first.as_ref() };
             if self.pass_one(member, budget, &wants, &mut meet) {
                 return;
             }
@@ -513,6 +509,33 @@ impl LockedRing<'_> {
                 bindings::zswap_list_move_tail(member.links(), self.head());
             }
         }
+    }
+
+    /// The first member that has pages. Those before it leave the ring: `members` at most, which
+    /// becomes what is left. `None`: none is left of these, or on the ring.
+    fn first_filled(&mut self, members: &mut usize) -> Option<NonNull<Member>> {
+        while *members != 0 {
+            let Some(first) = self.members().next().map(NonNull::from) else {
+                *members = 0;
+                break;
+            };
+            // SAFETY: It is on the ring, which is locked, and stays for RCU if it is parked.
+            if !self.park(unsafe { first.as_ref() }) {
+                return Some(first);
+            }
+            *members = members.wrapping_sub(1);
+        }
+        None
+    }
+
+    /// Estimates how many pages stand on it.
+    fn estimate(&self) -> usize {
+        let (mut looked, mut pages) = (0usize, 0usize);
+        for member in self.members().take(SAMPLE) {
+            looked = looked.wrapping_add(1);
+            pages = pages.wrapping_add(member.bits().count_ones() as usize);
+        }
+        order::estimate(self.len(), looked, pages)
     }
 
     fn park(&mut self, member: &Member) -> bool {

@@ -145,10 +145,11 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !may_have_candidates(memcg) {
         return 0;
     }
-    // Of a cgroup there are figures for all nodes together only.
+    // Of a cgroup there are figures for all nodes together only. They may be of some seconds ago,
+    // when nothing of it was stored: it is not to be killed for that.
     let (backing, stored) = match memcg.usage() {
-        Some((bytes, pages)) => (bytes >> PAGE_SHIFT, pages),
-        None => (
+        Some((bytes, pages)) if pages != 0 => (bytes >> PAGE_SHIFT, pages),
+        _ => (
             pool::total_pages(),
             params::stored_pages().load(kernel::sync::atomic::Relaxed) as usize,
         ),
