@@ -598,9 +598,27 @@ static size_t first_mapped(const struct region *region)
 	return page;
 }
 
+static int pagemap = -1;
+
+/* How many pages there are up to the last one that is in memory or in swap. */
+static size_t last_there(const unsigned char *base, size_t pages)
+{
+	uint64_t entry;
+
+	for (; pages; pages--) {
+		/* It allocates, and may be made to fail. */
+		while (pread(pagemap, &entry, sizeof(entry),
+			     ((uintptr_t)base / PAGE + pages - 1) * sizeof(entry)) != sizeof(entry))
+			worked(false, "reading pagemap");
+		if (entry >> 62)
+			break;
+	}
+	return pages;
+}
+
 static void op_move(struct region *region)
 {
-	size_t size = region->pages * PAGE, done = 0;
+	size_t size = region->pages * PAGE, done = 0, there;
 	unsigned char *hole = aligned_hole(size), *moved;
 
 	if (!worked(hole, "mmap"))
@@ -612,9 +630,18 @@ static void op_move(struct region *region)
 			region->base = hole;
 			return;
 		}
-		/* Some of several mappings may have moved: then the others have to follow. */
-		done = first_mapped(region) * PAGE;
-	} while (done);
+		/*
+		 * Some of several mappings may have moved: then the others have to follow. The
+		 * kernel leaves an empty one behind when it has no memory to remove it.
+		 */
+		done = first_mapped(region);
+		there = last_there(hole, region->pages);
+		done = (there > done ? there : done) * PAGE;
+	} while (done && done < size);
+	if (done) {
+		region->base = hole;
+		return;
+	}
 	munmap(hole, size);
 }
 
@@ -745,8 +772,11 @@ static void churn_child(size_t number)
 	region_init(&region, opt.size, opt.seed * MAX_PROCS + number);
 	for (i = 0; i < region.pages; i++)
 		page_write(&region, i, 1);
+	/* Open from now on: once allocations fail, opening may, too. */
+	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		die(EXIT_BROKEN, "cannot open /proc/self/pagemap");
 	if (opt.make_it_fail) {
-		/* Kept open: once allocations fail, opening it again may, too. */
 		fail = open("/proc/self/make-it-fail", O_WRONLY | O_CLOEXEC);
 		if (fail < 0 || write(fail, "1", 1) != 1)
 			die(EXIT_BROKEN, "no fault injection: /proc/self/make-it-fail");
@@ -817,6 +847,9 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 	unsigned char *at = info->si_addr;
 
 	(void)context;
+	/* The kernel had no memory to say where: without it, the next one will say it. */
+	if (info->si_code == SI_USER)
+		return;
 	if (at < race_region.base || at >= race_region.base + race_region.pages * PAGE)
 		die(EXIT_BROKEN, "signal %d, code %d, at %p", signal, info->si_code, at);
 	sched_yield();

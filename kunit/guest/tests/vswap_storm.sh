@@ -112,7 +112,7 @@ for kind in "" "--shmem" "--huge" "--huge --shmem"; do
 done
 for n in 1 2 3 4; do
 	eval "check \"crowd $n found every byte\" wait \$crowd$n"
-	note "$(tail -n 1 "$TMP/crowd$n")"
+	note "$(cat "$TMP/crowd$n")"
 done
 [ -z "$fail" ] || {
 	is "allocations failed meanwhile" $(($(injected failslab) + $(injected fail_page_alloc))) -ge 1

@@ -84,7 +84,7 @@ for seed in 1 2; do
 done
 for seed in 1 2; do
 	eval "check \"crowd $seed found every byte\" wait \$crowd$seed"
-	note "$(tail -n 1 "$TMP/crowd$seed")"
+	note "$(cat "$TMP/crowd$seed")"
 done
 touch "$STOP"
 wait
