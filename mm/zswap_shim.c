@@ -111,11 +111,6 @@ module_param_named(accept_threshold_percent,
 		   zswap_params.accept_threshold_percent, uint, 0644);
 module_param_named(shrinker_enabled, zswap_params.shrinker_enabled, bool, 0644);
 
-int zswap_shim_set_compressor(const char *name, const struct kernel_param *kp)
-{
-	return param_set_charp(name, kp);
-}
-
 /*
  * Makes sure that the compressor parameter names one that exists, if any does.
  * Called once, at initialization.
@@ -174,7 +169,7 @@ void zswap_swapoff(int type)
 {
 }
 
-/* Messages: Rust has neither the rate limit nor this file's prefix. */
+/* Messages of which Rust has no kind: limited in rate, and dynamic. */
 
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 				 unsigned int length, int result)
@@ -187,22 +182,6 @@ void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 void zswap_shim_pool_event(const char *what, const char *compressor)
 {
 	pr_debug("%s pool %s\n", what, compressor);
-}
-
-void zswap_shim_error(const char *before, const char *name, const char *after)
-{
-	pr_err("%s%s%s\n", before, name, after);
-}
-
-void zswap_shim_loaded(const char *compressor)
-{
-	pr_info("loaded using pool %s\n", compressor);
-}
-
-void zswap_shim_no_acomp(const char *compressor, long error)
-{
-	pr_err("could not alloc crypto acomp %s : %pe\n", compressor,
-	       ERR_PTR(error));
 }
 
 /* The lock classes of the contexts of all pools and CPUs are one. */

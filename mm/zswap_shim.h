@@ -137,14 +137,10 @@ void zswap_shim_debugfs_init(void);
 void zswap_shim_ever_enabled(void);
 void zswap_shim_queue_shrink(void);
 bool zswap_shim_compressor_usable(void);
-int zswap_shim_set_compressor(const char *name, const struct kernel_param *kp);
 void zswap_shim_acomp_init(struct zswap_acomp_ctx *ctx);
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 				 unsigned int length, int result);
 void zswap_shim_pool_event(const char *what, const char *compressor);
-void zswap_shim_error(const char *before, const char *name, const char *after);
-void zswap_shim_loaded(const char *compressor);
-void zswap_shim_no_acomp(const char *compressor, long error);
 
 /* Rust for C */
 int zswap_rs_load(struct folio *folio);

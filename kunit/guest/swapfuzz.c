@@ -1017,7 +1017,10 @@ static void op_protect(struct rng *rng)
 
 /* --- what the kernel says of pages, where there is one right answer */
 
-/* Locked memory that can be read is in memory, but for an instant of migration. */
+/*
+ * Locked memory that can be read is in memory, but for an instant of migration. Whoever splits or
+ * collapses a large folio of a file unmaps it, locked or not: then locking brings it back.
+ */
 static void check_locked(const struct range *range)
 {
 	size_t i, tries;
@@ -1031,6 +1034,8 @@ static void check_locked(const struct range *range)
 				fail("page %zu is locked and not in memory", range->page + i);
 			}
 			usleep(5000);
+			if (range->area->kind != ANON)
+				worked(!mlock(address(range), range->count * PAGE));
 		}
 	}
 }

@@ -155,21 +155,6 @@ __rust_helper void rust_helper_vswap_migrate_enable(void)
 
 /* Clusters */
 
-__rust_helper void rust_helper_vswap_ci_lock(struct swap_cluster_info *ci)
-{
-	spin_lock(&ci->lock);
-}
-
-__rust_helper bool rust_helper_vswap_ci_trylock(struct swap_cluster_info *ci)
-{
-	return spin_trylock(&ci->lock);
-}
-
-__rust_helper void rust_helper_vswap_ci_unlock(struct swap_cluster_info *ci)
-{
-	spin_unlock(&ci->lock);
-}
-
 __rust_helper void *rust_helper_vswap_ci_table_rcu(struct swap_cluster_info *ci)
 {
 	return rcu_dereference(ci->table);
@@ -198,16 +183,6 @@ rust_helper_vswap_ci_set_ids(struct swap_cluster_info *ci, unsigned int ci_off,
 	if (ci->memcg_table)
 		__swap_cgroup_set(ci, ci_off, nr, id);
 #endif
-}
-
-__rust_helper void rust_helper_vswap_lists_lock(void)
-{
-	spin_lock(&vswap_lists.lock);
-}
-
-__rust_helper void rust_helper_vswap_lists_unlock(void)
-{
-	spin_unlock(&vswap_lists.lock);
 }
 
 __rust_helper void
@@ -241,11 +216,6 @@ __rust_helper unsigned long rust_helper_vswap_used_read(void)
 	long used = atomic_long_read(&vswap_used_slots);
 
 	return max(used, 0L);
-}
-
-__rust_helper unsigned int rust_helper_vswap_nr_cpu_ids(void)
-{
-	return nr_cpu_ids;
 }
 
 __rust_helper unsigned int rust_helper_vswap_this_cpu(void)

@@ -105,32 +105,23 @@ __rust_helper bool rust_helper_zswap_swp_is_virtual(swp_entry_t entry)
 }
 #endif
 
-__rust_helper void rust_helper_zswap_put_swap_device(struct swap_info_struct *si)
-{
-	put_swap_device(si);
-}
-
 __rust_helper struct folio *
 rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, gfp_t gfp)
 {
-	return swap_cache_alloc_folio(entry, gfp, BIT(0), NULL,
-				      get_task_policy(current),
-				      NO_INTERLEAVE_INDEX);
-}
+	struct swap_info_struct *si = get_swap_device(entry);
+	struct folio *folio;
 
-__rust_helper bool rust_helper_zswap_is_err(const void *ptr)
-{
-	return IS_ERR(ptr);
+	if (!si)
+		return ERR_PTR(-EEXIST);
+	folio = swap_cache_alloc_folio(entry, gfp, BIT(0), NULL, get_task_policy(current),
+				       NO_INTERLEAVE_INDEX);
+	put_swap_device(si);
+	return folio;
 }
 
 __rust_helper unsigned long rust_helper_zswap_jiffies(void)
 {
 	return jiffies;
-}
-
-__rust_helper unsigned long rust_helper_zswap_hz(void)
-{
-	return HZ;
 }
 
 __rust_helper bool rust_helper_zswap_have_devices(void)
@@ -282,16 +273,6 @@ rust_helper_zswap_folio_disk_swapins(struct folio *folio)
 	return &folio_lruvec(folio)->zswap_lruvec_state.nr_disk_swapins;
 }
 
-__rust_helper void rust_helper_zswap_cursor_lock(void)
-{
-	spin_lock(&zswap_shrink_cursor.lock);
-}
-
-__rust_helper void rust_helper_zswap_cursor_unlock(void)
-{
-	spin_unlock(&zswap_shrink_cursor.lock);
-}
-
 __rust_helper bool rust_helper_zswap_gfp_has_io_fs(gfp_t gfp)
 {
 	return gfp_has_io_fs(gfp);
@@ -336,26 +317,10 @@ rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-__rust_helper void rust_helper_zswap_ring_lock(struct zswap_lruvec_state *ring)
-{
-	spin_lock(&ring->lock);
-}
-
 /* One that is above another, which is locked. */
 __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
 {
 	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
-}
-
-__rust_helper void rust_helper_zswap_ring_unlock(struct zswap_lruvec_state *ring)
-{
-	spin_unlock(&ring->lock);
-}
-
-__rust_helper void rust_helper_zswap_list_add_before(struct list_head *item,
-						     struct list_head *next)
-{
-	list_add_tail(item, next);
 }
 
 __rust_helper void rust_helper_zswap_list_del(struct list_head *item)
@@ -381,16 +346,6 @@ __rust_helper struct swap_cluster_info *
 rust_helper_zswap_entry_cluster(swp_entry_t entry)
 {
 	return __swap_entry_to_cluster(entry);
-}
-
-__rust_helper void rust_helper_zswap_ci_lock(struct swap_cluster_info *ci)
-{
-	spin_lock(&ci->lock);
-}
-
-__rust_helper void rust_helper_zswap_ci_unlock(struct swap_cluster_info *ci)
-{
-	spin_unlock(&ci->lock);
 }
 
 __rust_helper unsigned short
@@ -444,18 +399,7 @@ __rust_helper struct zswap_acomp_ctx *
 rust_helper_zswap_acomp_of_cpu(struct zswap_acomp_ctx __percpu *ctx,
 			       unsigned int cpu)
 {
-	return per_cpu_ptr(ctx, cpu);
-}
-
-/* The first possible CPU that is not below @cpu, or at least nr_cpu_ids. */
-__rust_helper unsigned int rust_helper_zswap_possible_cpu(int cpu)
-{
-	return cpumask_next(cpu - 1, cpu_possible_mask);
-}
-
-__rust_helper unsigned int rust_helper_zswap_nr_cpu_ids(void)
-{
-	return nr_cpu_ids;
+	return cpu_possible(cpu) ? per_cpu_ptr(ctx, cpu) : NULL;
 }
 
 __rust_helper int rust_helper_zswap_cpu_to_node(unsigned int cpu)

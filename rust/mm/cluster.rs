@@ -215,13 +215,12 @@ pub(crate) fn quiesce() {
 
 /// All clusters that there are, with or without tables.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
-    let directory = Directory::get();
     // Numbers are read under the lock: see `quiesce` in the races above.
     let lists = Lists::lock();
-    let len = directory.len() as usize;
+    let len = Directory::len() as usize;
     drop(lists);
     // Cluster 0 has no slots.
-    (1..len).filter_map(move |index| directory.find(index))
+    (1..len).filter_map(Directory::find)
 }
 
 /// Returns true if any slot is in use.
@@ -235,8 +234,8 @@ pub(crate) fn next_used(prev: usize, slots: usize) -> usize {
     params::cond_resched();
     let from = prev.wrapping_add(1);
     let first = from.checked_div(slots).unwrap_or(0).max(1);
-    for index in first..Directory::get().len() as usize {
-        let Some(cluster) = Directory::get().find(index) else {
+    for index in first..Directory::len() as usize {
+        let Some(cluster) = Directory::find(index) else {
             continue;
         };
         if cluster.peek_used() == 0 {

@@ -2,6 +2,10 @@
 
 //! What C gives: the only home of `unsafe` code in this crate.
 
+#[cfg(CONFIG_RUST_ZSWAP)]
+#[macro_use]
+mod call;
+
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod cluster;
 #[cfg(CONFIG_RUST_VSWAP)]

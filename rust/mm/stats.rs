@@ -2,8 +2,8 @@
 
 //! What there is, counted when an administrator asks.
 //!
-//! Nothing is counted on the way, where it would cost all for what few ask. A cluster is looked at
-//! in one RCU section. The numbers are not of one moment.
+//! On the way only slots in use are counted: more would cost all for what few ask. A cluster is
+//! looked at in one RCU section. The numbers are not of one moment.
 
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ pub(crate) fn collect() -> bindings::vswap_stats {
         }
     }
     stats.clusters = Lists::populated();
-    stats.headers = Directory::get().len() as usize;
+    stats.headers = Directory::len() as usize;
     stats.bytes = stats
         .bytes
         .wrapping_add(stats.clusters.wrapping_mul(tables));

@@ -78,3 +78,7 @@ mod zswap;
 use ffi::layout;
 #[cfg(CONFIG_RUST_ZSWAP)]
 use kernel::page;
+
+/// What `pr_err!()` and the like begin with: as C's zswap.
+#[cfg(CONFIG_RUST_ZSWAP)]
+const __LOG_PREFIX: &[u8] = b"zswap\0";

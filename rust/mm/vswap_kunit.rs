@@ -458,7 +458,7 @@ mod tests {
         let mut border = 0;
 
         // New clusters have numbers in a row, at the latest.
-        let max = (Directory::get().len() as usize + 4) * SLOTS;
+        let max = (Directory::len() as usize + 4) * SLOTS;
         while border == 0 && slots.len() < max {
             let slot = alloc(0)?;
             slots.push(slot, GFP_KERNEL)?;
@@ -733,7 +733,7 @@ mod tests {
     #[test]
     fn what_never_was_a_slot_is_free() -> Result {
         setup()?;
-        let end = Directory::get().len() as usize * SLOTS;
+        let end = Directory::len() as usize * SLOTS;
 
         // Cluster 0 has no slots; the others do not exist.
         for offset in [0, SLOTS - 1, end, end + SLOTS, usize::MAX] {

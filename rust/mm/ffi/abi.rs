@@ -15,7 +15,6 @@ use super::{
     memcg::Memcg,
     params::{
         self,
-        NameRequest,
         ShrinkControl, //
     },
     pool,
@@ -195,9 +194,10 @@ unsafe extern "C" fn zswap_rs_may_enable() -> c_int {
 #[export]
 unsafe extern "C" fn zswap_rs_compressor_check(name: *const c_char) -> c_int {
     // SAFETY: As required of the caller.
-    let name = unsafe { CStr::from_char_ptr(name) };
-    // SAFETY: As required of the caller.
-    let same = unsafe { params::with_compressor(|current| current == name) };
+    let same = unsafe {
+        let name = CStr::from_char_ptr(name);
+        params::with_compressor(|current| current == name)
+    };
     setup::check_compressor(same)
 }
 
@@ -212,8 +212,10 @@ unsafe extern "C" fn zswap_rs_compressor_switch(
     kp: *const bindings::kernel_param,
 ) -> c_int {
     // SAFETY: As required of the caller.
-    let request = unsafe { NameRequest::new(CStr::from_char_ptr(name), kp) };
-    from_result(|| pools::switch_compressor(request).map(|()| 0))
+    let new = unsafe { CStr::from_char_ptr(name) };
+    // SAFETY: As required of the caller.
+    let commit = || to_result(unsafe { bindings::param_set_charp(name, kp) });
+    from_result(|| pools::switch_compressor(new, commit).map(|()| 0))
 }
 
 /// Prepares a pool for a CPU.

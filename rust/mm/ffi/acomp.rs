@@ -32,14 +32,8 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::{
-        code::{
-            EINVAL,
-            ENOMEM, //
-        },
-        Error,
-        Result, //
-    },
+    cpu::nr_cpu_ids,
+    error::from_err_ptr,
     page::PAGE_SIZE,
     prelude::*,
     types::NotThreadSafe, //
@@ -61,13 +55,9 @@ impl Transform {
     fn new(name: &CStr, node: c_int) -> Result<Self> {
         // SAFETY: `name` is a string.
         let acomp = unsafe { bindings::crypto_alloc_acomp_node(name.as_char_ptr(), 0, 0, node) };
-        // SAFETY: Looks at the value only.
-        if unsafe { bindings::zswap_is_err(acomp.cast()) } {
-            let error = acomp as isize;
-            // SAFETY: `name` is a string.
-            unsafe { bindings::zswap_shim_no_acomp(name.as_char_ptr(), error) };
-            return Err(Error::from_errno(error as c_int));
-        }
+        let acomp = from_err_ptr(acomp).inspect_err(|error| {
+            pr_err!("could not alloc crypto acomp {name} : {error:?}\n");
+        })?;
         NonNull::new(acomp).map(Self).ok_or(ENOMEM)
     }
 }
@@ -97,14 +87,19 @@ impl Drop for Request {
     }
 }
 
+c_functions! {
+    fn buffer_alloc(node: c_int) -> *mut c_void = zswap_buffer_alloc;
+    fn percpu_alloc() -> *mut bindings::zswap_acomp_ctx = zswap_acomp_alloc_percpu;
+}
+
 /// A page of memory for the compressor's output.
 struct Buffer(NonNull<u8>);
 
 impl Buffer {
     fn new(node: c_int) -> Result<Self> {
-        // SAFETY: No requirements.
-        let buffer = unsafe { bindings::zswap_buffer_alloc(node) };
-        NonNull::new(buffer.cast()).map(Self).ok_or(ENOMEM)
+        NonNull::new(buffer_alloc(node).cast())
+            .map(Self)
+            .ok_or(ENOMEM)
     }
 }
 
@@ -129,12 +124,10 @@ unsafe impl Send for Contexts {}
 unsafe impl Sync for Contexts {}
 
 impl Contexts {
-    /// No contexts, and the place for them.
+    /// No contexts, and the place for them. May sleep.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: No requirements. May sleep.
-        let contexts = unsafe { bindings::zswap_acomp_alloc_percpu() };
         // INVARIANT: It is zeroed.
-        NonNull::new(contexts).map(Self).ok_or(ENOMEM)
+        NonNull::new(percpu_alloc()).map(Self).ok_or(ENOMEM)
     }
 
     /// Makes the context of a CPU, if it has none. May sleep.
@@ -145,14 +138,19 @@ impl Contexts {
     /// this CPU yet if it has none: this is the prepare callback.
     pub(super) unsafe fn prepare(&self, cpu: c_uint, name: &CStr) -> Result {
         // SAFETY: The pointer is to per-CPU memory; `cpu` is possible, as it is being prepared.
-        let ctx = unsafe { bindings::zswap_acomp_of_cpu(self.0.as_ptr(), cpu) };
-        // SAFETY: Nobody writes the context but we.
-        if unsafe { !(*ctx).acomp.is_null() } {
+        // Nobody writes the context but we.
+        let (ctx, node, is_complete) = unsafe {
+            let ctx = bindings::zswap_acomp_of_cpu(self.0.as_ptr(), cpu);
+            (
+                ctx,
+                bindings::zswap_cpu_to_node(cpu),
+                !(*ctx).acomp.is_null(),
+            )
+        };
+        if is_complete {
             // It was online before.
             return Ok(());
         }
-        // SAFETY: `cpu` is possible.
-        let node = unsafe { bindings::zswap_cpu_to_node(cpu) };
         let buffer = Buffer::new(node)?;
         let acomp = Transform::new(name, node)?;
         let request = Request::new(&acomp)?;
@@ -172,10 +170,12 @@ impl Contexts {
     /// Locks a context: the one of this CPU. Sleeps while somebody else uses it.
     #[inline]
     pub(crate) fn lock(&self) -> Result<Locked<'_>> {
-        // SAFETY: The pointer is to per-CPU memory. The task may go to another CPU right away.
-        let ctx = unsafe { bindings::zswap_acomp_this_cpu(self.0.as_ptr()) };
-        // SAFETY: Written before this CPU came online, never after.
-        let missing = unsafe { (*ctx).acomp.is_null() };
+        // SAFETY: The pointer is to per-CPU memory. The task may go to another CPU right away. What
+        // is looked at was written before this CPU came online.
+        let (ctx, missing) = unsafe {
+            let ctx = bindings::zswap_acomp_this_cpu(self.0.as_ptr());
+            (ctx, (*ctx).acomp.is_null())
+        };
         if warn_on_once!(missing) {
             return Err(EINVAL);
         }
@@ -193,24 +193,18 @@ impl Contexts {
 
 impl Drop for Contexts {
     fn drop(&mut self) {
-        let mut cpu = 0;
-        loop {
-            // SAFETY: No requirements.
-            cpu = unsafe { bindings::zswap_possible_cpu(cpu) } as c_int;
-            // SAFETY: No requirements.
-            if cpu as c_uint >= unsafe { bindings::zswap_nr_cpu_ids() } {
-                break;
-            }
-            // SAFETY: The CPU is possible.
-            let ctx = unsafe { bindings::zswap_acomp_of_cpu(self.0.as_ptr(), cpu as c_uint) };
-            // SAFETY: Nobody uses a context: they borrow from `self`. CPUs that are prepared from
-            // now on do not come here: the owner took itself off that list.
-            let (req, acomp, buffer) = unsafe { ((*ctx).req, (*ctx).acomp, (*ctx).buffer) };
+        for cpu in 0..nr_cpu_ids() {
+            // SAFETY: NULL, or the context of a possible CPU. Nobody uses it: they borrow from
+            // `self`. CPUs that are prepared from now on do not come here: the owner took itself
+            // off that list.
+            let ctx = unsafe { bindings::zswap_acomp_of_cpu(self.0.as_ptr(), cpu).as_ref() };
+            let Some(ctx) = ctx else {
+                continue;
+            };
             // A request must go before its transform.
-            drop(NonNull::new(req).map(Request));
-            drop(NonNull::new(acomp).map(Transform));
-            drop(NonNull::new(buffer).map(Buffer));
-            cpu += 1;
+            drop(NonNull::new(ctx.req).map(Request));
+            drop(NonNull::new(ctx.acomp).map(Transform));
+            drop(NonNull::new(ctx.buffer).map(Buffer));
         }
         // SAFETY: The memory is ours, and what it owned is gone.
         unsafe { bindings::zswap_acomp_free_percpu(self.0.as_ptr()) };

@@ -71,6 +71,7 @@ use core::{
 };
 use kernel::{
     bindings,
+    cpu::nr_cpu_ids,
     error::to_result,
     prelude::*,
     sync::{
@@ -130,6 +131,15 @@ impl Cluster {
         unsafe { &*ci.cast::<Self>() }
     }
 
+    /// # Safety
+    ///
+    /// `ci` is NULL, or of a virtual cluster.
+    #[inline]
+    unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<&'static Self> {
+        // SAFETY: As above.
+        unsafe { ci.cast::<Self>().as_ref() }
+    }
+
     #[inline]
     pub(super) fn as_ci(&self) -> *mut bindings::swap_cluster_info {
         self.ci.get()
@@ -145,7 +155,7 @@ impl Cluster {
     #[inline]
     pub(crate) fn lock(&'static self) -> Guard {
         // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
-        unsafe { bindings::vswap_ci_lock(self.as_ci()) };
+        unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
         // INVARIANT: Locked.
         Guard(Locked {
             cluster: self,
@@ -156,7 +166,7 @@ impl Cluster {
     /// Locks it, unless somebody else has.
     fn try_lock(&'static self) -> Option<Guard> {
         // SAFETY: As above.
-        let locked = unsafe { bindings::vswap_ci_trylock(self.as_ci()) };
+        let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
         // INVARIANT: Locked, in that case.
         locked.then(|| {
             Guard(Locked {
@@ -210,9 +220,17 @@ impl Cluster {
         // SAFETY: It is a part of the cluster.
         unsafe { Ci::from_raw(self.as_ci()) }
     }
-}
 
-impl Cluster {
+    /// Slots in use, without the lock.
+    pub(crate) fn peek_used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
+    /// Whether it has a table of backing words, without the lock.
+    pub(crate) fn peek_has_backing(&self) -> bool {
+        self.table().is_some_and(Ci::peek_has_table)
+    }
+
     /// Shows `f` the word of each slot, and what backs it, without the lock: both may be old.
     pub(crate) fn peek_all(&self, mut f: impl FnMut(State, Backing)) {
         let rcu = rcu::read_lock();
@@ -453,7 +471,7 @@ impl Locked {
         self.cluster
             .used
             .store(self.used().wrapping_add(nr), Relaxed);
-        SlotUsage::add(nr);
+        SlotUsage::change(nr as c_long);
         Some(start)
     }
 
@@ -468,7 +486,7 @@ impl Locked {
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = self.used().wrapping_sub(nr);
         self.cluster.used.store(used, Relaxed);
-        SlotUsage::sub(nr);
+        SlotUsage::change(-(nr as c_long));
         match list.after_free(used, has_run) {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
@@ -481,7 +499,9 @@ impl Locked {
                 // SAFETY: No slot is in use, and the lock is held.
                 unsafe { bindings::vswap_tables_free(self.ci()) };
                 self.own_mut().nr_extended = 0;
-                Lists::lock().add_free(self);
+                let mut lists = Lists::lock();
+                lists.add(self, ListState::Free);
+                lists.uncount_populated();
             }
         }
     }
@@ -817,7 +837,7 @@ impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
-        unsafe { bindings::vswap_ci_unlock(self.0.ci()) };
+        unsafe { bindings::spin_unlock(&raw mut (*self.0.ci()).lock) };
     }
 }
 
@@ -951,22 +971,13 @@ impl Populated {
 pub(crate) struct SlotUsage(());
 
 impl SlotUsage {
-    #[inline]
-    fn add(nr: u32) {
-        // SAFETY: No requirements.
-        unsafe { bindings::vswap_used_add(nr as c_long) };
-    }
-
-    #[inline]
-    fn sub(nr: u32) {
-        // SAFETY: No requirements.
-        unsafe { bindings::vswap_used_add(-(nr as c_long)) };
-    }
-
-    /// Returns how many slots are in use, by estimate: off by a batch for each CPU at most.
-    pub(crate) fn estimate() -> usize {
-        // SAFETY: No requirements.
-        unsafe { bindings::vswap_used_read() as usize }
+    c_functions! {
+        /// Counts slots that come into use, or go.
+        fn change(nr: c_long) = vswap_used_add;
+        /// How many slots are in use, by estimate: off by a batch for each CPU at most.
+        pub(crate) fn estimate() -> usize = vswap_used_read;
+        /// Whether any slot is in use.
+        pub(crate) fn any() -> bool = vswap_any_used;
     }
 
     /// Tells C how many there may be.
@@ -977,12 +988,6 @@ impl SlotUsage {
         if half.load(Relaxed) != slots / 2 {
             half.store(slots / 2, Relaxed);
         }
-    }
-
-    /// Returns true if any slot is in use.
-    pub(crate) fn any() -> bool {
-        // SAFETY: No requirements.
-        unsafe { bindings::vswap_any_used() }
     }
 }
 
@@ -1009,7 +1014,7 @@ impl Lists {
     /// Locks them.
     pub(crate) fn lock() -> Self {
         // SAFETY: Initialized statically. Inside the locks of clusters: none is taken here.
-        unsafe { bindings::vswap_lists_lock() };
+        unsafe { bindings::spin_lock(&raw mut bindings::vswap_lists.lock) };
         // INVARIANT: Locked.
         Self(NotThreadSafe)
     }
@@ -1028,11 +1033,6 @@ impl Lists {
                 ListState::Cpu(_) | ListState::Full => bindings::vswap_lists_del(cluster.ci()),
             }
         }
-    }
-
-    fn add_free(&mut self, cluster: &mut Locked) {
-        self.add(cluster, ListState::Free);
-        self.uncount_populated();
     }
 
     /// The CPU does not allocate from the cluster any more.
@@ -1061,10 +1061,11 @@ impl Lists {
         if order >= NR_ORDERS {
             return None;
         }
-        // SAFETY: The address of a static, and of an element of it.
-        let list = unsafe { &raw mut bindings::vswap_lists.partial[order as usize] };
-        // SAFETY: A list of virtual clusters.
-        unsafe { self.take_from(list, cpu, order) }
+        // SAFETY: A static; the element of it is a list of virtual clusters.
+        unsafe {
+            let list = &raw mut bindings::vswap_lists.partial[order as usize];
+            self.take_from(list, cpu, order)
+        }
     }
 
     /// Takes a cluster of any order that has free slots, for order 0, and returns it locked: of
@@ -1073,11 +1074,13 @@ impl Lists {
         if let Some(guard) = self.take_partial(cpu, 0) {
             return Some(guard);
         }
-        // SAFETY: The address of a static.
-        let scattered = unsafe { &raw mut bindings::vswap_lists.scattered };
-        // SAFETY: A list of virtual clusters.
-        if let Some(guard) = unsafe { self.take_from(scattered, cpu, 0) } {
-            return Some(guard);
+        // SAFETY: A static, and a list of virtual clusters.
+        let scattered = unsafe {
+            let list = &raw mut bindings::vswap_lists.scattered;
+            self.take_from(list, cpu, 0)
+        };
+        if scattered.is_some() {
+            return scattered;
         }
         (1..NR_ORDERS).find_map(|order| {
             let mut guard = self.take_partial(cpu, order)?;
@@ -1100,13 +1103,12 @@ impl Lists {
         let mut ci = core::ptr::null_mut();
         // A cluster is locked for a moment: a list all of whose first ones are is no use now.
         for _ in 0..MAX_CONTENDED {
-            // SAFETY: The lists are locked, and `ci` is on this one, or NULL.
-            ci = unsafe { bindings::vswap_lists_next(list, ci) };
-            if ci.is_null() {
-                return None;
-            }
-            // SAFETY: Virtual clusters are on the list.
-            let cluster = unsafe { Cluster::from_ci(ci) };
+            // SAFETY: The lists are locked, and `ci` is on this one, which is one of virtual
+            // clusters, or NULL.
+            let cluster = unsafe {
+                ci = bindings::vswap_lists_next(list, ci);
+                Cluster::from_raw(ci)?
+            };
             // Elsewhere the lists are locked inside the cluster's lock.
             if let Some(mut guard) = cluster.try_lock() {
                 // SAFETY: The lists are locked, and it is on one.
@@ -1139,10 +1141,8 @@ impl Lists {
 
     /// Takes a cluster without tables, if there is one.
     fn take_spare(&mut self) -> Option<Spare> {
-        // SAFETY: The lists are locked. It returns what was on the list of free clusters.
-        let ci = unsafe { bindings::vswap_lists_take_free() };
-        // SAFETY: Virtual clusters are on the list.
-        (!ci.is_null()).then(|| Spare(unsafe { Cluster::from_ci(ci) }))
+        // SAFETY: The lists are locked. It returns what was on the list of free virtual clusters.
+        unsafe { Cluster::from_raw(bindings::vswap_lists_take_free()) }.map(Spare)
     }
 
     /// Puts a cluster without tables on the list of those, and counts it no more.
@@ -1167,7 +1167,7 @@ impl Lists {
 impl Drop for Lists {
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
-        unsafe { bindings::vswap_lists_unlock() };
+        unsafe { bindings::spin_unlock(&raw mut bindings::vswap_lists.lock) };
     }
 }
 
@@ -1208,17 +1208,14 @@ impl Local {
     /// Takes a cluster with free slots for order 0 away from a CPU, this one or another, that
     /// allocates from it, and returns it locked. That CPU notices when it next looks.
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
-        // SAFETY: No requirements.
-        let cpus = unsafe { bindings::vswap_nr_cpu_ids() };
-        for cpu in 0..cpus {
+        for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {
-                // SAFETY: The CPU is a possible one or NULL is returned; the order is one.
-                let ci = unsafe { bindings::vswap_local_peek(cpu, order) };
-                if ci.is_null() {
+                // SAFETY: The CPU is a possible one or NULL is returned; the order is one. Virtual
+                // clusters are put there.
+                let cluster = unsafe { Cluster::from_raw(bindings::vswap_local_peek(cpu, order)) };
+                let Some(mut guard) = cluster.map(Cluster::lock) else {
                     continue;
-                }
-                // SAFETY: Virtual clusters are put there.
-                let mut guard = unsafe { Cluster::from_ci(ci) }.lock();
+                };
                 if guard.is_for(cpu, order) && guard.used() < SWAPFILE_CLUSTER {
                     guard.assign(self.cpu(), 0);
                     return Some(guard);
@@ -1235,10 +1232,9 @@ impl Local {
         if order >= NR_ORDERS {
             return None;
         }
-        // SAFETY: The lock is held, the order is one of a folio that fits in a cluster.
-        let ci = unsafe { bindings::vswap_local_get(order) };
-        // SAFETY: Virtual clusters are put there.
-        (!ci.is_null()).then(|| unsafe { Cluster::from_ci(ci) })
+        // SAFETY: The lock is held, the order is one of a folio that fits in a cluster. Virtual
+        // clusters are put there.
+        unsafe { Cluster::from_raw(bindings::vswap_local_get(order)) }
     }
 
     /// Sets it.
@@ -1254,10 +1250,8 @@ impl Local {
 
     /// Takes away the cluster of a CPU that is offline.
     pub(super) fn take_away(cpu: u32, order: u32) -> Option<&'static Cluster> {
-        // SAFETY: The CPU does not run.
-        let ci = unsafe { bindings::vswap_local_take(cpu, order) };
-        // SAFETY: Virtual clusters are put there.
-        (!ci.is_null()).then(|| unsafe { Cluster::from_ci(ci) })
+        // SAFETY: The CPU does not run. Virtual clusters are put there.
+        unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, order)) }
     }
 }
 
@@ -1305,18 +1299,13 @@ impl Directory {
     }
 
     /// How many numbers were given, that is, an upper bound of those in use.
-    pub(crate) fn len(&self) -> u32 {
+    pub(crate) fn len() -> u32 {
         NEXT.load(Acquire)
     }
 
     /// How many numbers there are.
-    pub(crate) fn most(&self) -> usize {
+    pub(crate) fn most() -> usize {
         ROOT_LEN.load(Relaxed).saturating_mul(CHUNK)
-    }
-
-    /// The directory.
-    pub(crate) fn get() -> Self {
-        Self(())
     }
 
     #[inline]
@@ -1332,7 +1321,7 @@ impl Directory {
 
     /// The cluster with a number.
     #[inline]
-    pub(crate) fn find(&self, index: usize) -> Option<&'static Cluster> {
+    pub(crate) fn find(index: usize) -> Option<&'static Cluster> {
         // SAFETY: Neither a chunk is ever freed, nor a cluster.
         unsafe {
             let chunk = Self::slot(index)?.load(Acquire).as_ref()?;
@@ -1387,7 +1376,7 @@ impl Directory {
 /// The cluster of a virtual slot, and which slot of it.
 #[inline]
 pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
-    let cluster = Directory::get().find(offset / SLOTS)?;
+    let cluster = Directory::find(offset / SLOTS)?;
     Some((cluster, (offset % SLOTS) as u32))
 }
 
@@ -1413,24 +1402,14 @@ pub(super) unsafe fn setup(max: usize) -> Result {
 /// The memory that a header takes, and that of the tables of a cluster.
 pub(crate) fn sizes() -> (usize, usize) {
     let words = size_of::<Words>();
-    // SAFETY: No requirements.
-    let ids = unsafe { bindings::vswap_id_table_size() };
-    (size_of::<Cluster>(), words + ids)
+    (size_of::<Cluster>(), words + id_table_size())
+}
+
+c_functions! {
+    fn id_table_size() -> usize = vswap_id_table_size;
 }
 
 /// The memory that a table of backing words takes.
 pub(crate) fn backing_size() -> usize {
     size_of::<bindings::zswap_table>() + size_of::<Words>()
-}
-
-impl Cluster {
-    /// Slots in use, without the lock.
-    pub(crate) fn peek_used(&self) -> u32 {
-        self.used.load(Relaxed)
-    }
-
-    /// Whether it has a table of backing words, without the lock.
-    pub(crate) fn peek_has_backing(&self) -> bool {
-        self.table().is_some_and(Ci::peek_has_table)
-    }
 }

@@ -34,7 +34,7 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::to_result,
+    error::from_err_ptr,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -130,17 +130,15 @@ impl Drop for Slots {
     }
 }
 
-/// Whether a device has a free slot that a virtual one may have. It may be taken by somebody else.
-#[inline]
-pub(crate) fn have_free() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::vswap_have_free() }
-}
-
-/// Whether page tables name slots of devices, whose pages zswap may have.
-pub(crate) fn old_entries() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::vswap_old_entries() }
+c_functions! {
+    /// Whether a device has a free slot that a virtual one may have. It may be taken by somebody
+    /// else.
+    pub(crate) fn have_free() -> bool = vswap_have_free;
+    /// Whether page tables name slots of devices, whose pages zswap may have.
+    pub(crate) fn old_entries() -> bool = vswap_old_entries;
+    /// Whether storage is suspended: an image of memory was taken, which names slots of devices.
+    /// None of them may be freed before the machine is off.
+    pub(crate) fn suspended() -> bool = vswap_storage_suspended;
 }
 
 /// Whether slots side by side on the device with the type of a slot that is in use, or was, are one
@@ -149,13 +147,6 @@ pub(crate) fn old_entries() -> bool {
 pub(crate) fn in_order(ty: u8) -> bool {
     // SAFETY: C copes with any value.
     unsafe { bindings::vswap_in_order(ty.into()) }
-}
-
-/// Whether storage is suspended: an image of memory was taken, which names slots of devices. None
-/// of them may be freed before the machine is off.
-pub(crate) fn suspended() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::vswap_storage_suspended() }
 }
 
 /// The virtual slot that a slot of a device says it backs.
@@ -250,18 +241,12 @@ impl Reads {
             // SAFETY: The device of virtual slots is always there. No lock is held. What is read is
             // submitted before the value goes, by this task.
             let folio = unsafe { bindings::vswap_read_slot(&mut self.0, entry.offset(), id) };
-            // SAFETY: Looks at the value of the pointer only.
-            let folio = if !unsafe { bindings::zswap_is_err(folio.cast()) } {
-                folio
-            } else {
-                match to_result(folio as isize as c_int) {
-                    // SAFETY: As above.
-                    Err(error) if error == EEXIST => unsafe {
-                        bindings::swap_cache_get_folio(entry.as_raw())
-                    },
-                    Err(error) => return Err(error),
-                    Ok(()) => return Err(ENOMEM),
-                }
+            let folio = match from_err_ptr(folio) {
+                // SAFETY: As above.
+                Err(error) if error == EEXIST => unsafe {
+                    bindings::swap_cache_get_folio(entry.as_raw())
+                },
+                folio => folio?,
             };
             // If it was there, and is no more, it has to be read.
             if let Some(folio) = NonNull::new(folio) {

@@ -26,10 +26,18 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::to_result,
+    error::from_err_ptr,
     page::PAGE_SIZE,
     prelude::*, //
 };
+
+c_functions! {
+    fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = zswap_swp_entry;
+    fn swp_type(entry: bindings::swp_entry_t) -> c_uint = zswap_swp_type;
+    fn swp_offset(entry: bindings::swp_entry_t) -> usize = zswap_swp_offset;
+    #[cfg(CONFIG_RUST_VSWAP)]
+    fn swp_is_virtual(entry: bindings::swp_entry_t) -> bool = zswap_swp_is_virtual;
+}
 
 /// A swap entry: the type of a device, or of virtual slots, and an offset in it.
 ///
@@ -52,30 +60,26 @@ impl SwapEntry {
     /// The entry of a type and an offset.
     #[inline]
     pub(crate) fn new(ty: u8, offset: u64) -> Self {
-        // SAFETY: Computes a number from numbers.
-        Self::from_raw(unsafe { bindings::zswap_swp_entry(ty.into(), offset as usize) })
+        Self::from_raw(swp_entry(ty.into(), offset as usize))
     }
 
     /// The swap type.
     #[inline]
     pub(crate) fn ty(self) -> usize {
-        // SAFETY: Computes a number from a number.
-        unsafe { bindings::zswap_swp_type(self.as_raw()) as usize }
+        swp_type(self.as_raw()) as usize
     }
 
     /// The offset in pages.
     #[inline]
     pub(crate) fn offset(self) -> usize {
-        // SAFETY: Computes a number from a number.
-        unsafe { bindings::zswap_swp_offset(self.as_raw()) }
+        swp_offset(self.as_raw())
     }
 
     /// Whether it names a virtual slot.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn is_virtual(self) -> bool {
-        // SAFETY: Computes a number from a number, and reads a static key.
-        unsafe { bindings::zswap_swp_is_virtual(self.as_raw()) }
+        swp_is_virtual(self.as_raw())
     }
 
     /// The entry of the same type with another offset.
@@ -199,10 +203,12 @@ impl SwapPage<'_> {
     /// Its bytes may change meanwhile: others can have it pinned.
     #[inline]
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        // SAFETY: The page is of a folio that stays.
-        let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
-        // SAFETY: A page is mapped at `addr` until below.
-        let ret = f(unsafe { Bytes::new(addr.cast(), PAGE_SIZE) });
+        // SAFETY: The page is of a folio that stays. It is mapped until below.
+        let (addr, bytes) = unsafe {
+            let addr = bindings::kmap_local_page(self.page.as_ptr());
+            (addr, Bytes::new(addr.cast(), PAGE_SIZE))
+        };
+        let ret = f(bytes);
         // SAFETY: Mapped above, the last by this context.
         unsafe { bindings::kunmap_local(addr) };
         ret
@@ -305,11 +311,26 @@ impl SwapFolio<'_> {
         self.folio.as_ptr()
     }
 
-    /// The number of its pages.
-    #[inline]
-    pub(crate) fn nr_pages(&self) -> usize {
-        // SAFETY: The folio is locked, so that its size does not change.
-        unsafe { bindings::zswap_folio_nr_pages(self.as_ptr()) }
+    c_methods! {
+        /// The number of its pages.
+        pub(crate) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
+        /// Its bytes are what was swapped out.
+        pub(crate) fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
+        /// Whether it is large, and was brought in for a fault that has not mapped it: nobody's
+        /// yet.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
+        /// Whether its bytes are what was swapped out.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
+        /// Counts that its pages were loaded.
+        pub(crate) fn count_zswpin(&self) = zswap_folio_count_zswpin;
+        /// Counts that its page is written back.
+        pub(crate) fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
+        /// Counts it as a large folio that was swapped in.
+        pub(crate) fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
+        /// It is the only copy. Returns whether that is new.
+        pub(crate) fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
     /// The cgroup that is charged for its tables.
@@ -364,53 +385,6 @@ impl SwapFolio<'_> {
         let page = unsafe { SwapPage::first_of(self.folio) };
         Some((self.first_slot(), page))
     }
-
-    /// Its bytes are what was swapped out.
-    #[inline]
-    pub(crate) fn mark_uptodate(&mut self) {
-        // SAFETY: The folio is locked, by us.
-        unsafe { bindings::zswap_folio_mark_uptodate(self.as_ptr()) }
-    }
-
-    /// Whether it is large, and was brought in for a fault that has not mapped it: nobody's yet.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn is_unclaimed(&self) -> bool {
-        // SAFETY: The folio is locked, by us.
-        unsafe { bindings::vswap_folio_unclaimed(self.as_ptr()) }
-    }
-
-    /// Whether its bytes are what was swapped out.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn is_uptodate(&self) -> bool {
-        // SAFETY: The folio is locked, by us.
-        unsafe { bindings::vswap_folio_uptodate(self.as_ptr()) }
-    }
-
-    /// Counts that its pages were loaded.
-    #[inline]
-    pub(crate) fn count_zswpin(&self) {
-        // SAFETY: The folio is locked, thus stays.
-        unsafe { bindings::zswap_folio_count_zswpin(self.as_ptr()) };
-    }
-
-    /// Counts that its page is written back.
-    pub(crate) fn count_zswpwb(&self) {
-        // SAFETY: The folio is locked, thus stays.
-        unsafe { bindings::zswap_folio_count_zswpwb(self.as_ptr()) };
-    }
-
-    /// Counts it as a large folio that was swapped in.
-    pub(crate) fn count_large_swpin(&self) {
-        // SAFETY: The folio stays, being locked.
-        unsafe { bindings::zswap_folio_count_large_swpin(self.as_ptr()) };
-    }
-
-    /// It is the only copy.
-    #[inline]
-    pub(crate) fn mark_dirty(&mut self) {
-        // SAFETY: The folio is locked, by us.
-        unsafe { bindings::folio_mark_dirty(self.as_ptr()) };
-    }
 }
 
 /// The cgroup that is charged for tables: that of a locked folio.
@@ -446,18 +420,22 @@ impl Owner<'_> {
 
     /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
-        let memcg = match self.folio {
-            // SAFETY: Locked, by the invariants, so it stays. Returns a reference, or NULL.
-            Some(folio) => unsafe { bindings::zswap_folio_memcg_get(folio.as_ptr()) },
-            None => core::ptr::null_mut(),
+        // SAFETY: The folio is locked, by the invariants, so it stays. C returns a reference, or
+        // NULL, which is kept until the old value is set again.
+        let (memcg, old) = unsafe {
+            let memcg = match self.folio {
+                Some(folio) => bindings::zswap_folio_memcg_get(folio.as_ptr()),
+                None => core::ptr::null_mut(),
+            };
+            (memcg, bindings::zswap_set_active_memcg(memcg))
         };
-        // SAFETY: The reference is kept until the old value is set again.
-        let old = unsafe { bindings::zswap_set_active_memcg(memcg) };
         let ret = f();
-        // SAFETY: It was active when we were called, so our caller keeps it.
-        unsafe { bindings::zswap_set_active_memcg(old) };
-        // SAFETY: NULL, or the reference from above.
-        unsafe { bindings::zswap_memcg_put(memcg) };
+        // SAFETY: What was active when we were called is kept by our caller. The other is NULL, or
+        // the reference from above.
+        unsafe {
+            bindings::zswap_set_active_memcg(old);
+            bindings::zswap_memcg_put(memcg);
+        }
         ret
     }
 }
@@ -624,28 +602,17 @@ impl NewFolio {
             Wait::Yes => bindings::GFP_KERNEL,
             Wait::No => bindings::ZSWAP_GFP_RUN,
         };
-        // SAFETY: C copes with any value, and warns of such as name no device.
-        let si = unsafe { bindings::get_swap_device(entry.as_raw()) };
-        if si.is_null() {
-            return Err(EEXIST);
-        }
-        // SAFETY: The device stays: we have a reference to it. Sleeps only if that was asked for.
+        // SAFETY: C copes with any value, and warns of such as name no device. Sleeps only if that
+        // was asked for.
         let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), gfp) };
-        // SAFETY: `si` is the reference obtained above.
-        unsafe { bindings::zswap_put_swap_device(si) };
-
-        // SAFETY: Looks at the value of the pointer only.
-        if unsafe { bindings::zswap_is_err(folio.cast()) } {
-            to_result(folio as isize as c_int)?;
-        }
-        let folio = NonNull::new(folio).ok_or(ENOMEM)?;
+        let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
         // SAFETY: A new folio is returned locked and in the swap cache, with a reference for us.
         // Being there it pins the slot and thereby the device. Nobody unlocks it but this type.
         Ok(Self(unsafe { SwapFolio::from_raw(folio) }))
     }
 
     /// Writes it to the device. Completion unlocks nothing: the lock goes when I/O was started.
-    pub(crate) fn write(mut self, writes: &mut Writes) {
+    pub(crate) fn write(self, writes: &mut Writes) {
         self.0.mark_uptodate();
         let folio = ManuallyDrop::new(self).0.as_ptr();
         let open = writes.ctx.sio;

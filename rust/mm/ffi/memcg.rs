@@ -61,17 +61,22 @@ impl Memcg<'_> {
         self.ptr
     }
 
-    /// Whether zswap may write pages of the cgroup to a device.
-    pub(crate) fn writeback_enabled(self) -> bool {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::zswap_memcg_writeback_enabled(self.ptr) }
-    }
-
-    /// Whether its pages can have room on a device.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn has_room(self) -> bool {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_has_room(self.ptr) }
+    c_methods! {
+        /// Whether zswap may write pages of the cgroup to a device.
+        pub(crate) fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
+        /// Whether its pages can have room on a device.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn has_room(&self) -> bool = vswap_has_room;
+        /// Returns true if zswap may keep one more page of the cgroup that does not compress,
+        /// because it can be written back. May sleep.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn may_keep_plain(&self) -> bool = vswap_may_keep_plain;
+        /// Counts that a page could not be swapped out, because of [`Self::at_swap_max`].
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn count_swap_max(&self) = vswap_count_swap_max;
+        /// Returns how many pages zswap may still take for it, by its limits and those above it.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn zswap_room(&self) -> usize = vswap_zswap_room;
     }
 
     /// Runs `f` with the cgroup that something is charged to, which may be going offline.
@@ -85,14 +90,6 @@ impl Memcg<'_> {
         }
     }
 
-    /// Returns true if zswap may keep one more page of the cgroup that does not compress, because
-    /// it can be written back. May sleep.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn may_keep_plain(self) -> bool {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_may_keep_plain(self.ptr) }
-    }
-
     /// Returns true if it, or one above it, has as much swap as it may have: used, or kept for
     /// pages in zswap that do not compress.
     #[cfg(CONFIG_RUST_VSWAP)]
@@ -101,26 +98,12 @@ impl Memcg<'_> {
         unsafe { bindings::vswap_above_swap_max(self.ptr, 1) }
     }
 
-    /// Counts that a page could not be swapped out, because of [`Self::at_swap_max`].
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn count_swap_max(self) {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_count_swap_max(self.ptr) };
-    }
-
     /// What zswap refused of its pages.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn refusals(&self) -> Refusals<'_> {
         // SAFETY: `NULL` or valid, by the invariants. It is in the cgroup, or a static.
         Refusals(unsafe { &*bindings::vswap_refusals_of(self.ptr).cast() })
-    }
-
-    /// Returns how many pages zswap may still take for it, by its limits and those above it.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn zswap_room(self) -> usize {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_zswap_room(self.ptr) }
     }
 
     /// Returns how many pages it has, of whatever kind and wherever they are.
@@ -170,10 +153,12 @@ impl Memcg<'_> {
     /// The recent swap-ins from a device of the cgroup's pages on a node.
     pub(crate) fn disk_swapins(&self, nid: i32) -> DiskSwapins<'_> {
         // SAFETY: `NULL` or valid, by the invariants, and `nid` came from C, which has the node.
-        let counter = unsafe { bindings::zswap_memcg_disk_swapins(self.ptr, nid) };
-        // SAFETY: The counter is in the lruvec of the cgroup or of the node, and is accessed
-        // atomically only.
-        DiskSwapins(unsafe { Atomic::from_ptr(&raw mut (*counter).counter) })
+        // The counter is in the lruvec of the cgroup or of the node, and is accessed atomically
+        // only.
+        DiskSwapins(unsafe {
+            let counter = bindings::zswap_memcg_disk_swapins(self.ptr, nid);
+            Atomic::from_ptr(&raw mut (*counter).counter)
+        })
     }
 }
 
@@ -271,10 +256,9 @@ impl DiskSwapins<'_> {
     }
 }
 
-/// Whether cgroups are off.
-pub(crate) fn disabled() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_memcg_disabled() }
+c_functions! {
+    /// Whether cgroups are off.
+    pub(crate) fn disabled() -> bool = zswap_memcg_disabled;
 }
 
 /// A counted reference to a cgroup.
@@ -316,19 +300,21 @@ pub(crate) struct Cursor(());
 impl Cursor {
     /// Takes the lock while `f` runs, and gives it the place.
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
+        let cursor = &raw mut bindings::zswap_shrink_cursor;
         // SAFETY: The lock is initialized statically. No other lock is taken under it, and the
-        // references dropped under it are released by a callback that takes none of ours.
-        unsafe { bindings::zswap_cursor_lock() };
-        // SAFETY: The address of a static.
-        let next = unsafe { &raw mut bindings::zswap_shrink_cursor.next };
-        // SAFETY: The lock protects `next`, which holds a reference if it is not `NULL`. It is put
-        // back below.
-        let mut place = NonNull::new(unsafe { next.replace(core::ptr::null_mut()) }).map(MemcgRef);
+        // references dropped under it are released by a callback that takes none of ours. It
+        // protects `next`, which holds a reference if it is not `NULL`. It is put back below.
+        let next = unsafe {
+            bindings::spin_lock(&raw mut (*cursor).lock);
+            (*cursor).next
+        };
+        let mut place = NonNull::new(next).map(MemcgRef);
         let ret = f(&mut place);
         // SAFETY: As above; the reference moves into it.
-        unsafe { *next = place.map_or(core::ptr::null_mut(), MemcgRef::into_raw) };
-        // SAFETY: Locked above.
-        unsafe { bindings::zswap_cursor_unlock() };
+        unsafe {
+            (*cursor).next = place.map_or(core::ptr::null_mut(), MemcgRef::into_raw);
+            bindings::spin_unlock(&raw mut (*cursor).lock);
+        }
         ret
     }
 
@@ -370,6 +356,10 @@ impl Cursor {
 }
 
 /// A counted reference to what memory is charged to.
+///
+/// # Invariants
+///
+/// The reference is ours.
 pub(crate) struct ObjCgroup(NonNull<bindings::obj_cgroup>);
 
 // SAFETY: References may be used and dropped anywhere.
@@ -378,6 +368,10 @@ unsafe impl Send for ObjCgroup {}
 unsafe impl Sync for ObjCgroup {}
 
 impl ObjCgroup {
+    fn as_ptr(&self) -> *mut bindings::obj_cgroup {
+        self.0.as_ptr()
+    }
+
     /// What the folio is charged to, if to anything.
     #[inline]
     pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<Self> {
@@ -385,11 +379,11 @@ impl ObjCgroup {
         NonNull::new(unsafe { bindings::zswap_folio_objcg_get(folio.as_ptr()) }).map(Self)
     }
 
-    /// Whether no limit for compressed memory is reached.
-    #[inline]
-    pub(crate) fn may_zswap(&self) -> bool {
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_may_zswap(self.0.as_ptr()) }
+    c_methods! {
+        /// Whether no limit for compressed memory is reached.
+        pub(crate) fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
+        /// Counts pages that were stored.
+        pub(crate) fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
     }
 
     /// The cgroup.
@@ -405,13 +399,6 @@ impl ObjCgroup {
     pub(super) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
         // SAFETY: We have a reference, and the cgroup stays for RCU readers.
         unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.0.as_ptr())) }
-    }
-
-    /// Counts pages that were stored.
-    #[inline]
-    pub(crate) fn count_zswpout(&self, nr: usize) {
-        // SAFETY: We have a reference.
-        unsafe { bindings::zswap_objcg_count_zswpout(self.0.as_ptr(), nr) };
     }
 }
 

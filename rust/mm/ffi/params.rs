@@ -11,10 +11,6 @@ use super::{
 use core::ffi::CStr;
 use kernel::{
     bindings,
-    error::{
-        to_result,
-        Result, //
-    },
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -54,11 +50,19 @@ parameter!(
     accept_threshold_percent, u32, accept_threshold_percent
 );
 
-/// Whether there never was a pool: nothing was ever stored, then.
-#[inline]
-pub(crate) fn never_enabled() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_never_enabled() }
+c_functions! {
+    /// Whether there never was a pool: nothing was ever stored, then.
+    pub(crate) fn never_enabled() -> bool = zswap_never_enabled;
+    /// Notes that there is one.
+    pub(super) fn note_ever_enabled() = zswap_shim_ever_enabled;
+    /// Whether there is a device to write to.
+    pub(crate) fn have_devices() -> bool = zswap_have_devices;
+    /// Counts pages that were stored.
+    pub(crate) fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
+    /// The time, in ticks.
+    pub(crate) fn jiffies() -> usize = zswap_jiffies;
+    /// The pages of memory that the machine has.
+    pub(crate) fn totalram_pages() -> usize = zswap_totalram_pages;
 }
 
 /// Turns zswap off, as it has no pool.
@@ -66,32 +70,6 @@ pub(crate) fn disable() {
     // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
     let value = unsafe { Atomic::<bool>::from_ptr(&raw mut bindings::zswap_params.enabled) };
     value.store(false, Relaxed);
-}
-
-/// A request to change the parameter that names the compressor.
-pub(crate) struct NameRequest<'a> {
-    name: &'a CStr,
-    kp: *const bindings::kernel_param,
-}
-
-impl<'a> NameRequest<'a> {
-    /// # Safety
-    ///
-    /// `kp` is the parameter, and the caller is its writer.
-    pub(super) unsafe fn new(name: &'a CStr, kp: *const bindings::kernel_param) -> Self {
-        Self { name, kp }
-    }
-
-    /// The name that is asked for.
-    pub(crate) fn name(&self) -> &CStr {
-        self.name
-    }
-
-    /// Changes the parameter.
-    pub(crate) fn commit(self) -> Result {
-        // SAFETY: As required of the maker.
-        to_result(unsafe { bindings::zswap_shim_set_compressor(self.name.as_char_ptr(), self.kp) })
-    }
 }
 
 /// Runs `f` with the compressor that the parameter names.
@@ -168,13 +146,6 @@ pub(crate) fn stored_incompressible_pages() -> &'static Atomic<i64> {
     unsafe { Atomic::from_ptr(&raw mut bindings::zswap_stored_incompressible_pages.counter) }
 }
 
-/// Counts pages that were stored.
-#[inline]
-pub(crate) fn count_zswpout(nr: usize) {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_count_vm_zswpout(nr) };
-}
-
 /// Reports a page that could not be decompressed, if there were not too many.
 pub(crate) fn report_decompress_error(entry: SwapEntry, compressor: &CStr, len: u32, result: u32) {
     // SAFETY: `compressor` is a string.
@@ -186,45 +157,6 @@ pub(crate) fn report_decompress_error(entry: SwapEntry, compressor: &CStr, len: 
             result as c_int,
         )
     };
-}
-
-/// What zswap reports when it is asked for what it cannot do.
-pub(crate) enum Complaint<'a> {
-    /// There is no such compressor.
-    NoCompressor(&'a CStr),
-    /// No pool could be made at initialization.
-    NoPool,
-    /// There is no pool.
-    EnableWithoutPool,
-    /// Initialization had failed.
-    EnableAfterFailure,
-    /// Initialization had failed.
-    SetAfterFailure,
-}
-
-/// Reports it.
-pub(crate) fn complain(complaint: Complaint<'_>) {
-    let (before, name, after) = match complaint {
-        Complaint::NoCompressor(name) => (c"compressor ", name, c" not available"),
-        Complaint::NoPool => (c"pool creation failed", c"", c""),
-        Complaint::EnableWithoutPool => (c"can't enable, no pool configured", c"", c""),
-        Complaint::EnableAfterFailure => (c"can't enable, initialization failed", c"", c""),
-        Complaint::SetAfterFailure => (c"can't set param, initialization failed", c"", c""),
-    };
-    // SAFETY: Three strings.
-    unsafe {
-        bindings::zswap_shim_error(
-            before.as_char_ptr(),
-            name.as_char_ptr(),
-            after.as_char_ptr(),
-        )
-    };
-}
-
-/// Reports that zswap is there.
-pub(crate) fn announce(compressor: &CStr) {
-    // SAFETY: A string.
-    unsafe { bindings::zswap_shim_loaded(compressor.as_char_ptr()) };
 }
 
 /// Wakes the shrink worker.
@@ -244,10 +176,9 @@ pub(crate) fn cond_resched() {
 pub(crate) fn len_to_store(len: usize) -> usize {
     #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
     {
-        // SAFETY: The address of a static.
-        let hook = unsafe { &raw mut bindings::zswap_hooks.corrupt_stores };
-        // SAFETY: C also writes it in one piece, and Rust accesses it atomically.
-        let left = unsafe { Atomic::<u32>::from_ptr(hook) };
+        let hooks = &raw mut bindings::zswap_hooks;
+        // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
+        let left = unsafe { Atomic::<u32>::from_ptr(&raw mut (*hooks).corrupt_stores) };
         let nr = left.load(Relaxed);
         if nr > 0 && len > 1 && left.cmpxchg(nr, nr - 1, Relaxed).is_ok() {
             return len / 2;
@@ -312,24 +243,4 @@ impl ShrinkControl<'_> {
     pub(crate) fn none_scanned(&mut self) {
         self.0.nr_scanned = 0;
     }
-}
-
-/// The time, in ticks.
-#[cfg(CONFIG_RUST_VSWAP)]
-pub(crate) fn jiffies() -> u64 {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_jiffies() as u64 }
-}
-
-/// Ticks in a second.
-#[cfg(CONFIG_RUST_VSWAP)]
-pub(crate) fn hz() -> u64 {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_hz() as u64 }
-}
-
-/// Whether there is a device to write to.
-pub(crate) fn have_devices() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_have_devices() }
 }

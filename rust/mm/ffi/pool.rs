@@ -30,6 +30,7 @@
 use super::{
     acomp::Contexts,
     folio::Bytes,
+    params,
     zsmalloc::{
         Handle,
         Parts,
@@ -81,27 +82,6 @@ use kernel::{
     warn_on, //
 };
 
-/// The name of a compressor.
-struct Name([u8; bindings::ZSWAP_ALG_NAME_SIZE]);
-
-impl Name {
-    /// The name, if C's crypto code could know it.
-    fn new(name: &CStr) -> Result<Self> {
-        let bytes = name.to_bytes_with_nul();
-        let mut this = Self([0; bindings::ZSWAP_ALG_NAME_SIZE]);
-        this.0
-            .get_mut(..bytes.len())
-            .ok_or(ENAMETOOLONG)?
-            .copy_from_slice(bytes);
-        Ok(this)
-    }
-
-    fn get(&self) -> &CStr {
-        // It ends with a NUL: it was made from a string that fits.
-        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
-    }
-}
-
 /// A pool.
 ///
 /// # Invariants
@@ -117,7 +97,7 @@ pub(crate) struct Pool {
     hotplug: Opaque<bindings::hlist_node>,
     hotplug_added: bool,
     number: Option<Number>,
-    name: Name,
+    name: CString,
 }
 
 // SAFETY: What is under no lock of its own is not changed while the pool is shared.
@@ -157,7 +137,7 @@ impl Pool {
                 hotplug: Opaque::zeroed(),
                 hotplug_added: false,
                 number: None,
-                name: Name::new(compressor)?,
+                name: CString::try_from(compressor)?,
             },
             GFP_KERNEL,
         )?;
@@ -179,14 +159,13 @@ impl Pool {
         // INVARIANT: The box is leaked here.
         let pool = Initial(NonNull::from(KBox::leak(pool)));
         pool.event(c"created");
-        // SAFETY: No requirements. May sleep.
-        unsafe { bindings::zswap_shim_ever_enabled() };
+        params::note_ever_enabled();
         Ok(pool)
     }
 
     /// The name of the compressor.
     pub(crate) fn compressor(&self) -> &CStr {
-        self.name.get()
+        &self.name
     }
 
     /// The compression contexts.
@@ -225,10 +204,9 @@ impl Pool {
 /// `refs` is the count of a pool.
 unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     let part = Opaque::cast_from(refs);
-    // SAFETY: As required of the caller.
-    let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, refs) };
-    // SAFETY: Nobody frees the pool but the work item, which is scheduled here.
-    let pool = unsafe { &*pool };
+    // SAFETY: As required of the caller. Nobody frees the pool but the work item, which is
+    // scheduled here.
+    let pool: &Pool = unsafe { &*kernel::container_of!(part, Pool, refs) };
     // Nobody has an object of it any more, who would look for it by its number.
     if let Some(number) = &pool.number {
         number.release();
@@ -238,11 +216,12 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
         warn_on!(core::ptr::eq(pool, current));
     }
     // SAFETY: The pool is on the list: it is put there with its initial reference, and taken off by
-    // `take_retired()` only with a reference in hand.
-    unsafe { bindings::zswap_list_del_rcu(pool.list.get()) };
-    // SAFETY: The work item is zeroed memory, unused, and runs before the pool is freed, as it is
-    // what frees it.
-    unsafe { bindings::zswap_schedule_work(pool.release.get(), Some(release)) };
+    // `take_retired()` only with a reference in hand. The work item is zeroed memory, unused, and
+    // runs before the pool is freed, as it is what frees it.
+    unsafe {
+        bindings::zswap_list_del_rcu(pool.list.get());
+        bindings::zswap_schedule_work(pool.release.get(), Some(release));
+    }
 }
 
 /// Frees a pool.
@@ -270,12 +249,12 @@ unsafe extern "C" fn release(work: *mut bindings::work_struct) {
 /// `node` is that of a pool, `cpu` is not online or CPU hotplug is excluded.
 pub(super) unsafe fn cpu_prepare(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
     let part = Opaque::cast_from(node);
-    // SAFETY: As required of the caller.
-    let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, hotplug) };
-    // SAFETY: The pool takes itself off before it goes. It may not be shared yet, but is only read.
-    let pool = unsafe { &*pool };
-    // SAFETY: As required of the caller.
-    from_result(|| unsafe { pool.contexts.prepare(cpu, pool.compressor()) }.map(|()| 0))
+    // SAFETY: As required of the caller. The pool takes itself off before it goes. It may not be
+    // shared yet, but is only read.
+    from_result(|| unsafe {
+        let pool: &Pool = &*kernel::container_of!(part, Pool, hotplug);
+        pool.contexts.prepare(cpu, pool.compressor()).map(|()| 0)
+    })
 }
 
 /// The initial reference of a pool: that of being current.
@@ -619,10 +598,11 @@ impl Held<'_> {
     #[inline]
     pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts) -> R) -> Option<R> {
         let (pool, object) = self.object()?;
-        // SAFETY: By the invariants. The value is used here, and not freed.
-        let handle = ManuallyDrop::new(unsafe { Handle::at(object.place().get()) });
-        // SAFETY: By the invariants.
-        Some(unsafe { pool.zs.read(&handle, object.data_len() as usize, f) })
+        // SAFETY: By the invariants. The handle is used here, and not freed.
+        Some(unsafe {
+            let handle = ManuallyDrop::new(Handle::at(object.place().get()));
+            pool.zs.read(&handle, object.data_len() as usize, f)
+        })
     }
 }
 
@@ -725,11 +705,4 @@ pub(crate) fn total_pages() -> usize {
     each(&rcu).fold(0usize, |total, pool| {
         total.wrapping_add(pool.zs.total_pages())
     })
-}
-
-/// The pages of memory that the machine has.
-#[inline]
-pub(crate) fn totalram_pages() -> usize {
-    // SAFETY: No requirements.
-    unsafe { bindings::zswap_totalram_pages() }
 }

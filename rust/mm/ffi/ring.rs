@@ -363,7 +363,7 @@ impl<'a> Ring<'a> {
     pub(crate) fn lock(self) -> LockedRing<'a> {
         let rcu = rcu::read_lock();
         // SAFETY: The ring is valid, and its lock is initialized. Inside the locks of clusters.
-        unsafe { bindings::zswap_ring_lock(self.0.as_ptr()) };
+        unsafe { bindings::spin_lock(&raw mut (*self.0.as_ptr()).lock) };
         // INVARIANT: Locked.
         LockedRing {
             ring: self,
@@ -440,7 +440,7 @@ impl LockedRing<'_> {
             unsafe {
                 let links = &raw mut (*last).list;
                 last = (*links).next.cast();
-                bindings::zswap_list_add_before(links, at);
+                bindings::list_add_tail(links, at);
                 at = links;
             }
             self.add_len(1);
@@ -546,7 +546,7 @@ impl LockedRing<'_> {
             // SAFETY: It is on the ring, which is locked.
             || unsafe { bindings::zswap_list_del(member.links()) },
             // SAFETY: It is on no list, and its seat is on this ring.
-            || unsafe { bindings::zswap_list_add_before(member.links(), head) },
+            || unsafe { bindings::list_add_tail(member.links(), head) },
         );
         if parked {
             self.add_len(usize::MAX);
@@ -591,7 +591,7 @@ impl Drop for LockedRing<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
-        unsafe { bindings::zswap_ring_unlock(self.raw()) };
+        unsafe { bindings::spin_unlock(&raw mut (*self.raw()).lock) };
     }
 }
 

@@ -172,11 +172,14 @@ fn source(entry: SwapEntry, behind: Behind, fast: bool) -> Source {
 #[inline]
 fn any_slow(entry: SwapEntry, fast: bool) -> bool {
     if entry.is_virtual() {
-        // SAFETY: No requirements.
-        return unsafe { bindings::vswap_swapin_any_slow() };
+        return any_slow_device();
     }
-    // SAFETY: No requirements.
-    !fast && unsafe { bindings::vswap_swapin_any_written() }
+    !fast && any_written()
+}
+
+c_functions! {
+    fn any_slow_device() -> bool = vswap_swapin_any_slow;
+    fn any_written() -> bool = vswap_swapin_any_written;
 }
 
 /// How many pages of a range, of which each `step`-th is looked at, were used lately. With `run`,

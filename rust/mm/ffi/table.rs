@@ -161,7 +161,7 @@ impl<'a> Ci<'a> {
     #[inline]
     fn lock(self) -> Guard<'a> {
         // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
-        unsafe { bindings::zswap_ci_lock(self.0.as_ptr()) };
+        unsafe { bindings::spin_lock(&raw mut (*self.0.as_ptr()).lock) };
         // INVARIANT: Locked.
         Guard(self)
     }
@@ -186,7 +186,7 @@ impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
-        unsafe { bindings::zswap_ci_unlock(self.0 .0.as_ptr()) };
+        unsafe { bindings::spin_unlock(&raw mut (*self.0 .0.as_ptr()).lock) };
     }
 }
 

@@ -57,16 +57,11 @@ pub(crate) fn without_zswap() -> bool {
     mode() == bindings::vswap_mode_VSWAP_ON && device::have_free()
 }
 
-/// Returns true if this task reclaims memory because some is short, for itself or for others.
-pub(crate) fn in_reclaim() -> bool {
-    // SAFETY: No requirements.
-    unsafe { bindings::vswap_in_reclaim() }
-}
-
-/// Returns how many slots of devices back virtual ones.
-pub(crate) fn slots_on_devices() -> usize {
-    // SAFETY: No requirements.
-    unsafe { bindings::vswap_slots_on_devices() }
+c_functions! {
+    /// Returns true if this task reclaims memory because some is short, for itself or for others.
+    pub(crate) fn in_reclaim() -> bool = vswap_in_reclaim;
+    /// Returns how many slots of devices back virtual ones.
+    pub(crate) fn slots_on_devices() -> usize = vswap_slots_on_devices;
 }
 
 /// A locked folio that is not in the swap cache, and is to get slots.
@@ -92,6 +87,10 @@ impl NewSwap<'_> {
         }
     }
 
+    fn as_ptr(&self) -> *mut bindings::folio {
+        self.folio.as_ptr()
+    }
+
     pub(super) fn into_raw(self) -> NonNull<bindings::folio> {
         self.folio
     }
@@ -111,11 +110,11 @@ impl NewSwap<'_> {
         f(unsafe { Memcg::from_raw(bindings::vswap_folio_memcg(self.folio.as_ptr())) })
     }
 
-    /// The order of its size.
-    #[inline]
-    pub(crate) fn order(&self) -> u32 {
-        // SAFETY: The folio is locked, so that its size does not change.
-        unsafe { bindings::vswap_folio_order(self.folio.as_ptr()) }
+    c_methods! {
+        /// The order of its size.
+        pub(crate) fn order(&self) -> u32 = vswap_folio_order;
+        /// Counts it among the folios in the swap cache.
+        pub(crate) fn count_cached(&self) = vswap_folio_count_cached;
     }
 
     /// The number of its pages.
@@ -171,13 +170,6 @@ impl NewSwap<'_> {
         }
         // SAFETY: The folio stays, being locked.
         unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
-    }
-
-    /// Counts it among the folios in the swap cache.
-    #[inline]
-    pub(crate) fn count_cached(&self) {
-        // SAFETY: The folio stays, being locked.
-        unsafe { bindings::vswap_folio_count_cached(self.folio.as_ptr()) };
     }
 }
 

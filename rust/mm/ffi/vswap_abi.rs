@@ -54,8 +54,7 @@ const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 /// The layer was set up.
 #[export]
 unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
-    let directory = Directory::get();
-    match directory.find(offset / SLOTS).or_else(|| directory.find(0)) {
+    match Directory::find(offset / SLOTS).or_else(|| Directory::find(0)) {
         Some(cluster) => cluster.as_ci(),
         // Not before it is set up.
         None => core::ptr::null_mut(),
@@ -447,9 +446,10 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
         |pfn| {
             // SAFETY: A page frame number that was in a word has a `struct page`, whatever became
             // of the folio meanwhile: C looks at its count, and takes a reference if that is not 0.
-            let folio = unsafe { bindings::vswap_folio_try_get(pfn.get() as usize) };
-            // SAFETY: With a reference for us.
-            NonNull::new(folio).map(|folio| unsafe { FolioRef::from_raw(folio) })
+            unsafe {
+                let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
+                NonNull::new(folio).map(|folio| FolioRef::from_raw(folio))
+            }
         },
         |folio, pfn| {
             // SAFETY: As above: C looks at what the page is of.
@@ -524,7 +524,7 @@ extern "C" fn vswap_in_use() -> bool {
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
         // As much as could be of use, and what that needs at most is small beside it.
-        let max = max_slots.min(super::pool::totalram_pages().saturating_mul(64)) / SLOTS;
+        let max = max_slots.min(super::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
         unsafe { clusters::setup(max)? };
         // For C, before the first slot is taken.

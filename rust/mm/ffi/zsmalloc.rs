@@ -17,11 +17,7 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::{
-        code::ENOMEM,
-        Error,
-        Result, //
-    },
+    error::from_err_ptr,
     prelude::*, //
 };
 
@@ -65,11 +61,8 @@ impl ZsPool {
                 nid,
             )
         };
-        // C encodes errors as the highest values, as in pointers.
-        // SAFETY: Looks at the value only.
-        if unsafe { bindings::zswap_is_err(handle as *const c_void) } {
-            return Err(Error::from_errno(handle as isize as c_int));
-        }
+        // C encodes errors as in pointers.
+        from_err_ptr(handle as *mut c_void)?;
         // INVARIANT: The allocation is this pool's, and nobody else knows of it.
         let object = Object {
             pool: self,

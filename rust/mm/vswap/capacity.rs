@@ -33,8 +33,7 @@ use crate::{
             Memcg,
             ObjCgroup, //
         },
-        params,
-        pool::totalram_pages,
+        params::totalram_pages,
         vswap, //
     },
     zswap::{
@@ -47,9 +46,12 @@ use crate::{
         }, //
     }, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::{
+    bindings,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
 
 const SLOTS: usize = SWAPFILE_CLUSTER as usize;
@@ -70,7 +72,7 @@ pub(crate) fn limit() -> usize {
         DEFAULT => totalram_pages().saturating_mul(SLOTS_FOR_PAGE) / SLOTS,
         max => max,
     };
-    let limit = match Directory::get().most() {
+    let limit = match Directory::most() {
         // Not set up: nothing is known yet.
         0 => max,
         most => max.min(most),
@@ -211,7 +213,13 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
         age: refusals.age(),
         size: refusals.size_at(),
     };
-    match Refused::judge(refused, last, params::hz(), memcg.anon_pages(), size) {
+    match Refused::judge(
+        refused,
+        last,
+        u64::from(bindings::HZ),
+        memcg.anon_pages(),
+        size,
+    ) {
         Refused::All => true,
         Refused::Some => false,
         Refused::Outdated => {

@@ -13,10 +13,7 @@ use super::{
 use crate::ffi::device;
 use crate::ffi::{
     acomp,
-    params::{
-        self,
-        NameRequest, //
-    },
+    params,
     pool::{
         self,
         Pool,
@@ -40,7 +37,7 @@ static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 #[inline]
 pub(super) fn limits() -> Limits {
     Limits::new(
-        pool::totalram_pages(),
+        params::totalram_pages(),
         params::max_pool_percent(),
         params::accept_threshold_percent(),
     )
@@ -122,16 +119,16 @@ pub(crate) fn room() -> usize {
 ///
 /// New pages go to a pool with it. The pool before is retired: it stays as long as it has objects,
 /// and is taken again if its compressor is asked for meanwhile.
-pub(crate) fn switch_compressor(request: NameRequest<'_>) -> Result {
-    if !acomp::exists(request.name()) {
-        params::complain(params::Complaint::NoCompressor(request.name()));
+pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) -> Result {
+    if !acomp::exists(name) {
+        pr_err!("compressor {name} not available\n");
         return Err(ENOENT);
     }
-    let pool = match Pools::lock().take_retired(request.name()) {
+    let pool = match Pools::lock().take_retired(name) {
         Some(pool) => pool,
-        None => Pool::create(request.name()).map_err(|_| EINVAL)?,
+        None => Pool::create(name).map_err(|_| EINVAL)?,
     };
-    match request.commit() {
+    match commit() {
         Ok(()) => {
             let before = Pools::lock().set_current(pool);
             setup::note_pool();

@@ -11,10 +11,7 @@ use super::rules::{
     Stage, //
 };
 use crate::ffi::{
-    params::{
-        self,
-        Complaint, //
-    },
+    params,
     pool::{
         Initial,
         Pools, //
@@ -72,7 +69,7 @@ pub(crate) fn initialize(
     }
     match first_pool() {
         Some(Ok(pool)) => {
-            params::announce(pool.compressor());
+            pr_info!("loaded using pool {}\n", pool.compressor());
             let none = Pools::lock().set_current(pool);
             if let Some(none) = none {
                 none.kill();
@@ -80,7 +77,7 @@ pub(crate) fn initialize(
             note_pool();
         }
         Some(Err(_)) | None => {
-            params::complain(Complaint::NoPool);
+            pr_err!("pool creation failed\n");
             params::disable();
         }
     }
@@ -96,11 +93,11 @@ pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
     match stage() {
         Stage::Ready { has_pool: true } => Ok(()),
         Stage::Ready { has_pool: false } => {
-            params::complain(Complaint::EnableWithoutPool);
+            pr_err!("can't enable, no pool configured\n");
             Err(ENODEV)
         }
         Stage::Uninit | Stage::Failed => {
-            params::complain(Complaint::EnableAfterFailure);
+            pr_err!("can't enable, initialization failed\n");
             Err(ENODEV)
         }
     }
@@ -113,7 +110,7 @@ pub(crate) fn check_compressor(same_name: bool) -> c_int {
         NameChange::Keep => 0,
         NameChange::Switch => 1,
         NameChange::Refuse => {
-            params::complain(Complaint::SetAfterFailure);
+            pr_err!("can't set param, initialization failed\n");
             ENODEV.to_errno()
         }
     }
