@@ -666,6 +666,9 @@ static int open_object(enum kind kind)
 		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	else
 		fd = memfd_create("swapfuzz", MFD_CLOEXEC);
+	/* shmem says so when there is no memory for an inode. */
+	if (fd < 0 && errno == ENOSPC)
+		errno = ENOMEM;
 	if (fd >= 0 && ftruncate(fd, capacity)) {
 		close(fd);
 		fd = -1;
