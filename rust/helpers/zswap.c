@@ -354,22 +354,6 @@ rust_helper_zswap_ci_id(struct swap_cluster_info *ci, unsigned int ci_off)
 	return __swap_cgroup_get(ci, ci_off);
 }
 
-/*
- * Handles are slab objects. Where memory is in the kernel's map may depend on the
- * machine (arm64), its physical address does not. A tag of KASAN would not fit in a
- * word, and what has none matches all. kmemleak does not look into words.
- */
-__rust_helper u64 rust_helper_zswap_handle_place(unsigned long handle)
-{
-	kmemleak_not_leak((void *)handle);
-	return __pa(kasan_reset_tag((void *)handle));
-}
-
-__rust_helper unsigned long rust_helper_zswap_handle_at(u64 place)
-{
-	return (unsigned long)__va(place);
-}
-
 __rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)
 {
 	memset64(to, value, size / sizeof(value));

@@ -77,6 +77,7 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 #include <linux/scatterlist.h>
 #include <linux/swap_ops.h>
 #include <linux/zsmalloc.h>
+#include <linux/zsmalloc_owned.h>
 #include <linux/zswap.h>
 #include <crypto/acompress.h>
 #include <crypto/scatterwalk.h>

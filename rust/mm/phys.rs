@@ -43,7 +43,6 @@ use crate::{
             ChargeFor, //
         }, //
     },
-    record::Sum,
     table::{
         self,
         New, //
@@ -118,9 +117,8 @@ impl Room {
         let slots = self.slots.take().ok_or(EINVAL)?;
         let first = slots.nth(0);
         match cluster::exchange(&mut folio.first_slot(), slots) {
-            Ok(entry) => {
-                memcg::unstored(self.id, Sum::of(entry.kept()));
-                drop(entry);
+            Ok(stored) => {
+                memcg::unstored(self.id, stored);
                 self.backed(first, 1);
                 Ok(())
             }

@@ -91,25 +91,24 @@ impl Freed {
 
     /// Adds what backed a slot; what is charged for it is added to `sum`.
     #[inline]
-    pub(crate) fn add(&mut self, backed: Backed, sum: &mut Sum) {
+    fn add(&mut self, backed: Backed, sum: &mut Sum) {
         match backed {
-            Backed::Zswap(entry) => {
-                sum.add(entry.kept());
-                self.entries.add(entry);
-            }
-            Backed::Device(slots) => self.add_slots(slots),
+            Backed::Zswap(stored) => sum.merge(stored),
+            Backed::Device(slots) => grow(&mut self.slots, slots),
         }
     }
+}
 
-    #[inline]
-    fn add_slots(&mut self, slots: Slots) {
-        let rest = match &mut self.slots {
-            Some(run) => run.append(slots).err(),
-            None => Some(slots),
-        };
-        if rest.is_some() {
-            self.slots = rest;
-        }
+/// Makes a run longer. Slots that are not the next of it are a run of their own, and those before
+/// are given back.
+#[inline]
+fn grow(run: &mut Option<Slots>, slots: Slots) {
+    let rest = match run {
+        Some(run) => run.append(slots).err(),
+        None => Some(slots),
+    };
+    if rest.is_some() {
+        *run = rest;
     }
 }
 
@@ -157,17 +156,17 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
     let mut ids = Ids::NONE;
     let of = cluster.cluster();
 
-    cluster.kill(start, nr, |off, word, id, backed| {
+    let mut slots = freed.slots.take();
+    cluster.kill(start, nr, &mut freed.entries, |off, word, id, backed| {
         ids.turn_to(id);
         // One match that says both: the slots are many.
         let charged = match backed {
-            Some(Backed::Zswap(entry)) => {
-                ids.stored.add(entry.kept());
-                freed.entries.add(entry);
+            Some(Backed::Zswap(stored)) => {
+                ids.stored.merge(stored);
                 is_zero_word(word)
             }
-            Some(Backed::Device(slots)) => {
-                freed.add_slots(slots);
+            Some(Backed::Device(more)) => {
+                grow(&mut slots, more);
                 true
             }
             None => is_zero_word(word),
@@ -175,29 +174,9 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
         ids.add(charged);
         vswap::invalidate_tags(of, off);
     });
+    freed.slots = slots;
     ids.flush();
     cluster.free_run(start, nr);
-}
-
-/// Frees a slot that nothing pins any more: as [`free_slots`]. What backed it is given back when
-/// the caller drops it.
-#[inline]
-fn free_slot(cluster: &mut Locked, off: u32) -> Option<Backed> {
-    let mut found = None;
-    let of = cluster.cluster();
-
-    cluster.kill(off, 1, |off, word, id, backed| {
-        let charged = is_zero_word(word) || matches!(backed, Some(Backed::Device(_)));
-        let stored = match &backed {
-            Some(Backed::Zswap(entry)) => Sum::of(entry.kept()),
-            _ => Sum::NONE,
-        };
-        vswap::forget_ids(id, 1, charged.into(), stored);
-        found = backed;
-        vswap::invalidate_tags(of, off);
-    });
-    cluster.free_run(off, 1);
-    found
 }
 
 /// A run of slots that is growing, to be freed at once.
@@ -390,10 +369,10 @@ fn put_alone(offset: usize, reclaim: bool) -> bool {
 /// Not in line: most of it is not what a page fault needs.
 #[inline(never)]
 fn free_alone(mut guard: Guard, off: u32) {
-    let backed = free_slot(&mut guard, off);
-    // So the locks of zsmalloc and of devices are not taken inside that of the cluster.
+    let mut freed = Freed::nothing();
+    free_slots(&mut guard, off, 1, &mut freed);
     drop(guard);
-    drop(backed);
+    drop(freed);
 }
 
 /// One user less of each slot of a range that may be of several clusters.
@@ -414,12 +393,14 @@ fn put_many(offset: usize, nr: u32, reclaim: bool) {
     }
 }
 
+/// The most slots that are put under one lock of the cluster, which others may wait for.
+const MOST_PUT: u32 = 32;
+
 fn put_range(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, reclaim: bool) {
     let mut cache_only = false;
     let (mut at, end) = (start, start.wrapping_add(nr));
     while at < end {
-        // No more than can be given back when the lock was dropped.
-        let stop = end.min(at.wrapping_add(FreeBatch::MOST as u32));
+        let stop = end.min(at.wrapping_add(MOST_PUT));
         let mut freed = Freed::nothing();
         let mut doomed = Doomed::NONE;
         let mut guard = cluster.lock();
@@ -683,7 +664,7 @@ pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shado
     if nr != 1 {
         cache_del_range(cluster, off, nr, pfn, shadow, &mut Freed::nothing());
     } else if cache_del_one(cluster, off, pfn, shadow) {
-        drop(free_slot(cluster, off));
+        free_slots(cluster, off, 1, &mut Freed::nothing());
     }
 }
 
@@ -848,7 +829,7 @@ pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut Freed) {
     let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
     for off in start..end {
-        if let Some(backed) = guard.take_of(folio, off) {
+        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
             any = true;
             charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
             freed.add(backed, &mut stored);
@@ -892,7 +873,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
             }
         }
         // What was stored for an earlier content.
-        if let Some(backed) = guard.take_of(folio, off) {
+        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
             freed.add(backed, &mut stored);
         }
     }

@@ -72,12 +72,9 @@ mod word_kunit;
 #[cfg(CONFIG_RUST_ZSWAP)]
 mod zswap;
 
-// `word` and `record` are also built on the host, beside another `layout` and `page`, see
-// `kunit/host`.
+// `word` is also built on the host, beside another `layout`, see `kunit/host`.
 #[cfg(CONFIG_RUST_VSWAP)]
 use ffi::layout;
-#[cfg(CONFIG_RUST_ZSWAP)]
-use kernel::page;
 
 /// What `pr_err!()` and the like begin with: as C's zswap.
 #[cfg(CONFIG_RUST_ZSWAP)]

@@ -137,8 +137,8 @@ pub enum Corrupt {
     Pointer,
     /// It has bits set that its format leaves unused.
     Reserved,
-    /// It names the zsmalloc handle at the beginning of memory.
-    NullHandle,
+    /// It names an object of zsmalloc at the beginning of memory.
+    NullPlace,
     /// It names a physical slot of a type that is no device's.
     SlotType,
 }
@@ -763,7 +763,7 @@ impl Backing {
         if Record::is_tag(word) {
             return match Record::decode(word) {
                 Ok(record) => Ok(Self::Zswap(record)),
-                Err(Invalid::NullHandle) => Err(Corrupt::NullHandle),
+                Err(Invalid::NullPlace) => Err(Corrupt::NullPlace),
                 Err(Invalid::Form) => Err(Corrupt::Reserved),
                 Err(Invalid::Tag) => Err(Corrupt::Format),
             };

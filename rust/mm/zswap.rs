@@ -30,8 +30,8 @@
 //! 3. cluster lock: the words of the table, the table itself, and which members of the order have
 //!    which slots. Who frees a slot takes out what is stored under it (an interrupt-off section in
 //!    places). Nothing that can be taken inside sleeps.
-//! 4. the lock of a ring, and inside it that of one above; zsmalloc's locks, the lock of the list
-//!    of pools: leaves.
+//! 4. the lock of a ring, and inside it that of one above; zsmalloc's locks, under which it looks
+//!    for words without a lock; the lock of the list of pools: leaves.
 //!
 //! The lock of the shrink cursor is taken by the worker and by the removal of a cgroup, with no
 //! other of these. The lock of a ring is taken by the hand of the clock, when a table goes, when a
@@ -44,16 +44,20 @@
 //!   has no hold on what is stored. It takes the slot's name and the word by value, drops the lock
 //!   of the ring and adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another
 //!   was faster. If it succeeds it has the right to the slot, and looks at the word again: it is
-//!   the one that it met, or not, in which case the slot was freed and used again meanwhile. That a
-//!   new object can have the handle of the old one does no harm: it is the object of this slot.
+//!   the one that it met, or not, in which case the slot was freed and used again meanwhile, or the
+//!   object was moved: it is met again. That a new object can be where the old one was does no harm:
+//!   it is the object of this slot.
 //! - *The hand and who changes a word.* The hand has no lock of the cluster. It changes nothing but
 //!   the bit of the second chance, by compare-and-exchange. Who has the lock stores whole words: a
 //!   change of that bit in between is lost, or was that of a word that is gone.
 //! - *The hand and a free that takes the table.* Members leave their rings before the table goes,
 //!   under the lock of the ring; the hand looks at words under that lock alone.
-//! - *Migration and compaction in zsmalloc.* They change what a handle says, not the handle.
-//! - *Store over what an earlier swap-out left.* The old word is taken out in the section that
-//!   writes the new one, and its object and charge are given back after that.
+//! - *Migration and compaction in zsmalloc.* They change the place in a word, by compare-and-
+//!   exchange, with the lock of the object's class held. Who follows a word, or stores another over
+//!   it, does so under that lock. A new object is not moved before it is in its word, nor one that
+//!   is being read.
+//! - *Store over what an earlier swap-out left.* The section that writes the new word frees the old
+//!   object. Its charge is given back after that.
 //! - *Load and swap-off.* The locked folio in the swap cache pins the device.
 //! - *Store while the pool is replaced.* It has a reference to the pool. Its objects go with the
 //!   old pool, which lives as long as they do, and has its number as long.

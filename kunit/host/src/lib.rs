@@ -10,8 +10,7 @@
 #![allow(clippy::duplicate_mod)]
 
 macro_rules! kernel {
-    ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal,
-     $page_shift:literal) => {
+    ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal) => {
         $(#[$doc])*
         // Else the paths below would begin in a directory of the name of this module.
         #[path = "."]
@@ -24,12 +23,6 @@ macro_rules! kernel {
                 pub const SWAPFILE_CLUSTER: u32 = $cluster;
                 /// `MAX_SWAPFILES`.
                 pub const MAX_SWAPFILES: u8 = $swapfiles;
-            }
-
-            /// The numbers of the `kernel` crate.
-            pub mod page {
-                /// `PAGE_SHIFT`.
-                pub const PAGE_SHIFT: usize = $page_shift;
             }
 
             #[path = "../../../rust/mm/alloc.rs"]
@@ -48,17 +41,17 @@ macro_rules! kernel {
 
 kernel! {
     /// x86-64 and arm64 with 4K pages, transparent huge pages and every special swap entry.
-    thp_4k: 40, 512, 24, 12
+    thp_4k: 40, 512, 24
 }
 
 kernel! {
     /// arm64 with 64K pages, where a huge page is 512 MiB.
-    thp_64k: 36, 8192, 24, 16
+    thp_64k: 36, 8192, 24
 }
 
 kernel! {
     /// User Mode Linux, which sets no limit to physical addresses and has no huge pages.
-    um: 52, 256, 28, 12
+    um: 52, 256, 28
 }
 
 // How pages come back, which depends on no configuration.

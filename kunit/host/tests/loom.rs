@@ -26,7 +26,7 @@ use std::sync::Arc;
 use vswap_host::thp_4k::{
     lookup::cached,
     order::{self, Member as _, Seat, Turn},
-    record::{Kept, Pattern, Record},
+    record::{Kept, Object, Pattern, Place, Record},
     word::{Count, Flags, Pfn, Shadow, State},
 };
 
@@ -936,4 +936,204 @@ fn stores_and_frees_beside_removal_of_the_cgroup() {
             |order| order.offline(),
         ],
     );
+}
+
+// Objects that move.
+
+const PLACES: usize = 2;
+
+/// What the allocator knows: which places are in use, and how often each is pinned.
+#[derive(Default)]
+struct Objects {
+    // With the content.
+    used: [Option<u64>; PLACES],
+    pins: [usize; PLACES],
+}
+
+/// One slot, its word, and an allocator with room for two objects: `mm/zsmalloc_owned.h`.
+struct Zs {
+    ci: Mutex<()>,
+    word: AtomicU64,
+    // `class->lock`, and what it protects.
+    class: Mutex<Objects>,
+}
+
+fn object_at(place: usize) -> u64 {
+    let place = Place::new(place as u64 + 1).unwrap();
+    Record::new(Kept::Object(Object::new(place, 0, false).unwrap())).encode()
+}
+
+fn place_of(word: u64) -> usize {
+    match Record::decode(word).unwrap().kept {
+        Kept::Object(object) => object.place().get() as usize - 1,
+        Kept::Same(_) => panic!("no object"),
+    }
+}
+
+impl Zs {
+    /// Nothing is stored, or something at place 0.
+    fn new(content: Option<u64>) -> Arc<Self> {
+        let objects = Objects {
+            used: [content, None],
+            ..Default::default()
+        };
+        Arc::new(Self {
+            ci: Mutex::new(()),
+            word: AtomicU64::new(content.map_or(0, |_| object_at(0))),
+            class: Mutex::new(objects),
+        })
+    }
+
+    // A word that is written once more in place of what another has just read and exchanged: such
+    // an exchange fails, as all agree on the order in which a word changes. Loom knows that of
+    // operations that modify, and not of stores.
+
+    fn write(&self, word: u64) {
+        self.word.swap(word, Relaxed);
+    }
+
+    fn newest(&self) -> u64 {
+        self.word.fetch_or(0, Relaxed)
+    }
+
+    /// `zs_owned_store()`: the object is pinned.
+    fn alloc(&self, content: u64) -> Option<usize> {
+        let mut objects = self.class.lock().unwrap();
+        let place = objects.used.iter().position(Option::is_none)?;
+        objects.used[place] = Some(content);
+        objects.pins[place] += 1;
+        Some(place)
+    }
+
+    /// `zs_owned_unpin()`.
+    fn unpin(&self, place: usize) {
+        self.class.lock().unwrap().pins[place] -= 1;
+    }
+
+    /// `zs_owned_free()`, with the lock of the cluster.
+    fn free(&self, new: u64) {
+        let mut objects = self.class.lock().unwrap();
+        let place = place_of(self.newest());
+        assert!(objects.used[place].take().is_some(), "freed twice");
+        self.write(new);
+    }
+
+    /// A swap-out: `table::put()`, `Entry::publish()`.
+    fn store(&self, content: u64) {
+        let Some(place) = self.alloc(content) else {
+            return;
+        };
+        let ci = self.ci.lock().unwrap();
+        if Record::is_tag(self.newest()) {
+            self.free(object_at(place));
+        } else {
+            self.write(object_at(place));
+        }
+        self.unpin(place);
+        drop(ci);
+    }
+
+    /// The slot is freed.
+    fn forget(&self) {
+        let _ci = self.ci.lock().unwrap();
+        if Record::is_tag(self.newest()) {
+            self.free(0);
+        }
+    }
+
+    /// `zs_owned_read_begin()`, by who has the right to the slot; returns the content.
+    fn load(&self) -> u64 {
+        let mut objects = self.class.lock().unwrap();
+        let place = place_of(self.newest());
+        objects.pins[place] += 1;
+        drop(objects);
+        // Others run: it is not moved.
+        thread::yield_now();
+        let content = self.class.lock().unwrap().used[place];
+        self.unpin(place);
+        content.expect("what is read is there")
+    }
+
+    /// Compaction: `migrate_zspage()`, `owned_moved()`.
+    fn compact(&self) {
+        let mut objects = self.class.lock().unwrap();
+        for from in 0..PLACES {
+            let to = 1 - from;
+            if objects.pins[from] != 0 || objects.used[to].is_some() {
+                continue;
+            }
+            let Some(content) = objects.used[from] else {
+                continue;
+            };
+            objects.used[to] = Some(content);
+            let mut old = self.newest();
+            loop {
+                assert_eq!(place_of(old), from, "the word of an object names it");
+                let new = object_at(to) >> 6 << 6 | old & 63;
+                match self.word.compare_exchange(old, new, Relaxed, Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => old = now,
+                }
+            }
+            objects.used[from] = None;
+            return;
+        }
+    }
+
+    /// The hand of the clock: it looks at the word alone.
+    fn hand(&self) {
+        let word = self.word.load(Relaxed);
+        order::turn(word, |new| {
+            let exchanged = self.word.compare_exchange(word, new, Relaxed, Relaxed);
+            exchanged.is_ok()
+        });
+    }
+
+    /// When all is quiet: what is in use is what the word names.
+    fn check(&self, content: Option<u64>) {
+        let objects = self.class.lock().unwrap();
+        let word = self.newest();
+        let named = Record::is_tag(word).then(|| place_of(word));
+        for place in 0..PLACES {
+            let expected = if named == Some(place) { content } else { None };
+            assert_eq!(objects.used[place], expected, "place {place}");
+            assert_eq!(objects.pins[place], 0);
+        }
+        assert_eq!(named.is_some(), content.is_some());
+    }
+}
+
+/// Runs an owner of the slot beside compaction and the hand.
+fn moving(before: Option<u64>, after: Option<u64>, owner: fn(&Zs)) {
+    model(None, move || {
+        let zs = Zs::new(before);
+        let others: [fn(&Zs); 2] = [|zs| zs.compact(), |zs| zs.hand()];
+        let others = others.map(|run| {
+            let zs = zs.clone();
+            thread::spawn(move || run(&zs))
+        });
+        owner(&zs);
+        for other in others {
+            other.join().unwrap();
+        }
+        zs.check(after);
+    });
+}
+
+#[test]
+fn store_beside_compaction() {
+    moving(None, Some(1), |zs| zs.store(1));
+}
+
+#[test]
+fn store_over_an_old_object_beside_compaction() {
+    moving(Some(1), Some(2), |zs| zs.store(2));
+}
+
+#[test]
+fn load_and_free_beside_compaction() {
+    moving(Some(1), None, |zs| {
+        assert_eq!(zs.load(), 1);
+        zs.forget();
+    });
 }

@@ -42,8 +42,7 @@ macro_rules! tests {
             use proptest::{prelude::*, test_runner::TestCaseResult};
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
-                page::PAGE_SHIFT,
-                record::{Kept, Object, Pattern, Place, Record, Sum, HANDLE_BITS},
+                record::{Kept, Object, Pattern, Place, Record, Sum},
                 word::{
                     cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
@@ -85,11 +84,9 @@ macro_rules! tests {
             }
 
             fn object() -> impl Strategy<Value = Object> {
-                (1..1u64 << HANDLE_BITS, 0..8u8, 1..=1u32 << PAGE_SHIFT).prop_map(
-                    |(place, pool, len)| {
-                        Object::new(Place::new(place << 3).unwrap(), pool, len).unwrap()
-                    },
-                )
+                (1..1u64 << 58, 0..8u8, any::<bool>()).prop_map(|(place, pool, plain)| {
+                    Object::new(Place::new(place).unwrap(), pool, plain).unwrap()
+                })
             }
 
             /// Values that a word has room for, of all three forms.
@@ -258,10 +255,22 @@ macro_rules! tests {
                     prop_assert_eq!(word & 1, 1);
                     prop_assert_eq!(word >> 1 & 1 != 0, referenced);
                     prop_assert_eq!((word >> 2 & 7) as u8, object.pool());
-                    let less = word >> 5 & ((1 << PAGE_SHIFT) - 1);
-                    prop_assert_eq!(less + 1, u64::from(object.data_len()));
-                    prop_assert_eq!(word >> (5 + PAGE_SHIFT) << 3, object.place().get());
-                    prop_assert_eq!(object.is_plain(), object.data_len() == 1 << PAGE_SHIFT);
+                    prop_assert_eq!(word >> 5 & 1 != 0, object.is_plain());
+                    prop_assert_eq!(word >> 6, object.place().get());
+                    prop_assert_eq!(record.is_plain(), object.is_plain());
+                }
+
+                /// zsmalloc changes the place in a word, and knows nothing of the rest.
+                #[test]
+                fn moved_objects(object in object(), place in 1..1u64 << 58, referenced in any::<bool>()) {
+                    let record = Record { kept: Kept::Object(object), referenced };
+                    let moved = place << 6 | record.encode() & 63;
+                    let to = Place::new(place).unwrap();
+                    let object = Object::new(to, object.pool(), object.is_plain()).unwrap();
+                    prop_assert_eq!(
+                        Record::decode(moved),
+                        Ok(Record { kept: Kept::Object(object), referenced })
+                    );
                 }
 
                 #[test]
@@ -299,18 +308,25 @@ macro_rules! tests {
                 }
 
                 #[test]
-                fn sums(records in proptest::collection::vec(record(), 0..8)) {
-                    let mut sum = Sum::NONE;
-                    for record in &records {
-                        sum.add(record.kept);
-                    }
-                    let lens = records.iter().filter_map(|record| match record.kept {
-                        Kept::Object(object) => Some(object.data_len() as usize),
-                        Kept::Same(_) => None,
-                    });
+                fn sums(records in proptest::collection::vec((record(), 1..=4096u32), 0..8), at in 0..8usize) {
+                    let sum_of = |records: &[(Record, u32)]| {
+                        let mut sum = Sum::NONE;
+                        for (record, len) in records {
+                            sum.add(record.kept, *len);
+                        }
+                        sum
+                    };
+                    let sum = sum_of(&records);
+                    let objects = records.iter().filter(|(record, _)| matches!(record.kept, Kept::Object(_)));
                     prop_assert_eq!(sum.nr, records.len());
-                    prop_assert_eq!(sum.bytes, lens.clone().sum::<usize>());
-                    prop_assert_eq!(sum.nr_plain, lens.filter(|len| *len == 1 << PAGE_SHIFT).count());
+                    prop_assert_eq!(sum.bytes, objects.map(|(_, len)| *len as usize).sum::<usize>());
+                    let plain = records.iter().filter(|(record, _)| record.is_plain());
+                    prop_assert_eq!(sum.nr_plain, plain.count());
+                    // In parts it is the same.
+                    let (some, others) = records.split_at(at.min(records.len()));
+                    let mut parts = sum_of(some);
+                    parts.merge(sum_of(others));
+                    prop_assert_eq!(parts, sum);
                 }
 
                 // Every word that is corrupt is so in the way that it says.
@@ -353,9 +369,9 @@ macro_rules! tests {
                     let ty = (word >> 3 & 31) as u8;
                     match Backing::decode(word) {
                         Ok(_) => (),
-                        Err(Corrupt::NullHandle) => {
+                        Err(Corrupt::NullPlace) => {
                             prop_assert_eq!(word & 1, 1);
-                            prop_assert_eq!(word >> (5 + PAGE_SHIFT), 0);
+                            prop_assert_eq!(word >> 6, 0);
                         }
                         Err(Corrupt::Reserved) if word & 7 == 4 => {
                             // Another form is the value's own, or there is no such form.
@@ -550,8 +566,7 @@ macro_rules! tests {
                     prop_assert_eq!(Pfn::new(n).is_some(), n >> PFN_BITS == 0);
                     prop_assert_eq!(Shadow::new(n).is_some(), n >> 58 == 0);
                     prop_assert_eq!(VOffset::new(n).is_some(), n >> 34 == 0);
-                    let fits = n != 0 && n & 7 == 0 && n >> (HANDLE_BITS + 3) == 0;
-                    prop_assert_eq!(Place::new(n).is_some(), fits);
+                    prop_assert_eq!(Place::new(n).is_some(), n != 0 && n >> 58 == 0);
                     prop_assert_eq!(Count::new(count).is_some(), count < 16);
                     prop_assert_eq!(PhysSlot::new(ty, n as u32).is_some(), ty < MAX_SWAPFILES);
                 }
@@ -613,7 +628,7 @@ macro_rules! tests {
                 assert_eq!(State::decode(0), Ok(State::Null));
                 assert_eq!(State::decode(u64::MAX << 3), Ok(State::Bad));
                 assert_eq!(Backing::decode(0), Ok(Backing::None));
-                assert_eq!(Backing::decode(1), Err(Corrupt::NullHandle));
+                assert_eq!(Backing::decode(1), Err(Corrupt::NullPlace));
                 // 32 bits twice is the first form, of which each value has one word.
                 assert_eq!(Backing::decode(0b00_0_100), Ok(Backing::Zswap(Record {
                     kept: Kept::Same(Pattern::new(0).unwrap()),
@@ -635,13 +650,10 @@ macro_rules! tests {
                 assert_eq!(Count::new(15), Some(Count::EXTENDED));
                 assert_eq!(Count::new(16), None);
                 assert_eq!(Place::new(0), None);
-                assert_eq!(Place::new(1 << (HANDLE_BITS + 3)), None);
-                let place = Place::new((1 << (HANDLE_BITS + 3)) - 8).unwrap();
-                assert_eq!(Object::new(place, 8, 1), None);
-                assert_eq!(Object::new(place, 0, 0), None);
-                assert_eq!(Object::new(place, 0, (1 << PAGE_SHIFT) + 1), None);
-                // 1 PiB with 4K pages, 64 TiB with 64K pages.
-                assert_eq!(HANDLE_BITS + 3, if PAGE_SHIFT == 12 { 50 } else { 46 });
+                assert_eq!(Place::new(1 << 58), None);
+                let place = Place::new((1 << 58) - 1).unwrap();
+                assert_eq!(Object::new(place, 8, false), None);
+                assert_eq!(Object::new(place, 7, true).unwrap().place(), place);
                 assert_eq!(PhysSlot::new(MAX_SWAPFILES, 0), None);
                 let slot = PhysSlot::new(3, u32::MAX - 1).unwrap();
                 assert_eq!(slot.nth(0), Some(slot));

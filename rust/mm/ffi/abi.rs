@@ -10,6 +10,7 @@ use super::trace;
 use super::{
     folio::{
         ReadFolio,
+        SwapEntry,
         SwapFolio, //
     },
     memcg::Memcg,
@@ -90,7 +91,7 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
     }
 }
 
-/// Forgets what is stored of slots.
+/// Frees what is stored of slots.
 ///
 /// # Safety
 ///
@@ -99,12 +100,12 @@ unsafe extern "C" fn zswap_rs_load(folio: *mut bindings::folio) -> c_int {
 #[export]
 unsafe extern "C" fn __zswap_free_slots(
     ci: *mut bindings::swap_cluster_info,
-    ci_off: c_uint,
+    entry: bindings::swp_entry_t,
     nr: c_uint,
 ) {
     if let Some(ci) = NonNull::new(ci) {
         // SAFETY: As required of the caller.
-        unsafe { table::free_slots(ci, ci_off, nr) };
+        unsafe { table::free_slots(ci, SwapEntry::from_raw(entry), nr) };
     }
 }
 

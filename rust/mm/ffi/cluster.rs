@@ -34,7 +34,7 @@ use super::{
         SwapFolio, //
     },
     layout::SWAPFILE_CLUSTER,
-    pool::Entry,
+    pool::FreeBatch,
     table::{
         Ci,
         LockedTable,
@@ -43,6 +43,7 @@ use super::{
         Words,
         SLOTS, //
     },
+    zsmalloc::Name, //
 };
 use crate::{
     alloc::{
@@ -50,7 +51,10 @@ use crate::{
         ListState,
         SlotMap, //
     },
-    record::Record,
+    record::{
+        Record,
+        Sum, //
+    },
     warn::warn_on_once,
     word::{
         is_extended_word,
@@ -263,12 +267,14 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
     find(entry.offset())
 }
 
-/// Backs a slot with that of a device, instead of the entry that it has. Gives the new one back if
-/// it has none.
+/// Backs a slot with that of a device, instead of what zswap has, which is freed: returns what is
+/// not charged any more. Gives the slot of the device back if there is nothing.
 #[inline]
-pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<Entry, Slots> {
+pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<Sum, Slots> {
+    let mut freed = FreeBatch::new();
     match place(slot) {
-        Some((cluster, off)) => cluster.lock().exchange(off, slots),
+        // SAFETY: The right to the slot is the caller's.
+        Some((cluster, off)) => unsafe { cluster.lock().exchange(off, slots, &mut freed) },
         None => Err(slots),
     }
 }
@@ -299,11 +305,11 @@ pub(super) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bo
     }
 }
 
-/// What backed a slot, and does no more: dropping gives it back.
+/// What backed a slot, and does no more.
 pub(crate) enum Backed {
-    /// What zswap has.
-    Zswap(Entry),
-    /// A slot of a device.
+    /// What zswap had, and was freed: it is to be uncharged.
+    Zswap(Sum),
+    /// A slot of a device, which dropping gives back.
     Device(Slots),
 }
 
@@ -623,22 +629,35 @@ impl Locked {
     }
 
     /// Backs a slot with that of a device, instead of an entry, whose promise it has then.
-    fn exchange(&mut self, off: u32, slots: Slots) -> Result<Entry, Slots> {
+    ///
+    /// # Safety
+    ///
+    /// The caller has the right to the slot.
+    unsafe fn exchange(
+        &mut self,
+        off: u32,
+        slots: Slots,
+        freed: &mut FreeBatch,
+    ) -> Result<Sum, Slots> {
+        let name = self.name(off);
         let (Some(word), Some(slot)) = (self.backing_word(off), slots.nth(0)) else {
             return Err(slots);
         };
-        let value = word.load(Relaxed);
-        if slots.nr() != 1 || !matches!(decode_backing(value), Backing::Zswap(_)) {
+        if slots.nr() != 1 || !Record::is_tag(word.load(Relaxed)) {
             return Err(slots);
         }
-        word.store(Backing::Phys(slot).encode(), Relaxed);
-        // SAFETY: It is in no word any more.
-        let Some(entry) = (unsafe { Entry::from_word(value) }) else {
-            return Err(slots);
-        };
+        let mut sum = Sum::NONE;
+        // SAFETY: As required of the caller.
+        unsafe { freed.take(word, name, Backing::Phys(slot).encode(), &mut sum) };
         slots.named();
         self.table().forget(off, 1);
-        Ok(entry)
+        Ok(sum)
+    }
+
+    /// The name of what zswap has of a slot.
+    #[inline]
+    fn name(&self, off: u32) -> Name {
+        Name::of_virtual(self.cluster.first()).add(off)
     }
 
     /// Makes the words of slots null that nothing pins: nobody has a right to them any more. `f` is
@@ -649,6 +668,7 @@ impl Locked {
         &mut self,
         start: u32,
         nr: u32,
+        freed: &mut FreeBatch,
         mut f: impl FnMut(u32, u64, u16, Option<Backed>),
     ) {
         let range = start as usize..start.wrapping_add(nr) as usize;
@@ -669,13 +689,8 @@ impl Locked {
             // SAFETY: The lock is held. C checks that there is a table.
             let id = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
             let backed = backings.next().and_then(|word| {
-                let value = word.load(Relaxed);
-                if value == 0 {
-                    return None;
-                }
-                word.store(0, Relaxed);
-                // SAFETY: The value is in no word any more.
-                unsafe { Self::owned(value) }
+                // SAFETY: Nobody else has a right to the slot.
+                unsafe { Self::take_word(word, self.name(off), freed) }
             });
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
@@ -690,40 +705,45 @@ impl Locked {
     }
 
     /// Takes away what backs a slot of a folio that is locked, and dirty or about to be.
-    pub(crate) fn take_of(&mut self, _folio: &mut SwapFolio<'_>, off: u32) -> Option<Backed> {
-        self.take_backing(off)
-    }
-
     #[inline]
-    fn take_backing(&mut self, off: u32) -> Option<Backed> {
+    pub(crate) fn take_of(
+        &mut self,
+        _folio: &mut SwapFolio<'_>,
+        off: u32,
+        freed: &mut FreeBatch,
+    ) -> Option<Backed> {
         let word = self.backing_word(off)?;
-        let value = word.load(Relaxed);
-        if value == 0 {
-            return None;
-        }
-        word.store(0, Relaxed);
-        // SAFETY: The value is in no word any more.
-        let backed = unsafe { Self::owned(value) };
-        if matches!(backed, Some(Backed::Zswap(_))) {
-            self.table().forget(off, 1);
+        // SAFETY: The lock of the folio is the right to its slots.
+        let backed = unsafe { Self::take_word(word, self.name(off), freed) };
+        match backed {
+            Some(Backed::Zswap(_)) => self.table().forget(off, 1),
+            Some(Backed::Device(_)) => {}
+            None => return None,
         }
         self.unreserve(1);
         backed
     }
 
-    /// What was taken out of a word, as an owned value.
+    /// Takes what backs a slot out of its word.
     ///
     /// # Safety
     ///
-    /// It was, by the caller, and is in no word any more.
+    /// The name is that of the slot, whose cluster is locked. The caller has the right to it.
     #[inline]
-    unsafe fn owned(value: u64) -> Option<Backed> {
-        if Record::is_tag(value) {
-            // SAFETY: As required of the caller.
-            return unsafe { Entry::from_word(value) }.map(Backed::Zswap);
+    unsafe fn take_word(word: &Atomic<u64>, name: Name, freed: &mut FreeBatch) -> Option<Backed> {
+        let value = word.load(Relaxed);
+        if value == 0 {
+            return None;
         }
+        if Record::is_tag(value) {
+            let mut sum = Sum::NONE;
+            // SAFETY: As required of the caller.
+            unsafe { freed.take(word, name, 0, &mut sum) };
+            return Some(Backed::Zswap(sum));
+        }
+        word.store(0, Relaxed);
         match decode_backing(value) {
-            // SAFETY: Likewise, of what was in a `Slots`.
+            // SAFETY: It was in a `Slots`, and is in no word any more.
             Backing::Phys(slot) => Some(Backed::Device(unsafe { Slots::from_word(slot) })),
             _ => None,
         }

@@ -5,7 +5,7 @@
 //! # Who keeps a pool
 //!
 //! A pool has a per-CPU reference count:
-//! - each stored object has a reference ([`Entry`]), since what it holds is in the pool,
+//! - each stored object has a reference, whether it is in a word or not yet ([`Entry`]),
 //! - who stores has one while it does ([`PoolRef`]),
 //! - being the current pool is one, the *initial* reference ([`Initial`]): while it is there the
 //!   count is not looked at, and getting and putting is cheap.
@@ -29,13 +29,20 @@
 
 use super::{
     acomp::Contexts,
-    folio::Bytes,
-    params,
-    zsmalloc::{
-        Handle,
-        Parts,
-        ZsPool, //
+    folio::{
+        Bytes,
+        SwapEntry, //
     },
+    params,
+    table,
+    zsmalloc::{
+        self,
+        Emptied,
+        Name,
+        Parts,
+        Pinned,
+        ZsPool, //
+    }, //
 };
 use crate::{
     record::{
@@ -44,17 +51,14 @@ use crate::{
         Pattern,
         Place,
         Record,
+        Sum,
         POOL_BITS, //
     },
     warn::warn_on_once, //
 };
 use core::{
     ffi::CStr,
-    marker::PhantomData,
-    mem::{
-        ManuallyDrop,
-        MaybeUninit, //
-    },
+    mem::ManuallyDrop,
     ops::Deref,
     ptr::NonNull, //
 };
@@ -62,10 +66,12 @@ use kernel::{
     alloc::KBox,
     bindings,
     error::{
+        code::*,
         from_result,
         to_result,
         Result, //
     },
+    page::PAGE_SIZE,
     prelude::*,
     str::CString,
     sync::{
@@ -129,7 +135,8 @@ impl Pool {
         let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
         let mut pool = KBox::new(
             Self {
-                zs: ZsPool::create(&zs_name)?,
+                // SAFETY: An object of a pool is published in the word of its slot.
+                zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 refs: Opaque::zeroed(),
                 list: Opaque::zeroed(),
@@ -306,20 +313,24 @@ impl PoolRef {
         Initial(self.0)
     }
 
-    /// Stores a copy of the bytes in the pool. `EOVERFLOW`: the word of the entry has no room for
-    /// the place of its handle.
+    /// Stores a copy of the bytes in the pool, for a slot. `EOVERFLOW`: it would be in memory that a
+    /// word cannot name.
     #[inline]
-    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int) -> Result<Entry> {
-        let object = self.zs.store(bytes, nid)?;
+    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int, entry: SwapEntry) -> Result<Entry> {
         let number = self.number.as_ref().ok_or(EINVAL)?.nr;
+        let len = bytes.len();
+        let object = self.zs.store(bytes, nid, Name::of(entry))?;
         let kept = Place::new(object.place())
-            .and_then(|place| Object::new(place, number, bytes.len() as u32))
+            .and_then(|place| Object::new(place, number, len == PAGE_SIZE))
             .ok_or(EOVERFLOW)?;
         // Both go with the entry.
-        let _ = object.into_handle();
+        let _ = object.into_place();
         let _ = ManuallyDrop::new(self.clone());
         // INVARIANT: As given.
-        Ok(Entry(Record::new(Kept::Object(kept)).encode()))
+        Ok(Entry {
+            word: Record::new(Kept::Object(kept)).encode(),
+            len: len as u32,
+        })
     }
 }
 
@@ -396,147 +407,179 @@ impl Drop for Number {
 ///
 /// # Safety
 ///
-/// The number is that of a pool, to which there is a reference during `'a`.
+/// If a pool has the number, there is a reference to it during `'a`.
 #[inline]
-unsafe fn pool_of<'a>(object: Object) -> &'a Pool {
-    // SAFETY: The number has no more bits than there are places, and the pool is in its place
-    // as long as it is referred to.
+unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
+    // SAFETY: The pool is in its place as long as it is referred to.
     unsafe {
-        &*POOLS
-            .get_unchecked(usize::from(object.pool()))
+        POOLS
+            .get(usize::from(object.pool()))?
             .load(Relaxed)
+            .as_ref()
     }
 }
 
-/// What is stored of a page, in no table: dropping frees it.
+/// What is to be stored of a page, in no word: dropping frees it.
 ///
 /// # Invariants
 ///
-/// The word of a record. If it is an object, it is one of the pool with its number, to which there
-/// is a reference for it. No table names it, nor another value.
+/// `word` is that of a record. If it is an object, it is one of the pool with its number, pinned,
+/// and there is a reference to the pool for it. No table names it, nor another value.
 #[must_use]
-pub(crate) struct Entry(u64);
+pub(crate) struct Entry {
+    word: u64,
+    len: u32,
+}
 
 impl Entry {
     /// That of a page that repeats one value.
     #[inline]
     pub(crate) fn same(pattern: Pattern) -> Self {
         // INVARIANT: It is no object.
-        Self(Record::new(Kept::Same(pattern)).encode())
-    }
-
-    /// Transfers it to a word.
-    #[inline]
-    pub(super) fn into_word(self) -> u64 {
-        ManuallyDrop::new(self).0
-    }
-
-    /// Takes it out of a word. One that says nothing is lost.
-    ///
-    /// # Safety
-    ///
-    /// The word is from [`Entry::into_word`], but for the bit of the second chance, and this is its
-    /// only way back.
-    #[inline]
-    pub(super) unsafe fn from_word(word: u64) -> Option<Self> {
-        if warn_on_once!(Record::decode(word).is_err()) {
-            return None;
+        Self {
+            word: Record::new(Kept::Same(pattern)).encode(),
+            len: 0,
         }
-        // INVARIANT: As required of the caller.
-        Some(Self(word))
     }
 
     /// What is kept.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
-        match Record::decode(self.0) {
+        match Record::decode(self.word) {
             Ok(record) => record.kept,
             // By the invariants it is one.
             Err(_) => Kept::Same(Pattern::ZERO),
         }
     }
 
-    /// Frees the object; returns the pool, the reference to which is the caller's then.
+    /// The length of the object.
     #[inline]
-    fn free(self) -> Option<NonNull<Pool>> {
-        let Kept::Object(object) = ManuallyDrop::new(self).kept() else {
-            return None;
-        };
-        // SAFETY: There is a reference, by the invariants.
-        let pool = unsafe { pool_of(object) };
-        // SAFETY: By the invariants it is an object of the pool, and nobody names it any more.
-        drop(unsafe { pool.zs.adopt(Handle::at(object.place().get())) });
-        Some(NonNull::from(pool))
+    pub(crate) fn data_len(&self) -> u32 {
+        self.len
+    }
+
+    /// Puts it into the word of a slot. What was stored there is freed, and added to the sum;
+    /// returns what else was there.
+    ///
+    /// # Safety
+    ///
+    /// The word is found for the name, which is that of the slot that it was made for. The cluster
+    /// is locked, and who calls has the right to the slot.
+    #[inline]
+    pub(super) unsafe fn publish(
+        self,
+        word: &Atomic<u64>,
+        name: Name,
+        freed: &mut FreeBatch,
+        sum: &mut Sum,
+    ) -> u64 {
+        let this = ManuallyDrop::new(self);
+        let old = word.load(Relaxed);
+        if Record::is_tag(old) {
+            // SAFETY: As required of the caller.
+            unsafe { freed.take(word, name, this.word, sum) };
+        } else {
+            word.store(this.word, Relaxed);
+        }
+        if let Kept::Object(object) = this.kept() {
+            // SAFETY: It is in its word.
+            unsafe { zsmalloc::unpin(object.place().get()) };
+        }
+        old
     }
 }
 
 impl Drop for Entry {
     #[inline]
     fn drop(&mut self) {
-        // INVARIANT: It is the same, of which nothing is left here.
-        let this = Self(self.0);
-        if let Some(pool) = this.free() {
-            drop(PoolRef(pool));
+        let Kept::Object(object) = self.kept() else {
+            return;
+        };
+        // SAFETY: There is a reference, by the invariants, which is given back here.
+        if let Some(pool) = unsafe { pool_of(object) } {
+            // SAFETY: By the invariants it is an object of the pool, and nobody else names it.
+            drop(unsafe { Pinned::from_place(&pool.zs, object.place().get()) });
+            drop(PoolRef(NonNull::from(pool)));
         }
     }
 }
 
-/// Entries that are given back together: when it is dropped, or when it is full.
+/// What is left of entries that were freed: references to their pool, and memory. Dropping gives it
+/// back. That is to be done without locks, where it can.
 pub(crate) struct FreeBatch {
-    entries: [MaybeUninit<Entry>; Self::MOST],
-    len: usize,
+    // INVARIANT: `nr` references to it are ours. What is emptied is its.
+    pool: Option<NonNull<Pool>>,
+    nr: usize,
+    emptied: Emptied,
 }
 
 impl FreeBatch {
-    /// How many it takes.
-    pub(crate) const MOST: usize = 32;
-
-    /// None.
+    /// Nothing.
     #[inline]
     pub(crate) const fn new() -> Self {
         Self {
-            entries: [const { MaybeUninit::uninit() }; Self::MOST],
-            len: 0,
+            pool: None,
+            nr: 0,
+            emptied: Emptied::NONE,
         }
     }
 
-    /// Adds an entry.
+    /// Frees what the word of a slot says is stored, and makes it `new`. What is not charged any
+    /// more is added to `sum`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Entry::publish`].
     #[inline]
-    pub(crate) fn add(&mut self, entry: Entry) {
-        if self.len >= Self::MOST {
+    pub(super) unsafe fn take(&mut self, word: &Atomic<u64>, name: Name, new: u64, sum: &mut Sum) {
+        let kept = match Record::decode(word.load(Relaxed)) {
+            Ok(record) => record.kept,
+            Err(_) => {
+                warn_on_once!(true);
+                word.store(new, Relaxed);
+                return;
+            }
+        };
+        let Kept::Object(object) = kept else {
+            word.store(new, Relaxed);
+            sum.add(kept, 0);
+            return;
+        };
+        // SAFETY: If the word is not damaged, it has a reference.
+        let Some(pool) = (unsafe { pool_of(object) }) else {
+            warn_on_once!(true);
+            word.store(new, Relaxed);
+            return;
+        };
+        let found = NonNull::from(pool);
+        if self.pool != Some(found) {
             self.flush();
+            // INVARIANT: There is nothing of it yet.
+            self.pool = Some(found);
         }
-        if let Some(place) = self.entries.get_mut(self.len) {
-            place.write(entry);
-            self.len = self.len.wrapping_add(1);
+        // SAFETY: As required of the caller.
+        match unsafe { pool.zs.free(word, name, new, &mut self.emptied) } {
+            Ok(len) => {
+                sum.add(kept, len);
+                // INVARIANT: The object had a reference.
+                self.nr = self.nr.wrapping_add(1);
+            }
+            // The word was damaged. What it named stays, and so does the pool.
+            Err(_) => sum.add(kept, 0),
         }
     }
 
-    /// Frees them; gives the references to a pool back together.
+    /// Gives all back.
     #[inline(never)]
     fn flush(&mut self) {
-        let len = core::mem::take(&mut self.len);
-        let mut last: Option<NonNull<Pool>> = None;
-        let mut nr = 0usize;
-        for entry in self.entries.iter().take(len) {
-            // SAFETY: The first `len` were written, and are not looked at again.
-            let Some(pool) = unsafe { entry.assume_init_read() }.free() else {
-                continue;
-            };
-            if last != Some(pool) {
-                Self::put(last, nr);
-                last = Some(pool);
-                nr = 0;
-            }
-            nr = nr.wrapping_add(1);
-        }
-        Self::put(last, nr);
-    }
-
-    fn put(pool: Option<NonNull<Pool>>, nr: usize) {
-        if let Some(pool) = pool {
-            // SAFETY: So many references are ours, of entries that were freed.
-            unsafe { bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr) };
+        let Some(pool) = self.pool.take() else {
+            return;
+        };
+        let nr = core::mem::take(&mut self.nr);
+        // SAFETY: By the invariants. The references are the last that is used of the pool.
+        unsafe {
+            pool.as_ref().zs.give_back(&mut self.emptied);
+            bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr);
         }
     }
 }
@@ -544,7 +587,7 @@ impl FreeBatch {
 impl Drop for FreeBatch {
     #[inline]
     fn drop(&mut self) {
-        if self.len != 0 {
+        if self.pool.is_some() {
             self.flush();
         }
     }
@@ -554,23 +597,30 @@ impl Drop for FreeBatch {
 ///
 /// # Invariants
 ///
-/// The record is that of an [`Entry`] that was transferred, and is not taken out during `'a`.
-pub(crate) struct Held<'a>(Record, PhantomData<&'a Entry>);
+/// The word is that of the slot with the name, and was the record's, which was published. What it
+/// names is not freed during `'a`; but it may be moved.
+pub(crate) struct Held<'a> {
+    word: &'a Atomic<u64>,
+    name: Name,
+    record: Record,
+}
 
-impl Held<'_> {
+impl<'a> Held<'a> {
     /// `None`: nothing is stored.
     ///
     /// # Safety
     ///
-    /// The word is that of a table, and what it says is not taken out during the lifetime.
+    /// The word is that of the slot with the name, in a table, and what it says is not taken out
+    /// during the lifetime.
     #[inline]
-    pub(super) unsafe fn from_word(word: u64) -> Option<Self> {
-        if !Record::is_tag(word) {
+    pub(super) unsafe fn of(word: &'a Atomic<u64>, name: Name) -> Option<Self> {
+        let value = word.load(Relaxed);
+        if !Record::is_tag(value) {
             return None;
         }
-        match Record::decode(word) {
+        match Record::decode(value) {
             // INVARIANT: As required of the caller.
-            Ok(record) => Some(Self(record, PhantomData)),
+            Ok(record) => Some(Self { word, name, record }),
             Err(_) => {
                 warn_on_once!(true);
                 None
@@ -578,31 +628,29 @@ impl Held<'_> {
         }
     }
 
-    /// The record.
+    /// The record, as it was when it was looked up.
     #[inline]
     pub(crate) fn record(&self) -> Record {
-        self.0
+        self.record
     }
 
-    /// The pool of an object, and the object.
+    /// The pool of an object.
     #[inline]
-    pub(crate) fn object(&self) -> Option<(&Pool, Object)> {
-        match self.0.kept {
+    pub(crate) fn pool(&self) -> Option<&Pool> {
+        match self.record.kept {
             // SAFETY: The object has a reference to its pool as long as it is there.
-            Kept::Object(object) => Some((unsafe { pool_of(object) }, object)),
+            Kept::Object(object) => unsafe { pool_of(object) },
             Kept::Same(_) => None,
         }
     }
 
-    /// Gives the object's memory to `f`; nothing, if there is no object.
+    /// Gives the object's memory, and its length, to `f`. `EIO`: the word is damaged, or names
+    /// no object.
     #[inline]
-    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts) -> R) -> Option<R> {
-        let (pool, object) = self.object()?;
-        // SAFETY: By the invariants. The handle is used here, and not freed.
-        Some(unsafe {
-            let handle = ManuallyDrop::new(Handle::at(object.place().get()));
-            pool.zs.read(&handle, object.data_len() as usize, f)
-        })
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts, u32) -> R) -> Result<R> {
+        let pool = self.pool().ok_or(EIO)?;
+        // SAFETY: By the invariants.
+        unsafe { pool.zs.read(self.word, self.name, f) }
     }
 }
 

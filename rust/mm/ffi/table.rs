@@ -8,14 +8,16 @@
 //! # What is under which lock
 //!
 //! - The lock of the cluster ([`LockedTable`]): the table, its words, its members and their bits.
-//!   The hand of the clock clears the bit of the second chance of a word without it.
+//!   The hand of the clock clears the bit of the second chance of a word without it, and zsmalloc
+//!   changes the place in a word when it moves the object.
 //! - RCU, to look without that lock: a table is freed after a grace period. What is found is only
 //!   to be followed by who has the right to the slot ([`Slot`]), which keeps the word as it is, but
-//!   for the bit of the second chance.
+//!   for that bit and the place.
 //!
 //! # Who owns what
 //!
-//! A word owns the object that it names: [`Entry`] is that ownership while it is in no table.
+//! A word owns the object that it names: [`Entry`] is that ownership before it is in a table. The
+//! object is freed together with its word.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -36,7 +38,8 @@ use super::{
         Member,
         NewMember,
         Ring, //
-    }, //
+    },
+    zsmalloc::Name, //
 };
 use crate::{
     order,
@@ -192,8 +195,8 @@ impl Drop for Guard<'_> {
 
 /// What a put replaced, and the memory cgroup id of the slot.
 pub(crate) struct Replaced {
-    /// What was stored before.
-    pub(crate) entry: Option<Entry>,
+    /// What was stored before, and is charged.
+    pub(crate) stored: Sum,
     /// What else was in the word: the slot of a device.
     pub(super) other: u64,
     pub(crate) id: u16,
@@ -366,30 +369,39 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Takes out what is stored of a slot.
+    /// Frees what is stored of a slot.
+    ///
+    /// # Safety
+    ///
+    /// The name is that of the slot, to which the caller has the right.
     #[inline]
-    pub(crate) fn take(&mut self, off: u32) -> Option<Entry> {
-        let word = self.word(off)?;
-        let value = word.load(Relaxed);
-        if !Record::is_tag(value) {
-            return None;
+    unsafe fn take(&mut self, off: u32, name: Name, freed: &mut FreeBatch, sum: &mut Sum) {
+        let Some(word) = self.word(off) else {
+            return;
+        };
+        if !Record::is_tag(word.load(Relaxed)) {
+            return;
         }
-        word.store(0, Relaxed);
+        // SAFETY: As required of the caller. The cluster is locked, by the invariants.
+        unsafe { freed.take(word, name, 0, sum) };
         self.forget(off, 1);
         self.sub(1);
-        // SAFETY: It is in no word any more, and only what was an entry has this tag.
-        unsafe { Entry::from_word(value) }
     }
 
     /// Puts an entry into the word of a slot, which then stands on the ring of a folio.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::take`]. The entry was made for the slot.
     #[inline]
-    fn put(
+    unsafe fn put(
         &mut self,
         off: u32,
         entry: SwapEntry,
         page: &SwapPage<'_>,
         stored: &mut Option<Entry>,
         spare: &mut Spare,
+        freed: &mut FreeBatch,
     ) -> Result<Replaced, Missing> {
         if !self.exists() {
             self.give(spare.table.take().ok_or(Missing::Table)?);
@@ -399,22 +411,18 @@ impl<'g> LockedTable<'g> {
         let member = self.member(off, entry, ring, &mut spare.member)?;
         let word = self.word(off).ok_or(Missing::Slot)?;
         let stored = stored.take().ok_or(Missing::Slot)?;
-        let old = word.load(Relaxed);
-        word.store(stored.into_word(), Relaxed);
+        let mut sum = Sum::NONE;
+        // SAFETY: As required of the caller. `find_word()` finds the word.
+        let old = unsafe { stored.publish(word, Name::of(entry), freed, &mut sum) };
+        let replaced = Record::is_tag(old);
         if old == 0 {
             self.add(1);
-        } else if Record::is_tag(old) {
+        } else if replaced {
             self.forget(off, 1);
         }
         ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
-        let replaced = Record::is_tag(old);
         Ok(Replaced {
-            entry: if replaced {
-                // SAFETY: It is in no word any more, and only what was an entry has this tag.
-                unsafe { Entry::from_word(old) }
-            } else {
-                None
-            },
+            stored: sum,
             other: if replaced { 0 } else { old },
             id: self.id(off),
         })
@@ -533,32 +541,66 @@ impl Drop for NewTable {
 #[inline]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
     let (ci, off) = Ci::of(slot)?;
-    // SAFETY: The right to the slot keeps what is stored during `'s`: it is taken out with a
-    // mutable one, or when the slot is free.
-    unsafe { Held::from_word(ci.peek(off)) }
+    ci.peek_words(|words| {
+        let word: *const Atomic<u64> = words?.0.get(off as usize)?;
+        // SAFETY: The right to the slot keeps what is stored during `'s`: it is taken out with a
+        // mutable one, or when the slot is free. And what is stored keeps the table.
+        unsafe { Held::of(&*word, Name::of(slot.entry())) }
+    })
 }
 
-/// Takes out what is stored of a slot; returns the memory cgroup id with it.
+/// Finds the word of an object, for its allocator.
+///
+/// # Safety
+///
+/// The object is in a word, which is not changed meanwhile but for its bits of place and second
+/// chance.
+pub(super) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
+    let entry = Name::from_raw(name).entry();
+    // SAFETY: What is stored keeps the slot, and the slot its device.
+    let Some((ci, off)) = (unsafe { Ci::of_entry(entry) }) else {
+        return core::ptr::null_mut();
+    };
+    ci.peek_words(|words| {
+        words
+            .and_then(|words| words.0.get(off as usize))
+            .map_or(core::ptr::null_mut(), Atomic::as_ptr)
+    })
+}
+
+/// Frees what is stored of a slot, if anything is.
 #[inline]
-pub(crate) fn take(slot: &mut Slot<'_>) -> Option<(Entry, u16)> {
-    let (ci, off) = Ci::of(slot)?;
+pub(crate) fn free_slot(slot: &mut Slot<'_>) {
+    let name = Name::of(slot.entry());
+    let Some((ci, off)) = Ci::of(slot) else {
+        return;
+    };
+    let mut freed = FreeBatch::new();
+    let mut sum = Sum::NONE;
     let mut guard = ci.lock();
     let mut table = guard.table();
     let id = table.id(off);
-    table.take(off).map(|entry| (entry, id))
+    // SAFETY: The right to the slot is the caller's.
+    unsafe { table.take(off, name, &mut freed, &mut sum) };
+    drop(guard);
+    memcg::unstored(id, sum);
 }
 
-/// Stores an entry for a slot. `None`: there is no memory, and it is gone. May sleep.
+/// Stores an entry, which was made for a slot. `None`: there is no memory, and it is gone. May
+/// sleep.
 #[inline]
 pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Option<Replaced> {
     let mut stored = Some(stored);
     let entry = slot.entry();
     let (ci, off) = Ci::of(slot)?;
     let mut spare = Spare::default();
+    let mut freed = FreeBatch::new();
     loop {
         let missing = {
             let mut guard = ci.lock();
-            match guard.table().put(off, entry, page, &mut stored, &mut spare) {
+            let mut table = guard.table();
+            // SAFETY: The right to the slot is the caller's, who has made the entry for it.
+            match unsafe { table.put(off, entry, page, &mut stored, &mut spare, &mut freed) } {
                 Ok(replaced) => return Some(replaced),
                 Err(missing) => missing,
             }
@@ -581,11 +623,12 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
     }
 }
 
-/// Takes out what is stored of the slots of a locked folio, and frees it.
-pub(crate) fn take_all(folio: &mut SwapFolio<'_>) {
+/// Frees what is stored of the slots of a locked folio.
+pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let nr = folio.nr_pages() as u32;
-    let mut batch = FreeBatch::new();
+    let mut freed = FreeBatch::new();
     let slot = folio.first_slot();
+    let name = Name::of(slot.entry());
     let Some((ci, start)) = Ci::of(&slot) else {
         return;
     };
@@ -605,48 +648,47 @@ pub(crate) fn take_all(folio: &mut SwapFolio<'_>) {
     let mut sum = Sum::NONE;
     let mut guard = ci.lock();
     let id = guard.table().id(start);
-    for off in slots {
-        if let Some(entry) = guard.table().take(off) {
-            sum.add(entry.kept());
-            batch.add(entry);
-        }
+    for (off, n) in slots.zip(0..) {
+        // SAFETY: The lock of the folio is the right to its slots.
+        unsafe { guard.table().take(off, name.add(n), &mut freed, &mut sum) };
     }
     drop(guard);
     memcg::unstored(id, sum);
 }
 
-/// Forgets what is stored of slots that are being freed, whose ids are still there.
+/// Frees what is stored of slots that are being freed, whose ids are still there.
 ///
 /// # Safety
 ///
-/// The lock of the cluster is held, and nobody else has the right to the slots.
-pub(super) unsafe fn free_slots(ci: NonNull<bindings::swap_cluster_info>, start: u32, nr: u32) {
+/// The lock of the cluster is held, whose slots the entry and those after it name. Nobody else has
+/// the right to them.
+pub(super) unsafe fn free_slots(
+    ci: NonNull<bindings::swap_cluster_info>,
+    entry: SwapEntry,
+    nr: u32,
+) {
     // SAFETY: As required of the caller.
     let mut table = unsafe { LockedTable::by_caller(ci) };
-    let mut batch = FreeBatch::new();
+    let mut freed = FreeBatch::new();
     let (mut sum, mut sum_id) = (Sum::NONE, 0);
     let mut taken = 0u32;
-    for off in start..start.wrapping_add(nr) {
+    let (name, start) = (Name::of(entry), (entry.offset() % SLOTS) as u32);
+    for n in 0..nr {
+        let off = start.wrapping_add(n);
         let Some(word) = table.word(off) else {
             break;
         };
-        let value = word.load(Relaxed);
-        if !Record::is_tag(value) {
+        if !Record::is_tag(word.load(Relaxed)) {
             continue;
         }
-        word.store(0, Relaxed);
         taken = taken.wrapping_add(1);
-        // SAFETY: It is in no word any more, and only what was an entry has this tag.
-        let Some(entry) = (unsafe { Entry::from_word(value) }) else {
-            continue;
-        };
         let id = table.id(off);
         if id != sum_id {
             memcg::unstored(sum_id, core::mem::take(&mut sum));
             sum_id = id;
         }
-        sum.add(entry.kept());
-        batch.add(entry);
+        // SAFETY: As required of the caller.
+        unsafe { freed.take(word, name.add(n), 0, &mut sum) };
     }
     memcg::unstored(sum_id, sum);
     if taken != 0 {

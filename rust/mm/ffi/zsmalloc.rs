@@ -2,12 +2,18 @@
 
 //! The allocator of compressed pages.
 //!
-//! An allocation is a value: it is freed when it is dropped, once. To keep it in a place of eight
-//! bytes it is turned into a [`Handle`], which only the pool that it came from can turn back.
+//! An object is named by the word of its slot, and by nothing else: what zswap records and what the
+//! allocator needs is the same word. A new object is a value, [`Pinned`]: it stays where it is, and
+//! is freed when it is dropped. When it is in a word it is unpinned. From then on the allocator may
+//! move it, and changes the place in the word when it does.
 //!
-//! C header: [`include/linux/zsmalloc.h`](srctree/include/linux/zsmalloc.h).
+//! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
-use super::folio::Bytes;
+use super::folio::{
+    Bytes,
+    SwapEntry, //
+};
+use crate::record;
 use core::{
     mem::{
         ManuallyDrop,
@@ -17,16 +23,68 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::from_err_ptr,
-    prelude::*, //
+    error::{
+        to_result,
+        Error, //
+    },
+    prelude::*,
+    sync::atomic::Atomic, //
 };
+
+static_assert!(record::PLACE_SHIFT == bindings::ZS_PLACE_SHIFT);
+
+/// Bits of an offset in a name: an offset of a device has 32, a virtual one 34.
+const OFFSET_BITS: u32 = 34;
+#[cfg(CONFIG_RUST_VSWAP)]
+static_assert!(crate::word::VOFFSET_BITS <= OFFSET_BITS);
+
+/// Names an object: the slot whose page it is.
+#[derive(Clone, Copy)]
+pub(super) struct Name(u64);
+
+impl Name {
+    /// That of a slot.
+    #[inline]
+    pub(super) fn of(entry: SwapEntry) -> Self {
+        Self((entry.ty() as u64) << OFFSET_BITS | entry.offset() as u64)
+    }
+
+    /// That of a virtual slot.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(super) fn of_virtual(offset: usize) -> Self {
+        Self((bindings::VSWAP_SWP_VSWAP as u64) << OFFSET_BITS | offset as u64)
+    }
+
+    /// That of the slot `n` slots on, of the same cluster.
+    #[inline]
+    pub(super) fn add(self, n: u32) -> Self {
+        Self(self.0.wrapping_add(n.into()))
+    }
+
+    /// The name that C has.
+    #[inline]
+    pub(super) fn from_raw(name: u64) -> Self {
+        Self(name)
+    }
+
+    /// The slot.
+    #[inline]
+    pub(super) fn entry(self) -> SwapEntry {
+        let offset = self.0 & ((1 << OFFSET_BITS) - 1);
+        SwapEntry::new((self.0 >> OFFSET_BITS) as u8, offset)
+    }
+}
+
+/// Finds the word of an object. Called with locks of the allocator held.
+pub(super) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 
 /// A pool of objects.
 ///
 /// # Invariants
 ///
-/// The pointer is to a pool that exists as long as the value.
-pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
+/// The pointer is to a pool of owned objects that exists as long as the value.
+pub(super) struct ZsPool(NonNull<bindings::zs_pool>);
 
 // SAFETY: zsmalloc locks for itself.
 unsafe impl Send for ZsPool {}
@@ -35,103 +93,141 @@ unsafe impl Sync for ZsPool {}
 
 impl ZsPool {
     /// A new, empty pool. May sleep.
-    pub(crate) fn create(name: &CStr) -> Result<Self> {
-        // SAFETY: `name` is a string; C copies it.
-        let pool = unsafe { bindings::zs_create_pool(name.as_char_ptr()) };
+    ///
+    /// # Safety
+    ///
+    /// For the name of an object that is in a word, and not pinned, `find_word` returns that word,
+    /// until the object is freed.
+    pub(super) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
+        // SAFETY: `name` is a string; C copies it. `find_word` as required of the caller.
+        let pool = unsafe { bindings::zs_create_owned_pool(name.as_char_ptr(), Some(find_word)) };
         // INVARIANT: It was just made.
         NonNull::new(pool).map(Self).ok_or(ENOMEM)
     }
 
-    /// The pages that the pool takes.
     #[inline]
-    pub(crate) fn total_pages(&self) -> usize {
-        // SAFETY: The pool exists, by the invariants.
-        unsafe { bindings::zs_get_total_pages(self.0.as_ptr()) }
+    pub(super) fn as_ptr(&self) -> *mut bindings::zs_pool {
+        self.0.as_ptr()
+    }
+
+    c_methods! {
+        /// The pages that the pool takes.
+        pub(super) fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
     /// Stores a copy of the bytes. Does not sleep, and asks for no more than is at hand.
+    /// `EOVERFLOW`: it would be in memory that a word cannot name.
     #[inline]
-    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int) -> Result<Object<'_>> {
-        // SAFETY: The pool exists, by the invariants.
-        let handle = unsafe {
-            bindings::zs_malloc(
-                self.0.as_ptr(),
+    pub(super) fn store(&self, bytes: Bytes<'_>, nid: c_int, name: Name) -> Result<Pinned<'_>> {
+        // SAFETY: The pool exists, by the invariants. C reads from the bytes, which are readable;
+        // that they may change while it copies matters to nobody.
+        let place = unsafe {
+            bindings::zs_owned_store(
+                self.as_ptr(),
+                bytes.as_ptr().cast(),
                 bytes.len(),
                 bindings::ZSWAP_GFP_OBJECT,
                 nid,
+                name.0,
             )
         };
-        // C encodes errors as in pointers.
-        from_err_ptr(handle as *mut c_void)?;
-        // INVARIANT: The allocation is this pool's, and nobody else knows of it.
-        let object = Object {
+        if place < 0 {
+            return Err(Error::from_errno(place as c_int));
+        }
+        // INVARIANT: The object is new, and this pool's.
+        Ok(Pinned {
             pool: self,
-            handle: Handle(handle),
-        };
-        // SAFETY: The object was allocated with the length that is written, and it is ours.
-        // `zs_obj_write()` reads from the bytes, which are readable; that they may change while it
-        // copies matters to nobody.
-        unsafe {
-            bindings::zs_obj_write(
-                self.0.as_ptr(),
-                handle,
-                bytes.as_ptr().cast_mut().cast(),
-                bytes.len(),
-            )
-        };
-        Ok(object)
+            place: place as u64,
+        })
     }
 
-    /// Takes an object back.
+    /// Gives the memory of the object that a word names to `f`, as a list of one or two parts, with
+    /// its length. Fails if the word is damaged.
     ///
     /// # Safety
     ///
-    /// `handle` is the result of [`Object::into_handle`] of an object of this very pool.
-    #[inline]
-    pub(super) unsafe fn adopt(&self, handle: Handle) -> Object<'_> {
-        // INVARIANT: It is this pool's as required of the caller, and a `Handle` exists once.
-        Object { pool: self, handle }
-    }
-
-    /// Gives the memory of an object to `f`, as a list of one or two parts.
-    ///
-    /// # Safety
-    ///
-    /// `handle` is the result of [`Object::into_handle`] of an object of this very pool.
+    /// The object is in the word, was unpinned, and is not freed meanwhile.
     #[inline]
     pub(super) unsafe fn read<R>(
         &self,
-        handle: &Handle,
-        len: usize,
-        f: impl FnOnce(&mut Parts) -> R,
-    ) -> R {
+        word: &Atomic<u64>,
+        name: Name,
+        f: impl FnOnce(&mut Parts, u32) -> R,
+    ) -> Result<R> {
         let mut parts = MaybeUninit::<Parts>::uninit();
-        // SAFETY: The object exists, as the handle does and is this pool's. C fills one entry or
-        // two of the list, as many as the object has parts, and marks the last. The end is below,
-        // on all ways out of `f`, as a panic does not unwind.
-        unsafe {
-            bindings::zs_obj_read_sg_begin(
-                self.0.as_ptr(),
-                handle.0,
+        let mut place = 0;
+        // SAFETY: The word names an object of this pool. C fills one entry or two of the list, as
+        // many as the object has parts, and marks the last.
+        let len = unsafe {
+            bindings::zs_owned_read_begin(
+                self.as_ptr(),
+                word.as_ptr(),
+                name.0,
                 parts.as_mut_ptr().cast(),
-                len,
+                &mut place,
             )
         };
+        to_result(len)?;
         // SAFETY: `Parts` has no invariant for the second entry: it is `MaybeUninit`, and the first
         // was filled.
-        let ret = f(unsafe { parts.assume_init_mut() });
-        // SAFETY: Begun above.
-        unsafe { bindings::zs_obj_read_sg_end(self.0.as_ptr(), handle.0) };
-        ret
+        let ret = f(unsafe { parts.assume_init_mut() }, len as u32);
+        // SAFETY: Pinned above. A panic of `f` does not unwind.
+        unsafe { bindings::zs_owned_unpin(place) };
+        Ok(ret)
+    }
+
+    /// Frees the object that a word names, which is `new` then; returns the length of its data.
+    /// Fails if the word was damaged: then only the word is changed.
+    ///
+    /// # Safety
+    ///
+    /// The object is in the word, and was unpinned. Nobody reads it, frees it, or changes the word,
+    /// but for the owner's bits by compare-and-exchange.
+    #[inline]
+    pub(super) unsafe fn free(
+        &self,
+        word: &Atomic<u64>,
+        name: Name,
+        new: u64,
+        emptied: &mut Emptied,
+    ) -> Result<u32> {
+        // SAFETY: As required of the caller.
+        let len = unsafe {
+            bindings::zs_owned_free(self.as_ptr(), word.as_ptr(), name.0, new, &mut emptied.0)
+        };
+        to_result(len).map(|()| len as u32)
+    }
+
+    /// Gives memory back that has become free.
+    ///
+    /// # Safety
+    ///
+    /// All of it is of this pool.
+    #[inline]
+    pub(super) unsafe fn give_back(&self, emptied: &mut Emptied) {
+        if !emptied.0.first.is_null() {
+            // SAFETY: As required of the caller.
+            unsafe { bindings::zs_owned_free_emptied(self.as_ptr(), &mut emptied.0) };
+        }
     }
 }
 
 impl Drop for ZsPool {
     fn drop(&mut self) {
         // SAFETY: The pool exists, by the invariants. All objects are gone: they borrow the pool,
-        // or who holds their handles (a counted reference to its owner) keeps it.
-        unsafe { bindings::zs_destroy_pool(self.0.as_ptr()) };
+        // or who has put them into words (a counted reference to its owner) keeps it.
+        unsafe { bindings::zs_destroy_pool(self.as_ptr()) };
     }
+}
+
+/// Memory that has become free, and is to be given back when locks were dropped.
+pub(super) struct Emptied(bindings::zs_emptied);
+
+impl Emptied {
+    /// None.
+    pub(super) const NONE: Self = Self(bindings::zs_emptied {
+        first: core::ptr::null_mut(),
+    });
 }
 
 /// The memory of an object.
@@ -156,56 +252,56 @@ impl Parts {
     }
 }
 
-/// The name of an allocation, without its pool.
-///
-/// It exists once, and to let it go is a leak: it cannot know what to free it from.
-#[must_use]
-#[cfg_attr(CONFIG_RUST_ZSWAP_KUNIT_TEST, derive(PartialEq))]
-#[repr(transparent)]
-pub(crate) struct Handle(usize);
-
-impl Handle {
-    /// The handle at a place that [`Object::place`] returned.
-    ///
-    /// # Safety
-    ///
-    /// The allocation exists, and there is no other handle of it that is used.
-    #[inline]
-    pub(super) unsafe fn at(place: u64) -> Self {
-        // SAFETY: Computes a number from a number.
-        Self(unsafe { bindings::zswap_handle_at(place) })
-    }
-}
-
-/// An allocation.
+/// A new object, which is in no word: dropping frees it.
 ///
 /// # Invariants
 ///
-/// `handle` is of an allocation of `pool`, and of nobody else.
-pub(crate) struct Object<'p> {
+/// The object is one of the pool, pinned, and known to nobody else.
+pub(super) struct Pinned<'p> {
     pool: &'p ZsPool,
-    handle: Handle,
+    place: u64,
 }
 
-impl Object<'_> {
-    /// The physical address of its handle, which a word is to name.
+impl<'p> Pinned<'p> {
+    /// Its place.
     #[inline]
     pub(super) fn place(&self) -> u64 {
-        // SAFETY: Computes a number from a number.
-        unsafe { bindings::zswap_handle_place(self.handle.0) }
+        self.place
     }
 
-    /// Transfers the allocation out of reach of `drop`.
+    /// Leaves the object to who knows its place. It stays pinned until [`unpin`].
     #[inline]
-    pub(crate) fn into_handle(self) -> Handle {
-        Handle(ManuallyDrop::new(self).handle.0)
+    pub(super) fn into_place(self) -> u64 {
+        ManuallyDrop::new(self).place
+    }
+
+    /// The object that was left by [`Pinned::into_place`].
+    ///
+    /// # Safety
+    ///
+    /// It was, by one of this pool, and this is its only way back.
+    #[inline]
+    pub(super) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
+        // INVARIANT: As required of the caller.
+        Self { pool, place }
     }
 }
 
-impl Drop for Object<'_> {
+/// Lets the allocator move an object: a word says its place.
+///
+/// # Safety
+///
+/// It was left by [`Pinned::into_place`], and is in the word that is found for its name.
+#[inline]
+pub(super) unsafe fn unpin(place: u64) {
+    // SAFETY: As required of the caller.
+    unsafe { bindings::zs_owned_unpin(place) };
+}
+
+impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the invariants.
-        unsafe { bindings::zs_free(self.pool.0.as_ptr(), self.handle.0) };
+        unsafe { bindings::zs_owned_drop(self.pool.as_ptr(), self.place) };
     }
 }

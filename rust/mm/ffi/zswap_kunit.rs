@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the owned types in the kernel: the numbers that C keeps must come back to zero.
+//! Tests of objects without handles, on the allocator itself: what was stored is there, wherever it
+//! was moved to, and the numbers that C keeps come back to zero.
 //!
 //! The decisions are tested on the host: `zswap/rules.rs`.
 
 use super::{
     folio::Bytes,
     zsmalloc::{
-        Handle,
+        unpin,
+        Emptied,
+        Name,
         ZsPool, //
     }, //
 };
@@ -18,39 +21,110 @@ use crate::record::{
     Record, //
 };
 use kernel::{
+    bindings,
     page::PAGE_SIZE,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
+
+const NR: usize = 600;
+
+/// The words of the tests, which run one after the other. Object `n` has the name `n + 1`.
+static WORDS: [Atomic<u64>; NR] = [const { Atomic::new(0) }; NR];
+
+/// # Safety
+///
+/// None is needed: words are never freed.
+unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
+    let word = (name as usize).checked_sub(1).and_then(|n| WORDS.get(n));
+    word.map_or(core::ptr::null_mut(), Atomic::as_ptr)
+}
+
+fn name(n: usize) -> Name {
+    Name::from_raw(n as u64 + 1)
+}
+
+/// Some are small, some lie on two pages, some fill one.
+fn len_of(n: usize) -> usize {
+    match n % 8 {
+        7 => PAGE_SIZE,
+        nth => 100 + nth * 520,
+    }
+}
+
+fn byte_of(n: usize, at: usize) -> u8 {
+    (n * 31 + at * 7 + at / 256) as u8
+}
+
+fn pool() -> Result<ZsPool> {
+    // SAFETY: What is not pinned is in the word for its name: see `store()`.
+    unsafe { ZsPool::create(c"zswap-kunit", find_word) }
+}
+
+/// Stores object `n`, and puts it into its word, with the lowest bits as zswap has them.
+fn store(pool: &ZsPool, n: usize) -> Result {
+    let mut data = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
+    for at in 0..len_of(n) {
+        data.push(byte_of(n, at), GFP_KERNEL)?;
+    }
+    let object = pool.store(Bytes::of(&data), 0, name(n))?;
+    let place = Place::new(object.place()).ok_or(EINVAL)?;
+    let kept = Object::new(place, (n % 8) as u8, n % 2 == 0).ok_or(EINVAL)?;
+    WORDS[n].store(Record::new(Kept::Object(kept)).encode(), Relaxed);
+    // SAFETY: It is in its word.
+    unsafe { unpin(object.into_place()) };
+    Ok(())
+}
+
+/// Whether object `n` is what was stored.
+fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
+    let mut data = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
+    // SAFETY: It is in its word, and nobody frees it.
+    let len = unsafe {
+        pool.read(&WORDS[n], name(n), |parts, len| {
+            bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len as usize);
+            len as usize
+        })
+    }?;
+    let record = Record::decode(WORDS[n].load(Relaxed)).map_err(|_| EINVAL)?;
+    Ok(len == len_of(n)
+        && data
+            .iter()
+            .take(len)
+            .enumerate()
+            .all(|(at, byte)| *byte == byte_of(n, at))
+        && record.referenced
+        && record.is_plain() == (n % 2 == 0)
+        && matches!(record.kept, Kept::Object(object) if object.pool() == (n % 8) as u8))
+}
+
+fn free(pool: &ZsPool, n: usize) -> Result {
+    let mut emptied = Emptied::NONE;
+    // SAFETY: It is in its word, and nobody else looks at it.
+    let len = unsafe { pool.free(&WORDS[n], name(n), 0, &mut emptied) }?;
+    // SAFETY: It is of this pool.
+    unsafe { pool.give_back(&mut emptied) };
+    if len as usize != len_of(n) || WORDS[n].load(Relaxed) != 0 {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
 
 #[kunit_tests(rust_zswap)]
 mod tests {
     use super::*;
 
     #[test]
-    fn handles_fit_in_a_word() -> Result {
-        let pool = ZsPool::create(c"zswap-kunit")?;
-        let object = pool.store(Bytes::of(b"what was swapped out"), 0)?;
-        let place = Place::new(object.place()).ok_or(EINVAL)?;
-        let kept = Object::new(place, 7, PAGE_SIZE as u32).ok_or(EINVAL)?;
-        let word = Record::new(Kept::Object(kept)).encode();
-        let back = Record::decode(word).map_err(|_| EINVAL)?;
-        assert_eq!(back, Record::new(Kept::Object(kept)));
-        let handle = object.into_handle();
-        // SAFETY: It is compared, and not used.
-        assert!(handle == unsafe { Handle::at(place.get()) });
-        // SAFETY: The handle is of this pool.
-        drop(unsafe { pool.adopt(handle) });
-        Ok(())
-    }
-
-    #[test]
     fn dropped_objects_are_freed() -> Result {
-        let pool = ZsPool::create(c"zswap-kunit")?;
+        let pool = pool()?;
         assert_eq!(pool.total_pages(), 0);
         let text = *b"what was swapped out";
         {
-            let _one = pool.store(Bytes::of(&text), 0)?;
-            let _two = pool.store(Bytes::of(&text), 0)?;
+            let _one = pool.store(Bytes::of(&text), 0, name(0))?;
+            let _two = pool.store(Bytes::of(&text), 0, name(1))?;
             assert!(pool.total_pages() > 0);
         }
         assert_eq!(pool.total_pages(), 0);
@@ -58,16 +132,86 @@ mod tests {
     }
 
     #[test]
-    fn a_transferred_object_is_freed_by_who_takes_it_back() -> Result {
-        let pool = ZsPool::create(c"zswap-kunit")?;
-        let text = *b"what was swapped out";
-        let handle = pool.store(Bytes::of(&text), 0)?.into_handle();
-        assert!(pool.total_pages() > 0);
-        // SAFETY: The handle is of this pool.
-        let len = unsafe { pool.read(&handle, text.len(), |parts| parts.first_len()) };
-        assert_eq!(len, text.len());
-        // SAFETY: The handle is of this pool.
-        drop(unsafe { pool.adopt(handle) });
+    fn objects_are_there_until_they_are_freed() -> Result {
+        let pool = pool()?;
+        for n in 0..NR {
+            store(&pool, n)?;
+        }
+        for n in 0..NR {
+            assert!(is_there(&pool, n)?);
+        }
+        for n in 0..NR {
+            free(&pool, n)?;
+        }
+        assert_eq!(pool.total_pages(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn words_follow_objects_that_are_moved() -> Result {
+        let pool = pool()?;
+        for n in 0..NR {
+            store(&pool, n)?;
+        }
+        let is_left = |n: usize| n / 8 % 3 == 0;
+        for n in (0..NR).filter(|n| !is_left(*n)) {
+            free(&pool, n)?;
+        }
+        let places = || (0..NR).map(|n| WORDS[n].load(Relaxed));
+        let mut before = KVec::with_capacity(NR, GFP_KERNEL)?;
+        for place in places() {
+            before.push(place, GFP_KERNEL)?;
+        }
+        let pages = pool.total_pages();
+        // SAFETY: The pool exists.
+        let freed = unsafe { bindings::zs_compact(pool.as_ptr()) };
+        assert!(freed > 0);
+        assert_eq!(pool.total_pages(), pages - freed);
+        assert!(places().ne(before.iter().copied()));
+        for n in (0..NR).filter(|n| is_left(*n)) {
+            assert!(is_there(&pool, n)?);
+        }
+        for n in (0..NR).filter(|n| is_left(*n)) {
+            free(&pool, n)?;
+        }
+        assert_eq!(pool.total_pages(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn pinned_objects_are_not_moved() -> Result {
+        let pool = pool()?;
+        // One object on each of many pages: compaction would bring all together.
+        let text = [7u8; 1000];
+        let mut pinned = KVec::with_capacity(NR, GFP_KERNEL)?;
+        for n in 0..40 {
+            pinned.push(pool.store(Bytes::of(&text), 0, name(n))?, GFP_KERNEL)?;
+        }
+        let mut nth = 0;
+        pinned.retain(|_| {
+            nth += 1;
+            nth % 4 == 0
+        });
+        let pages = pool.total_pages();
+        // SAFETY: The pool exists.
+        let freed = unsafe { bindings::zs_compact(pool.as_ptr()) };
+        assert_eq!(freed, 0);
+        assert_eq!(pool.total_pages(), pages);
+        drop(pinned);
+        assert_eq!(pool.total_pages(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused() -> Result {
+        let pool = pool()?;
+        let data = KVec::from_elem(1u8, PAGE_SIZE + 1, GFP_KERNEL)?;
+        let error = |bytes: &[u8], name| pool.store(Bytes::of(bytes), 0, name).err();
+        assert!(error(&data, name(0)) == Some(ENOSPC));
+        assert!(error(&data[..0], name(0)) == Some(EINVAL));
+        assert!(error(&data[..1], Name::from_raw(0)) == Some(EINVAL));
+        assert!(error(&data[..1], Name::from_raw(1 << 47)) == Some(EINVAL));
+        assert!(error(&data[..1], Name::from_raw((1 << 47) - 1)).is_none());
         assert_eq!(pool.total_pages(), 0);
         Ok(())
     }

@@ -32,7 +32,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// Compresses a page to an entry. One that repeats a value is that value.
+/// Compresses a page to an entry for a slot. One that repeats a value is that value.
 ///
 /// A page that does not get smaller is stored as it is, so that the order in which pages are
 /// written back stays that of their age; but only if `keeps_plain` and its cgroup say that it can
@@ -41,25 +41,26 @@ use kernel::{
 pub(super) fn compress(
     pool: &PoolRef,
     page: &SwapPage<'_>,
-    nid: c_int,
+    slot: SwapEntry,
     keeps_plain: impl FnOnce() -> bool,
 ) -> Result<Entry, Reject> {
     if let Some(pattern) = page.repeats().and_then(Pattern::new) {
         return Ok(Entry::same(pattern));
     }
+    let nid = page.nid();
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
     let entry = match Form::of(result, PAGE_SIZE) {
         Form::Compressed(len) => {
             let len = params::len_to_store(len);
-            pool.store(context.output(len), nid)
+            pool.store(context.output(len), nid, slot)
         }
         Form::Plain => {
             if !page.writeback_enabled() || !keeps_plain() {
                 let errno = result.err().unwrap_or(EINVAL.to_errno());
                 return Err(Reject::of_compressor(errno, ENOSPC.to_errno()));
             }
-            page.with_bytes(|bytes| pool.store(bytes, nid))
+            page.with_bytes(|bytes| pool.store(bytes, nid, slot))
         }
     };
     entry.map_err(|error| Reject::of_allocator(error.to_errno(), ENOSPC.to_errno()))
@@ -72,28 +73,30 @@ pub(super) fn decompress(slot: SwapEntry, held: &Held<'_>, page: &SwapPage<'_>) 
         page.fill(pattern.get());
         return true;
     }
-    let Some((pool, object)) = held.object() else {
+    let Some(pool) = held.pool() else {
         return false;
     };
     let Ok(mut context) = pool.contexts().lock() else {
         return false;
     };
-    let result = held.read(|parts| {
-        if object.is_plain() {
+    let is_plain = held.record().is_plain();
+    let result = held.read(|parts, len| {
+        if !is_plain {
+            let (error, to) = context.decompress(parts, len, page);
+            (error, len, to)
+        } else if len as usize == PAGE_SIZE {
             acomp::copy_plain(parts, page);
-            (0, object.data_len())
+            (0, len, len)
         } else {
-            context.decompress(parts, object.data_len(), page)
+            (EIO.to_errno(), len, 0)
         }
     });
     drop(context);
-    let Some((error, len)) = result else {
-        return false;
-    };
-    if error == 0 && len as usize == PAGE_SIZE {
+    let (error, from, to) = result.unwrap_or_else(|error| (error.to_errno(), 0, 0));
+    if error == 0 && to as usize == PAGE_SIZE {
         return true;
     }
     params::DECOMPRESS_FAIL.inc();
-    params::report_decompress_error(slot, pool.compressor(), object.data_len(), len);
+    params::report_decompress_error(slot, pool.compressor(), from, to);
     false
 }

@@ -7,16 +7,12 @@
 //! they go when it was mapped.
 
 use super::compress;
-use crate::{
-    ffi::{
-        folio::{
-            ReadFolio,
-            SwapFolio, //
-        },
-        memcg,
-        table, //
+use crate::ffi::{
+    folio::{
+        ReadFolio,
+        SwapFolio, //
     },
-    record::Sum, //
+    table, //
 };
 use core::ops::Range;
 use kernel::{
@@ -42,9 +38,7 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
     folio.count_zswpin();
     folio.mark_uptodate();
     folio.mark_dirty();
-    if let Some((entry, id)) = table::take(&mut folio.first_slot()) {
-        memcg::unstored(id, Sum::of(entry.kept()));
-    }
+    table::free_slot(&mut folio.first_slot());
     Ok(())
 }
 
@@ -110,5 +104,5 @@ pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
         return;
     }
     folio.mark_dirty();
-    table::take_all(folio);
+    table::free_all(folio);
 }

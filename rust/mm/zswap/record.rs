@@ -21,22 +21,19 @@
     clippy::unwrap_used
 )]
 
-use super::page::PAGE_SHIFT;
-
 /// The lowest bit: an object of zsmalloc.
 const OBJECT_TAG: u64 = 0b1;
 const OBJECT_REFERENCED: u64 = 1 << 1;
 const POOL_SHIFT: u32 = 2;
 /// Bits of the number of a pool.
 pub const POOL_BITS: u32 = 3;
-const LEN_SHIFT: u32 = POOL_SHIFT + POOL_BITS;
-/// A length is from 1 to that of a page. The word has it less 1.
-const LEN_BITS: u32 = PAGE_SHIFT as u32;
-const HANDLE_SHIFT: u32 = LEN_SHIFT + LEN_BITS;
-/// Bits of a handle: 47 with 4K pages, 43 with 64K pages.
-pub const HANDLE_BITS: u32 = u64::BITS - HANDLE_SHIFT;
-/// The lowest bits of the place of a handle, which are 0.
-const HANDLE_ALIGN_SHIFT: u32 = 3;
+const OBJECT_PLAIN: u64 = 1 << (POOL_SHIFT + POOL_BITS);
+/// Where the place of an object begins, which takes the rest.
+pub const PLACE_SHIFT: u32 = 6;
+/// Bits of a place.
+pub const PLACE_BITS: u32 = u64::BITS - PLACE_SHIFT;
+
+const _: () = assert!(OBJECT_PLAIN < 1 << PLACE_SHIFT);
 
 /// The lowest three bits: a page that repeats one value.
 const SAME_TAG: u64 = 0b100;
@@ -50,36 +47,30 @@ const FORM_HIGH: u64 = 2;
 const VALUE_SHIFT: u32 = 6;
 const VALUE_BITS: u32 = u64::BITS - VALUE_SHIFT;
 
-/// The size of a page.
-const PAGE: u32 = 1 << PAGE_SHIFT;
-
 /// How a word is no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invalid {
     /// The tag is that of no record.
     Tag,
-    /// It names the handle at the beginning of memory.
-    NullHandle,
+    /// It names an object at the beginning of memory.
+    NullPlace,
     /// The value of a page is not in the form that is its own.
     Form,
 }
 
-/// The physical address of a zsmalloc handle.
+/// Where an object of zsmalloc is. It changes when the object is moved.
 ///
 /// # Invariants
 ///
-/// Not 0, a multiple of 8, and less than 2 to the power of `HANDLE_BITS + 3`.
+/// Not 0, and less than 2 to the power of `PLACE_BITS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u64);
 
 impl Place {
-    /// Returns `place`, if a word has room for it: 1 PiB with 4K pages, 64 TiB with 64K pages.
+    /// Returns `place`, if a word has room for it.
     #[inline]
     pub const fn new(place: u64) -> Option<Self> {
-        if place == 0 || place & ((1 << HANDLE_ALIGN_SHIFT) - 1) != 0 {
-            return None;
-        }
-        if place >> HANDLE_ALIGN_SHIFT >> HANDLE_BITS != 0 {
+        if place == 0 || place >> PLACE_BITS != 0 {
             return None;
         }
         // INVARIANT: Just checked.
@@ -93,28 +84,27 @@ impl Place {
     }
 }
 
-/// A compressed page, or a page as it was: an object of zsmalloc.
+/// A compressed page, or a page as it was: an object of zsmalloc, which knows its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Object {
     place: Place,
     // INVARIANT: Less than 2 to the power of `POOL_BITS`.
     pool: u8,
-    // INVARIANT: At least 1, at most a page.
-    len: u32,
+    plain: bool,
 }
 
 impl Object {
-    /// Returns the object of a pool with a length, if a word has room for it.
+    /// Returns the object of a pool, if a word has room for it.
     #[inline]
-    pub const fn new(place: Place, pool: u8, len: u32) -> Option<Self> {
-        if pool >> POOL_BITS != 0 || len == 0 || len > PAGE {
+    pub const fn new(place: Place, pool: u8, plain: bool) -> Option<Self> {
+        if pool >> POOL_BITS != 0 {
             return None;
         }
         // INVARIANT: Just checked.
-        Some(Self { place, pool, len })
+        Some(Self { place, pool, plain })
     }
 
-    /// Returns the place of the handle.
+    /// Returns the place.
     #[inline]
     pub const fn place(self) -> Place {
         self.place
@@ -126,16 +116,10 @@ impl Object {
         self.pool
     }
 
-    /// Returns the length of the data.
-    #[inline]
-    pub const fn data_len(self) -> u32 {
-        self.len
-    }
-
     /// Returns true if it is the page as it was.
     #[inline]
     pub const fn is_plain(self) -> bool {
-        self.len == PAGE
+        self.plain
     }
 }
 
@@ -207,13 +191,11 @@ pub enum Kept {
 
 /// What is kept for a page, and whether the hand of the clock has passed it.
 ///
-/// With 4K pages:
-///
 /// ```text
-///          63                        17 16         5 4   2 1 0
-///         +----------------------------+------------+-----+-+-+
-/// Object  |        place / 8           | length - 1 | pool|R|1|
-///         +----------------------------+------------+-----+-+-+
+///          63                                    6 5 4   2 1 0
+///         +---------------------------------------+-+-----+-+-+
+/// Object  |                place                  |P|pool |R|1|
+///         +---------------------------------------+-+-----+-+-+
 ///
 ///          63                                    6 5  4 3 2 1 0
 ///         +---------------------------------------+----+-+-+-+-+
@@ -221,9 +203,9 @@ pub enum Kept {
 ///         +---------------------------------------+----+-+-+-+-+
 /// ```
 ///
-/// With 64K pages, the length has 16 bits, and the place 43. `R` is set until the hand has passed.
-/// The forms of a value are 0: 32 bits, twice; 1: a number with its sign; 2: its lowest 6 bits are
-/// 0. A value has the first of these that fits.
+/// `P` is set for a page as it was, `R` until the hand has passed. zsmalloc changes the place. The
+/// forms of a value are 0: 32 bits, twice; 1: a number with its sign; 2: its lowest 6 bits are 0. A
+/// value has the first of these that fits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The page.
@@ -252,17 +234,15 @@ impl Record {
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, Invalid> {
         if word & OBJECT_TAG != 0 {
-            let Some(place) = Place::new(word >> HANDLE_SHIFT << HANDLE_ALIGN_SHIFT) else {
-                return Err(Invalid::NullHandle);
+            let Some(place) = Place::new(word >> PLACE_SHIFT) else {
+                return Err(Invalid::NullPlace);
             };
-            let less = word >> LEN_SHIFT & ((1 << LEN_BITS) - 1);
             return Ok(Self {
                 kept: Kept::Object(Object {
                     place,
                     // INVARIANT: There are so many bits.
                     pool: (word >> POOL_SHIFT & ((1 << POOL_BITS) - 1)) as u8,
-                    // INVARIANT: Less than a page, and 1 more.
-                    len: (less as u32).wrapping_add(1),
+                    plain: word & OBJECT_PLAIN != 0,
                 }),
                 referenced: word & OBJECT_REFERENCED != 0,
             });
@@ -289,14 +269,14 @@ impl Record {
     pub const fn encode(self) -> u64 {
         match self.kept {
             Kept::Object(object) => {
-                let less = object.len.wrapping_sub(1) as u64;
                 let referenced = if self.referenced {
                     OBJECT_REFERENCED
                 } else {
                     0
                 };
-                object.place.0 >> HANDLE_ALIGN_SHIFT << HANDLE_SHIFT
-                    | less << LEN_SHIFT
+                let plain = if object.plain { OBJECT_PLAIN } else { 0 };
+                object.place.0 << PLACE_SHIFT
+                    | plain
                     | (object.pool as u64) << POOL_SHIFT
                     | referenced
                     | OBJECT_TAG
@@ -311,6 +291,12 @@ impl Record {
                 bits << VALUE_SHIFT | form << FORM_SHIFT | referenced | SAME_TAG
             }
         }
+    }
+
+    /// Returns true for a page as it was.
+    #[inline]
+    pub const fn is_plain(self) -> bool {
+        matches!(self.kept, Kept::Object(object) if object.is_plain())
     }
 
     /// Returns the record after the hand has passed.
@@ -344,20 +330,20 @@ impl Sum {
         nr_plain: 0,
     };
 
-    /// That of one record.
+    /// Adds another.
     #[inline]
-    pub const fn of(kept: Kept) -> Self {
-        let mut sum = Self::NONE;
-        sum.add(kept);
-        sum
+    pub const fn merge(&mut self, other: Self) {
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.nr = self.nr.wrapping_add(other.nr);
+        self.nr_plain = self.nr_plain.wrapping_add(other.nr_plain);
     }
 
-    /// Adds a record.
+    /// Adds a record, whose object has `len` bytes of data.
     #[inline]
-    pub const fn add(&mut self, kept: Kept) {
+    pub const fn add(&mut self, kept: Kept, len: u32) {
         self.nr = self.nr.wrapping_add(1);
         if let Kept::Object(object) = kept {
-            self.bytes = self.bytes.wrapping_add(object.len as usize);
+            self.bytes = self.bytes.wrapping_add(len as usize);
             if object.is_plain() {
                 self.nr_plain = self.nr_plain.wrapping_add(1);
             }

@@ -44,10 +44,7 @@ use crate::{
         },
         table, //
     },
-    record::{
-        Kept,
-        Sum, //
-    }, //
+    record::Sum, //
 };
 
 /// Stores the pages of a folio: `true` if all of them were.
@@ -65,7 +62,7 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
         // There is nothing to be found, for which every swap-out to a device would pay.
         return false;
     }
-    table::take_all(folio);
+    table::free_all(folio);
     false
 }
 
@@ -134,7 +131,7 @@ fn store_page(
     stored: &mut Stored,
 ) -> Option<()> {
     let keeps_plain = || keeps_plain(&slot, objcg);
-    let entry = match compress::compress(pool, page, page.nid(), keeps_plain) {
+    let entry = match compress::compress(pool, page, slot.entry(), keeps_plain) {
         Ok(entry) => entry,
         Err(reject) => {
             match reject {
@@ -158,23 +155,17 @@ fn store_page(
 /// Puts an entry in its place.
 #[inline]
 fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
-    let kept = entry.kept();
+    let (kept, len) = (entry.kept(), entry.data_len());
     let Some(mut replaced) = table::put(slot, page, entry) else {
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
-    if let Some(stale) = replaced.entry.take() {
-        memcg::unstored(replaced.id, Sum::of(stale.kept()));
-    }
+    memcg::unstored(replaced.id, replaced.stored);
     stored.id = replaced.id;
-    stored.sum.add(kept);
+    stored.sum.add(kept, len);
     #[cfg(CONFIG_RUST_VSWAP)]
     {
         backing::replace(&mut replaced);
-        let len = match kept {
-            Kept::Object(object) => object.data_len(),
-            Kept::Same(_) => 0,
-        };
         trace::store(slot.entry(), len);
     }
     Some(())

@@ -17,8 +17,6 @@
 //! the folios are new.
 
 use super::compress;
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::record::Kept;
 use crate::{
     ffi::{
         folio::{
@@ -27,10 +25,7 @@ use crate::{
             Wait,
             Writes, //
         },
-        memcg::{
-            self,
-            Memcg, //
-        },
+        memcg::Memcg,
         params,
         ring::Ring,
         table, //
@@ -39,10 +34,7 @@ use crate::{
         self,
         Turn, //
     },
-    record::{
-        Record,
-        Sum, //
-    }, //
+    record::Record, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
@@ -75,17 +67,14 @@ struct Met {
 }
 
 impl Met {
-    /// Returns true if it is still what is stored.
+    /// Returns true if it is still what is stored. One that was moved meanwhile is met again.
     fn is(self, record: Record) -> bool {
         record.encode() == self.word
     }
 
     #[cfg(CONFIG_RUST_VSWAP)]
     fn is_plain(self) -> bool {
-        match Record::decode(self.word) {
-            Ok(record) => matches!(record.kept, Kept::Object(object) if object.is_plain()),
-            Err(_) => false,
-        }
+        Record::decode(self.word).is_ok_and(Record::is_plain)
     }
 }
 
@@ -121,9 +110,7 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
         room.back(&mut folio)?;
         return Ok(folio);
     }
-    if let Some((entry, id)) = table::take(&mut folio.first_slot()) {
-        memcg::unstored(id, Sum::of(entry.kept()));
-    }
+    table::free_slot(&mut folio.first_slot());
     Ok(folio)
 }
 

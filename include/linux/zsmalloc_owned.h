@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Objects of zsmalloc without handles.
+ *
+ * A handle is a slab object of 8 bytes, which says where an object is. An owner
+ * that has a word for each object anyway can say it there. zsmalloc changes the
+ * word when it moves the object, and finds it by the object's name:
+ *
+ *		 63                                            6 5    0
+ *		+-----------------------------------------------+------+
+ *	word	|                    place                      |owner |
+ *		+-----------------------------------------------+------+
+ *
+ *		 63                            17 16           1 0
+ *		+--------------------------------+--------------+-+
+ *	object	|             name               |  length - 1  |1|  data ...
+ *		+--------------------------------+--------------+-+
+ *
+ * The lowest bits of the word are the owner's, and may change at any time, by
+ * compare-and-exchange of the whole word. Other changes are made by zsmalloc, or
+ * before zsmalloc knows of the word.
+ *
+ * A new object is *pinned*: it is not moved. Its owner writes the place into a
+ * word, and unpins it. From then on, and until it is freed, the owner's
+ * find_word() returns that word for the name. find_word() is called with locks of
+ * zsmalloc held, and takes no lock.
+ *
+ * Of all these functions, zs_owned_store() alone allocates memory. None sleeps,
+ * unless its gfp flags allow that.
+ */
+#ifndef _LINUX_ZSMALLOC_OWNED_H
+#define _LINUX_ZSMALLOC_OWNED_H
+
+#include <linux/types.h>
+
+struct scatterlist;
+struct zs_pool;
+struct zspage;
+
+#define ZS_PLACE_SHIFT	6
+#define ZS_PLACE_BITS	(64 - ZS_PLACE_SHIFT)
+#define ZS_NAME_BITS	47
+
+typedef u64 *(*zs_find_word_t)(u64 name);
+
+/* Memory that has become free. All zeros: none. */
+struct zs_emptied {
+	struct zspage *first;
+};
+
+struct zs_pool *zs_create_owned_pool(const char *name, zs_find_word_t find_word);
+
+s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
+		   gfp_t gfp, int nid, u64 name);
+void zs_owned_unpin(u64 place);
+void zs_owned_drop(struct zs_pool *pool, u64 place);
+
+int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
+			struct scatterlist *sg, u64 *place);
+
+int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
+		  struct zs_emptied *emptied);
+void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied);
+
+#endif /* _LINUX_ZSMALLOC_OWNED_H */
