@@ -10,6 +10,8 @@
  * class->lock was dropped. pool->lock is not needed for any of this.
  */
 
+#ifdef CONFIG_ZSMALLOC_OWNED
+
 /*
  * A place is [PFN | class_idx | obj_idx], like an obj, with the same number of
  * bits everywhere:
@@ -28,19 +30,25 @@
 
 static_assert(PAGE_SHIFT <= OWNED_LEN_BITS);
 static_assert(OWNED_NAME_SHIFT + ZS_NAME_BITS == 64);
-static_assert(ZS_SIZE_CLASSES <= OWNED_CLASS_MASK + 1);
 
 static bool is_owned_pool(struct zs_pool *pool)
 {
 	return pool->find_word;
 }
 
-/* Not all of memory needs to have places: 1 PiB does. */
-static bool owned_has_place(struct zpdesc *zpdesc)
+/*
+ * Takes a page for objects, unless a word cannot name it: 1 PiB of memory has
+ * places. No place is above that of the highest page that was ever taken.
+ */
+static bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
 {
-	unsigned long pfn = zpdesc_pfn(zpdesc);
+	unsigned long pfn = zpdesc_pfn(zpdesc), top = READ_ONCE(pool->top_pfn);
 
-	return pfn && !(pfn >> OWNED_PFN_BITS);
+	if (!pfn || pfn >> OWNED_PFN_BITS)
+		return false;
+	while (pfn > top && !try_cmpxchg(&pool->top_pfn, &top, pfn))
+		;
+	return true;
 }
 
 static u64 owned_place(unsigned long obj, unsigned int class_idx)
@@ -74,41 +82,51 @@ struct owned_obj {
 	unsigned long head;
 };
 
-/* What there is at a place. A word may be damaged: then there is nothing. */
-static bool owned_find(struct zs_pool *pool, struct size_class *class,
-		       u64 place, struct owned_obj *obj)
+/* The object at a place. In line, as the parts are registers then. */
+static __always_inline void owned_at(struct size_class *class, u64 place,
+				     struct owned_obj *obj)
 {
-	unsigned long pfn = place >> OWNED_PFN_SHIFT;
-	struct zspage *zspage;
-	struct zpdesc *zpdesc;
-
-	if (!pfn_valid(pfn) || !PageZsmalloc(pfn_to_page(pfn)))
-		return false;
-	zpdesc = pfn_zpdesc(pfn);
-	zspage = zpdesc->zspage;
-	if (!zspage || zspage->pool != pool || zspage->class != class->index)
-		return false;
-	obj->zpdesc = zpdesc;
-	obj->zspage = zspage;
+	obj->zpdesc = pfn_zpdesc(place >> OWNED_PFN_SHIFT);
+	obj->zspage = obj->zpdesc->zspage;
 	obj->idx = place & OWNED_IDX_MASK;
-	if (obj->idx >= class->objs_per_zspage)
-		return false;
 	obj->off = offset_in_page(class->size * obj->idx);
-	if (ZsHugePage(zspage)) {
-		obj->head = zpdesc->handle;
+	if (obj->zspage->huge) {
+		obj->head = obj->zpdesc->handle;
 	} else {
-		void *addr = kmap_local_zpdesc(zpdesc);
+		void *addr = kmap_local_zpdesc(obj->zpdesc);
 
 		obj->head = *(unsigned long *)(addr + obj->off);
 		kunmap_local(addr);
 		obj->off += ZS_HANDLE_SIZE;
 	}
+}
+
+/*
+ * A word may be damaged: then there is no object of the class at its place.
+ * pfn_valid() costs as much as a third of all the rest.
+ */
+static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *class,
+				       u64 place, struct owned_obj *obj)
+{
+	unsigned long pfn = place >> OWNED_PFN_SHIFT;
+	struct zspage *zspage;
+
+	if (pfn > READ_ONCE(pool->top_pfn) ||
+	    (IS_ENABLED(CONFIG_DEBUG_VM) && !pfn_valid(pfn)) ||
+	    !PageZsmalloc(pfn_to_page(pfn)))
+		return false;
+	zspage = pfn_zpdesc(pfn)->zspage;
+	if (!zspage || zspage->pool != pool || zspage->class != class->index ||
+	    (place & OWNED_IDX_MASK) >= class->objs_per_zspage)
+		return false;
+	owned_at(class, place, obj);
 	return true;
 }
 
 /* That, if it is the object with a name; else a warning, once. */
-static bool owned_find_named(struct zs_pool *pool, struct size_class *class,
-			     u64 place, u64 name, struct owned_obj *obj)
+static __always_inline bool owned_find_named(struct zs_pool *pool,
+					     struct size_class *class, u64 place,
+					     u64 name, struct owned_obj *obj)
 {
 	return !WARN_ON_ONCE(!owned_find(pool, class, place, obj) ||
 			     obj->head >> OWNED_NAME_SHIFT != name ||
@@ -157,7 +175,7 @@ static struct zspage *owned_alloc_zspage(struct zs_pool *pool,
 	if (!zspage)
 		return ERR_PTR(-ENOMEM);
 	for (zpdesc = get_first_zpdesc(zspage); zpdesc; zpdesc = get_next_zpdesc(zpdesc))
-		fits &= owned_has_place(zpdesc);
+		fits &= owned_admit(pool, zpdesc);
 	if (likely(fits))
 		return zspage;
 
@@ -225,7 +243,7 @@ s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 
 	obj_to_location(obj, &zpdesc, &idx);
 	off = offset_in_page(class->size * idx);
-	if (!ZsHugePage(zspage))
+	if (!zspage->huge)
 		off += ZS_HANDLE_SIZE;
 	here = min_t(size_t, len, PAGE_SIZE - off);
 	memcpy_to_page(zpdesc_page(zpdesc), off, data, here);
@@ -237,14 +255,33 @@ s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 }
 EXPORT_SYMBOL_GPL(zs_owned_store);
 
+/* What a free object has there is the next free one. */
+static __always_inline void owned_set_head(struct owned_obj *obj, unsigned long head)
+{
+	void *addr;
+
+	if (obj->zspage->huge) {
+		obj->zpdesc->handle = 0;
+		return;
+	}
+	addr = kmap_local_zpdesc(obj->zpdesc);
+	*(unsigned long *)(addr + obj->off - ZS_HANDLE_SIZE) = head;
+	kunmap_local(addr);
+}
+
 /* Frees an object, under class->lock. Memory that becomes free by that is kept. */
-static void owned_put_obj(struct zs_pool *pool, struct size_class *class,
-			  struct owned_obj *obj, struct zs_emptied *emptied)
+static __always_inline void owned_put_obj(struct zs_pool *pool,
+					  struct size_class *class,
+					  struct owned_obj *obj,
+					  struct zs_emptied *emptied)
 {
 	struct zspage *zspage = obj->zspage;
 
+	/* As obj_free(), which would look for all this again. */
+	owned_set_head(obj, (unsigned long)get_freeobj(zspage) << OBJ_TAG_BITS);
+	set_freeobj(zspage, obj->idx);
+	mod_zspage_inuse(zspage, -1);
 	class_stat_sub(class, ZS_OBJS_INUSE, 1);
-	obj_free(class->size, location_to_obj(obj->zpdesc, obj->idx, class->index));
 	if (fix_fullness_group(class, zspage) != ZS_INUSE_RATIO_0)
 		return;
 	if (!trylock_zspage(zspage)) {
@@ -279,28 +316,30 @@ void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
 EXPORT_SYMBOL_GPL(zs_owned_free_emptied);
 
 /**
- * zs_owned_drop - free an object that is in no word
+ * zs_owned_free_pinned - free an object that is pinned, once
  * @pool: the pool it is of
- * @place: where it is, pinned by the caller
+ * @place: where it is
+ * @word: the word that names it, or NULL if none does
+ * @new: what the word is to be then
+ * @emptied: as for zs_owned_free()
  */
-void zs_owned_drop(struct zs_pool *pool, u64 place)
+void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
+			  struct zs_emptied *emptied)
 {
-	struct zs_emptied emptied = {};
-	struct size_class *class;
+	struct size_class *class = owned_lock_class(pool, place);
 	struct owned_obj obj;
 
-	class = owned_lock_class(pool, place);
 	if (!class)
 		return;
-	if (!WARN_ON_ONCE(!owned_find(pool, class, place, &obj))) {
-		/* Under class->lock, without which it is not moved. */
-		zs_owned_unpin(place);
-		owned_put_obj(pool, class, &obj, &emptied);
-	}
+	owned_at(class, place, &obj);
+	/* Without class->lock it is not moved. */
+	zs_owned_unpin(place);
+	owned_put_obj(pool, class, &obj, emptied);
+	if (word)
+		WRITE_ONCE(*word, new);
 	spin_unlock(&class->lock);
-	zs_owned_free_emptied(pool, &emptied);
 }
-EXPORT_SYMBOL_GPL(zs_owned_drop);
+EXPORT_SYMBOL_GPL(zs_owned_free_pinned);
 
 /**
  * zs_owned_free - free the object that a word names
@@ -447,3 +486,30 @@ struct zs_pool *zs_create_owned_pool(const char *name, zs_find_word_t find_word)
 	return pool;
 }
 EXPORT_SYMBOL_GPL(zs_create_owned_pool);
+
+#else /* CONFIG_ZSMALLOC_OWNED */
+
+static inline bool is_owned_pool(struct zs_pool *pool)
+{
+	return false;
+}
+
+static inline bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
+{
+	return true;
+}
+
+static inline unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
+				   struct zpdesc *zpdesc, unsigned int off,
+				   unsigned long handle)
+{
+	return handle_to_obj(handle);
+}
+
+static inline void obj_moved(struct zs_pool *pool, struct size_class *class,
+			     unsigned long handle, unsigned long from, unsigned long to)
+{
+	record_obj(handle, to);
+}
+
+#endif /* CONFIG_ZSMALLOC_OWNED */

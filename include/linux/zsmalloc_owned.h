@@ -53,13 +53,14 @@ struct zs_pool *zs_create_owned_pool(const char *name, zs_find_word_t find_word)
 s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 		   gfp_t gfp, int nid, u64 name);
 void zs_owned_unpin(u64 place);
-void zs_owned_drop(struct zs_pool *pool, u64 place);
 
 int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 			struct scatterlist *sg, u64 *place);
 
 int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 		  struct zs_emptied *emptied);
+void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
+			  struct zs_emptied *emptied);
 void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied);
 
 #endif /* _LINUX_ZSMALLOC_OWNED_H */

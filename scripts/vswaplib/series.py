@@ -44,6 +44,7 @@ MISTAKEN = {
         "a file that mm/Kconfig sources may well be called some/mm/Kconfig",
     ("PRINTK_WITHOUT_KERN_LEVEL", r'\+\tprintk\("Free swap  = '):
         "the kernel's own line, of which a patch of ours changes the number alone",
+    ("CAMELCASE", r"\+?\t\tSetZsPageMovable\("): "the kernel's own function, in mm/zsmalloc.c",
     ("EXECUTE_PERMISSIONS", r"new file mode 100755$"):
         "tools/mm/vswap-stat is a program; checkpatch.pl knows those by .py and the like",
     ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",

@@ -984,9 +984,8 @@ impl Zs {
         })
     }
 
-    // A word that is written once more in place of what another has just read and exchanged: such
-    // an exchange fails, as all agree on the order in which a word changes. Loom knows that of
-    // operations that modify, and not of stores.
+    // All agree on the order in which a word changes. So the hand's exchange fails, if the word that
+    // it read has been replaced. Loom knows that of operations that modify, and not of stores.
 
     fn write(&self, word: u64) {
         self.word.swap(word, Relaxed);

@@ -40,6 +40,7 @@ use super::{
         Emptied,
         Name,
         Parts,
+        Pin,
         Pinned,
         ZsPool, //
     }, //
@@ -313,8 +314,8 @@ impl PoolRef {
         Initial(self.0)
     }
 
-    /// Stores a copy of the bytes in the pool, for a slot. `EOVERFLOW`: it would be in memory that a
-    /// word cannot name.
+    /// Stores a copy of the bytes in the pool, for a slot. `EOVERFLOW`: it would be in memory that
+    /// a word cannot name.
     #[inline]
     pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int, entry: SwapEntry) -> Result<Entry> {
         let number = self.number.as_ref().ok_or(EINVAL)?.nr;
@@ -551,12 +552,7 @@ impl FreeBatch {
             word.store(new, Relaxed);
             return;
         };
-        let found = NonNull::from(pool);
-        if self.pool != Some(found) {
-            self.flush();
-            // INVARIANT: There is nothing of it yet.
-            self.pool = Some(found);
-        }
+        self.turn_to(pool);
         // SAFETY: As required of the caller.
         match unsafe { pool.zs.free(word, name, new, &mut self.emptied) } {
             Ok(len) => {
@@ -566,6 +562,42 @@ impl FreeBatch {
             }
             // The word was damaged. What it named stays, and so does the pool.
             Err(_) => sum.add(kept, 0),
+        }
+    }
+
+    /// Frees what was read by way of the word of a slot, which is 0 then; returns what is not
+    /// charged any more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Entry::publish`].
+    #[inline]
+    pub(super) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
+        let Loaded { held, object, len } = loaded;
+        let mut sum = Sum::NONE;
+        sum.add(held.record.kept, len);
+        match object {
+            Some((pool, pin)) => {
+                self.turn_to(pool);
+                // SAFETY: As required of the caller. By the invariants it is the object of the
+                // word, and the pool's.
+                unsafe { pool.zs.free_read(pin, held.word, 0, &mut self.emptied) };
+                // INVARIANT: The object had a reference.
+                self.nr = self.nr.wrapping_add(1);
+            }
+            None => held.word.store(0, Relaxed),
+        }
+        sum
+    }
+
+    /// Goes on with objects of a pool.
+    #[inline]
+    fn turn_to(&mut self, pool: &Pool) {
+        let pool = Some(NonNull::from(pool));
+        if self.pool != pool {
+            self.flush();
+            // INVARIANT: There is nothing of it yet.
+            self.pool = pool;
         }
     }
 
@@ -644,14 +676,52 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Gives the object's memory, and its length, to `f`. `EIO`: the word is damaged, or names
-    /// no object.
+    /// Gives the object's memory, and its length, to `f`. Fails if the word is damaged, or names no
+    /// object.
     #[inline]
-    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts, u32) -> R) -> Result<R> {
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts, u32) -> R) -> Result<(R, Loaded<'_>)> {
         let pool = self.pool().ok_or(EIO)?;
-        // SAFETY: By the invariants.
-        unsafe { pool.zs.read(self.word, self.name, f) }
+        let mut len = 0;
+        let read = |parts: &mut Parts, its| {
+            len = its;
+            f(parts, its)
+        };
+        // SAFETY: By the invariants; the result keeps `self` borrowed.
+        let (ret, pin) = unsafe { pool.zs.read(self.word, self.name, read) }?;
+        // INVARIANT: It was just read.
+        let loaded = Loaded {
+            held: self,
+            object: Some((pool, pin)),
+            len,
+        };
+        Ok((ret, loaded))
     }
+
+    /// A page that repeats one value has nothing else to be read.
+    #[inline]
+    pub(crate) fn same(&self) -> Option<(Pattern, Loaded<'_>)> {
+        let Kept::Same(pattern) = self.record.kept else {
+            return None;
+        };
+        // INVARIANT: There is no object.
+        let loaded = Loaded {
+            held: self,
+            object: None,
+            len: 0,
+        };
+        Some((pattern, loaded))
+    }
+}
+
+/// What was read: an object stays where it is, as long as this is there.
+///
+/// # Invariants
+///
+/// It is what the word names. An object is one of the pool.
+pub(crate) struct Loaded<'h> {
+    held: &'h Held<'h>,
+    object: Option<(&'h Pool, Pin)>,
+    len: u32,
 }
 
 /// The list of pools, locked.

@@ -32,7 +32,8 @@ use super::{
     pool::{
         Entry,
         FreeBatch,
-        Held, //
+        Held,
+        Loaded, //
     },
     ring::{
         Member,
@@ -568,22 +569,27 @@ pub(super) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     })
 }
 
-/// Frees what is stored of a slot, if anything is.
+/// Lets `read` read what is stored of a slot, and frees it then. `ENOENT`: nothing is stored. What
+/// could not be read stays.
 #[inline]
-pub(crate) fn free_slot(slot: &mut Slot<'_>) {
-    let name = Name::of(slot.entry());
-    let Some((ci, off)) = Ci::of(slot) else {
-        return;
-    };
+pub(crate) fn consume(
+    slot: &mut Slot<'_>,
+    read: impl for<'h> FnOnce(&'h Held<'h>) -> Result<Loaded<'h>>,
+) -> Result {
+    let held = get(slot).ok_or(ENOENT)?;
+    let loaded = read(&held)?;
+    let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     let mut freed = FreeBatch::new();
-    let mut sum = Sum::NONE;
     let mut guard = ci.lock();
     let mut table = guard.table();
     let id = table.id(off);
-    // SAFETY: The right to the slot is the caller's.
-    unsafe { table.take(off, name, &mut freed, &mut sum) };
+    // SAFETY: The right to the slot is the caller's, and nobody else's.
+    let sum = unsafe { freed.take_loaded(loaded) };
+    table.forget(off, 1);
+    table.sub(1);
     drop(guard);
     memcg::unstored(id, sum);
+    Ok(())
 }
 
 /// Stores an entry, which was made for a slot. `None`: there is no memory, and it is gone. May

@@ -142,18 +142,18 @@ impl ZsPool {
     }
 
     /// Gives the memory of the object that a word names to `f`, as a list of one or two parts, with
-    /// its length. Fails if the word is damaged.
+    /// its length. It stays pinned as long as the result. Fails if the word is damaged.
     ///
     /// # Safety
     ///
-    /// The object is in the word, was unpinned, and is not freed meanwhile.
+    /// The object is in the word, was unpinned, and is not freed while the result is there.
     #[inline]
     pub(super) unsafe fn read<R>(
         &self,
         word: &Atomic<u64>,
         name: Name,
         f: impl FnOnce(&mut Parts, u32) -> R,
-    ) -> Result<R> {
+    ) -> Result<(R, Pin)> {
         let mut parts = MaybeUninit::<Parts>::uninit();
         let mut place = 0;
         // SAFETY: The word names an object of this pool. C fills one entry or two of the list, as
@@ -168,12 +168,12 @@ impl ZsPool {
             )
         };
         to_result(len)?;
+        // INVARIANT: Pinned.
+        let pin = Pin { place };
         // SAFETY: `Parts` has no invariant for the second entry: it is `MaybeUninit`, and the first
         // was filled.
         let ret = f(unsafe { parts.assume_init_mut() }, len as u32);
-        // SAFETY: Pinned above. A panic of `f` does not unwind.
-        unsafe { bindings::zs_owned_unpin(place) };
-        Ok(ret)
+        Ok((ret, pin))
     }
 
     /// Frees the object that a word names, which is `new` then; returns the length of its data.
@@ -198,6 +198,26 @@ impl ZsPool {
         to_result(len).map(|()| len as u32)
     }
 
+    /// Frees an object that was read, whose word is `new` then.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::free`]. The object was read by way of that word, and is this pool's.
+    #[inline]
+    pub(super) unsafe fn free_read(
+        &self,
+        pin: Pin,
+        word: &Atomic<u64>,
+        new: u64,
+        emptied: &mut Emptied,
+    ) {
+        let place = ManuallyDrop::new(pin).place;
+        // SAFETY: As required of the caller.
+        unsafe {
+            bindings::zs_owned_free_pinned(self.as_ptr(), place, word.as_ptr(), new, &mut emptied.0)
+        };
+    }
+
     /// Gives memory back that has become free.
     ///
     /// # Safety
@@ -217,6 +237,23 @@ impl Drop for ZsPool {
         // SAFETY: The pool exists, by the invariants. All objects are gone: they borrow the pool,
         // or who has put them into words (a counted reference to its owner) keeps it.
         unsafe { bindings::zs_destroy_pool(self.as_ptr()) };
+    }
+}
+
+/// An object that was read: dropping unpins it.
+///
+/// # Invariants
+///
+/// The object at the place is pinned, once for this.
+pub(super) struct Pin {
+    place: u64,
+}
+
+impl Drop for Pin {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: By the invariants.
+        unsafe { unpin(self.place) };
     }
 }
 
@@ -291,7 +328,7 @@ impl<'p> Pinned<'p> {
 ///
 /// # Safety
 ///
-/// It was left by [`Pinned::into_place`], and is in the word that is found for its name.
+/// It is pinned by the caller, and in the word that is found for its name.
 #[inline]
 pub(super) unsafe fn unpin(place: u64) {
     // SAFETY: As required of the caller.
@@ -301,7 +338,17 @@ pub(super) unsafe fn unpin(place: u64) {
 impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the invariants.
-        unsafe { bindings::zs_owned_drop(self.pool.as_ptr(), self.place) };
+        let mut emptied = Emptied::NONE;
+        // SAFETY: By the invariants. What has become free is this pool's.
+        unsafe {
+            bindings::zs_owned_free_pinned(
+                self.pool.as_ptr(),
+                self.place,
+                core::ptr::null_mut(),
+                0,
+                &mut emptied.0,
+            );
+            self.pool.give_back(&mut emptied);
+        }
     }
 }

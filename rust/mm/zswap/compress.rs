@@ -19,13 +19,11 @@ use crate::{
         pool::{
             Entry,
             Held,
+            Loaded,
             PoolRef, //
         }, //
     },
-    record::{
-        Kept,
-        Pattern, //
-    }, //
+    record::Pattern, //
 };
 use kernel::{
     page::PAGE_SIZE,
@@ -66,19 +64,20 @@ pub(super) fn compress(
     entry.map_err(|error| Reject::of_allocator(error.to_errno(), ENOSPC.to_errno()))
 }
 
-/// Decompresses what is stored of a slot to a page; returns whether that gave a whole page.
+/// Decompresses what is stored of a slot to a page. `EIO`: that does not give a whole
+/// page.
 #[inline]
-pub(super) fn decompress(slot: SwapEntry, held: &Held<'_>, page: &SwapPage<'_>) -> bool {
-    if let Kept::Same(pattern) = held.record().kept {
+pub(super) fn decompress<'h>(
+    slot: SwapEntry,
+    held: &'h Held<'h>,
+    page: &SwapPage<'_>,
+) -> Result<Loaded<'h>> {
+    if let Some((pattern, loaded)) = held.same() {
         page.fill(pattern.get());
-        return true;
+        return Ok(loaded);
     }
-    let Some(pool) = held.pool() else {
-        return false;
-    };
-    let Ok(mut context) = pool.contexts().lock() else {
-        return false;
-    };
+    let pool = held.pool().ok_or(EIO)?;
+    let mut context = pool.contexts().lock().map_err(|_| EIO)?;
     let is_plain = held.record().is_plain();
     let result = held.read(|parts, len| {
         if !is_plain {
@@ -92,11 +91,12 @@ pub(super) fn decompress(slot: SwapEntry, held: &Held<'_>, page: &SwapPage<'_>) 
         }
     });
     drop(context);
-    let (error, from, to) = result.unwrap_or_else(|error| (error.to_errno(), 0, 0));
-    if error == 0 && to as usize == PAGE_SIZE {
-        return true;
-    }
+    let (from, to) = match result {
+        Ok(((0, _, to), loaded)) if to as usize == PAGE_SIZE => return Ok(loaded),
+        Ok(((_, from, to), _)) => (from, to),
+        Err(_) => (0, 0),
+    };
     params::DECOMPRESS_FAIL.inc();
     params::report_decompress_error(slot, pool.compressor(), from, to);
-    false
+    Err(EIO)
 }

@@ -25,20 +25,21 @@ use kernel::{
 /// - `EIO`: it is, but cannot be decompressed. The folio is not uptodate: an I/O error. A large one
 ///   has left the swap cache.
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
-    let Some((slot, page)) = folio.only() else {
+    let Some((mut slot, page)) = folio.only() else {
         return load_large(folio);
     };
-    let Some(held) = table::get(&slot) else {
-        folio.keep_locked();
-        return Err(ENOENT);
-    };
-    if !compress::decompress(slot.entry(), &held, &page) {
-        return Err(EIO);
+    let entry = slot.entry();
+    let read = table::consume(&mut slot, |held| compress::decompress(entry, held, &page));
+    if let Err(error) = read {
+        if error == ENOENT {
+            folio.keep_locked();
+        }
+        return Err(error);
     }
+    // It is the only copy. The lock keeps everybody else away until that is said.
     folio.count_zswpin();
     folio.mark_uptodate();
     folio.mark_dirty();
-    table::free_slot(&mut folio.first_slot());
     Ok(())
 }
 
@@ -79,9 +80,7 @@ fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
                 EIO
             });
         };
-        if !compress::decompress(slot.entry(), &held, &page) {
-            return Err(EIO);
-        }
+        compress::decompress(slot.entry(), &held, &page)?;
     }
     folio.count_zswpin();
     folio.count_large_swpin();

@@ -22,11 +22,16 @@ use crate::{
         folio::{
             NewFolio,
             SwapEntry,
+            SwapPage,
             Wait,
             Writes, //
         },
         memcg::Memcg,
         params,
+        pool::{
+            Held,
+            Loaded, //
+        },
         ring::Ring,
         table, //
     },
@@ -97,21 +102,26 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
     } else {
         None
     };
-    let (slot, page) = folio.only().ok_or(EINVAL)?;
-    let held = table::get(&slot)
-        .filter(|held| met.is(held.record()))
-        .ok_or(ENOENT)?;
-    if !compress::decompress(slot.entry(), &held, &page) {
-        return Err(EIO);
-    }
-    folio.count_zswpwb();
+    let (mut slot, page) = folio.only().ok_or(EINVAL)?;
     #[cfg(CONFIG_RUST_VSWAP)]
     if let Some(room) = room {
+        let held = table::get(&slot).ok_or(ENOENT)?;
+        drop(read(met, &held, &page)?);
+        folio.count_zswpwb();
         room.back(&mut folio)?;
         return Ok(folio);
     }
-    table::free_slot(&mut folio.first_slot());
+    table::consume(&mut slot, |held| read(met, held, &page))?;
+    folio.count_zswpwb();
     Ok(folio)
+}
+
+/// Reads what was met, if it is what is stored.
+fn read<'h>(met: Met, held: &'h Held<'h>, page: &SwapPage<'_>) -> Result<Loaded<'h>> {
+    if !met.is(held.record()) {
+        return Err(ENOENT);
+    }
+    compress::decompress(met.slot, held, page)
 }
 
 /// Returns true if what was met is what is stored.
