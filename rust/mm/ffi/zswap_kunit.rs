@@ -83,7 +83,7 @@ fn store(pool: &ZsPool, n: usize) -> Result {
 fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
     let mut data = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
     // SAFETY: It is in its word, and nobody frees it.
-    let len = unsafe {
+    let (len, _pin) = unsafe {
         pool.read(&WORDS[n], name(n), |parts, len| {
             bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len as usize);
             len as usize
@@ -198,6 +198,43 @@ mod tests {
         assert_eq!(freed, 0);
         assert_eq!(pool.total_pages(), pages);
         drop(pinned);
+        assert_eq!(pool.total_pages(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_read_is_not_moved_until_it_is_freed() -> Result {
+        let pool = pool()?;
+        // All are of one size.
+        let objects = || (0..40).map(|n| 8 * n + 1);
+        for n in objects() {
+            store(&pool, n)?;
+        }
+        let is_left = |n: &usize| n / 8 % 4 == 0;
+        for n in objects().filter(|n| !is_left(n)) {
+            free(&pool, n)?;
+        }
+        let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
+        for n in objects().filter(is_left) {
+            // SAFETY: It is in its word, and freed below.
+            let (len, pin) = unsafe { pool.read(&WORDS[n], name(n), |_, len| len) }?;
+            assert_eq!(len as usize, len_of(n));
+            read.push((n, pin, WORDS[n].load(Relaxed)), GFP_KERNEL)?;
+        }
+        // SAFETY: The pool exists.
+        let freed = unsafe { bindings::zs_compact(pool.as_ptr()) };
+        assert_eq!(freed, 0);
+        for (n, pin, word) in read {
+            assert_eq!(WORDS[n].load(Relaxed), word);
+            let mut emptied = Emptied::NONE;
+            // SAFETY: It was read by way of its word, and nobody else looks at it. What becomes
+            // free is of this pool.
+            unsafe {
+                pool.free_read(pin, &WORDS[n], 0, &mut emptied);
+                pool.give_back(&mut emptied);
+            }
+            assert_eq!(WORDS[n].load(Relaxed), 0);
+        }
         assert_eq!(pool.total_pages(), 0);
         Ok(())
     }
