@@ -66,6 +66,13 @@ groups() {
 	cgroup_gone passing
 }
 
+# Objects go to other pages, and pages to other places.
+moves() {
+	echo 2 > /proc/sys/vm/drop_caches
+	echo 1 > /proc/sys/vm/compact_memory
+	sleep 0.3
+}
+
 cpus() {
 	echo 0 > $CPU
 	sleep 0.2
@@ -91,6 +98,8 @@ storm compressed &
 storm device $DISK 0.5 &
 storm device $DISK2 1.7 &
 storm groups &
+moved=$(vm pgmigrate_success)
+storm moves &
 check "a CPU can be taken offline" [ -w $CPU ]
 storm cpus &
 fail=
@@ -134,6 +143,7 @@ note "$(head -n 3 "$TMP/bad")"
 for n in 1 2 3 4; do
 	cgroup_gone crowd$n
 done
+is "pages were moved meanwhile" $(($(vm pgmigrate_success) - moved)) -gt 0
 is "nothing failed to decompress" "$(cat $ZDEBUG/decompress_fail)" -eq "$failed"
 check "what is left is brought back" set_to 1 $VSWAP/drain
 is "no slot is in use" "$(slots used)" -eq 0

@@ -59,6 +59,13 @@ groups() {
 	cgroup_gone passing
 }
 
+# Objects go to other pages, and pages to other places.
+moves() {
+	echo 2 > /proc/sys/vm/drop_caches
+	echo 1 > /proc/sys/vm/compact_memory
+	sleep 0.1
+}
+
 cpus() {
 	echo 0 > $CPU
 	sleep 0.1
@@ -73,6 +80,8 @@ storm compressors &
 storm switch &
 storm limits &
 storm groups &
+moved=$(vm pgmigrate_success)
+storm moves &
 check "a CPU can be taken offline" [ -w $CPU ]
 storm cpus &
 
@@ -94,6 +103,7 @@ note "$(head -n 3 "$TMP/bad")"
 for seed in 1 2; do
 	cgroup_gone crowd$seed
 done
+is "pages were moved meanwhile" $(($(vm pgmigrate_success) - moved)) -gt 0
 is "nothing failed to decompress" "$(cat $ZDEBUG/decompress_fail)" -eq "$failed"
 
 finish
