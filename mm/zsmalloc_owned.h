@@ -38,7 +38,7 @@ static bool is_owned_pool(struct zs_pool *pool)
 
 /*
  * Takes a page for objects, unless a word cannot name it: 1 PiB of memory has
- * places. No place is above that of the highest page that was ever taken.
+ * places at least. No place is above that of the highest page that was ever taken.
  */
 static bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
 {
@@ -123,14 +123,27 @@ static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *
 	return true;
 }
 
-/* That, if it is the object with a name; else a warning, once. */
+/*
+ * That, if it is the object with a name. Else a warning, once; and as an object is
+ * left then whose word and device may go, none of the pool is moved any more.
+ */
 static __always_inline bool owned_find_named(struct zs_pool *pool,
 					     struct size_class *class, u64 place,
 					     u64 name, struct owned_obj *obj)
 {
-	return !WARN_ON_ONCE(!owned_find(pool, class, place, obj) ||
-			     obj->head >> OWNED_NAME_SHIFT != name ||
-			     !(obj->head & OBJ_ALLOCATED_TAG));
+	if (likely(owned_find(pool, class, place, obj) &&
+		   obj->head >> OWNED_NAME_SHIFT == name &&
+		   (obj->head & OBJ_ALLOCATED_TAG)))
+		return true;
+	WARN_ON_ONCE(1);
+	WRITE_ONCE(pool->damaged, true);
+	return false;
+}
+
+/* Under class->lock: what cannot be found of the class by its word was noticed. */
+static bool owned_is_damaged(struct zs_pool *pool)
+{
+	return READ_ONCE(pool->damaged);
 }
 
 static unsigned int owned_len(unsigned long head)
@@ -347,8 +360,8 @@ EXPORT_SYMBOL_GPL(zs_owned_free_pinned);
  * @word: the word, of which the caller knows that it is an object's
  * @name: the object's
  * @new: what the word is to be then
- * @emptied: where to keep memory that becomes free: the caller gives it back when
- *	it has dropped its locks
+ * @emptied: where to keep memory that becomes free: the caller gives it back, when
+ *	it has dropped its locks if it can
  *
  * Return: the length of the object. -EUCLEAN, and a warning once: the word is
  * changed, but no object with that name is where it said.
@@ -362,6 +375,7 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 
 	class = owned_lock_class(pool, READ_ONCE(*word) >> ZS_PLACE_SHIFT);
 	if (unlikely(!class)) {
+		WRITE_ONCE(pool->damaged, true);
 		WRITE_ONCE(*word, new);
 		return len;
 	}
@@ -497,6 +511,11 @@ static inline bool is_owned_pool(struct zs_pool *pool)
 static inline bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
 {
 	return true;
+}
+
+static inline bool owned_is_damaged(struct zs_pool *pool)
+{
+	return false;
 }
 
 static inline unsigned long obj_at(struct zs_pool *pool, struct size_class *class,

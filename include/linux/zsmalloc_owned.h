@@ -25,8 +25,8 @@
  * find_word() returns that word for the name. find_word() is called with locks of
  * zsmalloc held, and takes no lock.
  *
- * Of all these functions, zs_owned_store() alone allocates memory. None sleeps,
- * unless its gfp flags allow that.
+ * To create a pool may sleep. Of the others zs_owned_store() alone allocates
+ * memory, and none sleeps unless its gfp flags allow that.
  */
 #ifndef _LINUX_ZSMALLOC_OWNED_H
 #define _LINUX_ZSMALLOC_OWNED_H

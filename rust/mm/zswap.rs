@@ -44,9 +44,9 @@
 //!   has no hold on what is stored. It takes the slot's name and the word by value, drops the lock
 //!   of the ring and adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another
 //!   was faster. If it succeeds it has the right to the slot, and looks at the word again: it is
-//!   the one that it met, or not, in which case the slot was freed and used again meanwhile, or the
-//!   object was moved: it is met again. That a new object can be where the old one was does no
-//!   harm: it is the object of this slot.
+//!   the one that it met, or not, in which case the slot was freed and used again meanwhile. The
+//!   place in the word does not count, as the object may have been moved. So it can be a new object
+//!   that has lost its second chance already: it is the object of this slot.
 //! - *The hand and who changes a word.* The hand has no lock of the cluster. It changes nothing but
 //!   the bit of the second chance, by compare-and-exchange. Who has the lock stores whole words: a
 //!   change of that bit in between is lost, or was that of a word that is gone.

@@ -1053,6 +1053,21 @@ impl Zs {
         content.expect("what is read is there")
     }
 
+    /// A swap-in: `table::consume()`, `zs_owned_free_pinned()`.
+    fn consume(&self) -> u64 {
+        let mut objects = self.class.lock().unwrap();
+        let place = place_of(self.newest());
+        objects.pins[place] += 1;
+        drop(objects);
+        thread::yield_now();
+        let _ci = self.ci.lock().unwrap();
+        let mut objects = self.class.lock().unwrap();
+        objects.pins[place] -= 1;
+        let content = objects.used[place].take();
+        self.write(0);
+        content.expect("what is read is there")
+    }
+
     /// Compaction: `migrate_zspage()`, `owned_moved()`.
     fn compact(&self) {
         let mut objects = self.class.lock().unwrap();
@@ -1135,4 +1150,9 @@ fn load_and_free_beside_compaction() {
         assert_eq!(zs.load(), 1);
         zs.forget();
     });
+}
+
+#[test]
+fn consume_beside_compaction() {
+    moving(Some(1), None, |zs| assert_eq!(zs.consume(), 1));
 }

@@ -266,6 +266,9 @@ macro_rules! tests {
                     let record = Record { kept: Kept::Object(object), referenced };
                     let moved = place << 6 | record.encode() & 63;
                     let to = Place::new(place).unwrap();
+                    // A record knows its word from before, and no other.
+                    prop_assert!(Record::decode(moved).unwrap().was(record.encode()));
+                    prop_assert!(!record.passed().was(moved) || !referenced);
                     let object = Object::new(to, object.pool(), object.is_plain()).unwrap();
                     prop_assert_eq!(
                         Record::decode(moved),
@@ -279,6 +282,8 @@ macro_rules! tests {
                     let (value, bits) = (pattern.get(), word >> 6);
                     prop_assert_eq!(word & 7, 4);
                     prop_assert_eq!(word >> 3 & 1 != 0, referenced);
+                    let record = Record::decode(word).unwrap();
+                    prop_assert!(record.was(word) && !record.was(word ^ 1 << 6));
                     match word >> 4 & 3 {
                         0 => prop_assert_eq!(value, bits << 32 | bits),
                         1 => prop_assert_eq!(value as i64, (bits << 6) as i64 >> 6),

@@ -17,7 +17,8 @@
 //! # What is under which lock
 //!
 //! - The lock of the cluster ([`Locked`]): words, backing, cgroup ids, counts, slot map. Words and
-//!   backing are also read without it, in one piece each.
+//!   backing are also read without it, in one piece each. What is changed without it of what zswap
+//!   has says `table`.
 //! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
 //! - The lock of the cluster: on which list it is ([`ListState`]). To put it on a list, or take it
 //!   off one, that of the lists as well.

@@ -108,8 +108,8 @@ impl SwapEntry {
 ///
 /// # Invariants
 ///
-/// During `'a` nobody else looks up, stores or takes what is stored for the slot, and the device
-/// stays.
+/// During `'a` nobody else stores or takes what is stored for the slot, nor looks it up to follow
+/// it, and the device stays.
 pub(crate) struct Slot<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,

@@ -560,7 +560,7 @@ impl FreeBatch {
                 // INVARIANT: The object had a reference.
                 self.nr = self.nr.wrapping_add(1);
             }
-            // The word was damaged. What it named stays, and so does the pool.
+            // The word was damaged. What it named stays, is charged, and keeps the pool.
             Err(_) => sum.add(kept, 0),
         }
     }
@@ -608,10 +608,13 @@ impl FreeBatch {
             return;
         };
         let nr = core::mem::take(&mut self.nr);
-        // SAFETY: By the invariants. The references are the last that is used of the pool.
-        unsafe {
-            pool.as_ref().zs.give_back(&mut self.emptied);
-            bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr);
+        // Of a pool that a damaged word named there is none.
+        if nr != 0 {
+            // SAFETY: By the invariants. The references are the last that is used of the pool.
+            unsafe {
+                pool.as_ref().zs.give_back(&mut self.emptied);
+                bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr);
+            }
         }
     }
 }

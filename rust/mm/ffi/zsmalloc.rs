@@ -181,8 +181,8 @@ impl ZsPool {
     ///
     /// # Safety
     ///
-    /// The object is in the word, and was unpinned. Nobody reads it, frees it, or changes the word,
-    /// but for the owner's bits by compare-and-exchange.
+    /// The object was put into the word, and unpinned then. Nobody reads it, frees it, or changes
+    /// the word, but for the owner's bits by compare-and-exchange.
     #[inline]
     pub(super) unsafe fn free(
         &self,
@@ -202,7 +202,8 @@ impl ZsPool {
     ///
     /// # Safety
     ///
-    /// As for [`Self::free`]. The object was read by way of that word, and is this pool's.
+    /// As for [`Self::free`], but for this one who has read it, by way of that word. It is this
+    /// pool's.
     #[inline]
     pub(super) unsafe fn free_read(
         &self,
@@ -244,7 +245,8 @@ impl Drop for ZsPool {
 ///
 /// # Invariants
 ///
-/// The object at the place is pinned, once for this.
+/// The object at the place is pinned, once for this. It is in the word that is found for its name,
+/// and not freed meanwhile.
 pub(super) struct Pin {
     place: u64,
 }

@@ -15,7 +15,8 @@
 //! # Who changes what
 //!
 //! - The lock of the cluster: the bits of a member, and its slots' words; but for the bit of the
-//!   second chance, which the hand clears by compare-and-exchange.
+//!   second chance, which the hand clears by compare-and-exchange, and for the place, which
+//!   zsmalloc changes in the same way.
 //! - The lock of the ring: the ring, and the seats of the members that stand on it.
 //!
 //! A store takes the first of them alone. It sets the bit of its slot; that is all, if the member

@@ -299,6 +299,16 @@ impl Record {
         matches!(self.kept, Kept::Object(object) if object.is_plain())
     }
 
+    /// Returns true if `word` is that of the record, or was before its object was moved.
+    #[inline]
+    pub const fn was(self, word: u64) -> bool {
+        let changed = self.encode() ^ word;
+        match self.kept {
+            Kept::Object(_) => changed & ((1 << PLACE_SHIFT) - 1) == 0,
+            Kept::Same(_) => changed == 0,
+        }
+    }
+
     /// Returns the record after the hand has passed.
     #[inline]
     pub const fn passed(self) -> Self {

@@ -72,9 +72,10 @@ struct Met {
 }
 
 impl Met {
-    /// Returns true if it is still what is stored. One that was moved meanwhile is met again.
+    /// Returns true if it is still what is stored. Another object may have come in its place: what
+    /// was just stored is referenced, though.
     fn is(self, record: Record) -> bool {
-        record.encode() == self.word
+        record.was(self.word)
     }
 
     #[cfg(CONFIG_RUST_VSWAP)]
