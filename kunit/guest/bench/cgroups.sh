@@ -41,9 +41,10 @@ cost() {
 	figure "$1" run $(((ns - nothing) / $2 / $3))
 }
 
+# What it computes: how long it waits for the disk is a property of the host.
 run_ns() {
 	swapload run --cgroup none --exec "$1" |
-		sed -n 's/.* phase=elapsed .* ns=\([0-9]*\) .*/\1/p'
+		sed -n 's/.* phase=run .* ns=\([0-9]*\) .*/\1/p'
 }
 
 for number in "$@"; do
