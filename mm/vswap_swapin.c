@@ -9,6 +9,7 @@
 
 #define pr_fmt(fmt) "vswap: " fmt
 
+#include <linux/delayacct.h>
 #include <linux/hash.h>
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
@@ -16,7 +17,9 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/pgtable.h>
+#include <linux/psi.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 #include <linux/swap.h>
 #include <linux/sysfs.h>
 #include <linux/userfaultfd_k.h>
@@ -401,6 +404,124 @@ bool __vswap_swapin_failed(struct folio *folio)
 	folio_unlock(folio);
 	folio_put(folio);
 	return true;
+}
+
+/*
+ * Claim and consume.
+ *
+ * Most faults on a page that zswap has, or that is zeros, map it and free its slot.
+ * The ordinary way takes five sections of ci->lock for that, and counts the folio
+ * in the swap cache only to uncount it. A fault that claims the page takes two:
+ *
+ * - claim: check the slot, add the folio to the swap cache, locked. It has to be
+ *   there, because two faults on one entry meet in the swap cache. NR_FILE_PAGES and
+ *   NR_SWAPCACHE do not count it.
+ * - The fault keeps the folio locked while it is read. zswap keeps its copy.
+ * - consume: after mapping the folio, drop the swap count, remove the folio from the
+ *   swap cache, free the slot and zswap's copy.
+ *
+ * Where the fault cannot map the folio, or fork() has raised the swap count, it is
+ * settled instead: counted, dirty, and zswap's copy freed, as if swapin_sync() had
+ * brought it in.
+ *
+ * A folio that is in the swap cache and not counted is locked by the fault that
+ * claims it. Everybody who removes a folio from the swap cache, or replaces it
+ * there, holds its lock, so that nobody else uncounts it.
+ */
+
+/* Like swap_read_folio(), for a page in memory. Leaves the folio locked. */
+static void vswap_read_claimed(struct folio *folio, enum vswap_claim claim)
+{
+	bool workingset = folio_test_workingset(folio);
+	unsigned long pflags;
+	bool in_thrashing;
+
+	if (workingset) {
+		delayacct_thrashing_start(&in_thrashing);
+		psi_memstall_enter(&pflags);
+	}
+	delayacct_swapin_start();
+	if (claim == VSWAP_CLAIM_ZSWAP) {
+		vswap_rs_swapin_load(folio);
+	} else {
+		struct obj_cgroup *objcg = get_obj_cgroup_from_folio(folio);
+
+		count_vm_event(SWPIN_ZERO);
+		if (objcg) {
+			count_objcg_events(objcg, SWPIN_ZERO, 1);
+			obj_cgroup_put(objcg);
+		}
+		folio_zero_range(folio, 0, PAGE_SIZE);
+		folio_mark_uptodate(folio);
+	}
+	if (workingset) {
+		delayacct_thrashing_end(&in_thrashing);
+		psi_memstall_leave(&pflags);
+	}
+	delayacct_swapin_end();
+}
+
+struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault *vmf,
+				   swp_entry_t entry)
+{
+	gfp_t gfp = GFP_HIGHUSER_MOVABLE;
+	struct swap_cluster_info *ci;
+	unsigned short memcg_id = 0;
+	enum vswap_claim claim;
+	void *shadow = NULL;
+	struct folio *folio;
+
+	if (!vswap_rs_swapin_claimable(swp_offset(entry)))
+		return NULL;
+	folio = vma_alloc_folio(gfp, 0, vmf->vma, vmf->address);
+	if (!folio)
+		return ERR_PTR(-ENOMEM);
+	__folio_set_locked(folio);
+	__folio_set_swapbacked(folio);
+	claim = vswap_rs_swapin_claim(folio, swp_offset(entry), &shadow, &memcg_id);
+	if (unlikely(claim == VSWAP_CLAIM_NONE)) {
+		folio_unlock(folio);
+		folio_put(folio);
+		return NULL;
+	}
+	if (mem_cgroup_swapin_charge_folio(folio, memcg_id, vmf->vma->vm_mm, gfp)) {
+		ci = vswap_cluster_lock(swp_offset(entry), false);
+		vswap_cache_del(ci, folio, entry, shadow);
+		swap_cluster_unlock(ci);
+		folio_unlock(folio);
+		/* 1 ref from the swap cache, 1 from allocation */
+		folio_put_refs(folio, 2);
+		return ERR_PTR(-ENOMEM);
+	}
+	memcg1_swapin(folio);
+	if (shadow)
+		workingset_refault(folio, shadow);
+	folio_add_lru(folio);
+	vswap_read_claimed(folio, claim);
+	around->claim = claim;
+	return folio;
+}
+
+void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free)
+{
+	/* folio_free_swap() says why not while hibernation writes its image. */
+	if (!vswap_rs_swapin_consume(folio, free && !pm_suspended_storage())) {
+		__vswap_swapin_settle(around, folio);
+		return;
+	}
+	around->claim = VSWAP_CLAIM_NONE;
+	folio_ref_dec(folio);
+	folio_set_dirty(folio);
+}
+
+void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
+{
+	node_stat_mod_folio(folio, NR_FILE_PAGES, 1);
+	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, 1);
+	/* After a read error, zswap keeps its copy: the next fault shall fail, too. */
+	if (around->claim == VSWAP_CLAIM_ZSWAP && folio_test_uptodate(folio))
+		vswap_rs_swapin_forget(folio);
+	around->claim = VSWAP_CLAIM_NONE;
 }
 
 /*

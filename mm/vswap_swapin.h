@@ -71,11 +71,19 @@ struct vswap_decision {
 	u8 how, order, why;
 };
 
-/* Where do_swap_page() goes on with a neighbour. */
+/* Where a fault has found the page that it has claimed: see __vswap_swapin_claim(). */
+enum vswap_claim {
+	VSWAP_CLAIM_NONE,
+	VSWAP_CLAIM_ZEROS,
+	VSWAP_CLAIM_ZSWAP,
+};
+
+/* State of do_swap_page(): the folio it has claimed, and the neighbour it maps next. */
 struct vswap_around {
 	struct vm_fault next;	/* as if it had been read */
 	int step;		/* to the next one: 1, or -1 */
 	int left;		/* how many may come; -1: not known yet */
+	enum vswap_claim claim;	/* VSWAP_CLAIM_NONE: the folio is not claimed */
 };
 
 DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
@@ -104,6 +112,10 @@ void __vswap_swapin_mapped(struct folio *folio);
 bool __vswap_swapin_skip(swp_entry_t entry);
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf);
+struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault *vmf,
+				   swp_entry_t entry);
+void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free);
+void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
 bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr);
 bool __vswap_swapin_failed(struct folio *folio);
 int vswap_swapin_start(void);
@@ -212,6 +224,54 @@ static inline struct folio *vswap_swapin_next(struct vswap_around *around,
 static inline void vswap_swapin_around(struct vswap_around *around, bool may)
 {
 	around->left = may ? -1 : 0;
+	around->claim = VSWAP_CLAIM_NONE;
+}
+
+/*
+ * Bring in a page that zswap has, or that is zeros, for this fault alone. Returns
+ * its folio, locked, read and in the swap cache, with a reference. Returns NULL if
+ * swapin_sync() has to bring it in, or ERR_PTR(-ENOMEM).
+ */
+static inline struct folio *vswap_swapin_claim(struct vswap_around *around,
+					       struct vm_fault *vmf, swp_entry_t entry,
+					       unsigned long plan)
+{
+	return vswap_swapin_on() && plan == BIT(0) && swp_is_virtual(entry) ?
+	       __vswap_swapin_claim(around, vmf, entry) : NULL;
+}
+
+/* Returns true if the fault has claimed the folio, and holds its lock. */
+static inline bool vswap_swapin_claimed(const struct vswap_around *around)
+{
+	return vswap_swapin_on() && around->claim != VSWAP_CLAIM_NONE;
+}
+
+/* Returns true if the claimed folio came from zswap, which does not keep its copy. */
+static inline bool vswap_swapin_from_zswap(const struct vswap_around *around)
+{
+	return vswap_swapin_on() && around->claim == VSWAP_CLAIM_ZSWAP;
+}
+
+/*
+ * Drop the swap count of a claimed folio that was just mapped. If that was the last
+ * count and @free, the folio leaves the swap cache and its slot is freed; otherwise
+ * it is settled. Returns true if the folio was not claimed and the caller shall call
+ * folio_free_swap().
+ */
+static inline bool vswap_swapin_consume(struct vswap_around *around, struct folio *folio,
+					bool free)
+{
+	if (!vswap_swapin_claimed(around))
+		return free;
+	__vswap_swapin_consume(around, folio, free);
+	return false;
+}
+
+/* Settle a claimed folio that could not be mapped. Caller unlocks it afterwards. */
+static inline void vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
+{
+	if (vswap_swapin_claimed(around))
+		__vswap_swapin_settle(around, folio);
 }
 
 /* Is a neighbour not to be read ahead? */
@@ -276,6 +336,11 @@ int vswap_rs_swapin_direction(atomic_long_t *record, unsigned long page);
 bool vswap_rs_in_memory(swp_entry_t entry);
 bool vswap_rs_swapin_uniform(swp_entry_t entry, unsigned long nr);
 void vswap_rs_swapin_forget(struct folio *folio);
+bool vswap_rs_swapin_claimable(unsigned long offset);
+unsigned int vswap_rs_swapin_claim(struct folio *folio, unsigned long offset, void **shadowp,
+				   unsigned short *memcg_id);
+void vswap_rs_swapin_load(struct folio *folio);
+bool vswap_rs_swapin_consume(struct folio *folio, bool free);
 
 #else
 
@@ -339,6 +404,33 @@ static inline struct folio *vswap_swapin_next(struct vswap_around *around,
 }
 
 static inline void vswap_swapin_around(struct vswap_around *around, bool may)
+{
+}
+
+static inline struct folio *vswap_swapin_claim(struct vswap_around *around,
+					       struct vm_fault *vmf, swp_entry_t entry,
+					       unsigned long plan)
+{
+	return NULL;
+}
+
+static inline bool vswap_swapin_claimed(const struct vswap_around *around)
+{
+	return false;
+}
+
+static inline bool vswap_swapin_from_zswap(const struct vswap_around *around)
+{
+	return false;
+}
+
+static inline bool vswap_swapin_consume(struct vswap_around *around, struct folio *folio,
+					bool free)
+{
+	return free;
+}
+
+static inline void vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 {
 }
 

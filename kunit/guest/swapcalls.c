@@ -364,12 +364,20 @@ static void run_move(void)
 /* ------------------------------------------------------------------ poison */
 
 static sigjmp_buf bus_return;
+/* A page is read, or poisoned. */
+static volatile sig_atomic_t bus_armed, bus_poisons;
 static volatile int bus_code;
 
 static void on_bus(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
 	(void)context;
+	/* MADV_HWPOISON of a dirty page tells its process at once. */
+	if (bus_poisons)
+		return;
+	if (!bus_armed)
+		die(EXIT_VERIFY, "SIGBUS with code %d at %p, which nobody read", info->si_code,
+		    info->si_addr);
 	bus_code = info->si_code;
 	siglongjmp(bus_return, 1);
 }
@@ -378,12 +386,15 @@ static void on_bus(int signal, siginfo_t *info, void *context)
 static bool survived(const unsigned char *area, size_t page)
 {
 	bus_code = 0;
+	bus_armed = 1;
 	if (sigsetjmp(bus_return, 1)) {
+		bus_armed = 0;
 		if (bus_code != BUS_MCEERR_AR && bus_code != BUS_ADRERR)
 			die(EXIT_VERIFY, "page %zu: SIGBUS with code %d", page, bus_code);
 		return false;
 	}
 	content_verify(&content, area + page * PAGE, page);
+	bus_armed = 0;
 	return true;
 }
 
@@ -430,8 +441,10 @@ static void poison(unsigned char *area)
 		/* The same byte: what was written is still what has to be there. */
 		if (i < BAD_PAGES / 2)
 			*(volatile unsigned char *)at = content_mark(&content, bad_page(i));
+		bus_poisons = 1;
 		if (madvise(at, PAGE, MADV_HWPOISON) && errno != EBUSY)
 			die(EXIT_BROKEN, "MADV_HWPOISON failed");
+		bus_poisons = 0;
 	}
 	for (page = 0, i = 0; page < opt.pages; page++) {
 		bad = i < BAD_PAGES && page == bad_page(i);

@@ -26,6 +26,7 @@ use crate::{
             Cluster,
             ExtendTable,
             Guard,
+            InMemory,
             Locked, //
         },
         device::{
@@ -54,6 +55,7 @@ use crate::{
         dup_word,
         is_counted_word,
         is_last_cached_word,
+        is_last_user_word,
         is_last_word,
         is_zero_word,
         put_word,
@@ -616,6 +618,41 @@ fn may_add_as(cluster: &Locked, off: u32, with_id: bool) -> Result<(Addable, Fla
     };
     let id = if with_id { cluster.id(off) } else { 0 };
     Ok((Addable { shadow, id }, flags))
+}
+
+/// Adds a page to the swap cache for a slot that zswap backs, or that is zeros. Returns `None` if
+/// nobody counts on the slot, if it has a folio, or if a device backs it. Calls `enter` under the
+/// cluster lock, to change the folio.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, InMemory)> {
+    let (cluster, off) = find(offset)?;
+    let mut guard = cluster.lock();
+    let (found, flags) = may_add_as(&guard, off, true).ok()?;
+    let held = guard.in_memory(off, flags.zero)?;
+    cache_add_one(&mut guard, off, pfn);
+    enter();
+    Some((found, held))
+}
+
+/// Drops one swap count of a slot whose page the caller has claimed. If that was the last and
+/// `free`, removes the page from the swap cache, frees the slot and returns true. Calls `leave`
+/// under the cluster lock, to change the folio.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce()) -> bool {
+    let Some((cluster, off)) = find(offset) else {
+        warn_on_once!(true);
+        return false;
+    };
+    let mut guard = cluster.lock();
+    if free && guard.is_word(off, |word| is_last_user_word(word, pfn)) {
+        leave();
+        free_alone(guard, off);
+        return true;
+    }
+    put_one(&mut guard, off);
+    false
 }
 
 /// As [`may_add_page`], for a folio of `nr` pages. `EBUSY`: a smaller one may fit, as its other

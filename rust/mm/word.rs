@@ -569,6 +569,13 @@ pub const fn is_last_cached_word(word: u64, old: Pfn) -> bool {
     word == old.word()
 }
 
+/// Returns true if [`State::put`] and then [`State::cache_del`] of folio `old` leave the slot free:
+/// the folio is in the swap cache, and the swap count is one.
+#[inline]
+pub const fn is_last_user_word(word: u64, old: Pfn) -> bool {
+    word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT
+}
+
 /// Whether somebody counts on a slot: as [`Flags::count`], where the word has flags.
 #[inline]
 pub const fn is_counted_word(word: u64) -> bool {

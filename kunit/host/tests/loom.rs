@@ -27,7 +27,10 @@ use vswap_host::thp_4k::{
     lookup::cached,
     order::{self, Member as _, Seat, Turn},
     record::{Kept, Object, Pattern, Place, Record},
-    word::{Count, Flags, Pfn, Shadow, State},
+    word::{
+        cache_add_word, dup_word, is_last_user_word, is_last_word, put_word, Count, Flags, Pfn,
+        Shadow, State,
+    },
 };
 
 /// Runs a model to its end: every interleaving, or those in which no more threads than `bound` are
@@ -1155,4 +1158,237 @@ fn load_and_free_beside_compaction() {
 #[test]
 fn consume_beside_compaction() {
     moving(Some(1), None, |zs| assert_eq!(zs.consume(), 1));
+}
+
+// Claim and consume: faults on a slot that zswap has, as in `table` and mm/vswap_swapin.c.
+
+/// A page table entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pte {
+    None,
+    /// The slot.
+    Swap,
+    /// A page, with that content.
+    Mapped(u64),
+}
+
+/// What the cluster lock protects, but for the word, which is also read without it.
+#[derive(Default)]
+struct Backed {
+    zswap: Option<u64>,
+    // The statistics of the swap cache.
+    counted: isize,
+}
+
+/// What the lock of a folio protects. Each fault has a frame of its own.
+#[derive(Default)]
+struct FolioState {
+    content: Option<u64>,
+    dirty: bool,
+    counted: bool,
+}
+
+const PARENT: usize = 0;
+const CHILD: usize = 1;
+const CONTENT: u64 = 7;
+
+/// One slot, the page tables of a process and its child, and a frame for each of two faults.
+struct Swapped {
+    ptl: Mutex<[Pte; 2]>,
+    word: AtomicU64,
+    ci: Mutex<Backed>,
+    folios: [Mutex<FolioState>; 2],
+}
+
+impl Swapped {
+    /// Swapped out, and named by the first `nr` page tables.
+    fn new(nr: usize) -> Arc<Self> {
+        let count = Count::new(nr as u8).unwrap();
+        let flags = Flags { count, zero: false };
+        let value = Shadow::NONE;
+        let ptes = [0, 1].map(|at| if at < nr { Pte::Swap } else { Pte::None });
+        Arc::new(Self {
+            ptl: Mutex::new(ptes),
+            word: AtomicU64::new(State::Shadow { flags, value }.encode()),
+            ci: Mutex::new(Backed {
+                zswap: Some(CONTENT),
+                counted: 0,
+            }),
+            folios: Default::default(),
+        })
+    }
+
+    fn pfn(frame: usize) -> Pfn {
+        Pfn::new(frame as u64).unwrap()
+    }
+
+    /// The frame of the folio in the swap cache.
+    fn cached(&self) -> Option<usize> {
+        match State::decode(self.word.load(Relaxed)) {
+            Ok(State::Pfn { pfn, .. }) => Some(pfn.get() as usize),
+            _ => None,
+        }
+    }
+
+    fn set(&self, word: u64) {
+        self.word.store(word, Relaxed);
+    }
+
+    /// One user less: under the cluster lock.
+    fn put(&self, backed: &mut Backed) {
+        let word = self.word.load(Relaxed);
+        if is_last_word(word) {
+            self.set(State::Null.encode());
+            backed.zswap = None;
+        } else {
+            self.set(put_word(word).unwrap());
+        }
+    }
+
+    /// `settle`: the folio is not mapped, or others count on its slot.
+    fn settle(&self, folio: &mut FolioState) {
+        let mut backed = self.ci.lock().unwrap();
+        backed.counted += 1;
+        folio.counted = true;
+        folio.dirty = true;
+        backed.zswap = None;
+    }
+
+    /// A fault on the page that a page table names.
+    fn fault(&self, at: usize, frame: usize) {
+        if self.ptl.lock().unwrap()[at] != Pte::Swap {
+            return;
+        }
+        if let Some(other) = self.cached() {
+            return self.fault_cached(at, other);
+        }
+        let mut folio = self.folios[frame].lock().unwrap();
+        {
+            let backed = self.ci.lock().unwrap();
+            let Some(word) = cache_add_word(self.word.load(Relaxed), Self::pfn(frame)) else {
+                // Somebody was faster, or the slot is free: the fault is tried again.
+                return;
+            };
+            assert!(backed.zswap.is_some());
+            self.set(word);
+        }
+        folio.content = Some(self.ci.lock().unwrap().zswap.unwrap());
+        let mut ptes = self.ptl.lock().unwrap();
+        if ptes[at] != Pte::Swap {
+            drop(ptes);
+            return self.settle(&mut folio);
+        }
+        ptes[at] = Pte::Mapped(folio.content.unwrap());
+        let mut backed = self.ci.lock().unwrap();
+        if is_last_user_word(self.word.load(Relaxed), Self::pfn(frame)) {
+            self.set(State::Null.encode());
+            backed.zswap = None;
+        } else {
+            self.put(&mut backed);
+            drop(backed);
+            self.settle(&mut folio);
+        }
+    }
+
+    /// A fault that finds the folio of another, and waits for it.
+    fn fault_cached(&self, at: usize, frame: usize) {
+        let folio = self.folios[frame].lock().unwrap();
+        if self.cached() != Some(frame) {
+            return;
+        }
+        assert!(
+            folio.counted,
+            "unlocked, in the swap cache, and not counted"
+        );
+        let mut ptes = self.ptl.lock().unwrap();
+        if ptes[at] == Pte::Swap {
+            ptes[at] = Pte::Mapped(folio.content.unwrap());
+            self.put(&mut self.ci.lock().unwrap());
+        }
+    }
+
+    /// `fork()`: the child gets what the parent has.
+    fn fork(&self) {
+        let mut ptes = self.ptl.lock().unwrap();
+        ptes[CHILD] = ptes[PARENT];
+        if ptes[CHILD] == Pte::Swap {
+            let _ci = self.ci.lock().unwrap();
+            self.set(dup_word(self.word.load(Relaxed)).unwrap());
+        }
+    }
+
+    /// `munmap()`
+    fn zap(&self) {
+        let mut ptes = self.ptl.lock().unwrap();
+        if std::mem::replace(&mut ptes[PARENT], Pte::None) == Pte::Swap {
+            self.put(&mut self.ci.lock().unwrap());
+        }
+    }
+
+    /// When all is quiet.
+    fn check(&self) {
+        let ptes = self.ptl.lock().unwrap();
+        let backed = self.ci.lock().unwrap();
+        let state = State::decode(self.word.load(Relaxed)).unwrap();
+        let swapped = ptes.iter().filter(|pte| **pte == Pte::Swap).count();
+        let count = state.flags().map_or(0, |flags| flags.count.get());
+        assert_eq!(usize::from(count), swapped);
+        for pte in &*ptes {
+            assert!(!matches!(pte, Pte::Mapped(content) if *content != CONTENT));
+        }
+        let cached = self.cached();
+        assert_eq!(backed.counted, cached.is_some() as isize);
+        match cached {
+            // The only copy.
+            Some(frame) => {
+                let folio = self.folios[frame].lock().unwrap();
+                assert_eq!(folio.content, Some(CONTENT));
+                assert!(folio.dirty);
+                assert_eq!(backed.zswap, None);
+            }
+            None => assert_eq!(backed.zswap.is_some(), swapped != 0),
+        }
+    }
+}
+
+/// Runs a fault of the parent beside others.
+fn claiming(nr: usize, others: &'static [fn(&Swapped)]) {
+    model(None, move || {
+        let swapped = Swapped::new(nr);
+        let others: Vec<_> = others
+            .iter()
+            .map(|run| {
+                let swapped = swapped.clone();
+                thread::spawn(move || run(&swapped))
+            })
+            .collect();
+        swapped.fault(PARENT, 0);
+        for other in others {
+            other.join().unwrap();
+        }
+        swapped.check();
+    });
+}
+
+#[test]
+fn claim_beside_a_fault() {
+    claiming(1, &[|swapped| swapped.fault(PARENT, 1)]);
+}
+
+#[test]
+fn claim_beside_a_fault_of_the_child() {
+    claiming(2, &[|swapped| swapped.fault(CHILD, 1)]);
+}
+
+#[test]
+fn claim_beside_fork_and_unmapping() {
+    claiming(1, &[|swapped| swapped.fork(), |swapped| swapped.zap()]);
+}
+
+#[test]
+fn claim_beside_a_fault_and_unmapping() {
+    claiming(
+        1,
+        &[|swapped| swapped.fault(PARENT, 1), |swapped| swapped.zap()],
+    );
 }

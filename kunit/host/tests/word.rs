@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 record::{Kept, Object, Pattern, Place, Record, Sum},
                 word::{
-                    cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_word, is_zero_word, put_word,
+                    cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_user_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -135,6 +135,7 @@ macro_rules! tests {
                     }
                     prop_assert_eq!((added, gone(pfn)), (None, None));
                     prop_assert!(!is_last_cached_word(word, pfn));
+                    prop_assert!(!is_last_user_word(word, pfn));
                     return Ok(());
                 };
                 let stays = |state: &State| *state != State::Null;
@@ -158,6 +159,8 @@ macro_rules! tests {
                     // Who was zeros may look closer.
                     let last = state.cache_del(old, shadow) == Ok(State::Null) && !zero;
                     prop_assert_eq!(is_last_cached_word(word, old), last);
+                    let last = state.put().and_then(|left| left.cache_del(old, shadow));
+                    prop_assert_eq!(is_last_user_word(word, old), last == Ok(State::Null));
                 }
                 prop_assert_eq!(is_zero_word(word), zero);
                 // There and back.

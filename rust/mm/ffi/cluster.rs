@@ -219,6 +219,14 @@ impl Cluster {
         decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
     }
 
+    /// Returns where the page of a slot can be read without I/O, without the lock.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    #[inline]
+    pub(crate) fn peek_in_memory(&self, off: u32) -> Option<InMemory> {
+        let word = self.table().map_or(0, |ci| ci.peek(off));
+        InMemory::of(word, || is_zero_word(self.peek_word(off)))
+    }
+
     /// Its C part, of which the table is.
     #[inline]
     fn table(&self) -> Option<Ci<'_>> {
@@ -337,6 +345,28 @@ fn decode_backing(word: u64) -> Backing {
     }
 }
 
+/// Where the page of a slot is, if it can be read without I/O.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+pub(crate) enum InMemory {
+    /// Nowhere: the page is zeros.
+    Zeros,
+    /// In zswap.
+    Zswap,
+}
+
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+impl InMemory {
+    /// Decodes the backing word of a slot. Calls `is_zero` if there is none.
+    #[inline]
+    fn of(word: u64, is_zero: impl FnOnce() -> bool) -> Option<Self> {
+        if Record::is_tag(word) {
+            Some(Self::Zswap)
+        } else {
+            (word == 0 && is_zero()).then_some(Self::Zeros)
+        }
+    }
+}
+
 /// A cluster that is locked.
 ///
 /// # Invariants
@@ -433,12 +463,18 @@ impl Locked {
         }
     }
 
+    /// Returns what `f` says of the word of a slot; false if there is no such slot.
+    #[inline]
+    pub(crate) fn is_word(&self, off: u32, f: impl FnOnce(u64) -> bool) -> bool {
+        self.words()
+            .and_then(|words| words.0.get(off as usize))
+            .is_some_and(|word| f(word.load(Relaxed)))
+    }
+
     /// Whether a slot is zeros.
     #[inline]
     pub(crate) fn is_zero(&self, off: u32) -> bool {
-        self.words()
-            .and_then(|words| words.0.get(off as usize))
-            .is_some_and(|word| is_zero_word(word.load(Relaxed)))
+        self.is_word(off, is_zero_word)
     }
 
     /// The slots in use.
@@ -538,6 +574,14 @@ impl Locked {
             Some(word) => decode_backing(word.load(Relaxed)),
             None => Backing::None,
         }
+    }
+
+    /// Returns where the page of a slot can be read without I/O. `zero`: its flag says zeros.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    #[inline]
+    pub(crate) fn in_memory(&self, off: u32, zero: bool) -> Option<InMemory> {
+        let word = self.backing_word(off).map_or(0, |word| word.load(Relaxed));
+        InMemory::of(word, || zero)
     }
 
     #[inline]

@@ -5,13 +5,20 @@
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
 use super::{
-    cluster::find,
+    cluster::{
+        find,
+        InMemory, //
+    },
     device,
     folio::{
         SwapEntry,
         SwapFolio, //
     },
-    table::Ci, //
+    table::Ci,
+    vswap_abi::{
+        extent,
+        tell, //
+    }, //
 };
 use crate::{
     swapin::{
@@ -519,4 +526,79 @@ unsafe extern "C" fn vswap_rs_swapin_forget(folio: *mut bindings::folio) {
     };
     // SAFETY: As required of the caller.
     load::forget(&mut unsafe { SwapFolio::from_raw(folio) });
+}
+
+/// Returns true if zswap has the page of a virtual slot, or if it is zeros. The answer can be old
+/// when it is there.
+#[export]
+extern "C" fn vswap_rs_swapin_claimable(offset: c_ulong) -> bool {
+    find(offset).is_some_and(|(cluster, off)| cluster.peek_in_memory(off).is_some())
+}
+
+/// Adds a folio to the swap cache for a virtual slot, if the slot has none, and zswap has its page
+/// or it is zeros. Does not count it there.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, not in the swap cache, and of one page. The pointers are
+/// valid.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_claim(
+    folio: *mut bindings::folio,
+    offset: c_ulong,
+    shadowp: *mut *mut c_void,
+    memcg_id: *mut c_ushort,
+) -> bindings::vswap_claim {
+    const NONE: bindings::vswap_claim = bindings::vswap_claim_VSWAP_CLAIM_NONE;
+
+    // SAFETY: As required of the caller.
+    let Some((pfn, _)) = (unsafe { extent(folio) }) else {
+        return NONE;
+    };
+    // SAFETY: As required of the caller. The slot has the folio from now on.
+    let enter = || unsafe { bindings::vswap_folio_enter_cache(folio, offset) };
+    let Some((found, held)) = table::claim(offset, pfn, enter) else {
+        return NONE;
+    };
+    // SAFETY: As required of the caller.
+    unsafe { tell(Ok(found), shadowp, memcg_id) };
+    match held {
+        InMemory::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
+        InMemory::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
+    }
+}
+
+/// Reads a claimed folio from zswap, which keeps its copy. Marks it uptodate if that succeeds.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, and in the swap cache.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_load(folio: *mut bindings::folio) {
+    let Some(folio) = NonNull::new(folio) else {
+        return;
+    };
+    // SAFETY: As required of the caller. What could not be read was reported, and is not uptodate.
+    let _ = load::read(&mut unsafe { SwapFolio::from_raw(folio) });
+}
+
+/// Drops one swap count of a claimed folio. If that was the last and `free`, removes the folio from
+/// the swap cache, frees its slot and returns true: the caller puts the reference of the swap
+/// cache.
+///
+/// # Safety
+///
+/// The folio is locked by the caller, of one page, and in the swap cache, where it is not counted.
+/// The caller holds a count on its slot.
+#[export]
+unsafe extern "C" fn vswap_rs_swapin_consume(folio: *mut bindings::folio, free: bool) -> bool {
+    // SAFETY: As required of the caller.
+    unsafe {
+        let offset = bindings::vswap_folio_offset(folio);
+        let Some((pfn, _)) = extent(folio) else {
+            return false;
+        };
+        let leave = || bindings::vswap_folio_leave_cache(folio);
+        table::consume(offset, pfn, free, leave)
+    }
 }

@@ -302,7 +302,7 @@ unsafe fn cache_add_check_large(
 ///
 /// The pointers are NULL or valid.
 #[inline]
-unsafe fn tell(
+pub(super) unsafe fn tell(
     found: Result<table::Addable>,
     shadowp: *mut *mut c_void,
     memcg_id: *mut c_ushort,
@@ -339,7 +339,7 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
 ///
 /// The folio is valid, and stays as large as it is.
 #[inline]
-unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
+pub(super) unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
     // SAFETY: As required of the caller.
     unsafe {
         let pfn = Pfn::new(bindings::vswap_folio_pfn(folio) as u64)?;

@@ -43,6 +43,18 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
     Ok(())
 }
 
+/// Loads the page of a folio that a fault has claimed. The entry stays until the fault frees the
+/// slot, or calls [`forget`].
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
+    let (slot, page) = folio.only().ok_or(EINVAL)?;
+    let held = table::get(&slot).ok_or(ENOENT)?;
+    compress::decompress(slot.entry(), &held, &page)?;
+    folio.count_zswpin();
+    folio.mark_uptodate();
+    Ok(())
+}
+
 /// Loads a large folio. Its entries stay, and it is clean: it may turn out that it cannot be mapped
 /// as it is, and then it must be possible to drop it. Who has mapped it calls [`forget`].
 ///
