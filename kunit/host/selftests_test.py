@@ -336,7 +336,7 @@ class Guests(Folder):
         self.patch(selftests, "programs", lambda: {"prog": self.fs / "prog"})
         self.patch(selftests, "GUEST_SETUP", f"cd {self.fs}\n" + "\n".join(
             f"{name}() {{ echo {name} $* >> said; }}" for name in
-            ("no_swap", "swap_zswap", "swap_disk", "swap_none", "swap_zram", "kswapd")) + "\n")
+            ("no_swap", "swap_zswap", "swap_disk", "swap_none", "swap_zram")) + "\n")
         self.patch(guest, "boot", self.boot)
 
     def program(self, name, text):

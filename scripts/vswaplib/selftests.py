@@ -88,15 +88,13 @@ def _ksm(what, args, **more):
     return Test(f"ksm_tests@{what}", "mm", args=args, **more)
 
 
-# Waits for children that are still leaving their cgroup: patient.c says why.
+# Waits for children that are still leaving their cgroup, and for kswapd: patient.c says why.
 PATIENT = "env LD_PRELOAD=$FS/patient.so"
 
 # A test that has variants is listed once for each: name@what.
 TESTS = [
-    # test_no_kmem_bypass reads how much zswap holds, then how much of that is the cgroup's.
-    # It fails where kswapd stores more in between, because it compares the negative
-    # difference unsigned. So kswapd runs on the test's CPU, and only while the test sleeps.
-    Test("test_zswap", "cgroup", setup="kswapd 1 --idle", under=f"taskset 1 {PATIENT}", rounds=3),
+    # kswapd compresses a fifth of all memory while test_no_kmem_bypass sleeps.
+    Test("test_zswap", "cgroup", under=PATIENT, rounds=3),
     # Three children of test_memcg_min and _low share one file descriptor. Each reads the
     # file's size, makes the file 50 MiB larger, then reads 50 MiB from the common position.
     # Two at once make the file 100 MiB in all, and the faster ones read the others' share.
@@ -227,16 +225,10 @@ cp /vswap/selftests/* $FS
 mkswap /dev/vda > /dev/null
 Z=/sys/module/zswap/parameters
 echo lzo > $Z/compressor
-# Where kswapd runs, and by which policy.
-kswapd() {
-	K=$(grep -lx kswapd0 /proc/[0-9]*/comm | cut -d/ -f3)
-	taskset -p $1 $K > /dev/null && chrt $2 -p 0 $K
-}
 no_swap() {
 	swapoff -a
 	grep -q N $Z/enabled || echo 0 > $Z/enabled
 	[ ! -b /dev/zram0 ] || echo 1 > /sys/block/zram0/reset
-	kswapd ff --other
 }
 swap_zswap() { swapon /dev/vda; echo 1 > $Z/enabled; }
 swap_disk() { swapon /dev/vda; }

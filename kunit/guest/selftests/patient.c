@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Preloaded into the cgroup selftests: waits for processes that are leaving.
+ * Preloaded into the cgroup selftests: waits for what they expect to be over.
+ *
+ * Processes that are leaving
+ * --------------------------
  *
  * A parent whose wait() returned may still find the child in its cgroup, because the kernel takes a
  * task out of its cgroup when the task has given up its CPU for the last time. A selftest that then
  * writes to cgroup.subtree_control gets EBUSY, and fails, on any kernel: 3 of 80 runs on the
  * unmodified one. Only that write to that file is repeated, for 5 seconds at most.
+ *
+ * kswapd
+ * ------
+ *
+ * test_no_kmem_bypass sleeps 100 ms while kswapd swaps out, 20 times at most. It fails if zswap has
+ * less than a fifth of all memory then: a busy host gives kswapd too little time. It fails as well
+ * if kswapd stores pages after the test read how many zswap has, and before it read how many of them
+ * are the cgroup's: the difference is negative, and compared unsigned. So a usleep() of 100 ms or
+ * more lasts until kswapd sleeps, one minute longer at most.
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int is_subtree_control(int fd)
@@ -39,4 +54,59 @@ ssize_t write(int fd, const void *buf, size_t count)
 		}
 		usleep(10000);
 	}
+}
+
+/* Returns the letter of a process's state if it is kswapd, or 0. */
+static char kswapd_state(int pid)
+{
+	static const char name[] = " (kswapd0) ";
+	char path[32], text[64];
+	char *found;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return 0;
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return 0;
+	text[len] = 0;
+	found = strstr(text, name);
+	return found ? found[strlen(name)] : 0;
+}
+
+static int find_kswapd(void)
+{
+	for (int pid = 2; pid < 1000; pid++)
+		if (kswapd_state(pid))
+			return pid;
+	return 0;
+}
+
+static void sleep_us(long us)
+{
+	struct timespec time = { us / 1000000, us % 1000000 * 1000 };
+
+	nanosleep(&time, NULL);
+}
+
+int usleep(useconds_t us)
+{
+	static int kswapd;
+
+	sleep_us(us);
+	if (us < 100000)
+		return 0;
+	if (!kswapd)
+		kswapd = find_kswapd();
+	if (!kswapd) {
+		dprintf(STDERR_FILENO, "patient: there is no kswapd0\n");
+		abort();
+	}
+	for (int left = 6000; left && kswapd_state(kswapd) != 'S'; left--)
+		sleep_us(10000);
+	return 0;
 }
