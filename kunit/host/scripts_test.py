@@ -657,9 +657,19 @@ class Guests(unittest.TestCase):
 
 
 INTERRUPTED = """
-import sys, tempfile
+import os, pathlib, subprocess, sys, tempfile, time
 sys.path.insert(0, sys.argv[1])
 from vswaplib import common
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        while not pathlib.Path(sys.argv[2], "pids").exists():
+            time.sleep(0.01)
+        for number in map(int, sys.argv[3:]):
+            os.kill(os.getpid(), number)
+
+subprocess.Popen = Interrupted
 
 def verb():
     with tempfile.TemporaryDirectory(dir=sys.argv[2]):
@@ -671,9 +681,10 @@ common.main(verb)
 
 
 class Signals(unittest.TestCase):
-    def interrupted(self, *numbers, hangup=signal.SIG_DFL):
-        """A verb that is sent signals while a command of it has a child of its own: its exit
-        code, what is left in its folder, who is alive, and whether it told what to do."""
+    def interrupted(self, *numbers, hangup=signal.SIG_DFL, starting=()):
+        """A verb that is sent signals while a command of it has a child of its own, or before
+        it knows that the command has started: its exit code, what is left in its folder, who is
+        alive, and whether it told what to do."""
         def dispositions():
             # Ours may be others: a shell starts jobs in the background with SIGINT ignored.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -681,7 +692,8 @@ class Signals(unittest.TestCase):
         with tempfile.TemporaryDirectory() as top:
             top = pathlib.Path(top)
             with subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED,
-                                   str(ROOT / "scripts"), str(top)], text=True,
+                                   str(ROOT / "scripts"), str(top),
+                                   *(str(int(number)) for number in starting)], text=True,
                                   stderr=subprocess.PIPE, preexec_fn=dispositions) as verb:
                 while not (top / "pids").exists():
                     time.sleep(0.01)
@@ -695,6 +707,10 @@ class Signals(unittest.TestCase):
                         os.kill(pid, signal.SIGKILL)
                     raise
             left = {path.name for path in top.iterdir()} - {"pids", "log"}
+            # Those that were killed end when they have a CPU for it.
+            deadline = time.monotonic() + 20
+            while any(map(self.is_alive, pids)) and time.monotonic() < deadline:
+                time.sleep(0.01)
             alive = [pid for pid in pids if self.is_alive(pid)]
             return verb.returncode, left, alive, "a rerun goes on from here" in told
 
@@ -709,6 +725,10 @@ class Signals(unittest.TestCase):
     def test_a_signal_ends_all_that_a_verb_started(self):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             self.assertEqual(self.interrupted(number), (128 + number, set(), [], True))
+
+    def test_a_signal_while_a_command_starts(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            self.assertEqual(self.interrupted(starting=[number]), (128 + number, set(), [], True))
 
     def test_nohup_is_heeded(self):
         ended = self.interrupted(signal.SIGHUP, signal.SIGTERM, hangup=signal.SIG_IGN)

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -65,14 +66,41 @@ def end_group(process):
     process.wait()
 
 
+# Signals that came while the main thread starts a process; None while it does not.
+_late = None
+
+
+def _release():
+    """Handles the signals that waited for a process to be started."""
+    global _late
+    late, _late = _late, None
+    for number in late:
+        signal.raise_signal(number)
+
+
+@contextlib.contextmanager
+def started(cmd, **options):
+    """Starts the leader of a group, and ends the whole group with the block. A signal that comes
+    before the process is known is handled in the block, otherwise nobody would end the process."""
+    global _late
+    holds = threading.current_thread() is threading.main_thread()
+    with contextlib.ExitStack() as stack:
+        if holds:
+            _late = []
+        try:
+            process = stack.enter_context(
+                subprocess.Popen(cmd, start_new_session=True, **options))
+            stack.callback(end_group, process)
+        finally:
+            if holds:
+                _release()
+        yield process
+
+
 def _run_group(cmd, timeout, **options):
     """As subprocess.run(), but an error or a signal ends the whole group."""
-    with subprocess.Popen(cmd, start_new_session=True, **options) as process:
-        try:
-            text, _ = process.communicate(timeout=timeout)
-        except BaseException:
-            end_group(process)
-            raise
+    with started(cmd, **options) as process:
+        text, _ = process.communicate(timeout=timeout)
     return subprocess.CompletedProcess(cmd, process.returncode, text)
 
 
@@ -150,9 +178,15 @@ def locked(name):
 
 def on_signals(numbers, handler):
     """Installs a handler for signals, except where they are ignored: nohup ignores SIGHUP."""
+    def unless_late(number, frame):
+        if _late is None:
+            handler(number, frame)
+        else:
+            _late.append(number)
+
     for number in numbers:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
+            signal.signal(number, unless_late)
 
 
 def _interrupt(number, _frame):
@@ -162,7 +196,7 @@ def _interrupt(number, _frame):
 def main(entry):
     """Runs `entry`, turning a Failure into one clear message and exit code 1. SIGTERM and SIGHUP
     end it as Ctrl-C does: children and temporary folders go first."""
-    on_signals((signal.SIGTERM, signal.SIGHUP), _interrupt)
+    on_signals((signal.SIGTERM, signal.SIGHUP, signal.SIGINT), _interrupt)
     try:
         code = entry()
     except Failure as failure:

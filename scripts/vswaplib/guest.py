@@ -376,11 +376,9 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
     errors = log.with_suffix(".qemu")
     with errors.open("wb") as error_stream, log.open("ab") as log_stream:
         # UML's console is its standard error; QEMU writes the log by itself.
-        guest = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, env=_env(),
-                                 stdout=log_stream if uml else error_stream,
-                                 stderr=log_stream if uml else error_stream,
-                                 start_new_session=True)
-        try:
+        with common.started(cmd, stdin=subprocess.DEVNULL, env=_env(),
+                            stdout=log_stream if uml else error_stream,
+                            stderr=log_stream if uml else error_stream) as guest:
             while True:
                 done = guest.poll() is not None
                 fresh = output.poll()
@@ -403,8 +401,6 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
                 if panicked and time.monotonic() > panicked + 3:
                     break
                 time.sleep(0.05)
-        finally:
-            common.end_group(guest)
     fresh = output.poll()
     if follow and fresh:
         follow(fresh)
