@@ -836,7 +836,7 @@ class Builds(Folder):
             self.ensure("vswap")
 
     def test_warnings_about_our_files_are_errors(self):
-        self.warnings = "lib/x.c:1: warning: theirs\nmm/vswap.c:3: warning: ours\n" \
+        self.warnings = "lib/x.c:1: warning: theirs\n/tree/mm/vswap.c:3: warning: ours\n" \
             "mm/vswap.c:4: note: more\nrust/mm/vswap.rs:1: warning: two\n"
         with self.assertRaises(common.Failure) as raised:
             self.ensure("vswap")
@@ -935,6 +935,9 @@ class Statistics(unittest.TestCase):
         self.assertIsNone(self.verdict([99, 101], [101.8, 103.8]))
         self.assertAlmostEqual(self.verdict([99, 101], [101.9, 103.9]), 1.029)
         self.assertIsNone(self.verdict([99, 101], [96.2, 98.2]))
+        # With other numbers of runs, each has its own: the error is 1.03.
+        self.assertIsNone(self.verdict([99, 101], [101, 103] * 8))
+        self.assertIsNotNone(self.verdict([99, 101], [101.4, 103.4] * 8))
         # More runs are trusted more.
         self.assertIsNotNone(self.verdict([99, 101] * 8, [100.8, 102.8] * 8))
         self.assertEqual(self.verdict([1, 1], [1, 1]), 1)

@@ -18,8 +18,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (common, guest, guesttests, ktap, lint, manifest, results,  # noqa: E402
-                      selftests, setup, testrun)
+from vswaplib import (build, common, fuzz, guest, guesttests, ktap, lint,  # noqa: E402
+                      manifest, results, selftests, setup, testrun)
 
 
 class Ktap(unittest.TestCase):
@@ -69,6 +69,10 @@ class Ktap(unittest.TestCase):
                                                                      "\nnot ok 1 words"))
         self.assertEqual(problems, [])
         self.assertEqual(found, [(name, name != "words.pfn" and ok) for name, ok in self.NAMES])
+
+    def test_other_directives_skip_nothing(self):
+        for note in ("# TODO", "# slow", "# XFAIL as ever"):
+            self.assertEqual(self.parsed(("ok 2 pfn", f"ok 2 pfn {note}")), (self.NAMES, []))
 
     def test_failed_suite_of_good_cases(self):
         found, problems = self.parsed(("\nok 1 words", "\nnot ok 1 words"))
@@ -124,8 +128,11 @@ class Ktap(unittest.TestCase):
                                      ("ok 2 slots", "ok 2 slots # SKIP why"))[1], [])
 
     def test_the_same_twice(self):
-        self.faulty("slots.runs came more than once", ("    1..1\n    ok 1 runs",
-                                                       "    1..2\n    ok 1 runs\n    ok 2 runs"))
+        for word, rest in (("ok", ""), ("not ok", ""), ("ok", " # SKIP why")):
+            suite = "not ok 2 slots" if word == "not ok" else "ok 2 slots"
+            self.faulty("slots.runs came more than once", ("ok 2 slots", suite),
+                        ("    1..1\n    ok 1 runs",
+                         f"    1..2\n    {word} 1 runs{rest}\n    {word} 2 runs{rest}"))
 
     def test_odd_numbers(self):
         self.faulty("words.pfn has number 7, but is result 2", ("ok 2 pfn", "ok 7 pfn"))
@@ -856,6 +863,11 @@ class Tap(Kept):
         self.assertEqual(self.stages["one"].seen, self.stages["two"].seen)
         self.assertEqual((tap.begun, tap.ended), ({"one", "two"}, {"one", "two"}))
 
+    def test_the_second_has_no_problem_of_the_first(self):
+        self.read(self.ONE.replace("1..2\n", "1..2\n1..2\n") + self.ONE.replace("one", "two"))
+        self.assertEqual([self.stages[name].seen[-1][1] for name in ("one", "two")],
+                         [False, True])
+
     def test_one_that_never_ended(self):
         for end in ("", "VSWAP-TEST-END on", "x VSWAP-TEST-END one 0\n",
                     "VSWAP-TEST-END two 0\n"):
@@ -986,6 +998,13 @@ class Guests(Kept):
         self.assertEqual(self.stages["two"].seen, [])
         self.assertIsNone(self.stages["two"].finished)
 
+    def test_splat_of_one_before_the_other_crashed(self):
+        crash = guest.GuestFailure("crashed", "LOG", [guest.Splat("one", "BUG: x")])
+        self.assertEqual(self.boot(self.ONE + self.TWO[:30], error=crash), [])
+        self.assertIn("BUG: x", self.said("one", self.CLEAN))
+        self.assertEqual([self.results(name)[self.CLEAN] for name in ("one", "two")],
+                         [False, False])
+
     def test_crash_after_the_last(self):
         self.boot(self.ONE + self.TWO, error=guest.GuestFailure("did not power off", "LOG"))
         self.assertEqual((self.results("one")[self.CLEAN], self.results("two")[self.CLEAN]),
@@ -1115,6 +1134,99 @@ class Guests(Kept):
                          sorted(script.order for script in every))
         self.assertFalse(any(script.lasts for script in every))
         self.assertTrue(all(script.lasts for script in guesttests.scripts(True, True)))
+
+
+class Fuzz(Kept):
+    """What a run of random programs says, and which of them are left of a failing one."""
+
+    BEGINS = "swapfuzz begins seed=7\nswapfuzz seed=7 good ops=300 seconds=2.5\n" \
+        "swapfuzz begins seed=8\n"
+
+    def args(self, *words):
+        parser = argparse.ArgumentParser()
+        fuzz.add_arguments(parser)
+        return parser.parse_args(["--seed", "7", *words])
+
+    def found(self, output):
+        found = fuzz.found_in(output)
+        return found and (found.seed, found.proc, found.op)
+
+    def test_who_failed(self):
+        self.assertEqual(self.found(self.BEGINS + "FAILED seed=8 proc=2 op=31: lost\n"), (8, 2, 31))
+        self.assertEqual(self.found(self.BEGINS + "FAILED seed=8: slots\nFAILED seed=9\n"),
+                         (8, None, None))
+        self.assertEqual(self.found(self.BEGINS), (8, None, None))
+        self.assertIsNone(self.found("no swapfuzz begins seed=8\n"))
+
+    def test_summary(self):
+        self.assertEqual(fuzz.summary(self.BEGINS), "1 seeds, 300 operations, 120 a second")
+        self.assertEqual(fuzz.summary(""), "0 seeds, 0 operations, 0 a second")
+
+    def test_lists(self):
+        self.assertEqual(fuzz.only([(1, 5), (0, 3), (0, 1), (0, 2), (1, 7), (2, 8)]),
+                         "0:1-3,1:5,1:7,2:8")
+        self.assertEqual(fuzz.pieces([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4, 5]])
+
+    def test_reduce(self):
+        tried = []
+
+        def first_failing(candidates):
+            tried.extend(candidates)
+            return next((index for index, items in enumerate(candidates)
+                         if {3, 11} <= set(items)), None)
+
+        self.assertEqual(fuzz.reduce(list(range(16)), first_failing), [3, 11])
+        self.assertLess(len(tried), 60)
+        self.assertEqual(fuzz.reduce([1, 2], lambda candidates: None), [1, 2])
+
+    def main(self, *words, output="", code=0, splats=(), error=None):
+        def booted(variant, script, *, follow, **options):
+            self.booted.append((variant, script, options))
+            follow(output)
+            if error:
+                raise error
+            return guest.Result(output, code, pathlib.Path("LOG"), 1, list(splats))
+        self.booted = []
+        self.patch(guest, "boot", booted)
+        self.patch(build, "ensure", lambda variant: None)
+        self.patch(fuzz, "LOGS", self.top / "logs")
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            ended = fuzz.main(self.args(*words))
+        return ended, said.getvalue()
+
+    def test_all_well(self):
+        ended, said = self.main("--minutes", "2", output=self.BEGINS)
+        self.assertEqual(ended, 0)
+        self.assertIn("1 seeds, 300 operations", said)
+        (variant, script, options), = self.booted
+        self.assertEqual((variant, options["allowed"], options["splats_ok"], options["timeout"]),
+                         ("debug", ("oom", "alloc"), True, 120 + 900))
+        self.assertIn("swapfuzz run --seed 7 --seconds 120 --ops 600 --procs 4 --disk /dev/vda "
+                      "--disk /dev/vdb --machine --faults", script)
+        self.assertEqual((self.top / "logs/fuzz-7.log").read_text(), self.BEGINS)
+
+    def test_one_seed_on_a_quiet_machine(self):
+        self.main("--minutes", "0", "--no-machine", "--no-faults", "--plant", "flip@9",
+                  "--variant", "vswap")
+        (variant, script, _), = self.booted
+        self.assertEqual(variant, "vswap")
+        self.assertIn("echo on > /sys/kernel/mm/vswap/enabled\nexec swapfuzz run --seed 7 --ops "
+                      "600 --procs 4 --disk /dev/vda --disk /dev/vdb --plant flip@9", script)
+
+    def test_failures(self):
+        failed = self.BEGINS + "FAILED seed=8 proc=0 op=1: lost\n"
+        splat = guest.Splat("", "BUG: x")
+        for options in ({"output": failed, "code": 1}, {"output": self.BEGINS, "code": 1},
+                        {"output": self.BEGINS, "splats": [splat]},
+                        {"output": self.BEGINS, "error": guest.GuestFailure("crashed", "LOG")}):
+            ended, said = self.main(**options)
+            self.assertEqual(ended, 1)
+            self.assertIn("seed 8 failed; again: scripts/vswap fuzz --variant debug --seed 8", said)
+        self.assertIn("crashed", said)
+        with self.assertRaisesRegex(common.Failure, "swapfuzz did not begin"):
+            self.main(code=1)
+        with self.assertRaisesRegex(common.Failure, "not a fault: loss@1"):
+            self.main("--plant", "loss@1")
 
 
 class Stopping(Kept):
