@@ -740,10 +740,12 @@ class Builds(Folder):
         self.patch(setup, "ensure_guests", lambda machine: self.set_up.append(machine.name))
         self.patch(build, "run", self.run_make)
 
-    def run_make(self, command, log, env, check):
+    def run_make(self, command, log, env, check, show):
         command = [str(word) for word in command]
         self.made.append(command)
         self.assertTrue(check)
+        # What is compiled is said, unless it is only configured.
+        self.assertEqual(show, "allnoconfig" not in command)
         folder = pathlib.Path(next(word for word in command if word.startswith("O="))[2:])
         self.env = env
         with log.open("a") as out:
@@ -860,7 +862,8 @@ class Builds(Folder):
                           == self.top / "pristine"}, {"base", "um-base"})
 
     def test_a_number_of_jobs(self):
-        build.make(self.top / "home/build/base", "tree", [], "x", log=self.top / "l", jobs=31)
+        build.make(self.top / "home/build/base", "tree", [], "x", log=self.top / "l", jobs=31,
+                   show=True)
         self.assertIn("-j31", self.made[0])
 
     def test_without_clang(self):
