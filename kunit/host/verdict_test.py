@@ -1377,8 +1377,9 @@ class Runs(Kept):
 
     def test_set_up_fails(self):
         setup.ensure.side_effect = common.Failure("no network", "")
-        self.assertEqual(self.main(self.good("a", "b"), self.good("c")),
-                         (1, "0 passed, 1 failed, 3 did not run"))
+        with self.assertRaisesRegex(common.Failure, "no network"):
+            self.main(self.good("a", "b"), self.good("c"))
+        self.assertEqual(self.output.getvalue(), "")
 
     def test_deadline(self):
         def slow(stage):
