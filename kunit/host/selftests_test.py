@@ -1147,7 +1147,8 @@ class Reports(unittest.TestCase):
                            (("meta-0", 0, 1024), ("meta-100", 10, 1024 + 10 * bytes_))]
         with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
             groups = benchreport.plots(found, ["base", "on"], [], "memory")["memory-icount.svg"][2]
-        self.assertEqual([bar[:2] for bar in groups[0][1]], [("zswap 0 %", 1), ("zswap 100 %", 0.3)])
+        self.assertEqual([bar[:2] for bar in groups[0][1]],
+                         [("zswap 0 %", 1), ("zswap 100 %", 0.3)])
 
     def test_a_bar_is_as_long_to_the_left_as_to_the_right(self):
         svg = benchreport.benchplot.bars("t", "s", [("q", [

@@ -1189,7 +1189,8 @@ class Programs(Kept):
         command = self.scripts("test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n")
         self.assertEqual(self.ok(), {"m.X.test_a": True, "all end": True})
         self.assertEqual(command[-6:], ["scripts_test", "verdict_test", "selftests_test",
-                                        "mutants_test", "coverage_test", "stat_test"])
+                                        "mutants_test", "coverage_test", "stat_test",
+                                        "frontdoor_test"])
 
     def test_scripts_that_do_not_end_well(self):
         good = "test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n"

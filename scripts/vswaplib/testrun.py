@@ -20,7 +20,7 @@ DEADLINE = 75           # minutes
 FULL_DEADLINE = 300     # two cores take half of it to build the kernels that only --full boots
 GRACE = 60              # seconds from the end of the run's time to its verdict
 SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test",
-                 "coverage_test", "stat_test"]
+                 "coverage_test", "stat_test", "frontdoor_test"]
 # The kernels that run KUnit.
 KUNIT = ("um", "debug")
 BOOTS = tuple(guesttests.BOOTS)
