@@ -1,47 +1,95 @@
 # SPDX-License-Identifier: GPL-2.0
-# The main job, shown: a working set half as large again as memory, and no swap
-# device at all. Prints lines "name value" for scripts/vswap run.
+# demo.sh disk|zram|none|both: one working set that does not fit into memory, swapped to the disk
+# /dev/vda, to zram, to zswap without a device, or to zswap above the disk. Prints "sample name=value ..." lines while it
+# runs, and "name value" lines at the end, for scripts/vswap run.
 #
-# With the virtual swap space, zswap keeps what does not fit, compressed. Without
-# it (the base kernel) zswap has no slot to keep a page for, and the kernel kills.
+# Without a device and without virtual slots (the base kernel) zswap has no slot to keep a page
+# for, and the kernel kills.
 zswap=/sys/module/zswap/parameters
 vswap=/sys/kernel/mm/vswap
-echo lz4 > $zswap/compressor
-echo 60 > $zswap/max_pool_percent
-echo 1 > $zswap/enabled
-[ ! -d $vswap ] || echo auto > $vswap/enabled
+size=${SIZE:-288}
+
+fail() {
+	echo "demo: $*"
+	exit 3
+}
+
+zswap_on() {
+	echo lz4 > $zswap/compressor && echo 60 > $zswap/max_pool_percent &&
+		echo 1 > $zswap/enabled || fail "cannot set up zswap"
+}
+
+disk_on() {
+	mkswap /dev/vda > /dev/null && swapon /dev/vda || fail "cannot swap to the disk"
+}
+
+files="/proc/meminfo /proc/vmstat"
+case "$1" in
+disk)
+	disk_on
+	;;
+both)
+	zswap_on
+	echo Y > $zswap/shrinker_enabled
+	disk_on
+	;;
+zram)
+	echo lz4 > /sys/block/zram0/comp_algorithm &&
+		echo "${size}M" > /sys/block/zram0/disksize || fail "cannot set up zram"
+	mkswap /dev/zram0 > /dev/null && swapon /dev/zram0 || fail "cannot swap to zram"
+	files="$files /sys/block/zram0/mm_stat"
+	;;
+none)
+	zswap_on
+	;;
+esac
+if [ -d $vswap ]; then
+	echo on > $vswap/enabled || fail "cannot switch virtual slots on"
+	files="$files $vswap/stats"
+fi
+
+# Pages are of 4 KiB. What a device holds on the base kernel is all that is swapped out and not
+# in zswap.
+sample() {
+	awk -v size=$((size << 8)) '
+		FILENAME ~ /mm_stat/ { held = $3; next }
+		FILENAME ~ /mm.vswap/ { slots[$1] = $2; virtual = 1; next }
+		FILENAME ~ /vmstat/ { event[$1] = $2; next }
+		{ sub(":", "", $1); memory[$1] = $2 / 4 }
+		END {
+			used = virtual ? slots["used"] : memory["SwapTotal"] - memory["SwapFree"]
+			cached = virtual ? slots["cached"] : memory["SwapCached"]
+			device = virtual ? slots["device"] : used - memory["Zswapped"]
+			printf "sample set=%d used=%d zswap=%d zero=%d device=%d held=%d faults=%d\n",
+				(memory["AnonPages"] + used - cached) * 100 / size, used,
+				memory["Zswapped"], slots["zero"], device,
+				held + memory["Zswap"] * 4096 + slots["bytes"], event["pgmajfault"]
+		}' $files
+}
+
+now() {
+	cut -d ' ' -f 1 /proc/uptime
+}
 
 awk '/^MemTotal/ { print "memory_kb", $2 }' /proc/meminfo
-echo "devices $(sed 1d /proc/swaps | wc -l)"
-# While the working set is alive, note when the most was swapped out.
-(
-	while sleep 0.2; do
-		[ ! -d $vswap ] || awk '{ v[$1] = $2 }
-			END { printf "%s %s %s %s %s ",
-				v["used"], v["cached"], v["zero"], v["zswap"], v["bytes"] }' $vswap/stats
-		cat /sys/kernel/debug/zswap/pool_total_size
-	done > /tmp/samples
-) &
+while sleep 1; do
+	sample
+done &
 sampler=$!
 code=0
-start=$(cut -d ' ' -f 1 /proc/uptime)
-swapload usemem --size "${SIZE:-730M}" --procs 1 --sample 1 --content light --incompressible 0 \
-	--zero 5 > /tmp/load ||
-	code=$?
-end=$(cut -d ' ' -f 1 /proc/uptime)
+start=$(now)
+swapload usemem --size "${size}M" --procs 1 --passes 1 --sample 1 --content light \
+	--incompressible 33 --zero 5 > /tmp/load || code=$?
+end=$(now)
 kill $sampler 2> /dev/null
 cat /tmp/load
-if [ -d $vswap ]; then
-	sort -n /tmp/samples | tail -n 1 | awk '{ print "peak_slots", $1; print "peak_cached", $2
-		print "peak_zero", $3; print "peak_zswap", $4; print "peak_table_bytes", $5
-		print "peak_pool_bytes", $6 }'
-	for i in 1 2 3 4 5 6 7 8 9 10; do
-		grep -q '^used 0$' $vswap/stats && break
-		sleep 0.2
-	done
-	sed 's/^/left_/' $vswap/stats
-fi
-awk '/^(pswpin|pswpout|zswpin|zswpout|swpin_zero|swpout_zero|oom_kill) / { print }' /proc/vmstat
 awk "BEGIN { print \"seconds\", $end - $start }"
-echo "left_stored_pages $(cat /sys/kernel/debug/zswap/stored_pages)"
+awk '/^(pgmajfault|pswpin|pswpout|zswpin|zswpout|swpin_zero|swpout_zero|oom_kill) /' /proc/vmstat
+awk '$3 == "vda" { print "written_kb", $10 / 2 }' /proc/diskstats
+# What was swapped out is given back a moment after its process has ended.
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	[ -d $vswap ] && ! grep -q '^used 0$' $vswap/stats || break
+	sleep 0.2
+done
+[ ! -d $vswap ] || sed 's/^/left_/' $vswap/stats
 exit $code

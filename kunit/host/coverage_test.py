@@ -115,8 +115,9 @@ class Built(unittest.TestCase):
         """What make is asked for, and when objects are made such that they can be linked."""
         calls = []
 
-        def make(_builddir, _srctree, _args, *targets, log, jobs=None):
+        def make(_builddir, _srctree, _args, *targets, log, show, jobs=None):
             log.touch()
+            self.assertTrue(show)
             calls.append((targets, jobs))
 
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:

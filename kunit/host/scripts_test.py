@@ -61,6 +61,12 @@ class BadInput(unittest.TestCase):
             self.refused(done, "debug was not built yet", "scripts/vswap build --variant debug")
             self.assertEqual(os.listdir(folder), [])
 
+    def test_a_machine_without_python(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(["/bin/sh", ROOT / "scripts/vswap", "run"], capture_output=True,
+                                  text=True, env={"PATH": folder}, check=False)
+        self.refused(done, "python3 is missing", "next:", "apt-get install -y")
+
     def test_missing_script(self):
         self.refused(vswap("boot", "--variant", "base", "--script", "/nonexistent.sh"),
                      "/nonexistent.sh", "next:")

@@ -740,10 +740,12 @@ class Builds(Folder):
         self.patch(setup, "ensure_guests", lambda machine: self.set_up.append(machine.name))
         self.patch(build, "run", self.run_make)
 
-    def run_make(self, command, log, env, check):
+    def run_make(self, command, log, env, check, show):
         command = [str(word) for word in command]
         self.made.append(command)
         self.assertTrue(check)
+        # What is compiled is said, unless it is only configured.
+        self.assertEqual(show, "allnoconfig" not in command)
         folder = pathlib.Path(next(word for word in command if word.startswith("O="))[2:])
         self.env = env
         with log.open("a") as out:
@@ -860,7 +862,8 @@ class Builds(Folder):
                           == self.top / "pristine"}, {"base", "um-base"})
 
     def test_a_number_of_jobs(self):
-        build.make(self.top / "home/build/base", "tree", [], "x", log=self.top / "l", jobs=31)
+        build.make(self.top / "home/build/base", "tree", [], "x", log=self.top / "l", jobs=31,
+                   show=True)
         self.assertIn("-j31", self.made[0])
 
     def test_without_clang(self):
@@ -1106,38 +1109,71 @@ class Reports(unittest.TestCase):
 
     def plots(self, clock, cells, variants):
         """What the plots are drawn from: {file: arguments of bars()}."""
-        with mock.patch.object(benchreport.benchplot, "bars", lambda *args, **more: (args, more)):
+        with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
             return benchreport.plots(samples(clock, cells), variants, variants, "core")
 
     def test_plots_of_ratios(self):
         found = self.plots("icount", {("a", "free"): {"base": [10], "on": [20]},
-                                      ("a", "fork"): {"base": [10, 10], "on": [9, 11]},
+                                      ("b", "fork"): {"base": [10, 10], "on": [9, 11]},
+                                      ("e", "free"): {"base": [10, 10], "on": [5, 5]},
                                       ("b", "free"): {"base": [0], "on": [1]},
                                       ("c", "free"): {"on": [1]},
                                       ("d", "free"): {"base": [1]}}, ["base", "on"])
-        self.assertEqual(found, {"core-icount.svg": ((
-            "core: deterministic clock", "on against base",
-            [("a", [("free", 2, "2.000", False), ("fork", 1, "1.000 (no difference)", True)])],
-            "cost per page relative to base (1 = equal, shorter is better)"), {"mark": 1})})
+        title, subtitle, groups = found["core-icount.svg"]
+        self.assertIn("core: instructions", title)
+        self.assertIn("on relative to base", subtitle)
+        (free, bars), (fork, [(label, ratio, error, equal)]) = groups
+        self.assertIn("free", free)
+        self.assertEqual(bars, [("a", 2, None, False), ("e", 0.5, 0, False)])
+        self.assertEqual((fork, label, equal), ("What does fork cost?", "b", True))
+        self.assertAlmostEqual(ratio, 1)
+        self.assertAlmostEqual(error, 0.1)
 
     def test_plots_of_times(self):
-        found = self.plots("wall", {("a", "free"): {"um-base": [10, 10], "um": [20, 20],
-                                                    "on": [10, 10.5]}}, ["um-base", "um", "on"])
-        (title, subtitle, groups, _), _ = found["core-native.svg"]
-        self.assertEqual(list(found), ["core-native.svg"])
-        self.assertEqual((title, subtitle), ("core: native clock (User Mode Linux)",
-                                             "on against um against um-base"))
-        self.assertEqual(groups, [("a", [("free (um)", 2, "2.000", False), (
-            "free (on)", 1.025, "1.025 (no difference)", True)])])
+        found = self.plots("wall", {("a", "odd"): {"um-base": [9, 11], "um": [20, 20],
+                                                   "on": [10, 10.5]}}, ["um-base", "um", "on"])
+        self.assertEqual(list(found), ["core-wall.svg"])
+        [(name, bars)] = found["core-wall.svg"][2]
+        self.assertEqual((name, [bar[0] for bar in bars]), ("odd", ["a (um)", "a (on)"]))
+        self.assertEqual([(bar[1], bar[3]) for bar in bars], [(2, False), (1.025, True)])
+        self.assertAlmostEqual(bars[0][2], 2 * 0.1)
 
-    def test_plots_of_figures(self):
-        found = self.plots("icount", {("a", "free"): {"base": [10, 30]}}, ["base"])
-        self.assertEqual(found["core-icount.svg"], ((
-            "core: deterministic clock", "base", [("a", [("free", 20, "20.000", False)])],
-            "instructions per page (logarithmic scale)"), {"mark": None}))
-        found = self.plots("wall", {("a", "free"): {"base": [10, 30]}}, ["base"])
-        self.assertEqual(found["core-native.svg"][0][3], "nanoseconds per page (logarithmic scale)")
-        self.assertEqual(self.plots("icount", {}, ["base"]), {})
+    def test_one_variant_has_nothing_to_compare_with(self):
+        self.assertEqual(self.plots("icount", {("a", "free"): {"base": [10, 30]}}, ["base"]), {})
+        self.assertEqual(self.plots("icount", {}, ["base", "on"]), {})
+
+    def test_bytes_of_a_page_are_a_question(self):
+        found = benchreport.Samples()
+        for variant, bytes_ in (("base", 90), ("on", 27)):
+            found.rest += [{"tag": "zswap", "variant": variant, "phase": phase, "pages": pages,
+                            "kernel_bytes": count} for phase, pages, count in
+                           (("meta-0", 0, 1024), ("meta-100", 10, 1024 + 10 * bytes_))]
+        with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
+            groups = benchreport.plots(found, ["base", "on"], [], "memory")["memory-icount.svg"][2]
+        self.assertEqual([bar[:2] for bar in groups[0][1]],
+                         [("zswap 0 %", 1), ("zswap 100 %", 0.3)])
+
+    def test_a_bar_is_as_long_to_the_left_as_to_the_right(self):
+        svg = benchreport.benchplot.bars("t", "s", [("q", [
+            ("half", 0.5, None, False), ("double", 2, 0.01, False), ("far", 100, None, False),
+            ("same", 1, None, True)])])
+        plot = benchreport.benchplot
+        bars = re.findall(r'<rect x="([\d.]+)" .*? width="([\d.]+)" .*? fill="(#\w+)"', svg)
+        (_, half, better), (start, double, worse), (_, far, _), (_, _, equal) = bars
+        self.assertEqual((half, better, worse, equal),
+                         (double, plot.BETTER, plot.WORSE, plot.EQUAL))
+        self.assertEqual(float(start), plot.CENTRE)
+        # As long as the scale, with an arrow.
+        self.assertEqual((float(far), svg.count("»")), (plot.BARS / 2, 1))
+        # An error mark for the one that has an error.
+        self.assertEqual(svg.count("<path"), 1)
+        self.assertIn("2.000 ±0.020", svg)
+
+    def test_a_page_is_whole(self):
+        page = benchreport.benchplot.page("a & b", ["<svg/>"], "x < y")
+        self.assertIn("<title>a &amp; b</title>", page)
+        self.assertIn("x &lt; y", page)
+        self.assertNotRegex(page, "(?:src|href)=|http")
 
     def test_where_samples_go(self):
         found = benchreport.Samples()

@@ -16,7 +16,7 @@ import sys
 import time
 
 from . import arch as archs
-from . import benchreport, build, common, guest, initramfs, series, setup
+from . import benchplot, benchreport, build, common, guest, initramfs, series, setup
 from .benchsuites import (ARMS, COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS,
                           SUITES, TIME, VARIANTS, WALL, built, parse_output, script_text)
 from .common import die, say
@@ -166,11 +166,17 @@ class Run:
             text += "\n" + self._determinism()
         say(text)
         common.write_if_changed(self.out / f"{self.args.suite}.txt", text)
-        for name, svg in benchreport.plots(self.samples, self.variants, native,
-                                           self.args.suite).items():
+        plots = benchreport.plots(self.samples, self.variants, native, self.args.suite)
+        for name, svg in plots.items():
             common.write_if_changed(self.out / name, svg)
         self.save()
         say(f"JSON, tables and plots: {self.out}")
+        if plots:
+            page = self.out / f"{self.args.suite}.html"
+            common.write_if_changed(page, benchplot.page(
+                f"bench --suite {self.args.suite}: {' against '.join(self.variants[::-1])}",
+                plots.values(), text))
+            say(f"ratios as bars, for a browser: {page}")
 
     def _determinism(self):
         """How far two runs of the same cell are apart."""

@@ -163,9 +163,9 @@ def _counter_table(counters):
     return text + "0 in all other rows" + (", and everywhere: " + " ".join(still) if still else "")
 
 
-def memory_table(samples, variants):
-    """What swapload's meta found: what the kernel takes before the first page is swapped
-    out, and bytes for each page beyond that."""
+def _memory(samples):
+    """What swapload's meta found: {(tag, phase): {variant: [KiB before the first page is swapped
+    out, or bytes for each page beyond that]}}."""
     cells, before = {}, {}
     for row in samples.rest:
         if "kernel_bytes" not in row:
@@ -177,8 +177,13 @@ def memory_table(samples, variants):
         else:
             figure = (count - before.get((tag, variant), 0)) / row["pages"]
         cells.setdefault((tag, row["phase"]), {}).setdefault(variant, []).append(figure)
+    return cells
+
+
+def memory_table(samples, variants):
+    """The kernel's memory for each swapped-out page."""
     rows = []
-    for (tag, phase), cell in cells.items():
+    for (tag, phase), cell in _memory(samples).items():
         means = {variant: statistics.fmean(values) for variant, values in cell.items()}
         first = means.get(variants[0])
         percent = phase.removeprefix("meta-")
@@ -243,48 +248,67 @@ def _of_swap(lock):
     return any(word in str(lock["class"]) for word in SWAP_LOCKS)
 
 
-def _svg(samples, variants, clock, title):
-    """Ratios to the first variant; with a single variant, its figures."""
-    groups = {}
-    ratios = len(variants) > 1
+# The row's last word -> the question that it answers.
+QUESTIONS = {"swap-out": "What does swapping out cost?", "refault": "What does bringing back cost?",
+             "free": "What does freeing swapped-out memory cost?",
+             "fill": "What does filling more memory than there is cost?",
+             "fork": "What does fork cost?", "exit of the child": "What does exit cost after fork?",
+             "swapoff": "What does swapoff cost?", "writeback": "What does writeback cost?",
+             "memory": "How much memory does a swapped-out page take?"}
+
+
+def _timed_ratio(base, other):
+    """Ratio of medians, its standard error, and whether there is no difference."""
+    ratio = other["median"] / base["median"]
+    if base["n"] < 2 or other["n"] < 2:
+        return ratio, None, True
+    relative = math.hypot(*(one["sd"] / math.sqrt(one["n"]) / one["mean"]
+                            for one in (base, other)))
+    return ratio, ratio * relative, verdict(base, other) is None
+
+
+def _ratio(clock, base, other):
+    """(ratio, standard error or None, no difference), or None where base took nothing."""
+    if not figures(base)["median"]:
+        return None
+    if clock != benchsuites.ICOUNT:
+        return _timed_ratio(figures(base), figures(other))
+    ratio, error = paired(base, other)
+    return ratio, error, not differs(ratio, error)
+
+
+def _questions(samples, variants, clock):
+    """Bars by question: {question: [(label, ratio, error, no difference)]}."""
+    groups, several = {}, len(variants) > 2
     for (tag, word), cell in samples.of(clock).items():
-        base = figures(cell[variants[0]]) if variants[0] in cell else None
-        if not base or not base["median"]:
-            continue
-        if not ratios:
-            groups.setdefault(tag, []).append(
-                (word, base["median"], short(base["median"]), False))
-        for variant in variants[1:]:
-            if variant not in cell:
-                continue
-            if clock == benchsuites.ICOUNT:
-                ratio, error = paired(cell[variants[0]], cell[variant])
-                equal = not differs(ratio, error)
-            else:
-                got = figures(cell[variant])
-                ratio = got["median"] / base["median"]
-                equal = verdict(base, got) is None
-            label = word if len(variants) == 2 else f"{word} ({variant})"
-            shown = f"{ratio:.3f}" + (" (no difference)" if equal else "")
-            groups.setdefault(tag, []).append((label, ratio, shown, equal))
-    if not groups:
-        return ""
-    what = "instructions" if clock == benchsuites.ICOUNT else "nanoseconds"
-    unit = f"cost per page relative to {variants[0]} (1 = equal, shorter is better)" if ratios \
-        else f"{what} per page (logarithmic scale)"
-    return benchplot.bars(title, " against ".join(reversed(variants)) if ratios else variants[0],
-                          list(groups.items()), unit, mark=1 if ratios else None)
+        for variant in (v for v in variants[1:] if v in cell and variants[0] in cell):
+            found = _ratio(clock, cell[variants[0]], cell[variant])
+            if found:
+                groups.setdefault(QUESTIONS.get(word, word), []).append(
+                    (f"{tag} ({variant})" if several else tag, *found))
+    for (tag, phase), cell in _memory(samples).items() if clock == benchsuites.ICOUNT else ():
+        base = statistics.fmean(cell.get(variants[0], [0]))
+        for variant in (v for v in variants[1:] if v in cell and base):
+            label = f"{tag} {phase.removeprefix('meta-')} %"
+            groups.setdefault(QUESTIONS["memory"], []).append(
+                (f"{label} ({variant})" if several else label,
+                 statistics.fmean(cell[variant]) / base, None, False))
+    return groups
 
 
 def plots(samples, variants, native, suite):
-    """File name -> SVG."""
-    found = {
-        f"{suite}-icount.svg": _svg(samples, variants, benchsuites.ICOUNT,
-                                    f"{suite}: deterministic clock"),
-        f"{suite}-native.svg": _svg(samples, native, benchsuites.WALL,
-                                    f"{suite}: native clock (User Mode Linux)"),
-    }
-    return {name: text for name, text in found.items() if text}
+    """{file name: SVG} of the ratios to the first variant."""
+    found = {}
+    for clock, names, title in (
+            (benchsuites.ICOUNT, variants, "instructions (deterministic clock)"),
+            (benchsuites.WALL, native, "nanoseconds (User Mode Linux)"),
+            (benchsuites.TIME, variants, "seconds (QEMU)")):
+        groups = _questions(samples, names, clock)
+        if groups:
+            found[f"{suite}-{clock}.svg"] = benchplot.bars(
+                f"{suite}: {title}", f"{', '.join(names[1:])} relative to {names[0]}; "
+                "mark: two standard errors; =: no difference", list(groups.items()))
+    return found
 
 
 def write_json(path, samples, about):

@@ -78,9 +78,11 @@ def make_args(arch="x86_64", cc="clang"):
     return args + ([f"LLVM=-{setup.LLVM}"] if cc == "clang" else [])
 
 
-def make(builddir, srctree, args, *targets, log=None, check=True, jobs=None):
-    return run(["make", "-s", "-C", srctree, f"O={builddir}", f"-j{jobs or common.JOBS}",
-                *args, *targets], log=log, env=setup.tool_env(), check=check)
+def make(builddir, srctree, args, *targets, log=None, check=True, jobs=None, show=False):
+    """With `show`, says what is being compiled."""
+    return run(["make", *([] if show else ["-s"]), "-C", srctree, f"O={builddir}",
+                f"-j{jobs or common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
+               check=check, show=show)
 
 
 def wanted_options(paths, extra_lines=()):
@@ -130,7 +132,8 @@ def ensure(variant):
         builddir = folder(variant)
         log = builddir / "build.log"
         first = not image(variant).exists()
-        say(f"==> building {variant}" + (" (the first time: 4 to 15 minutes)" if first else ""))
+        say(f"==> building {variant}" + (" (the first time: 4 to 15 minutes)" if first else "")
+            + f"; log: {log}")
         start = time.monotonic()
         with contextlib.suppress(FileNotFoundError):
             log.unlink()
@@ -138,9 +141,9 @@ def ensure(variant):
         configure(builddir, srctree, fragments(variant), args)
         if variant == counters.VARIANT:
             # All objects, and no link of them.
-            make(builddir, srctree, args, "vmlinux_a", log=log)
+            make(builddir, srctree, args, "vmlinux_a", log=log, show=True)
             counters.take_maps(builddir)
-        make(builddir, srctree, args, *arch.goals, log=log)
+        make(builddir, srctree, args, *arch.goals, log=log, show=True)
         warnings = our_warnings(log) if ours else []
         if warnings:
             die(f"{len(warnings)} compiler warnings, the first: {warnings[0]}",

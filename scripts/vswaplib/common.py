@@ -5,7 +5,9 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,10 +41,40 @@ def say(text):
 
 def tail(path, lines=25):
     try:
-        text = pathlib.Path(path).read_text(errors="replace")
+        with pathlib.Path(path).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - (1 << 16)))
+            text = log.read().decode(errors="replace")
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-lines:])
+
+
+class Progress:
+    """A line that says what goes on and for how long: on a terminal in place, elsewhere a new
+    line every `pause` seconds."""
+
+    def __init__(self, pause=60):
+        self.start = self.last = time.monotonic()
+        self.pause = pause
+        self.terminal = sys.stdout.isatty()
+
+    def seconds(self):
+        return time.monotonic() - self.start
+
+    def show(self, text):
+        now, seconds = time.monotonic(), int(self.seconds())
+        text = f"    {seconds // 60}:{seconds % 60:02} {text}"
+        if self.terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r{text[:width]:{width}}", end="", flush=True)
+        elif now - self.last >= self.pause:
+            self.last = now
+            say(text)
+
+    def clear(self):
+        """Makes room for other lines."""
+        if self.terminal:
+            print("\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", flush=True)
 
 
 @contextlib.contextmanager
@@ -97,16 +129,37 @@ def started(cmd, **options):
         yield process
 
 
-def _run_group(cmd, timeout, **options):
-    """As subprocess.run(), but an error or a signal ends the whole group."""
+def _show_log(process, log):
+    """Shows the last line of a command's log until the command ends."""
+    progress = Progress()
+    try:
+        while process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            progress.show(" ".join(tail(log, 1).split()))
+    finally:
+        progress.clear()
+
+
+def _run_group(cmd, timeout, shown=None, **options):
+    """As subprocess.run(), but an error or a signal ends the whole group. `shown` is a log whose
+    last line is shown meanwhile."""
     with started(cmd, **options) as process:
+        if shown:
+            _show_log(process, shown)
         text, _ = process.communicate(timeout=timeout)
     return subprocess.CompletedProcess(cmd, process.returncode, text)
 
 
+# What apt, cargo and curl say where there is no network.
+NO_NETWORK = re.compile(r"Temporary failure resolving [^\n]*|Network is unreachable"
+                        r"|Could(?:n't| not) (?:resolve|connect)[^)\n]*")
+
+
 def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None,
-        stdin=subprocess.DEVNULL):
-    """Runs a command; output goes to `log` (appended) or is returned.
+        stdin=subprocess.DEVNULL, show=False):
+    """Runs a command; output goes to `log` (appended) or is returned. With `show`, its last line
+    is shown meanwhile.
 
     With `check`, a failure ends the verb with the command, the last lines of
     its output and where the rest is.
@@ -120,8 +173,8 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
             with log.open("a") as out:
                 out.write(f"$ {shlex.join(cmd)}\n")
                 out.flush()
-                done = _run_group(cmd, timeout, cwd=cwd, env=merged, stdin=stdin, stdout=out,
-                                  stderr=subprocess.STDOUT)
+                done = _run_group(cmd, timeout, log if show else None, cwd=cwd, env=merged,
+                                  stdin=stdin, stdout=out, stderr=subprocess.STDOUT)
             text = ""
         else:
             done = _run_group(cmd, timeout, cwd=cwd, env=merged, stdin=stdin,
@@ -136,6 +189,10 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
     if check and done.returncode:
         shown = tail(log) if log else "\n".join(text.splitlines()[-25:])
         where = f"\nthe whole log: {log}" if log else ""
+        offline = NO_NETWORK.search(shown)
+        if offline:
+            die(f"{cmd[0]} has no network: {offline.group()}" + (f"; log: {log}" if log else ""),
+                hint)
         die(f"failed ({done.returncode}): {shlex.join(cmd)[:300]}\n{shown}{where}", hint)
     done.text = text
     return done

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verb run: the product's main job, with numbers from real guests."""
+"""The verb run: the product's main job, beside what one would do without it."""
 
 import re
 
 from . import build, guest
-from .common import say
+from .common import Progress, say
 
-MEMORY = "512M"
+MEMORY = "256M"
+SIZE = 288          # MiB of the working set
+
+# (variant, what it swaps to for demo.sh, how it is called). The first is the product; base is the
+# kernel without it.
+ARMS = (("vswap", "both", "vswap, zswap and a disk"),
+        ("base", "disk", "base, swap disk"),
+        ("base", "zram", "base, zram"),
+        ("vswap", "none", "vswap, zswap alone"),
+        ("base", "none", "base, zswap alone"))
+COLUMNS = "     time  used MiB   zswap    zero  device  faults/s   the guest"
 
 
 def add_arguments(parser):
@@ -15,66 +25,104 @@ def add_arguments(parser):
 
 
 def main(args):
-    build.ensure(args.variant)
-    if not args.alone:
-        build.ensure("base")
-    seen = _boot(args.variant)
-    if seen["code"] or "verified" not in seen or "seconds" not in seen:
-        say(seen["output"])
-        say(f"the data did not verify, or the guest could not run the demo; log: {seen['log']}")
+    arms = [(args.variant if variant == "vswap" else variant, device, name)
+            for variant, device, name in ARMS[:1 if args.alone else None]]
+    for variant in dict.fromkeys(variant for variant, _, _ in arms):
+        build.ensure(variant)
+    say(f"\n{SIZE} MiB of memory are filled and read again in a guest of {MEMORY}B. A third of the "
+        "pages does not\ncompress, 5 % are zeros, the others compress to a quarter (lz4).")
+    seen = []
+    for number, (variant, device, name) in enumerate(arms, 1):
+        say(f"\n==> {number} of {len(arms)}: {name} (about a minute)")
+        seen.append((name, _boot(variant, device)))
+    product = seen[0][1]
+    if not well(product):
+        say(product["output"])
+        say(f"the data did not verify, or the guest could not run the demo; log: {product['log']}")
         return 1
-    account(seen)
-    say(f"    kernel log: {seen['log']}")
-    if args.alone:
-        return 0
-    base = _boot("base")
-    say(f"\nThe same on the base kernel, with zswap and no swap device:\n\n  {_fate(base)}")
-    say(f"    kernel log: {base['log']}")
+    say("\n" + "\n".join(comparison(seen)))
+    say(f"\nAll {product['verified']} pages of vswap were read back and are what was written; "
+        f"{product['left_used']:.0f} slots are\nin use afterwards.")
+    say("kernel logs:\n" + "\n".join(f"    {name}: {one['log']}" for name, one in seen))
     return 0
 
 
-def _boot(variant):
-    say(f"==> booting {variant} with {MEMORY} and no swap device, and filling 730 MiB in it "
-        "(two minutes)")
-    # The base kernel kills the working set: its own messages are no failure here.
-    result = guest.boot(variant, "exec sh /vswap/demo.sh", mem=MEMORY, timeout=900, ensure=False)
+class Live:
+    """A table of what a guest says while it runs: on a terminal its last line moves."""
+
+    def __init__(self):
+        self.progress = Progress()
+        self.rest = ""
+        self.before = (0, 0)
+        self.shown = 0
+        self.seen = []
+        self.pause = 5 if self.progress.terminal else 10
+
+    def follow(self, fresh):
+        *lines, self.rest = (self.rest + fresh).split("\n")
+        for line in lines:
+            if line.startswith("sample "):
+                self.add({name: int(value) for name, value in re.findall(r"(\w+)=(-?\d+)", line)})
+
+    def add(self, sample):
+        seconds = self.progress.seconds()
+        self.seen.append(sample)
+        if seconds - self.shown >= self.pause or len(self.seen) == 1:
+            self.progress.clear()
+            if len(self.seen) == 1:
+                say(COLUMNS)
+            say("    " + self.line(sample, seconds))
+            self.shown = seconds
+        elif self.progress.terminal:
+            self.progress.show(self.line(sample, seconds)[6:])
+        self.before = (seconds, sample["faults"])
+
+    def line(self, sample, seconds):
+        rate = (sample["faults"] - self.before[1]) / max(0.1, seconds - self.before[0])
+        does = f"fills memory, {sample['set']} %" if sample["set"] < 98 else \
+            "reads it again and checks it"
+        places = "".join(f"{sample[name] >> 8:8}" for name in ("zswap", "zero", "device"))
+        return f"{int(seconds) // 60:2}:{int(seconds) % 60:02}{sample['used'] >> 8:9} {places}" \
+            f"{rate:10.0f}   {does}"
+
+
+def _boot(variant, device):
+    """What a guest said: figures by name, "verified" pages if it came to its end."""
+    live = Live()
+    # Without a device the working set may be killed for lack of memory: that is what is shown.
+    result = guest.boot(variant, f"SIZE={SIZE} exec sh /vswap/demo.sh {device}", mem=MEMORY,
+                        timeout=900, ensure=False, follow=live.follow,
+                        disks=[f"{SIZE}M"] if device in ("disk", "both") else [],
+                        allowed=("oom",) if device == "none" else ())
+    live.progress.clear()
     words = re.findall(r"^([a-z_]+) ([0-9.]+)$", result.output, re.M)
     seen = {name: float(value) for name, value in words}
     verified = re.search(r"phase=end verified_pages=(\d+)", result.output)
     if verified:
         seen["verified"] = int(verified.group(1))
+    seen["held"] = max((sample["held"] for sample in live.seen), default=0)
     return {**seen, "code": result.code, "output": result.output, "log": result.log}
 
 
-def _fate(seen):
-    if seen.get("oom_kill"):
-        return (f"the working set was killed for lack of memory after {seen['seconds']:.1f} s; "
-                f"{seen['zswpout']:.0f} pages were swapped out")
-    if "verified" in seen and not seen["code"]:
-        return f"it finished, {seen['verified']} pages verified"
-    return f"it failed with exit code {seen['code']}"
+def well(seen):
+    """Returns true if all data was read back."""
+    return not seen["code"] and "verified" in seen and "seconds" in seen
 
 
-def mib(pages):
-    return f"{pages / 256:.0f} MiB"
-
-
-def account(seen):
-    """What happened, for a person to read."""
-    pages, slots = seen["verified"], seen["peak_slots"]
-    say(f"\nA working set of {mib(pages)} in a guest of {seen['memory_kb'] / 1024:.0f} MiB, with "
-        f"{seen['devices']:.0f} swap devices:\n")
-    say(f"  swapped out   {mib(seen['zswpout'])} to compressed memory, "
-        f"{mib(seen['swpout_zero'])} all zero, {mib(seen['pswpout'])} to a device")
-    say(f"  swapped in    {mib(seen['zswpin'])} from compressed memory, "
-        f"{mib(seen['swpin_zero'])} zero")
-    say(f"  at its peak   {mib(slots)} of virtual slots: {mib(seen['peak_zswap'])} in "
-        f"{seen['peak_pool_bytes'] / (1 << 20):.0f} MiB of zswap pool, {mib(seen['peak_zero'])} "
-        f"zero, {mib(seen['peak_cached'])} in memory, too")
-    if slots:
-        say(f"  its tables    {seen['peak_table_bytes'] / 1024:.0f} KiB, "
-            f"{seen['peak_table_bytes'] / slots:.1f} bytes a slot")
-    say(f"  time          {seen['seconds']:.1f} s of guest time, {seen['oom_kill']:.0f} OOM kills")
-    say(f"  afterwards    {seen['left_used']:.0f} slots in use, {seen['left_clusters']:.0f} "
-        f"tables, {seen['left_stored_pages']:.0f} pages in zswap")
-    say(f"\nAll {pages} pages were read back and are what was written.")
+def comparison(seen):
+    """Lines of a table: what each arm took."""
+    lines = [f"{'':24}{'time':>9}{'major faults':>15}{'memory held':>14}{'disk written':>15}"]
+    for name, one in seen:
+        if well(one):
+            lines.append(f"{name:24}{one['seconds']:7.1f} s{one['pgmajfault']:15.0f}"
+                         f"{one['held'] / (1 << 20):10.0f} MiB"
+                         f"{one.get('written_kb', 0) / 1024:11.0f} MiB")
+        elif one.get("oom_kill"):
+            lines.append(f"{name:24}killed for lack of memory after {one['seconds']:.0f} s")
+        else:
+            lines.append(f"{name:24}failed with exit code {one['code']}; log: {one['log']}")
+    return [*lines, "",
+            "Memory held: the most that compressed pages, and tables of virtual slots, took. Pages "
+            "that do not\ncompress go to the disk or to zram; without these they stay in memory.",
+            "The guest's CPU is emulated and its disk is a file in this machine's memory: a real "
+            "CPU is tens\nof times faster, a real disk slower."]

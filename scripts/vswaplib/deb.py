@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""deb: an installable Debian package of the kernel.
+
+The configuration is the user's, with the options of the virtual swap space switched on. What
+Kconfig took away for them is printed before the build begins, because a package that lacks a
+driver does not boot. The packages are made by the kernel's own bindeb-pkg.
+"""
+
+import gzip
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import textwrap
+
+from . import build, common, setup, tree
+from .common import die, run, say, step
+
+PACKAGES = ["debhelper", "dpkg-dev", "fakeroot", "libdw-dev"]
+# Debian's configurations for the machine's architecture, in the suite of the kernel source.
+DEBIAN = "linux-config-7.3"
+DEBIAN_CONFIG = f"usr/src/{DEBIAN}/config.amd64_none_amd64.xz"
+LOCALVERSION = "-vswap"
+
+# What the package has to have.
+WANTED = ("CONFIG_RUST", "CONFIG_SWAP", "CONFIG_ZSWAP", "CONFIG_RUST_ZSWAP", "CONFIG_RUST_VSWAP")
+# What keeps CONFIG_RUST off: BTF needs a newer pahole than Debian 12 has, and symbol versions
+# need debugging information, which makes a build three times as large. The keys that a
+# distribution signs with are not here.
+CHANGED = {"CONFIG_DEBUG_INFO_NONE": "y", "CONFIG_MODVERSIONS": "n",
+           "CONFIG_RANDSTRUCT_NONE": "y", "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
+           "CONFIG_SYSTEM_REVOCATION_KEYS": '""', "CONFIG_LOCALVERSION_AUTO": "n"}
+SHOWN = 24
+
+CLOSING = """
+install:
+    {sudo}apt install {packages}
+switch it on: write the words to GRUB_CMDLINE_LINUX in /etc/default/grub,
+    vswap=on zswap.enabled=1
+then
+    {sudo}update-grub && {sudo}reboot
+see it work, and remove it:
+    {sudo}{stat}
+    {sudo}apt purge {names}"""
+
+
+def running_config():
+    """The .config of the running kernel: (where it is, text), or None."""
+    release = os.uname().release
+    for path in (pathlib.Path(f"/boot/config-{release}"), pathlib.Path("/proc/config.gz")):
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        return str(path), (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    return None
+
+
+def debian_config(log):
+    """That of Debian's own kernel 7.3: (where it is from, text)."""
+    work = common.CACHE / "fetch-config"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    options = setup.isolated_apt("trixie-backports")
+    hint = "is the network up? Or give a configuration: scripts/vswap deb --config FILE"
+    with step(f"fetching Debian's {DEBIAN}"):
+        run(["apt-get", *options, "update"], log=log, env=setup.APT_ENV, hint=hint)
+        run(["apt-get", *options, "download", DEBIAN], log=log, cwd=work, env=setup.APT_ENV,
+            hint=hint)
+        run(["dpkg-deb", "-x", next(work.glob("*.deb")), work / "deb"], log=log)
+        text = lzma.decompress((work / "deb" / DEBIAN_CONFIG).read_bytes()).decode()
+    shutil.rmtree(work)
+    return f"Debian's {DEBIAN}", text
+
+
+def given_config(args, log):
+    if args.config == "debian":
+        return debian_config(log)
+    if not args.config:
+        return running_config() or debian_config(log)
+    path = pathlib.Path(args.config)
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
+    except (OSError, ValueError, EOFError) as error:
+        die(f"cannot read {path}: {getattr(error, 'strerror', None) or error}",
+            "give the .config of a kernel, as in --config /boot/config-$(uname -r)")
+    if not re.search(r"^CONFIG_\w+=", text, re.M):
+        die(f"{path} is no configuration of a kernel", "give a file with lines as CONFIG_SWAP=y")
+    return str(path), text
+
+
+def options_of(text):
+    """{option: value} of those that are on."""
+    return dict(re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.M))
+
+
+# Names of what a machine or a compiler can do, which nobody chose.
+DERIVED = re.compile(r"CONFIG_(DEBUG_INFO|PAHOLE_HAS|PROBE_EVENTS_BTF|ARCH_|HAVE_|GENERIC_"
+                     r"|(CC|AS|LD|TOOLS|RUSTC?|GCC)_)|.*(_SUPPORTS_|_CC_|_HAS_)")
+
+
+def lost(before, after):
+    """Options that were on and are off, debugging information and derived ones left out."""
+    return sorted(name for name, value in before.items() if value in ("y", "m")
+                  and after.get(name, "n") == "n" and not DERIVED.match(name))
+
+
+def configure(builddir, srctree, args, text):
+    """Writes .config; returns the options that were lost for ours."""
+    changed = {**CHANGED, **{name: "y" for name in WANTED}}
+    lines = [line for line in text.splitlines()
+             if (re.match(r"(?:# )?(CONFIG_\w+)[= ]", line) or [None, ""])[1] not in changed]
+    lines += [f"{name}={value}" for name, value in changed.items()]
+    log = builddir / "config.log"
+    log.unlink(missing_ok=True)
+    common.write_if_changed(builddir / ".config", "\n".join(lines) + "\n")
+    build.make(builddir, srctree, args, "olddefconfig", log=log)
+    have = options_of((builddir / ".config").read_text())
+    refused = [name for name in WANTED if have.get(name) != "y"]
+    if refused:
+        die("this configuration does not take " + ", ".join(refused),
+            f"a dependency is off: see 'depends on' of the option in {srctree}; log: {log}")
+    return lost(options_of(text), have)
+
+
+def report_options(where, builddir, gone):
+    """Says what the configuration has and what it lost; returns the number of modules."""
+    have = options_of((builddir / ".config").read_text())
+    modules = sum(value == "m" for value in have.values())
+    say(f"    {where}: {modules} modules; on: "
+        + " ".join(name.removeprefix("CONFIG_") for name in WANTED))
+    everything = builddir / "options-lost.txt"
+    everything.write_text("".join(f"{name}\n" for name in gone))
+    say("    off: debugging information" + (
+        f", and {len(gone)} options that this kernel or clang does not have, or an option above "
+        f"excludes ({everything}):" if gone else ""))
+    for line in textwrap.wrap(" ".join(name.removeprefix("CONFIG_") for name in gone[:SHOWN])
+                              + (" ..." if gone[SHOWN:] else ""), 92):
+        say(f"        {line}")
+    return modules
+
+
+def check_room(folder, modules):
+    """Before hours of compiling. A module takes a MiB: objects, and what is packed."""
+    needed = 3 * setup.GIB + modules * (1 << 20)
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        die(f"{folder} has room for {free / setup.GIB:.1f} GiB, and {needed / setup.GIB:.1f} are "
+            "needed", "make room, or name another folder: VSWAP_CACHE=DIR scripts/vswap deb")
+
+
+def add_arguments(parser):
+    parser.add_argument("--config", metavar="FILE",
+                        help="a .config, or the word debian for that of Debian's kernel 7.3 "
+                             "(default: the running kernel's, or else Debian's)")
+    parser.add_argument("--out", metavar="DIR", default=".",
+                        help="where the packages go (default: the current folder)")
+    parser.add_argument("--configure", action="store_true",
+                        help="only configure, and say which options change")
+
+
+def packages_in(folder):
+    """The packages of a build, and what bindeb-pkg writes beside them."""
+    found = sorted(path for path in folder.iterdir()
+                   if path.suffix in (".deb", ".changes", ".buildinfo"))
+    return [path for path in found
+            if path.name.startswith(("linux-image-", "linux-headers-"))], found
+
+
+def main(args):
+    out = pathlib.Path(args.out).absolute()
+    if not os.access(out, os.W_OK):
+        die(f"{out} cannot be written", "name another folder with --out DIR")
+    setup.ensure()
+    with common.locked("setup"):
+        setup.install(common.LOGS / "setup.log", PACKAGES)
+    with common.locked("build-deb"):
+        where, text = given_config(args, common.LOGS / "setup.log")
+        srctree, home = tree.vswap(), tree.home() / "deb"
+        builddir = home / "build"
+        builddir.mkdir(parents=True, exist_ok=True)
+        flags = [*build.make_args(), f"LOCALVERSION={LOCALVERSION}"]
+        with step(f"configuring the kernel of {where}"):
+            gone = configure(builddir, srctree, flags, text)
+        modules = report_options(where, builddir, gone)
+        if args.configure:
+            say(f"    {builddir / '.config'}")
+            return 0
+        check_room(home, modules)
+        log = builddir / "build.log"
+        log.unlink(missing_ok=True)
+        for path in packages_in(home)[1]:
+            path.unlink()
+        with step(f"building it with {common.JOBS} jobs ("
+                  + ("hours" if modules > 500 else "10 to 30 minutes") + f"); log: {log}"):
+            build.make(builddir, srctree, [*flags, "DPKG_FLAGS=--build-profiles="
+                                           "pkg.linux-upstream.nokerneldbg"],
+                       "bindeb-pkg", log=log, show=True)
+        packages = []
+        for path in packages_in(home)[0]:
+            packages.append(out / path.name)
+            shutil.copyfile(path, packages[-1])
+    say(closing(packages))
+    return 0
+
+
+def closing(packages):
+    """What to type now."""
+    names = [path.name.split("_")[0] for path in packages]
+    return CLOSING.format(sudo="" if os.geteuid() == 0 else "sudo ",
+                          packages=" ".join(str(path) for path in packages),
+                          stat=common.ROOT / "tools/mm/vswap-stat", names=" ".join(names))
