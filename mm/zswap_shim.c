@@ -2,9 +2,8 @@
 /*
  * zswap in Rust: what has to be C.
  *
- * Parameters, static key, counters, and the objects that only macros can make
- * (locks, list heads, work items) live here, and so do the callbacks that the
- * kernel finds by macros. Each of them calls rust/mm/zswap, which decides.
+ * Parameters, the static key, charges, memory of tables, and what only macros of
+ * C can make. Callbacks call rust/mm/zswap, which decides.
  */
 
 #define pr_fmt(fmt) "zswap: " fmt
@@ -117,7 +116,7 @@ void zswap_shim_ever_enabled(void)
 	static_branch_enable(&zswap_ever_enabled_key);
 }
 
-/* The way in that a system without zswap takes for every swap-in. */
+/* Loads @folio. A system that never enabled zswap pays a static key for it. */
 int zswap_load(struct folio *folio)
 {
 	if (zswap_never_enabled())
@@ -125,18 +124,18 @@ int zswap_load(struct folio *folio)
 	return zswap_rs_load(folio);
 }
 
-/* A table comes with the first page that is stored of a cluster. */
+/* Tables are allocated with the first page that is stored of a cluster. */
 int zswap_swapon(int type, unsigned long nr_pages)
 {
 	return 0;
 }
 
-/* And goes with the last, which was freed with its slot. */
+/* Tables are freed with the last page, which was freed with its slot. */
 void zswap_swapoff(int type)
 {
 }
 
-/* Messages of which Rust has no kind: limited in rate, and dynamic. */
+/* Messages limited in rate, and dynamic ones, which Rust does not have. */
 
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 				 unsigned int from, unsigned int to)
@@ -154,7 +153,7 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Where the words of a cluster fill a page, they have one. */
+/* Allocates the words of a cluster: a page, where they fill one. */
 static atomic_long_t *zswap_words_alloc(gfp_t gfp)
 {
 	struct page *page;
@@ -273,7 +272,7 @@ void zswap_lruvec_state_init(struct lruvec *lruvec)
 	zswap_ring_init(&lruvec->zswap_lruvec_state);
 }
 
-/* Where what is stored of @folio belongs. The caller is in an RCU section. */
+/* Returns the ring for what is stored of @folio. Caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
 	struct lruvec *lruvec;
@@ -284,7 +283,7 @@ struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 	return &lruvec->zswap_lruvec_state;
 }
 
-/* The ring that has what a cgroup that is gone had. */
+/* Returns the ring of the parent, which gets the members of a cgroup that goes. */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
 	struct lruvec *lruvec;
@@ -299,7 +298,7 @@ struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 	return &mem_cgroup_lruvec(memcg, lruvec_pgdat(lruvec))->zswap_lruvec_state;
 }
 
-/* Reclaim of the cgroup is to ask the shrinker from now on. */
+/* Makes reclaim of the cgroup ask the shrinker from now on. */
 void zswap_ring_filled(struct zswap_lruvec_state *ring)
 {
 #ifdef CONFIG_MEMCG
@@ -317,10 +316,10 @@ void zswap_ring_filled(struct zswap_lruvec_state *ring)
 
 #ifdef CONFIG_MEMCG
 /*
- * The caller's slots pin the id, which pins the cgroup, which pins this: as long as
- * there are bytes that were charged to it. It is of one node, so that the parts of
- * pages that are charged and uncharged meet. It follows the cgroup to its parent.
- * NULL: nothing is charged to the cgroup. The caller is in an RCU section.
+ * Returns what is charged for @memcg, NULL if nothing is. The caller's slots pin the
+ * id, which pins the cgroup, which pins this while bytes are charged to it. It is
+ * always that of one node, so that the parts of pages that are charged and uncharged
+ * meet. It follows the cgroup to its parent. Caller is in an RCU section.
  */
 static struct obj_cgroup *zswap_objcg(struct mem_cgroup *memcg)
 {
@@ -341,8 +340,8 @@ static struct obj_cgroup *zswap_objcg_of_id(unsigned short id)
 }
 
 /*
- * Uncharges bytes of pages that stay counted: false, if they are not, as nothing is
- * charged to the cgroup, which slots of the caller pin. In an RCU section.
+ * Uncharges bytes of pages that stay counted. Returns false if nothing is charged to
+ * the cgroup, which the caller's slots pin. Caller is in an RCU section.
  */
 bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 {

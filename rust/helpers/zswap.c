@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 /*
- * Inline functions and macros that rust/mm/ffi needs for zswap. Where a
- * function is a real one or an inline stub, depending on the configuration,
- * the helper has a name of its own.
+ * Inline functions and macros that rust/mm/ffi calls for zswap. The helper has a
+ * name of its own, because in some configurations the function is a real one.
  */
 #ifdef CONFIG_RUST_ZSWAP
 
@@ -132,7 +131,7 @@ __rust_helper bool rust_helper_zswap_have_devices(void)
 
 /* Events */
 
-/* Of the machine and of the cgroup that the folio is charged to. */
+/* Counts for the machine, and for the cgroup that @folio is charged to. */
 __rust_helper void rust_helper_zswap_folio_count_zswpin(struct folio *folio)
 {
 	unsigned long nr = folio_nr_pages(folio);
@@ -270,7 +269,7 @@ __rust_helper void rust_helper_zswap_cond_resched(void)
 	cond_resched();
 }
 
-/* The first node that may ever be and is not below @nid, or MAX_NUMNODES. */
+/* Returns the first possible node that is not below @nid, or MAX_NUMNODES. */
 __rust_helper int rust_helper_zswap_possible_node(int nid)
 {
 	int node;
@@ -281,7 +280,7 @@ __rust_helper int rust_helper_zswap_possible_node(int nid)
 	return MAX_NUMNODES;
 }
 
-/* With a reference; NULL without cgroups. */
+/* Returns a reference; NULL without cgroups. */
 __rust_helper struct mem_cgroup *rust_helper_zswap_folio_memcg_get(struct folio *folio)
 {
 	return get_mem_cgroup_from_folio(folio);
@@ -304,7 +303,7 @@ rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-/* One that is above another, which is locked. */
+/* Locks a ring above another, which is locked. */
 __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
 {
 	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
