@@ -74,6 +74,15 @@
 //!   current pool, which is the last step.
 
 #![forbid(unsafe_code)]
+// With locks held, a panic is a `BUG()`: there must be nothing here that can.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod compress;
 pub(crate) mod load;

@@ -346,10 +346,11 @@ impl<'a> Bytes<'a> {
     #[inline]
     pub(crate) fn sample(&self, nr: usize) -> impl Iterator<Item = u8> + '_ {
         // Not a power of two, which the fields of structures would be apart.
-        let step = (self.len / nr.max(1)).saturating_sub(1).max(1);
-        (0..nr.min(self.len / step)).map(move |n| {
+        let apart = self.len.checked_div(nr).unwrap_or(0);
+        let step = apart.saturating_sub(1).max(1);
+        (0..self.len).step_by(step).take(nr).map(move |at| {
             // SAFETY: Less than `len`, by the invariants readable. Any byte is a `u8`.
-            unsafe { self.start.add(n * step).read_volatile() }
+            unsafe { self.start.add(at).read_volatile() }
         })
     }
 
@@ -360,7 +361,7 @@ impl<'a> Bytes<'a> {
         let nth = |n: usize| {
             // SAFETY: Less than `len`, by the invariants readable. Pages are aligned. Any word is a
             // `u64`.
-            unsafe { self.start.add(n * WORD).cast::<u64>().read_volatile() }
+            unsafe { self.start.cast::<u64>().add(n).read_volatile() }
         };
         let nr = self.len / WORD;
         let last = nr.checked_sub(1)?;

@@ -455,7 +455,10 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
 #[inline]
 pub(super) fn count_unstored(sum: Sum) {
     if sum.nr != 0 {
-        count_stored(-(sum.nr as i64), -(sum.nr_plain as i64));
+        count_stored(
+            (sum.nr as i64).wrapping_neg(),
+            (sum.nr_plain as i64).wrapping_neg(),
+        );
     }
 }
 

@@ -479,7 +479,7 @@ impl<'g> LockedTable<'g> {
             return Ok(member);
         }
         let spare = spare.take().ok_or(Missing::Member)?;
-        let first = off / GROUP * GROUP;
+        let first = off.wrapping_sub(off % GROUP);
         let word = table.words().0.get(first as usize).ok_or(Missing::Slot)?;
         let entry = entry.sub(off.wrapping_sub(first) as usize);
         // SAFETY: The word is the first of the group, and the entry names its slot. C frees the

@@ -80,14 +80,11 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Returns true if a store would find room, as things are now. Nothing is counted, and nothing
-/// changes.
+/// Returns true if a store would find room, as things are now.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn has_room() -> bool {
-    params::enabled()
-        && setup::has_pool()
-        && limits().judge(pool::total_pages(), reached_full() && drains()) == Fill::Accepts
+    room() != 0
 }
 
 /// Wakes the worker if the pool is full. Called when reclaim refuses a page before it unmaps it.
@@ -99,8 +96,9 @@ pub(crate) fn want_room() {
 }
 
 /// Returns how many pages could be stored, by a careful estimate: as many as there is room for
-/// without compression. 0 while nothing is accepted.
+/// without compression. 0 while nothing is accepted. Counts and changes nothing.
 #[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
 pub(crate) fn room() -> usize {
     if !params::enabled() || !setup::has_pool() {
         return 0;
