@@ -2,22 +2,19 @@
 /*
  * zswap in Rust: what has to be C.
  *
- * Parameters, static key, counters, and the objects that only macros can make
- * (locks, list heads, work items) live here, and so do the callbacks that the
- * kernel finds by macros. Each of them calls rust/mm/zswap, which decides.
+ * Parameters, the static key, charges, memory of tables, and what only macros of
+ * C can make. Callbacks call rust/mm/zswap, which decides.
  */
 
 #define pr_fmt(fmt) "zswap: " fmt
 
 #include <linux/cpu.h>
-#include <linux/debugfs.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/swapops.h>
-#include <crypto/acompress.h>
 
 #include "internal.h"
 #include "swap.h"
@@ -30,13 +27,6 @@ static_assert(ZSWAP_MAX_RECLAIM_RETRIES == MAX_RECLAIM_RETRIES);
 
 atomic_long_t zswap_stored_pages = ATOMIC_LONG_INIT(0);
 atomic_long_t zswap_stored_incompressible_pages = ATOMIC_LONG_INIT(0);
-struct zswap_stats zswap_stats;
-#ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
-struct zswap_hooks zswap_hooks;
-#endif
-
-LIST_HEAD(zswap_pools);
-DEFINE_SPINLOCK(zswap_pools_lock);
 
 struct zswap_shrink_cursor zswap_shrink_cursor = {
 	.lock = __SPIN_LOCK_UNLOCKED(zswap_shrink_cursor.lock),
@@ -111,30 +101,6 @@ module_param_named(accept_threshold_percent,
 		   zswap_params.accept_threshold_percent, uint, 0644);
 module_param_named(shrinker_enabled, zswap_params.shrinker_enabled, bool, 0644);
 
-/*
- * Makes sure that the compressor parameter names one that exists, if any does.
- * Called once, at initialization.
- */
-bool zswap_shim_compressor_usable(void)
-{
-	if (crypto_has_acomp(zswap_params.compressor, 0, 0))
-		return true;
-
-	if (strcmp(zswap_params.compressor, CONFIG_ZSWAP_COMPRESSOR_DEFAULT)) {
-		pr_err("compressor %s not available, using default %s\n",
-		       zswap_params.compressor, CONFIG_ZSWAP_COMPRESSOR_DEFAULT);
-		param_free_charp(&zswap_params.compressor);
-		zswap_params.compressor = CONFIG_ZSWAP_COMPRESSOR_DEFAULT;
-		if (crypto_has_acomp(zswap_params.compressor, 0, 0))
-			return true;
-	}
-
-	/* Kconfig selects the default's code: this is a bug. */
-	WARN_ON_ONCE(1);
-	zswap_params.compressor = "";
-	return false;
-}
-
 bool zswap_is_enabled(void)
 {
 	return zswap_params.enabled;
@@ -150,7 +116,7 @@ void zswap_shim_ever_enabled(void)
 	static_branch_enable(&zswap_ever_enabled_key);
 }
 
-/* The way in that a system without zswap takes for every swap-in. */
+/* Loads @folio. A system that never enabled zswap pays a static key for it. */
 int zswap_load(struct folio *folio)
 {
 	if (zswap_never_enabled())
@@ -158,25 +124,24 @@ int zswap_load(struct folio *folio)
 	return zswap_rs_load(folio);
 }
 
-/* A table comes with the first page that is stored of a cluster. */
+/* Tables are allocated with the first page that is stored of a cluster. */
 int zswap_swapon(int type, unsigned long nr_pages)
 {
 	return 0;
 }
 
-/* And goes with the last, which was freed with its slot. */
+/* Tables are freed with the last page, which was freed with its slot. */
 void zswap_swapoff(int type)
 {
 }
 
-/* Messages of which Rust has no kind: limited in rate, and dynamic. */
+/* Messages limited in rate, and dynamic ones, which Rust does not have. */
 
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
-				 unsigned int length, int result)
+				 unsigned int from, unsigned int to)
 {
-	pr_alert_ratelimited("Decompression error from zswap (%d:%lu %s %u->%d)\n",
-			     swp_type(entry), swp_offset(entry), compressor,
-			     length, result);
+	pr_alert_ratelimited("Decompression error from zswap (%d:%lu %s %u->%u)\n",
+			     swp_type(entry), swp_offset(entry), compressor, from, to);
 }
 
 void zswap_shim_pool_event(const char *what, const char *compressor)
@@ -184,20 +149,11 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 	pr_debug("%s pool %s\n", what, compressor);
 }
 
-/* The lock classes of the contexts of all pools and CPUs are one. */
-void zswap_shim_acomp_init(struct zswap_acomp_ctx *ctx)
-{
-	crypto_init_wait(&ctx->wait);
-	acomp_request_set_callback(ctx->req, CRYPTO_TFM_REQ_MAY_BACKLOG,
-				   crypto_req_done, &ctx->wait);
-	mutex_init(&ctx->mutex);
-}
-
 /* Tables */
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Where the words of a cluster fill a page, they have one. */
+/* Allocates the words of a cluster: a page, where they fill one. */
 static atomic_long_t *zswap_words_alloc(gfp_t gfp)
 {
 	struct page *page;
@@ -266,7 +222,7 @@ static void zswap_table_free_rcu(struct rcu_head *head)
 	kfree(table);
 }
 
-/* Who looks without a lock, and the hand of the clock, may still do. */
+/* Frees @table after a grace period: the hand of the clock, and lookups, use RCU. */
 void zswap_table_free(struct zswap_table *table)
 {
 	call_rcu(&table->rcu, zswap_table_free_rcu);
@@ -316,18 +272,18 @@ void zswap_lruvec_state_init(struct lruvec *lruvec)
 	zswap_ring_init(&lruvec->zswap_lruvec_state);
 }
 
-/* Where what is stored of @folio belongs. The caller is in an RCU section. */
+/* Returns the ring for what is stored of @folio. Caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
 	struct lruvec *lruvec;
 
 	if (mem_cgroup_disabled())
-		return &zswap_node_rings[folio_nid(folio)];
+		return zswap_node_rings ? &zswap_node_rings[folio_nid(folio)] : NULL;
 	lruvec = mem_cgroup_lruvec(folio_memcg(folio), folio_pgdat(folio));
 	return &lruvec->zswap_lruvec_state;
 }
 
-/* The ring that has what a cgroup that is gone had. */
+/* Returns the ring of the parent, which gets the members of a cgroup that goes. */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
 	struct lruvec *lruvec;
@@ -342,7 +298,7 @@ struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 	return &mem_cgroup_lruvec(memcg, lruvec_pgdat(lruvec))->zswap_lruvec_state;
 }
 
-/* Reclaim of the cgroup is to ask the shrinker from now on. */
+/* Makes reclaim of the cgroup ask the shrinker from now on. */
 void zswap_ring_filled(struct zswap_lruvec_state *ring)
 {
 #ifdef CONFIG_MEMCG
@@ -360,10 +316,10 @@ void zswap_ring_filled(struct zswap_lruvec_state *ring)
 
 #ifdef CONFIG_MEMCG
 /*
- * The caller's slots pin the id, which pins the cgroup, which pins this: as long as
- * there are bytes that were charged to it. It is of one node, so that the parts of
- * pages that are charged and uncharged meet. It follows the cgroup to its parent.
- * NULL: nothing is charged to the cgroup. The caller is in an RCU section.
+ * Returns what is charged for @memcg, NULL if nothing is. The caller's slots pin the
+ * id, which pins the cgroup, which pins this while bytes are charged to it. It is
+ * always that of one node, so that the parts of pages that are charged and uncharged
+ * meet. It follows the cgroup to its parent. Caller is in an RCU section.
  */
 static struct obj_cgroup *zswap_objcg(struct mem_cgroup *memcg)
 {
@@ -384,8 +340,8 @@ static struct obj_cgroup *zswap_objcg_of_id(unsigned short id)
 }
 
 /*
- * Uncharges bytes of pages that stay counted: false, if they are not, as nothing is
- * charged to the cgroup, which slots of the caller pin. In an RCU section.
+ * Uncharges bytes of pages that stay counted. Returns false if nothing is charged to
+ * the cgroup, which the caller's slots pin. Caller is in an RCU section.
  */
 bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 {
@@ -524,59 +480,3 @@ static int __init zswap_init(void)
 
 /* Late, as the compressors must be there. */
 late_initcall(zswap_init);
-
-/* debugfs */
-
-#ifdef CONFIG_DEBUG_FS
-static int zswap_total_size_get(void *data, u64 *val)
-{
-	*val = (u64)zswap_total_pages() << PAGE_SHIFT;
-	return 0;
-}
-DEFINE_DEBUGFS_ATTRIBUTE(zswap_total_size_fops, zswap_total_size_get, NULL, "%llu\n");
-
-static int zswap_count_get(void *data, u64 *val)
-{
-	*val = atomic_long_read((atomic_long_t *)data);
-	return 0;
-}
-DEFINE_DEBUGFS_ATTRIBUTE(zswap_count_fops, zswap_count_get, NULL, "%llu\n");
-
-void zswap_shim_debugfs_init(void)
-{
-	struct dentry *dir;
-
-	if (!debugfs_initialized()) {
-		pr_warn("debugfs initialization failed\n");
-		return;
-	}
-
-	dir = debugfs_create_dir("zswap", NULL);
-#define ZSWAP_SHOW(name) debugfs_create_u64(#name, 0444, dir, &zswap_stats.name)
-	ZSWAP_SHOW(pool_limit_hit);
-	ZSWAP_SHOW(reject_reclaim_fail);
-	ZSWAP_SHOW(reject_alloc_fail);
-	ZSWAP_SHOW(reject_kmemcache_fail);
-	ZSWAP_SHOW(reject_compress_fail);
-	ZSWAP_SHOW(reject_compress_poor);
-	ZSWAP_SHOW(decompress_fail);
-	ZSWAP_SHOW(written_back_pages);
-	ZSWAP_SHOW(written_back_requests);
-#undef ZSWAP_SHOW
-#ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
-	debugfs_create_u32("corrupt_stores", 0644, dir, &zswap_hooks.corrupt_stores);
-	debugfs_create_bool("worker_once", 0644, dir, &zswap_hooks.worker_once);
-#endif
-	debugfs_create_file("pool_total_size", 0444, dir, NULL,
-			    &zswap_total_size_fops);
-	debugfs_create_file("stored_pages", 0444, dir, &zswap_stored_pages,
-			    &zswap_count_fops);
-	debugfs_create_file("stored_incompressible_pages", 0444, dir,
-			    &zswap_stored_incompressible_pages,
-			    &zswap_count_fops);
-}
-#else
-void zswap_shim_debugfs_init(void)
-{
-}
-#endif

@@ -6,36 +6,18 @@
 #ifndef _MM_ZSWAP_SHIM_H
 #define _MM_ZSWAP_SHIM_H
 
-#include <linux/crypto.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
-#include <linux/mutex.h>
 #include <linux/shrinker.h>
 #include <linux/spinlock.h>
 #include <linux/swap.h>
-#include <linux/workqueue.h>
 #include <linux/zswap.h>
 #include "swap.h"
 
-struct crypto_acomp;
-struct acomp_req;
 struct kernel_param;
 
 /* Equal to MAX_RECLAIM_RETRIES, which only mm/internal.h has. */
 #define ZSWAP_MAX_RECLAIM_RETRIES 16
-
-/*
- * A compression context, one for each possible CPU in per-CPU memory of the
- * pool. All zeros until the CPU is first prepared. @acomp, @req and @buffer
- * are set together, once, and used under @mutex only.
- */
-struct zswap_acomp_ctx {
-	struct crypto_acomp *acomp;
-	struct acomp_req *req;
-	struct crypto_wait wait;
-	u8 *buffer;
-	struct mutex mutex;	/* protects all of the above */
-};
 
 /* The parameters. Written by the parameter code of the kernel, read locklessly. */
 struct zswap_params {
@@ -48,37 +30,7 @@ struct zswap_params {
 
 extern struct zswap_params zswap_params;
 
-/* What debugfs shows, next to zswap_stored_pages of linux/zswap.h. */
-struct zswap_stats {
-	u64 pool_limit_hit;
-	u64 reject_reclaim_fail;
-	u64 reject_alloc_fail;
-	u64 reject_kmemcache_fail;
-	u64 reject_compress_fail;
-	u64 reject_compress_poor;
-	u64 decompress_fail;
-	u64 written_back_pages;
-	u64 written_back_requests;
-};
-
-extern struct zswap_stats zswap_stats;
 extern atomic_long_t zswap_stored_incompressible_pages;
-
-#ifdef CONFIG_RUST_ZSWAP_TEST_HOOKS
-/* What tests ask for, through debugfs. */
-struct zswap_hooks {
-	/* The number of pages to damage when they are stored. */
-	u32 corrupt_stores;
-	/* The worker writes back one page and stops. */
-	bool worker_once;
-};
-
-extern struct zswap_hooks zswap_hooks;
-#endif
-
-/* All pools, the current one first. Changed under the lock, walked under RCU. */
-extern struct list_head zswap_pools;
-extern spinlock_t zswap_pools_lock;
 
 /* Where the shrink worker goes on. The reference held is the cursor's. */
 struct zswap_shrink_cursor {
@@ -133,13 +85,10 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain);
 void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain);
 
 int zswap_shim_setup(void);
-void zswap_shim_debugfs_init(void);
 void zswap_shim_ever_enabled(void);
 void zswap_shim_queue_shrink(void);
-bool zswap_shim_compressor_usable(void);
-void zswap_shim_acomp_init(struct zswap_acomp_ctx *ctx);
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
-				 unsigned int length, int result);
+				 unsigned int from, unsigned int to);
 void zswap_shim_pool_event(const char *what, const char *compressor);
 
 /* Rust for C */

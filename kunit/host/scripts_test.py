@@ -18,8 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (apply, arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
-                      diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, series,
-                      setup, testrun, tree)
+                      diagnostics, disasm, guest, guesttests, initramfs, manifest, series,
+                      setup, testrun, tree, unsafety)
 
 
 def vswap(*args, **env):
@@ -569,7 +569,18 @@ class Unsafe(unittest.TestCase):
                   "    i(unsafe { j(\"}\") });\n"
                   "    k();\n"
                   "}\n")
-        self.assertEqual(lint.count_unsafe(source), (9, 6))
+        self.assertEqual(unsafety.count(source), (9, 2, 0))
+
+    def test_declarations_are_counted(self):
+        source = ("impl A {\n"
+                  "    c_methods! {\n"
+                  "        /// One; fn in a comment.\n"
+                  "        fn f(&self) = c_f;\n"
+                  "        fn g(&self, a: u32) -> bool = c_g;\n"
+                  "    }\n"
+                  "    fn h() {}\n"
+                  "}\n")
+        self.assertEqual(unsafety.count(source), (7, 0, 2))
 
 
 class SameCode(unittest.TestCase):

@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
 /*
- * Inline functions and macros that rust/mm/ffi needs for zswap. Where a
- * function is a real one or an inline stub, depending on the configuration,
- * the helper has a name of its own.
+ * Inline functions and macros that rust/mm/ffi calls for zswap. The helper has a
+ * name of its own, because in some configurations the function is a real one.
  */
 #ifdef CONFIG_RUST_ZSWAP
 
 #include <linux/cpuhotplug.h>
 #include <linux/highmem.h>
-#include <linux/kasan.h>
-#include <linux/kmemleak.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
 #include <linux/mempolicy.h>
 #include <linux/mm.h>
 #include <linux/nodemask.h>
-#include <linux/percpu.h>
 #include <linux/percpu-refcount.h>
-#include <linux/rculist.h>
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/swapops.h>
 #include <linux/vmstat.h>
-#include <linux/workqueue.h>
 #include <crypto/acompress.h>
 #include <crypto/scatterwalk.h>
 #include "../../mm/swap.h"
@@ -60,6 +53,11 @@ __rust_helper void rust_helper_zswap_folio_check(struct folio *folio)
 {
 	VM_WARN_ON_ONCE(!folio_test_locked(folio));
 	VM_WARN_ON_ONCE(!folio_test_swapcache(folio));
+}
+
+__rust_helper bool rust_helper_zswap_folio_test_dirty(const struct folio *folio)
+{
+	return folio_test_dirty(folio);
 }
 
 __rust_helper void rust_helper_zswap_folio_mark_uptodate(struct folio *folio)
@@ -98,12 +96,14 @@ __rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
 	return swp_offset(entry);
 }
 
-#ifdef CONFIG_RUST_VSWAP
 __rust_helper bool rust_helper_zswap_swp_is_virtual(swp_entry_t entry)
 {
+#ifdef CONFIG_RUST_VSWAP
 	return swp_is_virtual(entry);
-}
+#else
+	return false;
 #endif
+}
 
 __rust_helper struct folio *
 rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, gfp_t gfp)
@@ -131,7 +131,7 @@ __rust_helper bool rust_helper_zswap_have_devices(void)
 
 /* Events */
 
-/* Of the machine and of the cgroup that the folio is charged to. */
+/* Counts for the machine, and for the cgroup that @folio is charged to. */
 __rust_helper void rust_helper_zswap_folio_count_zswpin(struct folio *folio)
 {
 	unsigned long nr = folio_nr_pages(folio);
@@ -221,9 +221,9 @@ __rust_helper void rust_helper_zswap_memcg_put(struct mem_cgroup *memcg)
 	mem_cgroup_put(memcg);
 }
 
-__rust_helper bool rust_helper_zswap_memcg_online(struct mem_cgroup *memcg)
+__rust_helper bool rust_helper_zswap_memcg_zombie(struct mem_cgroup *memcg)
 {
-	return mem_cgroup_online(memcg);
+	return memcg && !mem_cgroup_online(memcg);
 }
 
 __rust_helper bool rust_helper_zswap_memcg_tryget_online(struct mem_cgroup *memcg)
@@ -259,20 +259,6 @@ __rust_helper unsigned long rust_helper_zswap_memcg_pages(struct mem_cgroup *mem
 #endif
 }
 
-__rust_helper atomic_long_t *
-rust_helper_zswap_memcg_disk_swapins(struct mem_cgroup *memcg, int nid)
-{
-	struct lruvec *lruvec = mem_cgroup_lruvec(memcg, NODE_DATA(nid));
-
-	return &lruvec->zswap_lruvec_state.nr_disk_swapins;
-}
-
-__rust_helper atomic_long_t *
-rust_helper_zswap_folio_disk_swapins(struct folio *folio)
-{
-	return &folio_lruvec(folio)->zswap_lruvec_state.nr_disk_swapins;
-}
-
 __rust_helper bool rust_helper_zswap_gfp_has_io_fs(gfp_t gfp)
 {
 	return gfp_has_io_fs(gfp);
@@ -283,7 +269,7 @@ __rust_helper void rust_helper_zswap_cond_resched(void)
 	cond_resched();
 }
 
-/* The first node that may ever be and is not below @nid, or MAX_NUMNODES. */
+/* Returns the first possible node that is not below @nid, or MAX_NUMNODES. */
 __rust_helper int rust_helper_zswap_possible_node(int nid)
 {
 	int node;
@@ -294,7 +280,7 @@ __rust_helper int rust_helper_zswap_possible_node(int nid)
 	return MAX_NUMNODES;
 }
 
-/* With a reference; NULL without cgroups. */
+/* Returns a reference; NULL without cgroups. */
 __rust_helper struct mem_cgroup *rust_helper_zswap_folio_memcg_get(struct folio *folio)
 {
 	return get_mem_cgroup_from_folio(folio);
@@ -308,16 +294,16 @@ rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
 
 /* Rings */
 
-/* That of the root, if @memcg is NULL. */
+/* Returns that of the root, if @memcg is NULL. */
 __rust_helper struct zswap_lruvec_state *
 rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 {
 	if (mem_cgroup_disabled())
-		return &zswap_node_rings[nid];
+		return zswap_node_rings ? &zswap_node_rings[nid] : NULL;
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-/* One that is above another, which is locked. */
+/* Locks a ring above another, which is locked. */
 __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
 {
 	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
@@ -326,12 +312,6 @@ __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state 
 __rust_helper void rust_helper_zswap_list_del(struct list_head *item)
 {
 	list_del(item);
-}
-
-__rust_helper void rust_helper_zswap_list_move_tail(struct list_head *item,
-						    struct list_head *head)
-{
-	list_move_tail(item, head);
 }
 
 __rust_helper void rust_helper_zswap_list_splice_tail_init(struct list_head *list,
@@ -361,31 +341,6 @@ __rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)
 
 /* Compression */
 
-__rust_helper struct zswap_acomp_ctx __percpu *
-rust_helper_zswap_acomp_alloc_percpu(void)
-{
-	return alloc_percpu_gfp(struct zswap_acomp_ctx, GFP_KERNEL | __GFP_ZERO);
-}
-
-__rust_helper void
-rust_helper_zswap_acomp_free_percpu(struct zswap_acomp_ctx __percpu *ctx)
-{
-	free_percpu(ctx);
-}
-
-__rust_helper struct zswap_acomp_ctx *
-rust_helper_zswap_acomp_this_cpu(struct zswap_acomp_ctx __percpu *ctx)
-{
-	return raw_cpu_ptr(ctx);
-}
-
-__rust_helper struct zswap_acomp_ctx *
-rust_helper_zswap_acomp_of_cpu(struct zswap_acomp_ctx __percpu *ctx,
-			       unsigned int cpu)
-{
-	return cpu_possible(cpu) ? per_cpu_ptr(ctx, cpu) : NULL;
-}
-
 __rust_helper int rust_helper_zswap_cpu_to_node(unsigned int cpu)
 {
 	return cpu_to_node(cpu);
@@ -394,11 +349,6 @@ __rust_helper int rust_helper_zswap_cpu_to_node(unsigned int cpu)
 __rust_helper bool rust_helper_zswap_has_acomp(const char *name)
 {
 	return crypto_has_acomp(name, 0, 0);
-}
-
-__rust_helper void *rust_helper_zswap_buffer_alloc(int nid)
-{
-	return kmalloc_node(PAGE_SIZE, GFP_KERNEL, nid);
 }
 
 __rust_helper struct acomp_req *
@@ -412,24 +362,28 @@ __rust_helper void rust_helper_zswap_acomp_request_free(struct acomp_req *req)
 	acomp_request_free(req);
 }
 
+/* The request, which has no other callback, completes @wait. */
+__rust_helper void rust_helper_zswap_acomp_init_wait(struct acomp_req *req,
+						     struct crypto_wait *wait)
+{
+	crypto_init_wait(wait);
+	acomp_request_set_callback(req, CRYPTO_TFM_REQ_MAY_BACKLOG, crypto_req_done, wait);
+}
+
+__rust_helper int rust_helper_zswap_acomp_run(int (*operation)(struct acomp_req *req),
+					      struct acomp_req *req,
+					      struct scatterlist *src,
+					      struct scatterlist *dst,
+					      unsigned int slen, unsigned int dlen,
+					      struct crypto_wait *wait)
+{
+	acomp_request_set_params(req, src, dst, slen, dlen);
+	return crypto_wait_req(operation(req), wait);
+}
+
 __rust_helper void rust_helper_zswap_free_acomp(struct crypto_acomp *acomp)
 {
 	crypto_free_acomp(acomp);
-}
-
-__rust_helper void rust_helper_zswap_acomp_set_params(struct acomp_req *req,
-						      struct scatterlist *src,
-						      struct scatterlist *dst,
-						      unsigned int slen,
-						      unsigned int dlen)
-{
-	acomp_request_set_params(req, src, dst, slen, dlen);
-}
-
-__rust_helper int rust_helper_zswap_crypto_wait_req(int err,
-						    struct crypto_wait *wait)
-{
-	return crypto_wait_req(err, wait);
 }
 
 __rust_helper void rust_helper_zswap_sg_one_page(struct scatterlist *sg,
@@ -440,40 +394,6 @@ __rust_helper void rust_helper_zswap_sg_one_page(struct scatterlist *sg,
 }
 
 /* Pools */
-
-__rust_helper void rust_helper_zswap_list_lock(void)
-{
-	spin_lock_bh(&zswap_pools_lock);
-}
-
-__rust_helper void rust_helper_zswap_list_unlock(void)
-{
-	spin_unlock_bh(&zswap_pools_lock);
-}
-
-__rust_helper struct list_head *
-rust_helper_zswap_list_next_rcu(struct list_head *item)
-{
-	return rcu_dereference_check(list_next_rcu(item),
-				     lockdep_is_held(&zswap_pools_lock));
-}
-
-__rust_helper void rust_helper_zswap_list_add_rcu(struct list_head *item,
-						  struct list_head *head)
-{
-	list_add_rcu(item, head);
-}
-
-__rust_helper void rust_helper_zswap_list_add_tail_rcu(struct list_head *item,
-						       struct list_head *head)
-{
-	list_add_tail_rcu(item, head);
-}
-
-__rust_helper void rust_helper_zswap_list_del_rcu(struct list_head *item)
-{
-	list_del_rcu(item);
-}
 
 __rust_helper void rust_helper_zswap_ref_get(struct percpu_ref *ref)
 {
@@ -501,11 +421,6 @@ __rust_helper void rust_helper_zswap_ref_kill(struct percpu_ref *ref)
 	percpu_ref_kill(ref);
 }
 
-__rust_helper bool rust_helper_zswap_ref_is_dying(struct percpu_ref *ref)
-{
-	return percpu_ref_is_dying(ref);
-}
-
 __rust_helper int rust_helper_zswap_cpuhp_add(struct hlist_node *node)
 {
 	return cpuhp_state_add_instance(CPUHP_MM_ZSWP_POOL_PREPARE, node);
@@ -514,13 +429,6 @@ __rust_helper int rust_helper_zswap_cpuhp_add(struct hlist_node *node)
 __rust_helper void rust_helper_zswap_cpuhp_remove(struct hlist_node *node)
 {
 	cpuhp_state_remove_instance(CPUHP_MM_ZSWP_POOL_PREPARE, node);
-}
-
-__rust_helper void rust_helper_zswap_schedule_work(struct work_struct *work,
-						   work_func_t func)
-{
-	INIT_WORK(work, func);
-	schedule_work(work);
 }
 
 __rust_helper unsigned long rust_helper_zswap_totalram_pages(void)

@@ -24,6 +24,8 @@ pub(crate) mod folio;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod memcg;
 #[cfg(CONFIG_RUST_ZSWAP)]
+pub(crate) mod node;
+#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod params;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod pool;

@@ -105,7 +105,7 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
-    if !table::any_on(&mut folio, ty) {
+    if !table::any_on(&mut folio.lend(), ty) {
         return;
     }
     if folio.is_unclaimed() {
@@ -113,9 +113,9 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
         folio.forget();
     } else if folio.is_uptodate() {
         folio.mark_dirty();
-        table::unback_into(&mut folio, freed);
+        table::unback_into(&mut folio.lend(), freed);
     } else {
-        table::unback_into(&mut folio, freed);
+        table::unback_into(&mut folio.lend(), freed);
         folio.forget();
     }
 }

@@ -2,6 +2,8 @@
 
 //! Warnings about what cannot be, where it could be again and again.
 
+#![forbid(unsafe_code)]
+
 /// As `warn_on!`, but warns the first time only. Evaluates to the condition.
 macro_rules! warn_on_once {
     ($cond:expr) => {{

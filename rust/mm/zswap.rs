@@ -5,12 +5,12 @@
 //! A drop-in replacement for `mm/zswap.c`, behind the same interface
 //! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `ffi::abi`; the rooms are:
 //!
-//! - [`store`], [`load`]: a folio in, a folio out.
+//! - [`store`], [`load`]: store a folio, load a folio.
 //! - [`record`](crate::record): what is kept for a page: one word.
 //! - [`pool`]: the pools, their limits, and the change of the compressor.
 //! - [`compress`]: a page to an object, an object to a page.
-//! - [`order`](crate::order): which page is next to be written back.
-//! - [`writeback`]: writing it back, many pages together.
+//! - [`order`](crate::order): which page is written back next.
+//! - [`writeback`]: writes it back, many pages together.
 //! - [`shrink`]: the worker, and the shrinker for memory pressure.
 //! - [`setup`]: the order in which all this comes up.
 //! - [`rules`]: the decisions in them, pure.
@@ -19,56 +19,70 @@
 //!
 //! The table of a cluster has a word for each slot. The word owns the compressed object, and a
 //! reference to the pool that the object is in. The charge is to the cgroup whose id is recorded
-//! for the slot: the slot pins the id, the id the cgroup, and the cgroup what is charged. So it is
-//! given back before the id is. The place in the order of writeback is not ownership.
+//! for the slot: the slot pins the id, the id pins the cgroup, and the cgroup pins the `obj_cgroup`
+//! that is charged. So the charge is given back before the id is. A place in the order of writeback
+//! owns nothing.
 //!
 //! # Locks, in the order in which they are taken
 //!
 //! 1. folio lock: store, load and writeback of the slots of the folio, one at a time. It pins the
 //!    slots, and so the device and its clusters.
-//! 2. the mutex of a compression context: its buffer and request. Nothing above it is taken inside.
+//! 2. the mutex of a compression context: its buffer and request. Locks 1 and 2 are not taken
+//!    inside.
 //! 3. cluster lock: the words of the table, the table itself, and which members of the order have
-//!    which slots. Who frees a slot takes out what is stored under it (an interrupt-off section in
-//!    places). Nothing that can be taken inside sleeps.
+//!    which slots. A task that frees a slot takes out what is stored under it, in places with
+//!    interrupts off. Nothing that is taken inside sleeps.
 //! 4. the lock of a ring, and inside it that of one above; zsmalloc's locks, under which it looks
-//!    for words without a lock; the lock of the list of pools: leaves.
+//!    for words without a lock: leaves.
 //!
 //! The lock of the shrink cursor is taken by the worker and by the removal of a cgroup, with no
 //! other of these. The lock of a ring is taken by the hand of the clock, when a table goes, when a
-//! member goes over to another cgroup, and when a cgroup is removed: not by a store, a load or a
-//! free of a page.
+//! member goes over to another cgroup, and when a cgroup is removed. A store, a load or a free of a
+//! page does not take it.
 //!
 //! # Races, and what settles them
 //!
-//! - *Writeback and free, load or store of the same slot.* Writeback starts from the ring, where it
-//!   has no hold on what is stored. It takes the slot's name and the word by value, drops the lock
-//!   of the ring and adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another
-//!   was faster. If it succeeds it has the right to the slot, and looks at the word again: it is
-//!   the one that it met, or not, in which case the slot was freed and used again meanwhile. The
-//!   place in the word does not count, as the object may have been moved. So it can be a new object
-//!   that has lost its second chance already: it is the object of this slot.
-//! - *The hand and who changes a word.* The hand has no lock of the cluster. It changes nothing but
-//!   the bit of the second chance, by compare-and-exchange. Who has the lock stores whole words: a
-//!   change of that bit in between is lost, or was that of a word that is gone.
-//! - *The hand and a free that takes the table.* Members leave their rings before the table goes,
-//!   under the lock of the ring; the hand looks at words under that lock alone.
+//! - *Writeback against free, load or store of the same slot.* Writeback starts from the ring,
+//!   where nothing pins what is stored. It takes the slot's name and the word by value, drops the
+//!   lock of the ring and adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`),
+//!   another task was faster. If it succeeds writeback has the right to the slot, and looks at the
+//!   word again. A word that differs is that of a slot which was freed and used again meanwhile.
+//!   The place in the word does not count, because the object may have been moved. So it can be a
+//!   new object that has lost its second chance already: it is the object of this slot.
+//! - *The hand against a change of the word.* The hand does not hold the lock of the cluster. It
+//!   changes only the bit of the second chance, by compare-and-exchange. A task with the lock
+//!   stores whole words: a change of that bit in between is lost, or was that of a word that is
+//!   gone.
+//! - *The hand against a free that takes the table.* Members leave their rings before the table
+//!   goes, under the lock of the ring; the hand looks at words under that lock alone.
 //! - *Migration and compaction in zsmalloc.* They change the place in a word, by compare-and-
-//!   exchange, with the lock of the object's class held. Who follows a word, or stores another over
-//!   it, does so under that lock. A new object is not moved before it is in its word, nor one that
-//!   is being read.
+//!   exchange, with the lock of the object's class held. A task that follows a word, or stores
+//!   another over it, does so under that lock. A new object is not moved before it is in its word,
+//!   nor one that is being read.
 //! - *Store over what an earlier swap-out left.* The section that writes the new word frees the old
 //!   object. Its charge is given back after that.
-//! - *Load and swap-off.* The locked folio in the swap cache pins the device.
+//! - *Load against swapoff.* The locked folio in the swap cache pins the device.
 //! - *Store while the pool is replaced.* It has a reference to the pool. Its objects go with the
 //!   old pool, which lives as long as they do, and has its number as long.
 //! - *Two writers of a parameter.* The parameter code excludes them.
 //! - *Removal of a cgroup.* Its rings are declared dead, then its members move to the ring above.
-//!   Who joins a ring looks afterwards whether it is dead, and moves them then. What is charged
-//!   follows the cgroup to its parent (`obj_cgroup`).
+//!   A store that joins a ring looks afterwards whether it is dead, and moves them then. What is
+//!   charged follows the cgroup to its parent (`obj_cgroup`).
 //! - *A CPU comes or goes.* A context exists for each CPU that ever was online. A task keeps the
 //!   one that it locked.
-//! - *The first store while zswap is being initialized.* Nothing is stored before there is a pool
-//!   on the list, which is the last step.
+//! - *The first store while zswap is being initialized.* Nothing is stored before there is a
+//!   current pool, which is the last step.
+
+#![forbid(unsafe_code)]
+// With locks held, a panic is a `BUG()`: there must be nothing here that can.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 mod compress;
 pub(crate) mod load;

@@ -23,6 +23,7 @@ VERBS = {
     "path": ("build", "print the path of a variant's kernel image"),
     "fuzz": ("fuzz", "run random programs for the swap path, and reduce one that fails"),
     "bench": ("bench", "measure base against vswap, print ratios, write JSON and a page"),
+    "unsafe": ("unsafety", "count the lines of rust/mm, its unsafe blocks and its declarations"),
     "apply": ("apply", "put the change into your own Linux 7.3.y tree, as commits where it is git"),
     "deb": ("deb", "build an installable Debian package of the kernel from your .config"),
     "series": ("series", "write the change as a mail-ready patch series"),

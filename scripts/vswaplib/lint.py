@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 
-from . import benchreport, build, common, series, setup, tree
+from . import benchreport, build, common, series, setup, tree, unsafety
 from .common import ROOT, run
 
 # Files outside rust/mm/ffi/ that may contain `unsafe`, each with its reason.
@@ -167,12 +167,6 @@ def rustdoc_kernel():
     return _kernel_crate("rustdoc", "--document-private-items")
 
 
-def code_only(text):
-    """Rust source with the content of comments and strings blanked, line by line."""
-    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.S)
-    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
-
-
 def comment_above(lines, number):
     """The comments and attributes right above a line, as one text."""
     above = []
@@ -189,7 +183,7 @@ def unsafe_code():
         source = (ROOT / name).read_text()
         lines = source.splitlines()
         allowed = name.startswith("rust/mm/ffi/") or name in UNSAFE_ALLOWED
-        for number, line in enumerate(code_only(source).splitlines()):
+        for number, line in enumerate(unsafety.code_only(source).splitlines()):
             if not re.search(r"\bunsafe\b", line):
                 continue
             place = f"{name}:{number + 1}"
@@ -209,50 +203,34 @@ def unsafe_code():
     return problems
 
 
-def count_unsafe(source):
-    """(lines with code, those of them that an unsafe block spans)"""
-    lines = inside = depth = 0
-    begun = None
-    for line in filter(str.strip, code_only(source).splitlines()):
-        lines += 1
-        here = begun is not None
-        for token in re.findall(r"\bunsafe\s*\{|\{|\}", line):
-            if token == "}":
-                begun = None if begun == depth else begun
-                depth -= 1
-                continue
-            depth += 1
-            if token != "{":
-                begun = begun or depth
-                here = True
-        inside += here
-    return lines, inside
+MISUSE = "kunit/misuse.rs"
 
 
-SAFETY = "Documentation/rust/vswap/safety.rst"
-
-
-def unsafe_table():
-    """safety.rst counts lines: they must be those of the tree."""
-    problems, told = [], {}
-    for number, line in lines_of(SAFETY):
-        row = re.match(r"``(\S+\.rs)``(?:, ``\S+/``)?\s+(\d+)\s+(\d+)\b", line)
-        if row:
-            told[row[1]] = (number, int(row[2]), int(row[3]))
-    wrappers = [name for name in named("rust/mm/ffi/*.rs")
-                if name not in ("rust/mm/ffi/layout.rs", "rust/mm/ffi/swap_table.rs")
-                and not name.endswith("_kunit.rs")]
-    rooms = {name.removeprefix("rust/mm/"): [name] for name in wrappers}
-    rooms["zswap.rs"] = ["rust/mm/zswap.rs", *named("rust/mm/zswap/*.rs")]
-    for room, names in rooms.items():
-        counts = [count_unsafe((ROOT / name).read_text()) for name in names]
-        found = tuple(map(sum, zip(*counts)))
-        number, *claimed = told.pop(room, (0, 0, 0))
-        if found != tuple(claimed):
-            problems.append(f"{SAFETY}:{number}: {room} has {found[0]} lines, {found[1]} of them "
-                            f"inside unsafe, not {claimed[0]} and {claimed[1]}")
-    return problems + [f"{SAFETY}:{number}: {room} does not exist"
-                       for room, (number, *_) in told.items()]
+def misuse():
+    """What safe code must not be able to do does not compile."""
+    expected = sorted((number, code) for number, line in lines_of(MISUSE)
+                      for code in re.findall(r"E\d{4}", line.partition("//~")[2]))
+    variables, words = _kernel_rustc()
+    root = next((word for word in words if word.endswith("rust/mm/vswap.rs")), None)
+    with tempfile.TemporaryDirectory() as work:
+        copy = pathlib.Path(work) / "mm"
+        shutil.copytree(ROOT / "rust" / "mm", copy)
+        shutil.copy(ROOT / MISUSE, copy)
+        with (copy / "vswap.rs").open("a") as handle:
+            handle.write("mod misuse;\n")
+        words = [str(copy / "vswap.rs") if word == root else word for word in words]
+        done = run(["env", *variables, setup.rustc(), *words, "--emit=metadata",
+                    "--cap-lints=allow", f"--out-dir={work}", "--error-format=short"],
+                   cwd=build.folder("um"), env={**setup.tool_env(), "RUSTC_BOOTSTRAP": "1"},
+                   check=False)
+    places = re.findall(r"(\S+\.rs):(\d+):\d+: error(?:\[(E\d{4})\])?", done.text)
+    problems = [f"{name.replace(str(copy), 'rust/mm')}:{line}: does not compile" for name, line, _
+                in places if not name.endswith("misuse.rs")]
+    found = sorted((int(line), code) for name, line, code in places if name.endswith("misuse.rs"))
+    return problems + [f"{MISUSE}:{line}: the compiler does not say {code}"
+                       for line, code in expected if (line, code) not in found] + \
+        [f"{MISUSE}:{line}: the compiler says {code}, which is not expected"
+         for line, code in found if (line, code) not in expected]
 
 
 # --- C and patches -----------------------------------------------------------
@@ -438,7 +416,8 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("checkpatch on new C files", checkpatch_files),
     ("rustfmt", rustfmt),
     ("unsafe only where allowed", unsafe_code),
-    ("lines counted in safety.rst", unsafe_table),
+    ("unsafe within its limits", unsafety.problems),
+    ("misuse does not compile", misuse),
     ("figures are of one tree", figures),
     ("clippy on the host crate", clippy_host),
     ("clippy on the kernel crate", clippy_kernel),

@@ -12,7 +12,7 @@ once | full) zswap_on lz4 1 ;;
 *) fail "accept.sh does not know '$1'" ;;
 esac
 if [ "$1" = once ]; then
-	echo Y > /sys/kernel/debug/zswap/worker_once || fail "this kernel has no such hook"
+	echo 1 > /sys/kernel/debug/zswap/worker_once || fail "this kernel has no such hook"
 fi
 [ -b /dev/dm-0 ] || fail "there is no slow disk"
 ram_disk /dev/dm-0

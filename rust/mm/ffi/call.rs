@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions of C that ask little of their caller: a list instead of a wrapper for each.
+//! Calls to C, and calls from C, whose contracts are kept by types.
+//!
+//! Each macro has one `unsafe` block for all functions of its kind. What the block relies on is
+//! written at the types: [`ToC`] for what C is given, [`FromC`] for what C gives.
 
-/// Makes functions of those of C that require nothing.
+/// Declares functions of C that can be called with anything their types allow.
+///
+/// An argument goes to C as [`ToC`] says. bindgen's signature is checked by the compiler.
 macro_rules! c_functions {
     ($(
         $(#[$meta:meta])*
@@ -11,14 +16,15 @@ macro_rules! c_functions {
         $($(#[$meta])*
         #[inline]
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
-            // SAFETY: No requirements.
+            $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
+            // SAFETY: The function has no requirements beyond those that `ToC` keeps.
             unsafe { ::kernel::bindings::$c($($arg),*) }
         })*
     };
 }
 
-/// Makes methods of functions of C that get the pointer of `self`, and require no more than the
-/// invariants of the type say of it.
+/// Declares methods that are functions of C. The first argument is the pointer of `self`, for which
+/// the invariants of the type are enough; the others are as in `c_functions!`.
 macro_rules! c_methods {
     ($(
         $(#[$meta:meta])*
@@ -27,8 +33,135 @@ macro_rules! c_methods {
         $($(#[$meta])*
         #[inline]
         $vis fn $name(&$this $(, $arg: $ty)*) $(-> $ret)? {
-            // SAFETY: By the invariants of the type.
+            $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
+            // SAFETY: By the invariants of the type, and `ToC`.
             unsafe { ::kernel::bindings::$c($this.as_ptr() $(, $arg)*) }
         })*
     };
+}
+
+/// Defines functions that C calls. An argument `name: Type = RawType` is made by [`FromC`], whose
+/// contract for the type is part of the function's.
+macro_rules! c_exports {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $ty:ty = $raw:ty),*) $(-> $ret:ty)? $body:block
+    )*) => {
+        $($(#[$meta])*
+        ///
+        /// # Safety
+        ///
+        /// As [`FromC`](crate::ffi::call::FromC) says for the type of each argument.
+        #[export]
+        #[allow(unused_unsafe)]
+        unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
+            // SAFETY: As required of the caller.
+            $(let $arg = unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($arg) };)*
+            $body
+        })*
+    };
+}
+
+/// Asserts that a type of ours has the fields of C's, where C has them: a pointer to C's is one to
+/// ours.
+macro_rules! same_layout {
+    ($ours:ty = $c:ty { $($field:ident = $theirs:ident),* $(,)? }) => {
+        ::kernel::prelude::static_assert!(size_of::<$ours>() == size_of::<$c>());
+        $(::kernel::prelude::static_assert!(
+            core::mem::offset_of!($ours, $field) == core::mem::offset_of!($c, $theirs)
+        );)*
+    };
+}
+
+use core::ffi::CStr;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+/// A value that a function of C may be given, as `C`: its type keeps what C requires of it, while
+/// the function runs.
+pub(super) trait ToC {
+    /// The type that C has for it.
+    type C;
+
+    /// Returns it as C has it.
+    fn to_c(self) -> Self::C;
+}
+
+/// What C gives to a function of ours, as `Raw`.
+pub(super) trait FromC<Raw> {
+    /// Takes it over.
+    ///
+    /// # Safety
+    ///
+    /// Written at the implementation.
+    unsafe fn from_c(raw: Raw) -> Self;
+}
+
+/// Numbers, and values that C copies, are the same for C.
+macro_rules! plain {
+    ($($ty:ty),*) => {
+        $(impl ToC for $ty {
+            type C = $ty;
+
+            #[inline]
+            fn to_c(self) -> $ty {
+                self
+            }
+        }
+
+        impl FromC<$ty> for $ty {
+            /// # Safety
+            ///
+            /// Nothing is required.
+            #[inline]
+            unsafe fn from_c(raw: $ty) -> $ty {
+                raw
+            }
+        })*
+    };
+}
+
+plain!(
+    bool,
+    i32,
+    u32,
+    i64,
+    u64,
+    isize,
+    usize,
+    bindings::swp_entry_t
+);
+
+/// A pointer that is only handed on.
+impl<T> FromC<*const T> for *const T {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    #[inline]
+    unsafe fn from_c(raw: *const T) -> Self {
+        raw
+    }
+}
+
+/// A string, which C reads.
+impl ToC for &CStr {
+    type C = *const c_char;
+
+    #[inline]
+    fn to_c(self) -> *const c_char {
+        self.as_char_ptr()
+    }
+}
+
+impl FromC<*const c_char> for &CStr {
+    /// # Safety
+    ///
+    /// `raw` is a string that stays while the function runs.
+    #[inline]
+    unsafe fn from_c(raw: *const c_char) -> Self {
+        // SAFETY: As required of the caller.
+        unsafe { CStr::from_char_ptr(raw) }
+    }
 }

@@ -1,50 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios in the swap cache, and the right to what is stored for a swap slot.
+//! Folios in the swap cache, and the right to what zswap stores for a swap slot.
 //!
-//! # Who may touch the entry of a slot
+//! # Who may change what is stored for a slot
 //!
-//! What is stored for a slot is changed by one at a time:
-//! - who holds the lock of the folio that the swap cache has for the slot: as long as it is there,
-//!   the slot cannot be freed, nor can a second folio come in. [`SwapFolio`] stands for that.
-//! - who frees the slot, when no folio is in the swap cache and nobody counts on it any more. That
-//!   is under the cluster lock.
+//! One task at a time:
+//! - the task that holds the lock of the folio that the swap cache has for the slot. While the folio
+//!   is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands for
+//!   that lock.
+//! - the task that frees the slot, under the cluster lock, when its swap count is 0 and the swap
+//!   cache has no folio for it.
 //!
-//! [`Slot`] is the first of these as a value. The table asks for it, mutably to change. So what is
-//! found cannot be kept longer than the right, and is not taken out while it is in use.
+//! [`Slot`] is the first of these rights as a value. Looking up borrows it, and changing borrows it
+//! mutably. So what was found is not used after the right is gone, nor while it is being taken out.
 //!
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-use super::params;
+use super::{
+    call::{
+        FromC,
+        ToC, //
+    },
+    memcg::MemcgRef,
+    node::Node,
+    params, //
+};
+use crate::warn::warn_on_once;
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::zswap::rules::Variety;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
+    ops::Deref,
     ptr::NonNull, //
 };
 use kernel::{
     bindings,
     error::from_err_ptr,
     page::PAGE_SIZE,
-    prelude::*, //
+    prelude::*,
+    types::Opaque, //
 };
 
 c_functions! {
     fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = zswap_swp_entry;
-    fn swp_type(entry: bindings::swp_entry_t) -> c_uint = zswap_swp_type;
-    fn swp_offset(entry: bindings::swp_entry_t) -> usize = zswap_swp_offset;
-    #[cfg(CONFIG_RUST_VSWAP)]
-    fn swp_is_virtual(entry: bindings::swp_entry_t) -> bool = zswap_swp_is_virtual;
+    fn swp_type(entry: SwapEntry) -> c_uint = zswap_swp_type;
+    fn swp_offset(entry: SwapEntry) -> usize = zswap_swp_offset;
+    fn swp_is_virtual(entry: SwapEntry) -> bool = zswap_swp_is_virtual;
 }
 
-/// A swap entry: the type of a device, or of virtual slots, and an offset in it.
+/// A swap entry: a swap type and an offset.
 ///
-/// A name and nothing else. It can be stale: only a [`Slot`] says that it is not.
+/// It names a slot, and may be stale. A [`Slot`] is not.
 // The value of a `swp_entry_t`. As such a structure it would go to functions by its address.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
+
+impl ToC for SwapEntry {
+    type C = bindings::swp_entry_t;
+
+    #[inline]
+    fn to_c(self) -> bindings::swp_entry_t {
+        self.as_raw()
+    }
+}
+
+impl FromC<bindings::swp_entry_t> for SwapEntry {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    #[inline]
+    unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
+        Self::from_raw(entry)
+    }
+}
 
 impl SwapEntry {
     #[inline]
@@ -57,47 +87,46 @@ impl SwapEntry {
         bindings::swp_entry_t { val: self.0 }
     }
 
-    /// The entry of a type and an offset.
+    /// Makes the entry of a type and an offset.
     #[inline]
     pub(crate) fn new(ty: u8, offset: u64) -> Self {
         Self::from_raw(swp_entry(ty.into(), offset as usize))
     }
 
-    /// The swap type.
+    /// Returns the swap type.
     #[inline]
     pub(crate) fn ty(self) -> usize {
-        swp_type(self.as_raw()) as usize
+        swp_type(self) as usize
     }
 
-    /// The offset in pages.
+    /// Returns the offset in pages.
     #[inline]
     pub(crate) fn offset(self) -> usize {
-        swp_offset(self.as_raw())
+        swp_offset(self)
     }
 
-    /// Whether it names a virtual slot.
-    #[cfg(CONFIG_RUST_VSWAP)]
+    /// Returns true if it names a virtual slot.
     #[inline]
     pub(crate) fn is_virtual(self) -> bool {
-        swp_is_virtual(self.as_raw())
+        swp_is_virtual(self)
     }
 
-    /// The entry of the same type with another offset.
+    /// Returns the entry of the same type with another offset.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Self {
         self.add(offset.wrapping_sub(self.offset()))
     }
 
-    /// The entry `n` slots on.
+    /// Returns the entry `n` slots after this one.
     ///
-    /// The offset takes the low bits of an entry, and a folio's slots are of one device.
+    /// The offset is in the low bits of an entry, and the slots of a folio are of one device.
     #[inline]
     pub(super) fn add(self, n: usize) -> Self {
         Self(self.0.wrapping_add(n))
     }
 
-    /// The entry `n` slots before.
+    /// Returns the entry `n` slots before this one.
     #[inline]
     pub(super) fn sub(self, n: usize) -> Self {
         Self(self.0.wrapping_sub(n))
@@ -108,42 +137,96 @@ impl SwapEntry {
 ///
 /// # Invariants
 ///
-/// During `'a` nobody else stores or takes what is stored for the slot, nor looks it up to follow
-/// it, and the device stays.
+/// During `'a` only the owner of the value stores for the slot, takes out what is stored for it, or
+/// looks it up to follow it. The device stays.
 pub(crate) struct Slot<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,
 }
 
 impl Slot<'_> {
-    /// The name of the slot.
+    /// Returns the entry that names the slot.
     #[inline]
     pub(crate) fn entry(&self) -> SwapEntry {
         self.entry
     }
 }
 
+/// A folio that is not freed while it is borrowed.
+#[repr(transparent)]
+pub(super) struct Folio(Opaque<bindings::folio>);
+
+impl Folio {
+    /// # Safety
+    ///
+    /// The folio is not freed during `'a`.
+    #[inline]
+    unsafe fn from_raw<'a>(folio: NonNull<bindings::folio>) -> &'a Self {
+        // SAFETY: As required of the caller. The type is transparent.
+        unsafe { folio.cast::<Self>().as_ref() }
+    }
+
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::folio {
+        self.0.get()
+    }
+
+    c_methods! {
+        fn nid(&self) -> c_int = zswap_folio_nid;
+        fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
+        fn flush_dcache(&self) = zswap_flush_dcache_folio;
+        // C takes the RCU lock that its cgroup needs.
+        fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
+        fn memcg_get(&self) -> *mut bindings::mem_cgroup = zswap_folio_memcg_get;
+        // Looks at it only, and that under `CONFIG_DEBUG_VM`.
+        fn check(&self) = zswap_folio_check;
+    }
+}
+
+impl FromC<*mut bindings::folio> for Option<&Folio> {
+    /// # Safety
+    ///
+    /// `folio` is NULL, or is not freed while the function runs, and does not change its cgroup.
+    #[inline]
+    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
+        // SAFETY: As required of the caller.
+        NonNull::new(folio).map(|folio| unsafe { Folio::from_raw(folio) })
+    }
+}
+
+impl ToC for &Folio {
+    type C = *mut bindings::folio;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::folio {
+        self.as_ptr()
+    }
+}
+
 /// One page of a locked folio.
+///
+/// # Invariants
+///
+/// The page is one of the folio, which is locked during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapPage<'a> {
     page: NonNull<bindings::page>,
-    folio: NonNull<bindings::folio>,
-    _folio: PhantomData<&'a ()>,
+    folio: &'a Folio,
 }
 
-impl SwapPage<'_> {
-    /// The first page of a folio.
+impl<'a> SwapPage<'a> {
+    /// Returns the first page of a folio.
     ///
     /// # Safety
     ///
-    /// The folio stays, and is locked, during the lifetime of the value.
+    /// The folio is locked, and stays so, during `'a`.
     #[inline]
     pub(super) unsafe fn first_of(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: A folio begins with its first page.
         Self {
-            // It is where the folio is.
             page: folio.cast(),
-            folio,
-            _folio: PhantomData,
+            // SAFETY: As required of the caller.
+            folio: unsafe { Folio::from_raw(folio) },
         }
     }
 
@@ -151,71 +234,82 @@ impl SwapPage<'_> {
         self.page.as_ptr()
     }
 
-    pub(super) fn folio_ptr(&self) -> *mut bindings::folio {
-        self.folio.as_ptr()
-    }
-
-    /// The NUMA node of its memory.
     #[inline]
-    pub(crate) fn nid(&self) -> c_int {
-        // SAFETY: The folio is locked, thus stays.
-        unsafe { bindings::zswap_folio_nid(self.folio_ptr()) }
+    pub(super) fn folio(&self) -> &'a Folio {
+        self.folio
     }
 
-    /// The cgroup that is charged for tables.
+    /// Returns the NUMA node of its memory.
     #[inline]
-    pub(super) fn owner(&self) -> Owner<'_> {
-        // SAFETY: The folio is locked, during the lifetime of the value.
-        unsafe { Owner::of(self.folio) }
+    pub(crate) fn node(&self) -> Node {
+        // SAFETY: A node that has memory is possible.
+        unsafe { Node::from_raw(self.folio.nid()) }
     }
 
-    /// The 64 bits that it repeats, if it does.
+    /// Returns the cgroup that is charged for tables.
+    #[inline]
+    pub(super) fn owner(&self) -> Owner<'a> {
+        // INVARIANT: Locked during `'a`.
+        Owner {
+            folio: Some(self.folio),
+        }
+    }
+
+    /// Returns the 64 bits that the page repeats, if it does.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
         self.with_bytes(|bytes| bytes.repeats())
     }
 
-    /// Fills it with 64 bits.
+    /// Fills the page with 64 bits.
     pub(crate) fn fill(&self, value: u64) {
-        self.with_bytes(|bytes| {
-            // SAFETY: The page is mapped, and nobody reads it before it is uptodate.
-            unsafe { bindings::zswap_fill(bytes.as_ptr().cast_mut().cast(), value, bytes.len()) }
-        });
-        // SAFETY: The folio stays.
-        unsafe { bindings::zswap_flush_dcache_folio(self.folio_ptr()) };
+        // SAFETY: C writes the page, as far as the length says.
+        self.overwrite(|to| unsafe { bindings::zswap_fill(to.cast(), value, PAGE_SIZE) });
     }
 
-    /// Whether the cgroup of the page lets it be written to a device.
+    /// Returns true if the cgroup of the page lets zswap write it to a device.
     #[inline]
     pub(crate) fn writeback_enabled(&self) -> bool {
-        // SAFETY: The folio is locked, thus stays. C takes the RCU lock that its cgroup needs.
-        unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
+        self.folio.writeback_enabled()
     }
 
-    /// How varied its content is.
+    /// Returns how varied its content is.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn variety(&self) -> Variety {
         self.with_bytes(|bytes| Variety::of(bytes.sample(Variety::SAMPLE)))
     }
 
     /// Maps the page while `f` runs.
-    ///
-    /// Its bytes may change meanwhile: others can have it pinned.
     #[inline]
-    pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        // SAFETY: The page is of a folio that stays. It is mapped until below.
-        let (addr, bytes) = unsafe {
-            let addr = bindings::kmap_local_page(self.page.as_ptr());
-            (addr, Bytes::new(addr.cast(), PAGE_SIZE))
-        };
-        let ret = f(bytes);
-        // SAFETY: Mapped above, the last by this context.
+    fn mapped<R>(&self, f: impl FnOnce(*mut u8) -> R) -> R {
+        // SAFETY: The page stays, by the invariants.
+        let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
+        let ret = f(addr.cast());
+        // SAFETY: This task has mapped it above, and nothing after that which is still mapped.
         unsafe { bindings::kunmap_local(addr) };
         ret
+    }
+
+    /// Maps the page, whose bytes others may be changing, while `f` runs.
+    #[inline]
+    pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
+        // SAFETY: `f` gets a page that is mapped while it runs.
+        self.mapped(|from| f(unsafe { Bytes::new(from, PAGE_SIZE) }))
+    }
+
+    /// Maps the page while `f` writes it, and makes that visible to user space.
+    #[inline]
+    pub(super) fn overwrite(&self, f: impl FnOnce(*mut u8)) {
+        self.mapped(f);
+        self.folio.flush_dcache();
     }
 }
 
 /// Bytes in memory that can be read during `'a`, and that others may be changing.
+///
+/// # Invariants
+///
+/// `len` bytes from `start` on are readable during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     start: *const u8,
@@ -223,11 +317,12 @@ pub(crate) struct Bytes<'a> {
     _memory: PhantomData<&'a ()>,
 }
 
-impl Bytes<'_> {
+impl<'a> Bytes<'a> {
     /// # Safety
     ///
-    /// `len` bytes at `start` are readable during the lifetime of the value.
+    /// `len` bytes at `start` are readable during `'a`.
     pub(super) unsafe fn new(start: *const u8, len: usize) -> Self {
+        // INVARIANT: As required of the caller.
         Self {
             start,
             len,
@@ -235,37 +330,38 @@ impl Bytes<'_> {
         }
     }
 
-    /// The bytes of a slice.
-    #[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]
-    pub(super) fn of(bytes: &[u8]) -> Bytes<'_> {
-        // SAFETY: They are readable as long as they are borrowed.
-        unsafe { Bytes::new(bytes.as_ptr(), bytes.len()) }
+    /// Returns the bytes of a slice.
+    #[inline]
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        // SAFETY: They are readable while they are borrowed.
+        unsafe { Self::new(bytes.as_ptr(), bytes.len()) }
     }
 
     pub(super) fn as_ptr(&self) -> *const u8 {
         self.start
     }
 
-    /// Some of the bytes, from all over them.
+    /// Returns some of the bytes, from all over them.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sample(&self, nr: usize) -> impl Iterator<Item = u8> + '_ {
-        // Not a power of two, as fields of structures would have it.
-        let step = (self.len / nr.max(1)).saturating_sub(1).max(1);
-        (0..nr.min(self.len / step)).map(move |n| {
-            // SAFETY: Less than `len`. Others may be changing them: what is read is any byte.
-            unsafe { self.start.add(n * step).read_volatile() }
+        // Not a power of two, which the fields of structures would be apart.
+        let apart = self.len.checked_div(nr).unwrap_or(0);
+        let step = apart.saturating_sub(1).max(1);
+        (0..self.len).step_by(step).take(nr).map(move |at| {
+            // SAFETY: Less than `len`, by the invariants readable. Any byte is a `u8`.
+            unsafe { self.start.add(at).read_volatile() }
         })
     }
 
-    /// The 64 bits that they repeat from their beginning to their end, if they do.
+    /// Returns the 64 bits that they repeat from their beginning to their end, if they do.
     #[inline]
     fn repeats(&self) -> Option<u64> {
         const WORD: usize = size_of::<u64>();
         let nth = |n: usize| {
-            // SAFETY: Less than `len`, and aligned, as pages are. Others may be changing them: what
-            // is read is any word.
-            unsafe { self.start.add(n * WORD).cast::<u64>().read_volatile() }
+            // SAFETY: Less than `len`, by the invariants readable. Pages are aligned. Any word is a
+            // `u64`.
+            unsafe { self.start.cast::<u64>().add(n).read_volatile() }
         };
         let nr = self.len / WORD;
         let last = nr.checked_sub(1)?;
@@ -274,7 +370,7 @@ impl Bytes<'_> {
         (nth(last) == first && (1..last).all(|n| nth(n) == first)).then_some(first)
     }
 
-    /// How many there are.
+    /// Returns their number.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -283,23 +379,28 @@ impl Bytes<'_> {
 
 /// A folio that is locked and in the swap cache.
 ///
+/// It is a right, not the lock itself: dropping it changes nothing. An owner of the lock, like
+/// [`ReadFolio`], lends the right out; it never gives a `&mut` to one that it keeps, which could be
+/// swapped for that of another folio.
+///
 /// # Invariants
 ///
-/// `folio` is locked and in the swap cache during `'a`, and the owner of the value has the lock.
+/// `folio` is locked and in the swap cache during `'a`, and there is one value at a time.
 pub(crate) struct SwapFolio<'a> {
-    folio: NonNull<bindings::folio>,
+    folio: &'a Folio,
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl SwapFolio<'_> {
+impl<'a> SwapFolio<'a> {
     /// # Safety
     ///
-    /// The caller holds the lock of the folio, which is in the swap cache, and keeps it while the
-    /// value lives. There is no second value for the folio meanwhile.
+    /// The caller holds the lock of the folio, which is in the swap cache, during `'a`. There is no
+    /// second value for the folio meanwhile.
     #[inline]
     pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: The folio stays, being locked. This only looks at it (under `CONFIG_DEBUG_VM`).
-        unsafe { bindings::zswap_folio_check(folio.as_ptr()) };
+        // SAFETY: A locked folio is not freed.
+        let folio = unsafe { Folio::from_raw(folio) };
+        folio.check();
         // INVARIANT: As required of the caller.
         Self {
             folio,
@@ -307,20 +408,30 @@ impl SwapFolio<'_> {
         }
     }
 
+    #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::folio {
         self.folio.as_ptr()
     }
 
+    /// Lends the right for a shorter time.
+    #[inline]
+    fn lend(&mut self) -> SwapFolio<'_> {
+        // INVARIANT: `self` is not used meanwhile.
+        SwapFolio {
+            folio: self.folio,
+            _lock: PhantomData,
+        }
+    }
+
     c_methods! {
-        /// The number of its pages.
+        /// Returns the number of its pages.
         pub(crate) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
-        /// Its bytes are what was swapped out.
+        /// Marks the folio uptodate: its bytes are what was swapped out.
         pub(crate) fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
-        /// Whether it is large, and was brought in for a fault that has not mapped it: nobody's
-        /// yet.
+        /// Returns true if it is large, was read for a fault, and no fault has mapped it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
-        /// Whether its bytes are what was swapped out.
+        /// Returns true if its bytes are what was swapped out.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
         /// Counts that its pages were loaded.
@@ -329,37 +440,44 @@ impl SwapFolio<'_> {
         pub(crate) fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
         /// Counts it as a large folio that was swapped in.
         pub(crate) fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
-        /// It is the only copy. Returns whether that is new.
+        /// Marks the folio dirty: it is the only copy. Returns true if it was not.
         pub(crate) fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// The cgroup that is charged for its tables.
+    /// Returns the cgroup that is charged for its tables.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
-        // SAFETY: Locked, by the invariants, and borrowed as long.
-        unsafe { Owner::of(self.folio) }
+        // INVARIANT: Locked while `self` is there.
+        Owner {
+            folio: Some(self.folio),
+        }
     }
 
-    /// The right to the slot of its first page.
     #[inline]
-    pub(crate) fn first_slot(&mut self) -> Slot<'_> {
-        // SAFETY: A locked folio in the swap cache has its entry there.
+    fn into_first_slot(self) -> Slot<'a> {
+        // SAFETY: A folio in the swap cache has its entry there.
         let entry = unsafe { bindings::zswap_folio_entry(self.as_ptr()) };
-        // INVARIANT: By the invariants of this type, and `self` is borrowed as long.
+        // INVARIANT: By the invariants of this type, of which this was the only value.
         Slot {
             entry: SwapEntry::from_raw(entry),
             _right: PhantomData,
         }
     }
 
-    /// The slot and the page with number `n`, if the folio is that large.
+    /// Returns the right to the slot of its first page.
+    #[inline]
+    pub(crate) fn first_slot(&mut self) -> Slot<'_> {
+        self.lend().into_first_slot()
+    }
+
+    /// Returns the slot and the page with number `n`, if the folio is that large.
     #[inline]
     pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
         if n >= self.nr_pages() {
             return None;
         }
-        // SAFETY: There are more than `n` pages in it, see above.
+        // SAFETY: The folio has more than `n` pages.
         let page = NonNull::new(unsafe { bindings::zswap_folio_page(self.as_ptr(), n) })?;
         let folio = self.folio;
         // INVARIANT: A folio of n pages has n consecutive slots.
@@ -367,23 +485,39 @@ impl SwapFolio<'_> {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
         };
-        let page = SwapPage {
-            page,
-            folio,
-            _folio: PhantomData,
-        };
-        Some((slot, page))
+        // INVARIANT: It is one of the folio, which is locked while `self` is borrowed.
+        Some((slot, SwapPage { page, folio }))
     }
 
-    /// The slot and the page of a folio that is not large.
     #[inline]
-    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
+    fn into_only(self) -> Option<(Slot<'a>, SwapPage<'a>)> {
         if self.nr_pages() != 1 {
             return None;
         }
-        // SAFETY: The folio is locked as long as `self` is there, which is borrowed.
-        let page = unsafe { SwapPage::first_of(self.folio) };
-        Some((self.first_slot(), page))
+        // INVARIANT: A folio begins with its first page, and is locked during `'a`.
+        let page = SwapPage {
+            page: NonNull::from(self.folio).cast(),
+            folio: self.folio,
+        };
+        Some((self.into_first_slot(), page))
+    }
+
+    /// Returns the slot and the page of a folio that is not large.
+    #[inline]
+    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
+        self.lend().into_only()
+    }
+}
+
+impl FromC<*mut bindings::folio> for Option<SwapFolio<'_>> {
+    /// # Safety
+    ///
+    /// `folio` is NULL, or a folio in the swap cache whose lock the caller holds while the function
+    /// runs.
+    #[inline]
+    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
+        // SAFETY: As required of the caller, who enters Rust here.
+        NonNull::new(folio).map(|folio| unsafe { SwapFolio::from_raw(folio) })
     }
 }
 
@@ -394,53 +528,42 @@ impl SwapFolio<'_> {
 /// The folio, if there is one, is locked during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
-    folio: Option<NonNull<bindings::folio>>,
-    _lock: PhantomData<&'a ()>,
+    folio: Option<&'a Folio>,
 }
 
 impl Owner<'_> {
     /// No cgroup is charged: for tests, which have no folio.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
-    pub(crate) const NONE: Self = Self {
-        folio: None,
-        _lock: PhantomData,
-    };
+    pub(crate) const NONE: Self = Self { folio: None };
 
     /// # Safety
     ///
     /// The caller holds the lock of the folio while the value lives.
+    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(super) unsafe fn of(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller.
         Self {
-            folio: Some(folio),
-            _lock: PhantomData,
+            // SAFETY: A locked folio is not freed.
+            folio: Some(unsafe { Folio::from_raw(folio) }),
         }
     }
 
     /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: The folio is locked, by the invariants, so it stays. C returns a reference, or
-        // NULL, which is kept until the old value is set again.
-        let (memcg, old) = unsafe {
-            let memcg = match self.folio {
-                Some(folio) => bindings::zswap_folio_memcg_get(folio.as_ptr()),
-                None => core::ptr::null_mut(),
-            };
-            (memcg, bindings::zswap_set_active_memcg(memcg))
-        };
-        let ret = f();
-        // SAFETY: What was active when we were called is kept by our caller. The other is NULL, or
-        // the reference from above.
-        unsafe {
-            bindings::zswap_set_active_memcg(old);
-            bindings::zswap_memcg_put(memcg);
-        }
-        ret
+        // SAFETY: C returns a reference for us, or NULL.
+        let memcg = unsafe { MemcgRef::from_raw(self.folio.map_or(NULL, Folio::memcg_get)) };
+        MemcgRef::charging(memcg.as_ref(), f)
     }
 }
 
+const NULL: *mut bindings::mem_cgroup = core::ptr::null_mut();
+
 /// A reference to a folio.
+///
+/// # Invariants
+///
+/// The reference is ours.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) struct FolioRef(NonNull<bindings::folio>);
 
@@ -450,6 +573,7 @@ impl FolioRef {
     ///
     /// The reference is the caller's, who hands it over.
     pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: As required of the caller.
         Self(folio)
     }
 
@@ -464,10 +588,10 @@ impl FolioRef {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// Locks the folio, when it is not being written: if it is in the swap cache then, with virtual
-    /// slots. Sleeps.
+    /// Locks the folio when it is not under writeback, if it is in the swap cache with virtual
+    /// slots then. Sleeps.
     pub(crate) fn lock_cached(&self) -> Option<ReadFolio<'_>> {
-        // SAFETY: The folio stays, by the reference. No lock is held.
+        // SAFETY: The folio stays, by the reference. The caller holds no lock.
         if !unsafe { bindings::vswap_folio_lock_cached(self.0.as_ptr()) } {
             return None;
         }
@@ -486,12 +610,17 @@ impl PartialEq for FolioRef {
 #[cfg(CONFIG_RUST_VSWAP)]
 impl Drop for FolioRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: The reference is ours, by the invariants.
         unsafe { bindings::zswap_folio_put(self.0.as_ptr()) };
     }
 }
 
-/// A [`SwapFolio`] whose lock is to be released: dropping does.
+/// The lock of a folio that is in the swap cache: dropping unlocks it.
+///
+/// # Invariants
+///
+/// The value owns the lock.
+#[must_use]
 pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
 
 impl<'a> ReadFolio<'a> {
@@ -501,7 +630,20 @@ impl<'a> ReadFolio<'a> {
     #[inline]
     pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: As required of the caller.
+        // INVARIANT: As required of the caller.
         Self(unsafe { SwapFolio::from_raw(folio) })
+    }
+
+    /// Lends the folio out.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
+        self.0.lend()
+    }
+
+    /// Returns the slot and the page of a folio that is not large.
+    #[inline]
+    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
+        self.0.only()
     }
 
     /// Leaves the folio locked.
@@ -510,10 +652,10 @@ impl<'a> ReadFolio<'a> {
         let _ = ManuallyDrop::new(self);
     }
 
-    /// Takes the folio out of the swap cache if nobody counts on its slots, which are freed.
+    /// Removes the folio from the swap cache if the swap count of all its slots is 0; frees them.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn free_swap(self) -> Result<(), Self> {
-        // SAFETY: The folio is locked, by us, and in the swap cache.
+        // SAFETY: The folio is locked, and in the swap cache, by the invariants.
         if !unsafe { bindings::folio_free_swap(self.0.as_ptr()) } {
             return Err(self);
         }
@@ -521,14 +663,29 @@ impl<'a> ReadFolio<'a> {
         Ok(())
     }
 
-    /// Takes a folio that could not be read out of the swap cache.
+    /// Removes a folio from the swap cache whose data is elsewhere, and unlocks it. One that is
+    /// dirty is the only copy, and stays.
     pub(crate) fn forget(self) {
-        // SAFETY: The folio is locked, by us, in the swap cache, and was never dirty.
+        if warn_on_once!(self.0.folio.is_dirty()) {
+            return;
+        }
+        // SAFETY: The folio is locked, and in the swap cache, by the invariants. It is clean.
         unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
     }
 }
 
-impl<'a> core::ops::Deref for ReadFolio<'a> {
+impl FromC<*mut bindings::folio> for Option<ReadFolio<'_>> {
+    /// # Safety
+    ///
+    /// As for [`SwapFolio`], and the lock is handed over.
+    #[inline]
+    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
+        // SAFETY: As required of the caller.
+        NonNull::new(folio).map(|folio| unsafe { ReadFolio::from_raw(folio) })
+    }
+}
+
+impl<'a> Deref for ReadFolio<'a> {
     type Target = SwapFolio<'a>;
 
     #[inline]
@@ -537,22 +694,15 @@ impl<'a> core::ops::Deref for ReadFolio<'a> {
     }
 }
 
-impl core::ops::DerefMut for ReadFolio<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
-
 impl Drop for ReadFolio<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: We have the lock, and nothing uses the folio through this value any more.
+        // SAFETY: The lock is ours, by the invariants.
         unsafe { bindings::folio_unlock(self.0.as_ptr()) };
     }
 }
 
-/// Whether memory may be waited for.
+/// Whether an allocation may wait for memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     Yes,
@@ -574,7 +724,7 @@ impl Writes {
         }
     }
 
-    /// How many requests they are: folios that are next to each other on a device are one.
+    /// Returns how many requests they are: folios side by side on a device are one.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn requests(&self) -> u32 {
         self.requests
@@ -590,13 +740,18 @@ impl Drop for Writes {
 
 /// A new folio in the swap cache, locked, with nothing in it: made to write a slot back.
 ///
-/// Dropping it takes it out of the cache again, as if it had never been there.
+/// Dropping removes it from the swap cache again.
+///
+/// # Invariants
+///
+/// The value owns the lock and a reference. The folio is clean.
+#[must_use]
 pub(crate) struct NewFolio(SwapFolio<'static>);
 
 impl NewFolio {
     /// Adds a folio for the slot that `entry` names, if there is such a slot and it is in use.
     ///
-    /// `EEXIST` when the swap cache has one, which somebody uses, then; or the device is gone.
+    /// `EEXIST` when the swap cache has one already, or the device is gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
         let gfp = match wait {
             Wait::Yes => bindings::GFP_KERNEL,
@@ -611,14 +766,26 @@ impl NewFolio {
         Ok(Self(unsafe { SwapFolio::from_raw(folio) }))
     }
 
-    /// Writes it to the device. Completion unlocks nothing: the lock goes when I/O was started.
+    /// Lends the folio out.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
+        self.0.lend()
+    }
+
+    /// Returns the slot and the page.
+    #[inline]
+    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
+        self.0.only()
+    }
+
+    /// Writes the folio to its device. It is unlocked when I/O was started.
     pub(crate) fn write(self, writes: &mut Writes) {
         self.0.mark_uptodate();
         let folio = ManuallyDrop::new(self).0.as_ptr();
         let open = writes.ctx.sio;
         // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
-        // `self` any more. `__swap_writepage()` consumes the lock, the reference of ours is put
-        // last: being under writeback, the folio stays. The context is submitted before it goes.
+        // `self` any more. `__swap_writepage()` consumes the lock. Our reference is put last: under
+        // writeback, the folio stays. The context is submitted before it goes.
         unsafe {
             // It goes to the tail of the inactive list when writing has ended.
             bindings::zswap_folio_set_reclaim(folio);
@@ -641,7 +808,7 @@ impl NewFolio {
     }
 }
 
-impl core::ops::Deref for NewFolio {
+impl Deref for NewFolio {
     type Target = SwapFolio<'static>;
 
     fn deref(&self) -> &Self::Target {
@@ -649,17 +816,10 @@ impl core::ops::Deref for NewFolio {
     }
 }
 
-impl core::ops::DerefMut for NewFolio {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
-
 impl Drop for NewFolio {
     fn drop(&mut self) {
         let folio = self.0.as_ptr();
-        // SAFETY: We have the lock of the folio, which is in the swap cache and clean, and a
-        // reference, which is put last.
+        // SAFETY: By the invariants. The reference is put last.
         unsafe {
             bindings::swap_cache_del_folio(folio);
             bindings::folio_unlock(folio);

@@ -9,6 +9,8 @@
 //! C headers: [`mm/swap.h`](srctree/mm/swap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h),
 //! [`include/linux/swap.h`](srctree/include/linux/swap.h).
 
+#![forbid(unsafe_code)]
+
 use crate::word;
 use kernel::{
     bindings,

@@ -5,23 +5,30 @@
 //! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
 
 use super::{
+    call::{
+        FromC,
+        ToC, //
+    },
     folio::SwapFolio,
     params, //
 };
 use crate::record::Sum;
 use core::{
+    marker::PhantomData,
     mem::ManuallyDrop,
     ptr::NonNull, //
+};
+#[cfg(CONFIG_RUST_VSWAP)]
+use kernel::sync::{
+    atomic::Atomic,
+    rcu, //
 };
 use kernel::{
     bindings,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        rcu, //
+        atomic::Relaxed,
+        SpinLock, //
     }, //
 };
 
@@ -29,31 +36,50 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The pointer is `NULL` or valid during `'a`.
+/// The pointer is `NULL`, or of a cgroup that is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Memcg<'a> {
     ptr: *mut bindings::mem_cgroup,
-    _pin: core::marker::PhantomData<&'a ()>,
+    _pin: PhantomData<&'a ()>,
+}
+
+impl ToC for Memcg<'_> {
+    type C = *mut bindings::mem_cgroup;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::mem_cgroup {
+        self.ptr
+    }
+}
+
+impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
+    /// # Safety
+    ///
+    /// `ptr` is `NULL`, or of a cgroup that stays while the function runs.
+    #[inline]
+    unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
+        // SAFETY: As required of the caller.
+        unsafe { Self::from_raw(ptr) }
+    }
 }
 
 impl Memcg<'_> {
+    /// No cgroup in particular.
+    pub(crate) const ROOT: Self = Self {
+        // INVARIANT: `NULL`.
+        ptr: core::ptr::null_mut(),
+        _pin: PhantomData,
+    };
+
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or of a cgroup that stays while the value is used.
+    /// `ptr` is `NULL`, or of a cgroup that is not freed while the value is used.
+    #[inline]
     pub(super) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             ptr,
-            _pin: core::marker::PhantomData,
-        }
-    }
-
-    /// No cgroup in particular.
-    pub(crate) fn root() -> Self {
-        // INVARIANT: `NULL`.
-        Self {
-            ptr: core::ptr::null_mut(),
-            _pin: core::marker::PhantomData,
+            _pin: PhantomData,
         }
     }
 
@@ -62,9 +88,11 @@ impl Memcg<'_> {
     }
 
     c_methods! {
-        /// Whether zswap may write pages of the cgroup to a device.
+        /// Returns true if zswap may write pages of the cgroup to a device.
         pub(crate) fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Whether its pages can have room on a device.
+        /// Returns true if the cgroup is being removed: its ring is that of an ancestor.
+        pub(crate) fn is_zombie(&self) -> bool = zswap_memcg_zombie;
+        /// Returns true if its pages can have room on a device.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn has_room(&self) -> bool = vswap_has_room;
         /// Returns true if zswap may keep one more page of the cgroup that does not compress,
@@ -77,6 +105,21 @@ impl Memcg<'_> {
         /// Returns how many pages zswap may still take for it, by its limits and those above it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn zswap_room(&self) -> usize = vswap_zswap_room;
+        #[cfg(CONFIG_RUST_VSWAP)]
+        fn nr_pages(&self) -> usize = vswap_memcg_size;
+        #[cfg(CONFIG_RUST_VSWAP)]
+        fn nr_anon(&self) -> usize = vswap_anon_pages;
+        #[cfg(CONFIG_RUST_VSWAP)]
+        fn above_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
+        fn flush_stats(&self) = zswap_memcg_flush_stats;
+        fn bytes(&self) -> usize = zswap_memcg_bytes;
+        fn pages(&self) -> usize = zswap_memcg_pages;
+    }
+
+    /// Returns true: the slots of devices are the room that pages have.
+    #[cfg(not(CONFIG_RUST_VSWAP))]
+    pub(crate) fn has_room(&self) -> bool {
+        true
     }
 
     /// Runs `f` with the cgroup that something is charged to, which may be going offline.
@@ -86,7 +129,7 @@ impl Memcg<'_> {
         let rcu = rcu::read_lock();
         match objcg {
             Some(objcg) => f(objcg.memcg_rcu(&rcu)),
-            None => f(Memcg::root()),
+            None => f(Memcg::ROOT),
         }
     }
 
@@ -94,71 +137,44 @@ impl Memcg<'_> {
     /// pages in zswap that do not compress.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn at_swap_max(self) -> bool {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_above_swap_max(self.ptr, 1) }
-    }
-
-    /// What zswap refused of its pages.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(crate) fn refusals(&self) -> Refusals<'_> {
-        // SAFETY: `NULL` or valid, by the invariants. It is in the cgroup, or a static.
-        Refusals(unsafe { &*bindings::vswap_refusals_of(self.ptr).cast() })
+        self.above_swap_max(1)
     }
 
     /// Returns how many pages it has, of whatever kind and wherever they are.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn size(self) -> u64 {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_memcg_size(self.ptr) as u64 }
+        self.nr_pages() as u64
     }
 
     /// Returns how many anonymous pages it has on its LRU lists.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn anon_pages(self) -> u64 {
-        // SAFETY: `NULL` or valid, by the invariants.
-        unsafe { bindings::vswap_anon_pages(self.ptr) as u64 }
+        self.nr_anon() as u64
+    }
+
+    /// Returns what zswap refused of its pages.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn refusals(&self) -> Refusals<'_> {
+        // SAFETY: `NULL` or not freed, by the invariants. It is in the cgroup, or a static.
+        Refusals(unsafe { &*bindings::vswap_refusals_of(self.ptr).cast() })
     }
 
     /// Returns the number of its compressed pages as far as statistics were flushed; `None` where
     /// it is no cgroup in particular.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
-        // SAFETY: Valid, by the invariants, as it is not `NULL`.
-        (!self.ptr.is_null()).then(|| unsafe { bindings::zswap_memcg_pages(self.ptr) })
+        (!self.ptr.is_null()).then(|| self.pages())
     }
 
-    /// Whether the cgroup is being removed: its lists are those of an ancestor, then.
-    pub(crate) fn is_zombie(self) -> bool {
-        // SAFETY: Valid, by the invariants, as it is not `NULL`.
-        !self.ptr.is_null() && !unsafe { bindings::zswap_memcg_online(self.ptr) }
-    }
-
-    /// The memory that the compressed pages of the cgroup take, in bytes, and their number; `None`
-    /// where cgroups are off.
+    /// Returns the memory that the compressed pages of the cgroup take, in bytes, and their number;
+    /// `None` where cgroups are off.
     pub(crate) fn usage(self) -> Option<(usize, usize)> {
         if disabled() || self.ptr.is_null() {
             return None;
         }
-        // SAFETY: Valid, by the invariants.
-        unsafe {
-            bindings::zswap_memcg_flush_stats(self.ptr);
-            Some((
-                bindings::zswap_memcg_bytes(self.ptr),
-                bindings::zswap_memcg_pages(self.ptr),
-            ))
-        }
-    }
-
-    /// The recent swap-ins from a device of the cgroup's pages on a node.
-    pub(crate) fn disk_swapins(&self, nid: i32) -> DiskSwapins<'_> {
-        // SAFETY: `NULL` or valid, by the invariants, and `nid` came from C, which has the node.
-        // The counter is in the lruvec of the cgroup or of the node, and is accessed atomically
-        // only.
-        DiskSwapins(unsafe {
-            let counter = bindings::zswap_memcg_disk_swapins(self.ptr, nid);
-            Atomic::from_ptr(&raw mut (*counter).counter)
-        })
+        self.flush_stats();
+        Some((self.bytes(), self.pages()))
     }
 }
 
@@ -239,45 +255,53 @@ impl Refusals<'_> {
     }
 }
 
-/// A counter of swap-ins that would have been found in zswap, had less been written back.
-pub(crate) struct DiskSwapins<'a>(&'a Atomic<i64>);
-
-impl DiskSwapins<'_> {
-    /// Replaces the count by what `f` makes of it; returns what else `f` gave.
-    pub(crate) fn update<R>(&self, mut f: impl FnMut(usize) -> (usize, R)) -> R {
-        let mut old = self.0.load(Relaxed);
-        loop {
-            let (new, ret) = f(old as usize);
-            match self.0.cmpxchg(old, new as i64, kernel::sync::atomic::Full) {
-                Ok(_) => return ret,
-                Err(seen) => old = seen,
-            }
-        }
-    }
-}
-
 c_functions! {
-    /// Whether cgroups are off.
+    /// Returns true if cgroups are off.
     pub(crate) fn disabled() -> bool = zswap_memcg_disabled;
 }
 
 /// A counted reference to a cgroup.
+///
+/// # Invariants
+///
+/// The reference is ours.
+#[repr(transparent)]
 pub(crate) struct MemcgRef(NonNull<bindings::mem_cgroup>);
 
 impl MemcgRef {
-    /// The cgroup.
+    /// # Safety
+    ///
+    /// `ptr` is `NULL`, or comes with a reference, which is handed over.
+    #[inline]
+    pub(super) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Option<Self> {
+        // INVARIANT: As required of the caller.
+        NonNull::new(ptr).map(Self)
+    }
+
+    /// Returns the cgroup.
+    #[inline]
     pub(crate) fn get(&self) -> Memcg<'_> {
-        // SAFETY: We have a reference.
-        unsafe { Memcg::from_raw(self.0.as_ptr()) }
+        // INVARIANT: It is not freed while there is a reference.
+        Memcg {
+            ptr: self.0.as_ptr(),
+            _pin: PhantomData,
+        }
     }
 
-    fn into_raw(self) -> *mut bindings::mem_cgroup {
-        ManuallyDrop::new(self).0.as_ptr()
+    /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to `memcg`.
+    pub(super) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
+        let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
+        // SAFETY: The reference is kept until the old value is set again below.
+        let old = unsafe { bindings::zswap_set_active_memcg(ptr) };
+        let ret = f();
+        // SAFETY: What was active when this was called is kept by the caller.
+        unsafe { bindings::zswap_set_active_memcg(old) };
+        ret
     }
 
-    /// One more reference, unless the cgroup is being removed.
+    /// Takes one more reference, unless the cgroup is being removed.
     fn again_if_online(&self) -> Option<Self> {
-        // SAFETY: We have a reference.
+        // SAFETY: There is a reference, by the invariants.
         let got = unsafe { bindings::zswap_memcg_tryget_online(self.0.as_ptr()) };
         // Lazily: a value that is made and not wanted would be dropped, and put.
         got.then(|| Self(self.0))
@@ -286,15 +310,15 @@ impl MemcgRef {
 
 impl Drop for MemcgRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: The reference is ours, by the invariants.
         unsafe { bindings::zswap_memcg_put(self.0.as_ptr()) };
     }
 }
 
 /// Where the shrink worker is on its way through the cgroups.
 ///
-/// The cursor holds a reference, which the removal of that cgroup must drop: it moves the cursor
-/// on. Both take the lock.
+/// The cursor holds a reference. The removal of that cgroup moves the cursor on, and so drops it.
+/// Both take the lock.
 pub(crate) struct Cursor(());
 
 impl Cursor {
@@ -302,27 +326,20 @@ impl Cursor {
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
         // SAFETY: The lock is initialized statically. No other lock is taken under it, and the
-        // references dropped under it are released by a callback that takes none of ours. It
-        // protects `next`, which holds a reference if it is not `NULL`. It is put back below.
-        let next = unsafe {
-            bindings::spin_lock(&raw mut (*cursor).lock);
-            (*cursor).next
-        };
-        let mut place = NonNull::new(next).map(MemcgRef);
-        let ret = f(&mut place);
-        // SAFETY: As above; the reference moves into it.
-        unsafe {
-            (*cursor).next = place.map_or(core::ptr::null_mut(), MemcgRef::into_raw);
-            bindings::spin_unlock(&raw mut (*cursor).lock);
-        }
-        ret
+        // release of a cgroup takes none of ours.
+        let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
+        // SAFETY: Protected by the lock. A `MemcgRef` is a pointer to C, `None` is `NULL`, and what
+        // is not `NULL` has a reference.
+        f(unsafe { &mut *(&raw mut (*cursor).next).cast() })
     }
 
-    /// The cgroup after `prev`; the first after none. `None` ends a round.
+    /// Returns the cgroup after `prev`; the first after none. `None` ends a round.
     fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> {
-        let prev = prev.map_or(core::ptr::null_mut(), MemcgRef::into_raw);
+        let prev = prev.map_or(core::ptr::null_mut(), |memcg| {
+            ManuallyDrop::new(memcg).0.as_ptr()
+        });
         // SAFETY: `mem_cgroup_iter()` takes the reference to `prev` and returns one to the next.
-        NonNull::new(unsafe { bindings::zswap_memcg_next(prev) }).map(MemcgRef)
+        unsafe { MemcgRef::from_raw(bindings::zswap_memcg_next(prev)) }
     }
 
     /// Moves on to the next cgroup that is online. `None` ends a round, or cgroups are off.
@@ -347,7 +364,7 @@ impl Cursor {
         Self::locked(|place| {
             while place
                 .as_ref()
-                .is_some_and(|at| at.0.as_ptr() == memcg.ptr || at.get().is_zombie())
+                .is_some_and(|at| at.get().ptr == memcg.ptr || at.get().is_zombie())
             {
                 *place = Self::after(place.take());
             }
@@ -372,41 +389,42 @@ impl ObjCgroup {
         self.0.as_ptr()
     }
 
-    /// What the folio is charged to, if to anything.
+    /// Returns what the folio is charged to, if to anything.
     #[inline]
     pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<Self> {
-        // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
+        // SAFETY: The folio is locked, thus stays, and cannot change its cgroup. C returns a
+        // reference.
         NonNull::new(unsafe { bindings::zswap_folio_objcg_get(folio.as_ptr()) }).map(Self)
     }
 
     c_methods! {
-        /// Whether no limit for compressed memory is reached.
+        /// Returns true if no limit for compressed memory is reached.
         pub(crate) fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
         /// Counts pages that were stored.
         pub(crate) fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
     }
 
-    /// The cgroup.
+    /// Returns the cgroup.
     #[inline]
     pub(crate) fn memcg(&self) -> Option<MemcgRef> {
-        // SAFETY: We have a reference. C returns a reference to the cgroup.
-        NonNull::new(unsafe { bindings::zswap_objcg_memcg_get(self.0.as_ptr()) }).map(MemcgRef)
+        // SAFETY: By the invariants. C returns a reference to the cgroup.
+        unsafe { MemcgRef::from_raw(bindings::zswap_objcg_memcg_get(self.as_ptr())) }
     }
 
-    /// The cgroup, while RCU readers are there.
+    /// Returns the cgroup, while RCU readers are there.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(super) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
-        // SAFETY: We have a reference, and the cgroup stays for RCU readers.
-        unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.0.as_ptr())) }
+        // SAFETY: By the invariants. The cgroup stays for RCU readers.
+        unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.as_ptr())) }
     }
 }
 
 impl Drop for ObjCgroup {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
-        unsafe { bindings::zswap_objcg_put(self.0.as_ptr()) };
+        // SAFETY: The reference is ours, by the invariants.
+        unsafe { bindings::zswap_objcg_put(self.as_ptr()) };
     }
 }
 
@@ -437,7 +455,10 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
 #[inline]
 pub(super) fn count_unstored(sum: Sum) {
     if sum.nr != 0 {
-        count_stored(-(sum.nr as i64), -(sum.nr_plain as i64));
+        count_stored(
+            (sum.nr as i64).wrapping_neg(),
+            (sum.nr_plain as i64).wrapping_neg(),
+        );
     }
 }
 

@@ -1,135 +1,232 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parameters, counters and events: numbers that C owns or shows.
+//! Parameters, counters and events: numbers that C owns, or debugfs shows.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
 use super::{
+    call::FromC,
     folio::SwapEntry,
-    memcg::Memcg, //
+    memcg::Memcg,
+    node::Node, //
 };
 use core::ffi::CStr;
 use kernel::{
     bindings,
+    debugfs,
+    fmt,
+    page::PAGE_SHIFT,
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SetOnce, //
     }, //
 };
 
-/// Makes a function that reads a parameter. The parameter code of C writes it, in one piece.
-macro_rules! parameter {
-    ($(#[$doc:meta])* $name:ident, $ty:ty, $field:ident) => {
-        $(#[$doc])*
-        #[inline]
-        pub(crate) fn $name() -> $ty {
-            // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
-            let value = unsafe {
-                Atomic::<$ty>::from_ptr(&raw mut bindings::zswap_params.$field)
-            };
-            value.load(Relaxed)
-        }
-    };
+/// The parameters: C's `struct zswap_params`.
+///
+/// # Invariants
+///
+/// `compressor` is a string.
+#[repr(C)]
+struct Params {
+    enabled: Atomic<bool>,
+    shrinker_enabled: Atomic<bool>,
+    max_pool_percent: Atomic<u32>,
+    accept_threshold_percent: Atomic<u32>,
+    compressor: Atomic<*mut c_char>,
 }
 
-parameter!(
-    /// Whether zswap stores.
-    enabled, bool, enabled
-);
-parameter!(
-    /// Whether memory pressure lets zswap write back.
-    shrinker_enabled, bool, shrinker_enabled
-);
-parameter!(
-    /// How much of the memory the pools may take.
-    max_pool_percent, u32, max_pool_percent
-);
-parameter!(
-    /// How much of that they may take for a pool that was full to accept again.
-    accept_threshold_percent, u32, accept_threshold_percent
-);
+same_layout!(Params = bindings::zswap_params {
+    enabled = enabled,
+    shrinker_enabled = shrinker_enabled,
+    max_pool_percent = max_pool_percent,
+    accept_threshold_percent = accept_threshold_percent,
+    compressor = compressor,
+});
 
-c_functions! {
-    /// Whether there never was a pool: nothing was ever stored, then.
-    pub(crate) fn never_enabled() -> bool = zswap_never_enabled;
-    /// Notes that there is one.
-    pub(super) fn note_ever_enabled() = zswap_shim_ever_enabled;
-    /// Whether there is a device to write to.
-    pub(crate) fn have_devices() -> bool = zswap_have_devices;
-    /// Counts pages that were stored.
-    pub(crate) fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
-    /// The time, in ticks.
-    pub(crate) fn jiffies() -> usize = zswap_jiffies;
-    /// The pages of memory that the machine has.
-    pub(crate) fn totalram_pages() -> usize = zswap_totalram_pages;
+#[inline]
+fn params() -> &'static Params {
+    // SAFETY: A static. C writes each field in one piece, and Rust accesses them atomically.
+    unsafe { &*(&raw mut bindings::zswap_params).cast() }
+}
+
+/// Returns true if zswap stores.
+#[inline]
+pub(crate) fn enabled() -> bool {
+    params().enabled.load(Relaxed)
 }
 
 /// Turns zswap off, as it has no pool.
 pub(crate) fn disable() {
-    // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
-    let value = unsafe { Atomic::<bool>::from_ptr(&raw mut bindings::zswap_params.enabled) };
-    value.store(false, Relaxed);
+    params().enabled.store(false, Relaxed);
 }
 
-/// Runs `f` with the compressor that the parameter names.
-///
-/// # Safety
-///
-/// The caller excludes writers of the parameter.
-pub(super) unsafe fn with_compressor<R>(f: impl FnOnce(&CStr) -> R) -> R {
-    // SAFETY: The parameter always names a string. It stays, as required of the caller.
-    f(unsafe { CStr::from_char_ptr(bindings::zswap_params.compressor) })
+/// Returns true if memory pressure lets zswap write back.
+#[inline]
+pub(crate) fn shrinker_enabled() -> bool {
+    params().shrinker_enabled.load(Relaxed)
 }
 
-/// Sees to it that the compressor parameter names one that exists; fails if there is none.
-///
-/// # Safety
-///
-/// The caller excludes writers of the parameter.
-pub(super) unsafe fn compressor_usable() -> bool {
-    // SAFETY: As required of the caller.
-    unsafe { bindings::zswap_shim_compressor_usable() }
+/// Returns how much of the memory the pools may take.
+#[inline]
+pub(crate) fn max_pool_percent() -> u32 {
+    params().max_pool_percent.load(Relaxed)
 }
 
-/// A counter in debugfs.
-pub(crate) struct Counter(fn() -> *mut u64);
+/// Returns how much of that they may take for a pool that was full to accept again.
+#[inline]
+pub(crate) fn accept_threshold_percent() -> u32 {
+    params().accept_threshold_percent.load(Relaxed)
+}
+
+/// The parameter that names the compressor.
+///
+/// # Invariants
+///
+/// Nobody else writes it while the value is there.
+pub(crate) struct Compressor(());
+
+impl Compressor {
+    /// # Safety
+    ///
+    /// The caller excludes writers of the parameter while the value is there.
+    pub(super) unsafe fn exclusive() -> Self {
+        // INVARIANT: As required of the caller.
+        Self(())
+    }
+
+    /// Returns the name.
+    pub(crate) fn name(&self) -> &CStr {
+        // SAFETY: It is a string, which stays until it is changed.
+        unsafe { CStr::from_char_ptr(params().compressor.load(Relaxed)) }
+    }
+
+    /// Returns the name that Kconfig chose.
+    pub(crate) fn default_name() -> &'static CStr {
+        CStr::from_bytes_until_nul(bindings::CONFIG_ZSWAP_COMPRESSOR_DEFAULT).unwrap_or_default()
+    }
+
+    /// Changes the name.
+    pub(crate) fn set(&mut self, name: &'static CStr) {
+        let place = &params().compressor;
+        // SAFETY: Frees what the parameter code allocated, if it did. Nobody else uses it, by the
+        // invariants.
+        unsafe { bindings::param_free_charp(place.as_ptr().cast()) };
+        place.store(name.as_char_ptr().cast_mut(), Relaxed);
+    }
+}
+
+c_functions! {
+    /// Returns true if there never was a pool: nothing was ever stored, then.
+    pub(crate) fn never_enabled() -> bool = zswap_never_enabled;
+    /// Notes that there is a pool.
+    pub(super) fn note_ever_enabled() = zswap_shim_ever_enabled;
+    /// Returns true if there is a device to write to.
+    pub(crate) fn have_devices() -> bool = zswap_have_devices;
+    /// Counts pages that were stored.
+    pub(crate) fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
+    /// Returns the time, in ticks.
+    pub(crate) fn jiffies() -> usize = zswap_jiffies;
+    /// Returns the pages of memory that the machine has.
+    pub(crate) fn totalram_pages() -> usize = zswap_totalram_pages;
+    /// Reports a page that could not be decompressed, if there were not too many.
+    pub(crate) fn report_decompress_error(
+        entry: SwapEntry, compressor: &CStr, len: u32, result: u32
+    ) = zswap_shim_decompress_error;
+    /// Reports to dynamic debug what happens to a pool.
+    pub(super) fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
+    /// Wakes the shrink worker. Called after a store only, when its queue exists.
+    pub(crate) fn queue_shrink() = zswap_shim_queue_shrink;
+    /// Lets other tasks run. Caller holds no lock.
+    pub(crate) fn cond_resched() = zswap_cond_resched;
+    fn gfp_has_io_fs(gfp: bindings::gfp_t) -> bool = zswap_gfp_has_io_fs;
+}
+
+/// A counter, which debugfs shows.
+pub(crate) struct Counter(Atomic<u64>);
 
 impl Counter {
     /// Adds one.
     pub(crate) fn inc(&self) {
-        // SAFETY: A static, which C only reads, and Rust accesses atomically.
-        unsafe { Atomic::<u64>::from_ptr((self.0)()) }.add(1, Relaxed);
+        self.0.add(1, Relaxed);
     }
 }
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident = $field:ident;)*) => {
-        $($(#[$doc])* pub(crate) const $name: Counter =
-            // SAFETY: The address of a static.
-            Counter(|| unsafe { &raw mut bindings::zswap_stats.$field });)*
+    ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
+        $($(#[$doc])* pub(crate) static $name: Counter = Counter(Atomic::new(0));)*
+
+        /// All of them, by the names of their files.
+        static COUNTERS: &[(&CStr, &Counter)] = &[$(($file, &$name)),*];
     };
 }
 
 counters! {
     /// Stores that met a full pool.
-    POOL_LIMIT_HIT = pool_limit_hit;
-    /// Entries that could not be written back.
-    REJECT_RECLAIM_FAIL = reject_reclaim_fail;
+    POOL_LIMIT_HIT = c"pool_limit_hit";
+    /// Pages that could not be written back.
+    REJECT_RECLAIM_FAIL = c"reject_reclaim_fail";
     /// Pages for which there was no memory.
-    REJECT_ALLOC_FAIL = reject_alloc_fail;
+    REJECT_ALLOC_FAIL = c"reject_alloc_fail";
     /// Pages for which there was no memory for a table or a member of a ring.
-    REJECT_KMEMCACHE_FAIL = reject_kmemcache_fail;
+    REJECT_KMEMCACHE_FAIL = c"reject_kmemcache_fail";
     /// Pages that the compressor refused.
-    REJECT_COMPRESS_FAIL = reject_compress_fail;
+    REJECT_COMPRESS_FAIL = c"reject_compress_fail";
     /// Pages that compress too badly.
-    REJECT_COMPRESS_POOR = reject_compress_poor;
-    /// Entries that could not be decompressed.
-    DECOMPRESS_FAIL = decompress_fail;
-    /// Entries that were written back.
-    WRITTEN_BACK_PAGES = written_back_pages;
+    REJECT_COMPRESS_POOR = c"reject_compress_poor";
+    /// Pages that could not be decompressed.
+    DECOMPRESS_FAIL = c"decompress_fail";
+    /// Pages that were written back.
+    WRITTEN_BACK_PAGES = c"written_back_pages";
     /// The requests to devices that were made for that.
-    WRITTEN_BACK_REQUESTS = written_back_requests;
+    WRITTEN_BACK_REQUESTS = c"written_back_requests";
+}
+
+/// What tests ask for, through debugfs.
+#[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
+mod hooks {
+    use super::*;
+
+    /// The number of pages to damage when they are stored.
+    pub(super) static CORRUPT_STORES: Atomic<u32> = Atomic::new(0);
+    /// Not 0: the worker writes back one page and stops.
+    pub(super) static WORKER_ONCE: Atomic<u32> = Atomic::new(0);
+}
+
+/// The files in debugfs, which stay.
+static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
+
+/// Makes the files in debugfs.
+pub(crate) fn show() -> Result {
+    type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
+
+    let files = KBox::pin_init(
+        debugfs::Scope::dir((), c"zswap", |(), dir| {
+            for (name, counter) in COUNTERS {
+                dir.read_only_file(name, &counter.0);
+            }
+            dir.read_only_file(c"stored_pages", stored_pages());
+            dir.read_only_file(
+                c"stored_incompressible_pages",
+                stored_incompressible_pages(),
+            );
+            dir.read_callback_file(c"pool_total_size", &(), &|(), out: Out<'_, '_>| {
+                writeln!(out, "{}", super::pool::total_pages() << PAGE_SHIFT)
+            });
+            #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
+            {
+                dir.read_write_file(c"corrupt_stores", &hooks::CORRUPT_STORES);
+                dir.read_write_file(c"worker_once", &hooks::WORKER_ONCE);
+            }
+        }),
+        GFP_KERNEL,
+    )?;
+    FILES.populate(files);
+    Ok(())
 }
 
 /// The number of stored pages.
@@ -146,39 +243,12 @@ pub(crate) fn stored_incompressible_pages() -> &'static Atomic<i64> {
     unsafe { Atomic::from_ptr(&raw mut bindings::zswap_stored_incompressible_pages.counter) }
 }
 
-/// Reports a page that could not be decompressed, if there were not too many.
-pub(crate) fn report_decompress_error(entry: SwapEntry, compressor: &CStr, len: u32, result: u32) {
-    // SAFETY: `compressor` is a string.
-    unsafe {
-        bindings::zswap_shim_decompress_error(
-            entry.as_raw(),
-            compressor.as_char_ptr(),
-            len,
-            result as c_int,
-        )
-    };
-}
-
-/// Wakes the shrink worker.
-pub(crate) fn queue_shrink() {
-    // SAFETY: The queue was made before anything could be stored.
-    unsafe { bindings::zswap_shim_queue_shrink() };
-}
-
-/// Lets others run, if it is their turn.
-pub(crate) fn cond_resched() {
-    // SAFETY: The callers hold no lock: they are in process context.
-    unsafe { bindings::zswap_cond_resched() };
-}
-
-/// The length to store of a compressed page: less, when a test wants it damaged.
+/// Returns the length to store of a compressed page: less, when a test wants it damaged.
 #[inline]
 pub(crate) fn len_to_store(len: usize) -> usize {
     #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
     {
-        let hooks = &raw mut bindings::zswap_hooks;
-        // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
-        let left = unsafe { Atomic::<u32>::from_ptr(&raw mut (*hooks).corrupt_stores) };
+        let left = &hooks::CORRUPT_STORES;
         let nr = left.load(Relaxed);
         if nr > 0 && len > 1 && left.cmpxchg(nr, nr - 1, Relaxed).is_ok() {
             return len / 2;
@@ -187,15 +257,11 @@ pub(crate) fn len_to_store(len: usize) -> usize {
     len
 }
 
-/// Whether a test wants the worker to stop early.
+/// Returns true if a test wants the worker to stop early.
 #[inline]
 pub(crate) fn worker_once() -> bool {
     #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
-    {
-        // SAFETY: A static, which C also writes in one piece, and Rust accesses atomically.
-        let once = unsafe { Atomic::<bool>::from_ptr(&raw mut bindings::zswap_hooks.worker_once) };
-        once.load(Relaxed)
-    }
+    return hooks::WORKER_ONCE.load(Relaxed) != 0;
     #[cfg(not(CONFIG_RUST_ZSWAP_TEST_HOOKS))]
     false
 }
@@ -203,33 +269,36 @@ pub(crate) fn worker_once() -> bool {
 /// What memory reclaim asks of the shrinker.
 pub(crate) struct ShrinkControl<'a>(&'a mut bindings::shrink_control);
 
-impl ShrinkControl<'_> {
+impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// # Safety
     ///
-    /// `sc` is valid, and nobody else uses it, during the lifetime of the value.
-    pub(super) unsafe fn from_raw(sc: *mut bindings::shrink_control) -> Self {
+    /// `sc` is that of a shrinker that runs: only the function uses it, and its cgroup is `NULL` or
+    /// stays, and its node is possible.
+    unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
         // SAFETY: As required of the caller.
         Self(unsafe { &mut *sc })
     }
+}
 
-    /// The cgroup.
+impl ShrinkControl<'_> {
+    /// Returns the cgroup.
     pub(crate) fn memcg(&self) -> Memcg<'_> {
-        // SAFETY: The cgroup is NULL or valid while the shrinker runs.
+        // SAFETY: As was required for the value.
         unsafe { Memcg::from_raw(self.0.memcg) }
     }
 
-    /// The node.
-    pub(crate) fn nid(&self) -> c_int {
-        self.0.nid
+    /// Returns the node.
+    pub(crate) fn node(&self) -> Node {
+        // SAFETY: As was required for the value.
+        unsafe { Node::from_raw(self.0.nid) }
     }
 
-    /// Whether reclaim may do I/O, and enter file systems.
+    /// Returns true if reclaim may do I/O, and enter file systems.
     pub(crate) fn may_do_io(&self) -> bool {
-        // SAFETY: Looks at a number.
-        unsafe { bindings::zswap_gfp_has_io_fs(self.0.gfp_mask) }
+        gfp_has_io_fs(self.0.gfp_mask)
     }
 
-    /// How many entries to look at.
+    /// Returns how many pages to look at.
     pub(crate) fn nr_to_scan(&self) -> usize {
         self.0.nr_to_scan
     }

@@ -2,25 +2,23 @@
 
 //! Pools: a compressor, and the objects that it made.
 //!
-//! # Who keeps a pool
+//! # What keeps a pool
 //!
 //! A pool has a per-CPU reference count:
 //! - each stored object has a reference, whether it is in a word or not yet ([`Entry`]),
-//! - who stores has one while it does ([`PoolRef`]),
+//! - a store has one while it runs ([`PoolRef`]),
 //! - being the current pool is one, the *initial* reference ([`Initial`]): while it is there the
-//!   count is not looked at, and getting and putting is cheap.
+//!   count is not looked at, and getting and putting is cheap. Dropping it retires the pool.
 //!
-//! # The list
+//! # Finding a pool
 //!
-//! All pools with objects are on the list, the current one first. It is changed under its lock, and
-//! walked under RCU. When the current pool is replaced, its initial reference is killed. A pool
-//! whose last reference goes, in whatever context, takes itself off the list and leaves the rest to
-//! a work item, which waits for the RCU readers. Between, [`PoolRef::get`] fails for it.
+//! A pool has a number, which is its place in [`POOLS`], from when it is complete until its last
+//! reference goes. One of them is [`CURRENT`]. Both are read under RCU: the task that puts the last
+//! reference, in whatever context, takes the pool out of its place and leaves the rest to a work
+//! item, which waits for the RCU readers. Between, [`PoolRef::get`] fails for it.
 //!
-//! A pool that is asked for again before its last object is gone is revived:
-//! [`Pools::take_retired`] finds it by a reference obtained under the lock, so it cannot go
-//! meanwhile, and [`PoolRef::revive`] makes the initial reference again. Only the writer of the
-//! parameter does this, and there is one at a time.
+//! A retired pool that is asked for again before its last object is gone is revived
+//! ([`take_retired`]): the initial reference is made anew.
 //!
 //! # CPU hotplug
 //!
@@ -29,10 +27,12 @@
 
 use super::{
     acomp::Contexts,
+    call::FromC,
     folio::{
         Bytes,
         SwapEntry, //
     },
+    node::Node,
     params,
     table,
     zsmalloc::{
@@ -40,8 +40,8 @@ use super::{
         Emptied,
         Name,
         Parts,
-        Pin,
         Pinned,
+        ReadPin,
         ZsPool, //
     }, //
 };
@@ -64,57 +64,68 @@ use core::{
     ptr::NonNull, //
 };
 use kernel::{
-    alloc::KBox,
     bindings,
-    error::{
-        code::*,
-        from_result,
-        to_result,
-        Result, //
-    },
+    cpu::CpuId,
+    error::to_result,
+    impl_has_work,
+    new_work,
     page::PAGE_SIZE,
     prelude::*,
     str::CString,
     sync::{
         atomic::{
+            Acquire,
             Atomic,
+            Full,
             Relaxed, //
         },
-        rcu, //
+        rcu,
+        SetOnce, //
     },
     types::{
-        NotThreadSafe,
+        ForeignOwnable,
         Opaque, //
     },
-    warn_on, //
+    warn_on,
+    workqueue::{
+        self,
+        Work,
+        WorkItem, //
+    }, //
 };
 
 /// A pool.
 ///
 /// # Invariants
 ///
-/// It is in a `KBox` that was leaked, and found by references only; the work item that the last of
-/// these schedules frees it.
+/// It is in a box that was leaked, and found by references only. Putting the last one schedules the
+/// work item, which frees it.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Pool {
     zs: ZsPool,
     contexts: Contexts,
+    #[pin]
     refs: Opaque<bindings::percpu_ref>,
-    list: Opaque<bindings::list_head>,
-    release: Opaque<bindings::work_struct>,
+    #[pin]
+    release: Work<Self>,
+    #[pin]
     hotplug: Opaque<bindings::hlist_node>,
-    hotplug_added: bool,
-    number: Option<Number>,
+    hotplug_added: Atomic<bool>,
+    /// The initial reference was dropped. Clearing this is the right to make it anew.
+    retired: Atomic<bool>,
+    number: SetOnce<u8>,
     name: CString,
 }
 
-// SAFETY: What is under no lock of its own is not changed while the pool is shared.
+// SAFETY: What has no lock of its own is not changed while the pool is shared.
 unsafe impl Send for Pool {}
-// SAFETY: What is under no lock of its own is not changed while the pool is shared.
+// SAFETY: As above.
 unsafe impl Sync for Pool {}
 
-impl Drop for Pool {
-    fn drop(&mut self) {
-        if self.hotplug_added {
+#[pinned_drop]
+impl PinnedDrop for Pool {
+    fn drop(self: Pin<&mut Self>) {
+        if self.hotplug_added.load(Relaxed) {
             // SAFETY: It was added. Afterwards no CPU is prepared for this pool any more.
             unsafe { bindings::zswap_cpuhp_remove(self.hotplug.get()) };
         }
@@ -124,38 +135,65 @@ impl Drop for Pool {
     }
 }
 
+impl_has_work! {
+    impl HasWork<Self> for Pool { self.release }
+}
+
+impl WorkItem for Pool {
+    type Pointer = Pin<KBox<Self>>;
+
+    /// Frees a pool, which has left its place.
+    fn run(pool: Self::Pointer) {
+        // A reader may still have found it there.
+        rcu::synchronize_rcu();
+        // SAFETY: The count is initialized.
+        warn_on!(!unsafe { bindings::percpu_ref_is_zero(pool.refs.get()) });
+        pool.report(c"destroying");
+    }
+}
+
 /// How many pools were made: zsmalloc wants a name for each.
 static POOLS_MADE: Atomic<u32> = Atomic::new(0);
 
+/// The most pools that there can be. There are few: one for each compressor that was chosen while
+/// the objects of the one before were still there.
+const MAX_POOLS: usize = 1 << POOL_BITS;
+
+/// All pools by their number, which takes less room in a word than a pointer.
+///
+/// A pool in its place is complete, and is not freed before a grace period has passed since it left
+/// its place.
+static POOLS: [Atomic<*const Pool>; MAX_POOLS] =
+    [const { Atomic::new(core::ptr::null()) }; MAX_POOLS];
+
+/// The pool to store to. Being here is the initial reference.
+static CURRENT: Atomic<*const Pool> = Atomic::new(core::ptr::null());
+
 impl Pool {
-    /// Makes a pool with a compressor, on no list. May sleep.
+    /// Makes a pool with a compressor. May sleep. `ENOSPC`: all numbers are taken.
     pub(crate) fn create(compressor: &CStr) -> Result<Initial> {
-        let nth = POOLS_MADE
-            .fetch_add(1, kernel::sync::atomic::Full)
-            .wrapping_add(1);
+        let nth = POOLS_MADE.fetch_add(1, Full).wrapping_add(1);
         let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
-        let mut pool = KBox::new(
-            Self {
+        let pool = KBox::try_pin_init(
+            try_pin_init!(Self {
                 // SAFETY: An object of a pool is published in the word of its slot.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 refs: Opaque::zeroed(),
-                list: Opaque::zeroed(),
-                release: Opaque::zeroed(),
+                release <- new_work!("zswap::Pool::release"),
                 hotplug: Opaque::zeroed(),
-                hotplug_added: false,
-                number: None,
+                hotplug_added: Atomic::new(false),
+                retired: Atomic::new(false),
+                number: SetOnce::new(),
                 name: CString::try_from(compressor)?,
-            },
+            }),
             GFP_KERNEL,
         )?;
-        let place: *const Pool = &*pool;
-        pool.number = Some(Number::take(place).ok_or(ENOSPC)?);
-        // SAFETY: The node is zeroed and does not move, being in a box of which only the pointer
-        // does; the box's drop takes it off. Calls `cpu_prepare()` for all CPUs that are online.
+        // SAFETY: The node is zeroed, and stays where it is until the pool's drop takes it off.
+        // Calls `zswap_rs_cpu_prepare()` for all CPUs that are online.
         to_result(unsafe { bindings::zswap_cpuhp_add(pool.hotplug.get()) })?;
-        pool.hotplug_added = true;
-        // SAFETY: The count is zeroed and does not move.
+        pool.hotplug_added.store(true, Relaxed);
+        // SAFETY: The count is zeroed, and stays where it is.
         to_result(unsafe {
             bindings::percpu_ref_init(
                 pool.refs.get(),
@@ -164,120 +202,94 @@ impl Pool {
                 bindings::GFP_KERNEL,
             )
         })?;
+        // From here on it is found, and nothing fails.
+        pool.take_place()?;
+        let initial = Initial(NonNull::from(&*pool));
         // INVARIANT: The box is leaked here.
-        let pool = Initial(NonNull::from(KBox::leak(pool)));
-        pool.event(c"created");
+        pool.into_foreign();
+        initial.report(c"created");
         params::note_ever_enabled();
-        Ok(pool)
+        Ok(initial)
     }
 
-    /// The name of the compressor.
+    /// Returns the name of the compressor.
     pub(crate) fn compressor(&self) -> &CStr {
         &self.name
     }
 
-    /// The compression contexts.
+    /// Returns the compression contexts.
     #[inline]
     pub(crate) fn contexts(&self) -> &Contexts {
         &self.contexts
     }
 
-    /// Whether the initial reference was killed.
-    fn is_retired(&self) -> bool {
-        // SAFETY: The count exists, as the pool does.
-        unsafe { bindings::zswap_ref_is_dying(self.refs.get()) }
+    /// Makes the compression context of a CPU. May sleep.
+    pub(super) fn prepare(&self, cpu: CpuId) -> Result {
+        self.contexts.prepare(cpu, self.compressor())
     }
 
-    fn event(&self, what: &CStr) {
-        // SAFETY: Two strings.
-        unsafe {
-            bindings::zswap_shim_pool_event(what.as_char_ptr(), self.compressor().as_char_ptr())
-        };
+    fn report(&self, what: &CStr) {
+        params::report_pool(what, self.compressor());
     }
 
-    /// # Safety
-    ///
-    /// `link` is the `list` of a pool.
-    #[inline]
-    unsafe fn from_link(link: *mut bindings::list_head) -> *const Self {
-        // SAFETY: As required of the caller.
-        unsafe { kernel::container_of!(Opaque::cast_from(link), Self, list) }
+    /// Takes a number that no pool has.
+    fn take_place(&self) -> Result {
+        let free =
+            |place: &Atomic<*const Self>| place.cmpxchg(core::ptr::null(), self, Full).is_ok();
+        let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
+        // There are less than 256.
+        self.number.populate(nr as u8);
+        Ok(())
+    }
+
+    /// Lets another pool have the number.
+    fn leave_place(&self) {
+        for place in &POOLS {
+            let _ = place.cmpxchg(self, core::ptr::null(), Full);
+        }
     }
 }
 
-/// Called by whoever puts the last reference, in any context.
+impl FromC<*mut bindings::hlist_node> for &Pool {
+    /// # Safety
+    ///
+    /// `node` is the `hotplug` of a pool, which stays while the function runs.
+    unsafe fn from_c(node: *mut bindings::hlist_node) -> Self {
+        // SAFETY: As required of the caller.
+        unsafe { &*kernel::container_of!(Opaque::cast_from(node), Pool, hotplug) }
+    }
+}
+
+/// Called by the task that puts the last reference, in any context.
 ///
 /// # Safety
 ///
 /// `refs` is the count of a pool.
 unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
-    let part = Opaque::cast_from(refs);
-    // SAFETY: As required of the caller. Nobody frees the pool but the work item, which is
-    // scheduled here.
-    let pool: &Pool = unsafe { &*kernel::container_of!(part, Pool, refs) };
-    // Nobody has an object of it any more, who would look for it by its number.
-    if let Some(number) = &pool.number {
-        number.release();
-    }
-    let pools = Pools::lock();
-    if let Some(current) = pools.current() {
-        warn_on!(core::ptr::eq(pool, current));
-    }
-    // SAFETY: The pool is on the list: it is put there with its initial reference, and taken off by
-    // `take_retired()` only with a reference in hand. The work item is zeroed memory, unused, and
-    // runs before the pool is freed, as it is what frees it.
-    unsafe {
-        bindings::zswap_list_del_rcu(pool.list.get());
-        bindings::zswap_schedule_work(pool.release.get(), Some(release));
-    }
-}
-
-/// Frees a pool.
-///
-/// # Safety
-///
-/// `work` is the work item of a pool that [`last_put`] took off the list.
-unsafe extern "C" fn release(work: *mut bindings::work_struct) {
-    let part = Opaque::cast_from(work);
     // SAFETY: As required of the caller.
-    let pool: *const Pool = unsafe { kernel::container_of!(part, Pool, release) };
-    // Readers of the list may still look at it.
-    rcu::synchronize_rcu();
-    // SAFETY: Nobody else knows of it now. Pools are boxes that were leaked.
-    let pool = unsafe { KBox::from_raw(pool.cast_mut()) };
-    // SAFETY: The count is initialized.
-    warn_on!(!unsafe { bindings::percpu_ref_is_zero(pool.refs.get()) });
-    pool.event(c"destroying");
+    let pool = unsafe { kernel::container_of!(Opaque::cast_from(refs), Pool, refs) };
+    // SAFETY: The box was leaked, and belongs to the last reference.
+    let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast_mut().cast()) };
+    // No word has an object of it any more, so nobody looks for its number.
+    pool.leave_place();
+    workqueue::system().enqueue(pool);
 }
 
-/// Prepares a pool for a CPU: the callback of the CPU hotplug state.
+/// The initial reference of a pool. Dropping it retires the pool, which goes when its last object
+/// is gone.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// `node` is that of a pool, `cpu` is not online or CPU hotplug is excluded.
-pub(super) unsafe fn cpu_prepare(cpu: c_uint, node: *mut bindings::hlist_node) -> c_int {
-    let part = Opaque::cast_from(node);
-    // SAFETY: As required of the caller. The pool takes itself off before it goes. It may not be
-    // shared yet, but is only read.
-    from_result(|| unsafe {
-        let pool: &Pool = &*kernel::container_of!(part, Pool, hotplug);
-        pool.contexts.prepare(cpu, pool.compressor()).map(|()| 0)
-    })
-}
-
-/// The initial reference of a pool: that of being current.
-///
-/// It is to be put on the list, or killed; there is no drop, as neither is always right.
+/// The initial reference is ours.
 #[must_use]
 pub(crate) struct Initial(NonNull<Pool>);
 
 impl Initial {
-    /// Gives up the initial reference. The pool goes when its last object is gone.
-    ///
-    /// The pool is on the list. Not under its lock: the last reference may be this one.
-    pub(crate) fn kill(self) {
-        // SAFETY: The initial reference is given up once, as there is one value for it.
-        unsafe { bindings::zswap_ref_kill(self.refs.get()) };
+    /// Makes the pool the current one; retires the one before.
+    pub(crate) fn make_current(self) {
+        let pool = ManuallyDrop::new(self).0.as_ptr();
+        // INVARIANT: The initial reference of the pool before is not in its place any more.
+        drop(NonNull::new(CURRENT.xchg(pool, Full).cast_mut()).map(Self));
     }
 }
 
@@ -285,12 +297,29 @@ impl Deref for Initial {
     type Target = Pool;
 
     fn deref(&self) -> &Pool {
-        // SAFETY: We have a reference.
+        // SAFETY: There is a reference, by the invariants.
         unsafe { self.0.as_ref() }
     }
 }
 
+impl Drop for Initial {
+    fn drop(&mut self) {
+        // The initial reference may be the last one: the pool is used after it is dropped.
+        let Some(pool) = PoolRef::get(self) else {
+            warn_on!(true);
+            return;
+        };
+        // SAFETY: The initial reference is ours, by the invariants.
+        unsafe { bindings::zswap_ref_kill(pool.refs.get()) };
+        pool.retired.store(true, kernel::sync::atomic::Release);
+    }
+}
+
 /// A counted reference to a pool.
+///
+/// # Invariants
+///
+/// The reference is ours.
 pub(crate) struct PoolRef(NonNull<Pool>);
 
 // SAFETY: References may be used and dropped anywhere.
@@ -299,28 +328,21 @@ unsafe impl Send for PoolRef {}
 unsafe impl Sync for PoolRef {}
 
 impl PoolRef {
-    /// A reference, unless the pool is about to go.
+    /// Takes a reference, unless the last one is gone.
     #[inline]
     fn get(pool: &Pool) -> Option<Self> {
         // SAFETY: The pool exists, so its count does.
         unsafe { bindings::zswap_ref_tryget(pool.refs.get()) }.then(|| Self(NonNull::from(pool)))
     }
 
-    /// Makes the initial reference anew, of a pool whose one was killed.
-    fn revive(self) -> Initial {
-        // SAFETY: The pool was retired, so its initial reference is dead. We have a reference, so
-        // that the count is not zero.
-        unsafe { bindings::percpu_ref_resurrect(self.refs.get()) };
-        Initial(self.0)
-    }
-
     /// Stores a copy of the bytes in the pool, for a slot. `EOVERFLOW`: it would be in memory that
     /// a word cannot name.
     #[inline]
-    pub(crate) fn store(&self, bytes: Bytes<'_>, nid: c_int, entry: SwapEntry) -> Result<Entry> {
-        let number = self.number.as_ref().ok_or(EINVAL)?.nr;
+    pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, entry: SwapEntry) -> Result<Entry> {
+        let number = self.number.copy().ok_or(EINVAL)?;
         let len = bytes.len();
-        let object = self.zs.store(bytes, nid, Name::of(entry))?;
+        let name = Name::of(entry);
+        let object = self.zs.store(bytes, node, name)?;
         let kept = Place::new(object.place())
             .and_then(|place| Object::new(place, number, len == PAGE_SIZE))
             .ok_or(EOVERFLOW)?;
@@ -331,6 +353,7 @@ impl PoolRef {
         Ok(Entry {
             word: Record::new(Kept::Object(kept)).encode(),
             len: len as u32,
+            name,
         })
     }
 }
@@ -338,7 +361,7 @@ impl PoolRef {
 impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
-        // SAFETY: We have a reference.
+        // SAFETY: There is a reference, by the invariants.
         unsafe { bindings::zswap_ref_get(self.refs.get()) };
         Self(self.0)
     }
@@ -349,7 +372,7 @@ impl Deref for PoolRef {
 
     #[inline]
     fn deref(&self) -> &Pool {
-        // SAFETY: We have a reference.
+        // SAFETY: There is a reference, by the invariants.
         unsafe { self.0.as_ref() }
     }
 }
@@ -357,50 +380,8 @@ impl Deref for PoolRef {
 impl Drop for PoolRef {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
+        // SAFETY: The reference is ours, by the invariants.
         unsafe { bindings::zswap_ref_put(self.refs.get()) };
-    }
-}
-
-/// The most pools that there can be. There are few: one for each compressor that was chosen while
-/// the objects of the one before were still there.
-const MAX_POOLS: usize = 1 << POOL_BITS;
-
-/// All pools by their number, which takes less room in a word than a pointer.
-static POOLS: [Atomic<*const Pool>; MAX_POOLS] =
-    [const { Atomic::new(core::ptr::null()) }; MAX_POOLS];
-
-/// The number of a pool, from its creation until its last reference goes.
-struct Number {
-    nr: u8,
-    pool: *const Pool,
-}
-
-impl Number {
-    /// A number that no pool has.
-    fn take(pool: *const Pool) -> Option<Self> {
-        POOLS
-            .iter()
-            .position(|place| {
-                place
-                    .cmpxchg(core::ptr::null(), pool, kernel::sync::atomic::Full)
-                    .is_ok()
-            })
-            // There are less than 256.
-            .map(|nr| Self { nr: nr as u8, pool })
-    }
-
-    /// Lets another pool have the number.
-    fn release(&self) {
-        if let Some(place) = POOLS.get(usize::from(self.nr)) {
-            let _ = place.cmpxchg(self.pool, core::ptr::null(), kernel::sync::atomic::Full);
-        }
-    }
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        self.release();
     }
 }
 
@@ -411,13 +392,59 @@ impl Drop for Number {
 /// If a pool has the number, there is a reference to it during `'a`.
 #[inline]
 unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
-    // SAFETY: The pool is in its place as long as it is referred to.
-    unsafe {
-        POOLS
-            .get(usize::from(object.pool()))?
-            .load(Relaxed)
-            .as_ref()
-    }
+    // SAFETY: A pool is in its place as long as it is referred to.
+    unsafe { at(POOLS.get(usize::from(object.pool()))?) }
+}
+
+/// The pool in a place.
+///
+/// # Safety
+///
+/// If there is one, it is not freed during `'a`.
+#[inline]
+unsafe fn at<'a>(place: &Atomic<*const Pool>) -> Option<&'a Pool> {
+    // SAFETY: As required of the caller.
+    unsafe { place.load(Acquire).as_ref() }
+}
+
+/// Returns all pools.
+#[inline]
+fn each(_rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
+    // SAFETY: RCU keeps those that are found.
+    POOLS.iter().filter_map(|place| unsafe { at(place) })
+}
+
+/// Returns a reference to the current pool, if there is one.
+#[inline]
+pub(crate) fn current() -> Option<PoolRef> {
+    let _rcu = rcu::read_lock();
+    // SAFETY: RCU keeps it, as it was in its place when it was current.
+    unsafe { at(&CURRENT) }.and_then(PoolRef::get)
+}
+
+/// Revives a retired pool with that compressor, if there is one.
+pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
+    let rcu = rcu::read_lock();
+    let found = each(&rcu)
+        .filter(|pool| pool.compressor() == compressor)
+        .filter_map(PoolRef::get)
+        .find(|pool| pool.retired.cmpxchg(true, false, Full).is_ok())?;
+    drop(rcu);
+    found.report(c"using existing");
+    // SAFETY: The initial reference is gone, as the pool was retired, and by clearing that we have
+    // the right to make it anew. There is a reference, so that the count is not zero.
+    unsafe { bindings::percpu_ref_resurrect(found.refs.get()) };
+    // INVARIANT: Just made.
+    Some(Initial(found.0))
+}
+
+/// Returns the pages that all pools take.
+#[inline]
+pub(crate) fn total_pages() -> usize {
+    let rcu = rcu::read_lock();
+    each(&rcu).fold(0usize, |total, pool| {
+        total.wrapping_add(pool.zs.total_pages())
+    })
 }
 
 /// What is to be stored of a page, in no word: dropping frees it.
@@ -425,22 +452,31 @@ unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
 /// # Invariants
 ///
 /// `word` is that of a record. If it is an object, it is one of the pool with its number, pinned,
-/// and there is a reference to the pool for it. No table names it, nor another value.
+/// and there is a reference to the pool for it. It has the name. No table names it, nor another
+/// value.
 #[must_use]
 pub(crate) struct Entry {
     word: u64,
     len: u32,
+    name: Name,
 }
 
 impl Entry {
-    /// That of a page that repeats one value.
+    /// Returns that of a page that repeats one value, for a slot.
     #[inline]
-    pub(crate) fn same(pattern: Pattern) -> Self {
+    pub(crate) fn same(pattern: Pattern, entry: SwapEntry) -> Self {
         // INVARIANT: It is no object.
         Self {
             word: Record::new(Kept::Same(pattern)).encode(),
             len: 0,
+            name: Name::of(entry),
         }
+    }
+
+    /// Returns true if it was made for the slot with a name.
+    #[inline]
+    pub(super) fn is_for(&self, name: Name) -> bool {
+        self.name == name
     }
 
     /// What is kept.
@@ -464,13 +500,12 @@ impl Entry {
     ///
     /// # Safety
     ///
-    /// The word is found for the name, which is that of the slot that it was made for. The cluster
-    /// is locked, and who calls has the right to the slot.
+    /// The word is that of the slot that it [is for](Self::is_for). The cluster is locked, and the
+    /// caller has the right to the slot.
     #[inline]
     pub(super) unsafe fn publish(
         self,
         word: &Atomic<u64>,
-        name: Name,
         freed: &mut FreeBatch,
         sum: &mut Sum,
     ) -> u64 {
@@ -478,7 +513,7 @@ impl Entry {
         let old = word.load(Relaxed);
         if Record::is_tag(old) {
             // SAFETY: As required of the caller.
-            unsafe { freed.take(word, name, this.word, sum) };
+            unsafe { freed.take(word, this.name, this.word, sum) };
         } else {
             word.store(this.word, Relaxed);
         }
@@ -530,7 +565,8 @@ impl FreeBatch {
     ///
     /// # Safety
     ///
-    /// As for [`Entry::publish`].
+    /// The word is that of the slot with the name. The cluster is locked, and the caller has the
+    /// right to the slot.
     #[inline]
     pub(super) unsafe fn take(&mut self, word: &Atomic<u64>, name: Name, new: u64, sum: &mut Sum) {
         let kept = match Record::decode(word.load(Relaxed)) {
@@ -570,7 +606,7 @@ impl FreeBatch {
     ///
     /// # Safety
     ///
-    /// As for [`Entry::publish`].
+    /// As for [`Self::take`].
     #[inline]
     pub(super) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
         let Loaded { held, object, len } = loaded;
@@ -679,15 +715,14 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Gives the object's memory, and its length, to `f`. Fails if the word is damaged, or names no
-    /// object.
+    /// Gives the object's memory to `f`. Fails if the word is damaged, or names no object.
     #[inline]
-    pub(crate) fn read<R>(&self, f: impl FnOnce(&mut Parts, u32) -> R) -> Result<(R, Loaded<'_>)> {
+    pub(crate) fn read<R>(&self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, Loaded<'_>)> {
         let pool = self.pool().ok_or(EIO)?;
         let mut len = 0;
-        let read = |parts: &mut Parts, its| {
-            len = its;
-            f(parts, its)
+        let read = |parts: Parts<'_>| {
+            len = parts.len();
+            f(parts)
         };
         // SAFETY: By the invariants; the result keeps `self` borrowed.
         let (ret, pin) = unsafe { pool.zs.read(self.word, self.name, read) }?;
@@ -723,107 +758,6 @@ impl<'a> Held<'a> {
 /// It is what the word names. An object is one of the pool.
 pub(crate) struct Loaded<'h> {
     held: &'h Held<'h>,
-    object: Option<(&'h Pool, Pin)>,
+    object: Option<(&'h Pool, ReadPin)>,
     len: u32,
-}
-
-/// The list of pools, locked.
-///
-/// # Invariants
-///
-/// The lock of the list is held.
-pub(crate) struct Pools(NotThreadSafe);
-
-impl Pools {
-    /// Locks the list.
-    pub(crate) fn lock() -> Self {
-        // SAFETY: The lock is initialized statically. It is taken in any context, thus with
-        // softirqs off; nothing sleeps under it.
-        unsafe { bindings::zswap_list_lock() };
-        // INVARIANT: Locked.
-        Self(NotThreadSafe)
-    }
-
-    /// The current pool, if there is one: the first, if it has its initial reference.
-    fn current(&self) -> Option<&Pool> {
-        each(self).next().filter(|pool| !pool.is_retired())
-    }
-
-    /// Takes a retired pool with that compressor off the list, if there is one, and revives it.
-    pub(crate) fn take_retired(self, compressor: &CStr) -> Option<Initial> {
-        let found = each(&self)
-            .filter(|pool| pool.compressor() == compressor)
-            .find_map(PoolRef::get)?;
-        found.event(c"using existing");
-        if let Some(current) = self.current() {
-            warn_on!(core::ptr::eq(&*found, current));
-        }
-        // SAFETY: The list is locked, and the pool is on it.
-        unsafe { bindings::zswap_list_del_rcu(found.list.get()) };
-        drop(self);
-        Some(found.revive())
-    }
-
-    /// Makes a pool the current one; returns the initial reference of the one before.
-    #[must_use]
-    pub(crate) fn set_current(self, pool: Initial) -> Option<Initial> {
-        let old = self.current().map(|old| Initial(NonNull::from(old)));
-        // SAFETY: The list is locked, and the pool is not on it: it is new or was taken off. What
-        // is its initial reference goes with it.
-        unsafe { bindings::zswap_list_add_rcu(pool.list.get(), &raw mut bindings::zswap_pools) };
-        old
-    }
-
-    /// Puts a pool that did not become the current one on the list, where it belongs to go.
-    pub(crate) fn add_retired(self, pool: Initial) {
-        // SAFETY: The list is locked, and the pool is not on it: it is new or was taken off.
-        unsafe {
-            bindings::zswap_list_add_tail_rcu(pool.list.get(), &raw mut bindings::zswap_pools)
-        };
-        drop(self);
-        pool.kill();
-    }
-}
-
-impl Drop for Pools {
-    fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
-        unsafe { bindings::zswap_list_unlock() };
-    }
-}
-
-/// What keeps the pools on the list from going: the lock of the list, or an RCU reader.
-trait KeepsPools {}
-impl KeepsPools for Pools {}
-impl KeepsPools for rcu::Guard {}
-
-/// The pools, the current one first.
-#[inline]
-fn each<G: KeepsPools>(_guard: &G) -> impl Iterator<Item = &Pool> {
-    let head = &raw mut bindings::zswap_pools;
-    let mut at = head;
-    core::iter::from_fn(move || {
-        // SAFETY: `at` is the head, or the link of a pool that the guard keeps.
-        at = unsafe { bindings::zswap_list_next_rcu(at) };
-        // SAFETY: All but the head is links of pools, which the guard keeps.
-        (at != head).then(|| unsafe { &*Pool::from_link(at) })
-    })
-}
-
-/// A reference to the current pool, if there is one.
-#[inline]
-pub(crate) fn current() -> Option<PoolRef> {
-    let rcu = rcu::read_lock();
-    let pool = each(&rcu).next().and_then(PoolRef::get);
-    drop(rcu);
-    pool
-}
-
-/// The pages that all pools take.
-#[inline]
-pub(crate) fn total_pages() -> usize {
-    let rcu = rcu::read_lock();
-    each(&rcu).fold(0usize, |total, pool| {
-        total.wrapping_add(pool.zs.total_pages())
-    })
 }

@@ -7,7 +7,8 @@
 //!
 //! - A ring is in the lruvec of a cgroup and node. The cgroup stays while it is referred to, and
 //!   for RCU readers. When it goes offline, its members move to the nearest ring above that is not
-//!   dead ([`Ring::leave`]); who joins it nevertheless sees that it is dead, and moves them again.
+//!   dead ([`Ring::leave`]). A store that joins it nevertheless sees that it is dead, and moves
+//!   them again.
 //! - A member stays for RCU readers when its table goes. It has left its ring before.
 //!
 //! # Locks
@@ -19,21 +20,23 @@
 
 use super::{
     folio::{
-        SwapEntry,
-        SwapPage, //
+        Folio,
+        SwapEntry, //
     },
-    memcg::Memcg, //
+    memcg::Memcg,
+    node::Node, //
 };
 use crate::order::{
     self,
     Seat, //
 };
-use core::{
-    marker::PhantomData,
-    ptr::NonNull, //
-};
+use core::ptr::NonNull;
 use kernel::{
     bindings,
+    interop::list::{
+        CList,
+        CListHead, //
+    },
     prelude::*,
     sync::{
         atomic::{
@@ -43,12 +46,13 @@ use kernel::{
             Release, //
         },
         barrier::smp_mb,
-        rcu, //
-    },
-    types::Opaque, //
+        rcu,
+        SpinLock,
+        SpinLockGuard, //
+    }, //
 };
 
-type RawRing = *mut bindings::zswap_lruvec_state;
+type RawRing = *mut RingState;
 
 /// The seat of a member whose table is going, in the place of a pointer.
 const GONE: RawRing = core::ptr::without_provenance_mut(1);
@@ -56,73 +60,109 @@ const GONE: RawRing = core::ptr::without_provenance_mut(1);
 /// How many members are looked at for an estimate.
 const SAMPLE: usize = 32;
 
-/// The pages of a ring among 64 slots.
+/// The pages of a ring among 64 slots: C's `struct zswap_member`.
 ///
 /// # Invariants
 ///
-/// It was made by [`NewMember`], and is of a table. `list` and `at` are protected by the lock of
-/// the ring that the seat names. The words are those of the table.
-#[repr(transparent)]
-pub(super) struct Member(Opaque<bindings::zswap_member>);
+/// It is of a table, and its words are those of the table. `links` and `at` are protected by the
+/// lock of the ring that the seat names.
+#[repr(C)]
+pub(super) struct Member {
+    links: CListHead,
+    next: Atomic<*mut Member>,
+    seat: Atomic<RawRing>,
+    bits: Atomic<u64>,
+    words: Atomic<*mut u64>,
+    entry: Atomic<usize>,
+    at: Atomic<u32>,
+}
 
-// SAFETY: See the invariants for what protects it.
-unsafe impl Sync for Member {}
+same_layout!(Member = bindings::zswap_member {
+    links = list,
+    next = next,
+    seat = ring,
+    bits = bits,
+    words = words,
+    entry = entry,
+    at = at,
+});
 
-impl Member {
+/// A ring, as C has it: `struct zswap_lruvec_state`.
+///
+/// # Invariants
+///
+/// `members` and `nr_members` are protected by the lock. What is on the list are members.
+#[repr(C)]
+pub(super) struct RingState {
+    nr_disk_swapins: Atomic<i64>,
+    lock: SpinLock<()>,
+    dead: Atomic<bool>,
+    members: CList<Member, { core::mem::offset_of!(Member, links) }>,
+    nr_members: Atomic<usize>,
+    joined: Atomic<*mut Member>,
+}
+
+same_layout!(RingState = bindings::zswap_lruvec_state {
+    nr_disk_swapins = nr_disk_swapins,
+    lock = lock,
+    dead = dead,
+    members = members,
+    nr_members = nr_members,
+    joined = joined,
+});
+
+impl RingState {
     /// # Safety
     ///
-    /// `member` is NULL or valid during `'a`, as a member is.
+    /// `ring` is NULL or valid during `'a`.
     #[inline]
-    pub(super) unsafe fn from_raw<'a>(member: *mut bindings::zswap_member) -> Option<&'a Self> {
-        // SAFETY: As required of the caller.
-        unsafe { member.cast::<Self>().as_ref() }
+    unsafe fn from_raw<'a>(ring: *mut bindings::zswap_lruvec_state) -> Option<&'a Self> {
+        // SAFETY: As required of the caller. The layout is C's.
+        unsafe { ring.cast::<Self>().as_ref() }
     }
 
     #[inline]
-    fn bits_cell(&self) -> &Atomic<u64> {
-        // SAFETY: It is accessed atomically only.
-        unsafe { Atomic::from_ptr(&raw mut (*self.0.get()).bits) }
+    fn as_raw(&self) -> RawRing {
+        core::ptr::from_ref(self).cast_mut()
     }
 
     #[inline]
-    fn seat_cell(&self) -> &Atomic<RawRing> {
-        // SAFETY: It is accessed atomically only.
-        unsafe { Atomic::from_ptr(&raw mut (*self.0.get()).ring) }
+    fn as_ptr(&self) -> *mut bindings::zswap_lruvec_state {
+        self.as_raw().cast()
     }
 
-    /// The next one of the same slots.
-    #[inline]
-    pub(super) fn next(&self) -> Option<&Self> {
-        // SAFETY: It is set before the member is found, and those of a table stay together.
-        unsafe { Self::from_raw((*self.0.get()).next) }
+    c_methods! {
+        /// Reclaim of the cgroup asks the shrinker from now on.
+        fn tell_filled(&self) = zswap_ring_filled;
+        fn raw_above(&self) -> *mut bindings::zswap_lruvec_state = zswap_ring_above;
     }
+}
 
+impl Member {
     /// Clears the bits of slots.
     #[inline]
     pub(super) fn clear(&self, bits: u64) {
-        let cell = self.bits_cell();
-        let before = cell.load(Relaxed);
+        let before = self.bits();
         if before & bits != 0 {
-            cell.store(before & !bits, Relaxed);
+            self.bits.store(before & !bits, Relaxed);
         }
     }
 
-    /// Its bits.
+    /// Returns its bits.
     #[inline]
     pub(super) fn bits(&self) -> u64 {
-        self.bits_cell().load(Relaxed)
+        self.bits.load(Relaxed)
     }
 
     /// Returns true if it stands on a ring.
     #[inline]
     pub(super) fn is_on(&self, ring: Ring<'_>) -> bool {
-        self.seat_cell().load(Relaxed) == ring.0.as_ptr()
+        self.seat.load(Relaxed) == ring.0.as_raw()
     }
 
     #[inline]
     fn links(&self) -> *mut bindings::list_head {
-        // SAFETY: The address of a field.
-        unsafe { &raw mut (*self.0.get()).list }
+        self.links.as_raw()
     }
 
     /// Takes it off the ring that it stands on, if it does, and leaves the seat free, or gone for
@@ -131,17 +171,18 @@ impl Member {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
         order::retire(self, to, |ring, to| {
-            let Some(ring) = NonNull::new(ring) else {
+            // SAFETY: A ring stays for RCU readers, from before a member leaves it.
+            let Some(ring) = (unsafe { ring.as_ref() }) else {
                 return true;
             };
-            // A ring stays for RCU readers, from before a member leaves it.
-            let mut locked = Ring(ring, PhantomData::<&rcu::Guard>).lock();
-            if order::Member::seat(self) != Seat::On(ring.as_ptr()) {
+            let mut locked = Ring(ring).lock();
+            let here = Seat::On(ring.as_raw());
+            if order::Member::seat(self) != here {
                 return false;
             }
             locked.settle();
             locked.unlink(self);
-            order::Member::exchange_seat(self, Seat::On(ring.as_ptr()), to)
+            order::Member::exchange_seat(self, here, to)
         });
         drop(rcu);
     }
@@ -152,17 +193,17 @@ impl order::Member for Member {
 
     #[inline]
     fn bits(&self) -> u64 {
-        self.bits_cell().load(Relaxed)
+        self.bits.load(Relaxed)
     }
 
     #[inline]
     fn set_bits(&self, bits: u64) {
-        self.bits_cell().store(bits, Relaxed);
+        self.bits.store(bits, Relaxed);
     }
 
     #[inline]
     fn seat(&self) -> Seat<RawRing> {
-        let ring = self.seat_cell().load(Relaxed);
+        let ring = self.seat.load(Relaxed);
         if ring.is_null() {
             Seat::Free
         } else if ring == GONE {
@@ -179,7 +220,7 @@ impl order::Member for Member {
             Seat::On(ring) => ring,
             Seat::Gone => GONE,
         };
-        self.seat_cell().cmpxchg(raw(from), raw(to), Full).is_ok()
+        self.seat.cmpxchg(raw(from), raw(to), Full).is_ok()
     }
 
     #[inline]
@@ -188,107 +229,122 @@ impl order::Member for Member {
     }
 }
 
-/// A member that is of no table yet.
-pub(crate) struct NewMember(NonNull<bindings::zswap_member>);
+/// The members of a group of 64 slots, each of another ring: a chain that only gets longer.
+///
+/// # Invariants
+///
+/// A pointer is NULL or to a member, which stays as long as the chain does.
+#[repr(transparent)]
+pub(super) struct Chain(Atomic<*mut Member>);
 
-impl NewMember {
-    /// Allocates. May sleep.
-    pub(crate) fn alloc(nid: c_int) -> Option<Self> {
-        // SAFETY: The cache was made before anything could be stored.
-        let member = unsafe { bindings::zswap_member_alloc(bindings::ZSWAP_GFP_ENTRY, nid) };
-        NonNull::new(member).map(Self)
+impl Chain {
+    /// Returns the members.
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
+        let mut at = &self.0;
+        core::iter::from_fn(move || {
+            // SAFETY: By the invariants.
+            let member = unsafe { at.load(Relaxed).as_ref() }?;
+            at = &member.next;
+            Some(member)
+        })
     }
 
-    /// Makes it one of a table, before `next`.
+    /// Adds a member. Caller holds the lock of the cluster.
     ///
     /// # Safety
     ///
-    /// `words` are those of 64 slots of the table, or of as many as there are, and `entry` is the
-    /// entry of the first. The member is freed with the table.
+    /// `words` are those of the 64 slots from `entry` on, of the table that the chain is of. It
+    /// frees its chains.
     #[inline]
-    pub(super) unsafe fn place(
-        self,
-        next: *mut bindings::zswap_member,
-        words: *mut bindings::atomic_long_t,
-        entry: SwapEntry,
-    ) -> *mut bindings::zswap_member {
-        let member = core::mem::ManuallyDrop::new(self).0.as_ptr();
-        // SAFETY: It is zeroed, and ours.
-        unsafe {
-            (*member).next = next;
-            (*member).words = words;
-            (*member).entry = entry.as_raw().val;
-        }
+    pub(super) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
+        let place = core::mem::ManuallyDrop::new(new).0;
+        // SAFETY: It is ours, and zeroed.
+        let member = unsafe { place.as_ref() };
+        member.next.store(self.0.load(Relaxed), Relaxed);
+        member.words.store(words, Relaxed);
+        member.entry.store(entry.as_raw().val, Relaxed);
+        // INVARIANT: It stays, as required of the caller.
+        self.0.store(place.as_ptr(), Relaxed);
         member
     }
 }
 
-impl Drop for NewMember {
-    fn drop(&mut self) {
-        // SAFETY: It is of no table.
-        unsafe { bindings::zswap_member_free(self.0.as_ptr()) };
-    }
-}
-
-/// A ring.
+/// A member that is of no table yet.
 ///
 /// # Invariants
 ///
-/// It is valid during `'a`.
+/// The member is ours, and zeroed.
+#[must_use]
+pub(super) struct NewMember(NonNull<Member>);
+
+impl NewMember {
+    /// Allocates. May sleep.
+    pub(super) fn alloc(node: Node) -> Option<Self> {
+        // INVARIANT: C returns zeroed memory for a member, or NULL.
+        NonNull::new(alloc_member(bindings::ZSWAP_GFP_ENTRY, node).cast()).map(Self)
+    }
+}
+
+c_functions! {
+    // The cache was made before anything could be stored.
+    fn alloc_member(
+        gfp: bindings::gfp_t, node: Node
+    ) -> *mut bindings::zswap_member = zswap_member_alloc;
+}
+
+impl Drop for NewMember {
+    fn drop(&mut self) {
+        // SAFETY: By the invariants.
+        unsafe { bindings::zswap_member_free(self.0.as_ptr().cast()) };
+    }
+}
+
+/// A ring, which is not freed during `'a`.
 #[derive(Clone, Copy)]
-pub(crate) struct Ring<'a>(
-    NonNull<bindings::zswap_lruvec_state>,
-    PhantomData<&'a rcu::Guard>,
-);
+pub(crate) struct Ring<'a>(&'a RingState);
 
 impl<'a> Ring<'a> {
-    /// The ring of a cgroup and node.
-    pub(crate) fn of(memcg: Memcg<'a>, nid: c_int) -> Option<Self> {
-        // SAFETY: The cgroup is NULL or valid during `'a`, and C has the node.
-        let ring = unsafe { bindings::zswap_memcg_ring(memcg.as_ptr(), nid) };
-        NonNull::new(ring).map(|ring| Self(ring, PhantomData))
+    /// Returns the ring of a cgroup and node.
+    pub(crate) fn of(memcg: Memcg<'a>, node: Node) -> Option<Self> {
+        // SAFETY: The ring is in the cgroup, or stays for ever.
+        unsafe { RingState::from_raw(raw_of(memcg, node)) }.map(Self)
     }
 
-    /// The ring for what is stored of a folio: of its cgroup, or the nearest above that is there.
+    /// Returns the ring of the cgroup and node of a folio.
     #[inline]
-    pub(super) fn of_page(page: &SwapPage<'_>, rcu: &'a rcu::Guard) -> Option<Self> {
-        // SAFETY: The folio is locked. RCU keeps its cgroup.
-        let ring = NonNull::new(unsafe { bindings::zswap_ring_of_folio(page.folio_ptr()) })?;
-        Self(ring, PhantomData).alive(rcu)
+    pub(super) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
+        // SAFETY: RCU keeps the cgroup, which the ring is in; or it stays for ever.
+        unsafe { RingState::from_raw(raw_of_folio(folio)) }.map(Self)
     }
 
-    /// The ring, or the nearest above that is not dead.
+    /// Returns the ring, or the nearest above that is not dead.
     #[inline]
-    fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
+    pub(super) fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
         while self.is_dead() {
             // SAFETY: Those above a cgroup stay as long as it does.
-            self.0 = NonNull::new(unsafe { bindings::zswap_ring_above(self.0.as_ptr()) })?;
+            self.0 = unsafe { RingState::from_raw(self.0.raw_above()) }?;
         }
         Some(self)
     }
 
     #[inline]
-    fn dead_cell(&self) -> &Atomic<bool> {
-        // SAFETY: The ring is valid, and this is accessed atomically only.
-        unsafe { Atomic::from_ptr(&raw mut (*self.0.as_ptr()).dead) }
+    fn is_dead(self) -> bool {
+        self.0.dead.load(Relaxed)
     }
 
+    /// Returns the counter of swap-ins from a device that zswap would have had, had less been
+    /// written back.
     #[inline]
-    fn is_dead(&self) -> bool {
-        self.dead_cell().load(Relaxed)
-    }
-
-    #[inline]
-    fn joined_cell(&self) -> &Atomic<*mut bindings::zswap_member> {
-        // SAFETY: The ring is valid, and this is accessed atomically only.
-        unsafe { Atomic::from_ptr(&raw mut (*self.0.as_ptr()).joined) }
+    pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
+        &self.0.nr_disk_swapins
     }
 
     /// Sets the bit of a slot whose page is stored, in a member that has no seat or one on this
     /// ring; the member joins the ring if it has none. Caller holds the lock of its cluster.
     #[inline]
     pub(super) fn fill(self, member: &Member, bit: u64, rcu: &'a rcu::Guard) {
-        if order::fill(member, bit, self.0.as_ptr()) {
+        if order::fill(member, bit, self.0.as_raw()) {
             self.join(member, rcu);
         }
     }
@@ -296,20 +352,20 @@ impl<'a> Ring<'a> {
     /// Puts a member that has just got its seat on the ring, without a lock.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
-        let links = member.links();
-        let mut head = self.joined_cell().load(Relaxed);
+        let joined = &self.0.joined;
+        let mut head = joined.load(Relaxed);
         loop {
-            // SAFETY: The member is on no list, and who has given it the seat may put it on one.
-            unsafe { (*links).next = head.cast() };
-            match self.joined_cell().cmpxchg(head, member.0.get(), Full) {
+            // SAFETY: The member is on no list, and the task that gave it the seat may put it on
+            // one.
+            unsafe { (*member.links()).next = head.cast() };
+            match joined.cmpxchg(head, core::ptr::from_ref(member).cast_mut(), Full) {
                 Ok(_) => break,
                 Err(seen) => head = seen,
             }
         }
-        // SAFETY: The ring is valid.
-        unsafe { bindings::zswap_ring_filled(self.0.as_ptr()) };
+        self.0.tell_filled();
         smp_mb(Full);
-        // Otherwise who declares it dead finds the member.
+        // Otherwise the task that declares it dead finds the member.
         if self.is_dead() {
             self.move_up(rcu);
         }
@@ -317,14 +373,12 @@ impl<'a> Ring<'a> {
 
     /// Declares the rings of a cgroup that goes offline dead.
     pub(crate) fn leave(memcg: Memcg<'a>) {
-        for nid in all_nodes() {
-            if let Some(ring) = Self::of(memcg, nid) {
-                ring.dead_cell().store(true, Relaxed);
-                // Who joins afterwards sees it.
-                smp_mb(Full);
-                let rcu = rcu::read_lock();
-                Ring(ring.0, PhantomData).move_up(&rcu);
-            }
+        for ring in Node::all().filter_map(|node| Self::of(memcg, node)) {
+            ring.0.dead.store(true, Relaxed);
+            // A store that joins afterwards sees it.
+            smp_mb(Full);
+            let rcu = rcu::read_lock();
+            Ring(ring.0).move_up(&rcu);
         }
     }
 
@@ -338,19 +392,12 @@ impl<'a> Ring<'a> {
         }
         let mut next = self.alive(rcu);
         while let Some(to) = next {
-            // SAFETY: The ring is valid. Those above are locked inside.
-            unsafe { bindings::zswap_ring_lock_nested(to.0.as_ptr()) };
-            // INVARIANT: Locked.
-            let mut locked = LockedRing {
-                ring: to,
-                _rcu: rcu::read_lock(),
-            };
+            let mut locked = to.lock_above();
             // One that dies after this finds what was moved to it.
             if !to.is_dead() {
                 from.give(&mut locked);
                 drop(locked);
-                // SAFETY: The ring is valid.
-                unsafe { bindings::zswap_ring_filled(to.0.as_ptr()) };
+                to.0.tell_filled();
                 return;
             }
             drop(locked);
@@ -358,20 +405,31 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Locks it.
+    /// Locks the ring. Inside the locks of clusters.
     #[inline]
     pub(crate) fn lock(self) -> LockedRing<'a> {
         let rcu = rcu::read_lock();
-        // SAFETY: The ring is valid, and its lock is initialized. Inside the locks of clusters.
-        unsafe { bindings::spin_lock(&raw mut (*self.0.as_ptr()).lock) };
-        // INVARIANT: Locked.
         LockedRing {
-            ring: self,
+            ring: self.0,
+            _lock: self.0.lock.lock(),
             _rcu: rcu,
         }
     }
 
-    /// How many pages stand on it, by estimate: 0 only if there are none.
+    /// Locks it inside the lock of one below.
+    fn lock_above(self) -> LockedRing<'a> {
+        let rcu = rcu::read_lock();
+        // SAFETY: The lock is initialized, and it is always the one above that is taken inside.
+        unsafe { bindings::zswap_ring_lock_nested(self.0.as_ptr()) };
+        LockedRing {
+            ring: self.0,
+            // SAFETY: Just locked.
+            _lock: unsafe { SpinLockGuard::new(&self.0.lock, ()) },
+            _rcu: rcu,
+        }
+    }
+
+    /// Returns how many pages stand on it, by estimate: 0 only if there are none.
     pub(crate) fn count(self) -> usize {
         loop {
             let mut ring = self.lock().settled();
@@ -385,100 +443,100 @@ impl<'a> Ring<'a> {
     }
 }
 
+c_functions! {
+    fn raw_of(
+        memcg: Memcg<'_>, node: Node
+    ) -> *mut bindings::zswap_lruvec_state = zswap_memcg_ring;
+    // Its cgroup is looked at under RCU.
+    fn raw_of_folio(folio: &Folio) -> *mut bindings::zswap_lruvec_state = zswap_ring_of_folio;
+}
+
 /// A ring that is locked.
-///
-/// # Invariants
-///
-/// The lock is held, and so is RCU.
+#[must_use]
 pub(crate) struct LockedRing<'a> {
-    ring: Ring<'a>,
+    ring: &'a RingState,
+    _lock: SpinLockGuard<'a, ()>,
+    // What is on the ring stays for RCU readers.
     _rcu: rcu::Guard,
 }
 
-impl LockedRing<'_> {
-    #[inline]
-    fn raw(&self) -> *mut bindings::zswap_lruvec_state {
-        self.ring.0.as_ptr()
-    }
-
+impl<'a> LockedRing<'a> {
     #[inline]
     fn head(&self) -> *mut bindings::list_head {
-        // SAFETY: The address of a field.
-        unsafe { &raw mut (*self.raw()).members }
+        // A list is its head.
+        (&raw const self.ring.members).cast_mut().cast()
     }
 
-    /// How many members stand on it.
+    /// Returns how many members stand on it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        // SAFETY: Protected by the lock.
-        unsafe { (*self.raw()).nr_members }
+        self.ring.nr_members.load(Relaxed)
     }
 
     fn add_len(&mut self, nr: usize) {
-        // SAFETY: Protected by the lock.
-        unsafe { (*self.raw()).nr_members = (*self.raw()).nr_members.wrapping_add(nr) };
+        self.ring
+            .nr_members
+            .store(self.len().wrapping_add(nr), Relaxed);
     }
 
-    /// The ring, with those that joined.
+    /// Returns the ring, with those that joined.
     pub(crate) fn settled(mut self) -> Self {
         self.settle();
         self
     }
 
-    /// Those that joined go to the end, in the order in which they came.
+    /// Puts those that joined at the end, in the order in which they came.
     fn settle(&mut self) {
-        let joined = self.ring.joined_cell();
+        let joined = &self.ring.joined;
         if joined.load(Relaxed).is_null() {
             return;
         }
         let mut last = joined.xchg(core::ptr::null_mut(), Full);
         // Where the next one goes before: the last came first.
         let mut at = self.head();
-        while !last.is_null() {
-            // SAFETY: What joined is a member that stays: its table goes when it has left the ring,
-            // under the lock that is held. Nobody else looks at its links.
+        // SAFETY: What joined is a member that stays: its table goes when it has left the ring,
+        // under the lock that is held.
+        while let Some(member) = unsafe { last.as_ref() } {
+            let links = member.links();
+            // SAFETY: As above. Only this task looks at its links now, and at the list.
             unsafe {
-                let links = &raw mut (*last).list;
                 last = (*links).next.cast();
                 bindings::list_add_tail(links, at);
-                at = links;
             }
+            at = links;
             self.add_len(1);
         }
     }
 
-    fn unlink(&mut self, member: &Member) {
-        // SAFETY: The member is on the ring, as who calls has seen under the lock.
+    /// Takes a member off the list, on which it is.
+    fn remove(&self, member: &Member) {
+        // SAFETY: It is on the list, as the caller has seen under the lock.
         unsafe { bindings::zswap_list_del(member.links()) };
+    }
+
+    /// Puts a member, which is on no list, at the end.
+    fn push(&self, member: &Member) {
+        // SAFETY: Only this task looks at its links, and at the list, which is locked.
+        unsafe { bindings::list_add_tail(member.links(), self.head()) };
+    }
+
+    /// Takes a member off the ring, on which it stands.
+    fn unlink(&mut self, member: &Member) {
+        self.remove(member);
         self.add_len(usize::MAX);
     }
 
     /// Gives all members to another ring.
     fn give(&mut self, to: &mut LockedRing<'_>) {
         let nr = self.len();
-        for member in self.members() {
+        for member in self.ring.members.iter() {
             // Both locks are held.
-            member.seat_cell().store(to.raw(), Release);
+            member.seat.store(to.ring.as_raw(), Release);
         }
         // SAFETY: Both lists are locked.
         unsafe { bindings::zswap_list_splice_tail_init(self.head(), to.head()) };
         to.add_len(nr);
         self.add_len(nr.wrapping_neg());
-    }
-
-    /// The members, next first.
-    fn members(&self) -> impl Iterator<Item = &Member> {
-        let head = self.head();
-        let mut at = head;
-        core::iter::from_fn(move || {
-            // SAFETY: `at` is the head, or the links of a member, and the list is locked.
-            at = unsafe { (*at).next };
-            if at == head {
-                return None;
-            }
-            // SAFETY: All but the head are the links of members, at their beginning.
-            unsafe { Member::from_raw(at.cast()) }
-        })
     }
 
     /// Passes pages: `budget` at most, of `members` at most, each once; both become what is left.
@@ -497,30 +555,25 @@ impl LockedRing<'_> {
             let Some(first) = self.first_filled(members) else {
                 return;
             };
-            // SAFETY: It is on the ring, which is locked.
-            let member = unsafe { first.as_ref() };
-            if self.pass_one(member, budget, &wants, &mut meet) {
+            if Self::pass_one(first, budget, &wants, &mut meet) {
                 return;
             }
             *members = members.wrapping_sub(1);
-            // SAFETY: It is on the ring, which is locked.
-            unsafe {
-                (*member.0.get()).at = 0;
-                bindings::zswap_list_move_tail(member.links(), self.head());
-            }
+            first.at.store(0, Relaxed);
+            self.remove(first);
+            self.push(first);
         }
     }
 
-    /// The first member that has pages. Those before it leave the ring: `members` at most, which
-    /// becomes what is left. `None`: none is left of these, or on the ring.
-    fn first_filled(&mut self, members: &mut usize) -> Option<NonNull<Member>> {
+    /// Returns the first member that has pages. Those before it leave the ring: `members` at most,
+    /// which becomes what is left. `None`: none is left of these, or on the ring.
+    fn first_filled(&mut self, members: &mut usize) -> Option<&'a Member> {
         while *members != 0 {
-            let Some(first) = self.members().next().map(NonNull::from) else {
+            let Some(first) = self.ring.members.iter().next() else {
                 *members = 0;
                 break;
             };
-            // SAFETY: It is on the ring, which is locked, and stays for RCU if it is parked.
-            if !self.park(unsafe { first.as_ref() }) {
+            if !self.park(first) {
                 return Some(first);
             }
             *members = members.wrapping_sub(1);
@@ -531,7 +584,7 @@ impl LockedRing<'_> {
     /// Estimates how many pages stand on it.
     fn estimate(&self) -> usize {
         let (mut looked, mut pages) = (0usize, 0usize);
-        for member in self.members().take(SAMPLE) {
+        for member in self.ring.members.iter().take(SAMPLE) {
             looked = looked.wrapping_add(1);
             pages = pages.wrapping_add(member.bits().count_ones() as usize);
         }
@@ -539,15 +592,8 @@ impl LockedRing<'_> {
     }
 
     fn park(&mut self, member: &Member) -> bool {
-        let (head, ring) = (self.head(), self.raw());
-        let parked = order::park(
-            member,
-            ring,
-            // SAFETY: It is on the ring, which is locked.
-            || unsafe { bindings::zswap_list_del(member.links()) },
-            // SAFETY: It is on no list, and its seat is on this ring.
-            || unsafe { bindings::list_add_tail(member.links(), head) },
-        );
+        let ring = self.ring.as_raw();
+        let parked = order::park(member, ring, || self.remove(member), || self.push(member));
         if parked {
             self.add_len(usize::MAX);
         }
@@ -556,53 +602,31 @@ impl LockedRing<'_> {
 
     /// Returns true if the hand stays at the member.
     fn pass_one(
-        &mut self,
         member: &Member,
         budget: &mut usize,
         wants: &impl Fn(SwapEntry) -> bool,
         meet: &mut impl FnMut(SwapEntry, &Atomic<u64>) -> bool,
     ) -> bool {
-        // SAFETY: Set before the member was found, and never changed.
-        let (words, entry) = unsafe { ((*member.0.get()).words, (*member.0.get()).entry) };
-        let first = SwapEntry::from_raw(bindings::swp_entry_t { val: entry });
+        let words = member.words.load(Relaxed);
+        let first = SwapEntry::from_raw(bindings::swp_entry_t {
+            val: member.entry.load(Relaxed),
+        });
         if !wants(first) {
             return false;
         }
-        // SAFETY: Protected by the lock.
-        let at = unsafe { &mut (*member.0.get()).at };
-        while let Some(n) = order::next_bit(member.bits(), *at) {
+        while let Some(n) = order::next_bit(member.bits(), member.at.load(Relaxed)) {
             if *budget == 0 {
                 return true;
             }
             *budget = budget.wrapping_sub(1);
-            *at = n.wrapping_add(1);
+            member.at.store(n.wrapping_add(1), Relaxed);
             // SAFETY: The table stays while the member is on the ring. A bit is that of a slot,
             // which has a word there.
-            let word = unsafe { Atomic::<u64>::from_ptr(words.add(n as usize).cast()) };
+            let word = unsafe { Atomic::from_ptr(words.add(n as usize)) };
             if !meet(first.add(n as usize), word) {
                 return true;
             }
         }
         false
     }
-}
-
-impl Drop for LockedRing<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
-        unsafe { bindings::spin_unlock(&raw mut (*self.raw()).lock) };
-    }
-}
-
-/// All nodes that there can be rings of: also those without memory for the kernel, or now without
-/// any, whose pages are stored.
-pub(crate) fn all_nodes() -> impl Iterator<Item = c_int> {
-    let mut from = 0;
-    core::iter::from_fn(move || {
-        // SAFETY: No requirements.
-        let nid = unsafe { bindings::zswap_possible_node(from) };
-        from = nid.saturating_add(1);
-        (nid < bindings::ZSWAP_MAX_NUMNODES).then_some(nid)
-    })
 }

@@ -2,19 +2,20 @@
 
 //! What zswap keeps of the slots of a cluster, physical or virtual: a table of words.
 //!
-//! The table hangs off C's `struct swap_cluster_info`. It comes with the first page that is stored,
-//! and goes with the last; that of a virtual cluster has what backs its slots on devices, too.
+//! The table hangs off C's `struct swap_cluster_info`. It is allocated when the first page is
+//! stored, and freed with the last. That of a virtual cluster also has what backs its slots on
+//! devices.
 //!
 //! # What is under which lock
 //!
 //! - The lock of the cluster ([`LockedTable`]): the table, its words, its members and their bits.
 //!   The hand of the clock clears the bit of the second chance of a word without it, and zsmalloc
 //!   changes the place in a word when it moves the object.
-//! - RCU, to look without that lock: a table is freed after a grace period. What is found is only
-//!   to be followed by who has the right to the slot ([`Slot`]), which keeps the word as it is, but
-//!   for that bit and the place.
+//! - RCU, to look without that lock: a table is freed after a grace period. A task follows what it
+//!   finds only if it has the right to the slot ([`Slot`]), which keeps the word as it is, but for
+//!   that bit and the place.
 //!
-//! # Who owns what
+//! # Ownership
 //!
 //! A word owns the object that it names: [`Entry`] is that ownership before it is in a table. The
 //! object is freed together with its word.
@@ -22,6 +23,7 @@
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
 use super::{
+    call::FromC,
     folio::{
         Slot,
         SwapEntry,
@@ -36,6 +38,7 @@ use super::{
         Loaded, //
     },
     ring::{
+        Chain,
         Member,
         NewMember,
         Ring, //
@@ -65,8 +68,11 @@ use kernel::{
             Relaxed,
             Release, //
         },
-        rcu, //
-    }, //
+        rcu,
+        SpinLock,
+        SpinLockGuard, //
+    },
+    types::Opaque, //
 };
 
 /// Slots of a cluster.
@@ -77,6 +83,41 @@ const GROUP: u32 = u64::BITS;
 /// A word for each slot.
 #[repr(transparent)]
 pub(super) struct Words(pub(super) [Atomic<u64>; SLOTS]);
+
+/// The table of a cluster: C's `struct zswap_table`.
+///
+/// # Invariants
+///
+/// The words are those of the slots, and stay as long as the table. So do the members.
+#[repr(C)]
+struct Table {
+    rcu: Opaque<bindings::callback_head>,
+    words: NonNull<Words>,
+    nr: Atomic<u32>,
+    groups: [Chain; SLOTS.div_ceil(GROUP as usize)],
+}
+
+same_layout!(Table = bindings::zswap_table {
+    rcu = rcu,
+    words = words,
+    nr = nr,
+    groups = groups,
+});
+
+impl Table {
+    #[inline]
+    fn words(&self) -> &Words {
+        // SAFETY: By the invariants.
+        unsafe { self.words.as_ref() }
+    }
+
+    /// Returns the members that have a slot, or could. Caller holds the lock of the cluster.
+    #[inline]
+    fn members(&self, group: u32) -> impl Iterator<Item = &Member> {
+        let chain = self.groups.get(group as usize);
+        chain.into_iter().flat_map(Chain::iter)
+    }
+}
 
 /// A cluster, physical or virtual.
 ///
@@ -96,7 +137,7 @@ impl<'a> Ci<'a> {
         NonNull::new(ci).map(|ci| Self(ci, PhantomData))
     }
 
-    /// The cluster of a slot, and which slot of it.
+    /// Returns the cluster of a slot, and which slot of it.
     #[inline]
     pub(crate) fn of(slot: &'a Slot<'_>) -> Option<(Self, u32)> {
         // SAFETY: The right to a slot keeps its device.
@@ -120,26 +161,20 @@ impl<'a> Ci<'a> {
     }
 
     #[inline]
-    fn cell(&self) -> &Atomic<*mut bindings::zswap_table> {
+    fn cell(&self) -> &'a Atomic<*mut Table> {
         // SAFETY: The cluster is valid, and Rust accesses this atomically only.
-        unsafe { Atomic::from_ptr(&raw mut (*self.0.as_ptr()).zswap) }
+        unsafe { Atomic::from_ptr((&raw mut (*self.0.as_ptr()).zswap).cast()) }
     }
 
     /// Runs `f` with the words, without the lock: they may be old when it returns.
     #[inline]
     pub(super) fn peek_words<R>(self, f: impl FnOnce(Option<&Words>) -> R) -> R {
         let _rcu = rcu::read_lock();
-        // SAFETY: A table and its words stay for RCU readers, and words are accessed atomically
-        // only.
-        f(unsafe {
-            self.cell()
-                .load(Acquire)
-                .as_ref()
-                .and_then(|table| table.words.cast::<Words>().as_ref())
-        })
+        // SAFETY: A table stays for RCU readers.
+        f(unsafe { self.cell().load(Acquire).as_ref() }.map(Table::words))
     }
 
-    /// The word of a slot, without the lock. 0: there is nothing.
+    /// Returns the word of a slot, without the lock. 0: there is nothing.
     #[inline]
     pub(super) fn peek(self, off: u32) -> u64 {
         self.peek_words(|words| {
@@ -149,48 +184,35 @@ impl<'a> Ci<'a> {
         })
     }
 
-    /// Whether zswap has the page of a slot, without the lock.
+    /// Returns true if zswap has the page of a slot, without the lock.
     #[inline]
     pub(super) fn peek_is_stored(self, off: u32) -> bool {
         Record::is_tag(self.peek(off))
     }
 
-    /// Whether it has a table, without the lock.
+    /// Returns true if it has a table, without the lock.
     #[inline]
     pub(super) fn peek_has_table(self) -> bool {
         !self.cell().load(Relaxed).is_null()
     }
 
-    /// Locks it.
+    /// Locks the cluster. In process context: no interrupt takes the lock.
     #[inline]
     fn lock(self) -> Guard<'a> {
-        // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
-        unsafe { bindings::spin_lock(&raw mut (*self.0.as_ptr()).lock) };
-        // INVARIANT: Locked.
-        Guard(self)
+        // SAFETY: The lock is initialized, and stays as long as the cluster, which is during `'a`.
+        let lock = unsafe { SpinLock::<()>::from_raw(&raw mut (*self.0.as_ptr()).lock) };
+        Guard(self, lock.lock())
     }
 }
 
-/// A cluster that we have locked: dropping unlocks it.
-///
-/// # Invariants
-///
-/// The lock is held.
-struct Guard<'a>(Ci<'a>);
+/// A cluster that this task has locked: dropping unlocks it.
+struct Guard<'a>(Ci<'a>, #[expect(dead_code)] SpinLockGuard<'a, ()>);
 
 impl Guard<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
         // INVARIANT: Locked, as long as `self` is borrowed.
         LockedTable(self.0 .0, PhantomData)
-    }
-}
-
-impl Drop for Guard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
-        unsafe { bindings::spin_unlock(&raw mut (*self.0 .0.as_ptr()).lock) };
     }
 }
 
@@ -203,18 +225,18 @@ pub(crate) struct Replaced {
     pub(crate) id: u16,
 }
 
-/// What there has to be, to store a page without memory.
+/// Memory that a store may need.
 #[derive(Default)]
 struct Spare {
     table: Option<NewTable>,
     member: Option<NewMember>,
 }
 
-/// What there was not.
+/// What a store lacks.
 enum Missing {
     Table,
     Member,
-    /// The slot is none.
+    /// The slot is not one of the cluster, or not that of the entry.
     Slot,
 }
 
@@ -245,65 +267,61 @@ impl<'g> LockedTable<'g> {
     }
 
     #[inline]
-    fn raw(&self) -> Option<NonNull<bindings::zswap_table>> {
-        NonNull::new(self.ci().cell().load(Relaxed))
+    fn table(&self) -> Option<&'g Table> {
+        // SAFETY: The table changes under the lock only, which is held during `'g`.
+        unsafe { self.ci().cell().load(Relaxed).as_ref() }
     }
 
-    /// Whether there is a table.
+    /// Returns true if there is a table.
     #[inline]
     pub(crate) fn exists(&self) -> bool {
-        self.raw().is_some()
+        self.table().is_some()
     }
 
-    /// The words.
+    /// Returns the words.
     #[inline]
     pub(super) fn words(&self) -> Option<&Words> {
-        // SAFETY: The table changes under the lock only, which is held. It has words.
-        unsafe { self.raw()?.as_ref().words.cast::<Words>().as_ref() }
+        self.table().map(Table::words)
     }
 
-    /// The word of a slot.
+    /// Returns the word of a slot.
     #[inline]
     pub(super) fn word(&self, off: u32) -> Option<&Atomic<u64>> {
         self.words()?.0.get(off as usize)
     }
 
-    /// How many slots have a word in use, or a promise of one.
+    /// Returns how many slots have a word in use, or a promise of one.
     #[inline]
     pub(crate) fn nr(&self) -> u32 {
-        match self.raw() {
-            // SAFETY: Protected by the lock, which is held.
-            Some(table) => unsafe { (*table.as_ptr()).nr },
-            None => 0,
-        }
+        self.table().map_or(0, |table| table.nr.load(Relaxed))
     }
 
     /// Counts words that are in use, or promised, from now on. `false`: there is no table.
     #[inline]
     pub(crate) fn add(&mut self, nr: u32) -> bool {
-        let Some(table) = self.raw() else {
+        let Some(table) = self.table() else {
             return false;
         };
-        // SAFETY: Protected by the lock, which is held.
-        unsafe { (*table.as_ptr()).nr = (*table.as_ptr()).nr.wrapping_add(nr) };
+        let before = table.nr.load(Relaxed);
+        table.nr.store(before.wrapping_add(nr), Relaxed);
         true
     }
 
-    /// Counts them no more. The table goes with the last.
+    /// Counts them no more. The last one frees the table.
     ///
-    /// That of a virtual cluster stays if a slot is left to allocate. Otherwise the next folio
+    /// The table of a virtual cluster stays if a slot is left to allocate. Otherwise the next folio
     /// would need it again: swapping out zero pages would allocate a table for each of them, and
     /// the tables that wait for an RCU grace period are charged to the cgroup.
     #[inline]
     pub(crate) fn sub(&mut self, nr: u32) {
-        let before = self.nr();
-        warn_on_once!(before < nr);
-        let Some(table) = self.raw() else {
+        let Some(table) = self.table() else {
+            warn_on_once!(nr != 0);
             return;
         };
+        let before = table.nr.load(Relaxed);
+        warn_on_once!(before < nr);
         let left = before.saturating_sub(nr);
-        // SAFETY: Protected by the lock, which is held.
-        unsafe { (*table.as_ptr()).nr = left };
+        table.nr.store(left, Relaxed);
         if left == 0 && !self.is_kept() {
             self.free();
         }
@@ -323,18 +341,17 @@ impl<'g> LockedTable<'g> {
 
     /// Frees the table, of which no word is in use.
     pub(super) fn free(&mut self) {
-        let Some(table) = self.raw() else {
+        let raw = self.ci().cell().load(Relaxed);
+        let Some(table) = self.table() else {
             return;
         };
         self.ci().cell().store(core::ptr::null_mut(), Relaxed);
-        for group in 0..SLOTS.div_ceil(GROUP as usize) {
-            for member in members(table, group as u32) {
-                member.leave(true);
-            }
+        for member in table.groups.iter().flat_map(Chain::iter) {
+            member.leave(true);
         }
-        // SAFETY: It was allocated as a table, and its members have left their rings. Readers
-        // without the lock are waited for.
-        unsafe { bindings::zswap_table_free(table.as_ptr()) };
+        // SAFETY: It was allocated as a table, and its members have left their rings. C waits for
+        // readers without the lock.
+        unsafe { bindings::zswap_table_free(raw.cast()) };
     }
 
     /// Makes `table` that of the cluster, unless it has one.
@@ -342,28 +359,28 @@ impl<'g> LockedTable<'g> {
         if !self.exists() {
             let table = ManuallyDrop::new(table).0.as_ptr();
             // Its words are zeros for who finds it.
-            self.ci().cell().store(table, Release);
+            self.ci().cell().store(table.cast(), Release);
         }
     }
 
-    /// The memory cgroup id of a slot, 0 for none.
+    /// Returns the memory cgroup id of a slot, 0 for none.
     #[inline]
     pub(super) fn id(&self, off: u32) -> u16 {
         // SAFETY: The lock is held. C checks that there is a table of ids.
         unsafe { bindings::zswap_ci_id(self.0.as_ptr(), off) }
     }
 
-    /// The slots do not stand in the order of writeback any more.
+    /// Takes slots out of the order of writeback.
     #[inline]
     pub(super) fn forget(&mut self, off: u32, nr: u32) {
-        let Some(table) = self.raw() else {
+        let Some(table) = self.table() else {
             return;
         };
         let (mut at, end) = (off, off.wrapping_add(nr));
         while at < end {
             let in_group = at % GROUP;
             let bits = order::bits_of(in_group, end.wrapping_sub(at));
-            for member in members(table, at / GROUP) {
+            for member in table.members(at / GROUP) {
                 member.clear(bits);
             }
             at = at.wrapping_add(GROUP.wrapping_sub(in_group));
@@ -389,11 +406,11 @@ impl<'g> LockedTable<'g> {
         self.sub(1);
     }
 
-    /// Puts an entry into the word of a slot, which then stands on the ring of a folio.
+    /// Puts an entry into the word of a slot, which then stands on the ring of the page's cgroup.
     ///
     /// # Safety
     ///
-    /// As for [`Self::take`]. The entry was made for the slot.
+    /// As for [`Self::take`].
     #[inline]
     unsafe fn put(
         &mut self,
@@ -408,13 +425,18 @@ impl<'g> LockedTable<'g> {
             self.give(spare.table.take().ok_or(Missing::Table)?);
         }
         let rcu = rcu::read_lock();
-        let ring = Ring::of_page(page, &rcu).ok_or(Missing::Slot)?;
+        // That of its cgroup, or the nearest above that is not dead.
+        let ring = Ring::of_folio(page.folio(), &rcu)
+            .and_then(|ring| ring.alive(&rcu))
+            .ok_or(Missing::Slot)?;
         let member = self.member(off, entry, ring, &mut spare.member)?;
         let word = self.word(off).ok_or(Missing::Slot)?;
-        let stored = stored.take().ok_or(Missing::Slot)?;
+        let name = Name::of(entry);
+        let stored = stored.take().filter(|stored| stored.is_for(name));
+        let stored = stored.ok_or(Missing::Slot)?;
         let mut sum = Sum::NONE;
-        // SAFETY: As required of the caller. `find_word()` finds the word.
-        let old = unsafe { stored.publish(word, Name::of(entry), freed, &mut sum) };
+        // SAFETY: The word is that of the slot, to which the caller has the right.
+        let old = unsafe { stored.publish(word, freed, &mut sum) };
         let replaced = Record::is_tag(old);
         if old == 0 {
             self.add(1);
@@ -429,7 +451,7 @@ impl<'g> LockedTable<'g> {
         })
     }
 
-    /// The member of a ring for a slot: one that is there, or one that has no bits, or a new one.
+    /// Returns the member of a ring for a slot: one that is there, or has no bits, or a new one.
     #[inline]
     fn member(
         &mut self,
@@ -438,9 +460,13 @@ impl<'g> LockedTable<'g> {
         ring: Ring<'_>,
         spare: &mut Option<NewMember>,
     ) -> Result<&'g Member, Missing> {
-        let table = self.raw().ok_or(Missing::Table)?;
+        let table = self.table().ok_or(Missing::Table)?;
+        let chain = table
+            .groups
+            .get((off / GROUP) as usize)
+            .ok_or(Missing::Slot)?;
         let mut idle = None;
-        for member in members(table, off / GROUP) {
+        for member in chain.iter() {
             if member.is_on(ring) {
                 return Ok(member);
             }
@@ -453,31 +479,63 @@ impl<'g> LockedTable<'g> {
             return Ok(member);
         }
         let spare = spare.take().ok_or(Missing::Member)?;
-        let first = off / GROUP * GROUP;
-        // SAFETY: The group is one of the table, which is locked.
-        unsafe {
-            let group = group(table, off / GROUP).ok_or(Missing::Slot)?;
-            let words = (*table.as_ptr()).words.add(first as usize);
-            let entry = entry.sub(off.wrapping_sub(first) as usize);
-            *group = spare.place(*group, words, entry);
-            Member::from_raw(*group).ok_or(Missing::Slot)
+        let first = off.wrapping_sub(off % GROUP);
+        let word = table.words().0.get(first as usize).ok_or(Missing::Slot)?;
+        let entry = entry.sub(off.wrapping_sub(first) as usize);
+        // SAFETY: The word is the first of the group, and the entry names its slot. C frees the
+        // chains of a table with it.
+        Ok(unsafe { chain.add(spare, word.as_ptr(), entry) })
+    }
+
+    /// Frees what is stored of slots, whose ids are still recorded.
+    ///
+    /// # Safety
+    ///
+    /// The slots are those that the entry and the ones after it name, and only the caller has the
+    /// right to them.
+    pub(super) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32) {
+        let mut freed = FreeBatch::new();
+        let (mut sum, mut sum_id) = (Sum::NONE, 0);
+        let mut taken = 0u32;
+        let (name, start) = (Name::of(entry), (entry.offset() % SLOTS) as u32);
+        for n in 0..nr {
+            let off = start.wrapping_add(n);
+            let Some(word) = self.word(off) else {
+                break;
+            };
+            if !Record::is_tag(word.load(Relaxed)) {
+                continue;
+            }
+            taken = taken.wrapping_add(1);
+            let id = self.id(off);
+            if id != sum_id {
+                memcg::unstored(sum_id, core::mem::take(&mut sum));
+                sum_id = id;
+            }
+            // SAFETY: As required of the caller.
+            unsafe { freed.take(word, name.add(n), 0, &mut sum) };
+        }
+        memcg::unstored(sum_id, sum);
+        if taken != 0 {
+            self.forget(start, nr);
+            self.sub(taken);
         }
     }
 
     /// Returns true if the bits of the members are those of the words.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn agrees(&self) -> bool {
-        let (Some(table), Some(words)) = (self.raw(), self.words()) else {
+        let Some(table) = self.table() else {
             return true;
         };
         (0..)
-            .zip(words.0.chunks(GROUP as usize))
+            .zip(table.words().0.chunks(GROUP as usize))
             .all(|(nr, words)| {
                 let stored = words.iter().rev().fold(0u64, |bits, word| {
                     bits << 1 | u64::from(Record::is_tag(word.load(Relaxed)))
                 });
                 let (mut bits, mut twice) = (0u64, 0u64);
-                for member in members(table, nr) {
+                for member in table.members(nr) {
                     twice |= bits & member.bits();
                     bits |= member.bits();
                 }
@@ -486,59 +544,44 @@ impl<'g> LockedTable<'g> {
     }
 }
 
-/// The members of a group of slots, whose table is locked.
-#[inline]
-fn members<'g>(table: NonNull<bindings::zswap_table>, nr: u32) -> impl Iterator<Item = &'g Member> {
-    // SAFETY: The table is locked by the caller, in this file, while the members are used.
-    let mut next = unsafe { group(table, nr).and_then(|group| Member::from_raw(*group)) };
-    core::iter::from_fn(move || {
-        let member = next?;
-        next = member.next();
-        Some(member)
-    })
-}
-
-/// The head of the chain of members of a group.
-///
-/// # Safety
-///
-/// The table is locked.
-#[inline]
-unsafe fn group(
-    table: NonNull<bindings::zswap_table>,
-    nr: u32,
-) -> Option<*mut *mut bindings::zswap_member> {
-    // SAFETY: As required of the caller; the address of a field, and of an element of it.
-    unsafe {
-        let groups = &raw mut (*table.as_ptr()).groups;
-        let len = (*groups).len();
-        ((nr as usize) < len).then(|| {
-            groups
-                .cast::<*mut bindings::zswap_member>()
-                .add(nr as usize)
-        })
+impl FromC<*mut bindings::swap_cluster_info> for Option<LockedTable<'_>> {
+    /// # Safety
+    ///
+    /// `ci` is NULL, or a cluster whose lock the caller holds while the function runs.
+    #[inline]
+    unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
+        // SAFETY: As required of the caller.
+        NonNull::new(ci).map(|ci| unsafe { LockedTable::by_caller(ci) })
     }
 }
 
 /// A table that is of no cluster yet.
+///
+/// # Invariants
+///
+/// The table is ours, and its words are zeros.
+#[must_use]
 pub(crate) struct NewTable(NonNull<bindings::zswap_table>);
 
+c_functions! {
+    fn table_alloc(gfp: bindings::gfp_t) -> *mut bindings::zswap_table = zswap_table_alloc;
+}
+
 impl NewTable {
-    /// Allocates. May sleep. Who calls has set the cgroup that is charged.
+    /// Allocates. May sleep. Caller has set the cgroup that is charged.
     pub(super) fn alloc() -> Option<Self> {
-        // SAFETY: No requirements.
-        NonNull::new(unsafe { bindings::zswap_table_alloc(bindings::ZSWAP_GFP_TABLE) }).map(Self)
+        NonNull::new(table_alloc(bindings::ZSWAP_GFP_TABLE)).map(Self)
     }
 }
 
 impl Drop for NewTable {
     fn drop(&mut self) {
-        // SAFETY: It is of no cluster.
+        // SAFETY: By the invariants.
         unsafe { bindings::zswap_table_free(self.0.as_ptr()) };
     }
 }
 
-/// What is stored of a slot.
+/// Returns what is stored of a slot.
 #[inline]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
     let (ci, off) = Ci::of(slot)?;
@@ -569,8 +612,8 @@ pub(super) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     })
 }
 
-/// Lets `read` read what is stored of a slot, and frees it then. `ENOENT`: nothing is stored. What
-/// could not be read stays.
+/// Reads what is stored of a slot with `read`, and frees it. `ENOENT`: nothing is stored. What could
+/// not be read stays.
 #[inline]
 pub(crate) fn consume(
     slot: &mut Slot<'_>,
@@ -592,8 +635,8 @@ pub(crate) fn consume(
     Ok(())
 }
 
-/// Stores an entry, which was made for a slot. `None`: there is no memory, and it is gone. May
-/// sleep.
+/// Stores an entry in the slot that it was made for. `None`: there is no memory, or it was made for
+/// another; it is gone. May sleep.
 #[inline]
 pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Option<Replaced> {
     let mut stored = Some(stored);
@@ -605,7 +648,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
         let missing = {
             let mut guard = ci.lock();
             let mut table = guard.table();
-            // SAFETY: The right to the slot is the caller's, who has made the entry for it.
+            // SAFETY: The right to the slot is the caller's.
             match unsafe { table.put(off, entry, page, &mut stored, &mut spare, &mut freed) } {
                 Ok(replaced) => return Some(replaced),
                 Err(missing) => missing,
@@ -614,9 +657,9 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
         match missing {
             Missing::Table => spare.table = Some(page.owner().charged(NewTable::alloc)?),
             Missing::Member => {
-                spare.member = NewMember::alloc(page.nid());
+                spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
-                    // A table that has just come goes again.
+                    // Frees a table that was just given.
                     ci.lock().table().sub(0);
                     return None;
                 }
@@ -639,7 +682,7 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
         return;
     };
     let slots = start..start.wrapping_add(nr);
-    // The lock of the folio keeps what is seen without that of the cluster.
+    // The lock of the folio keeps what is seen here without that of the cluster.
     let any = ci.peek_words(|words| {
         words.is_some_and(|words| {
             words
@@ -660,45 +703,4 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     }
     drop(guard);
     memcg::unstored(id, sum);
-}
-
-/// Frees what is stored of slots that are being freed, whose ids are still there.
-///
-/// # Safety
-///
-/// The lock of the cluster is held, whose slots the entry and those after it name. Nobody else has
-/// the right to them.
-pub(super) unsafe fn free_slots(
-    ci: NonNull<bindings::swap_cluster_info>,
-    entry: SwapEntry,
-    nr: u32,
-) {
-    // SAFETY: As required of the caller.
-    let mut table = unsafe { LockedTable::by_caller(ci) };
-    let mut freed = FreeBatch::new();
-    let (mut sum, mut sum_id) = (Sum::NONE, 0);
-    let mut taken = 0u32;
-    let (name, start) = (Name::of(entry), (entry.offset() % SLOTS) as u32);
-    for n in 0..nr {
-        let off = start.wrapping_add(n);
-        let Some(word) = table.word(off) else {
-            break;
-        };
-        if !Record::is_tag(word.load(Relaxed)) {
-            continue;
-        }
-        taken = taken.wrapping_add(1);
-        let id = table.id(off);
-        if id != sum_id {
-            memcg::unstored(sum_id, core::mem::take(&mut sum));
-            sum_id = id;
-        }
-        // SAFETY: As required of the caller.
-        unsafe { freed.take(word, name.add(n), 0, &mut sum) };
-    }
-    memcg::unstored(sum_id, sum);
-    if taken != 0 {
-        table.forget(start, nr);
-        table.sub(taken);
-    }
 }

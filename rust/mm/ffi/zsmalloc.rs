@@ -3,18 +3,23 @@
 //! The allocator of compressed pages.
 //!
 //! An object is named by the word of its slot, and by nothing else: what zswap records and what the
-//! allocator needs is the same word. A new object is a value, [`Pinned`]: it stays where it is, and
-//! is freed when it is dropped. When it is in a word it is unpinned. From then on the allocator may
-//! move it, and changes the place in the word when it does.
+//! allocator needs is the same word. A new object is a value, [`Pinned`]: the allocator does not
+//! move it, and dropping frees it. When it is in a word it is unpinned. From then on the allocator
+//! may move it, and changes the place in the word when it does.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
-use super::folio::{
-    Bytes,
-    SwapEntry, //
+use super::{
+    call::ToC,
+    folio::{
+        Bytes,
+        SwapEntry, //
+    },
+    node::Node, //
 };
 use crate::record;
 use core::{
+    marker::PhantomData,
     mem::{
         ManuallyDrop,
         MaybeUninit, //
@@ -39,36 +44,36 @@ const OFFSET_BITS: u32 = 34;
 static_assert!(crate::word::VOFFSET_BITS <= OFFSET_BITS);
 
 /// Names an object: the slot whose page it is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name(u64);
 
 impl Name {
-    /// That of a slot.
+    /// Returns that of a slot.
     #[inline]
     pub(super) fn of(entry: SwapEntry) -> Self {
         Self((entry.ty() as u64) << OFFSET_BITS | entry.offset() as u64)
     }
 
-    /// That of a virtual slot.
+    /// Returns that of a virtual slot.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(super) fn of_virtual(offset: usize) -> Self {
         Self((bindings::VSWAP_SWP_VSWAP as u64) << OFFSET_BITS | offset as u64)
     }
 
-    /// That of the slot `n` slots on, of the same cluster.
+    /// Returns that of the slot `n` slots after, of the same cluster.
     #[inline]
     pub(super) fn add(self, n: u32) -> Self {
         Self(self.0.wrapping_add(n.into()))
     }
 
-    /// The name that C has.
+    /// Makes a name of the number that C has.
     #[inline]
     pub(super) fn from_raw(name: u64) -> Self {
         Self(name)
     }
 
-    /// The slot.
+    /// Returns the entry of the slot.
     #[inline]
     pub(super) fn entry(self) -> SwapEntry {
         let offset = self.0 & ((1 << OFFSET_BITS) - 1);
@@ -92,7 +97,7 @@ unsafe impl Send for ZsPool {}
 unsafe impl Sync for ZsPool {}
 
 impl ZsPool {
-    /// A new, empty pool. May sleep.
+    /// Makes an empty pool. May sleep.
     ///
     /// # Safety
     ///
@@ -111,14 +116,14 @@ impl ZsPool {
     }
 
     c_methods! {
-        /// The pages that the pool takes.
+        /// Returns the pages that the pool takes.
         pub(super) fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
     /// Stores a copy of the bytes. Does not sleep, and asks for no more than is at hand.
     /// `EOVERFLOW`: it would be in memory that a word cannot name.
     #[inline]
-    pub(super) fn store(&self, bytes: Bytes<'_>, nid: c_int, name: Name) -> Result<Pinned<'_>> {
+    pub(super) fn store(&self, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Pinned<'_>> {
         // SAFETY: The pool exists, by the invariants. C reads from the bytes, which are readable;
         // that they may change while it copies matters to nobody.
         let place = unsafe {
@@ -127,7 +132,7 @@ impl ZsPool {
                 bytes.as_ptr().cast(),
                 bytes.len(),
                 bindings::ZSWAP_GFP_OBJECT,
-                nid,
+                node.to_c(),
                 name.0,
             )
         };
@@ -141,8 +146,8 @@ impl ZsPool {
         })
     }
 
-    /// Gives the memory of the object that a word names to `f`, as a list of one or two parts, with
-    /// its length. It stays pinned as long as the result. Fails if the word is damaged.
+    /// Gives the memory of the object that a word names to `f`. The object stays pinned as long as
+    /// the result. Fails if the word is damaged.
     ///
     /// # Safety
     ///
@@ -152,9 +157,9 @@ impl ZsPool {
         &self,
         word: &Atomic<u64>,
         name: Name,
-        f: impl FnOnce(&mut Parts, u32) -> R,
-    ) -> Result<(R, Pin)> {
-        let mut parts = MaybeUninit::<Parts>::uninit();
+        f: impl FnOnce(Parts<'_>) -> R,
+    ) -> Result<(R, ReadPin)> {
+        let mut list = [const { MaybeUninit::<bindings::scatterlist>::uninit() }; 2];
         let mut place = 0;
         // SAFETY: The word names an object of this pool. C fills one entry or two of the list, as
         // many as the object has parts, and marks the last.
@@ -163,16 +168,19 @@ impl ZsPool {
                 self.as_ptr(),
                 word.as_ptr(),
                 name.0,
-                parts.as_mut_ptr().cast(),
+                list.as_mut_ptr().cast(),
                 &mut place,
             )
         };
         to_result(len)?;
         // INVARIANT: Pinned.
-        let pin = Pin { place };
-        // SAFETY: `Parts` has no invariant for the second entry: it is `MaybeUninit`, and the first
-        // was filled.
-        let ret = f(unsafe { parts.assume_init_mut() }, len as u32);
+        let pin = ReadPin { place };
+        // INVARIANT: C has filled the list, and the object is pinned while `f` runs.
+        let ret = f(Parts {
+            list: list.as_mut_ptr().cast(),
+            len: len as u32,
+            _object: PhantomData,
+        });
         Ok((ret, pin))
     }
 
@@ -207,7 +215,7 @@ impl ZsPool {
     #[inline]
     pub(super) unsafe fn free_read(
         &self,
-        pin: Pin,
+        pin: ReadPin,
         word: &Atomic<u64>,
         new: u64,
         emptied: &mut Emptied,
@@ -247,11 +255,11 @@ impl Drop for ZsPool {
 ///
 /// The object at the place is pinned, once for this. It is in the word that is found for its name,
 /// and not freed meanwhile.
-pub(super) struct Pin {
+pub(super) struct ReadPin {
     place: u64,
 }
 
-impl Drop for Pin {
+impl Drop for ReadPin {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the invariants.
@@ -259,7 +267,7 @@ impl Drop for Pin {
     }
 }
 
-/// Memory that has become free, and is to be given back when locks were dropped.
+/// Memory that has become free, to be given back after the locks were dropped.
 pub(super) struct Emptied(bindings::zs_emptied);
 
 impl Emptied {
@@ -269,25 +277,29 @@ impl Emptied {
     });
 }
 
-/// The memory of an object.
-#[repr(C)]
-pub(crate) struct Parts {
-    first: bindings::scatterlist,
-    // Only there if the first is not marked as the last.
-    second: MaybeUninit<bindings::scatterlist>,
+/// The memory of an object, in one part or two, while it is read.
+///
+/// It goes to who reads by value, and has its length with it: there is no other to swap it with.
+///
+/// # Invariants
+///
+/// The list describes `len` bytes, which are the object's during `'p`.
+pub(crate) struct Parts<'p> {
+    list: *mut bindings::scatterlist,
+    len: u32,
+    _object: PhantomData<&'p mut ()>,
 }
 
-impl Parts {
+impl Parts<'_> {
+    /// Returns its length.
     #[inline]
-    pub(super) fn as_sg(&mut self) -> *mut bindings::scatterlist {
-        // The whole, not only `first`: C steps on to the second.
-        core::ptr::from_mut(self).cast()
+    pub(crate) fn len(&self) -> u32 {
+        self.len
     }
 
-    /// The length of the first part.
     #[inline]
-    pub(super) fn first_len(&self) -> usize {
-        self.first.length as usize
+    pub(super) fn as_sg(&mut self) -> *mut bindings::scatterlist {
+        self.list
     }
 }
 
@@ -295,26 +307,27 @@ impl Parts {
 ///
 /// # Invariants
 ///
-/// The object is one of the pool, pinned, and known to nobody else.
+/// The object is one of the pool, and pinned. This value alone names it.
+#[must_use]
 pub(super) struct Pinned<'p> {
     pool: &'p ZsPool,
     place: u64,
 }
 
 impl<'p> Pinned<'p> {
-    /// Its place.
+    /// Returns its place.
     #[inline]
     pub(super) fn place(&self) -> u64 {
         self.place
     }
 
-    /// Leaves the object to who knows its place. It stays pinned until [`unpin`].
+    /// Leaves the object to the caller, who knows its place. It stays pinned until [`unpin`].
     #[inline]
     pub(super) fn into_place(self) -> u64 {
         ManuallyDrop::new(self).place
     }
 
-    /// The object that was left by [`Pinned::into_place`].
+    /// Returns the object that was left by [`Pinned::into_place`].
     ///
     /// # Safety
     ///

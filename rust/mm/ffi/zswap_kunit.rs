@@ -7,6 +7,7 @@
 
 use super::{
     folio::Bytes,
+    node::Node,
     zsmalloc::{
         unpin,
         Emptied,
@@ -59,6 +60,10 @@ fn byte_of(n: usize, at: usize) -> u8 {
     (n * 31 + at * 7 + at / 256) as u8
 }
 
+fn node() -> Result<Node> {
+    Node::all().next().ok_or(EINVAL)
+}
+
 fn pool() -> Result<ZsPool> {
     // SAFETY: What is not pinned is in the word for its name: see `store()`.
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
@@ -70,7 +75,7 @@ fn store(pool: &ZsPool, n: usize) -> Result {
     for at in 0..len_of(n) {
         data.push(byte_of(n, at), GFP_KERNEL)?;
     }
-    let object = pool.store(Bytes::of(&data), 0, name(n))?;
+    let object = pool.store(Bytes::of(&data), node()?, name(n))?;
     let place = Place::new(object.place()).ok_or(EINVAL)?;
     let kept = Object::new(place, (n % 8) as u8, n % 2 == 0).ok_or(EINVAL)?;
     WORDS[n].store(Record::new(Kept::Object(kept)).encode(), Relaxed);
@@ -84,9 +89,10 @@ fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
     let mut data = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
     // SAFETY: It is in its word, and nobody frees it.
     let (len, _pin) = unsafe {
-        pool.read(&WORDS[n], name(n), |parts, len| {
-            bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len as usize);
-            len as usize
+        pool.read(&WORDS[n], name(n), |mut parts| {
+            let len = parts.len() as usize;
+            bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len);
+            len
         })
     }?;
     let record = Record::decode(WORDS[n].load(Relaxed)).map_err(|_| EINVAL)?;
@@ -123,8 +129,8 @@ mod tests {
         assert_eq!(pool.total_pages(), 0);
         let text = *b"what was swapped out";
         {
-            let _one = pool.store(Bytes::of(&text), 0, name(0))?;
-            let _two = pool.store(Bytes::of(&text), 0, name(1))?;
+            let _one = pool.store(Bytes::of(&text), node()?, name(0))?;
+            let _two = pool.store(Bytes::of(&text), node()?, name(1))?;
             assert!(pool.total_pages() > 0);
         }
         assert_eq!(pool.total_pages(), 0);
@@ -185,7 +191,7 @@ mod tests {
         let text = [7u8; 1000];
         let mut pinned = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in 0..40 {
-            pinned.push(pool.store(Bytes::of(&text), 0, name(n))?, GFP_KERNEL)?;
+            pinned.push(pool.store(Bytes::of(&text), node()?, name(n))?, GFP_KERNEL)?;
         }
         let mut nth = 0;
         pinned.retain(|_| {
@@ -217,7 +223,7 @@ mod tests {
         let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in objects().filter(is_left) {
             // SAFETY: It is in its word, and freed below.
-            let (len, pin) = unsafe { pool.read(&WORDS[n], name(n), |_, len| len) }?;
+            let (len, pin) = unsafe { pool.read(&WORDS[n], name(n), |parts| parts.len()) }?;
             assert_eq!(len as usize, len_of(n));
             read.push((n, pin, WORDS[n].load(Relaxed)), GFP_KERNEL)?;
         }
@@ -243,7 +249,8 @@ mod tests {
     fn what_cannot_be_stored_is_refused() -> Result {
         let pool = pool()?;
         let data = KVec::from_elem(1u8, PAGE_SIZE + 1, GFP_KERNEL)?;
-        let error = |bytes: &[u8], name| pool.store(Bytes::of(bytes), 0, name).err();
+        let node = node()?;
+        let error = |bytes: &[u8], name| pool.store(Bytes::of(bytes), node, name).err();
         assert!(error(&data, name(0)) == Some(ENOSPC));
         assert!(error(&data[..0], name(0)) == Some(EINVAL));
         assert!(error(&data[..1], Name::from_raw(0)) == Some(EINVAL));

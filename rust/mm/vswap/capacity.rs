@@ -197,7 +197,7 @@ fn note_stored_after(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) {
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>) -> bool {
     match objcg.and_then(ObjCgroup::memcg) {
         Some(memcg) => memcg.get().may_keep_plain(),
-        None => Memcg::root().may_keep_plain(),
+        None => Memcg::ROOT.may_keep_plain(),
     }
 }
 

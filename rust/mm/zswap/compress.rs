@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A page to an object, an object to a page.
+//! Turns a page into an object, and an object into a page.
 //!
-//! Under the mutex of a compression context; zsmalloc's locks are taken inside.
+//! Takes the mutex of a compression context; zsmalloc's locks are taken inside.
+
+#![forbid(unsafe_code)]
 
 use super::rules::{
     Form,
@@ -30,11 +32,11 @@ use kernel::{
     prelude::*, //
 };
 
-/// Compresses a page to an entry for a slot. One that repeats a value is that value.
+/// Compresses a page to an entry for a slot. A page that repeats a value becomes that value.
 ///
-/// A page that does not get smaller is stored as it is, so that the order in which pages are
-/// written back stays that of their age; but only if `keeps_plain` and its cgroup say that it can
-/// be written back. Otherwise it would only cost more than the page.
+/// A page that does not get smaller is stored as it is, so that pages are written back in the order
+/// of their age. This is done only if `keeps_plain` and its cgroup say that it can be written back.
+/// Otherwise the copy would cost more than the page.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,
@@ -43,29 +45,27 @@ pub(super) fn compress(
     keeps_plain: impl FnOnce() -> bool,
 ) -> Result<Entry, Reject> {
     if let Some(pattern) = page.repeats().and_then(Pattern::new) {
-        return Ok(Entry::same(pattern));
+        return Ok(Entry::same(pattern, slot));
     }
-    let nid = page.nid();
+    let node = page.node();
     let mut context = pool.contexts().lock().map_err(|_| Reject::CompressFail)?;
     let result = context.compress(page);
-    let entry = match Form::of(result, PAGE_SIZE) {
+    let entry = match Form::of(result.ok(), PAGE_SIZE) {
         Form::Compressed(len) => {
             let len = params::len_to_store(len);
-            pool.store(context.output(len), nid, slot)
+            pool.store(context.output(len), node, slot)
         }
         Form::Plain => {
             if !page.writeback_enabled() || !keeps_plain() {
-                let errno = result.err().unwrap_or(EINVAL.to_errno());
-                return Err(Reject::of_compressor(errno, ENOSPC.to_errno()));
+                return Err(Reject::of_compressor(result.err() == Some(ENOSPC)));
             }
-            page.with_bytes(|bytes| pool.store(bytes, nid, slot))
+            page.with_bytes(|bytes| pool.store(bytes, node, slot))
         }
     };
-    entry.map_err(|error| Reject::of_allocator(error.to_errno(), ENOSPC.to_errno()))
+    entry.map_err(|error| Reject::of_allocator(error == ENOSPC))
 }
 
-/// Decompresses what is stored of a slot to a page. `EIO`: that does not give a whole
-/// page.
+/// Decompresses what is stored of a slot to a page. `EIO`: the result is not a whole page.
 #[inline]
 pub(super) fn decompress<'h>(
     slot: SwapEntry,
@@ -79,20 +79,18 @@ pub(super) fn decompress<'h>(
     let pool = held.pool().ok_or(EIO)?;
     let mut context = pool.contexts().lock().map_err(|_| EIO)?;
     let is_plain = held.record().is_plain();
-    let result = held.read(|parts, len| {
-        if !is_plain {
-            let (error, to) = context.decompress(parts, len, page);
-            (error, len, to)
-        } else if len as usize == PAGE_SIZE {
-            acomp::copy_plain(parts, page);
-            (0, len, len)
+    let result = held.read(|object| {
+        let from = object.len();
+        let (result, to) = if is_plain {
+            (acomp::copy_plain(object, page), from)
         } else {
-            (EIO.to_errno(), len, 0)
-        }
+            context.decompress(object, page)
+        };
+        (result, from, to)
     });
     drop(context);
     let (from, to) = match result {
-        Ok(((0, _, to), loaded)) if to as usize == PAGE_SIZE => return Ok(loaded),
+        Ok(((Ok(()), _, to), loaded)) if to as usize == PAGE_SIZE => return Ok(loaded),
         Ok(((_, from, to), _)) => (from, to),
         Err(_) => (0, 0),
     };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A folio out.
+//! Loads a folio.
 //!
-//! The entry goes when its page was loaded: the folio in the swap cache is the only copy then, and
-//! dirty. To keep both would cost more memory than compressing again costs time. Of a large folio
-//! they go when it was mapped.
+//! What is stored of a page is freed when the page was loaded: the folio in the swap cache is the
+//! only copy then, and dirty. Keeping both would cost more memory than compressing again costs
+//! time. What is stored of a large folio is freed when a fault has mapped it.
+
+#![forbid(unsafe_code)]
 
 use super::compress;
 use crate::ffi::{
@@ -21,9 +23,9 @@ use kernel::{
 
 /// Loads the page of a folio, or its pages, and unlocks the folio.
 ///
-/// - `ENOENT`: it is not here. The folio stays locked.
-/// - `EIO`: it is, but cannot be decompressed. The folio is not uptodate: an I/O error. A large one
-///   has left the swap cache.
+/// - `ENOENT`: zswap does not have it. The folio stays locked.
+/// - `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has left
+///   the swap cache.
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
     let Some((mut slot, page)) = folio.only() else {
         return load_large(folio);
@@ -36,15 +38,15 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
         }
         return Err(error);
     }
-    // It is the only copy. The lock keeps everybody else away until that is said.
+    // It is the only copy. Other tasks wait for the lock, and see it dirty.
     folio.count_zswpin();
     folio.mark_uptodate();
     folio.mark_dirty();
     Ok(())
 }
 
-/// Loads the page of a folio that a fault has claimed. The entry stays until the fault frees the
-/// slot, or calls [`forget`].
+/// Loads the page of a folio that a fault has claimed. What is stored stays until the fault frees
+/// the slot, or calls [`forget`].
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
     let (slot, page) = folio.only().ok_or(EINVAL)?;
@@ -55,14 +57,14 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Loads a large folio. Its entries stay, and it is clean: it may turn out that it cannot be mapped
-/// as it is, and then it must be possible to drop it. Who has mapped it calls [`forget`].
+/// Loads a large folio. What is stored stays, and the folio is clean: the fault may be unable to map
+/// it as it is, and then drops it. A fault that has mapped it calls [`forget`].
 ///
-/// Who added it to the swap cache saw that its pages are all here, or none of them; being there, it
-/// keeps them from being written back. Else it is as if they could not be read, which page by page
-/// they can.
+/// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
+/// In the swap cache, the folio keeps them from being written back. Otherwise this fails, and the
+/// fault reads page by page.
 fn load_large(mut folio: ReadFolio<'_>) -> Result {
-    match load_pages(&mut folio) {
+    match load_pages(&mut folio.lend()) {
         Ok(()) => {
             folio.mark_uptodate();
             Ok(())
@@ -72,8 +74,8 @@ fn load_large(mut folio: ReadFolio<'_>) -> Result {
             Err(ENOENT)
         }
         Err(error) => {
-            // Under the lock that it was found with: else somebody might take it for a folio all
-            // of whose pages are broken.
+            // Before it is unlocked: otherwise another fault takes it for a folio all of whose
+            // pages are broken.
             folio.forget();
             Err(error)
         }
@@ -85,7 +87,7 @@ fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
     for n in 0..nr {
         let (slot, page) = folio.nth(n).ok_or(EIO)?;
         let Some(held) = table::get(&slot) else {
-            // The device has an older content of those that are here, if any.
+            // The device has an older content of the pages that zswap has, if it has any.
             return Err(if n == 0 && !any_stored(folio, 1..nr) {
                 ENOENT
             } else {
@@ -107,8 +109,8 @@ fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     })
 }
 
-/// Makes a folio that was loaded with its entries kept the only copy. Of one that is not here, its
-/// copy stays where it is.
+/// Makes a folio the only copy, if zswap still has what was loaded to it. Otherwise its copy on a
+/// device stays.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
     if table::get(&folio.first_slot()).is_none() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pools together: what they may take, and which one is current.
+//! The pools together: what they may take, and the change of the compressor.
+
+#![forbid(unsafe_code)]
 
 use super::{
     rules::{
@@ -16,8 +18,7 @@ use crate::ffi::{
     params,
     pool::{
         self,
-        Pool,
-        Pools, //
+        Pool, //
     }, //
 };
 use kernel::{
@@ -30,10 +31,10 @@ use kernel::{
 
 /// The pool was full, and has not come down to the accept threshold since.
 ///
-/// A hint: who looks at it and at the size at different times may be wrong for a moment.
+/// A hint: a task that looks at it and at the size one after the other may be wrong for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
-/// The limits as they are now.
+/// Returns the limits as they are now.
 #[inline]
 pub(super) fn limits() -> Limits {
     Limits::new(
@@ -43,26 +44,23 @@ pub(super) fn limits() -> Limits {
     )
 }
 
-/// Whether the pool was full, and has not come down to the accept threshold since.
+/// Returns true if the pool was full, and has not come down to the accept threshold since.
 #[inline]
 pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
 }
 
-/// Returns true if entries can be written back, so that a pool that was full comes down to the
-/// accept threshold. Where none can, it waits for nothing: one cgroup that holds the pool above the
-/// threshold would keep the rest of it from all others.
-#[cfg(CONFIG_RUST_VSWAP)]
+/// Returns true if pages can be written back, so that a pool that was full comes down to the accept
+/// threshold. Otherwise it is not waited for: one cgroup that holds the pool above the threshold
+/// would keep the rest of it from all others.
 fn drains() -> bool {
-    device::have_free() || device::old_entries()
-}
-
-#[cfg(not(CONFIG_RUST_VSWAP))]
-fn drains() -> bool {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    return device::have_free() || device::old_entries();
+    #[cfg(not(CONFIG_RUST_VSWAP))]
     true
 }
 
-/// Whether there is room for more.
+/// Returns true if there is room for more. Notes if there is not.
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
@@ -82,17 +80,14 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Returns true if a store would find room, as things are now. Nothing is counted, and nothing
-/// changes.
+/// Returns true if a store would find room, as things are now.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn has_room() -> bool {
-    params::enabled()
-        && setup::has_pool()
-        && limits().judge(pool::total_pages(), reached_full() && drains()) == Fill::Accepts
+    room() != 0
 }
 
-/// Has entries written back if the pool is full: for a page that is refused before it is unmapped.
+/// Wakes the worker if the pool is full. Called when reclaim refuses a page before it unmaps it.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn want_room() {
     if !accepts() && reached_full() {
@@ -101,8 +96,9 @@ pub(crate) fn want_room() {
 }
 
 /// Returns how many pages could be stored, by a careful estimate: as many as there is room for
-/// without compression. 0 while nothing is accepted.
+/// without compression. 0 while nothing is accepted. Counts and changes nothing.
 #[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
 pub(crate) fn room() -> usize {
     if !params::enabled() || !setup::has_pool() {
         return 0;
@@ -115,31 +111,22 @@ pub(crate) fn room() -> usize {
     }
 }
 
-/// Switches to a compressor. There is one call at a time: by the writer of the parameter.
+/// Switches to a compressor, and calls `commit` to change the parameter.
 ///
 /// New pages go to a pool with it. The pool before is retired: it stays as long as it has objects,
-/// and is taken again if its compressor is asked for meanwhile.
+/// and is revived if its compressor is asked for meanwhile.
 pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) -> Result {
     if !acomp::exists(name) {
         pr_err!("compressor {name} not available\n");
         return Err(ENOENT);
     }
-    let pool = match Pools::lock().take_retired(name) {
+    let pool = match pool::take_retired(name) {
         Some(pool) => pool,
         None => Pool::create(name).map_err(|_| EINVAL)?,
     };
-    match commit() {
-        Ok(()) => {
-            let before = Pools::lock().set_current(pool);
-            setup::note_pool();
-            if let Some(before) = before {
-                before.kill();
-            }
-            Ok(())
-        }
-        Err(error) => {
-            Pools::lock().add_retired(pool);
-            Err(error)
-        }
-    }
+    // Otherwise the pool is retired.
+    commit()?;
+    pool.make_current();
+    setup::note_pool();
+    Ok(())
 }

@@ -18,7 +18,7 @@
     clippy::unwrap_used
 )]
 
-/// `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is taken
+/// Returns `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is taken
 /// as it is.
 const fn percent_of(whole: usize, percent: u32) -> usize {
     whole.wrapping_mul(percent as usize) / 100
@@ -34,7 +34,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The limits of a machine with `ram` pages.
+    /// Returns the limits of a machine with `ram` pages.
     #[inline]
     pub(crate) const fn new(ram: usize, max_percent: u32, accept_percent: u32) -> Self {
         let max = percent_of(ram, max_percent);
@@ -44,7 +44,7 @@ impl Limits {
         }
     }
 
-    /// What a pool of `pages` is, that was full at some time since it last accepted, or was not.
+    /// Judges a pool of `pages`, which was full at some time since it last accepted, or was not.
     #[inline]
     pub(crate) const fn judge(self, pages: usize, was_full: bool) -> Fill {
         if pages >= self.max {
@@ -80,18 +80,18 @@ pub(crate) enum Reject {
 }
 
 impl Reject {
-    /// The reason, when the compressor returned the error.
-    pub(crate) const fn of_compressor(errno: i32, enospc: i32) -> Self {
-        if errno == enospc {
+    /// Returns the reason, when the compressor failed: because there was no space, or otherwise.
+    pub(crate) const fn of_compressor(no_space: bool) -> Self {
+        if no_space {
             Self::CompressPoor
         } else {
             Self::CompressFail
         }
     }
 
-    /// The reason, when the allocator returned the error.
-    pub(crate) const fn of_allocator(errno: i32, enospc: i32) -> Self {
-        if errno == enospc {
+    /// Returns the reason, when the allocator failed: because there was no space, or otherwise.
+    pub(crate) const fn of_allocator(no_space: bool) -> Self {
+        if no_space {
             Self::CompressPoor
         } else {
             Self::AllocFail
@@ -109,11 +109,12 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form for a page of `page` bytes, given the length that the compressor returned.
+    /// Returns the form for a page of `page` bytes, given the length that the compressor returned,
+    /// if it did not fail.
     #[inline]
-    pub(crate) const fn of(result: Result<usize, i32>, page: usize) -> Self {
-        match result {
-            Ok(len) if len != 0 && len < page => Self::Compressed(len),
+    pub(crate) const fn of(len: Option<usize>, page: usize) -> Self {
+        match len {
+            Some(len) if len != 0 && len < page => Self::Compressed(len),
             _ => Self::Plain,
         }
     }
@@ -123,15 +124,16 @@ impl Form {
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const FEW_TRIED: u64 = 16;
 
-/// Whether a page is tried however it looks, when the last `tried` did not compress, and `refused`
-/// of all: so is one of 256 later on, as there are pages that look random, and compress.
+/// Returns true if a page is tried however it looks, when the last `tried` did not compress, and
+/// `refused` of all. Later one of 256 is tried, because there are pages that look random, and
+/// compress.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
     tried < FEW_TRIED || refused & 255 == 0
 }
 
-/// How many refused pages are left when one was stored: one in 32 makes up for the others. With
+/// Returns how many refused pages are left when one was stored: one in 32 makes up for the others. With
 /// fewer than that, the end comes when all were looked at: those that compress are stored by then.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
@@ -201,8 +203,8 @@ impl Variety {
         Self(seen)
     }
 
-    /// Whether it is like that of random bytes. Of 64 of them, 57 differ on average, and almost
-    /// never less than 48; text and numbers have half of that.
+    /// Returns true if it is like that of random bytes. Of 64 of them, 57 differ on average, and
+    /// almost never less than 48; text and numbers have half of that.
     #[inline]
     pub(crate) fn is_random(&self) -> bool {
         let [a, b, c, d] = self.0;
@@ -398,20 +400,20 @@ mod tests {
 
     #[test]
     fn forms() {
-        assert_eq!(Form::of(Ok(1), 4096), Form::Compressed(1));
-        assert_eq!(Form::of(Ok(4095), 4096), Form::Compressed(4095));
-        assert_eq!(Form::of(Ok(4096), 4096), Form::Plain);
-        assert_eq!(Form::of(Ok(5000), 4096), Form::Plain);
-        assert_eq!(Form::of(Ok(0), 4096), Form::Plain);
-        assert_eq!(Form::of(Err(-22), 4096), Form::Plain);
+        assert_eq!(Form::of(Some(1), 4096), Form::Compressed(1));
+        assert_eq!(Form::of(Some(4095), 4096), Form::Compressed(4095));
+        assert_eq!(Form::of(Some(4096), 4096), Form::Plain);
+        assert_eq!(Form::of(Some(5000), 4096), Form::Plain);
+        assert_eq!(Form::of(Some(0), 4096), Form::Plain);
+        assert_eq!(Form::of(None, 4096), Form::Plain);
     }
 
     #[test]
     fn reasons() {
-        assert_eq!(Reject::of_compressor(-28, -28), Reject::CompressPoor);
-        assert_eq!(Reject::of_compressor(-22, -28), Reject::CompressFail);
-        assert_eq!(Reject::of_allocator(-28, -28), Reject::CompressPoor);
-        assert_eq!(Reject::of_allocator(-12, -28), Reject::AllocFail);
+        assert_eq!(Reject::of_compressor(true), Reject::CompressPoor);
+        assert_eq!(Reject::of_compressor(false), Reject::CompressFail);
+        assert_eq!(Reject::of_allocator(true), Reject::CompressPoor);
+        assert_eq!(Reject::of_allocator(false), Reject::AllocFail);
     }
 
     #[test]

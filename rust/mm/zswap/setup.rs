@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How zswap comes up.
+//! Brings zswap up.
 //!
-//! At boot, if it is enabled, or when it is first enabled: one or the other, under the lock that
-//! the shim takes for both. A failure is final. Without a pool, as no compressor is there, zswap is
-//! up but cannot be enabled until a compressor is chosen that is.
+//! This is done at boot, if zswap is enabled, or when it is first enabled, under
+//! `zswap_init_lock`. A failure is final. Without a compressor there is no pool: zswap is up, but
+//! cannot be enabled until a compressor is chosen that exists.
+
+#![forbid(unsafe_code)]
 
 use super::rules::{
     NameChange,
     Stage, //
 };
 use crate::ffi::{
-    params,
-    pool::{
-        Initial,
-        Pools, //
-    }, //
+    acomp,
+    params::{
+        self,
+        Compressor, //
+    },
+    pool::Pool, //
 };
 use kernel::{
     prelude::*,
     sync::atomic::{
         Atomic,
         Relaxed, //
-    }, //
+    },
+    warn_on, //
 };
 
 const UNINIT: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
 
-/// Changes under the lock of the shim only.
+/// Changes under `zswap_init_lock` only.
 static STAGE: Atomic<u32> = Atomic::new(UNINIT);
 
 /// There is a pool, and from then on always.
@@ -45,7 +49,7 @@ fn stage() -> Stage {
     }
 }
 
-/// Whether there is a pool.
+/// Returns true if there is a pool.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(super) fn has_pool() -> bool {
@@ -57,35 +61,56 @@ pub(super) fn note_pool() {
     HAS_POOL.store(true, Relaxed);
 }
 
-/// Brings zswap up: what it needs (`prepare`), then the first pool.
-pub(crate) fn initialize(
-    prepare: impl FnOnce() -> Result,
-    first_pool: impl FnOnce() -> Option<Result<Initial>>,
-) -> Result {
+/// Makes sure that the parameter names a compressor that exists, if the default does.
+fn make_usable(compressor: &mut Compressor) -> Result {
+    if acomp::exists(compressor.name()) {
+        return Ok(());
+    }
+    let default = Compressor::default_name();
+    if compressor.name() != default {
+        pr_err!(
+            "compressor {} not available, using default {}\n",
+            compressor.name(),
+            default
+        );
+        compressor.set(default);
+        if acomp::exists(default) {
+            return Ok(());
+        }
+    }
+    // Kconfig selects the default's code: this is a bug.
+    warn_on!(true);
+    compressor.set(c"");
+    Err(ENOENT)
+}
+
+/// Brings zswap up: what it needs (`prepare`), then the first pool, then its files in debugfs.
+pub(crate) fn initialize(prepare: impl FnOnce() -> Result, compressor: &mut Compressor) -> Result {
     if let Err(error) = prepare() {
         STAGE.store(FAILED, Relaxed);
         params::disable();
         return Err(error);
     }
-    match first_pool() {
-        Some(Ok(pool)) => {
+    match make_usable(compressor).and_then(|()| Pool::create(compressor.name())) {
+        Ok(pool) => {
             pr_info!("loaded using pool {}\n", pool.compressor());
-            let none = Pools::lock().set_current(pool);
-            if let Some(none) = none {
-                none.kill();
-            }
+            pool.make_current();
             note_pool();
         }
-        Some(Err(_)) | None => {
+        Err(_) => {
             pr_err!("pool creation failed\n");
             params::disable();
         }
     }
     STAGE.store(READY, Relaxed);
+    // Without its files it works as well.
+    if params::show().is_err() {
+        pr_warn!("debugfs initialization failed\n");
+    }
     Ok(())
 }
 
-/// Whether zswap can be enabled. Brings it up, if it was not tried before.
+/// Returns `Ok` if zswap can be enabled. Brings it up, if that was not tried before.
 pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
     if stage() == Stage::Uninit {
         initialize().map_err(|_| ENODEV)?;
@@ -103,15 +128,11 @@ pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
     }
 }
 
-/// What it means that a compressor is asked for, as `zswap_rs_compressor_check()` tells C.
-pub(crate) fn check_compressor(same_name: bool) -> c_int {
-    match stage().name_change(same_name) {
-        NameChange::Note => EAGAIN.to_errno(),
-        NameChange::Keep => 0,
-        NameChange::Switch => 1,
-        NameChange::Refuse => {
-            pr_err!("can't set param, initialization failed\n");
-            ENODEV.to_errno()
-        }
+/// Returns what it means that a compressor is asked for.
+pub(crate) fn check_compressor(same_name: bool) -> NameChange {
+    let change = stage().name_change(same_name);
+    if change == NameChange::Refuse {
+        pr_err!("can't set param, initialization failed\n");
     }
+    change
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When entries are written back.
+//! Decides when pages are written back.
 //!
 //! - The *worker*, when a store was refused for lack of room: it goes round the cgroups until the
-//!   pool can accept again. To stop earlier would leave the pool at its limit, where it refuses the
+//!   pool can accept again. Stopping earlier would leave the pool at its limit, where it refuses the
 //!   pages that are being swapped out now, the warmest, while it holds older ones.
-//! - A store, when its cgroup is at its own limit: once round its lists.
-//! - The *shrinker*, when memory is short: a part of the entries that depends on how well they
-//!   compress, and on how many pages were read from the device recently: those were written back
-//!   too early.
+//! - A store, when its cgroup is at its own limit: once round its rings.
+//! - The *shrinker*, when memory is short: a part of the pages that depends on how well they
+//!   compress, and on how many pages were read from the device recently, because those were written
+//!   back too early.
 //!
-//! Process context, no lock held. Pages of cgroups that may not be written back are left alone.
+//! Process context, no lock held. Pages of cgroups that may not be written back stay.
+
+#![forbid(unsafe_code)]
 
 use super::{
     pool::limits,
@@ -30,68 +32,59 @@ use crate::ffi::{
         Memcg,
         ObjCgroup, //
     },
+    node::Node,
     params::{
         self,
         ShrinkControl, //
     },
     pool,
-    ring::{
-        self,
-        Ring, //
-    }, //
+    ring::Ring, //
 };
 use kernel::{
     bindings,
-    page::PAGE_SHIFT, //
+    page::PAGE_SHIFT,
+    sync::atomic::{
+        Atomic,
+        Full,
+        Relaxed, //
+    }, //
 };
 
 /// How many pages of a ring are looked at in one go.
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
-/// Whether entries of virtual slots can have room on a device.
-#[cfg(CONFIG_RUST_VSWAP)]
-fn has_room(memcg: Memcg<'_>) -> bool {
+/// Returns true if pages of a cgroup may be written back: without room for virtual slots, there may
+/// be pages of a device's own slots.
+fn may_have_candidates(memcg: Memcg<'_>) -> bool {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if device::old_entries() {
+        return true;
+    }
     memcg.has_room()
 }
 
-/// Without room there may still be entries that have it, as they are a device's own.
-#[cfg(CONFIG_RUST_VSWAP)]
-fn may_have_candidates(memcg: Memcg<'_>) -> bool {
-    has_room(memcg) || device::old_entries()
-}
-
-#[cfg(not(CONFIG_RUST_VSWAP))]
-fn has_room(_memcg: Memcg<'_>) -> bool {
-    true
-}
-
-#[cfg(not(CONFIG_RUST_VSWAP))]
-fn may_have_candidates(_memcg: Memcg<'_>) -> bool {
-    true
-}
-
-/// Looks at a batch of entries of each node of a cgroup.
+/// Writes back pages of a cgroup, of a batch on each node.
 fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
-    // The lists of a zombie are its parent's already.
+    // The rings of a zombie are its parent's already.
     if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_candidates(memcg) {
         return Shrunk::NoCandidates;
     }
     let mut written = false;
     let mut scanned = false;
-    for nid in ring::all_nodes() {
+    for node in Node::all() {
         let mut budget = batch;
-        written |= WriteBack::determined().walk(memcg, nid, &mut budget) != 0;
+        written |= WriteBack::determined().walk(memcg, node, &mut budget) != 0;
         scanned |= budget != batch;
     }
     match (scanned, written) {
         (true, true) => Shrunk::Some,
         // Without room, what was looked at could not be written.
-        (true, false) if has_room(memcg) => Shrunk::None,
+        (true, false) if memcg.has_room() => Shrunk::None,
         _ => Shrunk::NoCandidates,
     }
 }
 
-/// Shrinks the cgroup that something is charged to.
+/// Writes back pages of the cgroup that something is charged to.
 pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     match objcg.memcg() {
         Some(memcg) => shrink(memcg.get(), BATCH),
@@ -99,20 +92,20 @@ pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     }
 }
 
-/// Shrinks until the pool can accept again, or nothing is left that could be written back.
+/// Writes back until the pool can accept again, or no page can be written back.
 pub(crate) fn worker() {
     // The target is that of the beginning.
     let target = limits().accept;
     let mut patience = Patience::new(bindings::ZSWAP_MAX_RECLAIM_RETRIES);
-    // A test wants to see what the worker would be worth if it stopped after one entry.
+    // A test measures a worker that stops after one page.
     let once = params::worker_once();
     let batch = if once { 1 } else { BATCH };
     loop {
         let memcg = Cursor::advance();
         let shrunk = match &memcg {
             Some(memcg) => Some(shrink(memcg.get(), batch)),
-            // Without cgroups all entries are on the lists of the root.
-            None if memcg::disabled() => Some(shrink(Memcg::root(), batch)),
+            // Without cgroups all pages are on the rings of the nodes.
+            None if memcg::disabled() => Some(shrink(Memcg::ROOT, batch)),
             None => None,
         };
         drop(memcg);
@@ -130,12 +123,12 @@ pub(crate) fn worker() {
     }
 }
 
-/// Whether memory pressure on a cgroup writes entries back.
+/// Returns true if memory pressure on a cgroup writes pages back.
 fn pressure_counts(memcg: Memcg<'_>) -> bool {
     params::shrinker_enabled() && memcg.writeback_enabled()
 }
 
-/// How many entries memory pressure may write back.
+/// Returns how many pages memory pressure may write back.
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
     // Writing back is I/O, in which a file system may be involved.
@@ -145,34 +138,46 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !may_have_candidates(memcg) {
         return 0;
     }
-    // Of a cgroup there are figures for all nodes together only. They may be of some seconds ago,
-    // when nothing of it was stored: it is not to be killed for that.
+    // A cgroup has figures for all nodes together only. They may be some seconds old, when nothing
+    // of it was stored. It must not be killed for that.
     let (backing, stored) = match memcg.usage() {
         Some((bytes, pages)) if pages != 0 => (bytes >> PAGE_SHIFT, pages),
         _ => (
             pool::total_pages(),
-            params::stored_pages().load(kernel::sync::atomic::Relaxed) as usize,
+            params::stored_pages().load(Relaxed) as usize,
         ),
     };
     if stored == 0 {
         return 0;
     }
-    let listed = Ring::of(memcg, control.nid()).map_or(0, Ring::count);
+    let Some(ring) = Ring::of(memcg, control.node()) else {
+        return 0;
+    };
+    let listed = ring.count();
     if listed == 0 {
         return 0;
     }
-    let freeable = memcg.disk_swapins(control.nid()).update(|swapins| {
-        let (freeable, left) = rules::protect(listed, swapins);
-        (left, freeable)
-    });
-    rules::scale(freeable, backing, stored)
+    rules::scale(protect(listed, ring.disk_swapins()), backing, stored)
 }
 
-/// Writes entries back under memory pressure. `None`: it is not to be asked again soon.
+/// Takes recent swap-ins off the pages that may be written back, as far as they go; returns the
+/// pages left.
+fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
+    let mut old = swapins.load(Relaxed);
+    loop {
+        let (freeable, left) = rules::protect(listed, old as usize);
+        match swapins.cmpxchg(old, left as i64, Full) {
+            Ok(_) => return freeable,
+            Err(seen) => old = seen,
+        }
+    }
+}
+
+/// Writes pages back under memory pressure. `None`: reclaim is not to ask again soon.
 ///
-/// A batch in which entries only lost their second chance is progress: the next round can write
-/// them back. The C code stops there. A cgroup all of whose memory is in zswap is then killed,
-/// because reclaim ends before it has gone round once.
+/// A batch in which pages only lost their second chance is progress: the next round can write them
+/// back. C's zswap stops there. Then a cgroup all of whose memory is in zswap is killed, because
+/// reclaim ends before it has gone round once.
 pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     if !pressure_counts(control.memcg()) {
         control.none_scanned();
@@ -180,7 +185,7 @@ pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     }
     let mut budget = control.nr_to_scan();
     let mut walk = WriteBack::careful();
-    let written = walk.walk(control.memcg(), control.nid(), &mut budget);
+    let written = walk.walk(control.memcg(), control.node(), &mut budget);
     control.set_nr_to_scan(budget);
     ((written != 0 || walk.spared) && !walk.met_cached).then_some(written)
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A folio in.
+//! Stores a folio.
 //!
-//! The folio is locked and in the swap cache, so its slots are the caller's alone. Memory reclaim
-//! calls, so that memory is short; nothing here waits for reclaim, except that a cgroup at its
-//! limit first shrinks itself.
+//! The folio is locked and in the swap cache, so the caller alone has the right to its slots.
+//! Reclaim calls, so memory is short. Nothing here waits for reclaim, but a cgroup at its limit
+//! first writes back some of its own pages.
 //!
-//! All pages are stored, or none. A page that was swapped out before and changed since may still be
-//! stored as it was: on success it is replaced, otherwise it must go, or writeback would write it
+//! All pages are stored, or none. Zswap may still have an older content of a page that was swapped
+//! out before. On success it is replaced. Otherwise it is freed, because writeback would write it
 //! over the newer data on the device.
+
+#![forbid(unsafe_code)]
 
 use super::{
     compress,
@@ -47,19 +49,19 @@ use crate::{
     record::Sum, //
 };
 
-/// Stores the pages of a folio: `true` if all of them were.
+/// Stores the pages of a folio. Returns true if all of them were.
 pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
     if params::enabled() {
         if store_all(folio).is_some() {
             return true;
         }
-        // Also when it is not full, if it was and is not yet down to where it accepts again: those
-        // pages come back as stores that go to the device.
+        // Also when it is not full, but was and does not accept yet: otherwise pages go to the
+        // device until the worker is woken by a store that finds it full.
         if pool::reached_full() {
             params::queue_shrink();
         }
     } else if params::never_enabled() {
-        // There is nothing to be found, for which every swap-out to a device would pay.
+        // Nothing was ever stored. A swap-out to a device does not pay for looking.
         return false;
     }
     table::free_all(folio);
@@ -94,8 +96,8 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
             .and_then(|(slot, page)| store_page(slot, &page, objcg, &pool, &mut stored))
             .is_some()
     });
-    // Those that are stored are charged, also if they go again now. The lock of the folio keeps
-    // them until then.
+    // What is stored is charged, also if it is freed again now. The lock of the folio keeps it
+    // until then.
     memcg::stored(stored.id, stored.sum);
     if !all {
         return None;
@@ -108,7 +110,7 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
     Some(())
 }
 
-/// What was stored of a folio, all of whose slots have the same memory cgroup id.
+/// What was stored of a folio, whose slots all have the same memory cgroup id.
 struct Stored {
     sum: Sum,
     id: u16,
@@ -152,7 +154,7 @@ fn store_page(
     Some(())
 }
 
-/// Puts an entry in its place.
+/// Puts an entry into the table; uncharges and frees what it replaces.
 #[inline]
 fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
     let (kept, len) = (entry.kept(), entry.data_len());
@@ -173,12 +175,11 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 
 /// Returns true if a page that does not compress may be kept as it is, because it can be written
 /// back: to the device of the slot, or for a virtual one where there is room. May sleep.
-#[cfg(CONFIG_RUST_VSWAP)]
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>) -> bool {
-    !slot.entry().is_virtual() || capacity::keeps_plain(objcg)
-}
-
-#[cfg(not(CONFIG_RUST_VSWAP))]
-fn keeps_plain(_slot: &Slot<'_>, _objcg: Option<&ObjCgroup>) -> bool {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if slot.entry().is_virtual() {
+        return capacity::keeps_plain(objcg);
+    }
+    let _ = (slot, objcg);
     true
 }

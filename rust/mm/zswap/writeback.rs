@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing back what is next in the order: see [`order`].
+//! Writes back what is next in the order: see [`order`].
 //!
-//! Writing back is swap-out resumed: the page is decompressed to a folio in the swap cache, which
+//! Writing back resumes the swap-out: the page is decompressed to a folio in the swap cache, which
 //! is written to the slot that it had from the beginning, or for a virtual slot to one that is
 //! allocated then. See the races in the documentation of `zswap`: until the folio is in the swap
-//! cache there is no hold on what is stored, and nothing of it is looked at.
+//! cache nothing pins what is stored, and writeback does not look at it.
 //!
-//! Pages of virtual slots have no place on a device before, so those that are written back at one
-//! time can get places side by side, and be one request: that is why they are gathered to *runs*.
-//! The hand gathers them by value, under the lock of the ring. Then, without a lock: a folio for
-//! each in the swap cache, locked, which settles whether the page is still there; room; the data;
-//! and when all have that, writing begins. A folio is not under writeback while memory is waited
-//! for: reclaim may wait for writeback, and nobody would have submitted it. For the same reason
-//! only the first allocation of a folio may wait. Waiting for others' folio locks there is none:
-//! the folios are new.
+//! A page of a virtual slot has no place on a device before. Pages that are written back together
+//! get places side by side, and are one request: that is a *run*. The hand gathers a run by value,
+//! under the lock of the ring. The following steps hold no lock. Each page gets a locked folio in
+//! the swap cache, which settles whether the page is still stored; then a place on a device; then
+//! its data. When all pages have that, writing begins.
+//!
+//! No folio is under writeback while an allocation waits for memory, because reclaim may wait for
+//! writeback that was not submitted. For the same reason only the first folio of a run may wait.
+//! No folio lock is waited for, as the folios are new.
+
+#![forbid(unsafe_code)]
 
 use super::compress;
 use crate::{
@@ -27,6 +30,7 @@ use crate::{
             Writes, //
         },
         memcg::Memcg,
+        node::Node,
         params,
         pool::{
             Held,
@@ -57,13 +61,13 @@ use kernel::{
     }, //
 };
 
-/// The most pages that are written together. They are locked meanwhile, and who wants one waits.
+/// The most pages that are written together. They are locked meanwhile: a fault on one waits.
 const MOST: usize = 16;
 
 /// The most members that the hand passes under the lock of a ring.
 const MEMBERS: usize = 64;
 
-/// What was met, by value: the slot may have been freed, and used again, since.
+/// A page that the hand met, by value: its slot may have been freed, and used again, since.
 #[derive(Clone, Copy)]
 struct Met {
     slot: SwapEntry,
@@ -72,8 +76,8 @@ struct Met {
 }
 
 impl Met {
-    /// Returns true if it is still what is stored. Another object may have come in its place: what
-    /// was just stored is referenced, though.
+    /// Returns true if it is still what is stored. If the slot was used again, it may be another
+    /// object that has lost its second chance, too.
     fn is(self, record: Record) -> bool {
         record.was(self.word)
     }
@@ -84,11 +88,11 @@ impl Met {
     }
 }
 
-/// Moves a page to a new folio, for which there is a place on a device: it is to be written.
+/// Moves a page to a new folio, which has a place on a device and is to be written.
 fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
     let mut folio = NewFolio::add(met.slot, wait)?;
-    // The folio is locked in the swap cache: from here on the slot is ours. It may have been freed
-    // and used again before.
+    // The folio is locked in the swap cache: from here on writeback has the right to the slot,
+    // which may have been freed and used again before.
     #[cfg(CONFIG_RUST_VSWAP)]
     let room = if met.slot.is_virtual() {
         if !is_there(&mut folio, met) {
@@ -99,7 +103,7 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
         } else {
             ChargeFor::More
         };
-        Some(Room::for_entry(&mut folio, what)?)
+        Some(Room::for_entry(&mut folio.lend(), what)?)
     } else {
         None
     };
@@ -109,7 +113,7 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
         let held = table::get(&slot).ok_or(ENOENT)?;
         drop(read(met, &held, &page)?);
         folio.count_zswpwb();
-        room.back(&mut folio)?;
+        room.back(&mut folio.lend())?;
         return Ok(folio);
     }
     table::consume(&mut slot, |held| read(met, held, &page))?;
@@ -117,7 +121,7 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
     Ok(folio)
 }
 
-/// Reads what was met, if it is what is stored.
+/// Reads the page that was met, if it is what is stored.
 fn read<'h>(met: Met, held: &'h Held<'h>, page: &SwapPage<'_>) -> Result<Loaded<'h>> {
     if !met.is(held.record()) {
         return Err(ENOENT);
@@ -125,10 +129,10 @@ fn read<'h>(met: Met, held: &'h Held<'h>, page: &SwapPage<'_>) -> Result<Loaded<
     compress::decompress(met.slot, held, page)
 }
 
-/// Returns true if what was met is what is stored.
+/// Returns true if the page that was met is what is stored.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn is_there(folio: &mut NewFolio, met: Met) -> bool {
-    table::get(&folio.first_slot()).is_some_and(|held| met.is(held.record()))
+    table::get(&folio.lend().first_slot()).is_some_and(|held| met.is(held.record()))
 }
 
 /// Pages that are to be written back.
@@ -152,28 +156,25 @@ impl Run {
         }
     }
 
-    /// A page of a device has its place, and is not waited for.
+    /// Returns true if no page is to be added. One of a device has its place, and waits for none.
     fn is_full(&self) -> bool {
-        #[cfg(CONFIG_RUST_VSWAP)]
-        if let Some(Some(first)) = self.pages.first() {
-            if first.slot.is_virtual() {
-                return self.len >= MOST;
-            }
+        match self.pages.first() {
+            Some(Some(first)) => !first.slot.is_virtual() || self.len >= MOST,
+            _ => false,
         }
-        self.len != 0
     }
 }
 
-/// What became of a run.
+/// What was written of a run.
 #[derive(Default)]
 struct Written {
     pages: usize,
-    /// One was in memory again.
+    /// A page was in the swap cache.
     met_cached: bool,
 }
 
 impl Run {
-    /// Writes the pages. Those that cannot be now stay as they are, on the ring.
+    /// Writes the pages. A page that cannot be written stays on the ring.
     fn write(&mut self) -> Written {
         let mut folios: [Option<NewFolio>; MOST] = [const { None }; MOST];
         let mut result = Written::default();
@@ -191,8 +192,8 @@ impl Run {
                 Err(error) => {
                     params::REJECT_RECLAIM_FAIL.inc();
                     result.met_cached |= error == EEXIST;
-                    // No room, or no memory: nor will there be for the next, which may be charged
-                    // to another cgroup, though.
+                    // Without room or memory there is none for the next one either. (It may be
+                    // charged to another cgroup, but that is rare.)
                     if error == ENOSPC || error == ENOMEM {
                         break;
                     }
@@ -216,22 +217,22 @@ impl Run {
     }
 }
 
-/// A walk that writes back.
+/// A walk of the hand that writes back.
 pub(super) struct WriteBack {
     stop_at_cached: bool,
-    /// A page was met that is in memory again: the walk has come to where it is warm.
+    /// A page was met that is in the swap cache: the pages from here on are warm.
     pub(super) met_cached: bool,
     /// A page was given its second chance.
     pub(super) spared: bool,
 }
 
 impl WriteBack {
-    /// Goes on past pages that are in memory again.
+    /// Goes on past pages that are in the swap cache.
     pub(super) const fn determined() -> Self {
         Self::new(false)
     }
 
-    /// Stops at a page that is in memory again.
+    /// Stops at a page that is in the swap cache.
     pub(super) const fn careful() -> Self {
         Self::new(true)
     }
@@ -246,12 +247,12 @@ impl WriteBack {
 
     /// Passes no more than `budget` pages of a cgroup and node; returns how many were written back.
     /// What is left of the budget is that of pages not looked at.
-    pub(super) fn walk(&mut self, memcg: Memcg<'_>, nid: c_int, budget: &mut usize) -> usize {
-        let Some(ring) = Ring::of(memcg, nid) else {
+    pub(super) fn walk(&mut self, memcg: Memcg<'_>, node: Node, budget: &mut usize) -> usize {
+        let Some(ring) = Ring::of(memcg, node) else {
             return 0;
         };
-        let room = has_room(memcg);
-        // Where few pages are, the hand comes by twice: once for their second chance.
+        let room = memcg.has_room();
+        // The hand passes few pages twice: the first time they lose their second chance.
         let mut members = ring.lock().settled().len().saturating_mul(2);
         let mut written = 0usize;
         while *budget != 0 && members != 0 {
@@ -261,7 +262,8 @@ impl WriteBack {
             ring.lock().pass(
                 budget,
                 &mut some,
-                |slot| room || !needs_room(slot),
+                // A virtual slot has no place on a device yet.
+                |slot| room || !slot.is_virtual(),
                 |slot, word| self.meet(&mut run, slot, word),
             );
             members = members.saturating_sub(before.wrapping_sub(some));
@@ -289,25 +291,4 @@ impl WriteBack {
         }
         !run.is_full()
     }
-}
-
-/// Returns true if a slot has no place on a device yet.
-#[cfg(CONFIG_RUST_VSWAP)]
-fn needs_room(slot: SwapEntry) -> bool {
-    slot.is_virtual()
-}
-
-#[cfg(CONFIG_RUST_VSWAP)]
-fn has_room(memcg: Memcg<'_>) -> bool {
-    memcg.has_room()
-}
-
-#[cfg(not(CONFIG_RUST_VSWAP))]
-fn needs_room(_slot: SwapEntry) -> bool {
-    false
-}
-
-#[cfg(not(CONFIG_RUST_VSWAP))]
-fn has_room(_memcg: Memcg<'_>) -> bool {
-    true
 }

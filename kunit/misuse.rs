@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What safe code must not be able to do. lint adds this module to the crate, and sees that each
+//! marked line is refused by the compiler for the reason that it names, and no other line.
+
+use crate::{
+    ffi::{
+        acomp::{
+            self,
+            Locked, //
+        },
+        folio::{
+            NewFolio,
+            ReadFolio,
+            SwapFolio,
+            SwapPage, //
+        },
+        memcg::Memcg,
+        pool::{
+            Entry,
+            Held,
+            Initial, //
+        },
+        ring::Ring,
+        table, //
+    },
+    record::Pattern, //
+};
+
+// A locked folio that is swapped for another would be unlocked in its place.
+fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>) {
+    core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
+}
+
+fn a_new_folio_is_not_swapped_for_another(mut a: NewFolio, mut b: NewFolio) {
+    core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
+}
+
+fn a_lent_folio_is_not_kept(mut folio: ReadFolio<'_>) {
+    let lent = folio.lend();
+    drop(folio); //~ E0505
+    drop(lent);
+}
+
+fn a_folio_is_dropped_once(folio: ReadFolio<'_>) {
+    folio.forget();
+    folio.keep_locked(); //~ E0382
+}
+
+fn there_is_one_right_to_a_slot(folio: &mut SwapFolio<'_>) {
+    let first = folio.first_slot();
+    let second = folio.first_slot(); //~ E0499
+    drop((first, second));
+}
+
+fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {
+    let slot = folio.first_slot();
+    let held = table::get(&slot);
+    table::free_all(folio); //~ E0499
+    drop(held);
+}
+
+fn an_object_is_not_kept(held: &Held<'_>) {
+    let mut kept = None;
+    let _ = held.read(|object| kept = Some(object)); //~ E0521
+}
+
+fn an_object_is_read_once(held: &Held<'_>, page: &SwapPage<'_>) {
+    let _ = held.read(|object| {
+        let _ = acomp::copy_plain(object, page);
+        acomp::copy_plain(object, page) //~ E0382
+    });
+}
+
+fn the_length_is_that_of_the_object(held: &Held<'_>, context: &mut Locked<'_>, page: &SwapPage<'_>) {
+    let _ = held.read(|object| context.decompress(object, 4096, page)); //~ E0061
+}
+
+fn output_is_not_read_after_the_context_is_unlocked(context: Locked<'_>) {
+    let output = context.output(1);
+    drop(context); //~ E0505
+    output.len();
+}
+
+fn a_pool_is_made_current_once(pool: Initial) {
+    pool.make_current();
+    pool.make_current(); //~ E0382
+}
+
+fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
+    let Some((mut slot, page)) = folio.only() else {
+        return;
+    };
+    let entry = Entry::same(Pattern::ZERO, slot.entry());
+    let _ = table::put(&mut slot, &page, entry);
+    let _ = table::put(&mut slot, &page, entry); //~ E0382
+}
+
+fn a_number_is_not_a_node(memcg: Memcg<'_>) {
+    let _ = Ring::of(memcg, 1000); //~ E0308
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! NUMA nodes.
+//!
+//! C header: [`include/linux/nodemask.h`](srctree/include/linux/nodemask.h).
+
+use super::call::ToC;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+/// A node.
+///
+/// # Invariants
+///
+/// The node is possible, so that it has a `struct pglist_data` and, in each cgroup, an lruvec.
+#[derive(Clone, Copy)]
+pub(crate) struct Node(c_int);
+
+c_functions! {
+    fn possible_node(from: c_int) -> c_int = zswap_possible_node;
+}
+
+impl Node {
+    /// # Safety
+    ///
+    /// The node is possible.
+    #[inline]
+    pub(super) unsafe fn from_raw(nid: c_int) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(nid)
+    }
+
+    /// Returns all nodes, also those without memory: what was stored of their pages is still there.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let mut from = 0;
+        core::iter::from_fn(move || {
+            let nid = possible_node(from);
+            from = nid.saturating_add(1);
+            // INVARIANT: C returns a possible node, or that number.
+            (nid < bindings::ZSWAP_MAX_NUMNODES).then_some(Self(nid))
+        })
+    }
+}
+
+impl ToC for Node {
+    type C = c_int;
+
+    #[inline]
+    fn to_c(self) -> c_int {
+        self.0
+    }
+}

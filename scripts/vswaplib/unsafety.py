@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""unsafe: counts the lines of rust/mm, and where its unsafe code is.
+
+A block is an `unsafe {}`. Declarations are C functions that the macros of
+rust/mm/ffi/call.rs make callable by safe code: one block each, were it not for
+the macros. Hiding is not removing, so both are counted and limited.
+"""
+
+import fnmatch
+import re
+
+from .common import ROOT, say
+
+# The most blocks, and declarations, that a file may have. Fewer is a reason to
+# lower the limit. A file that is not here forbids unsafe code.
+LIMITS = {
+    "rust/mm/ffi/abi.rs": (6, 0),
+    "rust/mm/ffi/acomp.rs": (10, 2),
+    "rust/mm/ffi/call.rs": (4, 0),
+    "rust/mm/ffi/cluster.rs": (70, 5),
+    "rust/mm/ffi/device.rs": (10, 5),
+    "rust/mm/ffi/folio.rs": (31, 18),
+    "rust/mm/ffi/memcg.rs": (15, 15),
+    "rust/mm/ffi/node.rs": (0, 1),
+    "rust/mm/ffi/params.rs": (8, 11),
+    "rust/mm/ffi/pool.rs": (30, 0),
+    "rust/mm/ffi/ring.rs": (17, 5),
+    "rust/mm/ffi/swapin.rs": (30, 5),
+    "rust/mm/ffi/table.rs": (22, 1),
+    "rust/mm/ffi/trace.rs": (5, 0),
+    "rust/mm/ffi/vswap.rs": (15, 5),
+    "rust/mm/ffi/vswap_abi.rs": (25, 0),
+    "rust/mm/ffi/zsmalloc.rs": (10, 1),
+}
+
+# Tests, and the roots of the crate and of its modules, which apply to what is below.
+EXEMPT = ("*_kunit.rs", "rust/mm/vswap.rs", "rust/mm/ffi.rs", "rust/mm/ffi/swap_table.rs")
+
+
+def code_only(text):
+    """Rust source with the content of comments and strings blanked, line by line."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.S)
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
+
+
+def count(source):
+    """Returns (lines with code, unsafe blocks, safe declarations of C functions)."""
+    code = code_only(source)
+    lines = sum(bool(line.strip()) for line in code.splitlines())
+    declared = sum(len(re.findall(r"\bfn\s+\w+", body)) for body in
+                   re.findall(r"\bc_(?:functions|methods)!\s*\{(.*?)\n\s*\}", code, re.S))
+    return lines, len(re.findall(r"\bunsafe\s*\{", code)), declared
+
+
+def forbids(source):
+    return "#![forbid(unsafe_code)]" in source
+
+
+def files():
+    """Returns {name: source} of the Rust code, tests aside."""
+    return {str(path.relative_to(ROOT)): path.read_text()
+            for path in sorted((ROOT / "rust" / "mm").rglob("*.rs"))
+            if not path.name.endswith("_kunit.rs")}
+
+
+def problems():
+    """What breaks a limit."""
+    found = []
+    sources = files()
+    for name, source in sources.items():
+        _, blocks, declared = count(source)
+        if name in LIMITS:
+            for what, has, limit in zip(("blocks", "declarations"), (blocks, declared),
+                                        LIMITS[name]):
+                if has > limit:
+                    found.append(f"{name}: {has} unsafe {what}, more than {limit}: find a way "
+                                 "without, or raise LIMITS in scripts/vswaplib/unsafety.py")
+        elif not forbids(source) and not any(fnmatch.fnmatchcase(name, pattern)
+                                             for pattern in EXEMPT):
+            found.append(f"{name}: say '#![forbid(unsafe_code)]' at its top")
+    return found + [f"scripts/vswaplib/unsafety.py: {name} does not exist: remove its limit"
+                    for name in LIMITS if name not in sources]
+
+
+def add_arguments(_parser):
+    """No arguments."""
+
+
+def main(_args):
+    total = [0, 0, 0]
+    say(f"{'file':<28} {'lines':>6} {'blocks':>6} {'/1000':>6} {'declared':>8}")
+
+    def row(name, counts, note=""):
+        lines, blocks, declared = counts
+        say(f"{name:<28} {lines:6} {blocks:6} {blocks * 1000 / max(lines, 1):6.1f} {declared:8}"
+            f"  {note}".rstrip())
+
+    for name, source in files().items():
+        counts = count(source)
+        total = [a + b for a, b in zip(total, counts)]
+        row(name.removeprefix("rust/mm/"), counts, "forbids unsafe" if forbids(source) else "")
+    row("all", total)
+    return 0
