@@ -15,6 +15,9 @@
 #include "swap.h"
 #include "vswap.h"
 
+/* Bit of a plan that was made by C's rule: what becomes of it is not noted. */
+#define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
+
 /* C's rule: a device that is as fast as memory is not read ahead of. */
 static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 {
@@ -26,6 +29,7 @@ static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 /* Why, and what came of it: what sysfs counts. The first ones add up to the plans. */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
+	VSWAP_SWAPIN_FAST,
 	VSWAP_SWAPIN_SLOW_AROUND,
 	VSWAP_SWAPIN_NOT_SPARED,
 	VSWAP_SWAPIN_SMALL,
@@ -62,6 +66,7 @@ struct vswap_fault {
 	bool fast;			/* its device is, if the entry is a device's */
 	bool bypass;			/* compressed neighbours are not read ahead */
 	bool traced;			/* somebody looks on */
+	bool zswap;			/* it was enabled once */
 };
 
 /* What the tracepoint says: numbers of rust/mm/swapin.rs. */

@@ -77,6 +77,7 @@ SUITES = {
         Group("swapin-zstd", "swapin.sh zstd", quick=False),
         Group("swapin-disk", "swapindisk.sh", disks=(),
               append=_ram_disk(64) + _PLAIN_DISK.format(64 << 11)),
+        Group("swapin-fast", "swapinfast.sh", disks=(), append=_ram_disk(64)),
         Group("swapin-time", "swapin.sh lz4", clock=TIME, smp=2, env=("QUICK=1",), quick=False),
     ),
     # zswap in C and in Rust, in one tree.
