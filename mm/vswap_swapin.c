@@ -77,14 +77,7 @@ static unsigned char vswap_hint_of(const struct vm_area_struct *vma)
 	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
 }
 
-/* Is there more to go by than C's rule? */
-static bool vswap_plans(swp_entry_t entry)
-{
-	return READ_ONCE(vswap_swapin_enabled) &&
-	       (swp_is_virtual(entry) || !zswap_never_enabled());
-}
-
-/* C's rule: by the device of the entry, and nothing large once zswap was used. */
+/* With the policy off, C's rule: by the device of the entry, and nothing large after zswap. */
 static unsigned long vswap_no_plan(struct swap_info_struct *si)
 {
 	unsigned long plan = vswap_swapin_by_device(si);
@@ -107,6 +100,29 @@ bool vswap_swapin_any_slow(void)
 			return true;
 	}
 	return false;
+}
+
+/* Returns true if neither the page nor a neighbour of it can be on a slow device. */
+static __always_inline bool vswap_all_fast(struct swap_info_struct *si, swp_entry_t entry)
+{
+	return swp_is_virtual(entry) ? !vswap_swapin_any_slow() : vswap_is_fast(si);
+}
+
+/*
+ * Returns all orders that the switches allow: C's rule for fast devices, until zswap is
+ * first enabled. A folio is as large as its mapping and its slots allow, whatever the
+ * faults before were: where the rest of it is used later, single pages cost 3 to 5
+ * times as much, and no fault can tell.
+ */
+static unsigned long vswap_plan_fast(bool count)
+{
+	unsigned int max_order = READ_ONCE(vswap_max_order);
+
+	if (count)
+		vswap_swapin_count(VSWAP_SWAPIN_FAST);
+	if (!READ_ONCE(vswap_large))
+		return BIT(0);
+	return VSWAP_PLAN_DEVICE | (max_order < PMD_ORDER ? BIT(max_order + 1) - 1 : ~0UL);
 }
 
 /* Is it the process that wants its memory? That khugepaged and others walk says nothing. */
@@ -138,6 +154,7 @@ static unsigned long vswap_decide(struct vswap_fault *fault, struct swap_info_st
 	fault->fast = vswap_is_fast(si);
 	fault->bypass = READ_ONCE(vswap_bypass);
 	fault->traced = trace_vswap_swapin_plan_enabled();
+	fault->zswap = !zswap_never_enabled();
 	return vswap_rs_swapin_plan(fault);
 }
 
@@ -209,18 +226,18 @@ static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struc
 unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
 				  swp_entry_t entry)
 {
-	if (!vswap_plans(entry)) {
-		unsigned long plan = vswap_no_plan(si);
-
+	if (!READ_ONCE(vswap_swapin_enabled))
+		return vswap_no_plan(si);
+	/* Most often no slow device has virtual slots: it does not matter where this one is. */
+	if (vswap_all_fast(si, entry)) {
+		if (zswap_never_enabled())
+			return vswap_plan_fast(vswap_faults(vmf));
+		if (READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled())
+			return vswap_faults(vmf) ? vswap_plan_near(si, vmf, entry) : BIT(0);
+	} else if (!swp_is_virtual(entry) && zswap_never_enabled()) {
 		/* Where only the device counts, pages are mapped around, too. */
-		if (!plan && READ_ONCE(vswap_swapin_enabled) && vswap_faults(vmf))
-			return vswap_plan_slow(vmf);
-		return plan;
+		return vswap_faults(vmf) ? vswap_plan_slow(vmf) : 0;
 	}
-	/* Most often, no slow device has virtual slots: it does not matter where this one is. */
-	if (swp_is_virtual(entry) && !vswap_swapin_any_slow() && READ_ONCE(vswap_bypass) &&
-	    !trace_vswap_swapin_plan_enabled())
-		return vswap_faults(vmf) ? vswap_plan_near(si, vmf, entry) : BIT(0);
 	return vswap_plan_more(si, vmf, entry);
 }
 
@@ -237,11 +254,19 @@ unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t 
 	};
 	unsigned long plan;
 
-	if (!vswap_plans(entry))
+	if (!READ_ONCE(vswap_swapin_enabled))
 		return vswap_no_plan(si);
-	plan = vswap_decide(&fault, si, vma);
+	if (!zswap_never_enabled())
+		plan = vswap_decide(&fault, si, vma);
+	else if (vswap_all_fast(si, entry))
+		plan = vswap_plan_fast(true);
+	else if (swp_is_virtual(entry))
+		plan = vswap_decide(&fault, si, vma);
+	else
+		return 0;
 	/* It is the order of the entry, or a page. */
-	return plan & BIT(order) ? BIT(order) | BIT(0) : plan & BIT(0);
+	return plan & BIT(order) ? plan & (VSWAP_PLAN_DEVICE | BIT(order) | BIT(0)) :
+				   plan & BIT(0);
 }
 
 void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
@@ -249,8 +274,8 @@ void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 {
 	unsigned int order;
 
-	/* C's rule was followed: nothing is known. */
-	if (plan == ~0UL || IS_ERR_OR_NULL(folio))
+	/* C's rule was followed: that says nothing of the faults. */
+	if ((plan & VSWAP_PLAN_DEVICE) || IS_ERR_OR_NULL(folio))
 		return;
 	order = folio_order(folio);
 	vswap_swapin_count(order ? VSWAP_SWAPIN_LARGE : VSWAP_SWAPIN_SMALLER);
@@ -285,7 +310,11 @@ void __vswap_swapin_mapped(struct folio *folio)
 
 bool __vswap_swapin_skip(swp_entry_t entry)
 {
-	if (!READ_ONCE(vswap_bypass) || !vswap_plans(entry) || !vswap_rs_in_memory(entry))
+	if (!READ_ONCE(vswap_swapin_enabled) || !READ_ONCE(vswap_bypass))
+		return false;
+	if (!swp_is_virtual(entry) && zswap_never_enabled())
+		return false;
+	if (!vswap_rs_in_memory(entry))
 		return false;
 	vswap_swapin_count(VSWAP_SWAPIN_SKIPPED);
 	return true;
@@ -738,6 +767,7 @@ static struct kobj_attribute max_order_attr = __ATTR_RW(max_order);
 
 static const char * const vswap_swapin_names[] = {
 	[VSWAP_SWAPIN_SLOW]		= "plan_slow",
+	[VSWAP_SWAPIN_FAST]		= "plan_fast",
 	[VSWAP_SWAPIN_SLOW_AROUND]	= "plan_slow_around",
 	[VSWAP_SWAPIN_NOT_SPARED]	= "plan_not_spared",
 	[VSWAP_SWAPIN_SMALL]		= "plan_small",

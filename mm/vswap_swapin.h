@@ -15,6 +15,9 @@
 #include "swap.h"
 #include "vswap.h"
 
+/* Bit of a plan that was made by C's rule: what becomes of it is not noted. */
+#define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
+
 /* C's rule: a device that is as fast as memory is not read ahead of. */
 static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 {
@@ -26,6 +29,7 @@ static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 /* Why, and what came of it: what sysfs counts. The first ones add up to the plans. */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
+	VSWAP_SWAPIN_FAST,
 	VSWAP_SWAPIN_SLOW_AROUND,
 	VSWAP_SWAPIN_NOT_SPARED,
 	VSWAP_SWAPIN_SMALL,
@@ -62,6 +66,7 @@ struct vswap_fault {
 	bool fast;			/* its device is, if the entry is a device's */
 	bool bypass;			/* compressed neighbours are not read ahead */
 	bool traced;			/* somebody looks on */
+	bool zswap;			/* it was enabled once */
 };
 
 /* What the tracepoint says: numbers of rust/mm/swapin.rs. */
@@ -123,14 +128,7 @@ int vswap_swapin_start(void);
 /* How many pages readahead reads at most: in mm/swap_state.c. */
 int vswap_readahead_max(void);
 
-/* How to bring in what a page table names. */
-static inline unsigned long vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
-					      swp_entry_t entry)
-{
-	return vswap_swapin_on() ? __vswap_swapin_plan(si, vmf, entry) : vswap_swapin_by_device(si);
-}
-
-/* And what a file has: a folio of the order of its entry, or a page. */
+/* How to bring in what a file has: a folio of the order of its entry, or a page. */
 static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
 						   struct inode *inode, pgoff_t index, int order,
 						   struct vm_area_struct *vma)
@@ -140,33 +138,109 @@ static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, 
 	       vswap_swapin_by_device(si);
 }
 
-/* Can a folio be large? Without a plan, C's rule: not once zswap was used. */
+/* Can a folio of a file be large? Without a plan, C's rule: not once zswap was used. */
 static inline bool vswap_swapin_large(unsigned long plan)
 {
 	return vswap_swapin_on() ? plan > BIT(0) : zswap_never_enabled();
-}
-
-/* The orders among @orders that it may have. */
-static inline unsigned long vswap_swapin_orders(unsigned long orders, unsigned long plan)
-{
-	return orders & plan;
 }
 
 /* What became of the plan. @page is where @entry is. */
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
 {
-	if (vswap_swapin_on() && plan > 1)
+	if (vswap_swapin_on() && plan > BIT(0))
 		__vswap_swapin_done(folio, owner, page, entry, plan);
 }
 
-/* Are the pages that are being mapped to be mapped as not used? */
-static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
-					  unsigned long address, int nr_pages)
+/* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
+static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
+{
+	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
+}
+
+/*
+ * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL for
+ * as long as the policy was never used. With NULL, each step is what C does.
+ */
+
+/* Before the fault looks for its page. */
+static inline void vswap_around_init(struct vswap_around *around)
+{
+	around->left = -1;
+	around->claim = VSWAP_CLAIM_NONE;
+}
+
+/* How to bring in what a page table names. What is not read ahead is not mapped around. */
+static __always_inline unsigned long vswap_fault_plan(struct vswap_around *around,
+						      struct swap_info_struct *si,
+						      struct vm_fault *vmf, swp_entry_t entry)
+{
+	unsigned long plan;
+
+	if (!around)
+		return vswap_swapin_by_device(si);
+	plan = __vswap_swapin_plan(si, vmf, entry);
+	if (plan)
+		around->left = 0;
+	return plan;
+}
+
+/* Returns true if the folio can be large. Without a plan, C's rule: not once zswap was used. */
+static __always_inline bool vswap_fault_large(struct vswap_around *around, unsigned long plan)
+{
+	return around ? plan > BIT(0) : zswap_never_enabled();
+}
+
+/* Returns those of @orders that the plan allows. */
+static __always_inline unsigned long vswap_fault_orders(struct vswap_around *around,
+							unsigned long orders,
+							unsigned long plan)
+{
+	return around ? orders & plan : orders;
+}
+
+/*
+ * Bring in a page that zswap has, or that is zeros, for this fault alone. Returns
+ * its folio, locked, read and in the swap cache, with a reference. Returns NULL if
+ * swapin_sync() has to bring it in, or ERR_PTR(-ENOMEM).
+ */
+static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
+						       struct vm_fault *vmf, swp_entry_t entry,
+						       unsigned long orders)
+{
+	return around && orders == BIT(0) && swp_is_virtual(entry) ?
+	       __vswap_swapin_claim(around, vmf, entry) : NULL;
+}
+
+/* Note what became of the plan. */
+static __always_inline void vswap_fault_done(struct vswap_around *around, struct folio *folio,
+					     struct vm_fault *vmf, swp_entry_t entry,
+					     unsigned long plan)
+{
+	if (around && plan > BIT(0))
+		__vswap_swapin_done(folio, vmf->vma, vmf->address >> PAGE_SHIFT, entry, plan);
+}
+
+/* Returns true if the fault has claimed the folio, and holds its lock. */
+static __always_inline bool vswap_fault_claimed(const struct vswap_around *around)
+{
+	return around && around->claim != VSWAP_CLAIM_NONE;
+}
+
+/* Returns true if the claimed folio came from zswap, which does not keep its copy. */
+static __always_inline bool vswap_fault_from_zswap(const struct vswap_around *around)
+{
+	return around && around->claim == VSWAP_CLAIM_ZSWAP;
+}
+
+/* Returns true if pages are mapped old, so that a later fault can tell whether they were used. */
+static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
+						  struct vm_fault *vmf, unsigned long address,
+						  int nr_pages)
 {
 	bool neighbour;
 
-	if (!vswap_swapin_on())
+	if (!around)
 		return false;
 	neighbour = vmf == &around->next;
 	return (neighbour || nr_pages > 1) &&
@@ -174,13 +248,29 @@ static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_aro
 }
 
 /*
+ * Drop the swap count of a claimed folio that was just mapped. If that was the last
+ * count and @free, the folio leaves the swap cache and its slot is freed; otherwise
+ * it is settled. Returns true if the folio was not claimed and the caller shall call
+ * folio_free_swap().
+ */
+static __always_inline bool vswap_fault_consume(struct vswap_around *around,
+						struct folio *folio, bool free)
+{
+	if (!vswap_fault_claimed(around))
+		return free;
+	__vswap_swapin_consume(around, folio, free);
+	return false;
+}
+
+/*
  * A folio is mapped now, all of it: a large one that this fault has brought in,
  * or a page that was in the swap cache already.
  */
-static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct vswap_around *around,
-				       struct folio *folio, vm_fault_t ret, int nr_pages)
+static __always_inline void vswap_fault_mapped(struct vswap_around *around,
+					       struct vm_fault *vmf, struct folio *folio,
+					       vm_fault_t ret, int nr_pages)
 {
-	if (!vswap_swapin_on())
+	if (!around)
 		return;
 	/* Perhaps it had to wait for it without the lock, and came back. */
 	if (nr_pages > 1 && folio_test_swapcache(folio) &&
@@ -191,10 +281,11 @@ static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct vswap_around
 		__vswap_swapin_hit(vmf->vma, vmf->address);
 }
 
-/* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
-static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
+/* Settle a claimed folio that could not be mapped. Caller unlocks it afterwards. */
+static __always_inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
 {
-	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
+	if (vswap_fault_claimed(around))
+		__vswap_swapin_settle(around, folio);
 }
 
 /*
@@ -203,13 +294,13 @@ static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
  * by nobody, and the caller's; @vmf is of a fault that would read it. NULL: that
  * was all.
  */
-static inline struct folio *vswap_swapin_next(struct vswap_around *around,
-					      struct swap_info_struct *si,
-					      struct vm_fault **vmf)
+static __always_inline struct folio *vswap_fault_next(struct vswap_around *around,
+						      struct swap_info_struct *si,
+						      struct vm_fault **vmf)
 {
 	struct folio *folio;
 
-	if (!vswap_swapin_on() || !around->left)
+	if (!around || !around->left)
 		return NULL;
 	folio = __vswap_swapin_next(around, si, *vmf);
 	if (folio) {
@@ -218,60 +309,6 @@ static inline struct folio *vswap_swapin_next(struct vswap_around *around,
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}
 	return folio;
-}
-
-/* Before the first one: can there be any? */
-static inline void vswap_swapin_around(struct vswap_around *around, bool may)
-{
-	around->left = may ? -1 : 0;
-	around->claim = VSWAP_CLAIM_NONE;
-}
-
-/*
- * Bring in a page that zswap has, or that is zeros, for this fault alone. Returns
- * its folio, locked, read and in the swap cache, with a reference. Returns NULL if
- * swapin_sync() has to bring it in, or ERR_PTR(-ENOMEM).
- */
-static inline struct folio *vswap_swapin_claim(struct vswap_around *around,
-					       struct vm_fault *vmf, swp_entry_t entry,
-					       unsigned long plan)
-{
-	return vswap_swapin_on() && plan == BIT(0) && swp_is_virtual(entry) ?
-	       __vswap_swapin_claim(around, vmf, entry) : NULL;
-}
-
-/* Returns true if the fault has claimed the folio, and holds its lock. */
-static inline bool vswap_swapin_claimed(const struct vswap_around *around)
-{
-	return vswap_swapin_on() && around->claim != VSWAP_CLAIM_NONE;
-}
-
-/* Returns true if the claimed folio came from zswap, which does not keep its copy. */
-static inline bool vswap_swapin_from_zswap(const struct vswap_around *around)
-{
-	return vswap_swapin_on() && around->claim == VSWAP_CLAIM_ZSWAP;
-}
-
-/*
- * Drop the swap count of a claimed folio that was just mapped. If that was the last
- * count and @free, the folio leaves the swap cache and its slot is freed; otherwise
- * it is settled. Returns true if the folio was not claimed and the caller shall call
- * folio_free_swap().
- */
-static inline bool vswap_swapin_consume(struct vswap_around *around, struct folio *folio,
-					bool free)
-{
-	if (!vswap_swapin_claimed(around))
-		return free;
-	__vswap_swapin_consume(around, folio, free);
-	return false;
-}
-
-/* Settle a claimed folio that could not be mapped. Caller unlocks it afterwards. */
-static inline void vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
-{
-	if (vswap_swapin_claimed(around))
-		__vswap_swapin_settle(around, folio);
 }
 
 /* Is a neighbour not to be read ahead? */
@@ -344,18 +381,11 @@ bool vswap_rs_swapin_consume(struct folio *folio, bool free);
 
 #else
 
-struct vswap_around {
-};
+struct vswap_around;
 
 static inline bool vswap_swapin_on(void)
 {
 	return false;
-}
-
-static inline unsigned long vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
-					      swp_entry_t entry)
-{
-	return vswap_swapin_by_device(si);
 }
 
 static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
@@ -370,68 +400,14 @@ static inline bool vswap_swapin_large(unsigned long plan)
 	return zswap_never_enabled();
 }
 
-static inline unsigned long vswap_swapin_orders(unsigned long orders, unsigned long plan)
-{
-	return orders;
-}
-
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
-{
-}
-
-static inline bool vswap_swapin_untouched(struct vm_fault *vmf, struct vswap_around *around,
-					  unsigned long address, int nr_pages)
-{
-	return false;
-}
-
-static inline void vswap_swapin_mapped(struct vm_fault *vmf, struct vswap_around *around,
-				       struct folio *folio, vm_fault_t ret, int nr_pages)
 {
 }
 
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
 	return false;
-}
-
-static inline struct folio *vswap_swapin_next(struct vswap_around *around,
-					      struct swap_info_struct *si,
-					      struct vm_fault **vmf)
-{
-	return NULL;
-}
-
-static inline void vswap_swapin_around(struct vswap_around *around, bool may)
-{
-}
-
-static inline struct folio *vswap_swapin_claim(struct vswap_around *around,
-					       struct vm_fault *vmf, swp_entry_t entry,
-					       unsigned long plan)
-{
-	return NULL;
-}
-
-static inline bool vswap_swapin_claimed(const struct vswap_around *around)
-{
-	return false;
-}
-
-static inline bool vswap_swapin_from_zswap(const struct vswap_around *around)
-{
-	return false;
-}
-
-static inline bool vswap_swapin_consume(struct vswap_around *around, struct folio *folio,
-					bool free)
-{
-	return free;
-}
-
-static inline void vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
-{
 }
 
 static inline bool vswap_swapin_skip(swp_entry_t entry)
@@ -452,6 +428,74 @@ static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
 	return false;
+}
+
+static inline unsigned long vswap_fault_plan(struct vswap_around *around,
+					     struct swap_info_struct *si,
+					     struct vm_fault *vmf, swp_entry_t entry)
+{
+	return vswap_swapin_by_device(si);
+}
+
+static inline bool vswap_fault_large(struct vswap_around *around, unsigned long plan)
+{
+	return zswap_never_enabled();
+}
+
+static inline unsigned long vswap_fault_orders(struct vswap_around *around,
+					       unsigned long orders, unsigned long plan)
+{
+	return orders;
+}
+
+static inline struct folio *vswap_fault_claim(struct vswap_around *around,
+					      struct vm_fault *vmf, swp_entry_t entry,
+					      unsigned long orders)
+{
+	return NULL;
+}
+
+static inline void vswap_fault_done(struct vswap_around *around, struct folio *folio,
+				    struct vm_fault *vmf, swp_entry_t entry, unsigned long plan)
+{
+}
+
+static inline bool vswap_fault_claimed(const struct vswap_around *around)
+{
+	return false;
+}
+
+static inline bool vswap_fault_from_zswap(const struct vswap_around *around)
+{
+	return false;
+}
+
+static inline bool vswap_fault_untouched(struct vswap_around *around, struct vm_fault *vmf,
+					 unsigned long address, int nr_pages)
+{
+	return false;
+}
+
+static inline bool vswap_fault_consume(struct vswap_around *around, struct folio *folio,
+				       bool free)
+{
+	return free;
+}
+
+static inline void vswap_fault_mapped(struct vswap_around *around, struct vm_fault *vmf,
+				      struct folio *folio, vm_fault_t ret, int nr_pages)
+{
+}
+
+static inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
+{
+}
+
+static inline struct folio *vswap_fault_next(struct vswap_around *around,
+					     struct swap_info_struct *si,
+					     struct vm_fault **vmf)
+{
+	return NULL;
 }
 
 #endif /* CONFIG_RUST_VSWAP_SWAPIN */

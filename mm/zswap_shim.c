@@ -116,10 +116,24 @@ void zswap_shim_ever_enabled(void)
 	static_branch_enable(&zswap_ever_enabled_key);
 }
 
-/* Loads @folio. A system that never enabled zswap pays a static key for it. */
+/*
+ * Returns true if nothing is stored of the slots around an entry of a device: their
+ * cluster has no table. A folio that the caller has locked in the swap cache keeps that
+ * so for its own slots. Where virtual slots are, rust/mm finds out.
+ */
+static bool zswap_has_none(swp_entry_t entry)
+{
+#ifdef CONFIG_RUST_VSWAP
+	if (swp_is_virtual(entry))
+		return false;
+#endif
+	return !READ_ONCE(__swap_entry_to_cluster(entry)->zswap);
+}
+
+/* Loads @folio. A system without zswap, or with an empty one, does so for every swap-in. */
 int zswap_load(struct folio *folio)
 {
-	if (zswap_never_enabled())
+	if (zswap_never_enabled() || zswap_has_none(folio->swap))
 		return -ENOENT;
 	return zswap_rs_load(folio);
 }

@@ -13,9 +13,12 @@
 //!   neighbours early saves no time that they would not cost later, and costs memory for those
 //!   that nobody asks for. They come alone. Neighbours that are on a slow device are still read
 //!   ahead, when the faults go in sequence.
-//! - *How large a folio.* It takes locality, as a large folio brings in what nobody asked for:
-//!   faults that went in sequence for a while, pages next to this one that were used just now, or
-//!   the word of the application (`MADV_SEQUENTIAL`). `MADV_RANDOM` is a veto.
+//! - *By the device.* Until zswap is first enabled, what is on a device as fast as memory comes
+//!   back as in C: in the largest folio that can be had. No fault can tell whether the rest of a
+//!   folio will be used later, and where it is, single pages cost 3 to 5 times as much.
+//! - *How large a folio.* Otherwise it takes locality, as a large folio brings in what nobody asked
+//!   for: faults that went in sequence for a while, pages next to this one that were used just now,
+//!   or the word of the application (`MADV_SEQUENTIAL`). `MADV_RANDOM` is a veto.
 //! - *How much to map.* Where readahead has brought in neighbours, the fault maps those that are
 //!   there already and nobody else's, on the way that the sequence goes: [`Record::direction`].
 //! - *Whether that was right.* Of some large folios, the pages are mapped as not used; at a later
@@ -351,6 +354,8 @@ pub struct Evidence {
     pub file: bool,
     /// Whether memory is spared neighbours that nobody asked for.
     pub bypass: bool,
+    /// Whether zswap was ever enabled.
+    pub zswap: bool,
 }
 
 /// The smallest and the largest order that a large folio can have.
@@ -395,6 +400,8 @@ pub enum How {
 pub enum Why {
     /// The page is on a slow device.
     Slow,
+    /// The page is on a fast device, and zswap was never enabled.
+    Fast,
     /// Its neighbours may be, and faults go in sequence.
     SlowAround,
     /// Neighbours are not spared.
@@ -557,6 +564,12 @@ pub fn plan(evidence: &Evidence, inquiry: &mut impl Inquiry) -> Plan {
 
     if evidence.source == Source::Slow {
         return done(How::ReadAhead, Why::Slow);
+    }
+    if evidence.source == Source::Fast && evidence.large && !evidence.zswap {
+        return match inquiry.limits().most {
+            0 => done(How::Single, Why::Fast),
+            most => done(How::Large(most), Why::Fast),
+        };
     }
     let why = match locality(evidence, record, inquiry) {
         Ok(why) => {

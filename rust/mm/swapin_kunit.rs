@@ -75,6 +75,7 @@ fn fault(record: Record, page: u64) -> Evidence {
         large: true,
         file: false,
         bypass: true,
+        zswap: true,
     }
 }
 

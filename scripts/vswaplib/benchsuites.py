@@ -77,6 +77,7 @@ SUITES = {
         Group("swapin-zstd", "swapin.sh zstd", quick=False),
         Group("swapin-disk", "swapindisk.sh", disks=(),
               append=_ram_disk(64) + _PLAIN_DISK.format(64 << 11)),
+        Group("swapin-fast", "swapinfast.sh", disks=(), append=_ram_disk(64)),
         Group("swapin-time", "swapin.sh lz4", clock=TIME, smp=2, env=("QUICK=1",), quick=False),
     ),
     # zswap in C and in Rust, in one tree.
@@ -100,6 +101,11 @@ SUITES = {
         WRITEBACK[0],
         dataclasses.replace(WRITEBACK[1], quick=False),
         Group("pieces", "pieces.sh", disks=(), append=_ram_disk(64)),
+    ),
+    # What the layer costs while it is off, also after it and zswap were on.
+    "off": (
+        ZSWAP[0],
+        Group("off", "off.sh", disks=(), append=_ram_disk(64)),
     ),
     # What a device is for that is not as fast as memory: swapoff and zswap's writeback keep
     # it busy, or wait for it. And swapoff of pages that many processes share.
@@ -139,7 +145,7 @@ VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks",
             "small": "base,base-zram,vswap-on", "cgroups": "base,vswap-device",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
             "compile": "base,base-zram,vswap,vswap-on", "apps": "base,vswap-device",
-            "memory": "base,vswap-on,vswap-device",
+            "memory": "base,vswap-on,vswap-device", "off": "base,vswap,vswap-was-on",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
 # A variant switched differently, or zram in the place of zswap: (the build, more kernel
 # arguments, more "NAME=value").
@@ -147,6 +153,8 @@ ARMS = {"base-zram": ("base", "", ("SWAPDEV=zram",)),
         "vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
         "locks-on": ("locks", " vswap=on", ("SWAPDEV=none",)),
         "vswap-device": ("vswap", " vswap=on", ()),
+        # Switched off again before anything is swapped out.
+        "vswap-was-on": ("vswap", " vswap=on", ("VSWAP_OFF=1",)),
         # Virtual slots, and what the swap-in policy does one after the other.
         "vswap-none": ("vswap", " vswap=on", ("SWAPIN_OFF=enabled",)),
         "vswap-bypass": ("vswap", " vswap=on", ("'SWAPIN_OFF=large map_around'",)),

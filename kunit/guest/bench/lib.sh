@@ -41,6 +41,9 @@ for switch in $SWAPIN_OFF; do
 	echo 0 > /sys/kernel/mm/vswap/swapin/$switch || fail "no switch $switch"
 done
 
+# VSWAP_OFF: 1 switches the layer off, which was on since the kernel came up
+[ "$VSWAP_OFF" != 1 ] || echo off > /sys/kernel/mm/vswap/enabled || fail "the layer stays on"
+
 # What the figures depend on; the report prints it.
 describe() {
 	echo "info kernel=$(uname -r) machine=$(uname -m) cpus=$(nproc)"

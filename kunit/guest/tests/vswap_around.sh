@@ -51,4 +51,38 @@ for layer in off on; do
 	done
 done
 echo 0 > /sys/kernel/mm/ksm/run
+
+# A device as fast as memory: a page comes back as C has it, in the folio it was swapped out in,
+# whatever the faults before were.
+made() {
+	echo $(($(value $SWAPIN/stats "$1") - $(value $TMP/before "$1")))
+}
+
+swapoff $DISK
+for device in /dev/ram2 zram; do
+	case $device in
+	zram) check "$device: swapon" zram_on lz4 ;;
+	*) check "$device: swapon" swap_on $device ;;
+	esac
+	for layer in off on; do
+		check "$device: virtual slots are $layer" set_to $layer $VSWAP/enabled
+		for how in "--pattern random" "--pattern random --hint random" \
+			"--pattern random --mem shmem"; do
+			cp $SWAPIN/stats $TMP/before
+			load "$device, $layer: 64 KiB folios $how" refault --size $(mb 8) --folio 64K \
+				--zero 0 $how || continue
+			is "all come in large" "$(of refault mthp_swpin)" -ge $(($(pages 8 95) / 16))
+			is "by the device alone" "$(made plan_fast)" -ge $(($(pages 8 95) / 16))
+			is "with few faults" "$(of refault pgfault)" -le $(pages 8 30)
+		done
+		check "$device, $layer: large folios can be switched off" set_to 0 $SWAPIN/large
+		load "$device, $layer: page by page" refault --size $(mb 4) --folio 64K --zero 0 &&
+			is "none is large" "$(of refault mthp_swpin)" -eq 0
+		set_to 1 $SWAPIN/large
+	done
+	case $device in
+	zram) check "$device: swapoff" swapoff /dev/zram0 ;;
+	*) check "$device: swapoff" swapoff $device ;;
+	esac
+done
 finish

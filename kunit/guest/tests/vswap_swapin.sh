@@ -18,7 +18,7 @@ made() {
 
 plans() {
 	sum=0
-	for why in slow slow_around not_spared small random far mixed near sequence hinted; do
+	for why in slow fast slow_around not_spared small random far mixed near sequence hinted; do
 		sum=$((sum + $(made plan_$why)))
 	done
 	echo $sum
@@ -143,6 +143,24 @@ done
 echo 3 > /proc/sys/vm/page-cluster
 load "disk, written" refault --size $(mb 8) --access write
 load "disk, shared with children" fork --size $(mb 4) --forks 2 --child-verify
+# Once zswap was enabled, C brings only single pages from a fast device: what is large, has to be
+# likely to be used.
+swapoff $DISK
+check "a fast device" swap_on /dev/ram2
+for layer in off on; do
+	check "$layer, a fast device" set_to $layer $VSWAP/enabled
+	counted
+	load "$layer, a fast device: 64 KiB folios at random" refault --size $(mb 8) --folio 64K \
+		--pattern random &&
+		is "$layer, a fast device: few come in large" "$(made large)" -le $(($(pages 8 10) / 16))
+	is "$layer, a fast device: it does not decide" "$(made plan_fast)" -eq 0
+	counted
+	load "$layer, a fast device: 64 KiB folios in sequence" refault --size $(mb 8) --folio 64K &&
+		is "$layer, a fast device: they come in large" "$(made large)" -ge $(($(pages 8 60) / 16))
+done
+swapoff /dev/ram2
+swap_on $DISK
+
 for bad in 100 -1 x; do
 	check "max_order refuses $bad" sh -c "! echo $bad > $SWAPIN/max_order 2> /dev/null"
 done

@@ -76,24 +76,36 @@ fn evidence() -> impl Strategy<Value = Evidence> {
         used(),
         hint,
         source,
-        any::<(bool, bool, bool)>(),
+        any::<(bool, bool, bool, bool)>(),
     )
         .prop_map(
-            |(record, (near, delta, any), used, hint, source, (large, file, bypass))| Evidence {
-                page: if near {
-                    (record.encode() >> 20).wrapping_add_signed(delta)
-                } else {
-                    any
-                },
-                record,
-                used,
-                hint,
-                source,
-                large,
-                file,
-                bypass,
+            |(record, (near, delta, any), used, hint, source, (large, file, bypass, zswap))| {
+                Evidence {
+                    page: if near {
+                        (record.encode() >> 20).wrapping_add_signed(delta)
+                    } else {
+                        any
+                    },
+                    record,
+                    used,
+                    hint,
+                    source,
+                    large,
+                    file,
+                    bypass,
+                    zswap,
+                }
             },
         )
+}
+
+/// The plan once zswap was enabled.
+fn with_zswap(evidence: Evidence, facts: &Facts) -> Plan {
+    let evidence = Evidence {
+        zswap: true,
+        ..evidence
+    };
+    plan(&evidence, &mut facts.clone())
 }
 
 proptest! {
@@ -106,8 +118,8 @@ proptest! {
         if let How::Large(order) = plan.how {
             prop_assert!(order >= 1);
             prop_assert!(evidence.large && order <= facts.limits.most);
-            prop_assert!(order <= facts.uniform);
-            prop_assert!(evidence.hint != Hint::Random);
+            prop_assert!(evidence.source == Source::Fast && !evidence.zswap ||
+                         order <= facts.uniform && evidence.hint != Hint::Random);
             prop_assert!(evidence.source != Source::Slow);
         }
         // What is in memory is read ahead of nothing but what is not.
@@ -122,6 +134,23 @@ proptest! {
         }
         prop_assert!(facts.asked.0 <= 1 && facts.asked.1 <= 1 && facts.asked.2 <= 1 && facts.asked.3 <= 1);
         prop_assert!(plan.record.cap() <= MAX_ORDER);
+    }
+
+    /// Until zswap is enabled, what is on a fast device comes back by C's rule: as large as the
+    /// mapping allows, whatever the faults before were. Nothing else is looked at.
+    #[test]
+    fn fast_devices_are_c_s(evidence in evidence(), mut facts in facts()) {
+        let evidence = Evidence { source: Source::Fast, large: true, zswap: false, ..evidence };
+        let plan = plan(&evidence, &mut facts);
+        prop_assert_eq!(plan.why, Why::Fast);
+        prop_assert_eq!(plan.how, match facts.limits.most {
+            0 => How::Single,
+            most => How::Large(most),
+        });
+        prop_assert_eq!(facts.asked, (0, 0, 0, 1));
+        // With zswap it takes more than the device.
+        let other = with_zswap(evidence, &facts);
+        prop_assert!(other.why != Why::Fast);
     }
 
     /// More evidence never makes a folio smaller.
@@ -234,7 +263,7 @@ fn faults() -> impl Strategy<Value = (Model, Fault)> {
         records_and_pages(),
         hints(),
         source,
-        any::<(bool, bool, bool, bool)>(),
+        any::<(bool, bool, bool, bool, bool)>(),
         0..=NEAR + 1,
         limits,
         // Also more than was asked for.
@@ -245,7 +274,7 @@ fn faults() -> impl Strategy<Value = (Model, Fault)> {
                 (model, page),
                 hint,
                 source,
-                (small, file, bypass, any_slow),
+                (small, file, bypass, any_slow, zswap),
                 near,
                 limits,
                 uniform,
@@ -257,6 +286,7 @@ fn faults() -> impl Strategy<Value = (Model, Fault)> {
                     large: !small,
                     file,
                     bypass,
+                    zswap,
                     near,
                     limits,
                     any_slow,
@@ -347,6 +377,7 @@ proptest! {
             large: fault.large,
             file: fault.file,
             bypass: fault.bypass,
+            zswap: fault.zswap,
         };
         let mut noting = Noting { fault: &fault, looked: None, compared: None };
         let plan = plan(&evidence, &mut noting);
@@ -529,6 +560,7 @@ impl Mapping {
             large: true,
             file: false,
             bypass: true,
+            zswap: true,
         };
         struct Look<'a>(&'a Mapping, usize);
         impl Inquiry for Look<'_> {

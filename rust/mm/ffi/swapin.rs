@@ -68,6 +68,7 @@ fn count(event: bindings::vswap_swapin_event) {
 fn event(why: Why) -> bindings::vswap_swapin_event {
     match why {
         Why::Slow => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW,
+        Why::Fast => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAST,
         Why::SlowAround => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW_AROUND,
         Why::NotSpared => bindings::vswap_swapin_event_VSWAP_SWAPIN_NOT_SPARED,
         Why::Small => bindings::vswap_swapin_event_VSWAP_SWAPIN_SMALL,
@@ -259,6 +260,7 @@ fn decide(fault: &bindings::vswap_fault) -> Plan {
         large: fault.large,
         file: fault.vmf.is_null(),
         bypass: fault.bypass,
+        zswap: fault.zswap,
     };
     let mut inquiry = Look {
         fault,
@@ -340,7 +342,8 @@ fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
     let flags = u8::from(found.any_slow)
         | u8::from(evidence.file) << 1
         | u8::from(evidence.bypass) << 2
-        | u8::from(evidence.large) << 3;
+        | u8::from(evidence.large) << 3
+        | u8::from(evidence.zswap) << 4;
     let decision = bindings::vswap_decision {
         page: evidence.page,
         record: evidence.record.encode(),

@@ -84,6 +84,7 @@ fn replay(line: &str) -> Option<(Decision, Decision)> {
         large: flags & 8 != 0,
         file: flags & 2 != 0,
         bypass: flags & 4 != 0,
+        zswap: flags & 16 != 0,
     };
     let mut recorded = Recorded {
         near: number("near")?,

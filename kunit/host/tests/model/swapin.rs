@@ -212,6 +212,7 @@ pub struct Fault {
     pub large: bool,
     pub file: bool,
     pub bypass: bool,
+    pub zswap: bool,
     pub near: u32,
     pub limits: Limits,
     pub any_slow: bool,
@@ -239,6 +240,14 @@ pub fn decide(fault: &Fault, record: &Model) -> Decision {
     if fault.source == Source::Slow {
         decision.how = How::ReadAhead;
         decision.why = Why::Slow;
+        return decision;
+    }
+
+    if fault.source == Source::Fast && fault.large && !fault.zswap {
+        decision.why = Why::Fast;
+        if fault.limits.most > 0 {
+            decision.how = How::Large(fault.limits.most);
+        }
         return decision;
     }
 
