@@ -10,6 +10,7 @@
 #include <linux/page-flags.h>
 #include <linux/percpu.h>
 #include <linux/vswap.h>
+#include <linux/vswap_zap.h>
 
 struct folio;
 struct swap_cluster_info;
@@ -57,11 +58,37 @@ bool vswap_cache_has_folio(unsigned long offset);
 void *vswap_cache_get_shadow(unsigned long offset);
 bool vswap_zero_set(struct folio *folio);
 int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero);
+void vswap_rs_zap(struct vswap_zap *zap, unsigned long offset, int nr);
+void vswap_rs_zap_end(struct vswap_zap *zap);
 unsigned long vswap_next_used(unsigned long prev);
 bool vswap_in_use(void);
 bool vswap_back(struct folio *folio);
 swp_entry_t vswap_backing(unsigned long offset);
 int vswap_rs_unuse(unsigned int type);
+
+/*
+ * Unmapping a page table.
+ *
+ * zap_pte_range() frees many slots under the lock of the page table, mostly of one
+ * cgroup. It collects their charges in the mmu_gather, and settles them when it has
+ * dropped that lock.
+ */
+#define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
+
+/* Drops the swap counts of @nr virtual entries, from @entry on. Returns false if they are not. */
+static inline bool vswap_zap_entries(struct vswap_zap *zap, swp_entry_t entry, int nr)
+{
+	if (!swp_is_virtual(entry))
+		return false;
+	vswap_rs_zap(zap, swp_offset(entry), nr);
+	return true;
+}
+
+static inline void vswap_zap_end(struct vswap_zap *zap)
+{
+	if (vswap_used() && zap->nr)
+		vswap_rs_zap_end(zap);
+}
 
 /*
  * Slots of devices.
@@ -450,6 +477,17 @@ static inline int vswap_alloc_folio(struct folio *folio)
 }
 
 static inline void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache)
+{
+}
+
+#define tlb_vswap_zap(tlb)	NULL
+
+static inline bool vswap_zap_entries(struct vswap_zap *zap, swp_entry_t entry, int nr)
+{
+	return false;
+}
+
+static inline void vswap_zap_end(struct vswap_zap *zap)
 {
 }
 

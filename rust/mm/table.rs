@@ -44,7 +44,8 @@ use crate::{
         vswap::{
             self,
             ChargeFor,
-            NewSwap, //
+            NewSwap,
+            Uncharge, //
         }, //
     },
     record::Sum,
@@ -114,7 +115,7 @@ fn grow(run: &mut Option<Slots>, slots: Slots) {
     }
 }
 
-/// Slots of one cgroup that are being freed: counted, and forgotten together.
+/// Neighbouring slots of one cgroup that are being freed, counted in registers.
 struct Ids {
     id: u16,
     nr: u32,
@@ -132,9 +133,9 @@ impl Ids {
 
     /// Goes on with a slot of a cgroup.
     #[inline]
-    fn turn_to(&mut self, id: u16) {
+    fn turn_to(&mut self, id: u16, uncharge: &mut Uncharge) {
         if id != self.id {
-            self.flush();
+            self.flush(uncharge);
             self.id = id;
         }
     }
@@ -146,21 +147,27 @@ impl Ids {
     }
 
     #[inline]
-    fn flush(&mut self) {
-        vswap::forget_ids(self.id, self.nr, self.nr_charged, self.stored);
+    fn flush(&mut self, uncharge: &mut Uncharge) {
+        uncharge.add(self.id, self.nr, self.nr_charged, self.stored);
         *self = Self::NONE;
     }
 }
 
-/// Frees slots that nothing pins any more.
+/// Frees slots that nothing pins any more. Their charges are added to `uncharge`.
 #[inline]
-fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
+fn free_slots(
+    cluster: &mut Locked,
+    start: u32,
+    nr: u32,
+    freed: &mut Freed,
+    uncharge: &mut Uncharge,
+) {
     let mut ids = Ids::NONE;
     let of = cluster.cluster();
 
     let mut slots = freed.slots.take();
     cluster.kill(start, nr, &mut freed.entries, |off, word, id, backed| {
-        ids.turn_to(id);
+        ids.turn_to(id, uncharge);
         // One match that says both: the slots are many.
         let charged = match backed {
             Some(Backed::Zswap(stored)) => {
@@ -177,14 +184,20 @@ fn free_slots(cluster: &mut Locked, start: u32, nr: u32, freed: &mut Freed) {
         vswap::invalidate_tags(of, off);
     });
     freed.slots = slots;
-    ids.flush();
+    ids.flush(uncharge);
     cluster.free_run(start, nr);
 }
 
 /// Frees a slot that nothing pins any more: as [`free_slots`], which costs a page fault more than
-/// all the rest of it.
+/// all the rest of it. Tells `uncharge` its cgroup, whether it is charged as swap, and what zswap
+/// had.
 #[inline]
-fn free_slot(cluster: &mut Locked, off: u32, freed: &mut FreeBatch) -> Option<Slots> {
+fn free_slot(
+    cluster: &mut Locked,
+    off: u32,
+    freed: &mut FreeBatch,
+    mut uncharge: impl FnMut(u16, u32, Sum),
+) -> Option<Slots> {
     let mut slots = None;
     let of = cluster.cluster();
 
@@ -197,7 +210,7 @@ fn free_slot(cluster: &mut Locked, off: u32, freed: &mut FreeBatch) -> Option<Sl
             }
             None => (is_zero_word(word), Sum::NONE),
         };
-        vswap::forget_ids(id, 1, charged.into(), stored);
+        uncharge(id, charged.into(), stored);
         vswap::invalidate_tags(of, off);
     });
     cluster.free_run(off, 1);
@@ -222,9 +235,9 @@ impl Doomed {
     }
 
     #[inline]
-    fn flush(&mut self, cluster: &mut Locked, freed: &mut Freed) {
+    fn flush(&mut self, cluster: &mut Locked, freed: &mut Freed, uncharge: &mut Uncharge) {
         if self.nr != 0 {
-            free_slots(cluster, self.start, self.nr, freed);
+            free_slots(cluster, self.start, self.nr, freed, uncharge);
         }
         *self = Self::NONE;
     }
@@ -367,14 +380,36 @@ fn put_slowly(cluster: &mut Locked, off: u32) -> Put {
 /// The users who are gone with this keep the slots meanwhile.
 #[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
-    if nr != 1 || !put_alone(offset, reclaim) {
-        put_many(offset, nr, reclaim);
+    if nr != 1 || !put_alone(offset, reclaim, forget_one) {
+        let mut uncharge = Uncharge::none();
+        put_many(offset, nr, reclaim, &mut uncharge);
+        uncharge.settle();
     }
 }
 
-/// One user less of a slot, if that leaves it to others, or to nobody.
+/// Drops one swap count of each slot of a range that page tables do not name any more. Their cgroup
+/// is told when `uncharge` is settled.
 #[inline]
-fn put_alone(offset: usize, reclaim: bool) -> bool {
+pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
+    if nr == 1 {
+        let add = |id, charged, stored| uncharge.add(id, 1, charged, stored);
+        if put_alone(offset, true, add) {
+            return;
+        }
+    }
+    put_many(offset, nr, true, uncharge);
+}
+
+/// Tells the cgroup of a slot that it is free.
+#[inline]
+fn forget_one(id: u16, charged: u32, stored: Sum) {
+    vswap::forget_ids(id, 1, charged, stored);
+}
+
+/// One user less of a slot, if that leaves it to others, or to nobody. `uncharge`: as for
+/// [`free_slot`].
+#[inline]
+fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) -> bool {
     let Some((cluster, off)) = find(offset) else {
         return false;
     };
@@ -386,16 +421,16 @@ fn put_alone(offset: usize, reclaim: bool) -> bool {
         put_word(word).filter(|next| !reclaim || is_counted_word(*next))
     });
     if last {
-        free_alone(guard, off);
+        free_alone(guard, off, uncharge);
     }
     done || last
 }
 
 /// Not in line: most of it is not what a page fault needs.
 #[inline(never)]
-fn free_alone(mut guard: Guard, off: u32) {
+fn free_alone(mut guard: Guard, off: u32, uncharge: impl FnMut(u16, u32, Sum)) {
     let mut freed = FreeBatch::new();
-    let slots = free_slot(&mut guard, off, &mut freed);
+    let slots = free_slot(&mut guard, off, &mut freed, uncharge);
     // So the locks of the page allocator and of devices are not taken inside that of the cluster.
     drop(guard);
     drop(slots);
@@ -404,7 +439,7 @@ fn free_alone(mut guard: Guard, off: u32) {
 
 /// One user less of each slot of a range that may be of several clusters.
 #[inline(never)]
-fn put_many(offset: usize, nr: u32, reclaim: bool) {
+fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
     let mut at = offset;
     let end = offset.saturating_add(nr as usize);
 
@@ -415,7 +450,7 @@ fn put_many(offset: usize, nr: u32, reclaim: bool) {
         };
         let room = SWAPFILE_CLUSTER.saturating_sub(start) as usize;
         let here = room.min(end.saturating_sub(at));
-        put_range(cluster, start, here as u32, at, reclaim);
+        put_range(cluster, start, here as u32, at, reclaim, uncharge);
         at = at.saturating_add(here.max(1));
     }
 }
@@ -423,7 +458,14 @@ fn put_many(offset: usize, nr: u32, reclaim: bool) {
 /// The most slots that are put under one lock of the cluster, which others may wait for.
 const MOST_PUT: u32 = 32;
 
-fn put_range(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, reclaim: bool) {
+fn put_range(
+    cluster: &'static Cluster,
+    start: u32,
+    nr: u32,
+    offset: usize,
+    reclaim: bool,
+    uncharge: &mut Uncharge,
+) {
     let mut cache_only = false;
     let (mut at, end) = (start, start.wrapping_add(nr));
     while at < end {
@@ -436,12 +478,12 @@ fn put_range(cluster: &'static Cluster, start: u32, nr: u32, offset: usize, recl
                 Put::Last => doomed.add(off),
                 Put::CacheOnly => {
                     cache_only = true;
-                    doomed.flush(&mut guard, &mut freed);
+                    doomed.flush(&mut guard, &mut freed, uncharge);
                 }
-                Put::Counted => doomed.flush(&mut guard, &mut freed),
+                Put::Counted => doomed.flush(&mut guard, &mut freed, uncharge),
             }
         }
-        doomed.flush(&mut guard, &mut freed);
+        doomed.flush(&mut guard, &mut freed, uncharge);
         drop(guard);
         at = stop;
     }
@@ -648,7 +690,7 @@ pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce())
     let mut guard = cluster.lock();
     if free && guard.is_word(off, |word| is_last_user_word(word, pfn)) {
         leave();
-        free_alone(guard, off);
+        free_alone(guard, off, forget_one);
         return true;
     }
     put_one(&mut guard, off);
@@ -726,7 +768,12 @@ pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shado
     if nr != 1 {
         cache_del_range(cluster, off, nr, pfn, shadow, &mut Freed::nothing());
     } else if cache_del_one(cluster, off, pfn, shadow) {
-        drop(free_slot(cluster, off, &mut FreeBatch::new()));
+        drop(free_slot(
+            cluster,
+            off,
+            &mut FreeBatch::new(),
+            forget_one,
+        ));
     }
 }
 
@@ -741,7 +788,7 @@ pub(crate) fn cache_del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOn
         let mut guard = cluster.lock();
         leave();
         if cache_del_one(&mut guard, off, pfn, Shadow::NONE) {
-            free_alone(guard, off);
+            free_alone(guard, off, forget_one);
         }
         return;
     }
@@ -786,15 +833,17 @@ fn cache_del_range(
     freed: &mut Freed,
 ) {
     let mut doomed = Doomed::NONE;
+    let mut uncharge = Uncharge::none();
 
     for at in off..off.wrapping_add(nr) {
         if cache_del_one(cluster, at, pfn, shadow) {
             doomed.add(at);
         } else {
-            doomed.flush(cluster, freed);
+            doomed.flush(cluster, freed, &mut uncharge);
         }
     }
-    doomed.flush(cluster, freed);
+    doomed.flush(cluster, freed, &mut uncharge);
+    uncharge.settle();
 }
 
 /// A folio takes the place of another, or of a part of it.

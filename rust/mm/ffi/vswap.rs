@@ -186,6 +186,66 @@ pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32, stored: Sum) {
     }
 }
 
+/// Freed slots of one cgroup, which is told of all of them at once.
+///
+/// # Invariants
+///
+/// Each of them had a reference to the id, which is not put yet.
+#[must_use]
+#[repr(transparent)]
+pub(crate) struct Uncharge(bindings::vswap_zap);
+
+impl Uncharge {
+    /// Returns no slot.
+    #[inline]
+    pub(crate) fn none() -> Self {
+        // INVARIANT: There is none.
+        Self(bindings::vswap_zap::default())
+    }
+
+    /// Returns what C keeps between two calls.
+    ///
+    /// # Safety
+    ///
+    /// `zap` is valid and nobody else's during `'a`. It was all zero at first, and nothing but this
+    /// type has changed it.
+    #[inline]
+    pub(super) unsafe fn from_raw<'a>(zap: *mut bindings::vswap_zap) -> &'a mut Self {
+        // SAFETY: As required of the caller. The type is transparent.
+        unsafe { &mut *zap.cast::<Self>() }
+    }
+
+    /// Adds freed slots of a cgroup: `nr`, of which `nr_charged` are charged as swap, and what zswap
+    /// had of them. Tells another cgroup first, if there are slots of one.
+    #[inline]
+    pub(crate) fn add(&mut self, id: u16, nr: u32, nr_charged: u32, stored: Sum) {
+        if id != self.0.id {
+            self.settle();
+            self.0.id = id;
+        }
+        let zap = &mut self.0;
+        zap.nr = zap.nr.wrapping_add(nr);
+        zap.nr_charged = zap.nr_charged.wrapping_add(nr_charged);
+        zap.bytes = zap.bytes.wrapping_add(stored.bytes);
+        zap.nr_stored = zap.nr_stored.wrapping_add(stored.nr);
+        zap.nr_plain = zap.nr_plain.wrapping_add(stored.nr_plain);
+    }
+
+    /// Tells their cgroup, if there are slots.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        let zap = core::mem::take(&mut self.0);
+        if zap.nr != 0 {
+            let stored = Sum {
+                bytes: zap.bytes,
+                nr: zap.nr_stored,
+                nr_plain: zap.nr_plain,
+            };
+            forget_ids(zap.id, zap.nr, zap.nr_charged, stored);
+        }
+    }
+}
+
 /// What slots are charged for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChargeFor {

@@ -21,7 +21,10 @@ use super::{
     },
     layout::SWAPFILE_CLUSTER,
     memcg::Memcg,
-    vswap::NewSwap, //
+    vswap::{
+        NewSwap,
+        Uncharge, //
+    }, //
 };
 use crate::{
     capacity,
@@ -190,6 +193,29 @@ unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
 #[export]
 unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache: bool) {
     table::put_entries(offset, nr as u32, reclaim_cache);
+}
+
+/// Drops one swap count of each slot of a range that a page table does not name any more. What is
+/// not charged any more is added to `zap`.
+///
+/// # Safety
+///
+/// The caller holds a count on each. `zap` is valid, was all zero at first, and is nobody else's.
+#[export]
+unsafe extern "C" fn vswap_rs_zap(zap: *mut bindings::vswap_zap, offset: c_ulong, nr: c_int) {
+    // SAFETY: As required of the caller.
+    table::zap_entries(offset, nr as u32, unsafe { Uncharge::from_raw(zap) });
+}
+
+/// Uncharges what [`vswap_rs_zap`] has added to `zap`, which is all zero again.
+///
+/// # Safety
+///
+/// As of [`vswap_rs_zap`].
+#[export]
+unsafe extern "C" fn vswap_rs_zap_end(zap: *mut bindings::vswap_zap) {
+    // SAFETY: As required of the caller.
+    unsafe { Uncharge::from_raw(zap) }.settle();
 }
 
 /// One user more of each slot of a range, which is in one cluster.
