@@ -1523,7 +1523,7 @@ impl BoundCluster {
 }
 
 fn bound(has_data: bool, threads: &'static [fn(&BoundCluster)], then: fn(&BoundCluster)) {
-    model(Some(3), move || {
+    model(None, move || {
         let cluster = Arc::new(BoundCluster::new(has_data));
         let others: Vec<_> = threads
             .iter()
