@@ -79,6 +79,7 @@ struct swap_info_struct *vswap_get_device(void)
 /* Slots of devices */
 
 atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
+atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
 unsigned int vswap_highest_type;
 
 /*
@@ -139,6 +140,27 @@ bool __vswap_on_fast_device(struct folio *folio)
 	return entry.val && vswap_is_fast(__swap_entry_to_info(entry));
 }
 
+/* Notes what others ask of the devices that have slots under virtual ones. */
+static void vswap_note_device(struct swap_info_struct *si)
+{
+	/* Two that race leave the lower one until the next time: it is a hint. */
+	if (si->type > READ_ONCE(vswap_highest_type))
+		WRITE_ONCE(vswap_highest_type, si->type);
+	/* Page faults ask the device of the entry: it is strict if one of them is. */
+	if (si->flags & SWP_STABLE_WRITES)
+		vswap_si.flags |= SWP_STABLE_WRITES;
+	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
+		WRITE_ONCE(vswap_met_fast, true);
+}
+
+/* Counts bound clusters. Caller holds the lock of the virtual cluster. */
+void vswap_count_bound(struct swap_info_struct *si, long nr)
+{
+	atomic_long_add(nr, &vswap_nr_bound[si->type]);
+	if (nr > 0)
+		vswap_note_device(si);
+}
+
 /* The caller has the lock of the cluster, and takes the slots for the folio. */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {
@@ -149,14 +171,7 @@ void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry
 	for (i = 0; i < nr; i++)
 		__swap_table_set(ci, ci_off + i, vswap_mk_rmap(voffset + i));
 	vswap_count_slots(si->type, nr);
-	/* Two that race leave the lower one until the next time: it is a hint. */
-	if (si->type > READ_ONCE(vswap_highest_type))
-		WRITE_ONCE(vswap_highest_type, si->type);
-	/* Page faults ask the device of the entry: it is strict if one of them is. */
-	if (si->flags & SWP_STABLE_WRITES)
-		vswap_si.flags |= SWP_STABLE_WRITES;
-	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
-		WRITE_ONCE(vswap_met_fast, true);
+	vswap_note_device(si);
 	this_cpu_write(vswap_found.val, entry.val);
 }
 
@@ -208,9 +223,23 @@ atomic_t vswap_nr_unuse;
 /* SWP_WRITEOK is cleared, and who had seen it before is done: there come no more. */
 int __vswap_unuse_slots(struct swap_info_struct *si)
 {
-	if (vswap_is_si(si) || !atomic_long_read(&vswap_nr_slots[si->type]))
+	if (vswap_is_si(si) || (!atomic_long_read(&vswap_nr_slots[si->type]) &&
+				!atomic_long_read(&vswap_nr_bound[si->type])))
 		return 0;
 	return vswap_rs_unuse(si->type);
+}
+
+/* Nothing to do if no cluster is bound, or if all slots of devices have data. */
+bool __vswap_make_room(int type)
+{
+	unsigned int nth, last = READ_ONCE(vswap_highest_type);
+
+	if (swap_nr_free_slots() <= 0)
+		return false;
+	for (nth = 0; nth <= last; nth++)
+		if ((type < 0 || nth == type) && atomic_long_read(&vswap_nr_bound[nth]))
+			return vswap_rs_make_room(type);
+	return false;
 }
 
 /*
@@ -443,6 +472,14 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 #endif
 }
 
+/* Returns true if the device of @type has a free cluster: others may take it. */
+bool vswap_has_free_cluster(unsigned int type)
+{
+	struct swap_info_struct *si = READ_ONCE(swap_info[type]);
+
+	return si && !list_empty(&si->free_clusters);
+}
+
 /* Clusters and their tables */
 
 static struct kmem_cache *vswap_cluster_cache;
@@ -591,8 +628,27 @@ unsigned long vswap_id_table_size(void)
 struct vswap_lists vswap_lists = {
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_lists.lock),
 	.free = LIST_HEAD_INIT(vswap_lists.free),
-	.scattered = LIST_HEAD_INIT(vswap_lists.scattered),
 };
+
+/*
+ * Returns true if a cluster that is bound to a device of @type has free slots for a
+ * folio of @order: without the lock, so that this may change.
+ */
+bool vswap_has_partial(unsigned int type, unsigned int order)
+{
+	struct vswap_cluster_lists *lists = &vswap_lists.of[type];
+	unsigned int o;
+
+	if (!list_empty(&lists->partial[order]))
+		return true;
+	if (order)
+		return false;
+	/* A single page goes anywhere. */
+	for (o = 1; o < SWAP_NR_ORDERS; o++)
+		if (!list_empty(&lists->partial[o]))
+			return true;
+	return !list_empty(&lists->scattered);
+}
 
 atomic_long_t vswap_used_slots;
 unsigned long vswap_half_max;
@@ -630,10 +686,10 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	return ci;
 }
 
-/* The cluster that each CPU allocates from, by order */
+/* The clusters that each CPU allocates from: rust/mm/ffi/cluster.rs numbers them */
 
 struct vswap_local {
-	struct swap_cluster_info *current_cluster[SWAP_NR_ORDERS];
+	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];
 	local_lock_t lock;
 };
 
@@ -652,31 +708,31 @@ void vswap_local_unlock(void)
 }
 
 /* The two below: under the lock. */
-struct swap_cluster_info *vswap_local_get(unsigned int order)
+struct swap_cluster_info *vswap_local_get(unsigned int nth)
 {
-	return this_cpu_read(vswap_local.current_cluster[order]);
+	return this_cpu_read(vswap_local.current_cluster[nth]);
 }
 
-void vswap_local_set(unsigned int order, struct swap_cluster_info *ci)
+void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
 {
-	this_cpu_write(vswap_local.current_cluster[order], ci);
+	this_cpu_write(vswap_local.current_cluster[nth], ci);
 }
 
 /* Takes away what a CPU that is gone has left. */
-struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int order)
+struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 {
 	struct swap_cluster_info **ci;
 
-	ci = per_cpu_ptr(&vswap_local.current_cluster[order], cpu);
+	ci = per_cpu_ptr(&vswap_local.current_cluster[nth], cpu);
 	return xchg(ci, NULL);
 }
 
 /* Returns what a CPU allocates from, or did a moment ago. */
-struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int order)
+struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 {
 	if (!cpu_possible(cpu))
 		return NULL;
-	return READ_ONCE(*per_cpu_ptr(&vswap_local.current_cluster[order], cpu));
+	return READ_ONCE(*per_cpu_ptr(&vswap_local.current_cluster[nth], cpu));
 }
 
 static int vswap_cpu_dead(unsigned int cpu)
@@ -972,9 +1028,9 @@ static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 
 	vswap_rs_stats(&stats);
 	return sysfs_emit(buf,
-			  "used %lu\ncached %lu\nzero %lu\nzswap %lu\ndevice %lu\nclusters %lu\nheaders %lu\nbytes %lu\n",
+			  "used %lu\ncached %lu\nzero %lu\nzswap %lu\ndevice %lu\nclusters %lu\nbound %lu\nheaders %lu\nbytes %lu\n",
 			  stats.used, stats.cached, stats.zero, stats.zswap, stats.device,
-			  stats.clusters, stats.headers, stats.bytes);
+			  stats.clusters, stats.bound, stats.headers, stats.bytes);
 }
 
 /* Looks at each slot in use: not for everybody. */
@@ -1021,11 +1077,18 @@ unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 {
 	swp_entry_t entry = swp_entry(type, offset);
 	struct swap_info_struct *si = get_swap_device(entry);
+	struct swap_cluster_info *ci;
 	unsigned long swp_tb;
 
 	if (!si)
 		return 0;
-	swp_tb = swap_table_get(__swap_entry_to_cluster(entry), swp_cluster_offset(entry));
+	ci = __swap_entry_to_cluster(entry);
+	/* The caller has the lock of the virtual cluster that it would be bound to. */
+	if (data_race(vswap_is_bound(ci)))
+		swp_tb = vswap_mk_rmap(data_race(ci->vswap_owner) * SWAPFILE_CLUSTER +
+				       swp_cluster_offset(entry));
+	else
+		swp_tb = swap_table_get(ci, swp_cluster_offset(entry));
 	put_swap_device(si);
 	return swp_tb;
 }
@@ -1063,6 +1126,24 @@ static int vswap_check_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(vswap_check);
 
+/* The first bound cluster says that it is bound to another virtual one. */
+static bool vswap_plant_bound(struct swap_info_struct *si)
+{
+	unsigned long offset;
+
+	for (offset = 0; offset < si->max; offset += SWAPFILE_CLUSTER) {
+		struct swap_cluster_info *ci = swap_cluster_lock(si, offset);
+		bool bound = vswap_is_bound(ci);
+
+		if (bound)
+			ci->vswap_owner ^= 1;
+		swap_cluster_unlock(ci);
+		if (bound)
+			return true;
+	}
+	return false;
+}
+
 /*
  * So that one can see the checker find something: the first slot that backs a
  * virtual one says that it backs another. The second time it is right again.
@@ -1077,6 +1158,10 @@ static int vswap_plant_set(void *data, u64 unused)
 	si = vswap_next_device(&type);
 	if (!si)
 		return ret;
+	if (vswap_plant_bound(si)) {
+		ret = 0;
+		goto put;
+	}
 	offset = vswap_next_slot(type, 0, &voffset);
 	if (offset) {
 		struct swap_cluster_info *ci = swap_cluster_lock(si, offset);
@@ -1085,6 +1170,7 @@ static int vswap_plant_set(void *data, u64 unused)
 		swap_cluster_unlock(ci);
 		ret = 0;
 	}
+put:
 	put_swap_device(si);
 	return ret;
 }
@@ -1108,13 +1194,16 @@ static inline void vswap_debugfs_init(void)
 
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 {
-	unsigned int order;
+	unsigned int type, order;
 
 	/* What comes after it failed before. */
 	if (vswap_cluster_cache)
 		return 0;
-	for (order = 0; order < SWAP_NR_ORDERS; order++)
-		INIT_LIST_HEAD(&vswap_lists.partial[order]);
+	for (type = 0; type < ARRAY_SIZE(vswap_lists.of); type++) {
+		for (order = 0; order < SWAP_NR_ORDERS; order++)
+			INIT_LIST_HEAD(&vswap_lists.of[type].partial[order]);
+		INIT_LIST_HEAD(&vswap_lists.of[type].scattered);
+	}
 	vswap_cluster_cache = kmem_cache_create("vswap_cluster", cluster_size,
 						cluster_align, 0, NULL);
 	if (!vswap_cluster_cache)

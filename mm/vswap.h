@@ -32,6 +32,20 @@ struct swap_cluster_info;
 /* Is this the C part of a virtual cluster? A macro: the structure comes later. */
 #define vswap_owns(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
+/*
+ * swap_cluster_info.flags of a bound cluster of a device: its slots back those of
+ * one virtual cluster, slot by slot, and are that cluster's alone. None of enum
+ * swap_cluster_flags, and above those that C's allocator takes slots from. It is on
+ * no list, has no table, and a count of 0: the virtual cluster knows which slots
+ * have data. Set and cleared under the locks of both clusters.
+ */
+#define VSWAP_BOUND_FLAG	0x40
+
+/* Is a cluster of a device bound? */
+#define vswap_is_bound(ci)	(vswap_used() && (ci)->flags == VSWAP_BOUND_FLAG)
+/* Was it bound until now? Others that are freed have a table. */
+#define vswap_lacks_table(ci)	(vswap_used() && !rcu_access_pointer((ci)->table))
+
 /* Of a function that was in line as long as only one called it. */
 #define vswap_inline	__always_inline
 
@@ -65,6 +79,10 @@ bool vswap_in_use(void);
 bool vswap_back(struct folio *folio);
 swp_entry_t vswap_backing(unsigned long offset);
 int vswap_rs_unuse(unsigned int type);
+bool vswap_rs_make_room(int type);
+void vswap_rs_reclaim_bound(unsigned int type);
+unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigned int first,
+				 unsigned int from);
 
 /*
  * Unmapping a page table.
@@ -124,6 +142,8 @@ static inline bool vswap_rmap_cached(unsigned long swp_tb)
 
 /* Slots that back virtual ones, by device. Changed under the locks of clusters. */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
+/* Bound clusters, by device. */
+extern atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
 /* No device of a higher type had any, but for one that came just now. */
 extern unsigned int vswap_highest_type;
 
@@ -275,6 +295,24 @@ static inline bool vswap_task_unuses(void)
 	return vswap_used() && atomic_read(&vswap_nr_unuse) && oom_task_origin(current);
 }
 
+bool __vswap_make_room(int type);
+
+/*
+ * Returns true if slots of a device are free that were idle ones of a bound
+ * cluster: of the device of @type, or of any if that is -1. May sleep.
+ */
+static inline bool vswap_make_room(int type)
+{
+	return vswap_used() && __vswap_make_room(type);
+}
+
+/* Takes back slots of bound clusters whose pages are in memory, and of no use on @si. */
+static inline void vswap_reclaim_bound(struct swap_info_struct *si)
+{
+	if (vswap_used() && atomic_long_read(&vswap_nr_bound[si->type]))
+		vswap_rs_reclaim_bound(si->type);
+}
+
 /* What a device has under virtual slots comes back into memory: for swapoff. */
 int __vswap_unuse_slots(struct swap_info_struct *si);
 
@@ -305,6 +343,18 @@ static inline bool vswap_split(bool failed, struct folio *folio, struct list_hea
 swp_entry_t vswap_alloc_slots(struct folio *folio);
 void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
+int vswap_bindable_type(unsigned int order);
+bool vswap_has_free_cluster(unsigned int type);
+unsigned int vswap_bind(unsigned int type, unsigned long owner);
+bool vswap_take_bound(unsigned int type, unsigned int nr);
+void vswap_idle_bound(unsigned int type, unsigned int offset, unsigned int nr);
+int vswap_alloc_scatter(struct swap_cluster_info *tables);
+void vswap_free_scatter(struct swap_cluster_info *tables);
+void vswap_unbind(unsigned int type, unsigned int offset, unsigned long voffset,
+		  const unsigned long *bits, struct swap_cluster_info *tables);
+unsigned long vswap_next_bound(unsigned int type, unsigned long *index);
+void vswap_count_bound(struct swap_info_struct *si, long nr);
+bool vswap_has_partial(unsigned int type, unsigned int order);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
 bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr);
@@ -337,6 +387,7 @@ struct vswap_stats {
 	unsigned long zswap;		/* of them, compressed */
 	unsigned long device;		/* of them, on a device */
 	unsigned long clusters;		/* that have a table */
+	unsigned long bound;		/* of them, to a cluster of a device */
 	unsigned long headers;		/* clusters that there ever were at once */
 	unsigned long bytes;		/* of all tables and headers */
 };
@@ -351,15 +402,23 @@ void vswap_rs_check(struct vswap_check *check);
 void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
+/* Of the clusters that a CPU allocates from: one by order, and one by order that is bound. */
+#define VSWAP_NR_CURRENT	(2 * SWAP_NR_ORDERS)
+
+struct vswap_cluster_lists {
+	/* By order: with a free run for a folio of it. */
+	struct list_head partial[SWAP_NR_ORDERS];
+	/* With free slots, but no free run of their order. */
+	struct list_head scattered;
+};
+
 /* Clusters that a CPU can go on with: see rust/mm/ffi/cluster.rs. */
 struct vswap_lists {
 	spinlock_t lock;	/* protects all of it; @nr_populated is also read without */
 	/* Without tables. */
 	struct list_head free;
-	/* By order: with a free run for a folio of it. */
-	struct list_head partial[SWAP_NR_ORDERS];
-	/* With free slots, but no free run of their order. */
-	struct list_head scattered;
+	/* Those that are bound, by the type of the device, and in the last element the others. */
+	struct vswap_cluster_lists of[MAX_PHYS_SWAPFILES + 1];
 	/* How many clusters have tables. */
 	unsigned long nr_populated;
 };
@@ -414,10 +473,10 @@ struct swap_cluster_info *vswap_lists_next(struct list_head *list,
 struct swap_cluster_info *vswap_lists_take_free(void);
 void vswap_local_lock(void);
 void vswap_local_unlock(void);
-struct swap_cluster_info *vswap_local_get(unsigned int order);
-void vswap_local_set(unsigned int order, struct swap_cluster_info *ci);
-struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int order);
-struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int order);
+struct swap_cluster_info *vswap_local_get(unsigned int nth);
+void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci);
+struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth);
+struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth);
 int vswap_kunit_setup(void);
 int vswap_unuse(void);
 int vswap_try_reclaim(unsigned long offset);
@@ -647,6 +706,18 @@ static inline bool vswap_slots_found(struct folio *folio)
 {
 	return folio_test_swapcache(folio);
 }
+
+static inline bool vswap_make_room(int type)
+{
+	return false;
+}
+
+static inline void vswap_reclaim_bound(struct swap_info_struct *si)
+{
+}
+
+#define vswap_is_bound(ci)	false
+#define vswap_lacks_table(ci)	false
 
 static inline void vswap_unuse_begin(void)
 {

@@ -186,14 +186,9 @@ rust_helper_vswap_ci_set_ids(struct swap_cluster_info *ci, unsigned int ci_off,
 }
 
 __rust_helper void
-rust_helper_vswap_lists_move_partial(struct swap_cluster_info *ci, unsigned int order)
+rust_helper_vswap_lists_move(struct swap_cluster_info *ci, struct list_head *list)
 {
-	list_move(&ci->list, &vswap_lists.partial[order]);
-}
-
-__rust_helper void rust_helper_vswap_lists_move_scattered(struct swap_cluster_info *ci)
-{
-	list_move(&ci->list, &vswap_lists.scattered);
+	list_move(&ci->list, list);
 }
 
 __rust_helper void rust_helper_vswap_lists_move_free(struct swap_cluster_info *ci)
@@ -380,6 +375,11 @@ __rust_helper void rust_helper_vswap_uncharge_id(unsigned short id, unsigned int
 __rust_helper bool rust_helper_vswap_have_free(void)
 {
 	return vswap_have_free();
+}
+
+__rust_helper bool rust_helper_vswap_devices_full(void)
+{
+	return vm_swap_full();
 }
 
 __rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)

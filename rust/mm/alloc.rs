@@ -67,9 +67,10 @@ const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
 
-/// The word and the mask in it of the slots from `start` on, `nr` of them or as many as the word
-/// has.
-fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
+/// Returns the number of the word that has the bits of the slots from `start` on, their mask in it,
+/// and how many of them it has.
+#[inline]
+pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
     let bit = start & u64::BITS.wrapping_sub(1);
     let len = nr.min(u64::BITS.wrapping_sub(bit));
     let mask = match 1u64.checked_shl(len) {
@@ -85,6 +86,15 @@ impl SlotMap {
 
     /// The first slot of the lowest free run of an order, if there is one.
     pub fn find(&self, order: u32) -> Option<u32> {
+        // Most folios have one slot.
+        if order == 0 {
+            for (n, word) in self.used.iter().enumerate() {
+                if *word != !0 {
+                    return Some(slot(n, word.trailing_ones()));
+                }
+            }
+            return None;
+        }
         if order < WORD_SHIFT {
             for (n, word) in self.used.iter().enumerate() {
                 let fits = runs(!word, order);

@@ -59,6 +59,9 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
 /// Gives back what a stored page replaced on a device.
 #[inline]
 pub(crate) fn replace(replaced: &mut Replaced) {
+    if replaced.bound {
+        vswap::uncharge_id(replaced.id, 1);
+    }
     if let Some(slots) = cluster::replaced_slots(replaced) {
         vswap::uncharge_id(replaced.id, 1);
         drop(slots);

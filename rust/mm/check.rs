@@ -2,7 +2,7 @@
 
 //! Whether the tables agree with one another, for debug kernels.
 //!
-//! - what backs a slot, and the word of the slot on a device: each names the other;
+//! - what backs a slot, and the word of the slot on a device, or its binding: each names the other;
 //! - the slots of a device that back virtual ones, and their number;
 //! - the slots of a cluster that are in use, its map, its words, and its numbers;
 //! - the pages that zswap has of a cluster, and those that stand in the order of writeback.
@@ -52,7 +52,8 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         // A slot in use is one that is taken.
         note(check, !in_use || guard.next_used(off) == Some(off));
         let backing = guard.backing(off);
-        backed = backed.wrapping_add((backing != Backing::None).into());
+        // A bit needs no word.
+        backed = backed.wrapping_add((backing != Backing::None && !guard.has_bit(off)).into());
         note(check, in_use || backing == Backing::None);
         if let Backing::Phys(slot) = backing {
             check.slots = check.slots.wrapping_add(1);

@@ -13,6 +13,10 @@
 //! Otherwise huge pages of which one page each is still swapped out would keep the slots of all
 //! others from everybody.
 //!
+//! A folio that goes to a device at once gets its slots from a *bound* cluster, together with those of
+//! the device cluster that this one is bound to (`Documentation/rust/vswap/backends.rst`). Each CPU
+//! has such a cluster for each order beside the other one. C's rules say which device is next.
+//!
 //! A cluster that becomes empty loses its tables at once, also while it is a CPU's. The CPU notices
 //! when it next looks: the cluster is not its own any more.
 //!
@@ -50,6 +54,7 @@ use crate::{
             Cluster,
             Directory,
             Guard,
+            Kind,
             Lists,
             Local,
             Populated,
@@ -57,6 +62,7 @@ use crate::{
             SlotUsage,
             Spare, //
         },
+        device,
         folio::Owner,
         params, //
     },
@@ -78,20 +84,22 @@ impl Run {
     /// Gives the slots back.
     pub(crate) fn cancel(mut self) {
         if let Some(nr) = 1u32.checked_shl(self.guard.order()) {
+            self.guard.idle_device(self.off, nr);
             self.guard.free_run(self.off, nr);
         }
     }
 }
 
-/// Takes slots for a folio of an order. Tables are charged to the cgroup of `owner`. May sleep.
-/// `None`: the limit is reached, or there is no memory.
+/// Takes slots for a folio of an order, from a cluster of a kind. Tables are charged to the cgroup of
+/// `owner`. May sleep. `None`: the limit is reached, there is no memory, or no device cluster to bind
+/// one to.
 #[inline]
-pub(crate) fn alloc_run(order: u32, owner: Owner<'_>) -> Option<Run> {
+pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
 
-    if let Some(cluster) = local.current(order) {
+    if let Some(cluster) = local.current(order, kind) {
         let mut guard = cluster.lock();
-        if guard.is_for(local.cpu(), order) {
+        if guard.is_for(local.cpu(), order, kind) {
             if let Some(off) = guard.take_run() {
                 return Some(Run {
                     guard,
@@ -102,27 +110,38 @@ pub(crate) fn alloc_run(order: u32, owner: Owner<'_>) -> Option<Run> {
             Lists::lock().retire(&mut guard);
         }
         drop(guard);
-        local.set_current(order, None);
+        local.set_current(order, kind, None);
     }
-    refill(local, order, owner)
+    match kind {
+        Kind::Unbound => refill(local, order, None, owner),
+        Kind::Bound => {
+            let ty = device::bindable_type(order)?;
+            refill(local, order, Some(ty), owner)
+        }
+    }
 }
 
-/// Goes on with another cluster.
+/// Goes on with another cluster: with one that is bound to the device of type `ty`, if there is one.
 #[cold]
-fn refill(mut local: Local, order: u32, owner: Owner<'_>) -> Option<Run> {
+fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Option<Run> {
     let limit = capacity::limit();
+    let kind = kind_for(ty);
     let populated = loop {
         // The lock of the lists goes at the end of the statement, before a leaf is taken again.
-        let refill = Lists::lock().refill(local.cpu(), order, limit);
+        let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
         match refill {
             Refill::Partial(mut guard) => {
                 if let Some(off) = guard.take_run() {
-                    return Some(switch_to(local, order, guard, off));
+                    return Some(switch_to(local, order, kind, guard, off));
+                }
+                Lists::lock().retire(&mut guard);
+                if kind == Kind::Bound {
+                    // Its device is being turned off.
+                    return None;
                 }
                 // It is off the partial list now, and stays off until it has a free run: the loop
                 // ends.
                 warn_on_once!(true);
-                Lists::lock().retire(&mut guard);
             }
             Refill::Spare(spare) => break populate(spare, &mut local, owner),
             Refill::Create => {
@@ -140,24 +159,40 @@ fn refill(mut local: Local, order: u32, owner: Owner<'_>) -> Option<Run> {
     };
     let Some(populated) = populated else {
         return if order == 0 {
-            take_from_any(local)
+            take_from_any(local, ty)
         } else {
             None
         };
     };
     // Only after sleeping there can be one.
-    if let Some(other) = local.current(order) {
-        give_up(other, local.cpu(), order);
+    if let Some(other) = local.current(order, kind) {
+        give_up(other, local.cpu(), order, kind);
+        local.set_current(order, kind, None);
     }
     let mut guard = populated.claim(local.cpu(), order);
-    // There is always a place in an empty cluster.
-    let off = guard.take_run()?;
-    Some(switch_to(local, order, guard, off))
+    if ty.is_some_and(|ty| !guard.bind(ty)) {
+        // Somebody else was faster. The tables are for the next folio that needs no device.
+        Lists::lock().retire(&mut guard);
+        return None;
+    }
+    // There is always a place in an empty cluster, unless swapoff has just begun.
+    let Some(off) = guard.take_run() else {
+        Lists::lock().retire(&mut guard);
+        return None;
+    };
+    Some(switch_to(local, order, kind, guard, off))
+}
+
+fn kind_for(ty: Option<u8>) -> Kind {
+    match ty {
+        Some(_) => Kind::Bound,
+        None => Kind::Unbound,
+    }
 }
 
 /// Returns what was taken from a cluster that this CPU allocates from, from now on.
-fn switch_to(mut local: Local, order: u32, guard: Guard, off: u32) -> Run {
-    local.set_current(order, Some(guard.cluster()));
+fn switch_to(mut local: Local, order: u32, kind: Kind, guard: Guard, off: u32) -> Run {
+    local.set_current(order, kind, Some(guard.cluster()));
     Run {
         guard,
         off,
@@ -179,31 +214,40 @@ fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populat
     }
 }
 
-/// Takes a slot of any cluster that has one, also of those that are for folios of higher orders.
-fn take_from_any(mut local: Local) -> Option<Run> {
+/// Takes a slot of any cluster that has one, also of those that are for folios of higher orders: of
+/// those that are bound to the device of type `ty`, if there is one.
+fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
+    let kind = kind_for(ty);
     // After sleeping, this CPU may have one of order 0 again.
-    if let Some(other) = local.current(0) {
-        give_up(other, local.cpu(), 0);
-        local.set_current(0, None);
+    if let Some(other) = local.current(0, kind) {
+        give_up(other, local.cpu(), 0, kind);
+        local.set_current(0, kind, None);
     }
-    let listed = Lists::lock().take_any(local.cpu());
-    // Where none is on a list, those that CPUs allocate from are left.
-    let mut guard = listed.or_else(|| local.take_from_cpus())?;
-    let off = guard.take_run()?;
-    Some(switch_to(local, 0, guard, off))
+    let listed = Lists::lock().take_any(local.cpu(), ty);
+    let mut guard = match kind {
+        // Where none is on a list, those that CPUs allocate from are left.
+        Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
+        // Idle slots of these become free when there are no others: see `scatter`.
+        Kind::Bound => listed?,
+    };
+    let Some(off) = guard.take_run() else {
+        Lists::lock().retire(&mut guard);
+        return None;
+    };
+    Some(switch_to(local, 0, kind, guard, off))
 }
 
 /// The CPU does not allocate from the cluster any more, if it did.
-fn give_up(cluster: &'static Cluster, cpu: u32, order: u32) {
+fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     let mut guard = cluster.lock();
-    if guard.is_for(cpu, order) {
+    if guard.is_for(cpu, order, kind) {
         Lists::lock().retire(&mut guard);
     }
 }
 
 /// Gives up what a CPU that is gone allocated from.
-pub(crate) fn cpu_dead(cpu: u32, order: u32, cluster: &'static Cluster) {
-    give_up(cluster, cpu, order);
+pub(crate) fn cpu_dead(cpu: u32, order: u32, kind: Kind, cluster: &'static Cluster) {
+    give_up(cluster, cpu, order, kind);
 }
 
 /// Waits for those who allocate.

@@ -18,7 +18,9 @@
 //!    agree; who comes the other way waits for the lock of the folio, which we hold.
 //! 4. the backing words, under the lock of the virtual cluster.
 //!
-//! A folio that goes to a device as soon as it has its slots gets the first two with them.
+//! A folio that goes to a device as soon as it has its slots gets the first two with them, or all of
+//! it: slots of a bound cluster have room on the device already. Such a folio, written again, goes to
+//! the same place.
 //!
 //! Whatever fails takes back what was before it ([`Room`]), and the folio stays as it was.
 
@@ -48,8 +50,12 @@ use crate::{
         New, //
     },
     warn::warn_on_once,
-    word::PhysSlot, //
+    word::{
+        Backing,
+        PhysSlot, //
+    }, //
 };
+use core::ops::Range;
 use kernel::prelude::*;
 
 /// Room on a device for a folio, which the words of its slots do not name yet. Dropping gives it
@@ -196,7 +202,32 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // First, so that these are not charged twice. Nor are they zeros any more.
     table::unback(folio);
     table::clear_zero(cluster.lock(), start..end);
+    if back_bound(cluster, start..end)? {
+        return Ok(());
+    }
     Room::take(folio)?.fill()
+}
+
+/// Backs the slots of a folio, which nothing backs, with those of the device cluster that their
+/// cluster is bound to. Returns false if it is not bound. `ENOMEM`: the cgroup may have no more swap.
+fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
+    let (start, nr) = (slots.start, slots.len() as u32);
+    match cluster.peek_binding() {
+        // The pages of a large folio are to lie side by side.
+        Some(first) if nr == 1 || device::in_order(first.ty()) => {}
+        _ => return Ok(false),
+    }
+    let id = cluster.lock().id(start);
+    vswap::charge_id(id, nr, ChargeFor::More)?;
+    let mut guard = cluster.lock();
+    let taken = guard.take_device(start, nr);
+    let first = guard.backing(start);
+    drop(guard);
+    match first {
+        Backing::Phys(first) if taken => table::moved(cluster, slots, To::Device(first)),
+        _ => vswap::uncharge_id(id, nr),
+    }
+    Ok(taken)
 }
 
 /// As [`back`], for a folio that has just got its virtual slots: nothing backs them, and they are

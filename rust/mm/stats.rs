@@ -32,6 +32,9 @@ pub(crate) fn collect() -> bindings::vswap_stats {
 
     for cluster in cluster::all() {
         stats.bytes = stats.bytes.wrapping_add(header);
+        if cluster.peek_binding().is_some() {
+            stats.bound = stats.bound.wrapping_add(1);
+        }
         if cluster.peek_has_backing() {
             stats.bytes = stats.bytes.wrapping_add(backing_size());
         }

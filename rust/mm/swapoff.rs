@@ -14,6 +14,10 @@
 //! - *is about to be named*: its folio is in the swap cache, and locked. We wait for the lock.
 //! - *is about to be freed*: nothing names it any more. It is met again, or not.
 //!
+//! Slots of bound clusters have no words, but bits. Who takes idle ones into use looks under the lock
+//! of the virtual cluster whether the device gives slots. So each of these locks is taken once before
+//! the pass. When no slot has data, the bindings end.
+//!
 //! Hence the pass is repeated until no slot is left; a signal ends it in between. What came back
 //! stays so.
 //!
@@ -49,6 +53,9 @@ const WINDOW: usize = 128;
 /// `ENOMEM`, `EINTR`: part of it came back, the rest is where it was.
 pub(crate) fn unuse(owned: &mut Owned) -> Result {
     let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
+    for cluster in owned.bound() {
+        drop(cluster.lock());
+    }
     while owned.in_use() > 0 {
         if device::signal_pending() {
             return Err(EINTR);
@@ -60,6 +67,9 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
             }
             params::cond_resched();
         }
+    }
+    for cluster in owned.bound() {
+        cluster.lock().leave_device(owned.ty());
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ use crate::{
             ExtendTable,
             Guard,
             InMemory,
+            Kind,
             Locked, //
         },
         device::{
@@ -98,6 +99,7 @@ impl Freed {
         match backed {
             Backed::Zswap(stored) => sum.merge(stored),
             Backed::Device(slots) => grow(&mut self.slots, slots),
+            Backed::Bound => {}
         }
     }
 }
@@ -162,6 +164,11 @@ fn free_slots(
     freed: &mut Freed,
     uncharge: &mut Uncharge,
 ) {
+    if cluster.has_only_bits() {
+        return free_bound(cluster, start, nr, |id, nr, charged| {
+            uncharge.add(id, nr, charged, Sum::NONE);
+        });
+    }
     let mut ids = Ids::NONE;
     let of = cluster.cluster();
 
@@ -178,6 +185,7 @@ fn free_slots(
                 grow(&mut slots, more);
                 true
             }
+            Some(Backed::Bound) => true,
             None => is_zero_word(word),
         };
         ids.add(charged);
@@ -185,6 +193,18 @@ fn free_slots(
     });
     freed.slots = slots;
     ids.flush(uncharge);
+    cluster.free_run(start, nr);
+}
+
+/// As [`free_slots`], where the device cluster has all that is not zeros. Tells `uncharge` a cgroup,
+/// how many slots of it are freed, and how many of them are charged as swap.
+fn free_bound(cluster: &mut Locked, start: u32, nr: u32, uncharge: impl FnMut(u16, u32, u32)) {
+    let of = cluster.cluster();
+
+    cluster.kill_bound(start, nr, uncharge);
+    for off in start..start.wrapping_add(nr) {
+        vswap::invalidate_tags(of, off);
+    }
     cluster.free_run(start, nr);
 }
 
@@ -198,6 +218,12 @@ fn free_slot(
     freed: &mut FreeBatch,
     mut uncharge: impl FnMut(u16, u32, Sum),
 ) -> Option<Slots> {
+    if cluster.has_only_bits() {
+        free_bound(cluster, off, 1, |id, _, charged| {
+            uncharge(id, charged, Sum::NONE);
+        });
+        return None;
+    }
     let mut slots = None;
     let of = cluster.cluster();
 
@@ -208,6 +234,7 @@ fn free_slot(
                 slots = Some(its);
                 (true, Sum::NONE)
             }
+            Some(Backed::Bound) => (true, Sum::NONE),
             None => (is_zero_word(word), Sum::NONE),
         };
         uncharge(id, charged.into(), stored);
@@ -252,18 +279,27 @@ pub(crate) struct New {
     pub(crate) id: u16,
     /// How many of them there is a promise of backing words for.
     pub(crate) promised: u32,
+    /// They are of a bound cluster, and have room on its device.
+    pub(crate) on_device: bool,
 }
 
 /// Allocates slots for a folio, for which `id` was recorded, and adds it to the swap cache. `None`:
 /// there are no slots, and nothing is recorded any more.
 ///
-/// `to_device`: the slots are to be backed there now. They are charged as swap, and there is a
-/// promise of backing words for them if that takes no memory.
+/// `to_device`: the slots are to be backed there now. They are charged as swap. Those of a bound
+/// cluster have room there; for others there is a promise of backing words if that takes no memory.
 pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: bool) -> Option<New> {
     let nr = folio.nr_pages();
     let charged = if to_device { nr } else { 0 };
 
-    let Some(mut run) = cluster::alloc_run(folio.order(), folio.owner()) else {
+    let bound = if to_device {
+        cluster::alloc_run(folio.order(), Kind::Bound, folio.owner())
+    } else {
+        None
+    };
+    let on_device = bound.is_some();
+    let run = bound.or_else(|| cluster::alloc_run(folio.order(), Kind::Unbound, folio.owner()));
+    let Some(mut run) = run else {
         vswap::forget_ids(id, nr, charged, Sum::NONE);
         return None;
     };
@@ -291,15 +327,22 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
         start: *off,
         nr,
         id,
-        promised: if to_device && guard.reserve(nr) {
+        promised: if to_device && !on_device && guard.reserve(nr) {
             nr
         } else {
             0
         },
+        on_device,
     };
     drop(run);
     folio.count_cached();
     trace::alloc(offset, nr, id);
+    if on_device {
+        if let Backing::Phys(first) = new.cluster.peek_backing(new.start) {
+            let end = new.start.wrapping_add(nr);
+            moved(new.cluster, new.start..end, To::Device(first));
+        }
+    }
     Some(new)
 }
 
@@ -768,12 +811,7 @@ pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shado
     if nr != 1 {
         cache_del_range(cluster, off, nr, pfn, shadow, &mut Freed::nothing());
     } else if cache_del_one(cluster, off, pfn, shadow) {
-        drop(free_slot(
-            cluster,
-            off,
-            &mut FreeBatch::new(),
-            forget_one,
-        ));
+        drop(free_slot(cluster, off, &mut FreeBatch::new(), forget_one));
     }
 }
 
@@ -935,10 +973,10 @@ pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut Freed) {
     let Some((cluster, start, end)) = slots_of(folio) else {
         return;
     };
-    let mut any = false;
-    let mut charged = 0u32;
     let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
+    let mut charged = guard.idle_device(start, end.wrapping_sub(start));
+    let mut any = charged != 0;
     for off in start..end {
         if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
             any = true;
@@ -976,6 +1014,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut freed = Freed::nothing();
     let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
+    guard.idle_device(start, end.wrapping_sub(start));
     for off in start..end {
         match guard.state(off).with_zero(true) {
             Ok(state) => guard.set_state(off, state),

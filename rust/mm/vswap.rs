@@ -12,12 +12,14 @@
 //! - [`record`]: what zswap keeps for a page, pure.
 //! - [`order`]: in which order that is written back, pure.
 //! - [`alloc`]: which slots of a cluster are free, pure.
+//! - [`bound`]: which slots of a cluster are on the device cluster that it is bound to, pure.
 //! - `cluster`: where the slots for a folio come from. The order of the locks is there.
 //! - `capacity`: how much can be swapped out, of which cgroup.
 //! - `table`: what is done with slots.
 //! - [`lookup`]: the folio of a slot, found without a lock, pure.
 //! - `backing`: what backs them.
 //! - `phys`: room on devices for them.
+//! - `scatter`: bindings end, so that slots of a device are free for others.
 //! - `swapoff`: when a device goes.
 //! - `swapin`: how pages come back, pure.
 //! - `stats`: what there is.
@@ -33,6 +35,9 @@
 pub mod alloc;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod backing;
+#[cfg(CONFIG_RUST_VSWAP)]
+#[path = "vswap/bound.rs"]
+pub mod bound;
 #[cfg(CONFIG_RUST_VSWAP)]
 #[path = "vswap/capacity.rs"]
 mod capacity;
@@ -51,6 +56,9 @@ mod phys;
 #[cfg(CONFIG_RUST_ZSWAP)]
 #[path = "zswap/record.rs"]
 pub mod record;
+#[cfg(CONFIG_RUST_VSWAP)]
+#[path = "vswap/scatter.rs"]
+mod scatter;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod stats;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]

@@ -21,6 +21,7 @@ use crate::{
             find,
             BackingTable,
             Directory,
+            Kind,
             Lists, //
         },
         folio::Owner,
@@ -77,7 +78,7 @@ fn in_use() -> usize {
 /// Fails if some of them are in use already: then it is a run of somebody else.
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
-    let mut run = cluster::alloc_run(order, Owner::NONE).ok_or(ENOMEM)?;
+    let mut run = cluster::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
     let Run { guard, off, .. } = &mut run;
     let mut taken = false;
     for at in *off..*off + (1 << order) {
@@ -217,7 +218,7 @@ mod tests {
         let (clusters, slots) = (populated(), in_use());
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-            cluster::alloc_run(order, Owner::NONE)
+            cluster::alloc_run(order, Kind::Unbound, Owner::NONE)
                 .ok_or(ENOMEM)?
                 .cancel();
             assert_eq!(in_use(), slots);

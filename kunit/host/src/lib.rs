@@ -27,6 +27,8 @@ macro_rules! kernel {
 
             #[path = "../../../rust/mm/alloc.rs"]
             pub mod alloc;
+            #[path = "../../../rust/mm/vswap/bound.rs"]
+            pub mod bound;
             #[path = "../../../rust/mm/lookup.rs"]
             pub mod lookup;
             #[path = "../../../rust/mm/zswap/order.rs"]

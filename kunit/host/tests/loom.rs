@@ -32,6 +32,10 @@ use vswap_host::thp_4k::{
         Shadow, State,
     },
 };
+use vswap_host::um::{
+    bound::{DeviceMap, Word},
+    word::{Backing, PhysSlot},
+};
 
 /// Runs a model to its end: every interleaving, or those in which no more threads than `bound` are
 /// interrupted while they could go on.
@@ -1391,4 +1395,175 @@ fn claim_beside_a_fault_and_unmapping() {
         1,
         &[|swapped| swapped.fault(PARENT, 1), |swapped| swapped.zap()],
     );
+}
+
+// Bound clusters.
+
+/// One slot of a bound cluster, and what of the device matters to it.
+struct BoundCluster {
+    /// The lock of the virtual cluster. What it protects besides `map` and `word`: the device
+    /// cluster is C's.
+    given_back: Mutex<bool>,
+    map: DeviceMap<Shared>,
+    /// The backing word of the slot.
+    word: AtomicU64,
+    /// `SWP_WRITEOK`.
+    gives: AtomicBool,
+    /// Slots with data.
+    in_use: AtomicUsize,
+}
+
+struct Shared(AtomicU64);
+
+impl Word for Shared {
+    fn load(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+
+    fn store(&self, value: u64) {
+        self.0.store(value, Release);
+    }
+}
+
+const BOUND_SLOT: u32 = 70;
+
+fn first_slot() -> PhysSlot {
+    PhysSlot::new(1, 256).unwrap()
+}
+
+impl BoundCluster {
+    fn new(has_data: bool) -> Self {
+        let this = Self {
+            given_back: Mutex::new(false),
+            map: DeviceMap::new(
+                Shared(AtomicU64::new(0)),
+                core::array::from_fn(|_| Shared(AtomicU64::new(0))),
+            ),
+            word: AtomicU64::new(0),
+            gives: AtomicBool::new(true),
+            in_use: AtomicUsize::new(has_data.into()),
+        };
+        assert!(this.map.bind(first_slot()));
+        if has_data {
+            assert!(this.map.set(BOUND_SLOT, 1));
+        }
+        this
+    }
+
+    /// Where the data of the slot is: whoever asks has the right to the slot, not the lock.
+    fn place(&self) -> Option<PhysSlot> {
+        if let Some(slot) = self.map.find(BOUND_SLOT) {
+            return Some(slot);
+        }
+        match Backing::decode(self.word.load(Relaxed)) {
+            Ok(Backing::Phys(slot)) => Some(slot),
+            _ => None,
+        }
+    }
+
+    /// Swap-out takes the slot, with that of the device.
+    fn take(&self) {
+        let given_back = self.given_back.lock().unwrap();
+        if self.map.set(BOUND_SLOT, 1) {
+            assert!(!*given_back, "the slot of the device is somebody else's");
+            if self.gives.load(Relaxed) {
+                self.in_use.fetch_add(1, AcqRel);
+            } else {
+                self.map.clear(BOUND_SLOT, 1, |_, _| {});
+            }
+        }
+    }
+
+    /// The last user goes.
+    fn free(&self) {
+        let mut given_back = self.given_back.lock().unwrap();
+        let idle = self.map.clear(BOUND_SLOT, 1, |_, _| assert!(!*given_back));
+        if idle == 0 {
+            self.word.store(0, Relaxed);
+        }
+        self.in_use.fetch_sub(1, AcqRel);
+        if self.map.unbind(|_, _| panic!("it has no data")).is_some() {
+            *given_back = true;
+        }
+    }
+
+    /// The device is full: the slot gets a word.
+    fn scatter(&self) {
+        let mut given_back = self.given_back.lock().unwrap();
+        let first = self.map.unbind(|slot, place| {
+            assert_eq!(slot, BOUND_SLOT);
+            self.word.store(Backing::Phys(place).encode(), Relaxed);
+        });
+        if first.is_some() {
+            assert!(!*given_back);
+            *given_back = true;
+        }
+    }
+
+    /// The device goes.
+    fn swapoff(&self) {
+        self.gives.store(false, Relaxed);
+        drop(self.given_back.lock().unwrap());
+        if self.in_use.load(Acquire) != 0 {
+            // The folio is read, and made dirty.
+            let given_back = self.given_back.lock().unwrap();
+            let idle = self.map.clear(BOUND_SLOT, 1, |_, _| assert!(!*given_back));
+            if idle != 0 || self.word.swap(0, Relaxed) != 0 {
+                self.in_use.fetch_sub(1, AcqRel);
+            }
+        }
+        assert_eq!(self.in_use.load(Acquire), 0, "the pass found all");
+        let mut given_back = self.given_back.lock().unwrap();
+        assert_eq!(self.map.count(), 0);
+        if self.map.unbind(|_, _| panic!("it has no data")).is_some() {
+            assert!(!*given_back);
+            *given_back = true;
+        }
+    }
+}
+
+fn bound(has_data: bool, threads: &'static [fn(&BoundCluster)], then: fn(&BoundCluster)) {
+    model(None, move || {
+        let cluster = Arc::new(BoundCluster::new(has_data));
+        let others: Vec<_> = threads
+            .iter()
+            .map(|f| {
+                let cluster = cluster.clone();
+                thread::spawn(move || f(&cluster))
+            })
+            .collect();
+        then(&cluster);
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+}
+
+fn reads(cluster: &BoundCluster) {
+    assert_eq!(cluster.place(), first_slot().nth(BOUND_SLOT));
+}
+
+#[test]
+fn io_beside_a_full_device() {
+    bound(true, &[BoundCluster::scatter], reads);
+}
+
+#[test]
+fn swap_out_beside_swapoff() {
+    bound(false, &[BoundCluster::take], BoundCluster::swapoff);
+}
+
+#[test]
+fn swap_out_beside_a_full_device() {
+    bound(false, &[BoundCluster::take, BoundCluster::scatter], |_| {});
+}
+
+#[test]
+fn free_beside_a_full_device() {
+    bound(true, &[BoundCluster::free], BoundCluster::scatter);
+}
+
+#[test]
+fn swapoff_beside_a_full_device() {
+    bound(true, &[BoundCluster::scatter], BoundCluster::swapoff);
 }

@@ -20,6 +20,8 @@
 //!   backing are also read without it, in one piece each. What is changed without it of what zswap
 //!   has says `table`.
 //! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
+//! - The lock of the cluster: which device cluster it is bound to, and which of its slots have data
+//!   there ([`DeviceMap`]). Both are also read without it.
 //! - The lock of the cluster: on which list it is ([`ListState`]). To put it on a list, or take it
 //!   off one, that of the lists as well.
 //!
@@ -28,13 +30,19 @@
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
 use super::{
-    device::Slots,
+    device::{
+        self,
+        Slots, //
+    },
     folio::{
         Owner,
         Slot,
         SwapFolio, //
     },
-    layout::SWAPFILE_CLUSTER,
+    layout::{
+        MAX_SWAPFILES,
+        SWAPFILE_CLUSTER, //
+    },
     pool::FreeBatch,
     table::{
         Ci,
@@ -52,6 +60,10 @@ use crate::{
         ListState,
         SlotMap, //
     },
+    bound::{
+        self,
+        DeviceMap, //
+    },
     record::{
         Record,
         Sum, //
@@ -61,6 +73,7 @@ use crate::{
         is_extended_word,
         is_zero_word,
         Backing,
+        PhysSlot,
         State,
         VOffset, //
     }, //
@@ -106,6 +119,8 @@ pub(crate) struct Cluster {
     ci: Opaque<bindings::swap_cluster_info>,
     // Under the lock.
     own: UnsafeCell<Own>,
+    // What it is bound to. Changed under the lock.
+    device: DeviceMap<Atomic<u64>>,
     // Slots in use. Changed under the lock.
     used: Atomic<u32>,
     // Which cluster it is.
@@ -113,6 +128,43 @@ pub(crate) struct Cluster {
 }
 
 static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
+
+impl bound::Word for Atomic<u64> {
+    #[inline]
+    fn load(&self) -> u64 {
+        Atomic::load(self, Acquire)
+    }
+
+    #[inline]
+    fn store(&self, value: u64) {
+        Atomic::store(self, value, Release);
+    }
+}
+
+/// Which clusters the slots of a folio are taken from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Those whose slots get a place elsewhere when there is something to store.
+    Unbound,
+    /// Those that are bound to a device cluster: the slots of both are taken together.
+    Bound,
+}
+
+impl Kind {
+    /// The number of a CPU's cluster of this kind, for folios of an order.
+    #[inline]
+    fn nth(self, order: u32) -> Option<u32> {
+        if order >= NR_ORDERS {
+            return None;
+        }
+        Some(match self {
+            Self::Unbound => order,
+            Self::Bound => order.wrapping_add(NR_ORDERS),
+        })
+    }
+}
+
+static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == 2 * NR_ORDERS as usize);
 
 struct Own {
     map: SlotMap,
@@ -216,6 +268,15 @@ impl Cluster {
     /// else keeps it.
     #[inline]
     pub(crate) fn peek_backing(&self, off: u32) -> Backing {
+        match self.device.find(off) {
+            Some(slot) => Backing::Phys(slot),
+            None => self.peek_word_backing(off),
+        }
+    }
+
+    /// As [`Self::peek_backing`], for what has a word. Not in line: it is much.
+    #[inline(never)]
+    fn peek_word_backing(&self, off: u32) -> Backing {
         decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
     }
 
@@ -232,6 +293,26 @@ impl Cluster {
     fn table(&self) -> Option<Ci<'_>> {
         // SAFETY: It is a part of the cluster.
         unsafe { Ci::from_raw(self.as_ci()) }
+    }
+
+    /// The first slot of the device cluster that it is bound to, without the lock.
+    #[inline]
+    pub(crate) fn peek_binding(&self) -> Option<PhysSlot> {
+        self.device.binding()
+    }
+
+    /// Returns true if it is bound and a slot of the device cluster is idle, without the lock.
+    pub(crate) fn peek_idle(&self) -> bool {
+        self.device.is_bound() && self.device.count() < SWAPFILE_CLUSTER
+    }
+
+    /// Returns the first slot at or after `from` with data on the device cluster that begins with
+    /// `first`, without the lock.
+    pub(super) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
+        if self.device.binding() != Some(first) {
+            return None;
+        }
+        self.device.next(from)
     }
 
     /// Slots in use, without the lock.
@@ -255,12 +336,15 @@ impl Cluster {
         };
         ci.peek_words(|backings| {
             let mut backings = backings.map(|words| words.0.iter());
-            for word in &words.0 {
+            for (off, word) in (0..).zip(&words.0) {
                 let backing = backings.as_mut().and_then(|words| words.next());
-                f(
-                    decode(word.load(Relaxed)),
-                    backing.map_or(Backing::None, |word| decode_backing(word.load(Relaxed))),
-                );
+                let backing = match self.device.find(off) {
+                    Some(slot) => Backing::Phys(slot),
+                    None => {
+                        backing.map_or(Backing::None, |word| decode_backing(word.load(Relaxed)))
+                    }
+                };
+                f(decode(word.load(Relaxed)), backing);
             }
         });
     }
@@ -314,12 +398,30 @@ pub(super) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bo
     }
 }
 
+/// Makes the slot of the device idle that a bound cluster has for one of its slots, because zswap
+/// has stored the page. Returns true if it had data.
+///
+/// # Safety
+///
+/// The cluster is locked.
+#[inline]
+pub(super) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
+    let ci = ci.as_ptr();
+    // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
+    unsafe {
+        (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
+            && Locked::by_caller(ci).idle_device(off, 1) != 0
+    }
+}
+
 /// What backed a slot, and does no more.
 pub(crate) enum Backed {
     /// What zswap had, and was freed: it is to be uncharged.
     Zswap(Sum),
     /// A slot of a device, which dropping gives back.
     Device(Slots),
+    /// The slot of the device that a bound cluster has for it, which is idle now.
+    Bound,
 }
 
 /// What a word says. One that says nothing is treated as an I/O error.
@@ -490,10 +592,12 @@ impl Locked {
         u32::from(unsafe { (*self.ci()).order })
     }
 
-    /// Whether a CPU allocates from it, for folios of an order.
+    /// Whether a CPU allocates from it, as a cluster of this kind for folios of an order.
     #[inline]
-    pub(crate) fn is_for(&self, cpu: u32, order: u32) -> bool {
-        self.own().list == ListState::Cpu(cpu) && self.order() == order
+    pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
+        self.own().list == ListState::Cpu(cpu)
+            && self.order() == order
+            && self.cluster.device.is_bound() == (kind == Kind::Bound)
     }
 
     /// Makes it the cluster that a CPU allocates folios of an order from. It is on no list.
@@ -503,19 +607,134 @@ impl Locked {
         self.own_mut().list = ListState::Cpu(cpu);
     }
 
-    /// Takes the slots for a folio, if there is a place for one: returns the first.
+    /// Takes the slots for a folio, if there is a place for one: returns the first. Those of a bound
+    /// cluster are taken together with the slots of the device.
     #[inline]
     pub(crate) fn take_run(&mut self) -> Option<u32> {
         let order = self.order();
-        let own = self.own_mut();
-        let start = own.map.find(order)?;
+        let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
-        own.map.take(start, nr);
+        if self.cluster.device.is_bound() && !self.take_device(start, nr) {
+            return None;
+        }
+        self.own_mut().map.take(start, nr);
         self.cluster
             .used
             .store(self.used().wrapping_add(nr), Relaxed);
         SlotUsage::change(nr as c_long);
         Some(start)
+    }
+
+    /// Takes idle slots of the device into use for slots of a bound cluster. Returns false if the
+    /// cluster is not bound, if the slots are not idle, or when swapoff has begun.
+    #[inline]
+    pub(crate) fn take_device(&mut self, start: u32, nr: u32) -> bool {
+        let device = &self.cluster.device;
+        let Some(first) = device.binding() else {
+            return false;
+        };
+        if !device.set(start, nr) {
+            return false;
+        }
+        // SAFETY: The binding keeps the device, and the lock is held.
+        let taken = unsafe { bindings::vswap_take_bound(first.ty().into(), nr) };
+        if !taken {
+            device.clear(start, nr, |_, _| {});
+        }
+        taken
+    }
+
+    /// Makes the slots of the device idle that back slots of a bound cluster. Returns how many of
+    /// them did: these are not charged any more.
+    #[inline]
+    pub(crate) fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
+        // SAFETY: The lock is held.
+        unsafe { Self::idle(&self.cluster.device, start, nr) }
+    }
+
+    /// # Safety
+    ///
+    /// The cluster is locked.
+    #[inline]
+    unsafe fn idle(device: &DeviceMap<Atomic<u64>>, start: u32, nr: u32) -> u32 {
+        let Some(first) = device.binding() else {
+            return 0;
+        };
+        device.clear(start, nr, |at, len| {
+            let offset = first.offset().wrapping_add(at);
+            // SAFETY: The slots were in use, as their bits said, and the binding keeps the device.
+            unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
+        })
+    }
+
+    /// Binds the cluster, no slot of which is in use, to a free one of a device. Returns false if
+    /// the device has none.
+    pub(crate) fn bind(&mut self, ty: u8) -> bool {
+        // SAFETY: The lock is held.
+        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster.index as usize) };
+        match PhysSlot::new(ty, offset) {
+            Some(first) if offset != 0 => self.cluster.device.bind(first),
+            _ => false,
+        }
+    }
+
+    /// Ends the binding of a cluster none of whose slots has data on the device.
+    fn unbind_idle(&mut self) {
+        // A leak is the lesser evil than data that somebody else writes over.
+        if warn_on_once!(self.cluster.device.count() != 0) {
+            return;
+        }
+        if let Some(first) = self.cluster.device.unbind(|_, _| {}) {
+            let (ty, offset) = (first.ty().into(), first.offset());
+            // SAFETY: The device cluster was bound to this one, whose lock is held.
+            unsafe {
+                bindings::vswap_unbind(ty, offset, 0, core::ptr::null(), core::ptr::null_mut())
+            };
+        }
+    }
+
+    /// Ends the binding to a device that is being turned off, and has no data any more.
+    pub(crate) fn leave_device(&mut self, ty: u8) {
+        if self.cluster.device.binding().map(PhysSlot::ty) == Some(ty) {
+            self.unbind_idle();
+            Lists::lock().retire(self);
+        }
+    }
+
+    /// Ends the binding: slots with data on the device get backing words, and the others of the
+    /// device cluster are free. Returns false if the cluster is not bound, or `memory` is needed for
+    /// the words and not there.
+    pub(crate) fn scatter(&mut self, memory: Option<Scatter>) -> bool {
+        let nr = self.cluster.device.count();
+        if !self.cluster.device.is_bound() {
+            return false;
+        }
+        if nr == 0 {
+            self.unbind_idle();
+            Lists::lock().retire(self);
+            return true;
+        }
+        let Some(Scatter { table, mut words }) = memory else {
+            return false;
+        };
+        self.table().give(table);
+        if !self.reserve(nr) {
+            return false;
+        }
+        let mut bits = [0u64; bound::WORDS];
+        let first = self.cluster.device.unbind(|slot, place| {
+            if let Some(word) = self.backing_word(slot) {
+                word.store(Backing::Phys(place).encode(), Relaxed);
+            }
+            if let Some(word) = bits.get_mut((slot / u64::BITS) as usize) {
+                *word |= 1u64.wrapping_shl(slot);
+            }
+        });
+        if let Some(first) = first {
+            words.give(first, self.cluster.first(), &bits);
+        }
+        Lists::lock().retire(self);
+        true
     }
 
     /// Gives slots back, whose words are null. The cluster may lose its tables by that.
@@ -535,6 +754,9 @@ impl Locked {
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
             ListMove::ToScattered => Lists::lock().add(self, ListState::Scattered),
             ListMove::ToFree => {
+                if self.cluster.device.is_bound() {
+                    self.unbind_idle();
+                }
                 // A leak is the lesser evil than an entry whose word is gone.
                 if !warn_on_once!(self.any_backed()) {
                     self.table().free();
@@ -570,6 +792,9 @@ impl Locked {
     /// What backs a slot.
     #[inline]
     pub(crate) fn backing(&self, off: u32) -> Backing {
+        if let Some(slot) = self.cluster.device.find(off) {
+            return Backing::Phys(slot);
+        }
         match self.backing_word(off) {
             Some(word) => decode_backing(word.load(Relaxed)),
             None => Backing::None,
@@ -615,7 +840,13 @@ impl Locked {
         Shared(unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) })
     }
 
-    /// How many slots have a backing, or a promise of one.
+    /// Returns true if a bit says that a slot has data on the device cluster.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn has_bit(&self, off: u32) -> bool {
+        self.cluster.device.has(off)
+    }
+
+    /// How many slots have a backing word, or a promise of one.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn nr_backed(&self) -> u32 {
         self.table_ref().nr()
@@ -728,18 +959,26 @@ impl Locked {
             }
         }
         let (mut nr_backed, mut any_entry) = (0u32, false);
+        let device = &self.cluster.device;
+        let bound = device.is_bound();
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: The lock is held. C checks that there is a table.
             let id = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
-            let backed = backings.next().and_then(|word| {
+            let mut backed = backings.next().and_then(|word| {
                 // SAFETY: Nobody else has a right to the slot.
                 unsafe { Self::take_word(word, self.name(off), freed) }
             });
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
+            if bound && device.has(off) {
+                backed = Some(Backed::Bound);
+            }
             f(off, old, id, backed);
+        }
+        if bound {
+            self.idle_device(start, nr);
         }
         if any_entry {
             self.table().forget(start, nr);
@@ -749,7 +988,46 @@ impl Locked {
         }
     }
 
-    /// Takes away what backs a slot of a folio that is locked, and dirty or about to be.
+    /// Returns true if the cluster is bound, and no slot has a backing word.
+    #[inline]
+    pub(crate) fn has_only_bits(&self) -> bool {
+        self.cluster.device.is_bound() && !self.any_backed()
+    }
+
+    /// As [`Self::kill`], where slots have no backing word. `f` is told of the slots of each memory
+    /// cgroup id how many there are, and how many are charged as swap.
+    #[inline(always)]
+    pub(crate) fn kill_bound(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
+        let end = start.wrapping_add(nr);
+        let range = start as usize..end as usize;
+        let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
+            warn_on_once!(true);
+            return;
+        };
+        let device = &self.cluster.device;
+        let (mut from, mut id, mut charged) = (start, 0, 0u32);
+        for (off, word) in (start..).zip(words) {
+            let old = word.load(Relaxed);
+            word.store(State::Null.encode(), Relaxed);
+            // SAFETY: The lock is held. C checks that there is a table.
+            let its = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
+            if its != id {
+                let before = off.wrapping_sub(from);
+                // SAFETY: The lock is held.
+                let idle = unsafe { Self::idle(device, from, before) };
+                f(id, before, charged.wrapping_add(idle));
+                (from, id, charged) = (off, its, 0);
+            }
+            charged = charged.wrapping_add(is_zero_word(old).into());
+        }
+        let last = end.wrapping_sub(from);
+        // SAFETY: The lock is held.
+        let idle = unsafe { Self::idle(device, from, last) };
+        f(id, last, charged.wrapping_add(idle));
+    }
+
+    /// Takes away what the word of a slot says backs it, of a folio that is locked, and dirty or
+    /// about to be.
     #[inline]
     pub(crate) fn take_of(
         &mut self,
@@ -762,7 +1040,7 @@ impl Locked {
         let backed = unsafe { Self::take_word(word, self.name(off), freed) };
         match backed {
             Some(Backed::Zswap(_)) => self.table().forget(off, 1),
-            Some(Backed::Device(_)) => {}
+            Some(Backed::Device(_) | Backed::Bound) => {}
             None => return None,
         }
         self.unreserve(1);
@@ -928,6 +1206,59 @@ impl BackingTable {
     }
 }
 
+/// What a bound cluster needs to have words: memory for those of its own, and those of the device.
+pub(crate) struct Scatter {
+    table: NewTable,
+    words: DeviceWords,
+}
+
+impl Scatter {
+    /// Allocates. May sleep.
+    pub(crate) fn alloc() -> Option<Self> {
+        Some(Self {
+            table: NewTable::alloc()?,
+            words: DeviceWords::alloc()?,
+        })
+    }
+}
+
+/// The tables of a cluster of a device that is to have words.
+///
+/// # Invariants
+///
+/// The tables that are there are nobody else's.
+struct DeviceWords(Opaque<bindings::swap_cluster_info>);
+
+impl DeviceWords {
+    fn alloc() -> Option<Self> {
+        let words = Self(Opaque::zeroed());
+        // SAFETY: All zeros is a cluster without tables and flags, which is all that C looks at.
+        to_result(unsafe { bindings::vswap_alloc_scatter(words.0.get()) }).ok()?;
+        Some(words)
+    }
+
+    /// Gives them to a bound cluster of a device, which is bound no more. `bits`: of its slots,
+    /// which are to name those from `voffset` on.
+    fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; bound::WORDS]) {
+        let (ty, offset) = (first.ty().into(), first.offset());
+        let bits = bits.as_ptr().cast::<c_ulong>();
+        // SAFETY: The device cluster was bound to one whose lock is held. There is a bit for each
+        // slot. C takes the tables.
+        unsafe {
+            bindings::vswap_unbind(ty, offset, voffset, bits, self.0.get());
+            // INVARIANT: None are left here.
+            core::ptr::write_bytes(self.0.get(), 0, 1);
+        }
+    }
+}
+
+impl Drop for DeviceWords {
+    fn drop(&mut self) {
+        // SAFETY: By the invariants. C copes with none.
+        unsafe { bindings::vswap_free_scatter(self.0.get()) };
+    }
+}
+
 /// Memory for large counts, all zeros.
 pub(crate) struct ExtendTable(NonNull<u32>);
 
@@ -978,6 +1309,7 @@ impl Spare {
                     list: ListState::Free,
                     nr_extended: 0,
                 }),
+                device: DeviceMap::new(Atomic::new(0), [const { Atomic::new(0) }; bound::WORDS]),
                 used: Atomic::new(0),
                 index,
             });
@@ -1087,16 +1419,35 @@ impl Lists {
     /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the
     /// front: it was full, so that it is fuller than others, which may become empty meanwhile.
     fn add(&mut self, cluster: &mut Locked, state: ListState) {
-        let order = cluster.order();
+        let order = cluster.order() as usize;
         cluster.own_mut().list = state;
-        // SAFETY: The lists are locked. A cluster that is on none has an empty list head.
+        let lists = Self::of(cluster.cluster.device.binding().map(PhysSlot::ty));
+        // SAFETY: The lists are locked. A cluster that is on none has an empty list head, and its
+        // order is one.
         unsafe {
             match state {
-                ListState::Partial => bindings::vswap_lists_move_partial(cluster.ci(), order),
-                ListState::Scattered => bindings::vswap_lists_move_scattered(cluster.ci()),
+                ListState::Partial => {
+                    let partial = (&raw mut (*lists).partial).cast::<bindings::list_head>();
+                    bindings::vswap_lists_move(cluster.ci(), partial.add(order));
+                }
+                ListState::Scattered => {
+                    bindings::vswap_lists_move(cluster.ci(), &raw mut (*lists).scattered);
+                }
                 ListState::Free => bindings::vswap_lists_move_free(cluster.ci()),
                 ListState::Cpu(_) | ListState::Full => bindings::vswap_lists_del(cluster.ci()),
             }
+        }
+    }
+
+    /// The lists of clusters that are bound to the device of a type, or to none.
+    fn of(ty: Option<u8>) -> *mut bindings::vswap_cluster_lists {
+        let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
+        // SAFETY: A static: the address of an element of it, of which there is one for each type
+        // and one more.
+        unsafe {
+            (&raw mut bindings::vswap_lists.of)
+                .cast::<bindings::vswap_cluster_lists>()
+                .add(usize::from(nth))
         }
     }
 
@@ -1107,10 +1458,14 @@ impl Lists {
     }
 
     /// Finds what a CPU goes on with, for folios of an order, if fewer than `limit` clusters have
-    /// tables.
-    pub(crate) fn refill(&mut self, cpu: u32, order: u32, limit: usize) -> Refill {
-        if let Some(guard) = self.take_partial(cpu, order) {
+    /// tables. `ty`: of the device that the cluster is to be bound to.
+    pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
+        if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);
+        }
+        // Tables for a cluster that cannot be bound would be of no use.
+        if ty.is_some_and(|ty| !device::has_free_cluster(ty.into())) {
+            return Refill::Limit;
         }
         if !self.count_populated(limit) {
             return Refill::Limit;
@@ -1122,33 +1477,34 @@ impl Lists {
     }
 
     /// Takes a partly used cluster for a CPU off its list, and returns it locked.
-    pub(crate) fn take_partial(&mut self, cpu: u32, order: u32) -> Option<Guard> {
+    fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
         if order >= NR_ORDERS {
             return None;
         }
         // SAFETY: A static; the element of it is a list of virtual clusters.
         unsafe {
-            let list = &raw mut bindings::vswap_lists.partial[order as usize];
-            self.take_from(list, cpu, order)
+            let partial = (&raw mut (*Self::of(ty)).partial).cast::<bindings::list_head>();
+            self.take_from(partial.add(order as usize), cpu, order)
         }
     }
 
     /// Takes a cluster of any order that has free slots, for order 0, and returns it locked: of
-    /// higher orders first those in which no folio of their order fits.
-    pub(crate) fn take_any(&mut self, cpu: u32) -> Option<Guard> {
-        if let Some(guard) = self.take_partial(cpu, 0) {
+    /// higher orders first those in which no folio of their order fits. `ty`: of the device that it
+    /// is bound to.
+    pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
+        if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
         }
         // SAFETY: A static, and a list of virtual clusters.
         let scattered = unsafe {
-            let list = &raw mut bindings::vswap_lists.scattered;
+            let list = &raw mut (*Self::of(ty)).scattered;
             self.take_from(list, cpu, 0)
         };
         if scattered.is_some() {
             return scattered;
         }
         (1..NR_ORDERS).find_map(|order| {
-            let mut guard = self.take_partial(cpu, order)?;
+            let mut guard = self.take_partial(cpu, order, ty)?;
             guard.assign(cpu, 0);
             Some(guard)
         })
@@ -1270,8 +1626,8 @@ impl Local {
         ret
     }
 
-    /// Takes a cluster with free slots for order 0 away from a CPU, this one or another, that
-    /// allocates from it, and returns it locked. That CPU notices when it next looks.
+    /// Takes an unbound cluster with free slots for order 0 away from a CPU, this one or another,
+    /// that allocates from it, and returns it locked. That CPU notices when it next looks.
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
         for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {
@@ -1281,7 +1637,7 @@ impl Local {
                 let Some(mut guard) = cluster.map(Cluster::lock) else {
                     continue;
                 };
-                if guard.is_for(cpu, order) && guard.used() < SWAPFILE_CLUSTER {
+                if guard.is_for(cpu, order, Kind::Unbound) && guard.used() < SWAPFILE_CLUSTER {
                     guard.assign(self.cpu(), 0);
                     return Some(guard);
                 }
@@ -1290,33 +1646,36 @@ impl Local {
         None
     }
 
-    /// The cluster for folios of an order. It may be no more this CPU's:
+    /// The cluster of a kind for folios of an order. It may be no more this CPU's:
     /// [`Locked::is_for`] says.
     #[inline]
-    pub(crate) fn current(&self, order: u32) -> Option<&'static Cluster> {
-        if order >= NR_ORDERS {
-            return None;
-        }
-        // SAFETY: The lock is held, the order is one of a folio that fits in a cluster. Virtual
-        // clusters are put there.
-        unsafe { Cluster::from_raw(bindings::vswap_local_get(order)) }
+    pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
+        let nth = kind.nth(order)?;
+        // SAFETY: The lock is held, and the number is in range. Virtual clusters are put there.
+        unsafe { Cluster::from_raw(bindings::vswap_local_get(nth)) }
     }
 
     /// Sets it.
     #[inline]
-    pub(crate) fn set_current(&mut self, order: u32, cluster: Option<&'static Cluster>) {
-        if order >= NR_ORDERS {
+    pub(crate) fn set_current(
+        &mut self,
+        order: u32,
+        kind: Kind,
+        cluster: Option<&'static Cluster>,
+    ) {
+        let Some(nth) = kind.nth(order) else {
             return;
-        }
+        };
         let ci = cluster.map_or(core::ptr::null_mut(), Cluster::as_ci);
         // SAFETY: As above.
-        unsafe { bindings::vswap_local_set(order, ci) };
+        unsafe { bindings::vswap_local_set(nth, ci) };
     }
 
     /// Takes away the cluster of a CPU that is offline.
-    pub(super) fn take_away(cpu: u32, order: u32) -> Option<&'static Cluster> {
+    pub(super) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
+        let nth = kind.nth(order)?;
         // SAFETY: The CPU does not run. Virtual clusters are put there.
-        unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, order)) }
+        unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, nth)) }
     }
 }
 

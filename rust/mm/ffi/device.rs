@@ -15,7 +15,11 @@
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
 use super::{
-    cluster::find,
+    cluster::{
+        find,
+        Cluster,
+        Directory, //
+    },
     folio::{
         FolioRef,
         SwapEntry,
@@ -141,6 +145,20 @@ c_functions! {
     pub(crate) fn suspended() -> bool = vswap_storage_suspended;
 }
 
+c_functions! {
+    /// Returns true if the device of a type has a cluster that is free. Somebody else may take it.
+    pub(crate) fn has_free_cluster(ty: c_uint) -> bool = vswap_has_free_cluster;
+    /// Returns true if swap is so full that slots whose pages are in memory are taken back.
+    pub(crate) fn is_full() -> bool = vswap_devices_full;
+}
+
+/// Returns the type of the device that a cluster for folios of an order is to be bound to. `None`:
+/// C's allocator is to find slots.
+pub(crate) fn bindable_type(order: u32) -> Option<u8> {
+    // SAFETY: No lock of a cluster is held, nor that of the lists.
+    u8::try_from(unsafe { bindings::vswap_bindable_type(order) }).ok()
+}
+
 /// Whether slots side by side on the device with the type of a slot that is in use, or was, are one
 /// place to read from and to write to. Those of a file can be anywhere.
 #[inline]
@@ -197,6 +215,19 @@ impl Owned {
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn slot(&self) -> Option<PhysSlot> {
         PhysSlot::new(self.ty, self.offset)
+    }
+
+    /// The clusters that are bound to it.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = &'static Cluster> + '_ {
+        let mut index = 0;
+        core::iter::from_fn(move || {
+            // SAFETY: The device stays, by the requirements.
+            let owner = unsafe { bindings::vswap_next_bound(self.ty.into(), &mut index) };
+            if owner == 0 {
+                return None;
+            }
+            Directory::find(owner)
+        })
     }
 
     /// Begins anew.

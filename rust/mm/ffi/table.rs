@@ -222,6 +222,8 @@ pub(crate) struct Replaced {
     pub(crate) stored: Sum,
     /// What else was in the word: the slot of a device.
     pub(super) other: u64,
+    /// The slot of the device that a bound cluster had for it is idle now, and charged still.
+    pub(crate) bound: bool,
     pub(crate) id: u16,
 }
 
@@ -444,9 +446,15 @@ impl<'g> LockedTable<'g> {
             self.forget(off, 1);
         }
         ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
+        #[cfg(CONFIG_RUST_VSWAP)]
+        // SAFETY: The cluster is locked.
+        let bound = unsafe { super::cluster::idle_replaced(self.0, off) };
+        #[cfg(not(CONFIG_RUST_VSWAP))]
+        let bound = false;
         Ok(Replaced {
             stored: sum,
             other: if replaced { 0 } else { old },
+            bound,
             id: self.id(off),
         })
     }

@@ -219,6 +219,9 @@ impl Uncharge {
     /// had of them. Tells another cgroup first, if there are slots of one.
     #[inline]
     pub(crate) fn add(&mut self, id: u16, nr: u32, nr_charged: u32, stored: Sum) {
+        if nr == 0 {
+            return;
+        }
         if id != self.0.id {
             self.settle();
             self.0.id = id;

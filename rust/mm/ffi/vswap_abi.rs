@@ -10,6 +10,7 @@ use super::{
         find,
         Directory,
         ExtendTable,
+        Kind,
         Local,
         Locked, //
     },
@@ -31,12 +32,14 @@ use crate::{
     cluster,
     lookup,
     phys,
+    scatter,
     stats,
     swapoff,
     table,
     word::{
         Backing,
         Pfn,
+        PhysSlot,
         Shadow,
         State, //
     },
@@ -121,7 +124,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         }
         return refused(&folio, EAGAIN).to_errno();
     };
-    if to_device {
+    if to_device && !new.on_device {
         let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
@@ -183,6 +186,34 @@ unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }
+}
+
+/// Ends bindings until slots of the device of a type are free, or of any if it is negative. Returns
+/// true if some are. May sleep.
+#[export]
+extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
+    scatter::make_room(u8::try_from(ty).ok())
+}
+
+/// Takes back the slots of a device, as far as they are those of bound clusters, whose pages are in
+/// the swap cache for nobody. May sleep.
+#[export]
+extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
+    scatter::reclaim_cached(ty as u8);
+}
+
+/// The first slot at or after `from` of a virtual cluster, which has data on the device cluster that
+/// begins with slot `first`; `SWAPFILE_CLUSTER` if there is none.
+#[export]
+extern "C" fn vswap_rs_next_bound(
+    owner: c_ulong,
+    ty: c_uint,
+    first: c_uint,
+    from: c_uint,
+) -> c_uint {
+    PhysSlot::new(ty as u8, first)
+        .and_then(|first| Directory::find(owner)?.peek_next_on(first, from))
+        .unwrap_or(SWAPFILE_CLUSTER)
 }
 
 /// One user less of each slot of a range.
@@ -614,8 +645,10 @@ unsafe extern "C" fn vswap_rs_stats(stats: *mut bindings::vswap_stats) {
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-        if let Some(cluster) = Local::take_away(cpu, order) {
-            cluster::cpu_dead(cpu, order, cluster);
+        for kind in [Kind::Unbound, Kind::Bound] {
+            if let Some(cluster) = Local::take_away(cpu, order, kind) {
+                cluster::cpu_dead(cpu, order, kind, cluster);
+            }
         }
     }
 }

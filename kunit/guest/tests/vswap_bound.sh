@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+# Virtual clusters that are bound to clusters of a device: slots of both are taken and freed
+# together; bindings end when the device is full, when it goes, and with the last slot.
+# guest: timeout=190
+. /vswap/tests/lib.sh
+
+needs $VSWAP
+
+# Of a disk that rotates no cluster is bound.
+ROTATIONAL=/sys/block/${DISK#/dev/}/queue/rotational
+rotates=$(cat $ROTATIONAL)
+echo 0 > $ROTATIONAL
+
+# prefer DEVICE PRIORITY [KIB]: swap on it, with that priority
+prefer() {
+	mkswap $1 $3 > /dev/null && swapcalls swapon $1 $2
+}
+
+# unbound WHAT: no cluster is bound, as none has a slot in use
+unbound() {
+	none_left "$1"
+	is "$1: no cluster is bound" "$(slots bound)" -eq 0
+}
+
+# Half of the slots are freed, one here and one there. The tables have no backing words.
+check "swapon" straight swap_on /dev/ram2
+hold --size 8M --zero 10
+is "clusters are bound" "$(slots bound)" -ge 3
+is "no other has slots" "$(slots clusters)" -le $(($(slots bound) + 1))
+is "slots are on the device" "$(slots device)" -ge $(pages 8 75)
+is "as many are in use there" "$(used)" -eq $(($(slots device) * 4))
+is "they are charged, and zeros" "$(cat $CG/hold/memory.swap.current)" -eq \
+	$((($(slots device) + $(slots zero)) * 4096))
+consistent "filled"
+if [ -e /sys/kernel/debug/vswap/plant ]; then
+	check "another name is planted" set_to 1 /sys/kernel/debug/vswap/plant
+	is "the checker finds it" "$(value /sys/kernel/debug/vswap/check wrong)" -gt 0
+	check "it is put right" set_to 1 /sys/kernel/debug/vswap/plant
+	consistent "put right"
+fi
+verified "filled"
+unbound "filled"
+hold --size 8M --zero 0 --drop
+is "every other page is freed on the device" "$(used)" -le 4300
+consistent "holes"
+hold_as second --size 3M --zero 0
+consistent "holes are filled"
+verified "holes"
+ended "second: every byte is there" second
+unbound "holes"
+cgroup cow
+check "fork" swapcheck cow --size 4M --cgroup $CG/cow
+check "the cgroup goes away" cgroup_gone cow
+unbound "fork"
+
+# What is written again goes where it was, or to zswap, or is zeros now.
+cgroup churn
+for size in 16 64 2048; do
+	set_to madvise $THP/hugepages-${size}kB/enabled
+done
+check "written again" swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) \
+	--cgroup $CG/churn
+zswap_on lz4
+check "and zswap takes pages" swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) \
+	--cgroup $CG/churn
+swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) --cgroup $CG/churn \
+	> $TMP/churn 2>&1 &
+pid=$!
+for enabled in 0 1 0 1 0; do
+	echo $enabled > $ZSWAP/enabled
+	sleep 0.3
+done
+check "now and then" wait $pid
+check "the cgroup goes away" cgroup_gone churn
+unbound "written again"
+
+# A full device: idle slots are for whoever needs them. The first cluster has the header.
+check "a small device: swapon" straight swap_on /dev/ram2 10240
+hold --size 8M --zero 50
+is "half of it is idle" "$(used)" -le 5200
+is "and bound" "$(slots bound)" -ge 3
+hold_as second --size 4M --zero 0
+is "idle slots are taken" "$(used)" -ge 7600
+consistent "idle slots are taken"
+check "swapoff of it" swapoff /dev/ram2
+consistent "swapoff"
+verified "idle slots are taken"
+ended "second: every byte is there" second
+unbound "idle slots are taken"
+check "a small device: swapon" straight swap_on /dev/ram2 10240
+hold --size 8M --zero 50
+bound=$(slots bound)
+set_to off $VSWAP/enabled
+hold_as second --size 4M --zero 0
+is "idle slots are for the device's own entries" "$(used)" -ge 7600
+is "bindings have ended" "$(slots bound)" -lt "$bound"
+consistent "own entries"
+verified "own entries"
+ended "second: every byte is there" second
+unbound "own entries"
+# More than there is room for, in folios of all sizes: what does not fit stays in memory.
+check "a small device: swapon" straight swap_on /dev/ram2 10240
+cgroup churn
+check "folios of all sizes" swapcheck churn --size 6M --huge --zero 20 --rounds $(scaled 150) \
+	--cgroup $CG/churn
+check "the cgroup goes away" cgroup_gone churn
+hold --size 16M --zero 0 --try
+is "it is full" "$(used)" -ge 10000
+consistent "it is full"
+verified "it is full"
+unbound "it is full"
+
+# swapoff in the midst, of one of two.
+check "two devices: swapon" straight prefer /dev/ram2 5
+prefer $DISK 5
+cgroup churn
+swapcheck churn --size 6M --huge --zero 20 --rounds $(scaled 300) --cgroup $CG/churn \
+	> $TMP/churn 2>&1 &
+pid=$!
+for device in /dev/ram2 $DISK /dev/ram2 $DISK; do
+	sleep 0.5
+	check "swapoff of $device" swapoff $device
+	prefer $device 5
+done
+check "no byte was lost" wait $pid
+note "$(tail -n 1 $TMP/churn)"
+check "the cgroup goes away" cgroup_gone churn
+hold --size 8M --zero 0
+is "devices of the same priority are used in turn" "$(used_of $DISK)" -ge 2000
+is "both of them" "$(used_of /dev/ram2)" -ge 2000
+consistent "in turn"
+check "swapoff of one" swapoff $DISK
+verified "in turn"
+unbound "in turn"
+check "other priorities: swapon" straight prefer $DISK 5
+prefer /dev/ram2 10 8196
+hold --size 4M --zero 0
+is "the higher one is used" "$(used_of /dev/ram2)" -ge 3900
+is "the lower one is not" "$(used_of $DISK)" -eq 0
+hold_as second --size 8M --zero 0
+is "the lower one has the rest" "$(used_of $DISK)" -ge 3800
+consistent "other priorities"
+verified "other priorities"
+ended "second: every byte is there" second
+unbound "other priorities"
+
+# zram frees a page when it is told so.
+check "zram: swapon" straight zram_on lz4
+hold --size 8M --zero 0 --drop
+is "zram: half of the pages are gone" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" \
+	-le 1200
+verified "zram"
+unbound "zram"
+is "zram keeps no page" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" -le 1
+
+# A cgroup that may have no more.
+check "memory.swap.max: swapon" straight swap_on /dev/ram2
+cgroup hold memory.swap.max=2M
+hold --size 8M --zero 0 --try
+is "no more is charged" "$(cat $CG/hold/memory.swap.peak)" -le 2097152
+consistent "memory.swap.max"
+verified "memory.swap.max"
+unbound "memory.swap.max"
+hold --size 8M
+check "all is brought back" set_to 1 $VSWAP/drain
+is "no cluster is bound then" "$(slots bound)" -eq 0
+verified "drain"
+unbound "drain"
+
+# No memory for the tables of a cluster whose binding is to end. (Debug kernel.)
+if [ -d $INJECT/fail_page_alloc ]; then
+	check "no memory: swapon" straight swap_on /dev/ram2 10240
+	hold --size 8M --zero 50
+	set_to off $VSWAP/enabled
+	cgroup fails
+	inject fail_page_alloc 30
+	check "no memory for tables" swapcheck churn --make-it-fail --size 3M --rounds $(scaled 100) \
+		--cgroup $CG/fails
+	inject fail_page_alloc 0
+	check "the cgroup goes away" cgroup_gone fails
+	consistent "no memory for tables"
+	verified "no memory for tables"
+	unbound "no memory for tables"
+else
+	skip "no memory for tables" "this kernel has no fault injection"
+fi
+
+echo $rotates > $ROTATIONAL
+finish

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of `rust/mm/vswap/bound.rs`: the bits do what a list of slots would, and nothing is bound to
+//! more than one device cluster.
+
+use proptest::prelude::*;
+use std::cell::Cell;
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// What is done with a cluster. Numbers are cut to what there is when it is done.
+#[derive(Clone, Debug)]
+enum Op {
+    /// To the device cluster with a number.
+    Bind { ty: u8, cluster: u32 },
+    /// As swap-out does it.
+    Set { start: u32, nr: u32 },
+    /// As freeing slots does it, whether they have data or not.
+    Clear { start: u32, nr: u32 },
+    /// As a full device, or swapoff, or the last slot that is freed.
+    Unbind,
+}
+
+fn op(size: u32) -> impl Strategy<Value = Op> {
+    // Runs that reach over the end are refused, or cut.
+    let run = (
+        0..size + 70,
+        prop_oneof![Just(1u32), 0..80u32, 0..size + 70],
+    );
+    prop_oneof![
+        2 => (0u8..8, 1u32..1000).prop_map(|(ty, cluster)| Op::Bind { ty, cluster }),
+        6 => run.clone().prop_map(|(start, nr)| Op::Set { start, nr }),
+        5 => run.prop_map(|(start, nr)| Op::Clear { start, nr }),
+        1 => Just(Op::Unbind),
+    ]
+}
+
+macro_rules! tests {
+    ($layout:ident, $cases:literal) => {
+        mod $layout {
+            use super::*;
+            use vswap_host::$layout::{
+                bound::{DeviceMap, Word, WORDS},
+                layout::SWAPFILE_CLUSTER as SIZE,
+                word::PhysSlot,
+            };
+
+            struct Plain(Cell<u64>);
+
+            impl Word for Plain {
+                fn load(&self) -> u64 {
+                    self.0.get()
+                }
+
+                fn store(&self, value: u64) {
+                    self.0.set(value);
+                }
+            }
+
+            fn map() -> DeviceMap<Plain> {
+                DeviceMap::new(Plain(Cell::new(0)), [const { Plain(Cell::new(0)) }; WORDS])
+            }
+
+            /// The runs of slots with data among those of a range, each cut at words of 64 bits.
+            fn runs(data: &[bool], start: u32, end: u32) -> Vec<(u32, u32)> {
+                let mut runs: Vec<(u32, u32)> = Vec::new();
+                for slot in start..end.min(SIZE) {
+                    if !data[slot as usize] {
+                        continue;
+                    }
+                    match runs.last_mut() {
+                        Some((at, len)) if *at + *len == slot && slot % 64 != 0 => *len += 1,
+                        _ => runs.push((slot, 1)),
+                    }
+                }
+                runs
+            }
+
+            proptest! {
+                #![proptest_config(config($cases))]
+
+                #[test]
+                fn bits_are_a_list_of_slots(ops in prop::collection::vec(op(SIZE), 1..60)) {
+                    let map = map();
+                    let mut binding: Option<PhysSlot> = None;
+                    let mut data = vec![false; SIZE as usize];
+
+                    for op in ops {
+                        match op {
+                            Op::Bind { ty, cluster } => {
+                                let first = PhysSlot::new(ty, cluster * SIZE).unwrap();
+                                prop_assert_eq!(map.bind(first), binding.is_none());
+                                binding = binding.or(Some(first));
+                            }
+                            Op::Set { start, nr } => {
+                                let inside = start + nr <= SIZE;
+                                let range = start as usize..(start + nr).min(SIZE) as usize;
+                                let idle = binding.is_some()
+                                    && inside
+                                    && !data[range.clone()].contains(&true);
+                                prop_assert_eq!(map.set(start, nr), idle);
+                                if idle {
+                                    data[range].fill(true);
+                                }
+                            }
+                            Op::Clear { start, nr } => {
+                                let mut seen = Vec::new();
+                                let expected = runs(&data, start, start + nr);
+                                let cleared = map.clear(start, nr, |at, len| seen.push((at, len)));
+                                prop_assert_eq!(
+                                    cleared,
+                                    expected.iter().map(|(_, len)| len).sum::<u32>()
+                                );
+                                prop_assert_eq!(seen, expected);
+                                for slot in start.min(SIZE)..(start + nr).min(SIZE) {
+                                    data[slot as usize] = false;
+                                }
+                            }
+                            Op::Unbind => {
+                                let mut seen = Vec::new();
+                                let first = map.unbind(|slot, place| {
+                                    // It is found in one of the two at each moment.
+                                    assert_eq!(map.find(slot), Some(place));
+                                    seen.push((slot, place));
+                                });
+                                prop_assert_eq!(first, binding);
+                                let expected: Vec<_> = (0..SIZE)
+                                    .filter(|slot| data[*slot as usize])
+                                    .map(|slot| (slot, binding.unwrap().nth(slot).unwrap()))
+                                    .collect();
+                                prop_assert_eq!(seen, expected);
+                                binding = None;
+                                data.fill(false);
+                            }
+                        }
+                        prop_assert_eq!(map.binding(), binding);
+                        prop_assert_eq!(map.is_bound(), binding.is_some());
+                        prop_assert_eq!(
+                            map.count() as usize,
+                            data.iter().filter(|has| **has).count()
+                        );
+                        let mut next = None;
+                        for slot in (0..SIZE + 2).rev() {
+                            let has = data.get(slot as usize) == Some(&true);
+                            if has {
+                                next = Some(slot);
+                            }
+                            prop_assert_eq!(map.has(slot), has);
+                            prop_assert_eq!(map.next(slot), next);
+                            prop_assert_eq!(
+                                map.find(slot),
+                                binding.filter(|_| has).and_then(|first| first.nth(slot))
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+
+tests!(thp_4k, 400);
+tests!(thp_64k, 20);
+tests!(um, 400);

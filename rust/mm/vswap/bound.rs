@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which slots of a virtual cluster have their data on the device cluster that it is bound to.
+//!
+//! Slot *i* of a bound cluster is on slot *i* of its device cluster, or not there: one bit says so.
+//! A cluster that is not bound has no bit set.
+//!
+//! # Who changes what
+//!
+//! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
+//! ([`DeviceMap::find`]) has the right to the slot, so that its place on the device stays. Only
+//! [`DeviceMap::unbind`] changes how that place is recorded meanwhile: from a bit to a backing word.
+//! It writes the words first, then clears the bits, then the binding. The reader looks in the
+//! opposite order, so that it finds the place in one of the two.
+//!
+//! # Context
+//!
+//! Values only, like [`alloc`](super::alloc). On the host, this is compared with a simple model, and
+//! run with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
+
+#![forbid(unsafe_code)]
+// With locks held, a panic is a `BUG()`: there must be nothing here that can.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+use super::{
+    alloc::piece,
+    layout::SWAPFILE_CLUSTER,
+    word::PhysSlot, //
+};
+
+const WORD_SHIFT: u32 = u64::BITS.ilog2();
+
+/// Words of bits for the slots of a cluster.
+pub const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
+
+/// A number in memory that others read without the lock.
+pub trait Word {
+    /// Reads it: what was stored before it is seen, too.
+    fn load(&self) -> u64;
+    /// Writes it: who reads it sees what was stored before.
+    fn store(&self, value: u64);
+}
+
+/// A binding, and the bits of the slots with data on the device.
+///
+/// # Invariants
+///
+/// `first` is 0, and so are the bits; or it is [`encode`] of the first slot of a device cluster.
+pub struct DeviceMap<W> {
+    first: W,
+    bits: [W; WORDS],
+}
+
+impl<W: Word> DeviceMap<W> {
+    /// Returns a map that is not bound. Each number is 0.
+    pub const fn new(first: W, bits: [W; WORDS]) -> Self {
+        Self { first, bits }
+    }
+
+    /// Returns the first slot of the device cluster.
+    #[inline]
+    pub fn binding(&self) -> Option<PhysSlot> {
+        decode(self.first.load())
+    }
+
+    /// Returns true if the cluster is bound.
+    #[inline]
+    pub fn is_bound(&self) -> bool {
+        self.first.load() != 0
+    }
+
+    /// Returns true if a slot has data on the device cluster.
+    #[inline]
+    pub fn has(&self, slot: u32) -> bool {
+        self.bits
+            .get((slot >> WORD_SHIFT) as usize)
+            .is_some_and(|bits| bits.load().wrapping_shr(slot) & 1 != 0)
+    }
+
+    /// Returns where on a device the data of a slot is, as far as a bit says so.
+    ///
+    /// Does not need the lock. `None`: the backing word of the slot says more, if it is read after
+    /// this.
+    #[inline]
+    pub fn find(&self, slot: u32) -> Option<PhysSlot> {
+        let first = self.first.load();
+        if first == 0 || !self.has(slot) {
+            return None;
+        }
+        decode(first)?.nth(slot)
+    }
+
+    /// Binds the cluster to a device cluster. Returns false if it is bound already.
+    pub fn bind(&self, first: PhysSlot) -> bool {
+        if self.is_bound() {
+            return false;
+        }
+        // INVARIANT: The bits are 0.
+        self.first.store(encode(first));
+        true
+    }
+
+    /// Runs `f` with the word of each piece of the slots from `start` on, the slots' bits in it,
+    /// and the first slot of the word.
+    #[inline]
+    fn each(&self, start: u32, nr: u32, mut f: impl FnMut(&W, u64, u32)) {
+        let (mut at, mut left) = (start, nr);
+        while left != 0 {
+            let (n, mask, len) = piece(at, left);
+            let Some(word) = self.bits.get(n) else {
+                return;
+            };
+            f(word, mask, at & !u64::BITS.wrapping_sub(1));
+            at = at.wrapping_add(len);
+            left = left.wrapping_sub(len);
+        }
+    }
+
+    /// Notes that slots of a bound cluster have data on the device from now on. Returns false, and
+    /// changes nothing, if the cluster is not bound or one of them had.
+    #[inline]
+    pub fn set(&self, start: u32, nr: u32) -> bool {
+        let (n, mask, len) = piece(start, nr);
+        if len != nr {
+            return self.set_many(start, nr);
+        }
+        // Most folios have one slot.
+        match self.bits.get(n) {
+            Some(word) if self.is_bound() && word.load() & mask == 0 => {
+                word.store(word.load() | mask);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn set_many(&self, start: u32, nr: u32) -> bool {
+        let mut idle = self.is_bound() && start.saturating_add(nr) <= SWAPFILE_CLUSTER;
+        self.each(start, nr, |word, mask, _| idle &= word.load() & mask == 0);
+        if idle {
+            self.each(start, nr, |word, mask, _| word.store(word.load() | mask));
+        }
+        idle
+    }
+
+    /// Notes that slots have no data on the device any more. `f` gets the first slot and the length
+    /// of each run of those that had. Returns how many these were.
+    #[inline]
+    pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
+        let mut cleared = 0u32;
+        self.each(start, nr, |word, mask, base| {
+            let old = word.load();
+            let had = old & mask;
+            if had == 0 {
+                return;
+            }
+            word.store(old & !mask);
+            cleared = cleared.wrapping_add(had.count_ones());
+            each_run(had, |bit, len| f(base.wrapping_add(bit), len));
+        });
+        cleared
+    }
+
+    /// Returns how many slots have data on the device.
+    pub fn count(&self) -> u32 {
+        self.bits
+            .iter()
+            .fold(0u32, |nr, bits| nr.wrapping_add(bits.load().count_ones()))
+    }
+
+    /// Returns the first slot with data on the device, at or after `from`.
+    pub fn next(&self, from: u32) -> Option<u32> {
+        let mut at = from;
+        while at < SWAPFILE_CLUSTER {
+            let bits = self.bits.get((at >> WORD_SHIFT) as usize)?.load();
+            let left = bits.wrapping_shr(at);
+            if left != 0 {
+                return Some(at.wrapping_add(left.trailing_zeros()));
+            }
+            at = (at | u64::BITS.wrapping_sub(1)).wrapping_add(1);
+        }
+        None
+    }
+
+    /// Ends the binding. `f` gets each slot with data on the device, and where that is, before the
+    /// bit is cleared: it stores the backing word. Returns the first slot of the device cluster.
+    pub fn unbind(&self, mut f: impl FnMut(u32, PhysSlot)) -> Option<PhysSlot> {
+        let first = self.binding()?;
+        let mut at = 0;
+        while let Some(slot) = self.next(at) {
+            if let Some(place) = first.nth(slot) {
+                f(slot, place);
+            }
+            at = slot.wrapping_add(1);
+        }
+        for bits in &self.bits {
+            bits.store(0);
+        }
+        // INVARIANT: The bits are 0.
+        self.first.store(0);
+        Some(first)
+    }
+}
+
+/// The word for the first slot of a device cluster: never 0.
+#[inline]
+const fn encode(first: PhysSlot) -> u64 {
+    (first.offset() as u64) << 8 | (first.ty() as u64) << 1 | 1
+}
+
+#[inline]
+const fn decode(word: u64) -> Option<PhysSlot> {
+    if word == 0 {
+        return None;
+    }
+    PhysSlot::new((word >> 1 & 0x7f) as u8, (word >> 8) as u32)
+}
+
+/// Runs `f` with the first bit and the length of each run of bits that are set.
+#[inline]
+fn each_run(bits: u64, mut f: impl FnMut(u32, u32)) {
+    let (mut at, mut left) = (0u32, bits);
+    while left != 0 {
+        let skip = left.trailing_zeros();
+        left = left.wrapping_shr(skip);
+        at = at.wrapping_add(skip);
+        let len = left.trailing_ones();
+        f(at, len);
+        at = at.wrapping_add(len);
+        left = left.checked_shr(len).unwrap_or(0);
+    }
+}

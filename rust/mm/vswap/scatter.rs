@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bindings end, so that idle slots of devices are free for others.
+//!
+//! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot see it.
+//! When that finds no other, it comes here: a bound cluster with idle slots is turned into one whose
+//! slots with data have words, on both sides, and goes on a list of C's allocator. If there is no
+//! memory for the words, the cluster stays bound, and the next one is tried.
+//!
+//! When swap is half full, slots whose pages are in the swap cache, and which nobody counts on, are
+//! made idle before. C does the same for clusters that are full.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    cluster,
+    ffi::{
+        cluster::{
+            Cluster,
+            Directory,
+            Scatter, //
+        },
+        device,
+        layout::SWAPFILE_CLUSTER,
+        params,
+        vswap, //
+    },
+    word::{
+        is_counted_word,
+        State, //
+    },
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+/// The number of the cluster to look at first, so that the next call goes on where the last ended.
+static NEXT: Atomic<u32> = Atomic::new(1);
+
+/// Ends a binding, to the device of type `ty` or to any. Returns true if slots are free by that. May
+/// sleep.
+pub(crate) fn make_room(ty: Option<u8>) -> bool {
+    let (first, len) = (NEXT.load(Relaxed), Directory::len());
+    let first = first.clamp(1, len.max(1));
+    for index in (first..len).chain(1..first) {
+        let Some(cluster) = Directory::find(index as usize) else {
+            continue;
+        };
+        if !is_bound_to(cluster, ty) {
+            continue;
+        }
+        params::cond_resched();
+        if device::is_full() {
+            reclaim_cached_of(cluster);
+        }
+        if cluster.peek_idle() && scatter(cluster) {
+            NEXT.store(index.wrapping_add(1), Relaxed);
+            return true;
+        }
+    }
+    false
+}
+
+fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
+    cluster
+        .peek_binding()
+        .is_some_and(|slot| ty.is_none() || ty == Some(slot.ty()))
+}
+
+/// Ends the binding of a cluster, if there is memory for the words that it needs then.
+fn scatter(cluster: &'static Cluster) -> bool {
+    // Without data on the device it needs none.
+    if cluster.lock().scatter(None) {
+        return true;
+    }
+    let Some(memory) = Scatter::alloc() else {
+        return false;
+    };
+    cluster.lock().scatter(Some(memory))
+}
+
+/// Makes slots of a device idle whose pages are in the swap cache for nobody. May sleep.
+pub(crate) fn reclaim_cached(ty: u8) {
+    for cluster in cluster::all() {
+        if is_bound_to(cluster, Some(ty)) {
+            reclaim_cached_of(cluster);
+            params::cond_resched();
+        }
+    }
+}
+
+fn reclaim_cached_of(cluster: &Cluster) {
+    let mut off = 0;
+    while off < SWAPFILE_CLUSTER {
+        let mut pages = 1u32;
+        if matches!(cluster.peek(off), State::Pfn { .. })
+            && !is_counted_word(cluster.peek_word(off))
+        {
+            let offset = cluster.first().wrapping_add(off as usize);
+            pages = vswap::try_reclaim(offset).max(1);
+        }
+        off = off.wrapping_add(1);
+        // On behind the folio that was met.
+        if pages > 1 {
+            off = off
+                .checked_next_multiple_of(pages)
+                .unwrap_or(SWAPFILE_CLUSTER);
+        }
+    }
+}
