@@ -15,9 +15,9 @@
  *
  * test_no_kmem_bypass sleeps 100 ms while kswapd swaps out, 20 times at most. It fails if zswap has
  * less than a fifth of all memory then: a busy host gives kswapd too little time. It fails as well
- * if kswapd stores pages after the test read how many zswap has, and before it read how many of them
- * are the cgroup's: the difference is negative, and compared unsigned. So a usleep() of 100 ms or
- * more lasts until kswapd sleeps, one minute longer at most.
+ * if kswapd stores pages between the test's reads of how many zswap has and how many of them are
+ * the cgroup's: the difference is negative, and compared unsigned. So a usleep() of 100 ms or more
+ * lasts until kswapd sleeps, one minute longer at most.
  */
 #define _GNU_SOURCE
 #include <errno.h>
