@@ -1300,7 +1300,7 @@ class Programs(Kept):
     def test_scripts(self):
         command = self.scripts("test_a (m.X.test_a) ... ok\n\nRan 1 test in 0.1s\n")
         self.assertEqual(self.ok(), {"m.X.test_a": True, "all end": True})
-        self.assertEqual(command[-6:], ["scripts_test", "verdict_test", "selftests_test",
+        self.assertEqual(command[-7:], ["scripts_test", "verdict_test", "selftests_test",
                                         "mutants_test", "coverage_test", "stat_test",
                                         "frontdoor_test"])
 
