@@ -177,7 +177,7 @@ static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
  * Folios can be large here, of some of these @orders. Most faults of programs that jump about
  * end with a look or two.
  */
-static noinline unsigned long vswap_plan_large(struct swap_info_struct *si, struct vm_fault *vmf,
+static noinline unsigned long vswap_plan_among(struct swap_info_struct *si, struct vm_fault *vmf,
 					       swp_entry_t entry, unsigned long orders)
 {
 	if (vswap_rs_swapin_alone(vswap_record_of(vmf->vma), vmf, vmf->address >> PAGE_SHIFT,
@@ -193,7 +193,7 @@ static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si
 	unsigned long orders = vswap_anon_orders();
 
 	if (orders)
-		return vswap_plan_large(si, vmf, entry, orders);
+		return vswap_plan_among(si, vmf, entry, orders);
 	vswap_swapin_count(VSWAP_SWAPIN_SMALL);
 	return BIT(0);
 }

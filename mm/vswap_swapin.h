@@ -138,10 +138,16 @@ static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, 
 	       vswap_swapin_by_device(si);
 }
 
-/* Can a folio of a file be large? Without a plan, C's rule: not once zswap was used. */
-static inline bool vswap_swapin_large(unsigned long plan)
+/* Returns true if the folio can be large. By C's rule (~0): not once zswap was used. */
+static __always_inline bool vswap_plan_large(unsigned long plan)
 {
-	return vswap_swapin_on() ? plan > BIT(0) : zswap_never_enabled();
+	return plan == ~0UL ? zswap_never_enabled() : plan > BIT(0);
+}
+
+/* Returns those of @orders that the plan allows. */
+static __always_inline unsigned long vswap_plan_orders(unsigned long orders, unsigned long plan)
+{
+	return orders & plan;
 }
 
 /* What became of the plan. @page is where @entry is. */
@@ -183,20 +189,6 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 	if (plan)
 		around->left = 0;
 	return plan;
-}
-
-/* Returns true if the folio can be large. Without a plan, C's rule: not once zswap was used. */
-static __always_inline bool vswap_fault_large(struct vswap_around *around, unsigned long plan)
-{
-	return around ? plan > BIT(0) : zswap_never_enabled();
-}
-
-/* Returns those of @orders that the plan allows. */
-static __always_inline unsigned long vswap_fault_orders(struct vswap_around *around,
-							unsigned long orders,
-							unsigned long plan)
-{
-	return around ? orders & plan : orders;
 }
 
 /*
@@ -381,8 +373,6 @@ bool vswap_rs_swapin_consume(struct folio *folio, bool free);
 
 #else
 
-struct vswap_around;
-
 static inline bool vswap_swapin_on(void)
 {
 	return false;
@@ -395,9 +385,14 @@ static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, 
 	return vswap_swapin_by_device(si);
 }
 
-static inline bool vswap_swapin_large(unsigned long plan)
+static inline bool vswap_plan_large(unsigned long plan)
 {
 	return zswap_never_enabled();
+}
+
+static inline unsigned long vswap_plan_orders(unsigned long orders, unsigned long plan)
+{
+	return orders;
 }
 
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
@@ -430,73 +425,17 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 	return false;
 }
 
-static inline unsigned long vswap_fault_plan(struct vswap_around *around,
-					     struct swap_info_struct *si,
-					     struct vm_fault *vmf, swp_entry_t entry)
-{
-	return vswap_swapin_by_device(si);
-}
-
-static inline bool vswap_fault_large(struct vswap_around *around, unsigned long plan)
-{
-	return zswap_never_enabled();
-}
-
-static inline unsigned long vswap_fault_orders(struct vswap_around *around,
-					       unsigned long orders, unsigned long plan)
-{
-	return orders;
-}
-
-static inline struct folio *vswap_fault_claim(struct vswap_around *around,
-					      struct vm_fault *vmf, swp_entry_t entry,
-					      unsigned long orders)
-{
-	return NULL;
-}
-
-static inline void vswap_fault_done(struct vswap_around *around, struct folio *folio,
-				    struct vm_fault *vmf, swp_entry_t entry, unsigned long plan)
-{
-}
-
-static inline bool vswap_fault_claimed(const struct vswap_around *around)
-{
-	return false;
-}
-
-static inline bool vswap_fault_from_zswap(const struct vswap_around *around)
-{
-	return false;
-}
-
-static inline bool vswap_fault_untouched(struct vswap_around *around, struct vm_fault *vmf,
-					 unsigned long address, int nr_pages)
-{
-	return false;
-}
-
-static inline bool vswap_fault_consume(struct vswap_around *around, struct folio *folio,
-				       bool free)
-{
-	return free;
-}
-
-static inline void vswap_fault_mapped(struct vswap_around *around, struct vm_fault *vmf,
-				      struct folio *folio, vm_fault_t ret, int nr_pages)
-{
-}
-
-static inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
-{
-}
-
-static inline struct folio *vswap_fault_next(struct vswap_around *around,
-					     struct swap_info_struct *si,
-					     struct vm_fault **vmf)
-{
-	return NULL;
-}
+/* Macros, because do_swap_page() has no @around. */
+#define vswap_fault_plan(around, si, vmf, entry)	vswap_swapin_by_device(si)
+#define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
+#define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)
+#define vswap_fault_claimed(around)	false
+#define vswap_fault_from_zswap(around)	false
+#define vswap_fault_untouched(around, vmf, address, nr_pages)	false
+#define vswap_fault_consume(around, folio, free)	(free)
+#define vswap_fault_mapped(around, vmf, folio, ret, nr_pages)	do { } while (0)
+#define vswap_fault_settle(around, folio)	do { } while (0)
+#define vswap_fault_next(around, si, vmf)	((struct folio *)NULL)
 
 #endif /* CONFIG_RUST_VSWAP_SWAPIN */
 #endif /* _MM_VSWAP_SWAPIN_H */
