@@ -1085,7 +1085,7 @@ unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 	ci = __swap_entry_to_cluster(entry);
 	/* The caller has the lock of the virtual cluster that it would be bound to. */
 	if (data_race(vswap_is_bound(ci)))
-		swp_tb = vswap_mk_rmap(data_race(ci->vswap_owner) * SWAPFILE_CLUSTER +
+		swp_tb = vswap_mk_rmap(READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER +
 				       swp_cluster_offset(entry));
 	else
 		swp_tb = swap_table_get(ci, swp_cluster_offset(entry));

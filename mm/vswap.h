@@ -716,8 +716,15 @@ static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 {
 }
 
-#define vswap_is_bound(ci)	false
-#define vswap_lacks_table(ci)	false
+static inline bool vswap_is_bound(const struct swap_cluster_info *ci)
+{
+	return false;
+}
+
+static inline bool vswap_lacks_table(const struct swap_cluster_info *ci)
+{
+	return false;
+}
 
 static inline void vswap_unuse_begin(void)
 {

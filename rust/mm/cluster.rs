@@ -13,9 +13,9 @@
 //! Otherwise huge pages of which one page each is still swapped out would keep the slots of all
 //! others from everybody.
 //!
-//! A folio that goes to a device at once gets its slots from a *bound* cluster, together with those of
-//! the device cluster that this one is bound to (`Documentation/rust/vswap/backends.rst`). Each CPU
-//! has such a cluster for each order beside the other one. C's rules say which device is next.
+//! A folio that goes to a device at once gets its slots from a *bound* cluster, together with those
+//! of the device cluster that this one is bound to (`Documentation/rust/vswap/backends.rst`). Each
+//! CPU has such a cluster for each order beside the other one. C's rules say which device is next.
 //!
 //! A cluster that becomes empty loses its tables at once, also while it is a CPU's. The CPU notices
 //! when it next looks: the cluster is not its own any more.
@@ -90,9 +90,9 @@ impl Run {
     }
 }
 
-/// Takes slots for a folio of an order, from a cluster of a kind. Tables are charged to the cgroup of
-/// `owner`. May sleep. `None`: the limit is reached, there is no memory, or no device cluster to bind
-/// one to.
+/// Takes slots for a folio of an order, from a cluster of a kind. Tables are charged to the cgroup
+/// of `owner`. May sleep. `None`: the limit is reached, there is no memory, or no device cluster to
+/// bind one to.
 #[inline]
 pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
@@ -121,7 +121,8 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     }
 }
 
-/// Goes on with another cluster: with one that is bound to the device of type `ty`, if there is one.
+/// Goes on with another cluster: with one that is bound to the device of type `ty`, if there is
+/// one.
 #[cold]
 fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Option<Run> {
     let limit = capacity::limit();

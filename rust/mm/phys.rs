@@ -18,9 +18,9 @@
 //!    agree; who comes the other way waits for the lock of the folio, which we hold.
 //! 4. the backing words, under the lock of the virtual cluster.
 //!
-//! A folio that goes to a device as soon as it has its slots gets the first two with them, or all of
-//! it: slots of a bound cluster have room on the device already. Such a folio, written again, goes to
-//! the same place.
+//! A folio that goes to a device as soon as it has its slots gets the first two with them, or all
+//! of it: slots of a bound cluster have room on the device already. Such a folio, written again,
+//! goes to the same place.
 //!
 //! Whatever fails takes back what was before it ([`Room`]), and the folio stays as it was.
 
@@ -209,7 +209,8 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
 }
 
 /// Backs the slots of a folio, which nothing backs, with those of the device cluster that their
-/// cluster is bound to. Returns false if it is not bound. `ENOMEM`: the cgroup may have no more swap.
+/// cluster is bound to. Returns false if it is not bound. `ENOMEM`: the cgroup may have no more
+/// swap.
 fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
     let (start, nr) = (slots.start, slots.len() as u32);
     match cluster.peek_binding() {

@@ -14,9 +14,9 @@
 //! - *is about to be named*: its folio is in the swap cache, and locked. We wait for the lock.
 //! - *is about to be freed*: nothing names it any more. It is met again, or not.
 //!
-//! Slots of bound clusters have no words, but bits. Who takes idle ones into use looks under the lock
-//! of the virtual cluster whether the device gives slots. So each of these locks is taken once before
-//! the pass. When no slot has data, the bindings end.
+//! Slots of bound clusters have no words, but bits. Who takes idle ones into use looks under the
+//! lock of the virtual cluster whether the device gives slots. So each of these locks is taken once
+//! before the pass. When no slot has data, the bindings end.
 //!
 //! Hence the pass is repeated until no slot is left; a signal ends it in between. What came back
 //! stays so.

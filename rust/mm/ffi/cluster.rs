@@ -607,8 +607,8 @@ impl Locked {
         self.own_mut().list = ListState::Cpu(cpu);
     }
 
-    /// Takes the slots for a folio, if there is a place for one: returns the first. Those of a bound
-    /// cluster are taken together with the slots of the device.
+    /// Takes the slots for a folio, if there is a place for one: returns the first. Those of a
+    /// bound cluster are taken together with the slots of the device.
     #[inline]
     pub(crate) fn take_run(&mut self) -> Option<u32> {
         let order = self.order();
@@ -702,8 +702,8 @@ impl Locked {
     }
 
     /// Ends the binding: slots with data on the device get backing words, and the others of the
-    /// device cluster are free. Returns false if the cluster is not bound, or `memory` is needed for
-    /// the words and not there.
+    /// device cluster are free. Returns false if the cluster is not bound, or `memory` is needed
+    /// for the words and not there.
     pub(crate) fn scatter(&mut self, memory: Option<Scatter>) -> bool {
         let nr = self.cluster.device.count();
         if !self.cluster.device.is_bound() {

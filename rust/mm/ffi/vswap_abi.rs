@@ -202,8 +202,8 @@ extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);
 }
 
-/// The first slot at or after `from` of a virtual cluster, which has data on the device cluster that
-/// begins with slot `first`; `SWAPFILE_CLUSTER` if there is none.
+/// The first slot at or after `from` of a virtual cluster, which has data on the device cluster
+/// that begins with slot `first`; `SWAPFILE_CLUSTER` if there is none.
 #[export]
 extern "C" fn vswap_rs_next_bound(
     owner: c_ulong,

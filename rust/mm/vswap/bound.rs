@@ -9,14 +9,14 @@
 //!
 //! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
 //! ([`DeviceMap::find`]) has the right to the slot, so that its place on the device stays. Only
-//! [`DeviceMap::unbind`] changes how that place is recorded meanwhile: from a bit to a backing word.
-//! It writes the words first, then clears the bits, then the binding. The reader looks in the
+//! [`DeviceMap::unbind`] changes how that place is recorded meanwhile: from a bit to a backing
+//! word. It writes the words first, then clears the bits, then the binding. The reader looks in the
 //! opposite order, so that it finds the place in one of the two.
 //!
 //! # Context
 //!
-//! Values only, like [`alloc`](super::alloc). On the host, this is compared with a simple model, and
-//! run with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
+//! Values only, like [`alloc`](super::alloc). On the host, this is compared with a simple model,
+//! and run with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
 
 #![forbid(unsafe_code)]
 // With locks held, a panic is a `BUG()`: there must be nothing here that can.

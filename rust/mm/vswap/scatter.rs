@@ -3,9 +3,9 @@
 //! Bindings end, so that idle slots of devices are free for others.
 //!
 //! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot see it.
-//! When that finds no other, it comes here: a bound cluster with idle slots is turned into one whose
-//! slots with data have words, on both sides, and goes on a list of C's allocator. If there is no
-//! memory for the words, the cluster stays bound, and the next one is tried.
+//! When that finds no other, it comes here: a bound cluster with idle slots is turned into one
+//! whose slots with data have words, on both sides, and goes on a list of C's allocator. If there
+//! is no memory for the words, the cluster stays bound, and the next one is tried.
 //!
 //! When swap is half full, slots whose pages are in the swap cache, and which nobody counts on, are
 //! made idle before. C does the same for clusters that are full.
@@ -38,8 +38,8 @@ use kernel::sync::atomic::{
 /// The number of the cluster to look at first, so that the next call goes on where the last ended.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
-/// Ends a binding, to the device of type `ty` or to any. Returns true if slots are free by that. May
-/// sleep.
+/// Ends a binding, to the device of type `ty` or to any. Returns true if slots are free by that.
+/// May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
