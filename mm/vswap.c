@@ -143,9 +143,10 @@ bool __vswap_on_fast_device(struct folio *folio)
 /* Notes what others ask of the devices that have slots under virtual ones. */
 static void vswap_note_device(struct swap_info_struct *si)
 {
-	/* Two that race leave the lower one until the next time: it is a hint. */
-	if (si->type > READ_ONCE(vswap_highest_type))
-		WRITE_ONCE(vswap_highest_type, si->type);
+	unsigned int highest = READ_ONCE(vswap_highest_type);
+
+	while (si->type > highest && !try_cmpxchg(&vswap_highest_type, &highest, si->type))
+		;
 	/* Page faults ask the device of the entry: it is strict if one of them is. */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;

@@ -43,6 +43,25 @@ struct swap_cluster_info;
 
 /* Is a cluster of a device bound? */
 #define vswap_is_bound(ci)	(vswap_used() && (ci)->flags == VSWAP_BOUND_FLAG)
+
+/*
+ * Returns true if somebody has taken the free cluster @ci off its list, and allocates
+ * its table without ci->lock: it must stay off the lists, because a cluster that is
+ * found on the free list may be bound.
+ */
+#define vswap_is_taken(ci)	(vswap_used() && (ci)->flags == CLUSTER_FLAG_NONE && \
+				 !rcu_access_pointer((ci)->table))
+
+/*
+ * Returns true if @si was tried before, and records that it is tried. A device whose
+ * idle slots are all in bound clusters stays available, and has no slot for whoever
+ * asks C's allocator. Without this the walk over devices of one priority, which puts
+ * each behind the others, would not end.
+ */
+static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried)
+{
+	return vswap_used() && __test_and_set_bit(si->type, tried);
+}
 /* Was it bound until now? Others that are freed have a table. */
 #define vswap_lacks_table(ci)	(vswap_used() && !rcu_access_pointer((ci)->table))
 
@@ -717,6 +736,16 @@ static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 }
 
 static inline bool vswap_is_bound(const struct swap_cluster_info *ci)
+{
+	return false;
+}
+
+static inline bool vswap_is_taken(const struct swap_cluster_info *ci)
+{
+	return false;
+}
+
+static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried)
 {
 	return false;
 }

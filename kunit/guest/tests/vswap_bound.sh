@@ -144,6 +144,17 @@ verified "other priorities"
 ended "second: every byte is there" second
 unbound "other priorities"
 
+# Two that have only idle slots of bound clusters: neither may be asked for ever.
+check "two small devices: swapon" straight prefer /dev/ram2 5 10240
+prefer $DISK 5 10240
+hold --size 16M --zero 50
+hold_as second --size 7M --zero 0
+is "two small devices: idle slots are taken" "$(($(used_of /dev/ram2) + $(used_of $DISK)))" -ge 14000
+consistent "two small devices"
+verified "two small devices"
+ended "second: every byte is there" second
+unbound "two small devices"
+
 # zram frees a page when it is told so.
 check "zram: swapon" straight zram_on lz4
 hold --size 8M --zero 0 --drop

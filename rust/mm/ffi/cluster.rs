@@ -703,8 +703,8 @@ impl Locked {
 
     /// Ends the binding: slots with data on the device get backing words, and the others of the
     /// device cluster are free. Returns false if the cluster is not bound, or `memory` is needed
-    /// for the words and not there.
-    pub(crate) fn scatter(&mut self, memory: Option<Scatter>) -> bool {
+    /// for the words and not there. Takes `memory` if it is used.
+    pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
         let nr = self.cluster.device.count();
         if !self.cluster.device.is_bound() {
             return false;
@@ -714,7 +714,7 @@ impl Locked {
             Lists::lock().retire(self);
             return true;
         }
-        let Some(Scatter { table, mut words }) = memory else {
+        let Some(Scatter { table, mut words }) = memory.take() else {
             return false;
         };
         self.table().give(table);
@@ -1013,9 +1013,11 @@ impl Locked {
             let its = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
             if its != id {
                 let before = off.wrapping_sub(from);
-                // SAFETY: The lock is held.
-                let idle = unsafe { Self::idle(device, from, before) };
-                f(id, before, charged.wrapping_add(idle));
+                if before != 0 {
+                    // SAFETY: The lock is held.
+                    let idle = unsafe { Self::idle(device, from, before) };
+                    f(id, before, charged.wrapping_add(idle));
+                }
                 (from, id, charged) = (off, its, 0);
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
@@ -1215,9 +1217,11 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Allocates. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
+        // First what leaves the reserves alone: a table that is not used is freed late, by RCU.
+        let words = DeviceWords::alloc()?;
         Some(Self {
             table: NewTable::alloc()?,
-            words: DeviceWords::alloc()?,
+            words,
         })
     }
 }

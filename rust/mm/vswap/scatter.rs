@@ -43,23 +43,32 @@ static NEXT: Atomic<u32> = Atomic::new(1);
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
+    let mut memory = Memory::Untried;
     for index in (first..len).chain(1..first) {
+        params::cond_resched();
         let Some(cluster) = Directory::find(index as usize) else {
             continue;
         };
         if !is_bound_to(cluster, ty) {
             continue;
         }
-        params::cond_resched();
-        if device::is_full() {
+        // Others who look meanwhile go on behind it.
+        NEXT.store(index.wrapping_add(1), Relaxed);
+        if !cluster.peek_idle() && device::is_full() {
             reclaim_cached_of(cluster);
         }
-        if cluster.peek_idle() && scatter(cluster) {
-            NEXT.store(index.wrapping_add(1), Relaxed);
+        if cluster.peek_idle() && scatter(cluster, &mut memory) {
             return true;
         }
     }
     false
+}
+
+/// Memory to scatter one cluster. Allocated once: a second attempt of the same task would take more
+/// of the reserves, where the first has found none.
+enum Memory {
+    Untried,
+    Tried(Option<Scatter>),
 }
 
 fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
@@ -69,15 +78,18 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
 }
 
 /// Ends the binding of a cluster, if there is memory for the words that it needs then.
-fn scatter(cluster: &'static Cluster) -> bool {
+fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
     // Without data on the device it needs none.
-    if cluster.lock().scatter(None) {
+    if cluster.lock().scatter(&mut None) {
         return true;
     }
-    let Some(memory) = Scatter::alloc() else {
-        return false;
-    };
-    cluster.lock().scatter(Some(memory))
+    if let Memory::Untried = memory {
+        *memory = Memory::Tried(Scatter::alloc());
+    }
+    match memory {
+        Memory::Tried(memory) => cluster.lock().scatter(memory),
+        Memory::Untried => false,
+    }
 }
 
 /// Makes slots of a device idle whose pages are in the swap cache for nobody. May sleep.
