@@ -13,6 +13,7 @@
 #include <linux/vswap_zap.h>
 
 struct folio;
+struct mmu_gather;
 struct swap_cluster_info;
 
 /* Is a device as fast as memory? Other flags change while it is on, this one does not. */
@@ -45,14 +46,6 @@ struct swap_cluster_info;
 #define vswap_is_bound(ci)	(vswap_used() && (ci)->flags == VSWAP_BOUND_FLAG)
 
 /*
- * Returns true if somebody has taken the free cluster @ci off its list, and allocates
- * its table without ci->lock: it must stay off the lists, because a cluster that is
- * found on the free list may be bound.
- */
-#define vswap_is_taken(ci)	(vswap_used() && (ci)->flags == CLUSTER_FLAG_NONE && \
-				 !rcu_access_pointer((ci)->table))
-
-/*
  * Returns true if @si was tried before, and records that it is tried. A device whose
  * idle slots are all in bound clusters stays available, and has no slot for whoever
  * asks C's allocator. Without this the walk over devices of one priority, which puts
@@ -62,6 +55,7 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 {
 	return vswap_used() && __test_and_set_bit(si->type, tried);
 }
+
 /* Was it bound until now? Others that are freed have a table. */
 #define vswap_lacks_table(ci)	(vswap_used() && !rcu_access_pointer((ci)->table))
 
@@ -558,7 +552,10 @@ static inline void vswap_put_entries(unsigned long offset, int nr, bool reclaim_
 {
 }
 
-#define tlb_vswap_zap(tlb)	NULL
+static inline struct vswap_zap *tlb_vswap_zap(struct mmu_gather *tlb)
+{
+	return NULL;
+}
 
 static inline bool vswap_zap_entries(struct vswap_zap *zap, swp_entry_t entry, int nr)
 {
@@ -736,11 +733,6 @@ static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 }
 
 static inline bool vswap_is_bound(const struct swap_cluster_info *ci)
-{
-	return false;
-}
-
-static inline bool vswap_is_taken(const struct swap_cluster_info *ci)
 {
 	return false;
 }

@@ -196,8 +196,8 @@ fn free_slots(
     cluster.free_run(start, nr);
 }
 
-/// As [`free_slots`], where the device cluster has all that is not zeros. Tells `uncharge` a cgroup,
-/// how many slots of it are freed, and how many of them are charged as swap.
+/// As [`free_slots`], where the device cluster has all that is not zeros. Tells `uncharge` a
+/// cgroup, how many slots of it are freed, and how many of them are charged as swap.
 fn free_bound(cluster: &mut Locked, start: u32, nr: u32, uncharge: impl FnMut(u16, u32, u32)) {
     let of = cluster.cluster();
 

@@ -47,6 +47,8 @@ MISTAKEN = {
     ("CAMELCASE", r"\+?\t\tSetZsPageMovable\("): "the kernel's own function, in mm/zsmalloc.c",
     ("EXECUTE_PERMISSIONS", r"new file mode 100755$"):
         "tools/mm/vswap-stat is a program; checkpatch.pl knows those by .py and the like",
+    ("MACRO_ARG_UNUSED", r"\+?#define vswap_fault_"):
+        "do_swap_page() has no variable to pass to a function where the macro is empty",
     ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
     ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
 }

@@ -5,7 +5,8 @@
 //! # Who may change what is stored for a slot
 //!
 //! One task at a time:
-//! - the task that holds the lock of the folio that the swap cache has for the slot. While the folio
+//! - the task that holds the lock of the folio that the swap cache has for the slot. While the
+//!   folio
 //!   is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands for
 //!   that lock.
 //! - the task that frees the slot, under the cluster lock, when its swap count is 0 and the swap

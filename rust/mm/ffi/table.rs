@@ -620,8 +620,8 @@ pub(super) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     })
 }
 
-/// Reads what is stored of a slot with `read`, and frees it. `ENOENT`: nothing is stored. What could
-/// not be read stays.
+/// Reads what is stored of a slot with `read`, and frees it. `ENOENT`: nothing is stored. What
+/// could not be read stays.
 #[inline]
 pub(crate) fn consume(
     slot: &mut Slot<'_>,

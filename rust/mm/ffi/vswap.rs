@@ -215,8 +215,8 @@ impl Uncharge {
         unsafe { &mut *zap.cast::<Self>() }
     }
 
-    /// Adds freed slots of a cgroup: `nr`, of which `nr_charged` are charged as swap, and what zswap
-    /// had of them. Tells another cgroup first, if there are slots of one.
+    /// Adds freed slots of a cgroup: `nr`, of which `nr_charged` are charged as swap, and what
+    /// zswap had of them. Tells another cgroup first, if there are slots of one.
     #[inline]
     pub(crate) fn add(&mut self, id: u16, nr: u32, nr_charged: u32, stored: Sum) {
         if nr == 0 {

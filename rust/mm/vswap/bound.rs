@@ -52,7 +52,7 @@ pub trait Word {
 ///
 /// # Invariants
 ///
-/// `first` is 0, and so are the bits; or it is [`encode`] of the first slot of a device cluster.
+/// `first` is 0, and so are the bits; or it is `encode()` of the first slot of a device cluster.
 pub struct DeviceMap<W> {
     first: W,
     bits: [W; WORDS],

@@ -24,8 +24,8 @@ use kernel::{
 /// Loads the page of a folio, or its pages, and unlocks the folio.
 ///
 /// - `ENOENT`: zswap does not have it. The folio stays locked.
-/// - `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has left
-///   the swap cache.
+/// - `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has
+///   left the swap cache.
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
     let Some((mut slot, page)) = folio.only() else {
         return load_large(folio);
@@ -57,8 +57,8 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Loads a large folio. What is stored stays, and the folio is clean: the fault may be unable to map
-/// it as it is, and then drops it. A fault that has mapped it calls [`forget`].
+/// Loads a large folio. What is stored stays, and the folio is clean: the fault may be unable to
+/// map it as it is, and then drops it. A fault that has mapped it calls [`forget`].
 ///
 /// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
 /// In the swap cache, the folio keeps them from being written back. Otherwise this fails, and the

@@ -18,8 +18,8 @@
     clippy::unwrap_used
 )]
 
-/// Returns `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is taken
-/// as it is.
+/// Returns `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is
+/// taken as it is.
 const fn percent_of(whole: usize, percent: u32) -> usize {
     whole.wrapping_mul(percent as usize) / 100
 }
@@ -133,8 +133,9 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
     tried < FEW_TRIED || refused & 255 == 0
 }
 
-/// Returns how many refused pages are left when one was stored: one in 32 makes up for the others. With
-/// fewer than that, the end comes when all were looked at: those that compress are stored by then.
+/// Returns how many refused pages are left when one was stored: one in 32 makes up for the others.
+/// With fewer than that, the end comes when all were looked at: those that compress are stored by
+/// then.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn after_success(refused: u64) -> u64 {
