@@ -77,13 +77,15 @@ is "slots that were allocated are traced" "$(seen alloc nr)" -ge "$(slots used)"
 is "what was stored is" "$(seen store)" -ge "$(stored)"
 is "zeros are" "$(seen move nr)" -ge "$(slots zero)"
 
+load "pages come back from zswap" refault --size 2M --zero 0
+is "what zswap is asked for is traced" "$(seen load)" -ge 256
+
 # The pool's limit becomes 0: the next page is refused, and the worker writes back.
 stored=$(stored)
 before=$(vm zswpwb)
 requests=$(cat $ZDEBUG/written_back_requests)
 set_to 0 $ZSWAP/max_pool_percent
 load "a page more than the pool takes" refault --size 2M
-is "what zswap is asked for is traced" "$(seen load)" -ge 256
 drained $((stored / 10))
 is "the worker wrote the pool's pages back" "$(vm zswpwb)" -ge $((before + stored * 8 / 10))
 is "to the device" "$(used_of $DISK)" -ge $((stored * 4 * 8 / 10))

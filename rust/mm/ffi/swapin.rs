@@ -15,6 +15,7 @@ use super::{
         SwapFolio, //
     },
     table::Ci,
+    trace,
     vswap_abi::{
         extent,
         tell, //
@@ -581,8 +582,12 @@ unsafe extern "C" fn vswap_rs_swapin_load(folio: *mut bindings::folio) {
     let Some(folio) = NonNull::new(folio) else {
         return;
     };
-    // SAFETY: As required of the caller. What could not be read was reported, and is not uptodate.
-    let _ = load::read(&mut unsafe { SwapFolio::from_raw(folio) });
+    // SAFETY: As required of the caller.
+    let mut folio = unsafe { SwapFolio::from_raw(folio) };
+    let entry = folio.first_slot().entry();
+    // What could not be read was reported, and is not uptodate.
+    let result = load::read(&mut folio);
+    trace::load(entry, 1, result);
 }
 
 /// Drops one swap count of a claimed folio. If that was the last and `free`, removes the folio from
