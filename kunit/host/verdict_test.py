@@ -372,6 +372,17 @@ class Kept(unittest.TestCase):
         patcher.start()
         self.addCleanup(patcher.stop)
 
+    def stand_in(self, output, code, splats, error):
+        """Makes guests print `output`, and end with these splats or this error."""
+        def booted(variant, script, *, follow, **options):
+            self.booted.append((variant, script, options))
+            follow(output)
+            if error:
+                raise error
+            return guest.Result(output, code, pathlib.Path("LOG"), 1, list(splats))
+        self.booted = []
+        self.patch(guest, "boot", booted)
+
     def file(self, name, *lines):
         path = self.top / "expected" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -933,15 +944,7 @@ class Guests(Kept):
         return [guesttests.Script(name, pathlib.Path(name)) for name in names]
 
     def boot(self, output, splats=(), code=0, error=None):
-        """A guest that prints `output`, and ends with these splats or this error."""
-        def booted(variant, script, *, follow, **options):
-            self.booted.append((variant, script, options))
-            follow(output)
-            if error:
-                raise error
-            return guest.Result(output, code, pathlib.Path("LOG"), 1, list(splats))
-        self.booted = []
-        self.patch(guest, "boot", booted)
+        self.stand_in(output, code, splats, error)
         self.stages = {"one": Recorder(), "two": Recorder()}
         left = guesttests._one_guest("debug", self.scripts("one", "two"), self.stages)
         return [script.name for script in left]
@@ -1180,14 +1183,7 @@ class Fuzz(Kept):
         self.assertEqual(fuzz.reduce([1, 2], lambda candidates: None), [1, 2])
 
     def main(self, *words, output="", code=0, splats=(), error=None):
-        def booted(variant, script, *, follow, **options):
-            self.booted.append((variant, script, options))
-            follow(output)
-            if error:
-                raise error
-            return guest.Result(output, code, pathlib.Path("LOG"), 1, list(splats))
-        self.booted = []
-        self.patch(guest, "boot", booted)
+        self.stand_in(output, code, splats, error)
         self.patch(build, "ensure", lambda variant: None)
         self.patch(fuzz, "LOGS", self.top / "logs")
         with contextlib.redirect_stdout(io.StringIO()) as said:
