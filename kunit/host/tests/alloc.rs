@@ -13,7 +13,7 @@ fn config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// What is done with a cluster. Numbers are cut to what there is when it is done.
+/// An operation on a cluster. A number that is out of range is reduced before it is used.
 #[derive(Clone, Debug)]
 enum Op {
     /// As a folio of an order does it.

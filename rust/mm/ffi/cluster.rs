@@ -680,7 +680,7 @@ impl Locked {
 
     /// Ends the binding of a cluster none of whose slots has data on the device.
     fn unbind_idle(&mut self) {
-        // A leak is the lesser evil than data that somebody else writes over.
+        // Keep the binding: another task could write over data in slots that were given back.
         if warn_on_once!(self.cluster.device.count() != 0) {
             return;
         }
