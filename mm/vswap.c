@@ -840,29 +840,43 @@ unsigned long vswap_slots_on_devices(void)
 	return nr;
 }
 
-/* Returns how many anonymous pages @memcg has on its own LRU lists; of all without cgroups. */
+static unsigned long anon_pages_of_all(void)
+{
+	return global_node_page_state(NR_INACTIVE_ANON) + global_node_page_state(NR_ACTIVE_ANON);
+}
+
+/*
+ * Returns how many anonymous pages @memcg has on its own LRU lists; NULL: how
+ * many there are. MGLRU counts the pages of its generations, and leaves the
+ * sizes of the classic lists at 0.
+ */
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 {
-	unsigned long nr = 0;
-
 #ifdef CONFIG_MEMCG
-	if (memcg) {
-		int nid, zone;
+	unsigned long nr = 0;
+	int nid;
 
-		for_each_node_state(nid, N_MEMORY) {
-			struct lruvec *lruvec = mem_cgroup_lruvec(memcg, NODE_DATA(nid));
+	if (!memcg)
+		return anon_pages_of_all();
+	for_each_node_state(nid, N_MEMORY) {
+		struct lruvec *lruvec = mem_cgroup_lruvec(memcg, NODE_DATA(nid));
+		int zone;
 
-			for (zone = 0; zone < MAX_NR_ZONES; zone++) {
-				nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_INACTIVE_ANON,
-								   zone);
-				nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_ACTIVE_ANON, zone);
-			}
-		}
-		return nr;
-	}
+		for (zone = 0; zone < MAX_NR_ZONES; zone++) {
+			nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_INACTIVE_ANON, zone);
+			nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_ACTIVE_ANON, zone);
+#ifdef CONFIG_LRU_GEN
+			/* Below 0 for a moment, where a walk books its moves late. */
+			for (int gen = 0; gen < MAX_NR_GENS; gen++)
+				nr += max(READ_ONCE(lruvec->lrugen.nr_pages[gen][LRU_GEN_ANON][zone]),
+					  0L);
 #endif
-	nr = global_node_page_state(NR_INACTIVE_ANON) + global_node_page_state(NR_ACTIVE_ANON);
+		}
+	}
 	return nr;
+#else
+	return anon_pages_of_all();
+#endif
 }
 
 /* How it is switched */

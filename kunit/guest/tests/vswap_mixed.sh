@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0
+# Without a device, a working set larger than memory of which a third does not compress: those
+# pages stay, and the others are swapped out around them. Reclaim, which looks at refused pages
+# again and again, must not take them for all there is, or the OOM killer comes.
+# guest: timeout=60
+. /vswap/tests/lib.sh
+
+needs $VSWAP
+
+no_swap
+zswap_on lz4
+echo 50 > $ZSWAP/max_pool_percent
+set_to on $VSWAP/enabled
+# A third of 80 MiB and the rest at a third of its size are 45 MiB.
+cgroup mixed memory.max=$(mb 64)
+fits "a third does not compress" mixed --size $(mb 80) --light --incompressible 33 --zero 5
+is "others are in zswap" "$(value $CG/mixed/memory.stat zswpout)" -ge $(pages 16 90)
+is "refused pages were looked at" "$(value $ZDEBUG/reject_compress_fail)" -ge 16
+none_left "a third does not compress"
+
+finish
