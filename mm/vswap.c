@@ -866,10 +866,12 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 			nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_INACTIVE_ANON, zone);
 			nr += mem_cgroup_get_zone_lru_size(lruvec, LRU_ACTIVE_ANON, zone);
 #ifdef CONFIG_LRU_GEN
-			/* Below 0 for a moment, where a walk books its moves late. */
-			for (int gen = 0; gen < MAX_NR_GENS; gen++)
-				nr += max(READ_ONCE(lruvec->lrugen.nr_pages[gen][LRU_GEN_ANON][zone]),
-					  0L);
+			for (int gen = 0; gen < MAX_NR_GENS; gen++) {
+				long *pages = &lruvec->lrugen.nr_pages[gen][LRU_GEN_ANON][zone];
+
+				/* Below 0 for a moment, where a walk books its moves late. */
+				nr += max(READ_ONCE(*pages), 0L);
+			}
 #endif
 		}
 	}

@@ -87,10 +87,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         return EAGAIN.to_errno();
     }
     // What is known to be refused is refused here, where the folio is still mapped.
-    let accepted = pool::has_room()
-        && folio.with_memcg(|memcg| {
-            capacity::may_compress(memcg) && !capacity::refuses(memcg, || folio.variety())
-        });
+    let accepted =
+        pool::has_room() && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
     // What may not be written takes no room on a device, not even when zswap refuses it.
     let mut to_device = false;
     if !accepted {

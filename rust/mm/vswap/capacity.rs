@@ -121,12 +121,6 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     held.saturating_add(room(memcg))
 }
 
-/// Returns true if there may be pages of the cgroup that compress.
-#[inline]
-pub(crate) fn may_compress(memcg: Memcg<'_>) -> bool {
-    !all_refused(memcg)
-}
-
 /// Returns true if a page of the cgroup, whose content is that varied, is not worth the attempt.
 ///
 /// Only after some were refused in a row: then it saves compressing all of memory to find out that
