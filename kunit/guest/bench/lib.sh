@@ -131,8 +131,9 @@ compiler_on() {
 		fail "the compiler does not work"
 }
 
-# figure TAG PHASE NS: what a program has measured, as swapload prints it
+# figure TAG PHASE NS: what a program has measured, as swapload's command "run" prints it
 figure() {
+	echo "swapload tag=$1 phase=config command=run"
 	echo "swapload tag=$1 phase=$2 pages=1 ns=$3 ns_per_page=$3"
 }
 
