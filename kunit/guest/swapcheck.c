@@ -249,6 +249,22 @@ static void reclaim(size_t bytes)
 	write_file(path, text);
 }
 
+/*
+ * Without a cgroup to reclaim from. Pages that were touched before the task moved wait on another
+ * CPU for the LRU lists: MADV_PAGEOUT finds those of its own CPU.
+ */
+static void page_out_on(struct region *region, long cpu)
+{
+	cpu_set_t set, before;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_getaffinity(0, sizeof(before), &before) || sched_setaffinity(0, sizeof(set), &set))
+		return;
+	madvise(region->base, region->pages * PAGE, MADV_PAGEOUT);
+	sched_setaffinity(0, sizeof(before), &before);
+}
+
 static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
@@ -259,7 +275,10 @@ static void swap_out_all(struct region *region)
 		resident = count_resident(region->base, region->pages);
 		if (resident <= few)
 			return;
-		reclaim(resident * PAGE);
+		if (opt.cgroup)
+			reclaim(resident * PAGE);
+		else
+			page_out_on(region, round % sysconf(_SC_NPROCESSORS_CONF));
 	}
 	errno = 0;
 	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, region->pages);
