@@ -50,7 +50,7 @@ const WINDOW: usize = 128;
 
 /// Brings back what a device has under virtual slots. Sleeps.
 ///
-/// `ENOMEM`, `EINTR`: part of it came back, the rest is where it was.
+/// `ENOMEM`, `EINTR`, `EBUSY`: part of it came back, the rest is where it was.
 pub(crate) fn unuse(owned: &mut Owned) -> Result {
     let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
     for cluster in owned.bound() {
@@ -69,7 +69,7 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
         }
     }
     for cluster in owned.bound() {
-        cluster.lock().leave_device(owned.ty());
+        cluster.lock().leave_device(owned.ty())?;
     }
     Ok(())
 }

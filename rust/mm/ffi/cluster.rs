@@ -693,12 +693,17 @@ impl Locked {
         }
     }
 
-    /// Ends the binding to a device that is being turned off, and has no data any more.
-    pub(crate) fn leave_device(&mut self, ty: u8) {
+    /// Ends the binding to a device that is being turned off, and has no data any more. `EBUSY`: it
+    /// has, and the device has to stay.
+    pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
         if self.cluster.device.binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();
+            if self.cluster.device.is_bound() {
+                return Err(EBUSY);
+            }
             Lists::lock().retire(self);
         }
+        Ok(())
     }
 
     /// Ends the binding: slots with data on the device get backing words, and the others of the
