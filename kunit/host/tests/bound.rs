@@ -99,7 +99,8 @@ macro_rules! tests {
                                 binding = binding.or(Some(first));
                             }
                             Op::Set { start, nr } => {
-                                let inside = start + nr <= SIZE;
+                                // Not even no slots have data behind the end.
+                                let inside = start < SIZE && start + nr <= SIZE;
                                 let range = start as usize..(start + nr).min(SIZE) as usize;
                                 let idle = binding.is_some()
                                     && inside
