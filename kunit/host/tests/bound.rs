@@ -27,14 +27,14 @@ enum Op {
     Unbind,
 }
 
-fn op(size: u32) -> impl Strategy<Value = Op> {
+fn op(size: u32, types: u8) -> impl Strategy<Value = Op> {
     // Runs that reach over the end are refused, or cut.
     let run = (
         0..size + 70,
         prop_oneof![Just(1u32), 0..80u32, 0..size + 70],
     );
     prop_oneof![
-        2 => (0u8..8, 1u32..1000).prop_map(|(ty, cluster)| Op::Bind { ty, cluster }),
+        2 => (0..types, 0..=u32::MAX / size).prop_map(|(ty, cluster)| Op::Bind { ty, cluster }),
         6 => run.clone().prop_map(|(start, nr)| Op::Set { start, nr }),
         5 => run.prop_map(|(start, nr)| Op::Clear { start, nr }),
         1 => Just(Op::Unbind),
@@ -47,7 +47,7 @@ macro_rules! tests {
             use super::*;
             use vswap_host::$layout::{
                 bound::{DeviceMap, Word, WORDS},
-                layout::SWAPFILE_CLUSTER as SIZE,
+                layout::{MAX_SWAPFILES, SWAPFILE_CLUSTER as SIZE},
                 word::PhysSlot,
             };
 
@@ -86,7 +86,9 @@ macro_rules! tests {
                 #![proptest_config(config($cases))]
 
                 #[test]
-                fn bits_are_a_list_of_slots(ops in prop::collection::vec(op(SIZE), 1..60)) {
+                fn bits_are_a_list_of_slots(
+                    ops in prop::collection::vec(op(SIZE, MAX_SWAPFILES), 1..60),
+                ) {
                     let map = map();
                     let mut binding: Option<PhysSlot> = None;
                     let mut data = vec![false; SIZE as usize];
