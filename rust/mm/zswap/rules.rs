@@ -511,6 +511,7 @@ mod tests {
     #[test]
     fn one_stored_in_32_goes_on_for_ever() {
         let after = |refused: u64| (0..10_000).fold(0u64, |row, _| after_success(row + refused));
+        assert_eq!(after(31), 0);
         assert_eq!(after(32), 0);
         assert_eq!(after(33), 10_000);
     }
