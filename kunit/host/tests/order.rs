@@ -8,13 +8,69 @@
 //! met for the first time.
 
 use proptest::prelude::*;
-use std::collections::{HashMap, VecDeque};
+use std::{
+    cell::Cell,
+    collections::{HashMap, VecDeque},
+};
 use vswap_host::thp_4k::{
-    order::{bits_of, estimate, next_bit, turn, Turn},
+    order::{bits_of, estimate, fill, next_bit, park, turn, Member, Seat, Turn},
     record::{Kept, Pattern, Record},
 };
 
+/// A member that no other thread changes. `loom.rs` has those that several do.
+struct Alone {
+    bits: Cell<u64>,
+    seat: Cell<Seat<u32>>,
+}
+
+impl Member for Alone {
+    type Ring = u32;
+
+    fn bits(&self) -> u64 {
+        self.bits.get()
+    }
+
+    fn set_bits(&self, bits: u64) {
+        self.bits.set(bits);
+    }
+
+    fn seat(&self) -> Seat<u32> {
+        self.seat.get()
+    }
+
+    fn exchange_seat(&self, from: Seat<u32>, to: Seat<u32>) -> bool {
+        let is = self.seat.get() == from;
+        if is {
+            self.seat.set(to);
+        }
+        is
+    }
+
+    fn full_barrier(&self) {}
+}
+
 proptest! {
+    /// A store changes no bit but its own. The first page of a member puts it on a ring.
+    #[test]
+    fn stores_keep_the_bits_of_others(bits in prop_oneof![Just(0), any::<u64>()], n in 0..64u32) {
+        let seat = if bits == 0 { Seat::Free } else { Seat::On(1) };
+        let member = Alone { bits: Cell::new(bits), seat: Cell::new(seat) };
+        prop_assert_eq!(fill(&member, 1 << n, 1), bits == 0);
+        prop_assert_eq!(member.bits(), bits | 1 << n);
+        prop_assert_eq!(member.seat(), Seat::On(1));
+    }
+
+    /// The hand takes a member off the ring if no bit is set, and only then.
+    #[test]
+    fn members_without_bits_leave(bits in prop_oneof![Just(0), any::<u64>()]) {
+        let member = Alone { bits: Cell::new(bits), seat: Cell::new(Seat::On(1)) };
+        let mut left = false;
+        let parked = park(&member, 1, || left = true, || unreachable!());
+        prop_assert_eq!((parked, left), (bits == 0, bits == 0));
+        let seat = if bits == 0 { Seat::Free } else { Seat::On(1) };
+        prop_assert_eq!(member.seat(), seat);
+    }
+
     #[test]
     fn bits_are_those_of_the_slots(from in 0..70u32, nr in 0..200u32) {
         let bits = bits_of(from, nr);
@@ -41,6 +97,12 @@ proptest! {
             prop_assert_eq!(estimate(members, 32, 32 * pages), members * pages);
         }
     }
+}
+
+/// The product of what is multiplied need not fit.
+#[test]
+fn estimates_of_many_are_large() {
+    assert!(estimate(1 << 40, 1 << 20, 1 << 26) >= 1 << 43);
 }
 
 #[test]

@@ -484,6 +484,19 @@ fn quarters_are_the_borders() {
     }
 }
 
+/// Numbers whose multiples do not fit are judged like others.
+#[test]
+fn large_numbers_are_judged() {
+    for (touched, wanted) in [
+        (1 << 30, Outcome::Full),
+        (1 << 29, Outcome::Part),
+        (1 << 28, Outcome::Waste),
+    ] {
+        let sampled = 1 << 30;
+        assert_eq!(Used { touched, sampled }.outcome(), wanted, "{touched}");
+    }
+}
+
 /// No range is larger than a record can say.
 #[test]
 fn uniform_ranges_have_a_largest() {

@@ -42,7 +42,7 @@ macro_rules! tests {
             use proptest::{prelude::*, test_runner::TestCaseResult};
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
-                record::{Kept, Object, Pattern, Place, Record, Sum},
+                record::{Invalid, Kept, Object, Pattern, Place, Record, Sum},
                 word::{
                     cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_user_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
@@ -271,6 +271,9 @@ macro_rules! tests {
                     let to = Place::new(place).unwrap();
                     // A record knows its word from before, and no other.
                     prop_assert!(Record::decode(moved).unwrap().was(record.encode()));
+                    for bit in 0..6 {
+                        prop_assert!(!record.was(moved ^ 1 << bit));
+                    }
                     prop_assert!(!record.passed().was(moved) || !referenced);
                     let object = Object::new(to, object.pool(), object.is_plain()).unwrap();
                     prop_assert_eq!(
@@ -293,6 +296,14 @@ macro_rules! tests {
                         2 => prop_assert_eq!(value, bits << 6),
                         form => prop_assert!(false, "form {form}"),
                     }
+                }
+
+                /// Every other word has a tag that is no record's.
+                #[test]
+                fn tags_of_records(word in words()) {
+                    let other = Record::decode(word) == Err(Invalid::Tag);
+                    prop_assert_eq!(Record::is_tag(word), !other);
+                    prop_assert_eq!(other, word & 1 == 0 && word & 7 != 4);
                 }
 
                 /// The hand changes one bit, which says nothing of the page.
