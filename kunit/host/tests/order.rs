@@ -50,6 +50,8 @@ impl Member for Alone {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
     /// A store changes no bit but its own. The first page of a member puts it on a ring.
     #[test]
     fn stores_keep_the_bits_of_others(bits in prop_oneof![Just(0), any::<u64>()], n in 0..64u32) {
