@@ -874,6 +874,37 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 	sched_yield();
 }
 
+/*
+ * A signal's frame that cannot be written is the end of the process, other than a fault of its own,
+ * which is tried again. So handlers have a stack that is in memory.
+ */
+#define HANDLER_STACK 65536
+
+static __thread char *handler_stack;
+
+static void keep_handler_stack(void)
+{
+	size_t at, tries = 0;
+
+	for (at = 0; at < HANDLER_STACK; at += PAGE)
+		((volatile char *)handler_stack)[at] = 0;
+	/* A child has its parent's injected faults, and not its locked memory. */
+	while (mlock(handler_stack, HANDLER_STACK))
+		if (++tries == 1000)
+			die(EXIT_BROKEN, "cannot lock the stack of signals");
+}
+
+static void make_handler_stack(void)
+{
+	stack_t stack = { .ss_size = HANDLER_STACK };
+
+	handler_stack = map_or_die(HANDLER_STACK, MAP_PRIVATE);
+	stack.ss_sp = handler_stack;
+	keep_handler_stack();
+	if (sigaltstack(&stack, NULL))
+		die(EXIT_BROKEN, "cannot set the stack of signals");
+}
+
 /* SIGBUS, once for each time that the content of the page got lost. */
 static void race_count_loss(size_t page, uint32_t stamp)
 {
@@ -985,6 +1016,7 @@ static void race_fork(struct rng *rng)
 	pthread_rwlock_wrlock(&race_still);
 	pid = fork();
 	if (!pid) {
+		keep_handler_stack();
 		race_read_run(rng, false);
 		if (!opt.shmem) {
 			race_write(rng_below(rng, race_region.pages), ~0);
@@ -1004,6 +1036,7 @@ static void *race_thread(void *arg)
 	size_t number = (uintptr_t)arg, i;
 	struct rng rng = { .state = mix64(opt.seed * 1000 + number) };
 
+	make_handler_stack();
 	if (opt.make_it_fail)
 		must_write_file("/proc/thread-self/make-it-fail", "1");
 	for (i = 0; number < READERS ? i < opt.rounds : !race_over; i++) {
@@ -1025,7 +1058,7 @@ static void *race_thread(void *arg)
 
 static void run_race(void)
 {
-	const struct sigaction segv = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO };
+	const struct sigaction segv = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 	pthread_t threads[READERS + CHANGERS + 1];
 	size_t i;
 
