@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import errno
 import gzip
 import io
 import pathlib
@@ -168,14 +169,30 @@ class Debs(Folder):
               'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/a.pem"\nCONFIG_DEBUG_INFO_BTF=y\n'
               "CONFIG_OLD_DRIVER=m\nCONFIG_ARCH_HAS_X=y\n")
 
-    def given(self, path):
-        return deb.given_config(argparse.Namespace(config=path and str(path)), None)
-
     def test_a_file(self):
         (self.top / "a").write_text(self.CONFIG)
         (self.top / "b").write_bytes(gzip.compress(self.CONFIG.encode()))
         for name in "ab":
-            self.assertEqual(self.given(self.top / name), (str(self.top / name), self.CONFIG))
+            self.assertEqual(deb.file_config(self.top / name),
+                             (str(self.top / name), self.CONFIG))
+
+    def test_another_architecture(self):
+        for line in ("CONFIG_ARM64=y", "CONFIG_X86_32=y", "# CONFIG_64BIT is not set"):
+            (self.top / "other").write_text(f"{self.CONFIG}{line}\n")
+            with self.assertRaisesRegex(common.Failure, line.lstrip("# ")):
+                deb.file_config(self.top / "other")
+        self.patch(deb, "running_config", lambda: ("/proc/config.gz", "CONFIG_RISCV=y\n"))
+        with self.assertRaisesRegex(common.Failure, "/proc/config.gz is of another"):
+            deb.other_config(None, None)
+        deb.check_arch("here", "CONFIG_X86_64=y\nCONFIG_ARM64_ERRATUM=y\n"
+                               "# CONFIG_ARM is not set\n")
+
+    def test_a_file_is_read_first(self):
+        self.patch(setup, "ensure", mock.Mock())
+        with self.assertRaisesRegex(common.Failure, "No such file"):
+            deb.main(argparse.Namespace(out=str(self.top), config=str(self.top / "none"),
+                                        configure=False))
+        self.assertFalse(setup.ensure.called)
 
     def test_what_is_no_configuration(self):
         (self.top / "text").write_text("hello\n")
@@ -184,16 +201,16 @@ class Debs(Folder):
         for name, words in (("text", "no configuration"), ("cut", "cannot read"),
                             ("binary", "cannot read"), ("none", "No such file")):
             with self.assertRaisesRegex(common.Failure, words) as raised:
-                self.given(self.top / name)
+                deb.file_config(self.top / name)
             self.assertTrue(raised.exception.hint)
 
     def test_the_running_kernel_s_or_debian_s(self):
         self.patch(deb, "debian_config", lambda log: ("debian", "text"))
         self.patch(deb, "running_config", lambda: ("/boot/x", "mine"))
-        self.assertEqual(self.given(None), ("/boot/x", "mine"))
-        self.assertEqual(self.given("debian"), ("debian", "text"))
+        self.assertEqual(deb.other_config(None, None), ("/boot/x", "mine"))
+        self.assertEqual(deb.other_config("debian", None), ("debian", "text"))
         self.patch(deb, "running_config", lambda: None)
-        self.assertEqual(self.given(None), ("debian", "text"))
+        self.assertEqual(deb.other_config(None, None), ("debian", "text"))
 
     def configure(self, drop=()):
         """What make is given, and what configure() returns; make takes options away."""
@@ -240,6 +257,19 @@ class Debs(Folder):
     def test_a_folder_that_cannot_be_written(self):
         with self.assertRaisesRegex(common.Failure, "cannot be written"):
             deb.main(argparse.Namespace(out=str(self.top / "none"), config=None, configure=False))
+
+    def test_no_room_for_the_package(self):
+        (self.top / "out").mkdir()
+
+        def full(_source, target):
+            target.write_text("half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        self.patch(deb.shutil, "copyfile", full)
+        with self.assertRaisesRegex(common.Failure, "out/a.deb: No space left") as raised:
+            deb.copied(pathlib.Path("/build/a.deb"), self.top / "out")
+        self.assertIn("/build/a.deb", raised.exception.hint)
+        self.assertFalse((self.top / "out/a.deb").exists())
 
     def test_a_package_and_what_to_type(self):
         home = self.top / "home"

@@ -74,12 +74,22 @@ def debian_config(log):
     return f"Debian's {DEBIAN}", text
 
 
-def given_config(args, log):
-    if args.config == "debian":
-        return debian_config(log)
-    if not args.config:
-        return running_config() or debian_config(log)
-    path = pathlib.Path(args.config)
+# What names an architecture in a .config; a 32-bit x86 has no name of its own in a minimal one.
+FOREIGN = re.compile(r"^(CONFIG_(?:ALPHA|ARC|ARM|ARM64|CSKY|HEXAGON|LOONGARCH|M68K|MICROBLAZE|MIPS"
+                     r"|NIOS2|OPENRISC|PARISC|PPC|RISCV|S390|SPARC|SUPERH|UML|X86_32|XTENSA)=y"
+                     r"|# CONFIG_64BIT is not set)$", re.M)
+
+
+def check_arch(where, text):
+    """Kconfig takes each .config, and drops each line that its architecture does not have."""
+    foreign = FOREIGN.search(text)
+    if foreign:
+        die(f"{where} is of another architecture ({foreign.group().lstrip('# ')}), and the "
+            "package is for x86_64", "give the .config of an x86_64 kernel with --config FILE")
+
+
+def file_config(path):
+    """A configuration that the user named: (where it is, text)."""
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
@@ -88,7 +98,15 @@ def given_config(args, log):
             "give the .config of a kernel, as in --config /boot/config-$(uname -r)")
     if not re.search(r"^CONFIG_\w+=", text, re.M):
         die(f"{path} is no configuration of a kernel", "give a file with lines as CONFIG_SWAP=y")
+    check_arch(path, text)
     return str(path), text
+
+
+def other_config(name, log):
+    """Debian's configuration if it is named; otherwise the running kernel's, if it has one."""
+    where, text = (None if name else running_config()) or debian_config(log)
+    check_arch(where, text)
+    return where, text
 
 
 def options_of(text):
@@ -169,15 +187,29 @@ def packages_in(folder):
             if path.name.startswith(("linux-image-", "linux-headers-"))], found
 
 
+def copied(package, out):
+    """Copies a package to the folder that the user named; returns the copy."""
+    target = out / package.name
+    try:
+        shutil.copyfile(package, target)
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        die(f"cannot write {target}: {error.strerror}",
+            f"make room: a rerun compiles nothing anew. The package is {package}")
+    return target
+
+
 def main(args):
     out = pathlib.Path(args.out).absolute()
     if not os.access(out, os.W_OK):
         die(f"{out} cannot be written", "name another folder with --out DIR")
+    # Before tools are installed and locks are waited for.
+    given = file_config(pathlib.Path(args.config)) if args.config not in (None, "debian") else None
     setup.ensure()
     with common.locked("setup"):
         setup.install(common.LOGS / "setup.log", PACKAGES)
     with common.locked("build-deb"):
-        where, text = given_config(args, common.LOGS / "setup.log")
+        where, text = given or other_config(args.config, common.LOGS / "setup.log")
         srctree, home = tree.vswap(), tree.home() / "deb"
         builddir = home / "build"
         builddir.mkdir(parents=True, exist_ok=True)
@@ -198,10 +230,7 @@ def main(args):
             build.make(builddir, srctree, [*flags, "DPKG_FLAGS=--build-profiles="
                                            "pkg.linux-upstream.nokerneldbg"],
                        "bindeb-pkg", log=log, show=True)
-        packages = []
-        for path in packages_in(home)[0]:
-            packages.append(out / path.name)
-            shutil.copyfile(path, packages[-1])
+        packages = [copied(path, out) for path in packages_in(home)[0]]
     say(closing(packages))
     return 0
 
