@@ -884,10 +884,8 @@ static __thread char *handler_stack;
 
 static void keep_handler_stack(void)
 {
-	size_t at, tries = 0;
+	size_t tries = 0;
 
-	for (at = 0; at < HANDLER_STACK; at += PAGE)
-		((volatile char *)handler_stack)[at] = 0;
 	/* A child has its parent's injected faults, and not its locked memory. */
 	while (mlock(handler_stack, HANDLER_STACK))
 		if (++tries == 1000)
