@@ -250,8 +250,8 @@ static void reclaim(size_t bytes)
 }
 
 /*
- * Without a cgroup to reclaim from. Pages that were touched before the task moved wait on another
- * CPU for the LRU lists: MADV_PAGEOUT finds those of its own CPU.
+ * Pages that were touched before the task moved wait on another CPU for the LRU lists:
+ * MADV_PAGEOUT finds those of its own CPU.
  */
 static void page_out_on(struct region *region, long cpu)
 {
@@ -265,6 +265,7 @@ static void page_out_on(struct region *region, long cpu)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
+/* Swaps all pages out, or all but 2 % where the rest stays in memory for eight rounds. */
 static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
@@ -273,12 +274,10 @@ static void swap_out_all(struct region *region)
 		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
 	for (round = 0; round < 32; round++) {
 		resident = count_resident(region->base, region->pages);
-		if (resident <= few)
+		if (!resident || (round >= 8 && resident <= few))
 			return;
-		if (opt.cgroup)
-			reclaim(resident * PAGE);
-		else
-			page_out_on(region, round % sysconf(_SC_NPROCESSORS_CONF));
+		reclaim(resident * PAGE);
+		page_out_on(region, round % sysconf(_SC_NPROCESSORS_CONF));
 	}
 	errno = 0;
 	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, region->pages);
