@@ -9,6 +9,8 @@
 
 #define pr_fmt(fmt) "vswap: " fmt
 
+#include <linux/bio.h>
+#include <linux/blkdev.h>
 #include <linux/delayacct.h>
 #include <linux/hash.h>
 #include <linux/jump_label.h>
@@ -87,8 +89,10 @@ static unsigned long vswap_no_plan(struct swap_info_struct *si)
 
 bool vswap_swapin_is_fast(unsigned int type)
 {
+	struct swap_info_struct *si = type < MAX_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
+
 	/* The device may be off by now: what it was stays. */
-	return vswap_is_fast(READ_ONCE(swap_info[type]));
+	return si && vswap_is_fast(si);
 }
 
 bool vswap_swapin_any_slow(void)
@@ -438,27 +442,63 @@ bool __vswap_swapin_failed(struct folio *folio)
 /*
  * Claim and consume.
  *
- * Most faults on a page that zswap has, or that is zeros, map it and free its slot.
- * The ordinary way takes five sections of ci->lock for that, and counts the folio
- * in the swap cache only to uncount it. A fault that claims the page takes two:
+ * Most faults on a page that can be read at once map it and free its slot: zswap or
+ * a synchronous device has it, or it is zeros. The ordinary way takes five sections
+ * of ci->lock for that, and counts the folio in the swap cache only to uncount it. A
+ * fault that claims the page takes two:
  *
  * - claim: check the slot, add the folio to the swap cache, locked. It has to be
  *   there, because two faults on one entry meet in the swap cache. NR_FILE_PAGES and
  *   NR_SWAPCACHE do not count it.
- * - The fault keeps the folio locked while it is read. zswap keeps its copy.
+ * - The fault keeps the folio locked while it is read. zswap and devices keep their
+ *   copy. A device's slot is not moved or taken away from a folio that is locked.
  * - consume: after mapping the folio, drop the swap count, remove the folio from the
- *   swap cache, free the slot and zswap's copy.
+ *   swap cache, free the slot and what backs it.
  *
  * Where the fault cannot map the folio, or fork() has raised the swap count, it is
- * settled instead: counted, dirty, and zswap's copy freed, as if swapin_sync() had
- * brought it in.
+ * settled instead, as if swapin_sync() had brought it in: counted, and if it came
+ * from zswap dirty, and zswap's copy freed.
  *
  * A folio that is in the swap cache and not counted is locked by the fault that
  * claims it. Everybody who removes a folio from the swap cache, or replaces it
  * there, holds its lock, so that nobody else uncounts it.
  */
 
-/* Like swap_read_folio(), for a page in memory. Leaves the folio locked. */
+/*
+ * Like swap_bdev_submit_read(), but leaves the folio locked. A synchronous device has
+ * a bdev, also below a file.
+ */
+static void vswap_read_device(struct folio *folio)
+{
+	swp_entry_t entry = vswap_device_entry(folio->swap);
+	struct bio_vec bvec;
+	sector_t sector;
+	struct bio bio;
+	int error;
+
+	/* In use, and nothing backs it: an I/O error. The folio is not uptodate. */
+	if (!entry.val)
+		return;
+	/* zswap keeps more of what is like it. */
+	zswap_folio_swapin(folio);
+	sector = swap_folio_sector(folio);
+	bio_init(&bio, __swap_entry_to_info(entry)->bdev, &bvec, 1, REQ_OP_READ);
+	bio_add_folio_nofail(&bio, folio, PAGE_SIZE, 0);
+	bio.bi_iter.bi_sector = sector;
+	error = submit_bio_wait(&bio);
+	if (error) {
+		pr_alert_ratelimited("Read-error on swap-device (%u:%u:%llu)\n",
+				     MAJOR(bio_dev(&bio)), MINOR(bio_dev(&bio)),
+				     (unsigned long long)sector);
+	} else {
+		count_memcg_folio_events(folio, PSWPIN, 1);
+		count_vm_event(PSWPIN);
+		folio_mark_uptodate(folio);
+	}
+	bio_uninit(&bio);
+}
+
+/* Like swap_read_folio(), for a page that is read at once. Leaves the folio locked. */
 static void vswap_read_claimed(struct folio *folio, enum vswap_claim claim)
 {
 	bool workingset = folio_test_workingset(folio);
@@ -472,6 +512,8 @@ static void vswap_read_claimed(struct folio *folio, enum vswap_claim claim)
 	delayacct_swapin_start();
 	if (claim == VSWAP_CLAIM_ZSWAP) {
 		vswap_rs_swapin_load(folio);
+	} else if (claim == VSWAP_CLAIM_DEVICE) {
+		vswap_read_device(folio);
 	} else {
 		struct obj_cgroup *objcg = get_obj_cgroup_from_folio(folio);
 

@@ -81,6 +81,7 @@ enum vswap_claim {
 	VSWAP_CLAIM_NONE,
 	VSWAP_CLAIM_ZEROS,
 	VSWAP_CLAIM_ZSWAP,
+	VSWAP_CLAIM_DEVICE,
 };
 
 /* State of do_swap_page(): the folio it has claimed, and the neighbour it maps next. */
@@ -192,9 +193,10 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 }
 
 /*
- * Bring in a page that zswap has, or that is zeros, for this fault alone. Returns
- * its folio, locked, read and in the swap cache, with a reference. Returns NULL if
- * swapin_sync() has to bring it in, or ERR_PTR(-ENOMEM).
+ * Bring in a page that can be read at once for this fault alone: zswap or a
+ * synchronous device has it, or it is zeros. Returns its folio, locked, read and in
+ * the swap cache, with a reference. Returns NULL if swapin_sync() has to bring it
+ * in, or ERR_PTR(-ENOMEM).
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -219,10 +221,10 @@ static __always_inline bool vswap_fault_claimed(const struct vswap_around *aroun
 	return around && around->claim != VSWAP_CLAIM_NONE;
 }
 
-/* Returns true if the claimed folio came from zswap, which does not keep its copy. */
-static __always_inline bool vswap_fault_from_zswap(const struct vswap_around *around)
+/* Returns true if the folio is claimed and its slot is to be freed: as zeros it costs nothing. */
+static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 {
-	return around && around->claim == VSWAP_CLAIM_ZSWAP;
+	return vswap_fault_claimed(around) && around->claim != VSWAP_CLAIM_ZEROS;
 }
 
 /* Returns true if pages are mapped old, so that a later fault can tell whether they were used. */

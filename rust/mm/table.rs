@@ -22,11 +22,11 @@ use crate::{
     ffi::{
         cluster::{
             find,
+            AtHand,
             Backed,
             Cluster,
             ExtendTable,
             Guard,
-            InMemory,
             Kind,
             Locked, //
         },
@@ -705,16 +705,16 @@ fn may_add_as(cluster: &Locked, off: u32, with_id: bool) -> Result<(Addable, Fla
     Ok((Addable { shadow, id }, flags))
 }
 
-/// Adds a page to the swap cache for a slot that zswap backs, or that is zeros. Returns `None` if
-/// nobody counts on the slot, if it has a folio, or if a device backs it. Calls `enter` under the
-/// cluster lock, to change the folio.
+/// Adds a page to the swap cache for a slot whose page can be read at once. Returns `None` if it
+/// cannot, if nobody counts on the slot, or if it has a folio. Calls `enter` under the cluster lock,
+/// to change the folio.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
-pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, InMemory)> {
+pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, AtHand)> {
     let (cluster, off) = find(offset)?;
     let mut guard = cluster.lock();
     let (found, flags) = may_add_as(&guard, off, true).ok()?;
-    let held = guard.in_memory(off, flags.zero)?;
+    let held = guard.at_hand(off, flags.zero)?;
     cache_add_one(&mut guard, off, pfn);
     enter();
     Some((found, held))

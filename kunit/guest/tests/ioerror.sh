@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A disk that cannot be read: the process whose page it was gets SIGBUS, nobody
+# A device that cannot be read: the process whose page it was gets SIGBUS, nobody
 # else does, and what was not read meanwhile is still good. (Debug kernel.)
 # guest: timeout=40 debug=1
 . /vswap/tests/lib.sh
@@ -15,6 +15,19 @@ errors() {
 	echo $(($1 > 0)) > $FAIL
 }
 
+# unreadable LAYER: who reads while no page can be read, and who does not
+unreadable() {
+	hold_as victim --size 2M --zero 0 --sigbus --seed 1
+	hold_as patient --size 2M --zero 0 --seed 2
+	hold_as resident --size 2M --zero 0 --resident --seed 3
+	must_log io
+	errors 100
+	ended "$1: a page that cannot be read gives SIGBUS" victim
+	ended "$1: who needs no page from the disk does not notice" resident
+	errors 0
+	ended "$1: pages that nobody read meanwhile are good" patient
+}
+
 echo 0 > $INJECT/fail_make_request/verbose
 echo -1 > $INJECT/fail_make_request/times
 # No readahead: it would try others' pages, and find their errors.
@@ -25,15 +38,7 @@ echo 0 > /proc/sys/vm/page-cluster
 for layer in off on; do
 	check "virtual slots are $layer: swapon" straight swap_on $DISK
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
-	hold_as victim --size 2M --zero 0 --sigbus --seed 1
-	hold_as patient --size 2M --zero 0 --seed 2
-	hold_as resident --size 2M --zero 0 --resident --seed 3
-	must_log io
-	errors 100
-	ended "$layer: a page that cannot be read gives SIGBUS" victim
-	ended "$layer: who needs no page from the disk does not notice" resident
-	errors 0
-	ended "$layer: pages that nobody read meanwhile are good" patient
+	unreadable $layer
 
 	# A failed write keeps the page in memory.
 	errors 100
@@ -61,6 +66,14 @@ for layer in off on; do
 	ended "$layer: and loses nothing" writer
 	no_more io
 done
+
+# A page on a device as fast as memory is read by its fault alone, which keeps it locked.
+FAIL=/sys/block/zram0/make-it-fail
+check "zram: swapon" straight zram_on
+unreadable zram
+is "zram: no page is counted in the swap cache" "$(cached)" -eq 0
+no_more io
+none_left "zram"
 echo "$cluster" > /proc/sys/vm/page-cluster
 
 finish

@@ -145,6 +145,12 @@ vm() {
 	value /proc/vmstat "$1"
 }
 
+# cached: how many pages the statistics say are in the swap cache, of all CPUs
+cached() {
+	cat /proc/sys/vm/stat_refresh
+	value /proc/vmstat nr_swapcached
+}
+
 # mthp SIZE NAME: a counter of folios of that size in KiB
 mthp() {
 	cat "$THP/hugepages-$1kB/stats/$2"

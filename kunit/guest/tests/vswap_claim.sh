@@ -8,12 +8,6 @@
 SWAPIN=$VSWAP/swapin
 needs $SWAPIN
 
-# cached: how many pages the statistics say are in the swap cache, of all CPUs
-cached() {
-	cat /proc/sys/vm/stat_refresh
-	value /proc/vmstat nr_swapcached
-}
-
 # counted WHAT: nothing is swapped out any more, and the statistics agree
 counted() {
 	none_left "$1"
@@ -79,6 +73,21 @@ else
 fi
 check "its cgroup goes away" cgroup_gone race
 counted "race"
+
+# What a device has that is as fast as memory. Half of the pages are read again.
+check "zram: swapon" straight zram_on lz4
+hold_as device --incompressible 0 --zero 0 --reread
+is "what zram had has no slot any more" "$(slots used)" -eq $((pages / 2))
+is "what zram has still has one there" "$(used)" -eq $((pages / 2 * PAGE_KB))
+is "no such page stays in the swap cache" "$(cached)" -eq 0
+ended "every byte came back from zram" device
+counted "zram"
+check "every byte came back from zram that processes share" \
+	swapcheck cow --size 4M --procs 3 --depth 2 --light --incompressible 0 --cgroup $CG/cow
+cgroup race
+race "threads on zram"
+check "its cgroup goes away from zram" cgroup_gone race
+counted "race on zram"
 
 set_to 1 $SWAPIN/large
 finish

@@ -280,12 +280,17 @@ impl Cluster {
         decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
     }
 
-    /// Returns where the page of a slot can be read without I/O, without the lock.
+    /// Returns where the page of a slot can be read at once, without the lock.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
-    pub(crate) fn peek_in_memory(&self, off: u32) -> Option<InMemory> {
-        let word = self.table().map_or(0, |ci| ci.peek(off));
-        InMemory::of(word, || is_zero_word(self.peek_word(off)))
+    pub(crate) fn peek_at_hand(&self, off: u32) -> Option<AtHand> {
+        match self.device.find(off) {
+            Some(slot) => AtHand::on_device(slot),
+            None => {
+                let word = self.table().map_or(0, |ci| ci.peek(off));
+                AtHand::of(word, || is_zero_word(self.peek_word(off)))
+            }
+        }
     }
 
     /// Its C part, of which the table is.
@@ -447,25 +452,35 @@ fn decode_backing(word: u64) -> Backing {
     }
 }
 
-/// Where the page of a slot is, if it can be read without I/O.
+/// Where the page of a slot is, if it can be read at once: memory, or what is as fast.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-pub(crate) enum InMemory {
+pub(crate) enum AtHand {
     /// Nowhere: the page is zeros.
     Zeros,
     /// In zswap.
     Zswap,
+    /// On a device that is synchronous.
+    Device,
 }
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-impl InMemory {
+impl AtHand {
     /// Decodes the backing word of a slot. Calls `is_zero` if there is none.
     #[inline]
     fn of(word: u64, is_zero: impl FnOnce() -> bool) -> Option<Self> {
         if Record::is_tag(word) {
-            Some(Self::Zswap)
-        } else {
-            (word == 0 && is_zero()).then_some(Self::Zeros)
+            return Some(Self::Zswap);
         }
+        match decode_backing(word) {
+            Backing::Phys(slot) => Self::on_device(slot),
+            Backing::None if is_zero() => Some(Self::Zeros),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn on_device(slot: PhysSlot) -> Option<Self> {
+        device::is_fast(slot.ty()).then_some(Self::Device)
     }
 }
 
@@ -806,12 +821,17 @@ impl Locked {
         }
     }
 
-    /// Returns where the page of a slot can be read without I/O. `zero`: its flag says zeros.
+    /// Returns where the page of a slot can be read at once. `zero`: its flag says zeros.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
-    pub(crate) fn in_memory(&self, off: u32, zero: bool) -> Option<InMemory> {
-        let word = self.backing_word(off).map_or(0, |word| word.load(Relaxed));
-        InMemory::of(word, || zero)
+    pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
+        match self.cluster.device.find(off) {
+            Some(slot) => AtHand::on_device(slot),
+            None => {
+                let word = self.backing_word(off).map_or(0, |word| word.load(Relaxed));
+                AtHand::of(word, || zero)
+            }
+        }
     }
 
     #[inline]

@@ -167,6 +167,14 @@ pub(crate) fn in_order(ty: u8) -> bool {
     unsafe { bindings::vswap_in_order(ty.into()) }
 }
 
+/// Whether the device with the type of a slot that is in use, or was, is as fast as memory.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn is_fast(ty: u8) -> bool {
+    // SAFETY: C copes with any value.
+    unsafe { bindings::vswap_swapin_is_fast(ty.into()) }
+}
+
 /// The virtual slot that a slot of a device says it backs.
 #[cfg(CONFIG_DEBUG_VM)]
 pub(crate) fn owner_of(slot: PhysSlot) -> Option<VOffset> {

@@ -7,7 +7,7 @@
 use super::{
     cluster::{
         find,
-        InMemory, //
+        AtHand, //
     },
     device,
     folio::{
@@ -164,10 +164,7 @@ unsafe fn is_stored(entry: SwapEntry) -> bool {
 fn source(entry: SwapEntry, behind: Behind, fast: bool) -> Source {
     let fast = match behind {
         Behind::Zeros | Behind::Zswap | Behind::Nothing => return Source::Memory,
-        // SAFETY: The type is that of a device that was there, and stays if the slot does.
-        Behind::Slot(ty, _) if entry.is_virtual() => unsafe {
-            bindings::vswap_swapin_is_fast(ty.into())
-        },
+        Behind::Slot(ty, _) if entry.is_virtual() => device::is_fast(ty),
         Behind::Slot(..) => fast,
     };
     if fast {
@@ -532,15 +529,15 @@ unsafe extern "C" fn vswap_rs_swapin_forget(folio: *mut bindings::folio) {
     load::forget(&mut unsafe { SwapFolio::from_raw(folio) });
 }
 
-/// Returns true if zswap has the page of a virtual slot, or if it is zeros. The answer can be old
-/// when it is there.
+/// Returns true if the page of a virtual slot can be read at once. The answer can be old when it is
+/// there.
 #[export]
 extern "C" fn vswap_rs_swapin_claimable(offset: c_ulong) -> bool {
-    find(offset).is_some_and(|(cluster, off)| cluster.peek_in_memory(off).is_some())
+    find(offset).is_some_and(|(cluster, off)| cluster.peek_at_hand(off).is_some())
 }
 
-/// Adds a folio to the swap cache for a virtual slot, if the slot has none, and zswap has its page
-/// or it is zeros. Does not count it there.
+/// Adds a folio to the swap cache for a virtual slot, if the slot has none and its page can be read
+/// at once. Does not count it there.
 ///
 /// # Safety
 ///
@@ -567,8 +564,9 @@ unsafe extern "C" fn vswap_rs_swapin_claim(
     // SAFETY: As required of the caller.
     unsafe { tell(Ok(found), shadowp, memcg_id) };
     match held {
-        InMemory::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
-        InMemory::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
+        AtHand::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
+        AtHand::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
+        AtHand::Device => bindings::vswap_claim_VSWAP_CLAIM_DEVICE,
     }
 }
 
