@@ -485,6 +485,7 @@ static void vswap_read_device(struct folio *folio)
 	bio_init(&bio, __swap_entry_to_info(entry)->bdev, &bvec, 1, REQ_OP_READ);
 	bio_add_folio_nofail(&bio, folio, PAGE_SIZE, 0);
 	bio.bi_iter.bi_sector = sector;
+	count_vm_event(NRSWPIN);
 	error = submit_bio_wait(&bio);
 	if (error) {
 		pr_alert_ratelimited("Read-error on swap-device (%u:%u:%llu)\n",

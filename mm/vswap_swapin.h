@@ -432,7 +432,7 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 #define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
 #define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)
 #define vswap_fault_claimed(around)	false
-#define vswap_fault_from_zswap(around)	false
+#define vswap_fault_frees(around)	false
 #define vswap_fault_untouched(around, vmf, address, nr_pages)	false
 #define vswap_fault_consume(around, folio, free)	(free)
 #define vswap_fault_mapped(around, vmf, folio, ret, nr_pages)	do { } while (0)
