@@ -706,8 +706,8 @@ fn may_add_as(cluster: &Locked, off: u32, with_id: bool) -> Result<(Addable, Fla
 }
 
 /// Adds a page to the swap cache for a slot whose page can be read at once. Returns `None` if it
-/// cannot, if nobody counts on the slot, or if it has a folio. Calls `enter` under the cluster lock,
-/// to change the folio.
+/// cannot, if nobody counts on the slot, or if it has a folio. Calls `enter` under the lock of the
+/// cluster, to change the folio.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, AtHand)> {
