@@ -244,19 +244,31 @@ bool __vswap_make_room(int type)
 }
 
 /*
+ * The device with the type of a slot that is in use, or was; or NULL. The structure
+ * stays, if the device does not, and then somebody else finds that.
+ */
+static struct swap_info_struct *vswap_type_to_info(unsigned int type)
+{
+	return type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
+}
+
+/*
  * Is what lies side by side in the slots of a device side by side on it, so that
- * one request can be for all of it? Not in a file. The structure stays, if the
- * device does not, and then somebody else finds that.
+ * one request can be for all of it? Not in a file.
  */
 bool vswap_in_order(unsigned int type)
 {
-	struct swap_info_struct *si;
+	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	if (type >= MAX_PHYS_SWAPFILES)
-		return false;
-	si = READ_ONCE(swap_info[type]);
 	/* Other flags change while it is on, this one does not. */
 	return si && data_race(si->flags & SWP_BLKDEV);
+}
+
+bool vswap_type_is_fast(unsigned int type)
+{
+	struct swap_info_struct *si = vswap_type_to_info(type);
+
+	return si && vswap_is_fast(si);
 }
 
 /* The number is as it was when statistics were last flushed. */

@@ -379,6 +379,7 @@ unsigned long vswap_memcg_size(struct mem_cgroup *memcg);
 unsigned long vswap_slots_on_devices(void);
 bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
+bool vswap_type_is_fast(unsigned int type);
 
 /* Slots that are read one after the other by one task, for swapoff. Zero when it begins. */
 struct vswap_reads {

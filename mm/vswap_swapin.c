@@ -87,20 +87,12 @@ static unsigned long vswap_no_plan(struct swap_info_struct *si)
 	return zswap_never_enabled() ? plan : plan & BIT(0);
 }
 
-bool vswap_swapin_is_fast(unsigned int type)
-{
-	struct swap_info_struct *si = type < MAX_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
-
-	/* The device may be off by now: what it was stays. */
-	return si && vswap_is_fast(si);
-}
-
 bool vswap_swapin_any_slow(void)
 {
 	unsigned int type, last = READ_ONCE(vswap_highest_type);
 
 	for (type = 0; type <= last; type++) {
-		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_swapin_is_fast(type))
+		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_type_is_fast(type))
 			return true;
 	}
 	return false;

@@ -221,7 +221,7 @@ static __always_inline bool vswap_fault_claimed(const struct vswap_around *aroun
 	return around && around->claim != VSWAP_CLAIM_NONE;
 }
 
-/* Returns true if the folio is claimed and its slot is to be freed: as zeros it costs nothing. */
+/* Returns true if the folio is claimed and its slot is freed. That of zeros costs nothing. */
 static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 {
 	return vswap_fault_claimed(around) && around->claim != VSWAP_CLAIM_ZEROS;
@@ -346,7 +346,6 @@ enum vswap_source {
 /* C for Rust */
 void vswap_swapin_count(unsigned int event);
 bool vswap_swapin_is_zero(swp_entry_t entry);
-bool vswap_swapin_is_fast(unsigned int type);
 bool vswap_swapin_any_slow(void);
 bool vswap_swapin_any_written(void);
 void vswap_swapin_trace(const struct vswap_decision *decision);

@@ -284,13 +284,10 @@ impl Cluster {
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn peek_at_hand(&self, off: u32) -> Option<AtHand> {
-        match self.device.find(off) {
-            Some(slot) => AtHand::on_device(slot),
-            None => {
-                let word = self.table().map_or(0, |ci| ci.peek(off));
-                AtHand::of(word, || is_zero_word(self.peek_word(off)))
-            }
-        }
+        let word = || self.table().map_or(0, |ci| ci.peek(off));
+        AtHand::of(self.device.find(off), word, || {
+            is_zero_word(self.peek_word(off))
+        })
     }
 
     /// Its C part, of which the table is.
@@ -465,22 +462,27 @@ pub(crate) enum AtHand {
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 impl AtHand {
-    /// Decodes the backing word of a slot. Calls `is_zero` if there is none.
+    /// `bound`: the slot of the bound cluster that has the page. If none has, `word` is the backing
+    /// word. Calls `is_zero` if nothing backs the slot.
     #[inline]
-    fn of(word: u64, is_zero: impl FnOnce() -> bool) -> Option<Self> {
-        if Record::is_tag(word) {
-            return Some(Self::Zswap);
+    fn of(
+        bound: Option<PhysSlot>,
+        word: impl FnOnce() -> u64,
+        is_zero: impl FnOnce() -> bool,
+    ) -> Option<Self> {
+        let backing = match bound {
+            Some(slot) => Backing::Phys(slot),
+            None => match word() {
+                // To decode all of it would cost each fault from zswap 95 instructions.
+                word if Record::is_tag(word) => return Some(Self::Zswap),
+                word => decode_backing(word),
+            },
+        };
+        match backing {
+            Backing::Phys(slot) => device::is_fast(slot.ty()).then_some(Self::Device),
+            Backing::Zswap(_) => Some(Self::Zswap),
+            Backing::None => is_zero().then_some(Self::Zeros),
         }
-        match decode_backing(word) {
-            Backing::Phys(slot) => Self::on_device(slot),
-            Backing::None if is_zero() => Some(Self::Zeros),
-            _ => None,
-        }
-    }
-
-    #[inline]
-    fn on_device(slot: PhysSlot) -> Option<Self> {
-        device::is_fast(slot.ty()).then_some(Self::Device)
     }
 }
 
@@ -825,13 +827,8 @@ impl Locked {
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
-        match self.cluster.device.find(off) {
-            Some(slot) => AtHand::on_device(slot),
-            None => {
-                let word = self.backing_word(off).map_or(0, |word| word.load(Relaxed));
-                AtHand::of(word, || zero)
-            }
-        }
+        let word = || self.backing_word(off).map_or(0, |word| word.load(Relaxed));
+        AtHand::of(self.cluster.device.find(off), word, || zero)
     }
 
     #[inline]

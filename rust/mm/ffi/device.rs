@@ -172,7 +172,7 @@ pub(crate) fn in_order(ty: u8) -> bool {
 #[inline]
 pub(crate) fn is_fast(ty: u8) -> bool {
     // SAFETY: C copes with any value.
-    unsafe { bindings::vswap_swapin_is_fast(ty.into()) }
+    unsafe { bindings::vswap_type_is_fast(ty.into()) }
 }
 
 /// The virtual slot that a slot of a device says it backs.
