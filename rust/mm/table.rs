@@ -164,8 +164,8 @@ fn free_slots(
     freed: &mut Freed,
     uncharge: &mut Uncharge,
 ) {
-    if cluster.has_only_bits() {
-        return free_bound(cluster, start, nr, |id, nr, charged| {
+    if !cluster.any_backed() {
+        return free_unbacked(cluster, start, nr, |id, nr, charged| {
             uncharge.add(id, nr, charged, Sum::NONE);
         });
     }
@@ -196,12 +196,12 @@ fn free_slots(
     cluster.free_run(start, nr);
 }
 
-/// As [`free_slots`], where the device cluster has all that is not zeros. Tells `uncharge` a
-/// cgroup, how many slots of it are freed, and how many of them are charged as swap.
-fn free_bound(cluster: &mut Locked, start: u32, nr: u32, uncharge: impl FnMut(u16, u32, u32)) {
+/// As [`free_slots`], of a cluster without backing words. Tells `uncharge` a cgroup, how many slots
+/// of it are freed, and how many of them are charged as swap.
+fn free_unbacked(cluster: &mut Locked, start: u32, nr: u32, uncharge: impl FnMut(u16, u32, u32)) {
     let of = cluster.cluster();
 
-    cluster.kill_bound(start, nr, uncharge);
+    cluster.kill_unbacked(start, nr, uncharge);
     for off in start..start.wrapping_add(nr) {
         vswap::invalidate_tags(of, off);
     }
@@ -218,8 +218,8 @@ fn free_slot(
     freed: &mut FreeBatch,
     mut uncharge: impl FnMut(u16, u32, Sum),
 ) -> Option<Slots> {
-    if cluster.has_only_bits() {
-        free_bound(cluster, off, 1, |id, _, charged| {
+    if !cluster.any_backed() {
+        free_unbacked(cluster, off, 1, |id, _, charged| {
             uncharge(id, charged, Sum::NONE);
         });
         return None;
@@ -1001,14 +1001,14 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         return Err(EBUSY);
     }
 
-    // The lock of the folio keeps the flags, what backs the slots, and the ids. On a device, they
-    // are charged already.
+    // The lock of the folio keeps the flags, what backs the slots, and the ids, while this charges
+    // without the cluster's lock. Slots on a device are charged already.
+    let guard = cluster.lock();
+    let id = guard.id(start);
     let new = (start..end)
-        .filter(|off| {
-            !is_zero(cluster.peek(*off)) && !matches!(cluster.peek_backing(*off), Backing::Phys(_))
-        })
+        .filter(|off| !guard.is_zero(*off) && !matches!(guard.backing(*off), Backing::Phys(_)))
         .count() as u32;
-    let id = cluster.lock().id(start);
+    drop(guard);
     vswap::charge_id(id, new, ChargeFor::More)?;
 
     let mut freed = Freed::nothing();

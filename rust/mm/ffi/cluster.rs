@@ -958,8 +958,8 @@ impl Locked {
         Name::of_virtual(self.cluster.first()).add(off)
     }
 
-    /// Makes the words of slots null that nothing pins: nobody has a right to them any more. `f` is
-    /// told what each was, the memory cgroup id, and what backed it.
+    /// Clears the words of slots that nothing pins, of a cluster with backing words. `f` is told what
+    /// each word was, the memory cgroup id, and what backed the slot.
     // In line, as what there is of tables is looked up once.
     #[inline(always)]
     pub(crate) fn kill(
@@ -970,28 +970,22 @@ impl Locked {
         mut f: impl FnMut(u32, u64, u16, Option<Backed>),
     ) {
         let range = start as usize..start.wrapping_add(nr) as usize;
-        let Some(words) = self.words().and_then(|words| words.0.get(range.clone())) else {
+        let words = self.words().and_then(|words| words.0.get(range.clone()));
+        let backings = self.backings().and_then(|words| words.0.get(range));
+        let (Some(words), Some(backings)) = (words, backings) else {
             warn_on_once!(true);
             return;
         };
-        let mut backings = [].iter();
-        if self.any_backed() {
-            if let Some(found) = self.backings().and_then(|words| words.0.get(range)) {
-                backings = found.iter();
-            }
-        }
         let (mut nr_backed, mut any_entry) = (0u32, false);
         let device = &self.cluster.device;
         let bound = device.is_bound();
-        for (off, word) in (start..).zip(words) {
+        for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: The lock is held. C checks that there is a table.
             let id = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
-            let mut backed = backings.next().and_then(|word| {
-                // SAFETY: Nobody else has a right to the slot.
-                unsafe { Self::take_word(word, self.name(off), freed) }
-            });
+            // SAFETY: The name is that of the slot, which nothing pins.
+            let mut backed = unsafe { Self::take_word(backing, self.name(off), freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
             if bound && device.has(off) {
@@ -1010,16 +1004,16 @@ impl Locked {
         }
     }
 
-    /// Returns true if the cluster is bound, and no slot has a backing word.
-    #[inline]
-    pub(crate) fn has_only_bits(&self) -> bool {
-        self.cluster.device.is_bound() && !self.any_backed()
-    }
-
-    /// As [`Self::kill`], where slots have no backing word. `f` is told of the slots of each memory
-    /// cgroup id how many there are, and how many are charged as swap.
+    /// As [`Self::kill`], of a cluster without backing words: zeros, and what is on the device that
+    /// the cluster is bound to. `f` is told how many slots each memory cgroup id had, and how many
+    /// of them are charged as swap.
     #[inline(always)]
-    pub(crate) fn kill_bound(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
+    pub(crate) fn kill_unbacked(
+        &mut self,
+        start: u32,
+        nr: u32,
+        mut f: impl FnMut(u16, u32, u32),
+    ) {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
         let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
