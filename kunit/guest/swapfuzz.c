@@ -656,6 +656,13 @@ static unsigned char *find_hole(size_t size, bool aligned)
 	return at;
 }
 
+/* shmem fails with ENOSPC when there is no memory for an inode: that is tried again. */
+static void no_inode(void)
+{
+	if (errno == ENOSPC)
+		errno = ENOMEM;
+}
+
 static int open_object(enum kind kind)
 {
 	int fd;
@@ -666,9 +673,8 @@ static int open_object(enum kind kind)
 		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	else
 		fd = memfd_create("swapfuzz", MFD_CLOEXEC);
-	/* shmem says so when there is no memory for an inode. */
-	if (fd < 0 && errno == ENOSPC)
-		errno = ENOMEM;
+	if (fd < 0)
+		no_inode();
 	if (fd >= 0 && ftruncate(fd, capacity)) {
 		close(fd);
 		fd = -1;
@@ -688,8 +694,11 @@ static bool map_part(struct area *area, size_t page, size_t count)
 {
 	void *at = area->base + page * PAGE;
 
-	return mmap(at, count * PAGE, PROT_READ | PROT_WRITE, map_flags(area) | MAP_FIXED,
-		    area->fd, page * PAGE) == at;
+	if (mmap(at, count * PAGE, PROT_READ | PROT_WRITE, map_flags(area) | MAP_FIXED,
+		 area->fd, page * PAGE) == at)
+		return true;
+	no_inode();
+	return false;
 }
 
 static void unmap(unsigned char *at, size_t size)
