@@ -15,16 +15,18 @@ use crate::{
             SwapFolio,
             SwapPage, //
         },
-        memcg::Memcg,
+        memcg::Memcg, //
+    },
+    zswap::{
         pool::{
             Entry,
             Held,
             Initial, //
         },
+        record::Pattern,
         ring::Ring,
         table, //
-    },
-    record::Pattern, //
+    }, //
 };
 
 // A locked folio that is swapped for another would be unlocked in its place.
@@ -72,7 +74,11 @@ fn an_object_is_read_once(held: &Held<'_>, page: &SwapPage<'_>) {
     });
 }
 
-fn the_length_is_that_of_the_object(held: &Held<'_>, context: &mut Locked<'_>, page: &SwapPage<'_>) {
+fn the_length_is_that_of_the_object(
+    held: &Held<'_>,
+    context: &mut Locked<'_>,
+    page: &SwapPage<'_>,
+) {
     let _ = held.read(|object| context.decompress(object, 4096, page)); //~ E0061
 }
 

@@ -510,7 +510,7 @@ struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
 	return ci;
 }
 
-/* A class of its own: physical clusters are locked inside, see rust/mm/cluster.rs. */
+/* A class of its own: physical clusters are locked inside, see rust/mm/vswap/slot_alloc.rs. */
 void vswap_cluster_init(struct swap_cluster_info *ci)
 {
 	spin_lock_init(&ci->lock);
@@ -616,7 +616,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	vswap_words_free(words);
 }
 
-/* A chunk of the directory: pointers to clusters, see rust/mm/ffi/cluster.rs. */
+/* A chunk of the directory: pointers to clusters, see rust/mm/vswap/cluster.rs. */
 void *vswap_chunk_alloc(gfp_t gfp)
 {
 	return kzalloc(512 * sizeof(void *), gfp);
@@ -699,7 +699,7 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	return ci;
 }
 
-/* The clusters that each CPU allocates from: rust/mm/ffi/cluster.rs numbers them */
+/* The clusters that each CPU allocates from: rust/mm/vswap/cluster.rs numbers them */
 
 struct vswap_local {
 	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];

@@ -62,7 +62,7 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 /* Of a function that was in line as long as only one called it. */
 #define vswap_inline	__always_inline
 
-/* Rust for C: rust/mm/ffi/vswap_abi.rs says what each asks of its caller. */
+/* Rust for C: rust/mm/exports/vswap.rs says what each asks of its caller. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
 struct swap_info_struct *vswap_get_device(void);
@@ -426,7 +426,7 @@ struct vswap_cluster_lists {
 	struct list_head scattered;
 };
 
-/* Clusters that a CPU can go on with: see rust/mm/ffi/cluster.rs. */
+/* Clusters that a CPU can go on with: see rust/mm/vswap/cluster.rs. */
 struct vswap_lists {
 	spinlock_t lock;	/* protects all of it; @nr_populated is also read without */
 	/* Without tables. */

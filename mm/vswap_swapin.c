@@ -2,7 +2,7 @@
 /*
  * How pages come back: what has to be C.
  *
- * What is known of a fault is gathered here, for rust/mm/swapin.rs to decide
+ * What is known of a fault is gathered here, for rust/mm/swapin/policy.rs to decide
  * by. What it decides is done by those who ask: do_swap_page(), shmem and the
  * readahead code. The switches and the counts are here, too.
  */

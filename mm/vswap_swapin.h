@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How pages come back: mm/vswap_swapin.c gathers what rust/mm/swapin.rs decides
+ * How pages come back: mm/vswap_swapin.c gathers what rust/mm/swapin/policy.rs decides
  * by, and those who swap in do it.
  *
  * A plan is the orders that a folio may have that is brought in at once: bit 0
@@ -69,7 +69,7 @@ struct vswap_fault {
 	bool zswap;			/* it was enabled once */
 };
 
-/* What the tracepoint says: numbers of rust/mm/swapin.rs. */
+/* What the tracepoint says: numbers of rust/mm/swapin/policy.rs. */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
@@ -354,7 +354,7 @@ void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step, bool run);
 
-/* Rust for C: rust/mm/ffi/swapin.rs says what each asks of its caller. */
+/* Rust for C: rust/mm/exports/swapin.rs says what each asks of its caller. */
 unsigned int vswap_rs_swapin_source(swp_entry_t entry, bool fast);
 bool vswap_rs_swapin_alone(atomic_long_t *record, struct vm_fault *vmf, unsigned long page,
 			   unsigned char hint, unsigned int least);

@@ -43,7 +43,7 @@ static inline bool swp_is_virtual(swp_entry_t entry)
 
 bool __vswap_may_swap(void);
 
-/* Rust for C: rust/mm/ffi/vswap_abi.rs */
+/* Rust for C: rust/mm/exports/vswap.rs */
 unsigned long vswap_rs_room(struct mem_cgroup *memcg);
 unsigned long vswap_rs_extra_pages(struct mem_cgroup *memcg);
 unsigned long vswap_rs_get_max(void);

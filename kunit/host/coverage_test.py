@@ -414,15 +414,15 @@ class Report(unittest.TestCase):
 
     def test_what_is_counted(self):
         lcov = "".join(f"SF:/tree/{name}\nDA:1,1\nend_of_record\n" for name in (
-            "rust/mm/word.rs", "rust/mm/word_kunit.rs", "rust/kernel/tracepoint.rs", "mm/vswap.c",
-            "mm/vswap.h", "rust/mm/gone.rs"))
+            "rust/mm/vswap/bound.rs", "rust/mm/tests/vswap_kunit.rs", "rust/kernel/tracepoint.rs",
+            "mm/vswap.c", "mm/vswap.h", "rust/mm/gone.rs"))
         exported = {True: lcov, False: '{"data": [{"functions": []}]}'}
         with mock.patch.object(build, "source", return_value="/tree"), \
                 mock.patch.object(counters, "map_of", return_value=ROOT / "README.md"), \
                 mock.patch.object(coverage, "export",
                                   lambda path, counts, *options: exported[bool(options)]):
             names = [module.name for module in guestcoverage.modules("counts")]
-        self.assertEqual(names, ["rust/mm/word.rs", "mm/vswap.c"])
+        self.assertEqual(names, ["rust/mm/vswap/bound.rs", "mm/vswap.c"])
 
     def test_a_kernel_that_was_not_built(self):
         with tempfile.TemporaryDirectory() as folder, \

@@ -66,7 +66,7 @@ class Staging(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)
             names = mutants.stage(place)
-            self.assertIn("rust/mm/swapin.rs", names)
+            self.assertIn("rust/mm/vswap/bound.rs", names)
             for name in names:
                 self.assertEqual((place / mutants.staged_name(name)).read_text(),
                                  (ROOT / name).read_text())
@@ -85,7 +85,7 @@ class Staging(unittest.TestCase):
         self.assertEqual(mutants.real_name("src/mm/zswap/rules.rs"), "rust/mm/zswap/rules.rs")
 
     def test_a_module_has_its_own_tests(self):
-        self.assertEqual(mutants.test_target("rust/mm/word.rs"), "--test=word")
+        self.assertEqual(mutants.test_target("rust/mm/vswap/bound.rs"), "--test=bound")
         self.assertEqual(mutants.test_target("rust/mm/zswap/rules.rs"), "--lib")
 
     def test_a_diff_is_of_the_staging_copy(self):

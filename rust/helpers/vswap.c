@@ -2,7 +2,7 @@
 
 /*
  * The inline functions of the swap table and of swap entries: the tests in
- * rust/mm/word_kunit.rs check the words that Rust makes and reads with them.
+ * rust/mm/tests/swap_table_kunit.rs check the words that Rust makes and reads with them.
  */
 #ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
 

@@ -3,17 +3,20 @@
 //! zswap: a compressed cache for pages that are swapped out.
 //!
 //! A drop-in replacement for `mm/zswap.c`, behind the same interface
-//! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `ffi::abi`; the rooms are:
+//! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `exports::zswap`. The rooms
+//! are:
 //!
-//! - [`store`], [`load`]: store a folio, load a folio.
-//! - [`record`](crate::record): what is kept for a page: one word.
-//! - [`pool`]: the pools, their limits, and the change of the compressor.
-//! - [`compress`]: a page to an object, an object to a page.
-//! - [`order`](crate::order): which page is written back next.
-//! - [`writeback`]: writes it back, many pages together.
-//! - [`shrink`]: the worker, and the shrinker for memory pressure.
-//! - [`setup`]: the order in which all this comes up.
-//! - [`rules`]: the decisions in them, pure.
+//! - `store`, `load`: store a folio, load a folio.
+//! - [`record`]: what is kept for a page: one word.
+//! - `table`: the words of a cluster.
+//! - `pool`: the pools of objects.
+//! - `limits`: what they may take, and the change of the compressor.
+//! - `compress`: a page to an object, an object to a page.
+//! - [`order`], `ring`: which page is written back next.
+//! - `writeback`: writes it back, many pages together.
+//! - `shrink`: the worker, and the shrinker for memory pressure.
+//! - `setup`: the order in which all this comes up.
+//! - `rules`: the decisions in them, pure.
 //!
 //! # Who owns what
 //!
@@ -73,22 +76,16 @@
 //! - *The first store while zswap is being initialized.* Nothing is stored before there is a
 //!   current pool, which is the last step.
 
-#![forbid(unsafe_code)]
-// With locks held, a panic is a `BUG()`: there must be nothing here that can.
-#![deny(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::unwrap_used
-)]
-
 mod compress;
+pub(crate) mod limits;
 pub(crate) mod load;
+pub mod order;
 pub(crate) mod pool;
+pub mod record;
+pub(crate) mod ring;
 pub(crate) mod rules;
 pub(crate) mod setup;
 pub(crate) mod shrink;
 pub(crate) mod store;
+pub(crate) mod table;
 mod writeback;

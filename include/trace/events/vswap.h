@@ -131,7 +131,7 @@ struct vswap_decision;
 /*
  * What the swap-in policy was told, and what it decided: all of it, so that the
  * decision can be made again elsewhere (kunit/host/src/bin/replay.rs). Numbers
- * are those of rust/mm/swapin.rs.
+ * are those of rust/mm/swapin/policy.rs.
  */
 TRACE_EVENT(vswap_swapin_plan,
 	TP_PROTO(const struct vswap_decision *decision),

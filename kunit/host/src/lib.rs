@@ -8,6 +8,15 @@
 
 // That is the point: the same file beside different numbers.
 #![allow(clippy::duplicate_mod)]
+// As in `rust/mm/vswap.rs`.
+#![deny(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
 
 macro_rules! kernel {
     ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal) => {
@@ -25,18 +34,18 @@ macro_rules! kernel {
                 pub const MAX_SWAPFILES: u8 = $swapfiles;
             }
 
-            #[path = "../../../rust/mm/alloc.rs"]
-            pub mod alloc;
+            #[path = "../../../rust/mm/vswap/slot_map.rs"]
+            pub mod slot_map;
             #[path = "../../../rust/mm/vswap/bound.rs"]
             pub mod bound;
-            #[path = "../../../rust/mm/lookup.rs"]
+            #[path = "../../../rust/mm/vswap/lookup.rs"]
             pub mod lookup;
             #[path = "../../../rust/mm/zswap/order.rs"]
             pub mod order;
             #[path = "../../../rust/mm/zswap/record.rs"]
             pub mod record;
-            #[path = "../../../rust/mm/word.rs"]
-            pub mod word;
+            #[path = "../../../rust/mm/vswap/swap_table.rs"]
+            pub mod swap_table;
         }
     };
 }
@@ -57,8 +66,8 @@ kernel! {
 }
 
 // How pages come back, which depends on no configuration.
-#[path = "../../../rust/mm/swapin.rs"]
-pub mod swapin;
+#[path = "../../../rust/mm/swapin/policy.rs"]
+pub mod policy;
 
 // The decisions of zswap, which depend on no configuration. Most of their tests are in the file.
 #[cfg(test)]

@@ -48,7 +48,7 @@ macro_rules! tests {
             use vswap_host::$layout::{
                 bound::{DeviceMap, Word, WORDS},
                 layout::{MAX_SWAPFILES, SWAPFILE_CLUSTER as SIZE},
-                word::PhysSlot,
+                swap_table::PhysSlot,
             };
 
             struct Plain(Cell<u64>);

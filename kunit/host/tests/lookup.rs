@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/lookup.rs`, step by step: what is read, and when.
+//! Tests of `rust/mm/vswap/lookup.rs`, step by step: what is read, and when.
 //!
 //! That this is enough for any interleaving is shown in `loom.rs`.
 
 use std::cell::Cell;
 use vswap_host::um::{
     lookup::cached,
-    word::{Count, Flags, Pfn, Shadow, State},
+    swap_table::{Count, Flags, Pfn, Shadow, State},
 };
 
 /// What the lookup asks for, in order, and the answers.

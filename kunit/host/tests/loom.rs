@@ -27,14 +27,14 @@ use vswap_host::thp_4k::{
     lookup::cached,
     order::{self, Member as _, Seat, Turn},
     record::{Kept, Object, Pattern, Place, Record},
-    word::{
+    swap_table::{
         cache_add_word, dup_word, is_last_user_word, is_last_word, put_word, Count, Flags, Pfn,
         Shadow, State,
     },
 };
 use vswap_host::um::{
     bound::{DeviceMap, Word},
-    word::{Backing, PhysSlot},
+    swap_table::{Backing, PhysSlot},
 };
 
 /// Runs a model to its end: every interleaving, or those in which no more threads than `bound` are

@@ -13,7 +13,7 @@
 //!
 //! C header: [`include/crypto/acompress.h`](srctree/include/crypto/acompress.h).
 
-use super::{
+use crate::ffi::{
     folio::{
         Bytes,
         SwapPage, //
@@ -183,7 +183,7 @@ impl Contexts {
     }
 
     /// Makes the context of a CPU, unless it was online before. May sleep.
-    pub(super) fn prepare(&self, cpu: CpuId, name: &CStr) -> Result {
+    pub(crate) fn prepare(&self, cpu: CpuId, name: &CStr) -> Result {
         let place = self.0.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         if place.as_ref().is_none() {
             place.populate(Context::new(cpu, name)?);

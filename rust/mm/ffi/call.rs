@@ -81,7 +81,7 @@ use kernel::{
 
 /// A value that a function of C may be given, as `C`: its type keeps what C requires of it, while
 /// the function runs.
-pub(super) trait ToC {
+pub(crate) trait ToC {
     /// The type that C has for it.
     type C;
 
@@ -90,7 +90,7 @@ pub(super) trait ToC {
 }
 
 /// What C gives to a function of ours, as `Raw`.
-pub(super) trait FromC<Raw> {
+pub(crate) trait FromC<Raw> {
     /// Takes it over.
     ///
     /// # Safety

@@ -14,23 +14,25 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-use super::{
-    cluster::{
-        find,
-        Cluster,
-        Directory, //
-    },
-    folio::{
-        FolioRef,
-        SwapEntry,
-        SwapFolio, //
-    },
-    layout::MAX_SWAPFILES, //
-};
-use crate::word::{
+use crate::vswap::swap_table::{
     PhysSlot,
     Rmap,
     VOffset, //
+};
+use crate::{
+    ffi::{
+        folio::{
+            FolioRef,
+            SwapEntry,
+            SwapFolio, //
+        },
+        layout::MAX_SWAPFILES, //
+    },
+    vswap::cluster::{
+        find,
+        Cluster,
+        Directory, //
+    }, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -87,7 +89,7 @@ impl Slots {
     ///
     /// It was allocated by [`Slots::alloc`], and the backing word that named it does so no more.
     #[inline]
-    pub(super) unsafe fn from_word(first: PhysSlot) -> Self {
+    pub(crate) unsafe fn from_word(first: PhysSlot) -> Self {
         // INVARIANT: As required of the caller.
         Self { first, nr: 1 }
     }
@@ -109,7 +111,7 @@ impl Slots {
 
     /// Backing words name all of them from now on.
     #[inline]
-    pub(super) fn named(self) {
+    pub(crate) fn named(self) {
         let _ = ManuallyDrop::new(self);
     }
 
@@ -197,7 +199,7 @@ impl Owned {
     /// # Safety
     ///
     /// The device of that type stays while the value lives.
-    pub(super) unsafe fn by(ty: u8) -> Self {
+    pub(crate) unsafe fn by(ty: u8) -> Self {
         Self { ty, offset: 0 }
     }
 

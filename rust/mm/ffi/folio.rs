@@ -18,7 +18,7 @@
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-use super::{
+use crate::ffi::{
     call::{
         FromC,
         ToC, //
@@ -79,12 +79,12 @@ impl FromC<bindings::swp_entry_t> for SwapEntry {
 
 impl SwapEntry {
     #[inline]
-    pub(super) fn from_raw(entry: bindings::swp_entry_t) -> Self {
+    pub(crate) fn from_raw(entry: bindings::swp_entry_t) -> Self {
         Self(entry.val)
     }
 
     #[inline]
-    pub(super) fn as_raw(self) -> bindings::swp_entry_t {
+    pub(crate) fn as_raw(self) -> bindings::swp_entry_t {
         bindings::swp_entry_t { val: self.0 }
     }
 
@@ -123,13 +123,13 @@ impl SwapEntry {
     ///
     /// The offset is in the low bits of an entry, and the slots of a folio are of one device.
     #[inline]
-    pub(super) fn add(self, n: usize) -> Self {
+    pub(crate) fn add(self, n: usize) -> Self {
         Self(self.0.wrapping_add(n))
     }
 
     /// Returns the entry `n` slots before this one.
     #[inline]
-    pub(super) fn sub(self, n: usize) -> Self {
+    pub(crate) fn sub(self, n: usize) -> Self {
         Self(self.0.wrapping_sub(n))
     }
 }
@@ -155,7 +155,7 @@ impl Slot<'_> {
 
 /// A folio that is not freed while it is borrowed.
 #[repr(transparent)]
-pub(super) struct Folio(Opaque<bindings::folio>);
+pub(crate) struct Folio(Opaque<bindings::folio>);
 
 impl Folio {
     /// # Safety
@@ -222,7 +222,7 @@ impl<'a> SwapPage<'a> {
     ///
     /// The folio is locked, and stays so, during `'a`.
     #[inline]
-    pub(super) unsafe fn first_of(folio: NonNull<bindings::folio>) -> Self {
+    pub(crate) unsafe fn first_of(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: A folio begins with its first page.
         Self {
             page: folio.cast(),
@@ -231,12 +231,12 @@ impl<'a> SwapPage<'a> {
         }
     }
 
-    pub(super) fn as_ptr(&self) -> *mut bindings::page {
+    pub(crate) fn as_ptr(&self) -> *mut bindings::page {
         self.page.as_ptr()
     }
 
     #[inline]
-    pub(super) fn folio(&self) -> &'a Folio {
+    pub(crate) fn folio(&self) -> &'a Folio {
         self.folio
     }
 
@@ -249,7 +249,7 @@ impl<'a> SwapPage<'a> {
 
     /// Returns the cgroup that is charged for tables.
     #[inline]
-    pub(super) fn owner(&self) -> Owner<'a> {
+    pub(crate) fn owner(&self) -> Owner<'a> {
         // INVARIANT: Locked during `'a`.
         Owner {
             folio: Some(self.folio),
@@ -300,7 +300,7 @@ impl<'a> SwapPage<'a> {
 
     /// Maps the page while `f` writes it, and makes that visible to user space.
     #[inline]
-    pub(super) fn overwrite(&self, f: impl FnOnce(*mut u8)) {
+    pub(crate) fn overwrite(&self, f: impl FnOnce(*mut u8)) {
         self.mapped(f);
         self.folio.flush_dcache();
     }
@@ -322,7 +322,7 @@ impl<'a> Bytes<'a> {
     /// # Safety
     ///
     /// `len` bytes at `start` are readable during `'a`.
-    pub(super) unsafe fn new(start: *const u8, len: usize) -> Self {
+    pub(crate) unsafe fn new(start: *const u8, len: usize) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             start,
@@ -333,12 +333,12 @@ impl<'a> Bytes<'a> {
 
     /// Returns the bytes of a slice.
     #[inline]
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
+    pub(crate) fn of(bytes: &'a [u8]) -> Self {
         // SAFETY: They are readable while they are borrowed.
         unsafe { Self::new(bytes.as_ptr(), bytes.len()) }
     }
 
-    pub(super) fn as_ptr(&self) -> *const u8 {
+    pub(crate) fn as_ptr(&self) -> *const u8 {
         self.start
     }
 
@@ -398,7 +398,7 @@ impl<'a> SwapFolio<'a> {
     /// The caller holds the lock of the folio, which is in the swap cache, during `'a`. There is no
     /// second value for the folio meanwhile.
     #[inline]
-    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: A locked folio is not freed.
         let folio = unsafe { Folio::from_raw(folio) };
         folio.check();
@@ -410,7 +410,7 @@ impl<'a> SwapFolio<'a> {
     }
 
     #[inline]
-    pub(super) fn as_ptr(&self) -> *mut bindings::folio {
+    pub(crate) fn as_ptr(&self) -> *mut bindings::folio {
         self.folio.as_ptr()
     }
 
@@ -542,7 +542,7 @@ impl Owner<'_> {
     /// The caller holds the lock of the folio while the value lives.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(super) unsafe fn of(folio: NonNull<bindings::folio>) -> Self {
+    pub(crate) unsafe fn of(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             // SAFETY: A locked folio is not freed.
@@ -573,19 +573,19 @@ impl FolioRef {
     /// # Safety
     ///
     /// The reference is the caller's, who hands it over.
-    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller.
         Self(folio)
     }
 
     /// Returns true if `folio` is the same.
     #[inline]
-    pub(super) fn is(&self, folio: *mut bindings::folio) -> bool {
+    pub(crate) fn is(&self, folio: *mut bindings::folio) -> bool {
         self.0.as_ptr() == folio
     }
 
     /// Hands the reference over.
-    pub(super) fn into_raw(self) -> *mut bindings::folio {
+    pub(crate) fn into_raw(self) -> *mut bindings::folio {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
@@ -629,7 +629,7 @@ impl<'a> ReadFolio<'a> {
     ///
     /// As of [`SwapFolio::from_raw`], and the lock is handed over.
     #[inline]
-    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: As required of the caller.
         // INVARIANT: As required of the caller.
         Self(unsafe { SwapFolio::from_raw(folio) })

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbers of C that the formats of [`word`] rest upon.
+//! The numbers of C that the formats of [`swap_table`] rest upon.
 //!
 //! Those that differ between architectures and configurations are taken from C. Those that
-//! [`word`] writes down itself, because they are the format, are compared with C's here, so that a
-//! kernel in which they differ does not build.
+//! [`swap_table`] writes down itself, because they are the format, are compared with C's here, so
+//! that a kernel in which they differ does not build.
 //!
 //! C headers: [`mm/swap.h`](srctree/mm/swap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h),
 //! [`include/linux/swap.h`](srctree/include/linux/swap.h).
 
 #![forbid(unsafe_code)]
 
-use crate::word;
+use crate::vswap::swap_table;
 use kernel::{
     bindings,
     prelude::*, //
@@ -35,30 +35,30 @@ static_assert!(MAX_SWAPFILES as usize == bindings::VSWAP_MAX_SWAPFILES);
 static_assert!(c_ulong::BITS == u64::BITS);
 
 // Formats: null, bad and the marks.
-static_assert!(word::SWP_TB_NULL == bindings::VSWAP_SWP_TB_NULL as u64);
-static_assert!(word::SWP_TB_BAD == bindings::VSWAP_SWP_TB_BAD as u64);
-static_assert!(word::SWP_TB_SHADOW_MARK == bindings::VSWAP_SWP_TB_SHADOW_MARK as u64);
-static_assert!(word::SWP_TB_PFN_MARK == bindings::VSWAP_SWP_TB_PFN_MARK as u64);
-static_assert!(word::SWP_TB_PFN_MARK_MASK == bindings::VSWAP_SWP_TB_PFN_MARK_MASK as u64);
-static_assert!(word::PFN_SHIFT as usize == bindings::VSWAP_SWAP_CACHE_PFN_MARK_BITS);
+static_assert!(swap_table::SWP_TB_NULL == bindings::VSWAP_SWP_TB_NULL as u64);
+static_assert!(swap_table::SWP_TB_BAD == bindings::VSWAP_SWP_TB_BAD as u64);
+static_assert!(swap_table::SWP_TB_SHADOW_MARK == bindings::VSWAP_SWP_TB_SHADOW_MARK as u64);
+static_assert!(swap_table::SWP_TB_PFN_MARK == bindings::VSWAP_SWP_TB_PFN_MARK as u64);
+static_assert!(swap_table::SWP_TB_PFN_MARK_MASK == bindings::VSWAP_SWP_TB_PFN_MARK_MASK as u64);
+static_assert!(swap_table::PFN_SHIFT as usize == bindings::VSWAP_SWAP_CACHE_PFN_MARK_BITS);
 
 // Flags: the count and, below it, the zero flag.
 static_assert!(bindings::VSWAP_SWAP_TABLE_HAS_ZEROFLAG == 1);
-static_assert!(word::SWP_TB_ZERO_FLAG == bindings::VSWAP_SWP_TB_ZERO_FLAG as u64);
-static_assert!(word::SWP_TB_FLAGS_BITS as usize == bindings::VSWAP_SWP_TB_FLAGS_BITS);
-static_assert!(word::SWP_TB_FLAGS_MASK == bindings::VSWAP_SWP_TB_FLAGS_MASK as u64);
-static_assert!(word::SWP_TB_FLAGS_SHIFT as usize == bindings::VSWAP_SWP_TB_FLAGS_SHIFT);
-static_assert!(word::SWP_TB_COUNT_BITS as usize == bindings::VSWAP_SWP_TB_COUNT_BITS);
-static_assert!(word::SWP_TB_COUNT_MASK == bindings::VSWAP_SWP_TB_COUNT_MASK as u64);
-static_assert!(word::SWP_TB_COUNT_SHIFT as usize == bindings::VSWAP_SWP_TB_COUNT_SHIFT);
-static_assert!(word::SWP_TB_COUNT_MAX as usize == bindings::VSWAP_SWP_TB_COUNT_MAX);
+static_assert!(swap_table::SWP_TB_ZERO_FLAG == bindings::VSWAP_SWP_TB_ZERO_FLAG as u64);
+static_assert!(swap_table::SWP_TB_FLAGS_BITS as usize == bindings::VSWAP_SWP_TB_FLAGS_BITS);
+static_assert!(swap_table::SWP_TB_FLAGS_MASK == bindings::VSWAP_SWP_TB_FLAGS_MASK as u64);
+static_assert!(swap_table::SWP_TB_FLAGS_SHIFT as usize == bindings::VSWAP_SWP_TB_FLAGS_SHIFT);
+static_assert!(swap_table::SWP_TB_COUNT_BITS as usize == bindings::VSWAP_SWP_TB_COUNT_BITS);
+static_assert!(swap_table::SWP_TB_COUNT_MASK == bindings::VSWAP_SWP_TB_COUNT_MASK as u64);
+static_assert!(swap_table::SWP_TB_COUNT_SHIFT as usize == bindings::VSWAP_SWP_TB_COUNT_SHIFT);
+static_assert!(swap_table::SWP_TB_COUNT_MAX as usize == bindings::VSWAP_SWP_TB_COUNT_MAX);
 
 // A page frame number does not reach the flags.
-static_assert!(word::PFN_SHIFT + PFN_BITS <= word::SWP_TB_FLAGS_SHIFT);
+static_assert!(swap_table::PFN_SHIFT + PFN_BITS <= swap_table::SWP_TB_FLAGS_SHIFT);
 
 // A virtual offset fits beside the type in a `swp_entry_t`. That it also fits in a PTE of the
 // architecture is not a constant expression in C: `word_kunit` tests it.
-static_assert!(word::VOFFSET_BITS as usize <= bindings::VSWAP_SWP_TYPE_SHIFT);
+static_assert!(swap_table::VOFFSET_BITS as usize <= bindings::VSWAP_SWP_TYPE_SHIFT);
 
 // A run of the largest order fits in a cluster.
 static_assert!(bindings::VSWAP_SWAP_NR_ORDERS >= 1);
@@ -66,6 +66,6 @@ static_assert!(1usize << (bindings::VSWAP_SWAP_NR_ORDERS - 1) <= bindings::VSWAP
 
 // A physical slot: the type has the width that C gives it, and `u32` holds every offset of a
 // device, since C's limit for them is an `unsigned int`.
-static_assert!(word::SLOT_TYPE_BITS as usize == bindings::VSWAP_MAX_SWAPFILES_SHIFT);
-static_assert!(bindings::VSWAP_MAX_SWAPFILES <= 1 << word::SLOT_TYPE_BITS);
+static_assert!(swap_table::SLOT_TYPE_BITS as usize == bindings::VSWAP_MAX_SWAPFILES_SHIFT);
+static_assert!(bindings::VSWAP_MAX_SWAPFILES <= 1 << swap_table::SLOT_TYPE_BITS);
 const _: fn(&bindings::swap_info_struct) -> u32 = |si| si.max;

@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
 
-use super::{
+use crate::ffi::{
     call::{
         FromC,
         ToC, //
@@ -12,7 +12,7 @@ use super::{
     folio::SwapFolio,
     params, //
 };
-use crate::record::Sum;
+use crate::zswap::record::Sum;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -75,7 +75,7 @@ impl Memcg<'_> {
     ///
     /// `ptr` is `NULL`, or of a cgroup that is not freed while the value is used.
     #[inline]
-    pub(super) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
+    pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             ptr,
@@ -83,7 +83,7 @@ impl Memcg<'_> {
         }
     }
 
-    pub(super) fn as_ptr(self) -> *mut bindings::mem_cgroup {
+    pub(crate) fn as_ptr(self) -> *mut bindings::mem_cgroup {
         self.ptr
     }
 
@@ -193,7 +193,7 @@ struct Counters {
 #[cfg(CONFIG_RUST_VSWAP)]
 static_assert!(size_of::<Counters>() == size_of::<bindings::vswap_refusals>());
 
-/// What zswap refused of the pages of a cgroup: [`capacity`](crate::capacity) says what follows.
+/// What zswap refused of the pages of a cgroup: see [`capacity`](crate::vswap::capacity).
 #[cfg(CONFIG_RUST_VSWAP)]
 #[derive(Clone, Copy)]
 pub(crate) struct Refusals<'a>(&'a Counters);
@@ -273,7 +273,7 @@ impl MemcgRef {
     ///
     /// `ptr` is `NULL`, or comes with a reference, which is handed over.
     #[inline]
-    pub(super) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Option<Self> {
         // INVARIANT: As required of the caller.
         NonNull::new(ptr).map(Self)
     }
@@ -289,7 +289,7 @@ impl MemcgRef {
     }
 
     /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to `memcg`.
-    pub(super) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
         // SAFETY: The reference is kept until the old value is set again below.
         let old = unsafe { bindings::zswap_set_active_memcg(ptr) };
@@ -414,7 +414,7 @@ impl ObjCgroup {
     /// Returns the cgroup, while RCU readers are there.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(super) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
+    pub(crate) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
         // SAFETY: By the invariants. The cgroup stays for RCU readers.
         unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.as_ptr())) }
     }
@@ -453,7 +453,7 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
 
 /// Counts pages that are not stored any more.
 #[inline]
-pub(super) fn count_unstored(sum: Sum) {
+pub(crate) fn count_unstored(sum: Sum) {
     if sum.nr != 0 {
         count_stored(
             (sum.nr as i64).wrapping_neg(),

@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/nodemask.h`](srctree/include/linux/nodemask.h).
 
-use super::call::ToC;
+use crate::ffi::call::ToC;
 use kernel::{
     bindings,
     prelude::*, //
@@ -27,7 +27,7 @@ impl Node {
     ///
     /// The node is possible.
     #[inline]
-    pub(super) unsafe fn from_raw(nid: c_int) -> Self {
+    pub(crate) unsafe fn from_raw(nid: c_int) -> Self {
         // INVARIANT: As required of the caller.
         Self(nid)
     }

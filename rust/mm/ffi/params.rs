@@ -4,7 +4,7 @@
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
-use super::{
+use crate::ffi::{
     call::FromC,
     folio::SwapEntry,
     memcg::Memcg,
@@ -94,7 +94,7 @@ impl Compressor {
     /// # Safety
     ///
     /// The caller excludes writers of the parameter while the value is there.
-    pub(super) unsafe fn exclusive() -> Self {
+    pub(crate) unsafe fn exclusive() -> Self {
         // INVARIANT: As required of the caller.
         Self(())
     }
@@ -124,7 +124,7 @@ c_functions! {
     /// Returns true if there never was a pool: nothing was ever stored, then.
     pub(crate) fn never_enabled() -> bool = zswap_never_enabled;
     /// Notes that there is a pool.
-    pub(super) fn note_ever_enabled() = zswap_shim_ever_enabled;
+    pub(crate) fn note_ever_enabled() = zswap_shim_ever_enabled;
     /// Returns true if there is a device to write to.
     pub(crate) fn have_devices() -> bool = zswap_have_devices;
     /// Counts pages that were stored.
@@ -138,7 +138,7 @@ c_functions! {
         entry: SwapEntry, compressor: &CStr, len: u32, result: u32
     ) = zswap_shim_decompress_error;
     /// Reports to dynamic debug what happens to a pool.
-    pub(super) fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
+    pub(crate) fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
     /// Wakes the shrink worker. Called after a store only, when its queue exists.
     pub(crate) fn queue_shrink() = zswap_shim_queue_shrink;
     /// Lets other tasks run. Caller holds no lock.
@@ -192,9 +192,9 @@ mod hooks {
     use super::*;
 
     /// The number of pages to damage when they are stored.
-    pub(super) static CORRUPT_STORES: Atomic<u32> = Atomic::new(0);
+    pub(crate) static CORRUPT_STORES: Atomic<u32> = Atomic::new(0);
     /// Not 0: the worker writes back one page and stops.
-    pub(super) static WORKER_ONCE: Atomic<u32> = Atomic::new(0);
+    pub(crate) static WORKER_ONCE: Atomic<u32> = Atomic::new(0);
 }
 
 /// The files in debugfs, which stay.
@@ -215,7 +215,7 @@ pub(crate) fn show() -> Result {
                 stored_incompressible_pages(),
             );
             dir.read_callback_file(c"pool_total_size", &(), &|(), out: Out<'_, '_>| {
-                writeln!(out, "{}", super::pool::total_pages() << PAGE_SHIFT)
+                writeln!(out, "{}", crate::zswap::pool::total_pages() << PAGE_SHIFT)
             });
             #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
             {
@@ -250,7 +250,7 @@ pub(crate) fn len_to_store(len: usize) -> usize {
     {
         let left = &hooks::CORRUPT_STORES;
         let nr = left.load(Relaxed);
-        if nr > 0 && len > 1 && left.cmpxchg(nr, nr - 1, Relaxed).is_ok() {
+        if nr > 0 && len > 1 && left.cmpxchg(nr, nr.wrapping_sub(1), Relaxed).is_ok() {
             return len / 2;
         }
     }

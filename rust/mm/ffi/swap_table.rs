@@ -6,7 +6,7 @@
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h),
 //! [`include/linux/leafops.h`](srctree/include/linux/leafops.h).
 
-use crate::word;
+use crate::vswap::swap_table;
 use kernel::{
     bindings,
     page::Page, //
@@ -97,7 +97,7 @@ pub(crate) fn page_to_swp_tb(page: &Page, flags: u8) -> u64 {
 
 /// Whether `word` names the folio that `page` is, and `swp_tb_to_folio()` finds it there.
 pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
-    if word & !word::SWP_TB_FLAGS_MASK != page_to_swp_tb(page, 0) {
+    if word & !swap_table::SWP_TB_FLAGS_MASK != page_to_swp_tb(page, 0) {
         return false;
     }
     // SAFETY: `word` is a folio's, and its page frame number is that of `page`, so C finds whatever

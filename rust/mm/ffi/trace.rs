@@ -4,8 +4,8 @@
 //!
 //! C header: [`include/trace/events/vswap.h`](srctree/include/trace/events/vswap.h).
 
-use super::folio::SwapEntry;
-use crate::word::PhysSlot;
+use crate::ffi::folio::SwapEntry;
+use crate::vswap::swap_table::PhysSlot;
 use kernel::{
     bindings,
     error::Result,
@@ -24,25 +24,25 @@ mod c {
         /// # Safety
         ///
         /// Always safe to call.
-        pub(super) unsafe fn vswap_alloc(offset: c_ulong, nr: c_uint, memcg_id: c_ushort);
+        pub(crate) unsafe fn vswap_alloc(offset: c_ulong, nr: c_uint, memcg_id: c_ushort);
         /// # Safety
         ///
         /// Always safe to call.
-        pub(super) unsafe fn vswap_store(ty: c_uint, offset: c_ulong, len: c_uint);
+        pub(crate) unsafe fn vswap_store(ty: c_uint, offset: c_ulong, len: c_uint);
         /// # Safety
         ///
         /// Always safe to call.
-        pub(super) unsafe fn vswap_load(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int);
+        pub(crate) unsafe fn vswap_load(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int);
         /// # Safety
         ///
         /// Always safe to call.
-        pub(super) unsafe fn vswap_move(
+        pub(crate) unsafe fn vswap_move(
             offset: c_ulong, nr: c_uint, to: c_uint, ty: c_uint, slot: c_uint
         );
         /// # Safety
         ///
         /// Always safe to call.
-        pub(super) unsafe fn vswap_writeback(nr: c_uint, pages: c_uint, requests: c_uint);
+        pub(crate) unsafe fn vswap_writeback(nr: c_uint, pages: c_uint, requests: c_uint);
     }
 }
 

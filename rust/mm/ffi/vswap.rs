@@ -4,26 +4,30 @@
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
-use super::{
-    cluster::{
+use crate::{
+    ffi::{
+        device,
+        folio::{
+            Owner,
+            SwapPage, //
+        },
+        memcg::{
+            self,
+            Memcg, //
+        },
+        params, //
+    },
+    vswap::cluster::{
         offset_of,
         Cluster, //
-    },
-    device,
-    folio::{
-        Owner,
-        SwapPage, //
-    },
-    memcg::{
-        self,
-        Memcg, //
-    },
-    params, //
+    }, //
 };
 use crate::{
-    record::Sum,
-    word::Pfn,
-    zswap::rules::Variety, //
+    vswap::swap_table::Pfn,
+    zswap::{
+        record::Sum,
+        rules::Variety, //
+    }, //
 };
 use core::{
     marker::PhantomData,
@@ -79,7 +83,7 @@ impl NewSwap<'_> {
     ///
     /// The caller holds the lock of the folio while the value lives.
     #[inline]
-    pub(super) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             folio,
@@ -91,7 +95,7 @@ impl NewSwap<'_> {
         self.folio.as_ptr()
     }
 
-    pub(super) fn into_raw(self) -> NonNull<bindings::folio> {
+    pub(crate) fn into_raw(self) -> NonNull<bindings::folio> {
         self.folio
     }
 
@@ -210,7 +214,7 @@ impl Uncharge {
     /// `zap` is valid and nobody else's during `'a`. It was all zero at first, and nothing but this
     /// type has changed it.
     #[inline]
-    pub(super) unsafe fn from_raw<'a>(zap: *mut bindings::vswap_zap) -> &'a mut Self {
+    pub(crate) unsafe fn from_raw<'a>(zap: *mut bindings::vswap_zap) -> &'a mut Self {
         // SAFETY: As required of the caller. The type is transparent.
         unsafe { &mut *zap.cast::<Self>() }
     }
@@ -281,7 +285,7 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
 #[inline]
 pub(crate) fn invalidate_tags(cluster: &Cluster, off: u32) {
     // SAFETY: The slot is being freed, under the lock of its cluster.
-    unsafe { bindings::vswap_invalidate_tags(cluster.first() + off as usize) };
+    unsafe { bindings::vswap_invalidate_tags(cluster.first().wrapping_add(off as usize)) };
 }
 
 /// Takes the folio of a slot out of the swap cache, if nobody else needs it there. Returns the

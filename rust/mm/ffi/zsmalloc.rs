@@ -9,7 +9,7 @@
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
-use super::{
+use crate::ffi::{
     call::ToC,
     folio::{
         Bytes,
@@ -17,7 +17,7 @@ use super::{
     },
     node::Node, //
 };
-use crate::record;
+use crate::zswap::record;
 use core::{
     marker::PhantomData,
     mem::{
@@ -41,55 +41,55 @@ static_assert!(record::PLACE_SHIFT == bindings::ZS_PLACE_SHIFT);
 /// Bits of an offset in a name: an offset of a device has 32, a virtual one 34.
 const OFFSET_BITS: u32 = 34;
 #[cfg(CONFIG_RUST_VSWAP)]
-static_assert!(crate::word::VOFFSET_BITS <= OFFSET_BITS);
+static_assert!(crate::vswap::swap_table::VOFFSET_BITS <= OFFSET_BITS);
 
 /// Names an object: the slot whose page it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name(u64);
+pub(crate) struct Name(u64);
 
 impl Name {
     /// Returns that of a slot.
     #[inline]
-    pub(super) fn of(entry: SwapEntry) -> Self {
+    pub(crate) fn of(entry: SwapEntry) -> Self {
         Self((entry.ty() as u64) << OFFSET_BITS | entry.offset() as u64)
     }
 
     /// Returns that of a virtual slot.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(super) fn of_virtual(offset: usize) -> Self {
+    pub(crate) fn of_virtual(offset: usize) -> Self {
         Self((bindings::VSWAP_SWP_VSWAP as u64) << OFFSET_BITS | offset as u64)
     }
 
     /// Returns that of the slot `n` slots after, of the same cluster.
     #[inline]
-    pub(super) fn add(self, n: u32) -> Self {
+    pub(crate) fn add(self, n: u32) -> Self {
         Self(self.0.wrapping_add(n.into()))
     }
 
     /// Makes a name of the number that C has.
     #[inline]
-    pub(super) fn from_raw(name: u64) -> Self {
+    pub(crate) fn from_raw(name: u64) -> Self {
         Self(name)
     }
 
     /// Returns the entry of the slot.
     #[inline]
-    pub(super) fn entry(self) -> SwapEntry {
+    pub(crate) fn entry(self) -> SwapEntry {
         let offset = self.0 & ((1 << OFFSET_BITS) - 1);
         SwapEntry::new((self.0 >> OFFSET_BITS) as u8, offset)
     }
 }
 
 /// Finds the word of an object. Called with locks of the allocator held.
-pub(super) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
+pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 
 /// A pool of objects.
 ///
 /// # Invariants
 ///
 /// The pointer is to a pool of owned objects that exists as long as the value.
-pub(super) struct ZsPool(NonNull<bindings::zs_pool>);
+pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
 
 // SAFETY: zsmalloc locks for itself.
 unsafe impl Send for ZsPool {}
@@ -103,7 +103,7 @@ impl ZsPool {
     ///
     /// For the name of an object that is in a word, and not pinned, `find_word` returns that word,
     /// until the object is freed.
-    pub(super) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
+    pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string; C copies it. `find_word` as required of the caller.
         let pool = unsafe { bindings::zs_create_owned_pool(name.as_char_ptr(), Some(find_word)) };
         // INVARIANT: It was just made.
@@ -111,19 +111,19 @@ impl ZsPool {
     }
 
     #[inline]
-    pub(super) fn as_ptr(&self) -> *mut bindings::zs_pool {
+    pub(crate) fn as_ptr(&self) -> *mut bindings::zs_pool {
         self.0.as_ptr()
     }
 
     c_methods! {
         /// Returns the pages that the pool takes.
-        pub(super) fn total_pages(&self) -> usize = zs_get_total_pages;
+        pub(crate) fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
     /// Stores a copy of the bytes. Does not sleep, and asks for no more than is at hand.
     /// `EOVERFLOW`: it would be in memory that a word cannot name.
     #[inline]
-    pub(super) fn store(&self, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Pinned<'_>> {
+    pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Pinned<'_>> {
         // SAFETY: The pool exists, by the invariants. C reads from the bytes, which are readable;
         // that they may change while it copies matters to nobody.
         let place = unsafe {
@@ -153,7 +153,7 @@ impl ZsPool {
     ///
     /// The object is in the word, was unpinned, and is not freed while the result is there.
     #[inline]
-    pub(super) unsafe fn read<R>(
+    pub(crate) unsafe fn read<R>(
         &self,
         word: &Atomic<u64>,
         name: Name,
@@ -192,7 +192,7 @@ impl ZsPool {
     /// The object was put into the word, and unpinned then. Nobody reads it, frees it, or changes
     /// the word, but for the owner's bits by compare-and-exchange.
     #[inline]
-    pub(super) unsafe fn free(
+    pub(crate) unsafe fn free(
         &self,
         word: &Atomic<u64>,
         name: Name,
@@ -213,7 +213,7 @@ impl ZsPool {
     /// As for [`Self::free`], but for this one who has read it, by way of that word. It is this
     /// pool's.
     #[inline]
-    pub(super) unsafe fn free_read(
+    pub(crate) unsafe fn free_read(
         &self,
         pin: ReadPin,
         word: &Atomic<u64>,
@@ -233,7 +233,7 @@ impl ZsPool {
     ///
     /// All of it is of this pool.
     #[inline]
-    pub(super) unsafe fn give_back(&self, emptied: &mut Emptied) {
+    pub(crate) unsafe fn give_back(&self, emptied: &mut Emptied) {
         if !emptied.0.first.is_null() {
             // SAFETY: As required of the caller.
             unsafe { bindings::zs_owned_free_emptied(self.as_ptr(), &mut emptied.0) };
@@ -255,7 +255,7 @@ impl Drop for ZsPool {
 ///
 /// The object at the place is pinned, once for this. It is in the word that is found for its name,
 /// and not freed meanwhile.
-pub(super) struct ReadPin {
+pub(crate) struct ReadPin {
     place: u64,
 }
 
@@ -268,11 +268,11 @@ impl Drop for ReadPin {
 }
 
 /// Memory that has become free, to be given back after the locks were dropped.
-pub(super) struct Emptied(bindings::zs_emptied);
+pub(crate) struct Emptied(bindings::zs_emptied);
 
 impl Emptied {
     /// None.
-    pub(super) const NONE: Self = Self(bindings::zs_emptied {
+    pub(crate) const NONE: Self = Self(bindings::zs_emptied {
         first: core::ptr::null_mut(),
     });
 }
@@ -298,7 +298,7 @@ impl Parts<'_> {
     }
 
     #[inline]
-    pub(super) fn as_sg(&mut self) -> *mut bindings::scatterlist {
+    pub(crate) fn as_sg(&mut self) -> *mut bindings::scatterlist {
         self.list
     }
 }
@@ -309,7 +309,7 @@ impl Parts<'_> {
 ///
 /// The object is one of the pool, and pinned. This value alone names it.
 #[must_use]
-pub(super) struct Pinned<'p> {
+pub(crate) struct Pinned<'p> {
     pool: &'p ZsPool,
     place: u64,
 }
@@ -317,13 +317,13 @@ pub(super) struct Pinned<'p> {
 impl<'p> Pinned<'p> {
     /// Returns its place.
     #[inline]
-    pub(super) fn place(&self) -> u64 {
+    pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
     /// Leaves the object to the caller, who knows its place. It stays pinned until [`unpin`].
     #[inline]
-    pub(super) fn into_place(self) -> u64 {
+    pub(crate) fn into_place(self) -> u64 {
         ManuallyDrop::new(self).place
     }
 
@@ -333,7 +333,7 @@ impl<'p> Pinned<'p> {
     ///
     /// It was, by one of this pool, and this is its only way back.
     #[inline]
-    pub(super) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
+    pub(crate) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
         // INVARIANT: As required of the caller.
         Self { pool, place }
     }
@@ -345,7 +345,7 @@ impl<'p> Pinned<'p> {
 ///
 /// It is pinned by the caller, and in the word that is found for its name.
 #[inline]
-pub(super) unsafe fn unpin(place: u64) {
+pub(crate) unsafe fn unpin(place: u64) {
     // SAFETY: As required of the caller.
     unsafe { bindings::zs_owned_unpin(place) };
 }

@@ -15,24 +15,15 @@
 //!
 //! # Context
 //!
-//! Values only, like [`alloc`](super::alloc). On the host, this is compared with a simple model,
-//! and run with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
+//! Values only, like [`slot_map`](super::slot_map). On the host, this is compared with a simple
+//! model, and run with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
 
 #![forbid(unsafe_code)]
-// With locks held, a panic is a `BUG()`: there must be nothing here that can.
-#![deny(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::unwrap_used
-)]
 
 use super::{
-    alloc::piece,
     layout::SWAPFILE_CLUSTER,
-    word::PhysSlot, //
+    slot_map::piece,
+    swap_table::PhysSlot, //
 };
 
 const WORD_SHIFT: u32 = u64::BITS.ilog2();

@@ -23,10 +23,6 @@
 
 use crate::{
     ffi::{
-        cluster::{
-            Directory,
-            SlotUsage, //
-        },
         device,
         layout::SWAPFILE_CLUSTER,
         memcg::{
@@ -36,8 +32,12 @@ use crate::{
         params::totalram_pages,
         vswap, //
     },
+    vswap::cluster::{
+        Directory,
+        SlotUsage, //
+    },
     zswap::{
-        pool,
+        limits,
         rules::{
             self,
             Last,
@@ -104,7 +104,7 @@ pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
     }
-    let room = pool::room();
+    let room = limits::room();
     if room == 0 || all_refused(memcg) {
         return 0;
     }

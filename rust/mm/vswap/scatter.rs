@@ -13,22 +13,24 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    cluster,
     ffi::{
-        cluster::{
-            Cluster,
-            Directory,
-            Scatter, //
-        },
         device,
         layout::SWAPFILE_CLUSTER,
         params,
         vswap, //
     },
-    word::{
-        is_counted_word,
-        State, //
-    },
+    vswap::{
+        cluster::{
+            Cluster,
+            Directory,
+            Scatter, //
+        },
+        slot_alloc,
+        swap_table::{
+            is_counted_word,
+            State, //
+        }, //
+    }, //
 };
 use kernel::sync::atomic::{
     Atomic,
@@ -94,7 +96,7 @@ fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
 
 /// Makes slots of a device idle whose pages are in the swap cache for nobody. May sleep.
 pub(crate) fn reclaim_cached(ty: u8) {
-    for cluster in cluster::all() {
+    for cluster in slot_alloc::all() {
         if is_bound_to(cluster, Some(ty)) {
             reclaim_cached_of(cluster);
             params::cond_resched();

@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::rules::{
+use crate::zswap::rules::{
     Form,
     Reject, //
 };
@@ -17,15 +17,17 @@ use crate::{
             SwapEntry,
             SwapPage, //
         },
-        params,
+        params, //
+    },
+    zswap::{
         pool::{
             Entry,
             Held,
             Loaded,
             PoolRef, //
-        }, //
-    },
-    record::Pattern, //
+        },
+        record::Pattern, //
+    }, //
 };
 use kernel::{
     page::PAGE_SIZE,

@@ -8,13 +8,13 @@
 
 #![forbid(unsafe_code)]
 
-use super::compress;
-use crate::ffi::{
-    folio::{
+use crate::zswap::compress;
+use crate::{
+    ffi::folio::{
         ReadFolio,
         SwapFolio, //
     },
-    table, //
+    zswap::table, //
 };
 use core::ops::Range;
 use kernel::{

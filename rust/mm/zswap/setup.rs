@@ -8,17 +8,19 @@
 
 #![forbid(unsafe_code)]
 
-use super::rules::{
+use crate::zswap::rules::{
     NameChange,
     Stage, //
 };
-use crate::ffi::{
-    acomp,
-    params::{
-        self,
-        Compressor, //
+use crate::{
+    ffi::{
+        acomp,
+        params::{
+            self,
+            Compressor, //
+        }, //
     },
-    pool::Pool, //
+    zswap::pool::Pool, //
 };
 use kernel::{
     prelude::*,

@@ -14,8 +14,10 @@
 
 #![forbid(unsafe_code)]
 
-use super::{
-    pool::limits,
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::device;
+use crate::zswap::{
+    limits::limits,
     rules::{
         self,
         Patience,
@@ -23,22 +25,24 @@ use super::{
     },
     writeback::WriteBack, //
 };
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::ffi::device;
-use crate::ffi::{
-    memcg::{
-        self,
-        Cursor,
-        Memcg,
-        ObjCgroup, //
+use crate::{
+    ffi::{
+        memcg::{
+            self,
+            Cursor,
+            Memcg,
+            ObjCgroup, //
+        },
+        node::Node,
+        params::{
+            self,
+            ShrinkControl, //
+        }, //
     },
-    node::Node,
-    params::{
-        self,
-        ShrinkControl, //
-    },
-    pool,
-    ring::Ring, //
+    zswap::{
+        pool,
+        ring::Ring, //
+    }, //
 };
 use kernel::{
     bindings,

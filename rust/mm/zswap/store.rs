@@ -12,9 +12,9 @@
 
 #![forbid(unsafe_code)]
 
-use super::{
+use crate::zswap::{
     compress,
-    pool,
+    limits,
     rules::{
         Reject,
         Shrunk, //
@@ -23,9 +23,11 @@ use super::{
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
-    backing,
-    capacity,
-    ffi::trace, //
+    ffi::trace,
+    vswap::{
+        backing,
+        capacity, //
+    }, //
 };
 use crate::{
     ffi::{
@@ -38,15 +40,17 @@ use crate::{
             self,
             ObjCgroup, //
         },
-        params,
+        params, //
+    },
+    zswap::{
         pool::{
             current,
             Entry,
             PoolRef, //
         },
+        record::Sum,
         table, //
-    },
-    record::Sum, //
+    }, //
 };
 
 /// Stores the pages of a folio. Returns true if all of them were.
@@ -57,7 +61,7 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
         }
         // Also when it is not full, but was and does not accept yet: otherwise pages go to the
         // device until the worker is woken by a store that finds it full.
-        if pool::reached_full() {
+        if limits::reached_full() {
             params::queue_shrink();
         }
     } else if params::never_enabled() {
@@ -79,7 +83,7 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
             return None;
         }
     }
-    if !pool::accepts() {
+    if !limits::accepts() {
         return None;
     }
     let pool = current()?;

@@ -19,7 +19,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::compress;
+use crate::zswap::compress;
 use crate::{
     ffi::{
         folio::{
@@ -31,19 +31,21 @@ use crate::{
         },
         memcg::Memcg,
         node::Node,
-        params,
+        params, //
+    },
+    zswap::{
+        order::{
+            self,
+            Turn, //
+        },
         pool::{
             Held,
             Loaded, //
         },
+        record::Record,
         ring::Ring,
         table, //
-    },
-    order::{
-        self,
-        Turn, //
-    },
-    record::Record, //
+    }, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
@@ -51,7 +53,7 @@ use crate::{
         trace,
         vswap::ChargeFor, //
     },
-    phys::Room, //
+    vswap::device_slot::Room, //
 };
 use kernel::{
     prelude::*,

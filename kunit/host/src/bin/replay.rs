@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Makes the decisions of a recorded workload again, with the policy as it is in `rust/mm/swapin.rs`
-//! now: reads lines of the tracepoint `vswap_swapin_plan` from standard input.
+//! Makes the decisions of a recorded workload again, with the policy as it is in
+//! `rust/mm/swapin/policy.rs` now: reads lines of the tracepoint `vswap_swapin_plan` from standard
+//! input.
 //!
 //! A decision that differs is printed, the first ten of them. The exit status is 1 then.
 
@@ -10,7 +11,7 @@ use std::{
     io::{self, BufRead},
     process::ExitCode,
 };
-use vswap_host::swapin::*;
+use vswap_host::policy::*;
 
 /// The fields of a line, if it is one of ours.
 fn fields(line: &str) -> Option<HashMap<&str, &str>> {

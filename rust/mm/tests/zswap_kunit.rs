@@ -5,7 +5,7 @@
 //!
 //! The decisions are tested on the host: `zswap/rules.rs`.
 
-use super::{
+use crate::ffi::{
     folio::Bytes,
     node::Node,
     zsmalloc::{
@@ -15,7 +15,7 @@ use super::{
         ZsPool, //
     }, //
 };
-use crate::record::{
+use crate::zswap::record::{
     Kept,
     Object,
     Place,

@@ -27,12 +27,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    backing,
     ffi::{
-        cluster::{
-            self,
-            Cluster, //
-        },
         device::{
             self,
             Slots, //
@@ -45,15 +40,22 @@ use crate::{
             ChargeFor, //
         }, //
     },
-    table::{
-        self,
-        New, //
+    vswap::{
+        backing,
+        cluster::{
+            self,
+            Cluster, //
+        },
+        slot::{
+            self,
+            New, //
+        },
+        swap_table::{
+            Backing,
+            PhysSlot, //
+        }, //
     },
-    warn::warn_on_once,
-    word::{
-        Backing,
-        PhysSlot, //
-    }, //
+    warn::warn_on_once, //
 };
 use core::ops::Range;
 use kernel::prelude::*;
@@ -107,7 +109,7 @@ impl Room {
         if !device::have_free() {
             return Err(ENOSPC);
         }
-        let (cluster, start, _) = table::slots_of(folio).ok_or(EINVAL)?;
+        let (cluster, start, _) = slot::slots_of(folio).ok_or(EINVAL)?;
         Ok(Self {
             cluster,
             start,
@@ -141,7 +143,7 @@ impl Room {
     fn backed(self, first: Option<PhysSlot>, nr: u32) {
         if let Some(first) = first {
             let slots = self.start..self.start.wrapping_add(nr);
-            table::moved(self.cluster, slots, To::Device(first));
+            slot::moved(self.cluster, slots, To::Device(first));
         }
         core::mem::forget(self);
     }
@@ -186,7 +188,7 @@ impl Drop for Room {
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
     // It was written before, and changed since: it goes where it was. Or it got room with its
     // slots.
-    if table::on_device(folio) {
+    if slot::on_device(folio) {
         return Ok(());
     }
     back_elsewhere(folio)
@@ -195,13 +197,13 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
 #[inline(never)]
 fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // A store that failed in the middle has left some of its pages there.
-    let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
-    if table::frozen(cluster, start..end) {
+    let (cluster, start, end) = slot::slots_of(folio).ok_or(EINVAL)?;
+    if slot::frozen(cluster, start..end) {
         return Err(EBUSY);
     }
     // First, so that these are not charged twice. Nor are they zeros any more.
-    table::unback(folio);
-    table::clear_zero(cluster.lock(), start..end);
+    slot::unback(folio);
+    slot::clear_zero(cluster.lock(), start..end);
     if back_bound(cluster, start..end)? {
         return Ok(());
     }
@@ -225,7 +227,7 @@ fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
     let first = guard.backing(start);
     drop(guard);
     match first {
-        Backing::Phys(first) if taken => table::moved(cluster, slots, To::Device(first)),
+        Backing::Phys(first) if taken => slot::moved(cluster, slots, To::Device(first)),
         _ => vswap::uncharge_id(id, nr),
     }
     Ok(taken)

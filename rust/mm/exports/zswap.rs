@@ -6,36 +6,40 @@
 //! Each function gets its arguments as types, and calls safe code.
 
 #[cfg(CONFIG_RUST_VSWAP)]
-use super::trace;
-use super::{
-    folio::{
-        Folio,
-        ReadFolio,
-        SwapEntry,
-        SwapFolio, //
-    },
-    memcg::{
-        Cursor,
-        Memcg, //
-    },
-    params::{
-        self,
-        ShrinkControl, //
-    },
-    pool::{
-        self,
-        Pool, //
-    },
-    ring::Ring,
-    table::LockedTable, //
-};
+use crate::ffi::trace;
 use crate::zswap::{
+    limits as pools,
     load,
-    pool as pools,
     rules::NameChange,
     setup,
     shrink,
     store, //
+};
+use crate::{
+    ffi::{
+        folio::{
+            Folio,
+            ReadFolio,
+            SwapEntry,
+            SwapFolio, //
+        },
+        memcg::{
+            Cursor,
+            Memcg, //
+        },
+        params::{
+            self,
+            ShrinkControl, //
+        }, //
+    },
+    zswap::{
+        pool::{
+            self,
+            Pool, //
+        },
+        ring::Ring,
+        table::LockedTable, //
+    }, //
 };
 use core::ffi::CStr;
 use kernel::{

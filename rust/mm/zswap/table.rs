@@ -22,36 +22,42 @@
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
-use super::{
-    call::FromC,
-    folio::{
-        Slot,
-        SwapEntry,
-        SwapFolio,
-        SwapPage, //
+use crate::{
+    ffi::{
+        call::FromC,
+        folio::{
+            Slot,
+            SwapEntry,
+            SwapFolio,
+            SwapPage, //
+        },
+        memcg,
+        zsmalloc::Name, //
     },
-    memcg,
-    pool::{
-        Entry,
-        FreeBatch,
-        Held,
-        Loaded, //
-    },
-    ring::{
-        Chain,
-        Member,
-        NewMember,
-        Ring, //
-    },
-    zsmalloc::Name, //
+    zswap::{
+        pool::{
+            Entry,
+            FreeBatch,
+            Held,
+            Loaded, //
+        },
+        ring::{
+            Chain,
+            Member,
+            NewMember,
+            Ring, //
+        }, //
+    }, //
 };
 use crate::{
-    order,
-    record::{
-        Record,
-        Sum, //
-    },
-    warn::warn_on_once, //
+    warn::warn_on_once,
+    zswap::{
+        order,
+        record::{
+            Record,
+            Sum, //
+        }, //
+    }, //
 };
 use core::{
     marker::PhantomData,
@@ -76,13 +82,13 @@ use kernel::{
 };
 
 /// Slots of a cluster.
-pub(super) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
+pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 
 /// A word for each slot.
 #[repr(transparent)]
-pub(super) struct Words(pub(super) [Atomic<u64>; SLOTS]);
+pub(crate) struct Words(pub(crate) [Atomic<u64>; SLOTS]);
 
 /// The table of a cluster: C's `struct zswap_table`.
 ///
@@ -132,7 +138,7 @@ impl<'a> Ci<'a> {
     ///
     /// `ci` is valid during `'a`.
     #[inline]
-    pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<Self> {
         // INVARIANT: As required of the caller.
         NonNull::new(ci).map(|ci| Self(ci, PhantomData))
     }
@@ -148,10 +154,10 @@ impl<'a> Ci<'a> {
     ///
     /// The device of the entry stays during `'a`, and the entry is one of its.
     #[inline]
-    pub(super) unsafe fn of_entry(entry: SwapEntry) -> Option<(Self, u32)> {
+    pub(crate) unsafe fn of_entry(entry: SwapEntry) -> Option<(Self, u32)> {
         #[cfg(CONFIG_RUST_VSWAP)]
         if entry.is_virtual() {
-            let (cluster, off) = super::cluster::find(entry.offset())?;
+            let (cluster, off) = crate::vswap::cluster::find(entry.offset())?;
             // SAFETY: Virtual clusters are never freed.
             return unsafe { Self::from_raw(cluster.as_ci()) }.map(|ci| (ci, off));
         }
@@ -168,7 +174,7 @@ impl<'a> Ci<'a> {
 
     /// Runs `f` with the words, without the lock: they may be old when it returns.
     #[inline]
-    pub(super) fn peek_words<R>(self, f: impl FnOnce(Option<&Words>) -> R) -> R {
+    pub(crate) fn peek_words<R>(self, f: impl FnOnce(Option<&Words>) -> R) -> R {
         let _rcu = rcu::read_lock();
         // SAFETY: A table stays for RCU readers.
         f(unsafe { self.cell().load(Acquire).as_ref() }.map(Table::words))
@@ -176,7 +182,7 @@ impl<'a> Ci<'a> {
 
     /// Returns the word of a slot, without the lock. 0: there is nothing.
     #[inline]
-    pub(super) fn peek(self, off: u32) -> u64 {
+    pub(crate) fn peek(self, off: u32) -> u64 {
         self.peek_words(|words| {
             words
                 .and_then(|words| words.0.get(off as usize))
@@ -186,13 +192,13 @@ impl<'a> Ci<'a> {
 
     /// Returns true if zswap has the page of a slot, without the lock.
     #[inline]
-    pub(super) fn peek_is_stored(self, off: u32) -> bool {
+    pub(crate) fn peek_is_stored(self, off: u32) -> bool {
         Record::is_tag(self.peek(off))
     }
 
     /// Returns true if it has a table, without the lock.
     #[inline]
-    pub(super) fn peek_has_table(self) -> bool {
+    pub(crate) fn peek_has_table(self) -> bool {
         !self.cell().load(Relaxed).is_null()
     }
 
@@ -221,7 +227,7 @@ pub(crate) struct Replaced {
     /// What was stored before, and is charged.
     pub(crate) stored: Sum,
     /// What else was in the word: the slot of a device.
-    pub(super) other: u64,
+    pub(crate) other: u64,
     /// The slot of the device that a bound cluster had for it is idle now, and charged still.
     pub(crate) bound: bool,
     pub(crate) id: u16,
@@ -257,7 +263,7 @@ impl<'g> LockedTable<'g> {
     ///
     /// `ci` is valid, and its lock held, during `'g`.
     #[inline]
-    pub(super) unsafe fn by_caller(ci: NonNull<bindings::swap_cluster_info>) -> Self {
+    pub(crate) unsafe fn by_caller(ci: NonNull<bindings::swap_cluster_info>) -> Self {
         // INVARIANT: As required of the caller.
         Self(ci, PhantomData)
     }
@@ -282,13 +288,13 @@ impl<'g> LockedTable<'g> {
 
     /// Returns the words.
     #[inline]
-    pub(super) fn words(&self) -> Option<&Words> {
+    pub(crate) fn words(&self) -> Option<&Words> {
         self.table().map(Table::words)
     }
 
     /// Returns the word of a slot.
     #[inline]
-    pub(super) fn word(&self, off: u32) -> Option<&Atomic<u64>> {
+    pub(crate) fn word(&self, off: u32) -> Option<&Atomic<u64>> {
         self.words()?.0.get(off as usize)
     }
 
@@ -333,7 +339,7 @@ impl<'g> LockedTable<'g> {
     #[inline]
     fn is_kept(&self) -> bool {
         // SAFETY: The cluster is locked.
-        unsafe { super::cluster::keeps_table(self.0) }
+        unsafe { crate::vswap::cluster::keeps_table(self.0) }
     }
 
     #[cfg(not(CONFIG_RUST_VSWAP))]
@@ -342,7 +348,7 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Frees the table, of which no word is in use.
-    pub(super) fn free(&mut self) {
+    pub(crate) fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {
             return;
@@ -357,7 +363,7 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Makes `table` that of the cluster, unless it has one.
-    pub(super) fn give(&mut self, table: NewTable) {
+    pub(crate) fn give(&mut self, table: NewTable) {
         if !self.exists() {
             let table = ManuallyDrop::new(table).0.as_ptr();
             // Its words are zeros for who finds it.
@@ -367,14 +373,14 @@ impl<'g> LockedTable<'g> {
 
     /// Returns the memory cgroup id of a slot, 0 for none.
     #[inline]
-    pub(super) fn id(&self, off: u32) -> u16 {
+    pub(crate) fn id(&self, off: u32) -> u16 {
         // SAFETY: The lock is held. C checks that there is a table of ids.
         unsafe { bindings::zswap_ci_id(self.0.as_ptr(), off) }
     }
 
     /// Takes slots out of the order of writeback.
     #[inline]
-    pub(super) fn forget(&mut self, off: u32, nr: u32) {
+    pub(crate) fn forget(&mut self, off: u32, nr: u32) {
         let Some(table) = self.table() else {
             return;
         };
@@ -448,7 +454,7 @@ impl<'g> LockedTable<'g> {
         ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
         #[cfg(CONFIG_RUST_VSWAP)]
         // SAFETY: The cluster is locked.
-        let bound = unsafe { super::cluster::idle_replaced(self.0, off) };
+        let bound = unsafe { crate::vswap::cluster::idle_replaced(self.0, off) };
         #[cfg(not(CONFIG_RUST_VSWAP))]
         let bound = false;
         Ok(Replaced {
@@ -501,7 +507,7 @@ impl<'g> LockedTable<'g> {
     ///
     /// The slots are those that the entry and the ones after it name, and only the caller has the
     /// right to them.
-    pub(super) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32) {
+    pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32) {
         let mut freed = FreeBatch::new();
         let (mut sum, mut sum_id) = (Sum::NONE, 0);
         let mut taken = 0u32;
@@ -577,7 +583,7 @@ c_functions! {
 
 impl NewTable {
     /// Allocates. May sleep. Caller has set the cgroup that is charged.
-    pub(super) fn alloc() -> Option<Self> {
+    pub(crate) fn alloc() -> Option<Self> {
         NonNull::new(table_alloc(bindings::ZSWAP_GFP_TABLE)).map(Self)
     }
 }
@@ -607,7 +613,7 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
 ///
 /// The object is in a word, which is not changed meanwhile but for its bits of place and second
 /// chance.
-pub(super) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
+pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
     // SAFETY: What is stored keeps the slot, and the slot its device.
     let Some((ci, off)) = (unsafe { Ci::of_entry(entry) }) else {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/swapin.rs`: that it decides as a model does, what it must never do, whatever it
-//! is told, and what becomes of the patterns that it is there for.
+//! Tests of `rust/mm/swapin/policy.rs`: that it decides as a model does, what it must never do,
+//! whatever it is told, and what becomes of the patterns that it is there for.
 
-#[path = "model/swapin.rs"]
+#[path = "model/policy.rs"]
 mod model;
 
 use model::{decide, Decision, Fault, Model, Place, PAGES};
 use proptest::prelude::*;
-use vswap_host::swapin::*;
+use vswap_host::policy::*;
 
 /// What there is to find out, and what was asked.
 #[derive(Clone, Debug)]

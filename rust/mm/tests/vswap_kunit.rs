@@ -11,19 +11,7 @@
 //! many more of them: `kunit/host`.
 
 use crate::{
-    capacity,
-    cluster::{
-        self,
-        Run, //
-    },
     ffi::{
-        cluster::{
-            find,
-            BackingTable,
-            Directory,
-            Kind,
-            Lists, //
-        },
         folio::Owner,
         layout::SWAPFILE_CLUSTER,
         vswap_kunit::{
@@ -31,14 +19,28 @@ use crate::{
             Pinned, //
         }, //
     },
-    stats,
-    table,
-    word::{
-        Count,
-        Flags,
-        Pfn,
-        Shadow,
-        State, //
+    vswap::{
+        capacity,
+        cluster::{
+            find,
+            BackingTable,
+            Directory,
+            Kind,
+            Lists, //
+        },
+        slot,
+        slot_alloc::{
+            self,
+            Run, //
+        },
+        stats,
+        swap_table::{
+            Count,
+            Flags,
+            Pfn,
+            Shadow,
+            State, //
+        }, //
     }, //
 };
 use kernel::{
@@ -67,7 +69,7 @@ fn populated() -> usize {
 /// Slots in use.
 fn in_use() -> usize {
     let mut used = 0;
-    for cluster in cluster::all() {
+    for cluster in slot_alloc::all() {
         used += cluster.peek_used() as usize;
     }
     used
@@ -78,7 +80,7 @@ fn in_use() -> usize {
 /// Fails if some of them are in use already: then it is a run of somebody else.
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
-    let mut run = cluster::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
+    let mut run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
     let Run { guard, off, .. } = &mut run;
     let mut taken = false;
     for at in *off..*off + (1 << order) {
@@ -111,7 +113,7 @@ impl Drop for Limit {
 
 /// Takes one user from each of `nr` slots.
 fn put(offset: usize, nr: usize) {
-    table::put_entries(offset, nr as u32, false);
+    slot::put_entries(offset, nr as u32, false);
 }
 
 /// Takes one user from each of many slots.
@@ -123,7 +125,7 @@ fn put_all(offsets: &[usize]) {
 
 /// Whether each of `nr` slots has `count` users.
 fn all_count(offset: usize, nr: usize, count: u32) -> bool {
-    (offset..offset + nr).all(|at| table::count(at) == count)
+    (offset..offset + nr).all(|at| slot::count(at) == count)
 }
 
 /// Allocates single slots, until there are `nr` of them in a row, naturally aligned. Returns where
@@ -160,7 +162,7 @@ fn can_extend(offset: usize) -> Result<bool> {
 fn refused(offset: usize, nr: u32, with_id: bool) -> Result<Option<Error>> {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let guard = cluster.lock();
-    Ok(table::may_add(&guard, off, nr, with_id).err())
+    Ok(slot::may_add(&guard, off, nr, with_id).err())
 }
 
 #[kunit_tests(rust_vswap_slots)]
@@ -203,7 +205,7 @@ mod tests {
             for offset in &offsets {
                 assert!(all_count(*offset, nr, 1));
                 put(*offset, nr);
-                assert!(table::peek(*offset) == State::Null);
+                assert!(slot::peek(*offset) == State::Null);
             }
             assert_eq!(in_use(), slots);
             // An empty cluster has no tables, whosever it is.
@@ -218,7 +220,7 @@ mod tests {
         let (clusters, slots) = (populated(), in_use());
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-            cluster::alloc_run(order, Kind::Unbound, Owner::NONE)
+            slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE)
                 .ok_or(ENOMEM)?
                 .cancel();
             assert_eq!(in_use(), slots);
@@ -330,14 +332,14 @@ mod tests {
         let start = alloc_row(4, &mut slots)?;
 
         put(start + 1, 1);
-        assert_eq!(cluster::next_used(start - 1, SLOTS), start);
-        assert_eq!(cluster::next_used(start, SLOTS), start + 2);
-        assert_eq!(cluster::next_used(start + 1, SLOTS), start + 2);
-        assert_eq!(cluster::next_used(start + 2, SLOTS), start + 3);
+        assert_eq!(slot_alloc::next_used(start - 1, SLOTS), start);
+        assert_eq!(slot_alloc::next_used(start, SLOTS), start + 2);
+        assert_eq!(slot_alloc::next_used(start + 1, SLOTS), start + 2);
+        assert_eq!(slot_alloc::next_used(start + 2, SLOTS), start + 3);
         // From the beginning to the end, each once.
         let (mut at, mut found) = (0, 0);
         loop {
-            let next = cluster::next_used(at, SLOTS);
+            let next = slot_alloc::next_used(at, SLOTS);
             if next == 0 {
                 break;
             }
@@ -361,27 +363,27 @@ mod tests {
         let slot = alloc(0)?;
         let inline_max = u32::from(Count::INLINE_MAX.get());
 
-        assert_eq!(table::count(slot), 1);
+        assert_eq!(slot::count(slot), 1);
         for n in 2..=1 + MORE {
-            table::dup_entries(slot, 1)?;
-            assert_eq!(table::count(slot), n);
-            assert!(table::any_counted(slot, 1));
+            slot::dup_entries(slot, 1)?;
+            assert_eq!(slot::count(slot), n);
+            assert!(slot::any_counted(slot, 1));
             // The table is there when it is needed.
             assert_eq!(can_extend(slot)?, n > inline_max);
         }
         for n in (1..=MORE).rev() {
             put(slot, 1);
-            assert_eq!(table::count(slot), n);
-            assert!(table::any_counted(slot, 1));
+            assert_eq!(slot::count(slot), n);
+            assert!(slot::any_counted(slot, 1));
             // And goes with the last count that needs it.
             assert_eq!(can_extend(slot)?, n > inline_max);
         }
-        assert!(table::peek(slot) == swapped_out(1)?);
+        assert!(slot::peek(slot) == swapped_out(1)?);
 
         put(slot, 1);
-        assert!(table::peek(slot) == State::Null);
-        assert_eq!(table::count(slot), 0);
-        assert!(!table::any_counted(slot, 1));
+        assert!(slot::peek(slot) == State::Null);
+        assert_eq!(slot::count(slot), 0);
+        assert!(!slot::any_counted(slot, 1));
         assert_eq!(populated(), clusters);
         Ok(())
     }
@@ -394,15 +396,15 @@ mod tests {
         let start = alloc_row(2, &mut slots)?;
 
         for _ in 0..20 {
-            table::dup_entries(start, 2)?;
+            slot::dup_entries(start, 2)?;
         }
         assert!(all_count(start, 2, 21));
         // One returns to its word, and the other does not.
         for _ in 0..20 {
             put(start, 1);
         }
-        assert_eq!(table::count(start), 1);
-        assert_eq!(table::count(start + 1), 21);
+        assert_eq!(slot::count(start), 1);
+        assert_eq!(slot::count(start + 1), 21);
         assert!(can_extend(start)?);
         for _ in 0..20 {
             put(start + 1, 1);
@@ -425,15 +427,15 @@ mod tests {
 
         // In the middle, one more does not fit: the table is made in between.
         for _ in 1..Count::INLINE_MAX.get() {
-            table::dup_entries(start + 3, 1)?;
+            slot::dup_entries(start + 3, 1)?;
         }
         assert!(!can_extend(start)?);
-        table::dup_entries(start, 8)?;
+        slot::dup_entries(start, 8)?;
         assert!(can_extend(start)?);
         for at in start..start + 8 {
             let inline_max = u32::from(Count::INLINE_MAX.get());
             let count = if at == start + 3 { inline_max + 1 } else { 2 };
-            assert_eq!(table::count(at), count);
+            assert_eq!(slot::count(at), count);
         }
         put(start, 8);
         assert!(!can_extend(start)?);
@@ -475,10 +477,10 @@ mod tests {
         assert!(find(start).map(|(_, off)| off) == Some(SWAPFILE_CLUSTER - NR as u32));
         assert!(find(border).map(|(_, off)| off) == Some(0));
 
-        table::dup_entries(start, NR as u32)?;
+        slot::dup_entries(start, NR as u32)?;
         assert!(all_count(start, NR, 2));
         assert!(all_count(border, NR, 1));
-        table::dup_entries(border, NR as u32)?;
+        slot::dup_entries(border, NR as u32)?;
         assert!(all_count(start, 2 * NR, 2));
 
         put(start, 2 * NR);
@@ -488,8 +490,8 @@ mod tests {
         assert!(all_count(start, 2 * NR, 0));
         assert_eq!(in_use(), used + slots.len() - 2 * NR);
         // Those beside the range are as they were.
-        assert_eq!(table::count(start - 1), 1);
-        assert_eq!(table::count(end), 1);
+        assert_eq!(slot::count(start - 1), 1);
+        assert_eq!(slot::count(end), 1);
 
         slots.retain(|at| *at < start || *at >= end);
         put_all(&slots);
@@ -586,7 +588,7 @@ mod tests {
         let without = refused(start, 4, false)?;
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
-        let found = table::may_add(&cluster.lock(), off + 1, 1, true)?.id;
+        let found = slot::may_add(&cluster.lock(), off + 1, 1, true)?.id;
         cluster.lock().set_ids(off + 1, 1, 0);
 
         assert!(with_id.iter().all(|error| *error == expected));
@@ -619,39 +621,39 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
-        table::cache_add(&mut cluster.lock(), off, 4, old);
+        slot::cache_add(&mut cluster.lock(), off, 4, old);
         for at in start..start + 4 {
-            assert!(table::peek(at) == cached(flags, old));
+            assert!(slot::peek(at) == cached(flags, old));
         }
 
         // Without users, it has the slots for itself.
         put(start + 1, 2);
-        assert!(table::peek(start) == cached(flags, old));
-        assert!(table::peek(start + 1) == cached(Flags::EMPTY, old));
-        assert!(table::peek(start + 2) == cached(Flags::EMPTY, old));
-        assert!(table::none_counted(&cluster.lock(), off + 1, 2));
-        assert!(!table::none_counted(&cluster.lock(), off, 2));
-        assert!(table::any_counted(start, 4));
-        assert!(!table::any_counted(start + 1, 2));
+        assert!(slot::peek(start) == cached(flags, old));
+        assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
+        assert!(slot::peek(start + 2) == cached(Flags::EMPTY, old));
+        assert!(slot::none_counted(&cluster.lock(), off + 1, 2));
+        assert!(!slot::none_counted(&cluster.lock(), off, 2));
+        assert!(slot::any_counted(start, 4));
+        assert!(!slot::any_counted(start + 1, 2));
         // And users can come back.
-        table::dup_entries(start + 1, 1)?;
-        assert!(table::peek(start + 1) == cached(flags, old));
+        slot::dup_entries(start + 1, 1)?;
+        assert!(slot::peek(start + 1) == cached(flags, old));
         put(start + 1, 1);
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // It is split.
-        table::cache_replace(&mut cluster.lock(), off + 2, 2, old, new);
-        assert!(table::peek(start + 1) == cached(Flags::EMPTY, old));
-        assert!(table::peek(start + 2) == cached(Flags::EMPTY, new));
-        assert!(table::peek(start + 3) == cached(flags, new));
+        slot::cache_replace(&mut cluster.lock(), off + 2, 2, old, new);
+        assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
+        assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
+        assert!(slot::peek(start + 3) == cached(flags, new));
 
         // What nobody counts on goes with it.
-        table::cache_del(&mut cluster.lock(), off, 2, old, value);
-        table::cache_del(&mut cluster.lock(), off + 2, 2, new, value);
-        assert!(table::peek(start) == gone);
-        assert!(table::peek(start + 1) == State::Null);
-        assert!(table::peek(start + 2) == State::Null);
-        assert!(table::peek(start + 3) == gone);
+        slot::cache_del(&mut cluster.lock(), off, 2, old, value);
+        slot::cache_del(&mut cluster.lock(), off + 2, 2, new, value);
+        assert!(slot::peek(start) == gone);
+        assert!(slot::peek(start + 1) == State::Null);
+        assert!(slot::peek(start + 2) == State::Null);
+        assert!(slot::peek(start + 3) == gone);
         assert_eq!(in_use(), used + slots.len() + 2);
 
         put(start, 1);
@@ -674,7 +676,7 @@ mod tests {
         };
 
         set_state(slot, State::Shadow { flags, value })?;
-        let found = table::may_add(&cluster.lock(), off, 1, true)?;
+        let found = slot::may_add(&cluster.lock(), off, 1, true)?;
         assert!(found.shadow == Some(value));
         assert_eq!(found.id, 0);
 
@@ -738,11 +740,11 @@ mod tests {
 
         // Cluster 0 has no slots; the others do not exist.
         for offset in [0, SLOTS - 1, end, end + SLOTS, usize::MAX] {
-            assert!(table::peek(offset) == State::Null);
-            assert_eq!(table::count(offset), 0);
-            assert!(!table::any_counted(offset, 1));
+            assert!(slot::peek(offset) == State::Null);
+            assert_eq!(slot::count(offset), 0);
+            assert!(!slot::any_counted(offset, 1));
         }
-        assert_eq!(cluster::next_used(end, SLOTS), 0);
+        assert_eq!(slot_alloc::next_used(end, SLOTS), 0);
         Ok(())
     }
 }

@@ -29,53 +29,59 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
-use super::{
-    device::{
-        self,
-        Slots, //
+use crate::{
+    ffi::{
+        device::{
+            self,
+            Slots, //
+        },
+        folio::{
+            Owner,
+            Slot,
+            SwapFolio, //
+        },
+        layout::{
+            MAX_SWAPFILES,
+            SWAPFILE_CLUSTER, //
+        },
+        zsmalloc::Name, //
     },
-    folio::{
-        Owner,
-        Slot,
-        SwapFolio, //
-    },
-    layout::{
-        MAX_SWAPFILES,
-        SWAPFILE_CLUSTER, //
-    },
-    pool::FreeBatch,
-    table::{
-        Ci,
-        LockedTable,
-        NewTable,
-        Replaced,
-        Words,
-        SLOTS, //
-    },
-    zsmalloc::Name, //
+    zswap::{
+        pool::FreeBatch,
+        table::{
+            Ci,
+            LockedTable,
+            NewTable,
+            Replaced,
+            Words, //
+            SLOTS,
+        }, //
+    }, //
 };
 use crate::{
-    alloc::{
-        ListMove,
-        ListState,
-        SlotMap, //
-    },
-    bound::{
-        self,
-        DeviceMap, //
-    },
-    record::{
-        Record,
-        Sum, //
+    vswap::{
+        bound::{
+            self,
+            DeviceMap, //
+        },
+        slot_map::{
+            ListMove,
+            ListState,
+            SlotMap, //
+        },
+        swap_table::{
+            is_extended_word,
+            is_zero_word,
+            Backing,
+            PhysSlot,
+            State,
+            VOffset, //
+        }, //
     },
     warn::warn_on_once,
-    word::{
-        is_extended_word,
-        is_zero_word,
-        Backing,
-        PhysSlot,
-        State,
-        VOffset, //
+    zswap::record::{
+        Record,
+        Sum, //
     }, //
 };
 use core::{
@@ -164,7 +170,7 @@ impl Kind {
     }
 }
 
-static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == 2 * NR_ORDERS as usize);
+static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
 struct Own {
     map: SlotMap,
@@ -183,7 +189,7 @@ impl Cluster {
     ///
     /// `ci` is of a virtual cluster.
     #[inline]
-    pub(super) unsafe fn from_ci(ci: *mut bindings::swap_cluster_info) -> &'static Self {
+    pub(crate) unsafe fn from_ci(ci: *mut bindings::swap_cluster_info) -> &'static Self {
         // SAFETY: The C part is the first field of a `Cluster`, whose header is never freed.
         unsafe { &*ci.cast::<Self>() }
     }
@@ -198,14 +204,14 @@ impl Cluster {
     }
 
     #[inline]
-    pub(super) fn as_ci(&self) -> *mut bindings::swap_cluster_info {
+    pub(crate) fn as_ci(&self) -> *mut bindings::swap_cluster_info {
         self.ci.get()
     }
 
     /// The offset of its first slot.
     #[inline]
     pub(crate) fn first(&self) -> usize {
-        self.index as usize * SLOTS
+        (self.index as usize).wrapping_mul(SLOTS)
     }
 
     /// Locks it.
@@ -310,7 +316,7 @@ impl Cluster {
 
     /// Returns the first slot at or after `from` with data on the device cluster that begins with
     /// `first`, without the lock.
-    pub(super) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
+    pub(crate) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
         if self.device.binding() != Some(first) {
             return None;
         }
@@ -391,7 +397,7 @@ pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<Slots> {
 ///
 /// The cluster is locked.
 #[inline]
-pub(super) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
+pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
     let ci = ci.as_ptr();
     // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
     unsafe {
@@ -407,7 +413,7 @@ pub(super) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bo
 ///
 /// The cluster is locked.
 #[inline]
-pub(super) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
+pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
     let ci = ci.as_ptr();
     // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
     unsafe {
@@ -503,7 +509,7 @@ impl Locked {
     ///
     /// `ci` is of a virtual cluster, whose lock the caller holds and keeps while the value lives.
     #[inline]
-    pub(super) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
+    pub(crate) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             // SAFETY: As required of the caller.
@@ -770,7 +776,7 @@ impl Locked {
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = self.used().wrapping_sub(nr);
         self.cluster.used.store(used, Relaxed);
-        SlotUsage::change(-(nr as c_long));
+        SlotUsage::change((nr as c_long).wrapping_neg());
         match list.after_free(used, has_run) {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
@@ -958,8 +964,8 @@ impl Locked {
         Name::of_virtual(self.cluster.first()).add(off)
     }
 
-    /// Clears the words of slots that nothing pins, of a cluster with backing words. `f` is told what
-    /// each word was, the memory cgroup id, and what backed the slot.
+    /// Clears the words of slots that nothing pins, of a cluster with backing words. `f` is told
+    /// what each word was, the memory cgroup id, and what backed the slot.
     // In line, as what there is of tables is looked up once.
     #[inline(always)]
     pub(crate) fn kill(
@@ -1008,12 +1014,7 @@ impl Locked {
     /// the cluster is bound to. `f` is told how many slots each memory cgroup id had, and how many
     /// of them are charged as swap.
     #[inline(always)]
-    pub(crate) fn kill_unbacked(
-        &mut self,
-        start: u32,
-        nr: u32,
-        mut f: impl FnMut(u16, u32, u32),
-    ) {
+    pub(crate) fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
         let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
@@ -1284,7 +1285,7 @@ pub(crate) struct ExtendTable(NonNull<u32>);
 
 impl ExtendTable {
     /// Allocates with the flags that C's caller gave.
-    pub(super) fn alloc(gfp: bindings::gfp_t) -> Option<Self> {
+    pub(crate) fn alloc(gfp: bindings::gfp_t) -> Option<Self> {
         // SAFETY: No requirements.
         let table = unsafe { bindings::vswap_extend_alloc(gfp) };
         NonNull::new(table).map(Self)
@@ -1692,7 +1693,7 @@ impl Local {
     }
 
     /// Takes away the cluster of a CPU that is offline.
-    pub(super) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
+    pub(crate) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
         let nth = kind.nth(order)?;
         // SAFETY: The CPU does not run. Virtual clusters are put there.
         unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, nth)) }
@@ -1827,7 +1828,7 @@ pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
 /// The offset of a slot.
 #[inline]
 pub(crate) fn offset_of(cluster: &Cluster, off: u32) -> Option<VOffset> {
-    VOffset::new(cluster.first() as u64 + u64::from(off))
+    VOffset::new((cluster.first() as u64).checked_add(off.into())?)
 }
 
 /// Makes what clusters need.
@@ -1835,7 +1836,7 @@ pub(crate) fn offset_of(cluster: &Cluster, off: u32) -> Option<VOffset> {
 /// # Safety
 ///
 /// Is called once, or again after a failure.
-pub(super) unsafe fn setup(max: usize) -> Result {
+pub(crate) unsafe fn setup(max: usize) -> Result {
     // SAFETY: Called once, or again after it failed.
     to_result(unsafe {
         bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
@@ -1846,7 +1847,7 @@ pub(super) unsafe fn setup(max: usize) -> Result {
 /// The memory that a header takes, and that of the tables of a cluster.
 pub(crate) fn sizes() -> (usize, usize) {
     let words = size_of::<Words>();
-    (size_of::<Cluster>(), words + id_table_size())
+    (size_of::<Cluster>(), words.saturating_add(id_table_size()))
 }
 
 c_functions! {
@@ -1855,5 +1856,5 @@ c_functions! {
 
 /// The memory that a table of backing words takes.
 pub(crate) fn backing_size() -> usize {
-    size_of::<bindings::zswap_table>() + size_of::<Words>()
+    size_of::<bindings::zswap_table>().saturating_add(size_of::<Words>())
 }

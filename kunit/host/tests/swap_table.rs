@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/word.rs` for any word there can be.
+//! Tests of `rust/mm/vswap/swap_table.rs` for any word there can be.
 //!
-//! That C sees the same in a word is tested in the kernel: `rust/mm/word_kunit.rs`.
+//! That C sees the same in a word is tested in the kernel: `rust/mm/tests/swap_table_kunit.rs`.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ macro_rules! tests {
             use vswap_host::$kernel::{
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 record::{Invalid, Kept, Object, Pattern, Place, Record, Sum},
-                word::{
+                swap_table::{
                     cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_user_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },

@@ -4,25 +4,27 @@
 //!
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
-use super::{
-    cluster::{
+use crate::{
+    exports::vswap::{
+        extent,
+        tell, //
+    },
+    ffi::{
+        device,
+        folio::{
+            SwapEntry,
+            SwapFolio, //
+        },
+        trace, //
+    },
+    vswap::cluster::{
         find,
         AtHand, //
     },
-    device,
-    folio::{
-        SwapEntry,
-        SwapFolio, //
-    },
-    table::Ci,
-    trace,
-    vswap_abi::{
-        extent,
-        tell, //
-    }, //
+    zswap::table::Ci, //
 };
 use crate::{
-    swapin::{
+    swapin::policy::{
         self,
         Direction,
         Evidence,
@@ -35,11 +37,13 @@ use crate::{
         Record,
         Source,
         Used,
-        Why,
-        NEAR, //
+        Why, //
+        NEAR,
     },
-    table,
-    word::Backing,
+    vswap::{
+        slot,
+        swap_table::Backing, //
+    },
     zswap::load, //
 };
 use core::ptr::NonNull;
@@ -130,7 +134,7 @@ fn behind(entry: SwapEntry) -> Behind {
                 slot.ty(),
                 u64::from(slot.offset()).wrapping_sub(offset as u64),
             ),
-            Backing::None if table::is_zero_at(cluster, off) => Behind::Zeros,
+            Backing::None if slot::is_zero_at(cluster, off) => Behind::Zeros,
             Backing::None => Behind::Nothing,
         };
     }
@@ -233,7 +237,7 @@ fn outcome(fault: &bindings::vswap_fault, record: Record) -> Option<Used> {
     let touched = unsafe { used(fault.vmf, first, nr, step, false) };
     let used = Used {
         touched: touched?,
-        sampled: (nr / step) as u32,
+        sampled: nr.checked_div(step)? as u32,
     };
     count(match used.outcome() {
         Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
@@ -266,7 +270,7 @@ fn decide(fault: &bindings::vswap_fault) -> Plan {
         here,
         found: Found::default(),
     };
-    let plan = swapin::plan(&evidence, &mut inquiry);
+    let plan = policy::plan(&evidence, &mut inquiry);
     kept.set(plan.record);
     count(event(plan.why));
     if fault.traced {
@@ -318,7 +322,7 @@ impl Inquiry for Look<'_> {
             return 0;
         }
         let offset = entry.offset() as u64;
-        self.found.uniform = swapin::uniform_order(offset, max, |offset| {
+        self.found.uniform = policy::uniform_order(offset, max, |offset| {
             behind(entry.at(offset as usize)) == self.here
         });
         self.found.uniform
@@ -401,7 +405,7 @@ unsafe extern "C" fn vswap_rs_swapin_alone(
     let page = page as u64;
     // SAFETY: As required of the caller.
     let near = |down| unsafe { near(vmf, page, down) };
-    let Some((why, next)) = swapin::alone(kept.get(), page, hint_of(hint), least, near) else {
+    let Some((why, next)) = policy::alone(kept.get(), page, hint_of(hint), least, near) else {
         return false;
     };
     kept.set(next);
@@ -558,7 +562,7 @@ unsafe extern "C" fn vswap_rs_swapin_claim(
     };
     // SAFETY: As required of the caller. The slot has the folio from now on.
     let enter = || unsafe { bindings::vswap_folio_enter_cache(folio, offset) };
-    let Some((found, held)) = table::claim(offset, pfn, enter) else {
+    let Some((found, held)) = slot::claim(offset, pfn, enter) else {
         return NONE;
     };
     // SAFETY: As required of the caller.
@@ -605,6 +609,6 @@ unsafe extern "C" fn vswap_rs_swapin_consume(folio: *mut bindings::folio, free: 
             return false;
         };
         let leave = || bindings::vswap_folio_leave_cache(folio);
-        table::consume(offset, pfn, free, leave)
+        slot::consume(offset, pfn, free, leave)
     }
 }

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of [`word`](crate::word) in the kernel: does C see what Rust writes, and the reverse?
+//! Tests of [`swap_table`](crate::vswap::swap_table) in the kernel: C sees what Rust writes, and
+//! Rust sees what C writes.
 //!
 //! What needs no C to compare with is tested on the host, with many more words: `kunit/host`.
 
 use crate::{
-    ffi::swap_table as c,
-    layout::{
+    ffi::layout::{
         MAX_SWAPFILES,
         PFN_BITS,
         SWAPFILE_CLUSTER, //
     },
-    record::{
-        Kept,
-        Pattern,
-        Record, //
-    },
-    word::{
+    ffi::swap_table as c,
+    vswap::swap_table::{
         Backing,
         Corrupt,
         Count,
@@ -27,7 +23,7 @@ use crate::{
         Shadow,
         State,
         StateError,
-        VOffset,
+        VOffset, //
         SHADOW_BITS,
         SWP_TB_COUNT_MASK,
         SWP_TB_COUNT_MAX,
@@ -35,8 +31,13 @@ use crate::{
         SWP_TB_FLAGS_MASK,
         SWP_TB_FLAGS_SHIFT,
         SWP_TB_ZERO_FLAG,
-        VOFFSET_BITS, //
+        VOFFSET_BITS,
     },
+    zswap::record::{
+        Kept,
+        Pattern,
+        Record, //
+    }, //
 };
 use kernel::{
     page::Page,

@@ -8,20 +8,20 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    cluster,
-    ffi::{
+    ffi::params,
+    vswap::{
         cluster::{
             backing_size,
             sizes,
             Directory,
             Lists, //
         },
-        params, //
-    },
-    word::{
-        Backing,
-        State, //
-    },
+        slot_alloc,
+        swap_table::{
+            Backing,
+            State, //
+        }, //
+    }, //
 };
 use kernel::bindings;
 
@@ -30,7 +30,7 @@ pub(crate) fn collect() -> bindings::vswap_stats {
     let mut stats = bindings::vswap_stats::default();
     let (header, tables) = sizes();
 
-    for cluster in cluster::all() {
+    for cluster in slot_alloc::all() {
         stats.bytes = stats.bytes.wrapping_add(header);
         if cluster.peek_binding().is_some() {
             stats.bound = stats.bound.wrapping_add(1);

@@ -26,15 +26,6 @@
 //! C header: [`mm/swap_table.h`](srctree/mm/swap_table.h)
 
 #![forbid(unsafe_code)]
-// With locks held, a panic is a `BUG()`: there must be nothing here that can.
-#![deny(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::unwrap_used
-)]
 
 use super::{
     layout::{

@@ -3,7 +3,7 @@
 //! Tests of the swap-in policy as the kernel has compiled it. What it must never do is tried with
 //! arbitrary evidence on the host: `kunit/host/tests/swapin.rs`.
 
-use crate::swapin::{
+use crate::swapin::policy::{
     plan,
     uniform_order,
     Evidence,
@@ -14,10 +14,10 @@ use crate::swapin::{
     Record,
     Source,
     Used,
-    Why,
+    Why, //
     FIRST_ORDER,
     MAX_ORDER,
-    NEAR, //
+    NEAR,
 };
 use kernel::prelude::*;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The swap-in policy a second time, to compare `rust/mm/swapin.rs` with: plain numbers in place of
-//! bits, places in place of differences, and one table of what is decided.
+//! The swap-in policy a second time, to compare `rust/mm/swapin/policy.rs` with: plain numbers in
+//! place of bits, places in place of differences, and one table of what is decided.
 
-use vswap_host::swapin::{Direction, Hint, How, Limits, Source, Used, Why};
+use vswap_host::policy::{Direction, Hint, How, Limits, Source, Used, Why};
 
 /// Page numbers have 44 bits: the one after the last is 0.
 pub const PAGES: i128 = 1 << 44;

@@ -43,23 +43,14 @@
 //!
 //! # Context
 //!
-//! Values only, like [`word`](super::word). On the host, this is run with all interleavings of
-//! those who change words and counts: `kunit/host/tests/loom.rs`.
+//! Values only, like [`swap_table`](super::swap_table). On the host, this is run with all
+//! interleavings of those who change words and counts: `kunit/host/tests/loom.rs`.
 //!
 //! C: `swap_cache_get_folio()`.
 
 #![forbid(unsafe_code)]
-// Of what can be wrong here, nothing is worth a `BUG()`.
-#![deny(
-    clippy::arithmetic_side_effects,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::unreachable,
-    clippy::unwrap_used
-)]
 
-use super::word::{
+use super::swap_table::{
     Pfn,
     State, //
 };

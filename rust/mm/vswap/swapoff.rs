@@ -38,7 +38,7 @@ use crate::{
         folio::FolioRef,
         params, //
     },
-    table::{
+    vswap::slot::{
         self,
         Freed, //
     }, //
@@ -115,7 +115,7 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
-    if !table::any_on(&mut folio.lend(), ty) {
+    if !slot::any_on(&mut folio.lend(), ty) {
         return;
     }
     if folio.is_unclaimed() {
@@ -123,9 +123,9 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
         folio.forget();
     } else if folio.is_uptodate() {
         folio.mark_dirty();
-        table::unback_into(&mut folio.lend(), freed);
+        slot::unback_into(&mut folio.lend(), freed);
     } else {
-        table::unback_into(&mut folio.lend(), freed);
+        slot::unback_into(&mut folio.lend(), freed);
         folio.forget();
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
-use super::{
+use crate::ffi::{
     folio::{
         Folio,
         SwapEntry, //
@@ -26,7 +26,7 @@ use super::{
     memcg::Memcg,
     node::Node, //
 };
-use crate::order::{
+use crate::zswap::order::{
     self,
     Seat, //
 };
@@ -67,7 +67,7 @@ const SAMPLE: usize = 32;
 /// It is of a table, and its words are those of the table. `links` and `at` are protected by the
 /// lock of the ring that the seat names.
 #[repr(C)]
-pub(super) struct Member {
+pub(crate) struct Member {
     links: CListHead,
     next: Atomic<*mut Member>,
     seat: Atomic<RawRing>,
@@ -93,7 +93,7 @@ same_layout!(Member = bindings::zswap_member {
 ///
 /// `members` and `nr_members` are protected by the lock. What is on the list are members.
 #[repr(C)]
-pub(super) struct RingState {
+pub(crate) struct RingState {
     nr_disk_swapins: Atomic<i64>,
     lock: SpinLock<()>,
     dead: Atomic<bool>,
@@ -141,7 +141,7 @@ impl RingState {
 impl Member {
     /// Clears the bits of slots.
     #[inline]
-    pub(super) fn clear(&self, bits: u64) {
+    pub(crate) fn clear(&self, bits: u64) {
         let before = self.bits();
         if before & bits != 0 {
             self.bits.store(before & !bits, Relaxed);
@@ -150,13 +150,13 @@ impl Member {
 
     /// Returns its bits.
     #[inline]
-    pub(super) fn bits(&self) -> u64 {
+    pub(crate) fn bits(&self) -> u64 {
         self.bits.load(Relaxed)
     }
 
     /// Returns true if it stands on a ring.
     #[inline]
-    pub(super) fn is_on(&self, ring: Ring<'_>) -> bool {
+    pub(crate) fn is_on(&self, ring: Ring<'_>) -> bool {
         self.seat.load(Relaxed) == ring.0.as_raw()
     }
 
@@ -167,7 +167,7 @@ impl Member {
 
     /// Takes it off the ring that it stands on, if it does, and leaves the seat free, or gone for
     /// good. It has no bits. Caller holds the lock of its cluster.
-    pub(super) fn leave(&self, gone: bool) {
+    pub(crate) fn leave(&self, gone: bool) {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
         order::retire(self, to, |ring, to| {
@@ -235,12 +235,12 @@ impl order::Member for Member {
 ///
 /// A pointer is NULL or to a member, which stays as long as the chain does.
 #[repr(transparent)]
-pub(super) struct Chain(Atomic<*mut Member>);
+pub(crate) struct Chain(Atomic<*mut Member>);
 
 impl Chain {
     /// Returns the members.
     #[inline]
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Member> {
         let mut at = &self.0;
         core::iter::from_fn(move || {
             // SAFETY: By the invariants.
@@ -257,7 +257,7 @@ impl Chain {
     /// `words` are those of the 64 slots from `entry` on, of the table that the chain is of. It
     /// frees its chains.
     #[inline]
-    pub(super) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
+    pub(crate) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
         let place = core::mem::ManuallyDrop::new(new).0;
         // SAFETY: It is ours, and zeroed.
         let member = unsafe { place.as_ref() };
@@ -276,11 +276,11 @@ impl Chain {
 ///
 /// The member is ours, and zeroed.
 #[must_use]
-pub(super) struct NewMember(NonNull<Member>);
+pub(crate) struct NewMember(NonNull<Member>);
 
 impl NewMember {
     /// Allocates. May sleep.
-    pub(super) fn alloc(node: Node) -> Option<Self> {
+    pub(crate) fn alloc(node: Node) -> Option<Self> {
         // INVARIANT: C returns zeroed memory for a member, or NULL.
         NonNull::new(alloc_member(bindings::ZSWAP_GFP_ENTRY, node).cast()).map(Self)
     }
@@ -313,14 +313,14 @@ impl<'a> Ring<'a> {
 
     /// Returns the ring of the cgroup and node of a folio.
     #[inline]
-    pub(super) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
+    pub(crate) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
         // SAFETY: RCU keeps the cgroup, which the ring is in; or it stays for ever.
         unsafe { RingState::from_raw(raw_of_folio(folio)) }.map(Self)
     }
 
     /// Returns the ring, or the nearest above that is not dead.
     #[inline]
-    pub(super) fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
+    pub(crate) fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
         while self.is_dead() {
             // SAFETY: Those above a cgroup stay as long as it does.
             self.0 = unsafe { RingState::from_raw(self.0.raw_above()) }?;
@@ -343,7 +343,7 @@ impl<'a> Ring<'a> {
     /// Sets the bit of a slot whose page is stored, in a member that has no seat or one on this
     /// ring; the member joins the ring if it has none. Caller holds the lock of its cluster.
     #[inline]
-    pub(super) fn fill(self, member: &Member, bit: u64, rcu: &'a rcu::Guard) {
+    pub(crate) fn fill(self, member: &Member, bit: u64, rcu: &'a rcu::Guard) {
         if order::fill(member, bit, self.0.as_raw()) {
             self.join(member, rcu);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/alloc.rs`: the bits do what a list of slots would.
+//! Tests of `rust/mm/vswap/slot_map.rs`: the bits do what a list of slots would.
 
 use proptest::prelude::*;
 use std::ops::Range;
@@ -89,7 +89,7 @@ macro_rules! tests {
         mod $kernel {
             use super::{config, Op, Slots};
             use proptest::{prelude::*, test_runner::TestCaseResult};
-            use vswap_host::$kernel::{alloc::SlotMap, layout::SWAPFILE_CLUSTER as SIZE};
+            use vswap_host::$kernel::{slot_map::SlotMap, layout::SWAPFILE_CLUSTER as SIZE};
 
             const MAX_ORDER: u32 = SIZE.ilog2();
 
@@ -276,7 +276,7 @@ tests!(um, 3000);
 /// What happens to a cluster when slots of it are freed, in all cases that there are.
 #[test]
 fn list_after_free() {
-    use vswap_host::um::alloc::{
+    use vswap_host::um::slot_map::{
         ListMove::{Stay, ToFree, ToPartial, ToScattered},
         ListState,
     };
@@ -309,7 +309,7 @@ fn list_after_free() {
 
 #[test]
 fn list_after_its_cpu_is_done_with_it() {
-    use vswap_host::um::{alloc::ListState, layout::SWAPFILE_CLUSTER};
+    use vswap_host::um::{layout::SWAPFILE_CLUSTER, slot_map::ListState};
 
     for used in 1..SWAPFILE_CLUSTER {
         assert_eq!(ListState::retired(true, used), ListState::Partial);

@@ -15,21 +15,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    cluster::{
-        self,
-        Run, //
-    },
     ffi::{
-        cluster::{
-            find,
-            AtHand,
-            Backed,
-            Cluster,
-            ExtendTable,
-            Guard,
-            Kind,
-            Locked, //
-        },
         device::{
             self,
             Slots, //
@@ -37,7 +23,6 @@ use crate::{
         folio::SwapFolio,
         layout::SWAPFILE_CLUSTER,
         memcg,
-        pool::FreeBatch,
         trace::{
             self,
             To, //
@@ -49,28 +34,47 @@ use crate::{
             Uncharge, //
         }, //
     },
-    record::Sum,
+    vswap::{
+        cluster::{
+            find,
+            AtHand,
+            Backed,
+            Cluster,
+            ExtendTable,
+            Guard,
+            Kind,
+            Locked, //
+        },
+        slot_alloc::{
+            self,
+            Run, //
+        },
+        swap_table::{
+            cache_add_word,
+            cache_del_word,
+            dup_word,
+            is_counted_word,
+            is_last_cached_word,
+            is_last_user_word,
+            is_last_word,
+            is_zero_word,
+            put_word,
+            Backing,
+            Count,
+            Flags,
+            Pfn,
+            PhysSlot,
+            Shadow,
+            State,
+            StateError, //
+            SWP_TB_COUNT_MAX,
+            SWP_TB_COUNT_SHIFT,
+        }, //
+    },
     warn::warn_on_once,
-    word::{
-        cache_add_word,
-        cache_del_word,
-        dup_word,
-        is_counted_word,
-        is_last_cached_word,
-        is_last_user_word,
-        is_last_word,
-        is_zero_word,
-        put_word,
-        Backing,
-        Count,
-        Flags,
-        Pfn,
-        PhysSlot,
-        Shadow,
-        State,
-        StateError,
-        SWP_TB_COUNT_MAX,
-        SWP_TB_COUNT_SHIFT, //
+    zswap::{
+        pool::FreeBatch,
+        record::Sum, //
     }, //
 };
 use core::ops::Range;
@@ -293,12 +297,12 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
     let charged = if to_device { nr } else { 0 };
 
     let bound = if to_device {
-        cluster::alloc_run(folio.order(), Kind::Bound, folio.owner())
+        slot_alloc::alloc_run(folio.order(), Kind::Bound, folio.owner())
     } else {
         None
     };
     let on_device = bound.is_some();
-    let run = bound.or_else(|| cluster::alloc_run(folio.order(), Kind::Unbound, folio.owner()));
+    let run = bound.or_else(|| slot_alloc::alloc_run(folio.order(), Kind::Unbound, folio.owner()));
     let Some(mut run) = run else {
         vswap::forget_ids(id, nr, charged, Sum::NONE);
         return None;

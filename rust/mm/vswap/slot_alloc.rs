@@ -24,7 +24,7 @@
 //!
 //! 1. folio lock, page table lock: the caller's.
 //! 2. the CPU's own ([`Local`]): allocation only. Dropped to sleep for memory.
-//! 3. the lock of a virtual cluster ([`Locked`](crate::ffi::cluster::Locked)): one at a time.
+//! 3. the lock of a virtual cluster ([`Locked`](crate::vswap::cluster::Locked)): one at a time.
 //! 4. the lock of the lists ([`Lists`]); the lock of a ring of zswap, zsmalloc's locks, and the
 //!    lock of a physical cluster. Leaves, seen from here.
 //!
@@ -48,8 +48,13 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    capacity,
     ffi::{
+        device,
+        folio::Owner,
+        params, //
+    },
+    vswap::{
+        capacity,
         cluster::{
             Cluster,
             Directory,
@@ -61,10 +66,7 @@ use crate::{
             Refill,
             SlotUsage,
             Spare, //
-        },
-        device,
-        folio::Owner,
-        params, //
+        }, //
     },
     warn::warn_on_once, //
 };

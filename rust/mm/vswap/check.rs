@@ -12,13 +12,7 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    cluster,
     ffi::{
-        cluster::{
-            find,
-            offset_of,
-            Cluster, //
-        },
         device::{
             self,
             Owned, //
@@ -26,17 +20,25 @@ use crate::{
         layout::SWAPFILE_CLUSTER,
         params, //
     },
-    word::{
-        Backing,
-        State, //
-    },
+    vswap::{
+        cluster::{
+            find,
+            offset_of,
+            Cluster, //
+        },
+        slot_alloc,
+        swap_table::{
+            Backing,
+            State, //
+        }, //
+    }, //
 };
 use kernel::bindings;
 
 /// Looks at all clusters.
 pub(crate) fn clusters() -> bindings::vswap_check {
     let mut check = bindings::vswap_check::default();
-    for cluster in cluster::all() {
+    for cluster in slot_alloc::all() {
         check_cluster(cluster, &mut check);
         params::cond_resched();
     }

@@ -12,20 +12,22 @@
 
 use crate::{
     ffi::{
+        folio::{
+            Owner,
+            SwapFolio, //
+        },
+        vswap, //
+    },
+    vswap::{
         cluster::{
             self,
             BackingTable,
             Cluster,
             Guard, //
         },
-        folio::{
-            Owner,
-            SwapFolio, //
-        },
-        table::Replaced,
-        vswap, //
+        slot, //
     },
-    table,
+    zswap::table::Replaced, //
 };
 use kernel::prelude::*;
 
@@ -45,13 +47,13 @@ pub(crate) fn reserve(cluster: &'static Cluster, nr: u32, owner: Owner<'_>) -> R
 /// Prepares the slots of a folio for what zswap stores: they are no zeros any more. `EBUSY`: they
 /// must stay backed as they are.
 pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
-    let (cluster, start, end) = table::slots_of(folio).ok_or(EINVAL)?;
-    if table::frozen(cluster, start..end) {
+    let (cluster, start, end) = slot::slots_of(folio).ok_or(EINVAL)?;
+    if slot::frozen(cluster, start..end) {
         return Err(EBUSY);
     }
     // The lock of the folio keeps what is seen without that of the cluster.
-    if table::any_zero(cluster, start..end) {
-        table::clear_zero(cluster.lock(), start..end);
+    if slot::any_zero(cluster, start..end) {
+        slot::clear_zero(cluster.lock(), start..end);
     }
     Ok(())
 }

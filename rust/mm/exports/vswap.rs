@@ -4,8 +4,22 @@
 //!
 //! Each function turns the promises of its C caller into types, and calls safe code.
 
-use super::{
-    cluster::{
+use crate::{
+    ffi::{
+        device::Owned,
+        folio::{
+            FolioRef,
+            SwapEntry,
+            SwapFolio, //
+        },
+        layout::SWAPFILE_CLUSTER,
+        memcg::Memcg,
+        vswap::{
+            NewSwap,
+            Uncharge, //
+        }, //
+    },
+    vswap::cluster::{
         self as clusters,
         find,
         Directory,
@@ -13,37 +27,27 @@ use super::{
         Kind,
         Local,
         Locked, //
-    },
-    device::Owned,
-    folio::{
-        FolioRef,
-        SwapEntry,
-        SwapFolio, //
-    },
-    layout::SWAPFILE_CLUSTER,
-    memcg::Memcg,
-    vswap::{
-        NewSwap,
-        Uncharge, //
     }, //
 };
 use crate::{
-    capacity,
-    cluster,
-    lookup,
-    phys,
-    scatter,
-    stats,
-    swapoff,
-    table,
-    word::{
-        Backing,
-        Pfn,
-        PhysSlot,
-        Shadow,
-        State, //
+    vswap::{
+        capacity,
+        device_slot,
+        lookup,
+        scatter,
+        slot,
+        slot_alloc,
+        stats,
+        swap_table::{
+            Backing,
+            Pfn,
+            PhysSlot,
+            Shadow,
+            State, //
+        },
+        swapoff, //
     },
-    zswap::pool, //
+    zswap::limits, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -83,20 +87,20 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     };
     // SAFETY: As required of the caller.
     let folio = unsafe { NewSwap::from_raw(folio) };
-    if !super::vswap::is_on() {
+    if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
     // What is known to be refused is refused here, where the folio is still mapped.
-    let accepted =
-        pool::has_room() && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
+    let accepted = limits::has_room()
+        && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
     // What may not be written takes no room on a device, not even when zswap refuses it.
     let mut to_device = false;
     if !accepted {
         if !folio.may_be_written() {
-            pool::want_room();
+            limits::want_room();
             return ENOMEM.to_errno();
         }
-        if !super::vswap::without_zswap() {
+        if !crate::ffi::vswap::without_zswap() {
             return refused(&folio, EAGAIN).to_errno();
         }
         to_device = true;
@@ -106,14 +110,14 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     };
     let id = match folio.record_id(to_device) {
         // Its cgroup has in zswap what it may have there, and may write.
-        Err(error) if error == EDQUOT && super::vswap::without_zswap() => {
+        Err(error) if error == EDQUOT && crate::ffi::vswap::without_zswap() => {
             to_device = true;
             folio.record_id(true)
         }
         id => id,
     };
     let new = match id {
-        Ok(id) => table::alloc_folio(&folio, pfn, id, to_device),
+        Ok(id) => slot::alloc_folio(&folio, pfn, id, to_device),
         Err(_) => None,
     };
     let Some(new) = new else {
@@ -126,7 +130,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
-        if let Err(error) = phys::back_new(&mut unsafe { SwapFolio::from_raw(raw) }, new) {
+        if let Err(error) = device_slot::back_new(&mut unsafe { SwapFolio::from_raw(raw) }, new) {
             // SAFETY: As above, and clean: it was not given away yet.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
             // Where no table could be had, a cluster of the device's own may still have one.
@@ -159,7 +163,7 @@ unsafe extern "C" fn vswap_back(folio: *mut bindings::folio) -> bool {
         return false;
     };
     // SAFETY: As required of the caller.
-    phys::back(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
+    device_slot::back(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
 }
 
 /// The entry of the slot of a device that backs a virtual one; 0 if there is none.
@@ -221,7 +225,7 @@ extern "C" fn vswap_rs_next_bound(
 /// The caller holds a count on each, or has the folio that the swap cache has for them locked.
 #[export]
 unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache: bool) {
-    table::put_entries(offset, nr as u32, reclaim_cache);
+    slot::put_entries(offset, nr as u32, reclaim_cache);
 }
 
 /// Drops one swap count of each slot of a range that a page table does not name any more. What is
@@ -233,7 +237,7 @@ unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache
 #[export]
 unsafe extern "C" fn vswap_rs_zap(zap: *mut bindings::vswap_zap, offset: c_ulong, nr: c_int) {
     // SAFETY: As required of the caller.
-    table::zap_entries(offset, nr as u32, unsafe { Uncharge::from_raw(zap) });
+    slot::zap_entries(offset, nr as u32, unsafe { Uncharge::from_raw(zap) });
 }
 
 /// Uncharges what [`vswap_rs_zap`] has added to `zap`, which is all zero again.
@@ -254,7 +258,7 @@ unsafe extern "C" fn vswap_rs_zap_end(zap: *mut bindings::vswap_zap) {
 /// As of [`vswap_put_entries`].
 #[export]
 unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
-    match table::dup_entries(offset, nr as u32) {
+    match slot::dup_entries(offset, nr as u32) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }
@@ -265,7 +269,7 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
     match ExtendTable::alloc(gfp) {
         Some(table) => {
-            table::extend(offset, table);
+            slot::extend(offset, table);
             0
         }
         None => ENOMEM.to_errno(),
@@ -275,7 +279,7 @@ extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> 
 /// How many count on a slot.
 #[export]
 extern "C" fn vswap_count(offset: c_ulong) -> c_int {
-    table::count(offset).min(c_int::MAX as u32) as c_int
+    slot::count(offset).min(c_int::MAX as u32) as c_int
 }
 
 /// Whether somebody counts on a slot of a folio.
@@ -287,7 +291,7 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
 unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
     // SAFETY: As required of the caller.
     unsafe {
-        table::any_counted(
+        slot::any_counted(
             bindings::vswap_folio_offset(folio),
             bindings::zswap_folio_nr_pages(folio) as u32,
         )
@@ -306,7 +310,7 @@ unsafe extern "C" fn vswap_only_has_cache(
     nr: c_int,
 ) -> bool {
     // SAFETY: As required of the caller.
-    table::none_counted(&unsafe { Locked::by_caller(ci) }, ci_off, nr as u32)
+    slot::none_counted(&unsafe { Locked::by_caller(ci) }, ci_off, nr as u32)
 }
 
 /// Whether a folio of `nr` pages can enter the swap cache for a slot.
@@ -327,7 +331,7 @@ unsafe extern "C" fn vswap_cache_add_check(
         if nr != 1 {
             return cache_add_check_large(ci, ci_off, nr, shadowp, memcg_id);
         }
-        let found = table::may_add_page(&Locked::by_caller(ci), ci_off, !memcg_id.is_null());
+        let found = slot::may_add_page(&Locked::by_caller(ci), ci_off, !memcg_id.is_null());
         tell(found, shadowp, memcg_id)
     }
 }
@@ -348,7 +352,7 @@ unsafe fn cache_add_check_large(
     // SAFETY: As required of the caller.
     unsafe {
         let cluster = Locked::by_caller(ci);
-        let found = table::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null());
+        let found = slot::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null());
         tell(found, shadowp, memcg_id)
     }
 }
@@ -357,8 +361,8 @@ unsafe fn cache_add_check_large(
 ///
 /// The pointers are NULL or valid.
 #[inline]
-pub(super) unsafe fn tell(
-    found: Result<table::Addable>,
+pub(crate) unsafe fn tell(
+    found: Result<slot::Addable>,
     shadowp: *mut *mut c_void,
     memcg_id: *mut c_ushort,
 ) -> c_int {
@@ -394,7 +398,7 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
 ///
 /// The folio is valid, and stays as large as it is.
 #[inline]
-pub(super) unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
+pub(crate) unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
     // SAFETY: As required of the caller.
     unsafe {
         let pfn = Pfn::new(bindings::vswap_folio_pfn(folio) as u64)?;
@@ -419,7 +423,7 @@ unsafe extern "C" fn vswap_cache_add(
     unsafe {
         let offset = bindings::zswap_swp_offset(entry);
         if let Some((pfn, nr)) = extent(folio) {
-            table::cache_add(&mut Locked::by_caller(ci), (offset % SLOTS) as u32, nr, pfn);
+            slot::cache_add(&mut Locked::by_caller(ci), (offset % SLOTS) as u32, nr, pfn);
         }
         bindings::vswap_folio_enter_cache(folio, offset);
     }
@@ -445,7 +449,7 @@ unsafe extern "C" fn vswap_cache_del(
         bindings::vswap_folio_leave_cache(folio);
         if let Some((pfn, nr)) = extent {
             let shadow = shadow_from_raw(shadow);
-            table::cache_del(&mut Locked::by_caller(ci), off, nr, pfn, shadow);
+            slot::cache_del(&mut Locked::by_caller(ci), off, nr, pfn, shadow);
         }
     }
 }
@@ -465,7 +469,7 @@ unsafe extern "C" fn vswap_cache_del_folio(folio: *mut bindings::folio) {
             return;
         };
         bindings::vswap_folio_uncount_cached(folio);
-        table::cache_del_folio(offset, nr, pfn, || bindings::vswap_folio_leave_cache(folio));
+        slot::cache_del_folio(offset, nr, pfn, || bindings::vswap_folio_leave_cache(folio));
     }
 }
 
@@ -485,7 +489,7 @@ unsafe extern "C" fn vswap_cache_replace(
     unsafe {
         let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
         if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {
-            table::cache_replace(&mut Locked::by_caller(ci), off, nr, old, new);
+            slot::cache_replace(&mut Locked::by_caller(ci), off, nr, old, new);
         }
     }
 }
@@ -517,13 +521,13 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
 /// Whether the swap cache has a folio for a slot.
 #[export]
 extern "C" fn vswap_cache_has_folio(offset: c_ulong) -> bool {
-    matches!(table::peek(offset), State::Pfn { .. })
+    matches!(slot::peek(offset), State::Pfn { .. })
 }
 
 /// What the working set code left for a slot.
 #[export]
 extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
-    match table::peek(offset) {
+    match slot::peek(offset) {
         State::Shadow { value, .. } => shadow_to_raw(value),
         _ => core::ptr::null_mut(),
     }
@@ -540,7 +544,7 @@ unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
         return false;
     };
     // SAFETY: As required of the caller.
-    table::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
+    slot::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
 }
 
 /// How many slots are zeros as the first, or are not as the first.
@@ -550,7 +554,7 @@ unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
 /// `is_zero` is NULL or valid.
 #[export]
 unsafe extern "C" fn vswap_zero_batch(offset: c_ulong, max_nr: c_int, is_zero: *mut bool) -> c_int {
-    let (nr, zero) = table::zero_batch(offset, max_nr as u32);
+    let (nr, zero) = slot::zero_batch(offset, max_nr as u32);
     if !is_zero.is_null() {
         // SAFETY: As required of the caller.
         unsafe { *is_zero = zero };
@@ -561,13 +565,13 @@ unsafe extern "C" fn vswap_zero_batch(offset: c_ulong, max_nr: c_int, is_zero: *
 /// The offset of the next slot in use after one; 0 if there is none.
 #[export]
 extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
-    cluster::next_used(prev, SLOTS)
+    slot_alloc::next_used(prev, SLOTS)
 }
 
 /// Whether a slot is in use.
 #[export]
 extern "C" fn vswap_in_use() -> bool {
-    cluster::any_in_use()
+    slot_alloc::any_in_use()
 }
 
 /// Sets the layer up, for offsets below `max_slots`.
@@ -579,7 +583,7 @@ extern "C" fn vswap_in_use() -> bool {
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
         // As much as could be of use, and what that needs at most is small beside it.
-        let max = max_slots.min(super::params::totalram_pages().saturating_mul(64)) / SLOTS;
+        let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
         unsafe { clusters::setup(max)? };
         // For C, before the first slot is taken.
@@ -625,7 +629,7 @@ unsafe extern "C" fn vswap_rs_extra_pages(memcg: *mut bindings::mem_cgroup) -> c
 /// Waits for those who allocate: afterwards they have seen the switch.
 #[export]
 extern "C" fn vswap_rs_quiesce() {
-    cluster::quiesce();
+    slot_alloc::quiesce();
 }
 
 /// Counts what there is.
@@ -645,7 +649,7 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         for kind in [Kind::Unbound, Kind::Bound] {
             if let Some(cluster) = Local::take_away(cpu, order, kind) {
-                cluster::cpu_dead(cpu, order, kind, cluster);
+                slot_alloc::cpu_dead(cpu, order, kind, cluster);
             }
         }
     }
@@ -660,7 +664,7 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
 #[export]
 unsafe extern "C" fn vswap_rs_check(check: *mut bindings::vswap_check) {
     // SAFETY: As required of the caller.
-    unsafe { *check = crate::check::clusters() };
+    unsafe { *check = crate::vswap::check::clusters() };
 }
 
 /// Looks whether the slots of a device agree, too.
@@ -672,5 +676,5 @@ unsafe extern "C" fn vswap_rs_check(check: *mut bindings::vswap_check) {
 #[export]
 unsafe extern "C" fn vswap_rs_check_device(ty: c_uint, check: *mut bindings::vswap_check) {
     // SAFETY: As required of the caller.
-    unsafe { crate::check::device(&mut Owned::by(ty as u8), &mut *check) };
+    unsafe { crate::vswap::check::device(&mut Owned::by(ty as u8), &mut *check) };
 }

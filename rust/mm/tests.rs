@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! KUnit suites. What needs no kernel is tested on the host: `kunit/host`.
+
+// A panic is a failure of the test.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unreachable,
+    clippy::unwrap_used
+)]
+
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+mod swap_table_kunit;
+#[cfg(all(CONFIG_RUST_VSWAP_SWAPIN, CONFIG_RUST_VSWAP_KUNIT_TEST))]
+mod swapin_kunit;
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+mod vswap_kunit;
+#[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]
+mod zswap_kunit;
