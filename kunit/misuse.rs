@@ -7,7 +7,7 @@ use crate::{
     ffi::{
         acomp::{
             self,
-            Locked, //
+            LockedContext, //
         },
         folio::{
             NewFolio,
@@ -76,13 +76,13 @@ fn an_object_is_read_once(held: &Held<'_>, page: &SwapPage<'_>) {
 
 fn the_length_is_that_of_the_object(
     held: &Held<'_>,
-    context: &mut Locked<'_>,
+    context: &mut LockedContext<'_>,
     page: &SwapPage<'_>,
 ) {
     let _ = held.read(|object| context.decompress(object, 4096, page)); //~ E0061
 }
 
-fn output_is_not_read_after_the_context_is_unlocked(context: Locked<'_>) {
+fn output_is_not_read_after_the_context_is_unlocked(context: LockedContext<'_>) {
     let output = context.output(1);
     drop(context); //~ E0505
     output.len();

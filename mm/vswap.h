@@ -2,7 +2,7 @@
 /*
  * The virtual swap space: what mm/ hands to rust/mm/, and what that needs
  * from C. Each hook in swapfile.c, swap_state.c and page_io.c asks
- * swp_is_virtual() or vswap_owns() and calls one of these.
+ * swp_is_virtual() or vswap_is_cluster() and calls one of these.
  */
 #ifndef _MM_VSWAP_H
 #define _MM_VSWAP_H
@@ -31,7 +31,7 @@ struct swap_cluster_info;
 #define VSWAP_CLUSTER_FLAG	0x80
 
 /* Is this the C part of a virtual cluster? A macro: the structure comes later. */
-#define vswap_owns(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
+#define vswap_is_cluster(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
 /*
  * swap_cluster_info.flags of a bound cluster of a device: its slots back those of
@@ -89,8 +89,8 @@ void vswap_rs_zap(struct vswap_zap *zap, unsigned long offset, int nr);
 void vswap_rs_zap_end(struct vswap_zap *zap);
 unsigned long vswap_next_used(unsigned long prev);
 bool vswap_in_use(void);
-bool vswap_back(struct folio *folio);
-swp_entry_t vswap_backing(unsigned long offset);
+bool vswap_alloc_backing(struct folio *folio);
+swp_entry_t vswap_phys_entry(unsigned long offset);
 int vswap_rs_unuse(unsigned int type);
 bool vswap_rs_make_room(int type);
 void vswap_rs_reclaim_bound(unsigned int type);
@@ -172,7 +172,7 @@ static inline void vswap_count_slots(unsigned int type, long nr)
  */
 static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 {
-	return swp_is_virtual(entry) ? vswap_backing(swp_offset(entry)) : entry;
+	return swp_is_virtual(entry) ? vswap_phys_entry(swp_offset(entry)) : entry;
 }
 
 extern bool vswap_met_fast;
@@ -329,7 +329,7 @@ static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 /* What a device has under virtual slots comes back into memory: for swapoff. */
 int __vswap_unuse_slots(struct swap_info_struct *si);
 
-static inline int vswap_unuse_slots(struct swap_info_struct *si)
+static inline int vswap_swapoff_device(struct swap_info_struct *si)
 {
 	if (!vswap_used())
 		return 0;
@@ -519,7 +519,7 @@ extern int vswap_mode;
 
 #define vswap_inline
 
-static inline bool vswap_owns(const struct swap_cluster_info *ci)
+static inline bool vswap_is_cluster(const struct swap_cluster_info *ci)
 {
 	return false;
 }
@@ -654,7 +654,7 @@ static inline bool vswap_in_use(void)
 	return false;
 }
 
-static inline bool vswap_back(struct folio *folio)
+static inline bool vswap_alloc_backing(struct folio *folio)
 {
 	return false;
 }
@@ -761,7 +761,7 @@ static inline bool vswap_task_unuses(void)
 	return false;
 }
 
-static inline int vswap_unuse_slots(struct swap_info_struct *si)
+static inline int vswap_swapoff_device(struct swap_info_struct *si)
 {
 	return 0;
 }

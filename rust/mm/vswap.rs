@@ -15,8 +15,9 @@
 //! - `ffi`: what C has, as safe types.
 //! - `tests`: KUnit suites. What needs no kernel is tested on the host: `kunit/host`.
 //!
-//! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `vswap::cluster`,
-//! `zswap::pool`, `zswap::ring` and `zswap::table`. All other files forbid it.
+//! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster`,
+//! `cluster_list` and `directory` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
+//! files forbid it.
 //!
 //! The order of the locks is in `vswap::slot_alloc` and `zswap`.
 

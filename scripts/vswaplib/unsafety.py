@@ -14,7 +14,7 @@ from .common import ROOT, say
 # The most blocks, and declarations, that a file may have. Fewer is a reason to
 # lower the limit. A file that is not here forbids unsafe code.
 LIMITS = {
-    "rust/mm/exports/swapin.rs": (29, 5),
+    "rust/mm/exports/swapin.rs": (26, 2),
     "rust/mm/exports/vswap.rs": (27, 0),
     "rust/mm/exports/zswap.rs": (6, 0),
     "rust/mm/ffi/acomp.rs": (10, 2),
@@ -25,9 +25,11 @@ LIMITS = {
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (8, 11),
     "rust/mm/ffi/trace.rs": (5, 0),
-    "rust/mm/ffi/vswap.rs": (15, 5),
+    "rust/mm/ffi/vswap.rs": (14, 4),
     "rust/mm/ffi/zsmalloc.rs": (10, 1),
-    "rust/mm/vswap/cluster.rs": (81, 5),
+    "rust/mm/vswap/cluster.rs": (57, 4),
+    "rust/mm/vswap/cluster_list.rs": (20, 0),
+    "rust/mm/vswap/directory.rs": (5, 0),
     "rust/mm/zswap/pool.rs": (30, 0),
     "rust/mm/zswap/ring.rs": (17, 5),
     "rust/mm/zswap/table.rs": (23, 1),

@@ -17,13 +17,6 @@ use crate::{
         },
         trace, //
     },
-    vswap::cluster::{
-        find,
-        AtHand, //
-    },
-    zswap::table::Ci, //
-};
-use crate::{
     swapin::policy::{
         self,
         Direction,
@@ -37,14 +30,20 @@ use crate::{
         Record,
         Source,
         Used,
-        Why, //
-        NEAR,
+        Why,
+        NEAR, //
     },
     vswap::{
-        slot,
+        backing,
+        cluster::AtHand,
+        directory::find,
+        swap_cache,
         swap_table::Backing, //
     },
-    zswap::load, //
+    zswap::{
+        load,
+        table::Ci, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
@@ -134,7 +133,7 @@ fn behind(entry: SwapEntry) -> Behind {
                 slot.ty(),
                 u64::from(slot.offset()).wrapping_sub(offset as u64),
             ),
-            Backing::None if slot::is_zero_at(cluster, off) => Behind::Zeros,
+            Backing::None if backing::is_zero_at(cluster, off) => Behind::Zeros,
             Backing::None => Behind::Nothing,
         };
     }
@@ -562,7 +561,7 @@ unsafe extern "C" fn vswap_rs_swapin_claim(
     };
     // SAFETY: As required of the caller. The slot has the folio from now on.
     let enter = || unsafe { bindings::vswap_folio_enter_cache(folio, offset) };
-    let Some((found, held)) = slot::claim(offset, pfn, enter) else {
+    let Some((found, held)) = swap_cache::claim(offset, pfn, enter) else {
         return NONE;
     };
     // SAFETY: As required of the caller.
@@ -609,6 +608,6 @@ unsafe extern "C" fn vswap_rs_swapin_consume(folio: *mut bindings::folio, free: 
             return false;
         };
         let leave = || bindings::vswap_folio_leave_cache(folio);
-        slot::consume(offset, pfn, free, leave)
+        swap_cache::consume(offset, pfn, free, leave)
     }
 }

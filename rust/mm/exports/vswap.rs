@@ -19,25 +19,29 @@ use crate::{
             Uncharge, //
         }, //
     },
-    vswap::cluster::{
-        self as clusters,
-        find,
-        Directory,
-        ExtendTable,
-        Kind,
-        Local,
-        Locked, //
-    }, //
-};
-use crate::{
     vswap::{
+        backing,
         capacity,
+        cluster::{
+            self as clusters,
+            ExtendTable,
+            LockedCluster, //
+        },
+        cluster_list::{
+            Kind,
+            Local, //
+        },
         device_slot,
+        directory::{
+            find,
+            Directory, //
+        },
         lookup,
         scatter,
         slot,
         slot_alloc,
         stats,
+        swap_cache,
         swap_table::{
             Backing,
             Pfn,
@@ -158,7 +162,7 @@ fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
 /// The folio is locked by the caller, in the swap cache, has virtual entries, and is not under
 /// writeback. It counts as dirty: the caller marks it so when this fails.
 #[export]
-unsafe extern "C" fn vswap_back(folio: *mut bindings::folio) -> bool {
+unsafe extern "C" fn vswap_alloc_backing(folio: *mut bindings::folio) -> bool {
     let Some(folio) = NonNull::new(folio) else {
         return false;
     };
@@ -168,7 +172,7 @@ unsafe extern "C" fn vswap_back(folio: *mut bindings::folio) -> bool {
 
 /// The entry of the slot of a device that backs a virtual one; 0 if there is none.
 #[export]
-extern "C" fn vswap_backing(offset: c_ulong) -> bindings::swp_entry_t {
+extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     let backing = find(offset).map(|(cluster, off)| cluster.peek_backing(off));
     match backing {
         Some(Backing::Phys(slot)) => SwapEntry::new(slot.ty(), slot.offset().into()).as_raw(),
@@ -310,7 +314,7 @@ unsafe extern "C" fn vswap_only_has_cache(
     nr: c_int,
 ) -> bool {
     // SAFETY: As required of the caller.
-    slot::none_counted(&unsafe { Locked::by_caller(ci) }, ci_off, nr as u32)
+    slot::none_counted(&unsafe { LockedCluster::by_caller(ci) }, ci_off, nr as u32)
 }
 
 /// Whether a folio of `nr` pages can enter the swap cache for a slot.
@@ -331,7 +335,8 @@ unsafe extern "C" fn vswap_cache_add_check(
         if nr != 1 {
             return cache_add_check_large(ci, ci_off, nr, shadowp, memcg_id);
         }
-        let found = slot::may_add_page(&Locked::by_caller(ci), ci_off, !memcg_id.is_null());
+        let found =
+            swap_cache::may_add_page(&LockedCluster::by_caller(ci), ci_off, !memcg_id.is_null());
         tell(found, shadowp, memcg_id)
     }
 }
@@ -351,8 +356,8 @@ unsafe fn cache_add_check_large(
 ) -> c_int {
     // SAFETY: As required of the caller.
     unsafe {
-        let cluster = Locked::by_caller(ci);
-        let found = slot::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null());
+        let cluster = LockedCluster::by_caller(ci);
+        let found = swap_cache::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null());
         tell(found, shadowp, memcg_id)
     }
 }
@@ -362,7 +367,7 @@ unsafe fn cache_add_check_large(
 /// The pointers are NULL or valid.
 #[inline]
 pub(crate) unsafe fn tell(
-    found: Result<slot::Addable>,
+    found: Result<swap_cache::Addable>,
     shadowp: *mut *mut c_void,
     memcg_id: *mut c_ushort,
 ) -> c_int {
@@ -423,7 +428,12 @@ unsafe extern "C" fn vswap_cache_add(
     unsafe {
         let offset = bindings::zswap_swp_offset(entry);
         if let Some((pfn, nr)) = extent(folio) {
-            slot::cache_add(&mut Locked::by_caller(ci), (offset % SLOTS) as u32, nr, pfn);
+            swap_cache::add(
+                &mut LockedCluster::by_caller(ci),
+                (offset % SLOTS) as u32,
+                nr,
+                pfn,
+            );
         }
         bindings::vswap_folio_enter_cache(folio, offset);
     }
@@ -449,7 +459,7 @@ unsafe extern "C" fn vswap_cache_del(
         bindings::vswap_folio_leave_cache(folio);
         if let Some((pfn, nr)) = extent {
             let shadow = shadow_from_raw(shadow);
-            slot::cache_del(&mut Locked::by_caller(ci), off, nr, pfn, shadow);
+            swap_cache::del(&mut LockedCluster::by_caller(ci), off, nr, pfn, shadow);
         }
     }
 }
@@ -469,7 +479,7 @@ unsafe extern "C" fn vswap_cache_del_folio(folio: *mut bindings::folio) {
             return;
         };
         bindings::vswap_folio_uncount_cached(folio);
-        slot::cache_del_folio(offset, nr, pfn, || bindings::vswap_folio_leave_cache(folio));
+        swap_cache::del_folio(offset, nr, pfn, || bindings::vswap_folio_leave_cache(folio));
     }
 }
 
@@ -489,7 +499,7 @@ unsafe extern "C" fn vswap_cache_replace(
     unsafe {
         let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
         if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {
-            slot::cache_replace(&mut Locked::by_caller(ci), off, nr, old, new);
+            swap_cache::replace(&mut LockedCluster::by_caller(ci), off, nr, old, new);
         }
     }
 }
@@ -544,7 +554,7 @@ unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
         return false;
     };
     // SAFETY: As required of the caller.
-    slot::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
+    backing::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
 }
 
 /// How many slots are zeros as the first, or are not as the first.
@@ -554,7 +564,7 @@ unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
 /// `is_zero` is NULL or valid.
 #[export]
 unsafe extern "C" fn vswap_zero_batch(offset: c_ulong, max_nr: c_int, is_zero: *mut bool) -> c_int {
-    let (nr, zero) = slot::zero_batch(offset, max_nr as u32);
+    let (nr, zero) = backing::zero_batch(offset, max_nr as u32);
     if !is_zero.is_null() {
         // SAFETY: As required of the caller.
         unsafe { *is_zero = zero };

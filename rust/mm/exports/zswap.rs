@@ -6,15 +6,6 @@
 //! Each function gets its arguments as types, and calls safe code.
 
 #[cfg(CONFIG_RUST_VSWAP)]
-use crate::ffi::trace;
-use crate::zswap::{
-    limits as pools,
-    load,
-    rules::NameChange,
-    setup,
-    shrink,
-    store, //
-};
 use crate::{
     ffi::{
         folio::{
@@ -30,14 +21,21 @@ use crate::{
         params::{
             self,
             ShrinkControl, //
-        }, //
+        },
+        trace, //
     },
     zswap::{
+        limits as pools,
+        load,
         pool::{
             self,
             Pool, //
         },
         ring::Ring,
+        rules::NameChange,
+        setup,
+        shrink,
+        store,
         table::LockedTable, //
     }, //
 };

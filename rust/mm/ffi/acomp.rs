@@ -2,8 +2,8 @@
 
 //! Compression contexts, one for each CPU.
 //!
-//! A context is used by the task that holds its mutex ([`Locked`]), on whatever CPU: the CPU at the
-//! time of locking only chooses one that is likely free.
+//! A context is used by the task that holds its mutex ([`LockedContext`]), on whatever CPU: the CPU
+//! at the time of locking only chooses one that is likely free.
 //!
 //! # CPU hotplug
 //!
@@ -13,14 +13,16 @@
 //!
 //! C header: [`include/crypto/acompress.h`](srctree/include/crypto/acompress.h).
 
-use crate::ffi::{
-    folio::{
-        Bytes,
-        SwapPage, //
+use crate::{
+    ffi::{
+        folio::{
+            Bytes,
+            SwapPage, //
+        },
+        zsmalloc::Parts, //
     },
-    zsmalloc::Parts, //
+    warn::warn_on_once, //
 };
-use crate::warn::warn_on_once;
 use core::{
     alloc::Layout,
     mem::MaybeUninit,
@@ -193,7 +195,7 @@ impl Contexts {
 
     /// Locks the context of this CPU. Sleeps while another task uses it.
     #[inline]
-    pub(crate) fn lock(&self) -> Result<Locked<'_>> {
+    pub(crate) fn lock(&self) -> Result<LockedContext<'_>> {
         // The task may be moved to another CPU right away.
         let place = self.0.get(CpuId::current().as_u32() as usize);
         let Some(context) = place.and_then(SetOnce::as_ref) else {
@@ -201,7 +203,7 @@ impl Contexts {
             return Err(EINVAL);
         };
         let context = context.as_ref().get_ref();
-        Ok(Locked {
+        Ok(LockedContext {
             state: context.state.lock(),
             done: &context.done,
         })
@@ -210,14 +212,14 @@ impl Contexts {
 
 /// A context that is ours until the value is dropped.
 #[must_use]
-pub(crate) struct Locked<'a> {
+pub(crate) struct LockedContext<'a> {
     state: MutexGuard<'a, State>,
     done: &'a Opaque<bindings::crypto_wait>,
 }
 
 type Operation = unsafe extern "C" fn(*mut bindings::acomp_req) -> c_int;
 
-impl Locked<'_> {
+impl LockedContext<'_> {
     /// Runs a request from `src` to `dst`; returns what the compressor says, and the length that
     /// came out.
     ///

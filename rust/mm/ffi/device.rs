@@ -14,11 +14,6 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-use crate::vswap::swap_table::{
-    PhysSlot,
-    Rmap,
-    VOffset, //
-};
 use crate::{
     ffi::{
         folio::{
@@ -28,10 +23,17 @@ use crate::{
         },
         layout::MAX_SWAPFILES, //
     },
-    vswap::cluster::{
-        find,
-        Cluster,
-        Directory, //
+    vswap::{
+        cluster::Cluster,
+        directory::{
+            find,
+            Directory, //
+        },
+        swap_table::{
+            PhysSlot,
+            Rmap,
+            VOffset, //
+        }, //
     }, //
 };
 use core::{
@@ -61,12 +63,12 @@ static_assert!(matches!(
 ///
 /// Each was allocated as the backing of a virtual slot, is in use, and is named by no backing word.
 #[must_use]
-pub(crate) struct Slots {
+pub(crate) struct DeviceSlots {
     first: PhysSlot,
     nr: u32,
 }
 
-impl Slots {
+impl DeviceSlots {
     /// Allocates slots for a folio with virtual slots. May sleep.
     pub(crate) fn alloc(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let nr = folio.nr_pages() as u32;
@@ -87,7 +89,7 @@ impl Slots {
     ///
     /// # Safety
     ///
-    /// It was allocated by [`Slots::alloc`], and the backing word that named it does so no more.
+    /// It was allocated by [`DeviceSlots::alloc`], and no backing word names it any more.
     #[inline]
     pub(crate) unsafe fn from_word(first: PhysSlot) -> Self {
         // INVARIANT: As required of the caller.
@@ -127,7 +129,7 @@ impl Slots {
     }
 }
 
-impl Drop for Slots {
+impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: They are in use, and ours, by the invariants; thus their device is there. The

@@ -18,18 +18,20 @@
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-use crate::ffi::{
-    call::{
-        FromC,
-        ToC, //
-    },
-    memcg::MemcgRef,
-    node::Node,
-    params, //
-};
-use crate::warn::warn_on_once;
 #[cfg(CONFIG_RUST_VSWAP)]
-use crate::zswap::rules::Variety;
+use crate::{
+    ffi::{
+        call::{
+            FromC,
+            ToC, //
+        },
+        memcg::MemcgRef,
+        node::Node,
+        params, //
+    },
+    warn::warn_on_once,
+    zswap::rules::Variety, //
+};
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,

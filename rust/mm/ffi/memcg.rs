@@ -4,15 +4,17 @@
 //!
 //! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
 
-use crate::ffi::{
-    call::{
-        FromC,
-        ToC, //
+use crate::{
+    ffi::{
+        call::{
+            FromC,
+            ToC, //
+        },
+        folio::SwapFolio,
+        params, //
     },
-    folio::SwapFolio,
-    params, //
+    zswap::record::Sum, //
 };
-use crate::zswap::record::Sum;
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,

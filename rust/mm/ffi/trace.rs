@@ -4,8 +4,10 @@
 //!
 //! C header: [`include/trace/events/vswap.h`](srctree/include/trace/events/vswap.h).
 
-use crate::ffi::folio::SwapEntry;
-use crate::vswap::swap_table::PhysSlot;
+use crate::{
+    ffi::folio::SwapEntry,
+    vswap::swap_table::PhysSlot, //
+};
 use kernel::{
     bindings,
     error::Result,

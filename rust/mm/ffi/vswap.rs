@@ -17,13 +17,11 @@ use crate::{
         },
         params, //
     },
-    vswap::cluster::{
-        offset_of,
-        Cluster, //
-    }, //
-};
-use crate::{
-    vswap::swap_table::Pfn,
+    vswap::{
+        cluster::Cluster,
+        directory::offset_of,
+        swap_table::Pfn, //
+    },
     zswap::{
         record::Sum,
         rules::Variety, //
@@ -37,11 +35,13 @@ use kernel::{
     bindings,
     error::to_result,
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
-    sync::rcu, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        rcu, //
+    }, //
 };
 
 /// The mode that [`mm/vswap.c`](srctree/mm/vswap.c) keeps.

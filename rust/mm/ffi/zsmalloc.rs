@@ -9,15 +9,17 @@
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
-use crate::ffi::{
-    call::ToC,
-    folio::{
-        Bytes,
-        SwapEntry, //
+use crate::{
+    ffi::{
+        call::ToC,
+        folio::{
+            Bytes,
+            SwapEntry, //
+        },
+        node::Node, //
     },
-    node::Node, //
+    zswap::record, //
 };
-use crate::zswap::record;
 use core::{
     marker::PhantomData,
     mem::{

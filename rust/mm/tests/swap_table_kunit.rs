@@ -6,12 +6,14 @@
 //! What needs no C to compare with is tested on the host, with many more words: `kunit/host`.
 
 use crate::{
-    ffi::layout::{
-        MAX_SWAPFILES,
-        PFN_BITS,
-        SWAPFILE_CLUSTER, //
+    ffi::{
+        layout::{
+            MAX_SWAPFILES,
+            PFN_BITS,
+            SWAPFILE_CLUSTER, //
+        },
+        swap_table as c, //
     },
-    ffi::swap_table as c,
     vswap::swap_table::{
         Backing,
         Corrupt,
@@ -23,7 +25,7 @@ use crate::{
         Shadow,
         State,
         StateError,
-        VOffset, //
+        VOffset,
         SHADOW_BITS,
         SWP_TB_COUNT_MASK,
         SWP_TB_COUNT_MAX,
@@ -31,7 +33,7 @@ use crate::{
         SWP_TB_FLAGS_MASK,
         SWP_TB_FLAGS_SHIFT,
         SWP_TB_ZERO_FLAG,
-        VOFFSET_BITS,
+        VOFFSET_BITS, //
     },
     zswap::record::{
         Kept,

@@ -14,10 +14,10 @@ use crate::swapin::policy::{
     Record,
     Source,
     Used,
-    Why, //
+    Why,
     FIRST_ORDER,
     MAX_ORDER,
-    NEAR,
+    NEAR, //
 };
 use kernel::prelude::*;
 

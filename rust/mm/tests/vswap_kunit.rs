@@ -21,12 +21,14 @@ use crate::{
     },
     vswap::{
         capacity,
-        cluster::{
-            find,
-            BackingTable,
-            Directory,
+        cluster::BackingTable,
+        cluster_list::{
             Kind,
             Lists, //
+        },
+        directory::{
+            find,
+            Directory, //
         },
         slot,
         slot_alloc::{
@@ -34,6 +36,7 @@ use crate::{
             Run, //
         },
         stats,
+        swap_cache,
         swap_table::{
             Count,
             Flags,
@@ -162,7 +165,7 @@ fn can_extend(offset: usize) -> Result<bool> {
 fn refused(offset: usize, nr: u32, with_id: bool) -> Result<Option<Error>> {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let guard = cluster.lock();
-    Ok(slot::may_add(&guard, off, nr, with_id).err())
+    Ok(swap_cache::may_add(&guard, off, nr, with_id).err())
 }
 
 #[kunit_tests(rust_vswap_slots)]
@@ -588,7 +591,7 @@ mod tests {
         let without = refused(start, 4, false)?;
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
-        let found = slot::may_add(&cluster.lock(), off + 1, 1, true)?.id;
+        let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
         cluster.lock().set_ids(off + 1, 1, 0);
 
         assert!(with_id.iter().all(|error| *error == expected));
@@ -621,7 +624,7 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
-        slot::cache_add(&mut cluster.lock(), off, 4, old);
+        swap_cache::add(&mut cluster.lock(), off, 4, old);
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }
@@ -642,14 +645,14 @@ mod tests {
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // It is split.
-        slot::cache_replace(&mut cluster.lock(), off + 2, 2, old, new);
+        swap_cache::replace(&mut cluster.lock(), off + 2, 2, old, new);
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // What nobody counts on goes with it.
-        slot::cache_del(&mut cluster.lock(), off, 2, old, value);
-        slot::cache_del(&mut cluster.lock(), off + 2, 2, new, value);
+        swap_cache::del(&mut cluster.lock(), off, 2, old, value);
+        swap_cache::del(&mut cluster.lock(), off + 2, 2, new, value);
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
         assert!(slot::peek(start + 2) == State::Null);
@@ -676,7 +679,7 @@ mod tests {
         };
 
         set_state(slot, State::Shadow { flags, value })?;
-        let found = slot::may_add(&cluster.lock(), off, 1, true)?;
+        let found = swap_cache::may_add(&cluster.lock(), off, 1, true)?;
         assert!(found.shadow == Some(value));
         assert_eq!(found.id, 0);
 

@@ -5,21 +5,23 @@
 //!
 //! The decisions are tested on the host: `zswap/rules.rs`.
 
-use crate::ffi::{
-    folio::Bytes,
-    node::Node,
-    zsmalloc::{
-        unpin,
-        Emptied,
-        Name,
-        ZsPool, //
+use crate::{
+    ffi::{
+        folio::Bytes,
+        node::Node,
+        zsmalloc::{
+            unpin,
+            Emptied,
+            Name,
+            ZsPool, //
+        }, //
+    },
+    zswap::record::{
+        Kept,
+        Object,
+        Place,
+        Record, //
     }, //
-};
-use crate::zswap::record::{
-    Kept,
-    Object,
-    Place,
-    Record, //
 };
 use kernel::{
     bindings,

@@ -12,24 +12,102 @@
 
 use crate::{
     ffi::{
+        device::{
+            self,
+            DeviceSlots, //
+        },
         folio::{
             Owner,
             SwapFolio, //
         },
-        vswap, //
+        memcg,
+        trace::{
+            self,
+            To, //
+        },
+        vswap::{
+            self,
+            ChargeFor, //
+        }, //
     },
     vswap::{
         cluster::{
             self,
+            Backed,
             BackingTable,
             Cluster,
             Guard, //
         },
-        slot, //
+        directory::find,
+        swap_table::{
+            is_zero_word,
+            Backing,
+            PhysSlot,
+            State, //
+        }, //
     },
-    zswap::table::Replaced, //
+    warn::warn_on_once,
+    zswap::{
+        pool::FreeBatch,
+        record::Sum,
+        table::Replaced, //
+    }, //
 };
+use core::ops::Range;
 use kernel::prelude::*;
+
+/// What backed slots that were freed: dropping gives it back.
+pub(crate) struct FreedBacking {
+    pub(super) entries: FreeBatch,
+    // The run that is growing. It is given back as soon as one is met that does not belong to it:
+    // a place on the stack for many is not worth it, and the lock may be inside ours.
+    pub(super) slots: Option<DeviceSlots>,
+}
+
+impl FreedBacking {
+    #[inline]
+    pub(crate) const fn nothing() -> Self {
+        Self {
+            entries: FreeBatch::new(),
+            slots: None,
+        }
+    }
+
+    /// Adds what backed a slot; what is charged for it is added to `sum`.
+    #[inline]
+    fn add(&mut self, backed: Backed, sum: &mut Sum) {
+        match backed {
+            Backed::Zswap(stored) => sum.merge(stored),
+            Backed::Device(slots) => grow(&mut self.slots, slots),
+            Backed::Bound => {}
+        }
+    }
+}
+
+/// Makes a run longer. Slots that are not the next of it are a run of their own, and those before
+/// are given back.
+#[inline]
+pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
+    let rest = match run {
+        Some(run) => run.append(slots).err(),
+        None => Some(slots),
+    };
+    if rest.is_some() {
+        *run = rest;
+    }
+}
+
+/// Whether a slot is backed as the slot with number `n` of a large folio must be, whose first slot
+/// is backed by `first`: all by zswap, or on a device one after the other, and not in a file there.
+pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
+    match (first, backing) {
+        (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
+        (Backing::Phys(first), Backing::Phys(slot)) => {
+            first.nth(n) == Some(slot) && device::in_order(first.ty())
+        }
+        _ => false,
+    }
+}
 
 /// Promises `nr` slots of a cluster that they can be backed without memory. A table is charged to
 /// the cgroup of `owner`. Returns with the lock held, but may sleep before.
@@ -47,13 +125,13 @@ pub(crate) fn reserve(cluster: &'static Cluster, nr: u32, owner: Owner<'_>) -> R
 /// Prepares the slots of a folio for what zswap stores: they are no zeros any more. `EBUSY`: they
 /// must stay backed as they are.
 pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
-    let (cluster, start, end) = slot::slots_of(folio).ok_or(EINVAL)?;
-    if slot::frozen(cluster, start..end) {
+    let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
+    if frozen(cluster, start..end) {
         return Err(EBUSY);
     }
     // The lock of the folio keeps what is seen without that of the cluster.
-    if slot::any_zero(cluster, start..end) {
-        slot::clear_zero(cluster.lock(), start..end);
+    if any_zero(cluster, start..end) {
+        clear_zero(cluster.lock(), start..end);
     }
     Ok(())
 }
@@ -68,4 +146,180 @@ pub(crate) fn replace(replaced: &mut Replaced) {
         vswap::uncharge_id(replaced.id, 1);
         drop(slots);
     }
+}
+
+/// Whether a slot is zeros, as seen without the lock.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
+    is_zero(cluster.peek(off))
+}
+
+/// Whether any slot is zeros, as seen without the lock.
+#[inline]
+pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
+    slots.any(|off| is_zero_word(cluster.peek_word(off)))
+}
+
+fn is_zero(state: State) -> bool {
+    matches!(state.flags(), Ok(flags) if flags.zero)
+}
+
+/// Where the slots of a folio are.
+pub(crate) fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u32, u32)> {
+    let nr = folio.nr_pages() as u32;
+    let (cluster, start) = find(folio.first_slot().entry().offset())?;
+    Some((cluster, start, start.wrapping_add(nr)))
+}
+
+/// Whether all slots of a locked folio are on a device, in one run: as seen without the lock.
+pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return false;
+    };
+    let first = cluster.peek_backing(start);
+    matches!(first, Backing::Phys(_))
+        && (start.wrapping_add(1)..end)
+            .zip(1..)
+            .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
+}
+
+/// Whether any slot of a locked folio is on the device of a type: as seen without the lock.
+pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return false;
+    };
+    any_phys(cluster, start..end, |slot| slot.ty() == ty)
+}
+
+fn any_phys(cluster: &Cluster, mut slots: Range<u32>, is: impl Fn(PhysSlot) -> bool) -> bool {
+    slots.any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
+}
+
+/// Whether slots must stay backed as they are: an image of memory, which was taken, names what any
+/// of them has on a device.
+pub(crate) fn frozen(cluster: &Cluster, slots: Range<u32>) -> bool {
+    device::suspended() && any_phys(cluster, slots, |_| true)
+}
+
+/// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
+/// it with something else. What was on a device is not charged any more.
+#[inline]
+pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
+    unback_into(folio, &mut FreedBacking::nothing());
+}
+
+/// As [`unback`], for many folios: what they have on a device is given back in runs, when `freed`
+/// is dropped or meets the next.
+pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut FreedBacking) {
+    let Some((cluster, start, end)) = slots_of(folio) else {
+        return;
+    };
+    let mut stored = Sum::NONE;
+    let mut guard = cluster.lock();
+    let mut charged = guard.idle_device(start, end.wrapping_sub(start));
+    let mut any = charged != 0;
+    for off in start..end {
+        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
+            any = true;
+            charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
+            freed.add(backed, &mut stored);
+        }
+    }
+    let id = guard.id(start);
+    drop(guard);
+    memcg::unstored(id, stored);
+    vswap::uncharge_id(id, charged);
+    if any {
+        moved(cluster, start..end, To::Memory);
+    }
+}
+
+/// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
+/// cgroup may not have more swap.
+pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
+    let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
+    if frozen(cluster, start..end) {
+        return Err(EBUSY);
+    }
+
+    // The lock of the folio keeps the flags, what backs the slots, and the ids, while this charges
+    // without the cluster's lock. Slots on a device are charged already.
+    let guard = cluster.lock();
+    let id = guard.id(start);
+    let new = (start..end)
+        .filter(|off| !guard.is_zero(*off) && !matches!(guard.backing(*off), Backing::Phys(_)))
+        .count() as u32;
+    drop(guard);
+    vswap::charge_id(id, new, ChargeFor::More)?;
+
+    let mut freed = FreedBacking::nothing();
+    let mut stored = Sum::NONE;
+    let mut guard = cluster.lock();
+    guard.idle_device(start, end.wrapping_sub(start));
+    for off in start..end {
+        match guard.state(off).with_zero(true) {
+            Ok(state) => guard.set_state(off, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+        // What was stored for an earlier content.
+        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
+            freed.add(backed, &mut stored);
+        }
+    }
+    drop(guard);
+    memcg::unstored(id, stored);
+    moved(cluster, start..end, To::Zeros);
+    Ok(())
+}
+
+/// For who traces it.
+#[inline]
+pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
+    let offset = cluster.first().wrapping_add(slots.start as usize);
+    trace::moved(offset, slots.len() as u32, to);
+}
+
+/// Slots of a locked folio, which was written to, are no zeros any more. Drops the lock.
+///
+/// The folio is dirty: should it find no room elsewhere it stays so, and nobody reads what is
+/// behind it.
+#[inline]
+pub(crate) fn clear_zero(guard: Guard, slots: Range<u32>) {
+    if slots.clone().any(|off| guard.is_zero(off)) {
+        clear_zero_slowly(guard, slots);
+    }
+}
+
+#[cold]
+fn clear_zero_slowly(mut guard: Guard, slots: Range<u32>) {
+    let id = guard.id(slots.start);
+    let mut nr = 0u32;
+    for off in slots {
+        let state = guard.state(off);
+        if !is_zero(state) {
+            continue;
+        }
+        nr = nr.wrapping_add(1);
+        if let Ok(state) = state.with_zero(false) {
+            guard.set_state(off, state);
+        }
+    }
+    drop(guard);
+    vswap::uncharge_id(id, nr);
+}
+
+/// How many slots from the first on are zeros like it, or like it are not; and whether it is.
+pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
+    let Some((cluster, start)) = find(offset) else {
+        return (max, false);
+    };
+    let first = is_zero_word(cluster.peek_word(start));
+    let mut nr = 1;
+    while nr < max && is_zero_word(cluster.peek_word(start.wrapping_add(nr))) == first {
+        nr = nr.wrapping_add(1);
+    }
+    (nr, first)
 }

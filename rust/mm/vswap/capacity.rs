@@ -32,9 +32,9 @@ use crate::{
         params::totalram_pages,
         vswap, //
     },
-    vswap::cluster::{
-        Directory,
-        SlotUsage, //
+    vswap::{
+        cluster::SlotUsage,
+        directory::Directory, //
     },
     zswap::{
         limits,

@@ -21,10 +21,10 @@ use crate::{
         params, //
     },
     vswap::{
-        cluster::{
+        cluster::Cluster,
+        directory::{
             find,
-            offset_of,
-            Cluster, //
+            offset_of, //
         },
         slot_alloc,
         swap_table::{

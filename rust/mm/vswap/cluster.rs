@@ -16,9 +16,9 @@
 //!
 //! # What is under which lock
 //!
-//! - The lock of the cluster ([`Locked`]): words, backing, cgroup ids, counts, slot map. Words and
-//!   backing are also read without it, in one piece each. What is changed without it of what zswap
-//!   has says `table`.
+//! - The lock of the cluster ([`LockedCluster`]): words, backing, cgroup ids, counts, slot map.
+//!   Words and backing are also read without it, in one piece each. What is changed without it of
+//!   what zswap has says `zswap::table`.
 //! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
 //! - The lock of the cluster: which device cluster it is bound to, and which of its slots have data
 //!   there ([`DeviceMap`]). Both are also read without it.
@@ -33,36 +33,28 @@ use crate::{
     ffi::{
         device::{
             self,
-            Slots, //
+            DeviceSlots, //
         },
         folio::{
             Owner,
             Slot,
             SwapFolio, //
         },
-        layout::{
-            MAX_SWAPFILES,
-            SWAPFILE_CLUSTER, //
-        },
+        layout::SWAPFILE_CLUSTER,
         zsmalloc::Name, //
     },
-    zswap::{
-        pool::FreeBatch,
-        table::{
-            Ci,
-            LockedTable,
-            NewTable,
-            Replaced,
-            Words, //
-            SLOTS,
-        }, //
-    }, //
-};
-use crate::{
     vswap::{
         bound::{
             self,
             DeviceMap, //
+        },
+        cluster_list::{
+            Kind,
+            Lists, //
+        },
+        directory::{
+            find,
+            Directory, //
         },
         slot_map::{
             ListMove,
@@ -74,14 +66,24 @@ use crate::{
             is_zero_word,
             Backing,
             PhysSlot,
-            State,
-            VOffset, //
+            State, //
         }, //
     },
     warn::warn_on_once,
-    zswap::record::{
-        Record,
-        Sum, //
+    zswap::{
+        pool::FreeBatch,
+        record::{
+            Record,
+            Sum, //
+        },
+        table::{
+            Ci,
+            LockedTable,
+            NewTable,
+            Replaced,
+            Words,
+            SLOTS, //
+        }, //
     }, //
 };
 use core::{
@@ -95,7 +97,6 @@ use core::{
 };
 use kernel::{
     bindings,
-    cpu::nr_cpu_ids,
     error::to_result,
     prelude::*,
     sync::{
@@ -114,9 +115,6 @@ use kernel::{
 };
 
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
-const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
-/// How many clusters that others have locked are passed over in a list.
-const MAX_CONTENDED: u32 = 16;
 
 /// A virtual cluster.
 #[repr(C)]
@@ -147,31 +145,6 @@ impl bound::Word for Atomic<u64> {
     }
 }
 
-/// Which clusters the slots of a folio are taken from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Those whose slots get a place elsewhere when there is something to store.
-    Unbound,
-    /// Those that are bound to a device cluster: the slots of both are taken together.
-    Bound,
-}
-
-impl Kind {
-    /// The number of a CPU's cluster of this kind, for folios of an order.
-    #[inline]
-    fn nth(self, order: u32) -> Option<u32> {
-        if order >= NR_ORDERS {
-            return None;
-        }
-        Some(match self {
-            Self::Unbound => order,
-            Self::Bound => order.wrapping_add(NR_ORDERS),
-        })
-    }
-}
-
-static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
-
 struct Own {
     map: SlotMap,
     list: ListState,
@@ -198,7 +171,7 @@ impl Cluster {
     ///
     /// `ci` is NULL, or of a virtual cluster.
     #[inline]
-    unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<&'static Self> {
+    pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<&'static Self> {
         // SAFETY: As above.
         unsafe { ci.cast::<Self>().as_ref() }
     }
@@ -208,10 +181,16 @@ impl Cluster {
         self.ci.get()
     }
 
+    /// Which cluster it is.
+    #[inline]
+    pub(super) fn index(&self) -> usize {
+        self.index as usize
+    }
+
     /// The offset of its first slot.
     #[inline]
     pub(crate) fn first(&self) -> usize {
-        (self.index as usize).wrapping_mul(SLOTS)
+        self.index().wrapping_mul(SLOTS)
     }
 
     /// Locks it.
@@ -220,19 +199,19 @@ impl Cluster {
         // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
         unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
         // INVARIANT: Locked.
-        Guard(Locked {
+        Guard(LockedCluster {
             cluster: self,
             _thread: NotThreadSafe,
         })
     }
 
     /// Locks it, unless somebody else has.
-    fn try_lock(&'static self) -> Option<Guard> {
+    pub(super) fn try_lock(&'static self) -> Option<Guard> {
         // SAFETY: As above.
         let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
         // INVARIANT: Locked, in that case.
         locked.then(|| {
-            Guard(Locked {
+            Guard(LockedCluster {
                 cluster: self,
                 _thread: NotThreadSafe,
             })
@@ -371,7 +350,7 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
 /// Backs a slot with that of a device, instead of what zswap has, which is freed: returns what is
 /// not charged any more. Gives the slot of the device back if there is nothing.
 #[inline]
-pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<Sum, Slots> {
+pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
     let mut freed = FreeBatch::new();
     match place(slot) {
         // SAFETY: The right to the slot is the caller's.
@@ -382,10 +361,10 @@ pub(crate) fn exchange(slot: &mut Slot<'_>, slots: Slots) -> Result<Sum, Slots> 
 
 /// What a put replaced of a device.
 #[inline]
-pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<Slots> {
+pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
     match decode_backing(core::mem::take(&mut replaced.other)) {
-        // SAFETY: It was in a `Slots`, and is in no word any more.
-        Backing::Phys(slot) => Some(unsafe { Slots::from_word(slot) }),
+        // SAFETY: It was in a `DeviceSlots`, and is in no word any more.
+        Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
         _ => None,
     }
 }
@@ -418,7 +397,7 @@ pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off
     // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
-            && Locked::by_caller(ci).idle_device(off, 1) != 0
+            && LockedCluster::by_caller(ci).idle_device(off, 1) != 0
     }
 }
 
@@ -427,7 +406,7 @@ pub(crate) enum Backed {
     /// What zswap had, and was freed: it is to be uncharged.
     Zswap(Sum),
     /// A slot of a device, which dropping gives back.
-    Device(Slots),
+    Device(DeviceSlots),
     /// The slot of the device that a bound cluster has for it, which is idle now.
     Bound,
 }
@@ -497,12 +476,12 @@ impl AtHand {
 /// # Invariants
 ///
 /// The lock is held as long as the value is there.
-pub(crate) struct Locked {
+pub(crate) struct LockedCluster {
     cluster: &'static Cluster,
     _thread: NotThreadSafe,
 }
 
-impl Locked {
+impl LockedCluster {
     /// A cluster that C has locked.
     ///
     /// # Safety
@@ -525,7 +504,7 @@ impl Locked {
     }
 
     #[inline]
-    fn ci(&self) -> *mut bindings::swap_cluster_info {
+    pub(super) fn ci(&self) -> *mut bindings::swap_cluster_info {
         self.cluster.as_ci()
     }
 
@@ -624,10 +603,21 @@ impl Locked {
     }
 
     /// Makes it the cluster that a CPU allocates folios of an order from. It is on no list.
-    fn assign(&mut self, cpu: u32, order: u32) {
+    pub(super) fn assign(&mut self, cpu: u32, order: u32) {
         // SAFETY: Under the lock. An order is less than `SWAP_NR_ORDERS`.
         unsafe { (*self.ci()).order = order as u8 };
         self.own_mut().list = ListState::Cpu(cpu);
+    }
+
+    /// Notes on which list it is. The lists are locked, or the cluster is on none.
+    #[inline]
+    pub(super) fn set_list(&mut self, list: ListState) {
+        self.own_mut().list = list;
+    }
+
+    /// Returns true if a folio of its order fits.
+    pub(super) fn has_run(&self) -> bool {
+        self.own().map.find(self.order()).is_some()
     }
 
     /// Takes the slots for a folio, if there is a place for one: returns the first. Those of a
@@ -911,7 +901,7 @@ impl Locked {
 
     /// Backs slots with those of a device, for which there are promises. What backed them before
     /// was taken out.
-    pub(crate) fn set_slots(&mut self, off: u32, slots: Slots) -> Result<(), Slots> {
+    pub(crate) fn set_slots(&mut self, off: u32, slots: DeviceSlots) -> Result<(), DeviceSlots> {
         let nr = slots.nr();
         for n in 0..nr {
             if !matches!(self.backing(off.wrapping_add(n)), Backing::None) {
@@ -940,9 +930,9 @@ impl Locked {
     unsafe fn exchange(
         &mut self,
         off: u32,
-        slots: Slots,
+        slots: DeviceSlots,
         freed: &mut FreeBatch,
-    ) -> Result<Sum, Slots> {
+    ) -> Result<Sum, DeviceSlots> {
         let name = self.name(off);
         let (Some(word), Some(slot)) = (self.backing_word(off), slots.nth(0)) else {
             return Err(slots);
@@ -1085,8 +1075,8 @@ impl Locked {
         }
         word.store(0, Relaxed);
         match decode_backing(value) {
-            // SAFETY: It was in a `Slots`, and is in no word any more.
-            Backing::Phys(slot) => Some(Backed::Device(unsafe { Slots::from_word(slot) })),
+            // SAFETY: It was in a `DeviceSlots`, and is in no word any more.
+            Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
             _ => None,
         }
     }
@@ -1177,20 +1167,20 @@ impl Locked {
 }
 
 /// A cluster that we have locked: dropping unlocks it.
-pub(crate) struct Guard(Locked);
+pub(crate) struct Guard(LockedCluster);
 
 impl Deref for Guard {
-    type Target = Locked;
+    type Target = LockedCluster;
 
     #[inline]
-    fn deref(&self) -> &Locked {
+    fn deref(&self) -> &LockedCluster {
         &self.0
     }
 }
 
 impl DerefMut for Guard {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Locked {
+    fn deref_mut(&mut self) -> &mut LockedCluster {
         &mut self.0
     }
 }
@@ -1311,6 +1301,21 @@ impl Drop for ExtendTable {
 pub(crate) struct Spare(&'static Cluster);
 
 impl Spare {
+    /// A cluster that was taken off the list of those without tables.
+    ///
+    /// # Safety
+    ///
+    /// `ci` is NULL, or that of a virtual cluster without tables, which is on no list.
+    pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<Self> {
+        // SAFETY: As required of the caller.
+        unsafe { Cluster::from_raw(ci) }.map(Self)
+    }
+
+    /// Gives it up, for a list.
+    pub(super) fn into_cluster(self) -> &'static Cluster {
+        self.0
+    }
+
     /// Allocates a new header, and finds a place for it. May sleep.
     pub(crate) fn create() -> Option<Self> {
         let index = Directory::reserve()?;
@@ -1409,428 +1414,6 @@ impl SlotUsage {
     }
 }
 
-/// The lists of clusters, locked.
-///
-/// # Invariants
-///
-/// The lock is held. Each cluster on a list is one that exists, and its [`ListState`] says which.
-pub(crate) struct Lists(NotThreadSafe);
-
-/// What a CPU goes on with that has used up its cluster.
-pub(crate) enum Refill {
-    /// A cluster with a free run, locked, which is the CPU's now.
-    Partial(Guard),
-    /// A cluster without tables, which counts as one that has them.
-    Spare(Spare),
-    /// No such cluster, but one may be made, and counts as one that has tables.
-    Create,
-    /// The limit is reached.
-    Limit,
-}
-
-impl Lists {
-    /// Locks them.
-    pub(crate) fn lock() -> Self {
-        // SAFETY: Initialized statically. Inside the locks of clusters: none is taken here.
-        unsafe { bindings::spin_lock(&raw mut bindings::vswap_lists.lock) };
-        // INVARIANT: Locked.
-        Self(NotThreadSafe)
-    }
-
-    /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the
-    /// front: it was full, so that it is fuller than others, which may become empty meanwhile.
-    fn add(&mut self, cluster: &mut Locked, state: ListState) {
-        let order = cluster.order() as usize;
-        cluster.own_mut().list = state;
-        let lists = Self::of(cluster.cluster.device.binding().map(PhysSlot::ty));
-        // SAFETY: The lists are locked. A cluster that is on none has an empty list head, and its
-        // order is one.
-        unsafe {
-            match state {
-                ListState::Partial => {
-                    let partial = (&raw mut (*lists).partial).cast::<bindings::list_head>();
-                    bindings::vswap_lists_move(cluster.ci(), partial.add(order));
-                }
-                ListState::Scattered => {
-                    bindings::vswap_lists_move(cluster.ci(), &raw mut (*lists).scattered);
-                }
-                ListState::Free => bindings::vswap_lists_move_free(cluster.ci()),
-                ListState::Cpu(_) | ListState::Full => bindings::vswap_lists_del(cluster.ci()),
-            }
-        }
-    }
-
-    /// The lists of clusters that are bound to the device of a type, or to none.
-    fn of(ty: Option<u8>) -> *mut bindings::vswap_cluster_lists {
-        let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
-        // SAFETY: A static: the address of an element of it, of which there is one for each type
-        // and one more.
-        unsafe {
-            (&raw mut bindings::vswap_lists.of)
-                .cast::<bindings::vswap_cluster_lists>()
-                .add(usize::from(nth))
-        }
-    }
-
-    /// The CPU does not allocate from the cluster any more.
-    pub(crate) fn retire(&mut self, cluster: &mut Locked) {
-        let has_run = cluster.own().map.find(cluster.order()).is_some();
-        self.add(cluster, ListState::retired(has_run, cluster.used()));
-    }
-
-    /// Finds what a CPU goes on with, for folios of an order, if fewer than `limit` clusters have
-    /// tables. `ty`: of the device that the cluster is to be bound to.
-    pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
-        if let Some(guard) = self.take_partial(cpu, order, ty) {
-            return Refill::Partial(guard);
-        }
-        // Tables for a cluster that cannot be bound would be of no use.
-        if ty.is_some_and(|ty| !device::has_free_cluster(ty.into())) {
-            return Refill::Limit;
-        }
-        if !self.count_populated(limit) {
-            return Refill::Limit;
-        }
-        match self.take_spare() {
-            Some(spare) => Refill::Spare(spare),
-            None => Refill::Create,
-        }
-    }
-
-    /// Takes a partly used cluster for a CPU off its list, and returns it locked.
-    fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
-        if order >= NR_ORDERS {
-            return None;
-        }
-        // SAFETY: A static; the element of it is a list of virtual clusters.
-        unsafe {
-            let partial = (&raw mut (*Self::of(ty)).partial).cast::<bindings::list_head>();
-            self.take_from(partial.add(order as usize), cpu, order)
-        }
-    }
-
-    /// Takes a cluster of any order that has free slots, for order 0, and returns it locked: of
-    /// higher orders first those in which no folio of their order fits. `ty`: of the device that it
-    /// is bound to.
-    pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
-        if let Some(guard) = self.take_partial(cpu, 0, ty) {
-            return Some(guard);
-        }
-        // SAFETY: A static, and a list of virtual clusters.
-        let scattered = unsafe {
-            let list = &raw mut (*Self::of(ty)).scattered;
-            self.take_from(list, cpu, 0)
-        };
-        if scattered.is_some() {
-            return scattered;
-        }
-        (1..NR_ORDERS).find_map(|order| {
-            let mut guard = self.take_partial(cpu, order, ty)?;
-            guard.assign(cpu, 0);
-            Some(guard)
-        })
-    }
-
-    /// Takes the first cluster of a list that nobody else has locked, for a CPU and an order.
-    ///
-    /// # Safety
-    ///
-    /// `list` is one of the lists of virtual clusters.
-    unsafe fn take_from(
-        &mut self,
-        list: *mut bindings::list_head,
-        cpu: u32,
-        order: u32,
-    ) -> Option<Guard> {
-        let mut ci = core::ptr::null_mut();
-        // A cluster is locked for a moment: a list all of whose first ones are is no use now.
-        for _ in 0..MAX_CONTENDED {
-            // SAFETY: The lists are locked, and `ci` is on this one, which is one of virtual
-            // clusters, or NULL.
-            let cluster = unsafe {
-                ci = bindings::vswap_lists_next(list, ci);
-                Cluster::from_raw(ci)?
-            };
-            // Elsewhere the lists are locked inside the cluster's lock.
-            if let Some(mut guard) = cluster.try_lock() {
-                // SAFETY: The lists are locked, and it is on one.
-                unsafe { bindings::vswap_lists_del(ci) };
-                guard.assign(cpu, order);
-                return Some(guard);
-            }
-        }
-        None
-    }
-
-    /// Counts one more cluster with tables, if fewer than `limit` have them.
-    fn count_populated(&mut self, limit: usize) -> bool {
-        let nr = Self::nr_populated();
-        let now = nr.load(Relaxed);
-        if now >= limit {
-            return false;
-        }
-        nr.store(now.wrapping_add(1), Relaxed);
-        true
-    }
-
-    /// Takes it back.
-    pub(crate) fn uncount_populated(&mut self) {
-        let nr = Self::nr_populated();
-        let now = nr.load(Relaxed);
-        warn_on_once!(now == 0);
-        nr.store(now.saturating_sub(1), Relaxed);
-    }
-
-    /// Takes a cluster without tables, if there is one.
-    fn take_spare(&mut self) -> Option<Spare> {
-        // SAFETY: The lists are locked. It returns what was on the list of free virtual clusters.
-        unsafe { Cluster::from_raw(bindings::vswap_lists_take_free()) }.map(Spare)
-    }
-
-    /// Puts a cluster without tables on the list of those, and counts it no more.
-    pub(crate) fn put_spare(&mut self, spare: Spare) {
-        // SAFETY: The lists are locked, and the cluster is on none.
-        unsafe { bindings::vswap_lists_move_free(spare.0.as_ci()) };
-        self.uncount_populated();
-    }
-
-    /// Changed under the lock, read without it.
-    fn nr_populated() -> &'static Atomic<usize> {
-        // SAFETY: A static, which is accessed in one piece by all.
-        unsafe { Atomic::from_ptr((&raw mut bindings::vswap_lists.nr_populated).cast()) }
-    }
-
-    /// Returns the number of clusters with tables.
-    pub(crate) fn populated() -> usize {
-        Self::nr_populated().load(Relaxed)
-    }
-}
-
-impl Drop for Lists {
-    fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
-        unsafe { bindings::spin_unlock(&raw mut bindings::vswap_lists.lock) };
-    }
-}
-
-/// The lock of this CPU's state: which cluster it allocates from.
-///
-/// # Invariants
-///
-/// The lock is held, and the CPU stays the same.
-pub(crate) struct Local(NotThreadSafe);
-
-impl Local {
-    /// Locks.
-    #[inline]
-    pub(crate) fn lock() -> Self {
-        // SAFETY: No lock of clusters or lists is held.
-        unsafe { bindings::vswap_local_lock() };
-        // INVARIANT: Locked.
-        Self(NotThreadSafe)
-    }
-
-    /// Which CPU this is.
-    #[inline]
-    pub(crate) fn cpu(&self) -> u32 {
-        // SAFETY: The CPU stays the same.
-        unsafe { bindings::vswap_this_cpu() }
-    }
-
-    /// Runs `f` without the lock: it may sleep, and the CPU may be another one afterwards.
-    pub(crate) fn while_unlocked<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: Locked, by the invariants, and locked again below, before anybody uses `self`.
-        unsafe { bindings::vswap_local_unlock() };
-        let ret = f();
-        // SAFETY: No lock of clusters or lists is held.
-        unsafe { bindings::vswap_local_lock() };
-        ret
-    }
-
-    /// Takes an unbound cluster with free slots for order 0 away from a CPU, this one or another,
-    /// that allocates from it, and returns it locked. That CPU notices when it next looks.
-    pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
-        for cpu in 0..nr_cpu_ids() {
-            for order in 0..NR_ORDERS {
-                // SAFETY: The CPU is a possible one or NULL is returned; the order is one. Virtual
-                // clusters are put there.
-                let cluster = unsafe { Cluster::from_raw(bindings::vswap_local_peek(cpu, order)) };
-                let Some(mut guard) = cluster.map(Cluster::lock) else {
-                    continue;
-                };
-                if guard.is_for(cpu, order, Kind::Unbound) && guard.used() < SWAPFILE_CLUSTER {
-                    guard.assign(self.cpu(), 0);
-                    return Some(guard);
-                }
-            }
-        }
-        None
-    }
-
-    /// The cluster of a kind for folios of an order. It may be no more this CPU's:
-    /// [`Locked::is_for`] says.
-    #[inline]
-    pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
-        let nth = kind.nth(order)?;
-        // SAFETY: The lock is held, and the number is in range. Virtual clusters are put there.
-        unsafe { Cluster::from_raw(bindings::vswap_local_get(nth)) }
-    }
-
-    /// Sets it.
-    #[inline]
-    pub(crate) fn set_current(
-        &mut self,
-        order: u32,
-        kind: Kind,
-        cluster: Option<&'static Cluster>,
-    ) {
-        let Some(nth) = kind.nth(order) else {
-            return;
-        };
-        let ci = cluster.map_or(core::ptr::null_mut(), Cluster::as_ci);
-        // SAFETY: As above.
-        unsafe { bindings::vswap_local_set(nth, ci) };
-    }
-
-    /// Takes away the cluster of a CPU that is offline.
-    pub(crate) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
-        let nth = kind.nth(order)?;
-        // SAFETY: The CPU does not run. Virtual clusters are put there.
-        unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, nth)) }
-    }
-}
-
-impl Drop for Local {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
-        unsafe { bindings::vswap_local_unlock() };
-    }
-}
-
-const CHUNK: usize = 512;
-
-/// Clusters by number, in chunks that are allocated as clusters come.
-///
-/// # Invariants
-///
-/// What was published stays. Cluster 0 is published first and never has tables: it is what is found
-/// for an offset that never was one.
-pub(crate) struct Directory(());
-
-type Chunk = [Atomic<*const Cluster>; CHUNK];
-
-static ROOT: Atomic<*const Atomic<*const Chunk>> = Atomic::new(core::ptr::null());
-static ROOT_LEN: Atomic<usize> = Atomic::new(0);
-// The next number. Numbers that were given and not used are found to be cluster 0.
-static NEXT: Atomic<u32> = Atomic::new(0);
-
-impl Directory {
-    /// Makes the directory for clusters with numbers below `max`, and cluster 0. May sleep.
-    pub(crate) fn setup(max: usize) -> Result {
-        let len = max.div_ceil(CHUNK).max(1);
-        let mut root = KVVec::<Atomic<*const Chunk>>::with_capacity(len, GFP_KERNEL)?;
-        for _ in 0..len {
-            root.push(Atomic::new(core::ptr::null()), GFP_KERNEL)?;
-        }
-        let root = ManuallyDrop::new(root);
-        ROOT.store(root.as_ptr(), Relaxed);
-        // Who sees the length sees the root.
-        ROOT_LEN.store(len, Release);
-        let zero = Spare::create().ok_or(ENOMEM)?;
-        // It stays as it is, on no list.
-        let Spare(_) = zero;
-        Ok(())
-    }
-
-    /// How many numbers were given, that is, an upper bound of those in use.
-    pub(crate) fn len() -> u32 {
-        NEXT.load(Acquire)
-    }
-
-    /// How many numbers there are.
-    pub(crate) fn most() -> usize {
-        ROOT_LEN.load(Relaxed).saturating_mul(CHUNK)
-    }
-
-    #[inline]
-    fn slot(index: usize) -> Option<&'static Atomic<*const Chunk>> {
-        let nth = index / CHUNK;
-        if nth >= ROOT_LEN.load(Acquire) {
-            return None;
-        }
-        // SAFETY: The root was there before its length, has more than `nth` elements, and is never
-        // freed.
-        Some(unsafe { &*ROOT.load(Relaxed).add(nth) })
-    }
-
-    /// The cluster with a number.
-    #[inline]
-    pub(crate) fn find(index: usize) -> Option<&'static Cluster> {
-        // SAFETY: Neither a chunk is ever freed, nor a cluster.
-        unsafe {
-            let chunk = Self::slot(index)?.load(Acquire).as_ref()?;
-            chunk.get(index % CHUNK)?.load(Acquire).as_ref()
-        }
-    }
-
-    fn reserve() -> Option<u32> {
-        let index = NEXT.fetch_add(1, kernel::sync::atomic::Full);
-        let slot = Self::slot(index as usize);
-        let Some(slot) = slot else {
-            Self::unreserve(index);
-            return None;
-        };
-        if slot.load(Acquire).is_null() {
-            // SAFETY: No requirements.
-            let chunk = unsafe { bindings::vswap_chunk_alloc(bindings::VSWAP_GFP_HEADER) };
-            if chunk.is_null() {
-                Self::unreserve(index);
-                return None;
-            }
-            let chunk = chunk.cast::<Chunk>().cast_const();
-            if slot
-                .cmpxchg(core::ptr::null(), chunk, kernel::sync::atomic::Full)
-                .is_err()
-            {
-                // SAFETY: Allocated above, and not published.
-                unsafe { bindings::kfree(chunk.cast()) };
-            }
-        }
-        Some(index)
-    }
-
-    /// Gives a number back, if it was the last that was given.
-    fn unreserve(index: u32) {
-        let _ = NEXT.cmpxchg(index.wrapping_add(1), index, kernel::sync::atomic::Full);
-    }
-
-    fn publish(cluster: &'static Cluster) {
-        let Some(slot) = Self::slot(cluster.index as usize) else {
-            return;
-        };
-        // SAFETY: Chunks are never freed; `reserve()` made this one.
-        if let Some(chunk) = unsafe { slot.load(Acquire).as_ref() } {
-            if let Some(place) = chunk.get(cluster.index as usize % CHUNK) {
-                place.store(cluster, Release);
-            }
-        }
-    }
-}
-
-/// The cluster of a virtual slot, and which slot of it.
-#[inline]
-pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
-    let cluster = Directory::find(offset / SLOTS)?;
-    Some((cluster, (offset % SLOTS) as u32))
-}
-
-/// The offset of a slot.
-#[inline]
-pub(crate) fn offset_of(cluster: &Cluster, off: u32) -> Option<VOffset> {
-    VOffset::new((cluster.first() as u64).checked_add(off.into())?)
-}
-
 /// Makes what clusters need.
 ///
 /// # Safety
@@ -1841,7 +1424,10 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
     to_result(unsafe {
         bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
     })?;
-    Directory::setup(max)
+    Directory::setup(max)?;
+    // Cluster 0 stays as it is, on no list.
+    Spare::create().ok_or(ENOMEM)?.into_cluster();
+    Ok(())
 }
 
 /// The memory that a header takes, and that of the tables of a cluster.

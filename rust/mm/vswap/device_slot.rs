@@ -22,7 +22,7 @@
 //! of it: slots of a bound cluster have room on the device already. Such a folio, written again,
 //! goes to the same place.
 //!
-//! Whatever fails takes back what was before it ([`Room`]), and the folio stays as it was.
+//! Whatever fails takes back what was before it ([`SlotReservation`]): the folio stays as it was.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ use crate::{
     ffi::{
         device::{
             self,
-            Slots, //
+            DeviceSlots, //
         },
         folio::SwapFolio,
         memcg,
@@ -46,10 +46,7 @@ use crate::{
             self,
             Cluster, //
         },
-        slot::{
-            self,
-            New, //
-        },
+        slot::New,
         swap_table::{
             Backing,
             PhysSlot, //
@@ -63,7 +60,7 @@ use kernel::prelude::*;
 /// Room on a device for a folio, which the words of its slots do not name yet. Dropping gives it
 /// back.
 #[must_use]
-pub(crate) struct Room {
+pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
     start: u32,
     // What there is a promise for.
@@ -71,10 +68,10 @@ pub(crate) struct Room {
     // What is charged to `id`.
     charged: u32,
     id: u16,
-    slots: Option<Slots>,
+    slots: Option<DeviceSlots>,
 }
 
-impl Room {
+impl SlotReservation {
     /// Takes room for a locked folio with virtual slots, which nothing backs. May sleep.
     ///
     /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: its cgroup may have no more, or there
@@ -86,11 +83,11 @@ impl Room {
         room.promised = nr;
         vswap::charge_id(room.id, nr, ChargeFor::More)?;
         room.charged = nr;
-        room.slots = Some(Slots::alloc(folio)?);
+        room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
     }
 
-    /// As [`Room::take`], for the page of an entry of zswap, which stays until [`Room::back`]: the
+    /// As [`Self::take`], for the page of an entry of zswap, which stays until [`Self::back`]: the
     /// word that names it is what is promised otherwise. `ENOSPC`: no device has a free slot.
     /// `EDQUOT`: its cgroup may have no more.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
@@ -99,7 +96,7 @@ impl Room {
         // Another entry's cgroup may have more.
         vswap::charge_id(room.id, 1, what).map_err(|_| EDQUOT)?;
         room.charged = 1;
-        room.slots = Some(Slots::alloc(folio)?);
+        room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
     }
 
@@ -109,7 +106,7 @@ impl Room {
         if !device::have_free() {
             return Err(ENOSPC);
         }
-        let (cluster, start, _) = slot::slots_of(folio).ok_or(EINVAL)?;
+        let (cluster, start, _) = backing::slots_of(folio).ok_or(EINVAL)?;
         Ok(Self {
             cluster,
             start,
@@ -143,7 +140,7 @@ impl Room {
     fn backed(self, first: Option<PhysSlot>, nr: u32) {
         if let Some(first) = first {
             let slots = self.start..self.start.wrapping_add(nr);
-            slot::moved(self.cluster, slots, To::Device(first));
+            backing::moved(self.cluster, slots, To::Device(first));
         }
         core::mem::forget(self);
     }
@@ -170,7 +167,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for SlotReservation {
     fn drop(&mut self) {
         self.slots = None;
         vswap::uncharge_id(self.id, self.charged);
@@ -188,7 +185,7 @@ impl Drop for Room {
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
     // It was written before, and changed since: it goes where it was. Or it got room with its
     // slots.
-    if slot::on_device(folio) {
+    if backing::on_device(folio) {
         return Ok(());
     }
     back_elsewhere(folio)
@@ -197,17 +194,17 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
 #[inline(never)]
 fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // A store that failed in the middle has left some of its pages there.
-    let (cluster, start, end) = slot::slots_of(folio).ok_or(EINVAL)?;
-    if slot::frozen(cluster, start..end) {
+    let (cluster, start, end) = backing::slots_of(folio).ok_or(EINVAL)?;
+    if backing::frozen(cluster, start..end) {
         return Err(EBUSY);
     }
     // First, so that these are not charged twice. Nor are they zeros any more.
-    slot::unback(folio);
-    slot::clear_zero(cluster.lock(), start..end);
+    backing::unback(folio);
+    backing::clear_zero(cluster.lock(), start..end);
     if back_bound(cluster, start..end)? {
         return Ok(());
     }
-    Room::take(folio)?.fill()
+    SlotReservation::take(folio)?.fill()
 }
 
 /// Backs the slots of a folio, which nothing backs, with those of the device cluster that their
@@ -227,7 +224,7 @@ fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
     let first = guard.backing(start);
     drop(guard);
     match first {
-        Backing::Phys(first) if taken => slot::moved(cluster, slots, To::Device(first)),
+        Backing::Phys(first) if taken => backing::moved(cluster, slots, To::Device(first)),
         _ => vswap::uncharge_id(id, nr),
     }
     Ok(taken)
@@ -236,7 +233,7 @@ fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
 /// As [`back`], for a folio that has just got its virtual slots: nothing backs them, and they are
 /// charged.
 pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
-    let mut room = Room {
+    let mut room = SlotReservation {
         cluster: new.cluster,
         start: new.start,
         promised: new.promised,
@@ -248,6 +245,6 @@ pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
         drop(backing::reserve(room.cluster, new.nr, folio.owner())?);
         room.promised = new.nr;
     }
-    room.slots = Some(Slots::alloc(folio)?);
+    room.slots = Some(DeviceSlots::alloc(folio)?);
     room.fill()
 }

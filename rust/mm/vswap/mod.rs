@@ -8,15 +8,18 @@
 //!
 //! Clusters, and the slots in them:
 //!
-//! - `cluster`: the memory of clusters, their lock, and how they are found.
+//! - `cluster`: the memory of clusters, their lock, and what is under it.
+//! - `directory`: the cluster of a slot, found without a lock.
+//! - `cluster_list`: the clusters that a CPU can go on with, and those that it has.
 //! - `slot_alloc`: where the slots for a folio come from. The order of the locks is there.
 //! - [`slot_map`]: which slots of a cluster are free, pure.
 //! - [`bound`]: which slots are on the device cluster that the cluster is bound to, pure.
 //!
 //! What is done with a slot:
 //!
-//! - `slot`: allocate, count, cache and free slots.
-//! - [`lookup`]: find the folio of a slot without a lock, pure.
+//! - `slot`: allocates, counts and frees slots.
+//! - `swap_cache`: adds and removes the folio of a slot.
+//! - [`lookup`]: finds it without a lock, pure.
 //!
 //! What backs a slot:
 //!
@@ -41,11 +44,14 @@ pub(crate) mod capacity;
 #[cfg(CONFIG_DEBUG_VM)]
 pub(crate) mod check;
 pub(crate) mod cluster;
+pub(crate) mod cluster_list;
 pub(crate) mod device_slot;
+pub(crate) mod directory;
 pub(crate) mod scatter;
 pub(crate) mod slot;
 pub(crate) mod slot_alloc;
 pub(crate) mod stats;
+pub(crate) mod swap_cache;
 pub(crate) mod swapoff;
 
 // Pure modules find these beside them, as on the host, where another `layout` is.

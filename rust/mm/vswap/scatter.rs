@@ -22,9 +22,9 @@ use crate::{
     vswap::{
         cluster::{
             Cluster,
-            Directory,
             Scatter, //
         },
+        directory::Directory,
         slot_alloc,
         swap_table::{
             is_counted_word,

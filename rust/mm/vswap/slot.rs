@@ -10,52 +10,46 @@
 //! Its count, a folio in the swap cache, or both. The last that goes frees it: under the lock of
 //! the cluster its word becomes null, its cgroup id and what backs it are taken out, and it can be
 //! allocated again. What backed it is given back after that, without the lock where the lock is
-//! ours ([`Freed`]).
+//! ours ([`FreedBacking`]).
 
 #![forbid(unsafe_code)]
 
 use crate::{
     ffi::{
-        device::{
-            self,
-            Slots, //
-        },
-        folio::SwapFolio,
+        device::DeviceSlots,
         layout::SWAPFILE_CLUSTER,
-        memcg,
         trace::{
             self,
             To, //
         },
         vswap::{
             self,
-            ChargeFor,
             NewSwap,
             Uncharge, //
         }, //
     },
     vswap::{
+        backing::{
+            grow,
+            moved,
+            FreedBacking, //
+        },
         cluster::{
-            find,
-            AtHand,
             Backed,
             Cluster,
             ExtendTable,
             Guard,
-            Kind,
-            Locked, //
+            LockedCluster, //
         },
+        cluster_list::Kind,
+        directory::find,
         slot_alloc::{
             self,
             Run, //
         },
         swap_table::{
-            cache_add_word,
-            cache_del_word,
             dup_word,
             is_counted_word,
-            is_last_cached_word,
-            is_last_user_word,
             is_last_word,
             is_zero_word,
             put_word,
@@ -63,12 +57,10 @@ use crate::{
             Count,
             Flags,
             Pfn,
-            PhysSlot,
-            Shadow,
             State,
-            StateError, //
+            StateError,
             SWP_TB_COUNT_MAX,
-            SWP_TB_COUNT_SHIFT,
+            SWP_TB_COUNT_SHIFT, //
         }, //
     },
     warn::warn_on_once,
@@ -77,49 +69,7 @@ use crate::{
         record::Sum, //
     }, //
 };
-use core::ops::Range;
 use kernel::prelude::*;
-
-/// What backed slots that were freed: dropping gives it back.
-pub(crate) struct Freed {
-    entries: FreeBatch,
-    // The run that is growing. It is given back as soon as one is met that does not belong to it:
-    // a place on the stack for many is not worth it, and the lock may be inside ours.
-    slots: Option<Slots>,
-}
-
-impl Freed {
-    #[inline]
-    pub(crate) const fn nothing() -> Self {
-        Self {
-            entries: FreeBatch::new(),
-            slots: None,
-        }
-    }
-
-    /// Adds what backed a slot; what is charged for it is added to `sum`.
-    #[inline]
-    fn add(&mut self, backed: Backed, sum: &mut Sum) {
-        match backed {
-            Backed::Zswap(stored) => sum.merge(stored),
-            Backed::Device(slots) => grow(&mut self.slots, slots),
-            Backed::Bound => {}
-        }
-    }
-}
-
-/// Makes a run longer. Slots that are not the next of it are a run of their own, and those before
-/// are given back.
-#[inline]
-fn grow(run: &mut Option<Slots>, slots: Slots) {
-    let rest = match run {
-        Some(run) => run.append(slots).err(),
-        None => Some(slots),
-    };
-    if rest.is_some() {
-        *run = rest;
-    }
-}
 
 /// Neighbouring slots of one cgroup that are being freed, counted in registers.
 struct Ids {
@@ -161,11 +111,11 @@ impl Ids {
 
 /// Frees slots that nothing pins any more. Their charges are added to `uncharge`.
 #[inline]
-fn free_slots(
-    cluster: &mut Locked,
+pub(super) fn free_slots(
+    cluster: &mut LockedCluster,
     start: u32,
     nr: u32,
-    freed: &mut Freed,
+    freed: &mut FreedBacking,
     uncharge: &mut Uncharge,
 ) {
     if !cluster.any_backed() {
@@ -202,7 +152,12 @@ fn free_slots(
 
 /// As [`free_slots`], of a cluster without backing words. Tells `uncharge` a cgroup, how many slots
 /// of it are freed, and how many of them are charged as swap.
-fn free_unbacked(cluster: &mut Locked, start: u32, nr: u32, uncharge: impl FnMut(u16, u32, u32)) {
+fn free_unbacked(
+    cluster: &mut LockedCluster,
+    start: u32,
+    nr: u32,
+    uncharge: impl FnMut(u16, u32, u32),
+) {
     let of = cluster.cluster();
 
     cluster.kill_unbacked(start, nr, uncharge);
@@ -216,12 +171,12 @@ fn free_unbacked(cluster: &mut Locked, start: u32, nr: u32, uncharge: impl FnMut
 /// all the rest of it. Tells `uncharge` its cgroup, whether it is charged as swap, and what zswap
 /// had.
 #[inline]
-fn free_slot(
-    cluster: &mut Locked,
+pub(super) fn free_slot(
+    cluster: &mut LockedCluster,
     off: u32,
     freed: &mut FreeBatch,
     mut uncharge: impl FnMut(u16, u32, Sum),
-) -> Option<Slots> {
+) -> Option<DeviceSlots> {
     if !cluster.any_backed() {
         free_unbacked(cluster, off, 1, |id, _, charged| {
             uncharge(id, charged, Sum::NONE);
@@ -249,16 +204,16 @@ fn free_slot(
 }
 
 /// A run of slots that is growing, to be freed at once.
-struct Doomed {
+pub(super) struct FreeRun {
     start: u32,
     nr: u32,
 }
 
-impl Doomed {
-    const NONE: Self = Self { start: 0, nr: 0 };
+impl FreeRun {
+    pub(super) const NONE: Self = Self { start: 0, nr: 0 };
 
     #[inline]
-    fn add(&mut self, off: u32) {
+    pub(super) fn add(&mut self, off: u32) {
         if self.nr == 0 {
             self.start = off;
         }
@@ -266,7 +221,12 @@ impl Doomed {
     }
 
     #[inline]
-    fn flush(&mut self, cluster: &mut Locked, freed: &mut Freed, uncharge: &mut Uncharge) {
+    pub(super) fn flush(
+        &mut self,
+        cluster: &mut LockedCluster,
+        freed: &mut FreedBacking,
+        uncharge: &mut Uncharge,
+    ) {
         if self.nr != 0 {
             free_slots(cluster, self.start, self.nr, freed, uncharge);
         }
@@ -351,7 +311,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
 }
 
 /// What `put_one()` did.
-enum Put {
+pub(super) enum Put {
     /// The slot stays, and somebody still counts on it.
     Counted,
     /// The slot stays for the folio in the swap cache alone.
@@ -362,7 +322,7 @@ enum Put {
 
 /// One user less of a slot. In line, as each way out goes on elsewhere.
 #[inline(always)]
-fn put_one(cluster: &mut Locked, off: u32) -> Put {
+pub(super) fn put_one(cluster: &mut LockedCluster, off: u32) -> Put {
     let (mut left, mut last) = (0, false);
     if cluster.try_word(off, |word| {
         last = is_last_word(word);
@@ -386,7 +346,7 @@ fn put_one(cluster: &mut Locked, off: u32) -> Put {
 }
 
 #[cold]
-fn put_slowly(cluster: &mut Locked, off: u32) -> Put {
+fn put_slowly(cluster: &mut LockedCluster, off: u32) -> Put {
     let state = cluster.state(off);
     match state.put() {
         Ok(State::Null) => Put::Last,
@@ -449,7 +409,7 @@ pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
 
 /// Tells the cgroup of a slot that it is free.
 #[inline]
-fn forget_one(id: u16, charged: u32, stored: Sum) {
+pub(super) fn forget_one(id: u16, charged: u32, stored: Sum) {
     vswap::forget_ids(id, 1, charged, stored);
 }
 
@@ -475,7 +435,7 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) 
 
 /// Not in line: most of it is not what a page fault needs.
 #[inline(never)]
-fn free_alone(mut guard: Guard, off: u32, uncharge: impl FnMut(u16, u32, Sum)) {
+pub(super) fn free_alone(mut guard: Guard, off: u32, uncharge: impl FnMut(u16, u32, Sum)) {
     let mut freed = FreeBatch::new();
     let slots = free_slot(&mut guard, off, &mut freed, uncharge);
     // So the locks of the page allocator and of devices are not taken inside that of the cluster.
@@ -517,8 +477,8 @@ fn put_range(
     let (mut at, end) = (start, start.wrapping_add(nr));
     while at < end {
         let stop = end.min(at.wrapping_add(MOST_PUT));
-        let mut freed = Freed::nothing();
-        let mut doomed = Doomed::NONE;
+        let mut freed = FreedBacking::nothing();
+        let mut doomed = FreeRun::NONE;
         let mut guard = cluster.lock();
         for off in at..stop {
             match put_one(&mut guard, off) {
@@ -551,7 +511,7 @@ fn put_range(
 
 /// One user more of a slot; `ENOMEM` when there must be a table for large counts first.
 #[inline]
-fn dup_one(cluster: &mut Locked, off: u32) -> Result {
+fn dup_one(cluster: &mut LockedCluster, off: u32) -> Result {
     if cluster.try_word(off, dup_word) || cluster.raise_extended(off) {
         return Ok(());
     }
@@ -674,231 +634,8 @@ fn is_counted(state: State) -> bool {
 }
 
 /// Whether nobody counts on any slot of a range.
-pub(crate) fn none_counted(cluster: &Locked, start: u32, nr: u32) -> bool {
+pub(crate) fn none_counted(cluster: &LockedCluster, start: u32, nr: u32) -> bool {
     !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
-}
-
-/// What a folio for slots that were looked at will be charged to, and what was left there.
-pub(crate) struct Addable {
-    pub(crate) shadow: Option<Shadow>,
-    pub(crate) id: u16,
-}
-
-/// Whether a page can enter the swap cache for a slot. `ENOENT`: nobody counts on the slot.
-/// `EEXIST`: there is a folio.
-#[inline]
-pub(crate) fn may_add_page(cluster: &Locked, off: u32, with_id: bool) -> Result<Addable> {
-    may_add_as(cluster, off, with_id).map(|(found, _)| found)
-}
-
-#[inline]
-fn may_add_as(cluster: &Locked, off: u32, with_id: bool) -> Result<(Addable, Flags)> {
-    let state = cluster.state(off);
-    if matches!(state, State::Pfn { .. }) {
-        return Err(EEXIST);
-    }
-    let flags = match state.flags() {
-        Ok(flags) if flags.count != Count::ZERO => flags,
-        _ => return Err(ENOENT),
-    };
-    let shadow = match state {
-        State::Shadow { value, .. } => Some(value),
-        _ => None,
-    };
-    let id = if with_id { cluster.id(off) } else { 0 };
-    Ok((Addable { shadow, id }, flags))
-}
-
-/// Adds a page to the swap cache for a slot whose page can be read at once. Returns `None` if it
-/// cannot, if nobody counts on the slot, or if it has a folio. Calls `enter` under the lock of the
-/// cluster, to change the folio.
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-#[inline]
-pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, AtHand)> {
-    let (cluster, off) = find(offset)?;
-    let mut guard = cluster.lock();
-    let (found, flags) = may_add_as(&guard, off, true).ok()?;
-    let held = guard.at_hand(off, flags.zero)?;
-    cache_add_one(&mut guard, off, pfn);
-    enter();
-    Some((found, held))
-}
-
-/// Drops one swap count of a slot whose page the caller has claimed. If that was the last and
-/// `free`, removes the page from the swap cache, frees the slot and returns true. Calls `leave`
-/// under the cluster lock, to change the folio.
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-#[inline]
-pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce()) -> bool {
-    let Some((cluster, off)) = find(offset) else {
-        warn_on_once!(true);
-        return false;
-    };
-    let mut guard = cluster.lock();
-    if free && guard.is_word(off, |word| is_last_user_word(word, pfn)) {
-        leave();
-        free_alone(guard, off, forget_one);
-        return true;
-    }
-    put_one(&mut guard, off);
-    false
-}
-
-/// As [`may_add_page`], for a folio of `nr` pages. `EBUSY`: a smaller one may fit, as its other
-/// slots are not all like this one.
-pub(crate) fn may_add(cluster: &Locked, off: u32, nr: u32, with_id: bool) -> Result<Addable> {
-    let (found, flags) = may_add_as(cluster, off, with_id)?;
-    let start = off & !nr.wrapping_sub(1);
-    let first = cluster.backing(start);
-    for (n, other) in (start..start.wrapping_add(nr)).enumerate() {
-        let same = match cluster.state(other) {
-            State::Shadow { flags: other, .. } => {
-                other.count != Count::ZERO && other.zero == flags.zero
-            }
-            _ => false,
-        };
-        if !same
-            || !is_next(first, n as u32, cluster.backing(other))
-            || with_id && cluster.id(other) != found.id
-        {
-            return Err(EBUSY);
-        }
-    }
-    Ok(found)
-}
-
-/// Whether a slot is backed as the slot with number `n` of a large folio must be, whose first slot
-/// is backed by `first`: all by zswap, or on a device one after the other, and not in a file there.
-fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
-    match (first, backing) {
-        (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
-        (Backing::Phys(first), Backing::Phys(slot)) => {
-            first.nth(n) == Some(slot) && device::in_order(first.ty())
-        }
-        _ => false,
-    }
-}
-
-/// A folio enters the swap cache.
-#[inline]
-pub(crate) fn cache_add(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn) {
-    if nr == 1 {
-        return cache_add_one(cluster, off, pfn);
-    }
-    for at in off..off.wrapping_add(nr) {
-        cache_add_one(cluster, at, pfn);
-    }
-}
-
-#[inline]
-fn cache_add_one(cluster: &mut Locked, off: u32, pfn: Pfn) {
-    if !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
-        cache_add_slowly(cluster, off, pfn);
-    }
-}
-
-#[cold]
-fn cache_add_slowly(cluster: &mut Locked, off: u32, pfn: Pfn) {
-    match cluster.state(off).cache_add(pfn) {
-        Ok(state) => cluster.set_state(off, state),
-        Err(_) => {
-            warn_on_once!(true);
-        }
-    }
-}
-
-/// A folio leaves the swap cache. Slots that nobody counts on are freed.
-///
-/// C holds the lock, and interrupts may be off: what backed them is given back here and now.
-#[inline]
-pub(crate) fn cache_del(cluster: &mut Locked, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
-    if nr != 1 {
-        cache_del_range(cluster, off, nr, pfn, shadow, &mut Freed::nothing());
-    } else if cache_del_one(cluster, off, pfn, shadow) {
-        drop(free_slot(cluster, off, &mut FreeBatch::new(), forget_one));
-    }
-}
-
-/// A folio leaves the swap cache, with nothing left behind; `leave` changes the folio under the
-/// lock. What backed slots that nobody counts on is given back without the lock.
-pub(crate) fn cache_del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) {
-    let Some((cluster, off)) = find(offset) else {
-        warn_on_once!(true);
-        return;
-    };
-    if nr == 1 {
-        let mut guard = cluster.lock();
-        leave();
-        if cache_del_one(&mut guard, off, pfn, Shadow::NONE) {
-            free_alone(guard, off, forget_one);
-        }
-        return;
-    }
-    let mut freed = Freed::nothing();
-    let mut guard = cluster.lock();
-    leave();
-    cache_del_range(&mut guard, off, nr, pfn, Shadow::NONE, &mut freed);
-    drop(guard);
-}
-
-/// Whether the slot is to be freed.
-#[inline]
-fn cache_del_one(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
-    let mut last = false;
-    let done = cluster.try_word(off, |word| {
-        last = is_last_cached_word(word, pfn);
-        cache_del_word(word, pfn, shadow)
-    });
-    last || !done && cache_del_slowly(cluster, off, pfn, shadow)
-}
-
-#[cold]
-fn cache_del_slowly(cluster: &mut Locked, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
-    match cluster.state(off).cache_del(pfn, shadow) {
-        Ok(State::Null) => return true,
-        Ok(state) => cluster.set_state(off, state),
-        Err(_) => {
-            warn_on_once!(true);
-        }
-    }
-    false
-}
-
-/// Not in line: most folios have one slot.
-#[inline(never)]
-fn cache_del_range(
-    cluster: &mut Locked,
-    off: u32,
-    nr: u32,
-    pfn: Pfn,
-    shadow: Shadow,
-    freed: &mut Freed,
-) {
-    let mut doomed = Doomed::NONE;
-    let mut uncharge = Uncharge::none();
-
-    for at in off..off.wrapping_add(nr) {
-        if cache_del_one(cluster, at, pfn, shadow) {
-            doomed.add(at);
-        } else {
-            doomed.flush(cluster, freed, &mut uncharge);
-        }
-    }
-    doomed.flush(cluster, freed, &mut uncharge);
-    uncharge.settle();
-}
-
-/// A folio takes the place of another, or of a part of it.
-#[inline]
-pub(crate) fn cache_replace(cluster: &mut Locked, off: u32, nr: u32, old: Pfn, new: Pfn) {
-    for at in off..off.wrapping_add(nr) {
-        match cluster.state(at).cache_replace(old, new) {
-            Ok(state) => cluster.set_state(at, state),
-            Err(_) => {
-                warn_on_once!(true);
-            }
-        }
-    }
 }
 
 /// What a slot says, without the lock.
@@ -908,180 +645,4 @@ pub(crate) fn peek(offset: usize) -> State {
         Some((cluster, off)) => cluster.peek(off),
         None => State::Null,
     }
-}
-
-/// Whether a slot is zeros, as seen without the lock.
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-#[inline]
-pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
-    is_zero(cluster.peek(off))
-}
-
-/// Whether any slot is zeros, as seen without the lock.
-#[inline]
-pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
-    slots.any(|off| is_zero_word(cluster.peek_word(off)))
-}
-
-fn is_zero(state: State) -> bool {
-    matches!(state.flags(), Ok(flags) if flags.zero)
-}
-
-/// Where the slots of a folio are.
-pub(crate) fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u32, u32)> {
-    let nr = folio.nr_pages() as u32;
-    let (cluster, start) = find(folio.first_slot().entry().offset())?;
-    Some((cluster, start, start.wrapping_add(nr)))
-}
-
-/// Whether all slots of a locked folio are on a device, in one run: as seen without the lock.
-pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return false;
-    };
-    let first = cluster.peek_backing(start);
-    matches!(first, Backing::Phys(_))
-        && (start.wrapping_add(1)..end)
-            .zip(1..)
-            .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
-}
-
-/// Whether any slot of a locked folio is on the device of a type: as seen without the lock.
-pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return false;
-    };
-    any_phys(cluster, start..end, |slot| slot.ty() == ty)
-}
-
-fn any_phys(cluster: &Cluster, mut slots: Range<u32>, is: impl Fn(PhysSlot) -> bool) -> bool {
-    slots.any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
-}
-
-/// Whether slots must stay backed as they are: an image of memory, which was taken, names what any
-/// of them has on a device.
-pub(crate) fn frozen(cluster: &Cluster, slots: Range<u32>) -> bool {
-    device::suspended() && any_phys(cluster, slots, |_| true)
-}
-
-/// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
-/// it with something else. What was on a device is not charged any more.
-#[inline]
-pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
-    unback_into(folio, &mut Freed::nothing());
-}
-
-/// As [`unback`], for many folios: what they have on a device is given back in runs, when `freed`
-/// is dropped or meets the next.
-pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut Freed) {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return;
-    };
-    let mut stored = Sum::NONE;
-    let mut guard = cluster.lock();
-    let mut charged = guard.idle_device(start, end.wrapping_sub(start));
-    let mut any = charged != 0;
-    for off in start..end {
-        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
-            any = true;
-            charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
-            freed.add(backed, &mut stored);
-        }
-    }
-    let id = guard.id(start);
-    drop(guard);
-    memcg::unstored(id, stored);
-    vswap::uncharge_id(id, charged);
-    if any {
-        moved(cluster, start..end, To::Memory);
-    }
-}
-
-/// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
-/// cgroup may not have more swap.
-pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
-    let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
-    if frozen(cluster, start..end) {
-        return Err(EBUSY);
-    }
-
-    // The lock of the folio keeps the flags, what backs the slots, and the ids, while this charges
-    // without the cluster's lock. Slots on a device are charged already.
-    let guard = cluster.lock();
-    let id = guard.id(start);
-    let new = (start..end)
-        .filter(|off| !guard.is_zero(*off) && !matches!(guard.backing(*off), Backing::Phys(_)))
-        .count() as u32;
-    drop(guard);
-    vswap::charge_id(id, new, ChargeFor::More)?;
-
-    let mut freed = Freed::nothing();
-    let mut stored = Sum::NONE;
-    let mut guard = cluster.lock();
-    guard.idle_device(start, end.wrapping_sub(start));
-    for off in start..end {
-        match guard.state(off).with_zero(true) {
-            Ok(state) => guard.set_state(off, state),
-            Err(_) => {
-                warn_on_once!(true);
-            }
-        }
-        // What was stored for an earlier content.
-        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
-            freed.add(backed, &mut stored);
-        }
-    }
-    drop(guard);
-    memcg::unstored(id, stored);
-    moved(cluster, start..end, To::Zeros);
-    Ok(())
-}
-
-/// For who traces it.
-#[inline]
-pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
-    let offset = cluster.first().wrapping_add(slots.start as usize);
-    trace::moved(offset, slots.len() as u32, to);
-}
-
-/// Slots of a locked folio, which was written to, are no zeros any more. Drops the lock.
-///
-/// The folio is dirty: should it find no room elsewhere it stays so, and nobody reads what is
-/// behind it.
-#[inline]
-pub(crate) fn clear_zero(guard: Guard, slots: Range<u32>) {
-    if slots.clone().any(|off| guard.is_zero(off)) {
-        clear_zero_slowly(guard, slots);
-    }
-}
-
-#[cold]
-fn clear_zero_slowly(mut guard: Guard, slots: Range<u32>) {
-    let id = guard.id(slots.start);
-    let mut nr = 0u32;
-    for off in slots {
-        let state = guard.state(off);
-        if !is_zero(state) {
-            continue;
-        }
-        nr = nr.wrapping_add(1);
-        if let Ok(state) = state.with_zero(false) {
-            guard.set_state(off, state);
-        }
-    }
-    drop(guard);
-    vswap::uncharge_id(id, nr);
-}
-
-/// How many slots from the first on are zeros like it, or like it are not; and whether it is.
-pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
-    let Some((cluster, start)) = find(offset) else {
-        return (max, false);
-    };
-    let first = is_zero_word(cluster.peek_word(start));
-    let mut nr = 1;
-    while nr < max && is_zero_word(cluster.peek_word(start.wrapping_add(nr))) == first {
-        nr = nr.wrapping_add(1);
-    }
-    (nr, first)
 }

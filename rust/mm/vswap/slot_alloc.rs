@@ -24,7 +24,7 @@
 //!
 //! 1. folio lock, page table lock: the caller's.
 //! 2. the CPU's own ([`Local`]): allocation only. Dropped to sleep for memory.
-//! 3. the lock of a virtual cluster ([`Locked`](crate::vswap::cluster::Locked)): one at a time.
+//! 3. the lock of a virtual cluster (`LockedCluster`): one at a time.
 //! 4. the lock of the lists ([`Lists`]); the lock of a ring of zswap, zsmalloc's locks, and the
 //!    lock of a physical cluster. Leaves, seen from here.
 //!
@@ -57,16 +57,18 @@ use crate::{
         capacity,
         cluster::{
             Cluster,
-            Directory,
             Guard,
+            Populated,
+            SlotUsage,
+            Spare, //
+        },
+        cluster_list::{
             Kind,
             Lists,
             Local,
-            Populated,
-            Refill,
-            SlotUsage,
-            Spare, //
-        }, //
+            Refill, //
+        },
+        directory::Directory, //
     },
     warn::warn_on_once, //
 };

@@ -12,10 +12,10 @@ use crate::{
     vswap::{
         cluster::{
             backing_size,
-            sizes,
-            Directory,
-            Lists, //
+            sizes, //
         },
+        cluster_list::Lists,
+        directory::Directory,
         slot_alloc,
         swap_table::{
             Backing,

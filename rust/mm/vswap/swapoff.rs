@@ -38,9 +38,9 @@ use crate::{
         folio::FolioRef,
         params, //
     },
-    vswap::slot::{
+    vswap::backing::{
         self,
-        Freed, //
+        FreedBacking, //
     }, //
 };
 use kernel::prelude::*;
@@ -99,7 +99,7 @@ fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
         }
     }
     drop(reads);
-    let mut freed = Freed::nothing();
+    let mut freed = FreedBacking::nothing();
     for folio in window.drain_all() {
         settle(&folio, owned.ty(), &mut freed);
     }
@@ -107,7 +107,7 @@ fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
 }
 
 /// Takes a folio, which was read or was in memory, off the device.
-fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
+fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };
@@ -115,7 +115,7 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
-    if !slot::any_on(&mut folio.lend(), ty) {
+    if !backing::any_on(&mut folio.lend(), ty) {
         return;
     }
     if folio.is_unclaimed() {
@@ -123,9 +123,9 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut Freed) {
         folio.forget();
     } else if folio.is_uptodate() {
         folio.mark_dirty();
-        slot::unback_into(&mut folio.lend(), freed);
+        backing::unback_into(&mut folio.lend(), freed);
     } else {
-        slot::unback_into(&mut folio.lend(), freed);
+        backing::unback_into(&mut folio.lend(), freed);
         folio.forget();
     }
 }

@@ -6,10 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::zswap::rules::{
-    Form,
-    Reject, //
-};
 use crate::{
     ffi::{
         acomp,
@@ -26,7 +22,11 @@ use crate::{
             Loaded,
             PoolRef, //
         },
-        record::Pattern, //
+        record::Pattern,
+        rules::{
+            Form,
+            Reject, //
+        }, //
     }, //
 };
 use kernel::{

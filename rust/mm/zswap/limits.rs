@@ -5,22 +5,22 @@
 #![forbid(unsafe_code)]
 
 #[cfg(CONFIG_RUST_VSWAP)]
-use crate::ffi::device;
-use crate::zswap::{
-    rules::{
-        Fill,
-        Limits, //
-    },
-    setup, //
-};
 use crate::{
     ffi::{
         acomp,
+        device,
         params, //
     },
-    zswap::pool::{
-        self,
-        Pool, //
+    zswap::{
+        pool::{
+            self,
+            Pool, //
+        },
+        rules::{
+            Fill,
+            Limits, //
+        },
+        setup, //
     }, //
 };
 use kernel::{

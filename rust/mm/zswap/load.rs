@@ -8,18 +8,18 @@
 
 #![forbid(unsafe_code)]
 
-use crate::zswap::compress;
 use crate::{
     ffi::folio::{
         ReadFolio,
         SwapFolio, //
     },
-    zswap::table, //
+    zswap::{
+        compress,
+        table, //
+    }, //
 };
 use core::ops::Range;
-use kernel::{
-    prelude::*, //
-};
+use kernel::prelude::*;
 
 /// Loads the page of a folio, or its pages, and unlocks the folio.
 ///

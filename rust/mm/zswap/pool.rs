@@ -45,18 +45,18 @@ use crate::{
             ZsPool, //
         }, //
     },
-    zswap::table, //
-};
-use crate::{
     warn::warn_on_once,
-    zswap::record::{
-        Kept,
-        Object,
-        Pattern,
-        Place,
-        Record,
-        Sum, //
-        POOL_BITS,
+    zswap::{
+        record::{
+            Kept,
+            Object,
+            Pattern,
+            Place,
+            Record,
+            Sum,
+            POOL_BITS, //
+        },
+        table, //
     }, //
 };
 use core::{

@@ -18,17 +18,19 @@
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
-use crate::ffi::{
-    folio::{
-        Folio,
-        SwapEntry, //
+use crate::{
+    ffi::{
+        folio::{
+            Folio,
+            SwapEntry, //
+        },
+        memcg::Memcg,
+        node::Node, //
     },
-    memcg::Memcg,
-    node::Node, //
-};
-use crate::zswap::order::{
-    self,
-    Seat, //
+    zswap::order::{
+        self,
+        Seat, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{

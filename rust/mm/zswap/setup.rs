@@ -8,10 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::zswap::rules::{
-    NameChange,
-    Stage, //
-};
 use crate::{
     ffi::{
         acomp,
@@ -20,7 +16,13 @@ use crate::{
             Compressor, //
         }, //
     },
-    zswap::pool::Pool, //
+    zswap::{
+        pool::Pool,
+        rules::{
+            NameChange,
+            Stage, //
+        }, //
+    }, //
 };
 use kernel::{
     prelude::*,

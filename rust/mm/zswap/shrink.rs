@@ -15,18 +15,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(CONFIG_RUST_VSWAP)]
-use crate::ffi::device;
-use crate::zswap::{
-    limits::limits,
-    rules::{
-        self,
-        Patience,
-        Shrunk, //
-    },
-    writeback::WriteBack, //
-};
 use crate::{
     ffi::{
+        device,
         memcg::{
             self,
             Cursor,
@@ -40,8 +31,15 @@ use crate::{
         }, //
     },
     zswap::{
+        limits::limits,
         pool,
-        ring::Ring, //
+        ring::Ring,
+        rules::{
+            self,
+            Patience,
+            Shrunk, //
+        },
+        writeback::WriteBack, //
     }, //
 };
 use kernel::{

@@ -23,13 +23,6 @@ use crate::zswap::{
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
-    ffi::trace,
-    vswap::{
-        backing,
-        capacity, //
-    }, //
-};
-use crate::{
     ffi::{
         folio::{
             Slot,
@@ -40,7 +33,12 @@ use crate::{
             self,
             ObjCgroup, //
         },
-        params, //
+        params,
+        trace, //
+    },
+    vswap::{
+        backing,
+        capacity, //
     },
     zswap::{
         pool::{

@@ -34,28 +34,24 @@ use crate::{
         memcg,
         zsmalloc::Name, //
     },
+    warn::warn_on_once,
     zswap::{
+        order,
         pool::{
             Entry,
             FreeBatch,
             Held,
             Loaded, //
         },
+        record::{
+            Record,
+            Sum, //
+        },
         ring::{
             Chain,
             Member,
             NewMember,
             Ring, //
-        }, //
-    }, //
-};
-use crate::{
-    warn::warn_on_once,
-    zswap::{
-        order,
-        record::{
-            Record,
-            Sum, //
         }, //
     }, //
 };
@@ -157,7 +153,7 @@ impl<'a> Ci<'a> {
     pub(crate) unsafe fn of_entry(entry: SwapEntry) -> Option<(Self, u32)> {
         #[cfg(CONFIG_RUST_VSWAP)]
         if entry.is_virtual() {
-            let (cluster, off) = crate::vswap::cluster::find(entry.offset())?;
+            let (cluster, off) = crate::vswap::directory::find(entry.offset())?;
             // SAFETY: Virtual clusters are never freed.
             return unsafe { Self::from_raw(cluster.as_ci()) }.map(|ci| (ci, off));
         }

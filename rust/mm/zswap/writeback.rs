@@ -19,7 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-use crate::zswap::compress;
 use crate::{
     ffi::{
         folio::{
@@ -34,6 +33,7 @@ use crate::{
         params, //
     },
     zswap::{
+        compress,
         order::{
             self,
             Turn, //
@@ -53,7 +53,7 @@ use crate::{
         trace,
         vswap::ChargeFor, //
     },
-    vswap::device_slot::Room, //
+    vswap::device_slot::SlotReservation, //
 };
 use kernel::{
     prelude::*,
@@ -105,7 +105,7 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
         } else {
             ChargeFor::More
         };
-        Some(Room::for_entry(&mut folio.lend(), what)?)
+        Some(SlotReservation::for_entry(&mut folio.lend(), what)?)
     } else {
         None
     };

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The swap cache of virtual slots: adds, removes and replaces folios.
+//!
+//! A slot whose word has a page frame number is in the swap cache. The folio is locked by the task
+//! that adds or removes it. A slot that nobody counts on is freed when its folio leaves.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    ffi::vswap::Uncharge,
+    vswap::{
+        backing::{
+            is_next,
+            FreedBacking, //
+        },
+        cluster::{
+            AtHand,
+            LockedCluster, //
+        },
+        directory::find,
+        slot::{
+            forget_one,
+            free_alone,
+            free_slot,
+            put_one,
+            FreeRun, //
+        },
+        swap_table::{
+            cache_add_word,
+            cache_del_word,
+            is_last_cached_word,
+            is_last_user_word,
+            Count,
+            Flags,
+            Pfn,
+            Shadow,
+            State, //
+        }, //
+    },
+    warn::warn_on_once,
+    zswap::pool::FreeBatch, //
+};
+use kernel::prelude::*;
+
+/// What a folio for slots that were looked at will be charged to, and what was left there.
+pub(crate) struct Addable {
+    pub(crate) shadow: Option<Shadow>,
+    pub(crate) id: u16,
+}
+
+/// Whether a page can enter the swap cache for a slot. `ENOENT`: nobody counts on the slot.
+/// `EEXIST`: there is a folio.
+#[inline]
+pub(crate) fn may_add_page(cluster: &LockedCluster, off: u32, with_id: bool) -> Result<Addable> {
+    may_add_as(cluster, off, with_id).map(|(found, _)| found)
+}
+
+#[inline]
+fn may_add_as(cluster: &LockedCluster, off: u32, with_id: bool) -> Result<(Addable, Flags)> {
+    let state = cluster.state(off);
+    if matches!(state, State::Pfn { .. }) {
+        return Err(EEXIST);
+    }
+    let flags = match state.flags() {
+        Ok(flags) if flags.count != Count::ZERO => flags,
+        _ => return Err(ENOENT),
+    };
+    let shadow = match state {
+        State::Shadow { value, .. } => Some(value),
+        _ => None,
+    };
+    let id = if with_id { cluster.id(off) } else { 0 };
+    Ok((Addable { shadow, id }, flags))
+}
+
+/// Adds a page to the swap cache for a slot whose page can be read at once. Returns `None` if it
+/// cannot, if nobody counts on the slot, or if it has a folio. Calls `enter` under the lock of the
+/// cluster, to change the folio.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, AtHand)> {
+    let (cluster, off) = find(offset)?;
+    let mut guard = cluster.lock();
+    let (found, flags) = may_add_as(&guard, off, true).ok()?;
+    let held = guard.at_hand(off, flags.zero)?;
+    add_one(&mut guard, off, pfn);
+    enter();
+    Some((found, held))
+}
+
+/// Drops one swap count of a slot whose page the caller has claimed. If that was the last and
+/// `free`, removes the page from the swap cache, frees the slot and returns true. Calls `leave`
+/// under the cluster lock, to change the folio.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce()) -> bool {
+    let Some((cluster, off)) = find(offset) else {
+        warn_on_once!(true);
+        return false;
+    };
+    let mut guard = cluster.lock();
+    if free && guard.is_word(off, |word| is_last_user_word(word, pfn)) {
+        leave();
+        free_alone(guard, off, forget_one);
+        return true;
+    }
+    put_one(&mut guard, off);
+    false
+}
+
+/// As [`may_add_page`], for a folio of `nr` pages. `EBUSY`: a smaller one may fit, as its other
+/// slots are not all like this one.
+pub(crate) fn may_add(
+    cluster: &LockedCluster,
+    off: u32,
+    nr: u32,
+    with_id: bool,
+) -> Result<Addable> {
+    let (found, flags) = may_add_as(cluster, off, with_id)?;
+    let start = off & !nr.wrapping_sub(1);
+    let first = cluster.backing(start);
+    for (n, other) in (start..start.wrapping_add(nr)).enumerate() {
+        let same = match cluster.state(other) {
+            State::Shadow { flags: other, .. } => {
+                other.count != Count::ZERO && other.zero == flags.zero
+            }
+            _ => false,
+        };
+        if !same
+            || !is_next(first, n as u32, cluster.backing(other))
+            || with_id && cluster.id(other) != found.id
+        {
+            return Err(EBUSY);
+        }
+    }
+    Ok(found)
+}
+
+/// A folio enters the swap cache.
+#[inline]
+pub(crate) fn add(cluster: &mut LockedCluster, off: u32, nr: u32, pfn: Pfn) {
+    if nr == 1 {
+        return add_one(cluster, off, pfn);
+    }
+    for at in off..off.wrapping_add(nr) {
+        add_one(cluster, at, pfn);
+    }
+}
+
+#[inline]
+fn add_one(cluster: &mut LockedCluster, off: u32, pfn: Pfn) {
+    if !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
+        add_slowly(cluster, off, pfn);
+    }
+}
+
+#[cold]
+fn add_slowly(cluster: &mut LockedCluster, off: u32, pfn: Pfn) {
+    match cluster.state(off).cache_add(pfn) {
+        Ok(state) => cluster.set_state(off, state),
+        Err(_) => {
+            warn_on_once!(true);
+        }
+    }
+}
+
+/// A folio leaves the swap cache. Slots that nobody counts on are freed.
+///
+/// C holds the lock, and interrupts may be off: what backed them is given back here and now.
+#[inline]
+pub(crate) fn del(cluster: &mut LockedCluster, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
+    if nr != 1 {
+        del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
+    } else if del_one(cluster, off, pfn, shadow) {
+        drop(free_slot(cluster, off, &mut FreeBatch::new(), forget_one));
+    }
+}
+
+/// A folio leaves the swap cache, with nothing left behind; `leave` changes the folio under the
+/// lock. What backed slots that nobody counts on is given back without the lock.
+pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) {
+    let Some((cluster, off)) = find(offset) else {
+        warn_on_once!(true);
+        return;
+    };
+    if nr == 1 {
+        let mut guard = cluster.lock();
+        leave();
+        if del_one(&mut guard, off, pfn, Shadow::NONE) {
+            free_alone(guard, off, forget_one);
+        }
+        return;
+    }
+    let mut freed = FreedBacking::nothing();
+    let mut guard = cluster.lock();
+    leave();
+    del_range(&mut guard, off, nr, pfn, Shadow::NONE, &mut freed);
+    drop(guard);
+}
+
+/// Whether the slot is to be freed.
+#[inline]
+fn del_one(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
+    let mut last = false;
+    let done = cluster.try_word(off, |word| {
+        last = is_last_cached_word(word, pfn);
+        cache_del_word(word, pfn, shadow)
+    });
+    last || !done && del_slowly(cluster, off, pfn, shadow)
+}
+
+#[cold]
+fn del_slowly(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
+    match cluster.state(off).cache_del(pfn, shadow) {
+        Ok(State::Null) => return true,
+        Ok(state) => cluster.set_state(off, state),
+        Err(_) => {
+            warn_on_once!(true);
+        }
+    }
+    false
+}
+
+/// Not in line: most folios have one slot.
+#[inline(never)]
+fn del_range(
+    cluster: &mut LockedCluster,
+    off: u32,
+    nr: u32,
+    pfn: Pfn,
+    shadow: Shadow,
+    freed: &mut FreedBacking,
+) {
+    let mut doomed = FreeRun::NONE;
+    let mut uncharge = Uncharge::none();
+
+    for at in off..off.wrapping_add(nr) {
+        if del_one(cluster, at, pfn, shadow) {
+            doomed.add(at);
+        } else {
+            doomed.flush(cluster, freed, &mut uncharge);
+        }
+    }
+    doomed.flush(cluster, freed, &mut uncharge);
+    uncharge.settle();
+}
+
+/// A folio takes the place of another, or of a part of it.
+#[inline]
+pub(crate) fn replace(cluster: &mut LockedCluster, off: u32, nr: u32, old: Pfn, new: Pfn) {
+    for at in off..off.wrapping_add(nr) {
+        match cluster.state(at).cache_replace(old, new) {
+            Ok(state) => cluster.set_state(at, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+    }
+}
