@@ -493,7 +493,7 @@ static struct area *pick_anon(struct rng *rng)
 /*
  * Returns true if KSM may merge pages of @area. MADV_FREE takes the other areas,
  * because Linux 7.3.4 discards a KSM page that was freed lazily, and with it the
- * pages that KSM merged with it afterwards (testing.rst has the steps).
+ * pages that KSM merged with it afterwards (fuzzing.rst has the steps).
  */
 static bool may_merge(const struct area *area)
 {

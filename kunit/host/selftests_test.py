@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (arch, bench, benchreport, benchsuites, build, common, guest,  # noqa: E402
-                      initramfs, rates, selftests, setup, tree)
+                      initramfs, lint, rates, selftests, setup, tree)
 from vswaplib.selftests import END, Test  # noqa: E402
 
 
@@ -1281,10 +1281,11 @@ class Documented(unittest.TestCase):
         self.assertFalse(benchreport.MEASURED.match(self.said("a", "0123").strip()))
 
     def test_the_documentation(self):
-        name = "Documentation/rust/vswap/benchmarks.rst"
-        text = (ROOT / name).read_text()
-        self.assertEqual(benchreport.table_problems(name, text), [])
-        self.assertGreater(len(benchreport.tables(text)), 15)
+        names = lint.named(*lint.FIGURES)
+        self.assertEqual(len(names), 3)
+        self.assertEqual(lint.figures(), [])
+        self.assertGreater(sum(len(benchreport.tables((ROOT / name).read_text()))
+                               for name in names), 15)
 
 
 class Bench(Folder):

@@ -29,6 +29,9 @@ LINKS_ALLOWED = ("kernel.org", "lwn.net", "gnu.org", "qemu.org", "github.com", "
 
 MAX_LINE = 100
 
+# Documents whose tables are measured.
+FIGURES = ("Documentation/rust/vswap/benchmarks.rst", "Documentation/rust/vswap/figures*.rst")
+
 
 @functools.cache
 def tracked():
@@ -100,9 +103,9 @@ def short_messages(text, prefix=""):
 
 
 def figures():
-    """No table of benchmarks.rst mixes trees, or was changed by hand."""
-    name = "Documentation/rust/vswap/benchmarks.rst"
-    return benchreport.table_problems(name, (ROOT / name).read_text())
+    """No table of figures mixes trees, or was changed by hand."""
+    return [problem for name in named(*FIGURES)
+            for problem in benchreport.table_problems(name, (ROOT / name).read_text())]
 
 
 def clippy_host():
