@@ -119,9 +119,7 @@ pub(super) fn free_slots(
     uncharge: &mut Uncharge,
 ) {
     if !cluster.any_backed() {
-        return free_unbacked(cluster, start, nr, |id, nr, charged| {
-            uncharge.add(id, nr, charged, Sum::NONE);
-        });
+        return free_unbacked_slots(cluster, start, nr, uncharge);
     }
     let mut ids = Ids::NONE;
     let of = cluster.cluster();
@@ -148,6 +146,15 @@ pub(super) fn free_slots(
     freed.slots = slots;
     ids.flush(uncharge);
     cluster.free_run(start, nr);
+}
+
+/// As [`free_slots`], of a cluster without backing words.
+// Not in line: the other kind would have fewer registers.
+#[inline(never)]
+fn free_unbacked_slots(cluster: &mut LockedCluster, start: u32, nr: u32, uncharge: &mut Uncharge) {
+    free_unbacked(cluster, start, nr, |id, nr, charged| {
+        uncharge.add(id, nr, charged, Sum::NONE);
+    });
 }
 
 /// As [`free_slots`], of a cluster without backing words. Tells `uncharge` a cgroup, how many slots
