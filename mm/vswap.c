@@ -616,7 +616,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	vswap_words_free(words);
 }
 
-/* A chunk of the directory: pointers to clusters, see rust/mm/vswap/cluster.rs. */
+/* A chunk of the directory: pointers to clusters, see rust/mm/vswap/directory.rs. */
 void *vswap_chunk_alloc(gfp_t gfp)
 {
 	return kzalloc(512 * sizeof(void *), gfp);
@@ -660,7 +660,7 @@ bool vswap_has_partial(unsigned int type, unsigned int order)
 	for (o = 1; o < SWAP_NR_ORDERS; o++)
 		if (!list_empty(&lists->partial[o]))
 			return true;
-	return !list_empty(&lists->scattered);
+	return !list_empty(&lists->frag);
 }
 
 atomic_long_t vswap_used_slots;
@@ -699,7 +699,7 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	return ci;
 }
 
-/* The clusters that each CPU allocates from: rust/mm/vswap/cluster.rs numbers them */
+/* The clusters that each CPU allocates from: rust/mm/vswap/cluster_list.rs numbers them */
 
 struct vswap_local {
 	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];
@@ -1231,7 +1231,7 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 	for (type = 0; type < ARRAY_SIZE(vswap_lists.of); type++) {
 		for (order = 0; order < SWAP_NR_ORDERS; order++)
 			INIT_LIST_HEAD(&vswap_lists.of[type].partial[order]);
-		INIT_LIST_HEAD(&vswap_lists.of[type].scattered);
+		INIT_LIST_HEAD(&vswap_lists.of[type].frag);
 	}
 	vswap_cluster_cache = kmem_cache_create("vswap_cluster", cluster_size,
 						cluster_align, 0, NULL);

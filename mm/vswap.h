@@ -423,10 +423,10 @@ struct vswap_cluster_lists {
 	/* By order: with a free run for a folio of it. */
 	struct list_head partial[SWAP_NR_ORDERS];
 	/* With free slots, but no free run of their order. */
-	struct list_head scattered;
+	struct list_head frag;
 };
 
-/* Clusters that a CPU can go on with: see rust/mm/vswap/cluster.rs. */
+/* Clusters that a CPU can go on with: see rust/mm/vswap/cluster_list.rs. */
 struct vswap_lists {
 	spinlock_t lock;	/* protects all of it; @nr_populated is also read without */
 	/* Without tables. */

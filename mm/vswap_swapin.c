@@ -2,9 +2,10 @@
 /*
  * How pages come back: what has to be C.
  *
- * What is known of a fault is gathered here, for rust/mm/swapin/policy.rs to decide
- * by. What it decides is done by those who ask: do_swap_page(), shmem and the
- * readahead code. The switches and the counts are here, too.
+ * __vswap_swapin_plan() answers simple cases itself: the policy is off, the page
+ * is on a slow device, or zswap was never enabled. For all others it asks
+ * rust/mm/swapin/policy.rs. do_swap_page(), shmem and readahead follow the plan.
+ * The switches and the counts are here, too.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt

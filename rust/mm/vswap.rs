@@ -8,12 +8,25 @@
 //!
 //! # Rooms
 //!
-//! - `exports`: the functions that C calls. They turn arguments into types, and decide nothing.
+//! - `exports`: the functions that C calls. They turn arguments into types. Those for `swapin` also
+//!   gather the evidence that its policy decides by.
 //! - `vswap`: virtual slots, from their words to the devices below.
 //! - `zswap`: the compressed cache, for virtual and physical slots.
 //! - `swapin`: how pages come back.
 //! - `ffi`: what C has, as safe types.
 //! - `tests`: KUnit suites. What needs no kernel is tested on the host: `kunit/host`.
+//!
+//! # Where mm calls
+//!
+//! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `swap_writeout()` calls
+//!   `backing::set_zero`, then `zswap::store`, then `device_slot::back`.
+//! - Fault: `do_swap_page()` asks `swapin::policy`. C's swap cache calls `swap_cache`.
+//! - Zap: `zap_nonpresent_ptes()` calls `slot::zap_entries`.
+//! - Reclaim: `vswap_capacity()` calls `capacity::room`.
+//! - swapoff: `vswap_swapoff_device()` calls `swapoff::unuse`.
+//! - zsmalloc: `owned_moved()` calls `zswap::table::find_word`.
+//!
+//! # Unsafe code and locks
 //!
 //! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster`,
 //! `cluster_list` and `directory` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other

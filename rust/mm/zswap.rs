@@ -28,8 +28,8 @@
 //!
 //! # Locks, in the order in which they are taken
 //!
-//! 1. folio lock: store, load and writeback of the slots of the folio, one at a time. It pins the
-//!    slots, and so the device and its clusters.
+//! 1. folio lock: each store, load or writeback holds that of its folio, which pins the slots, and
+//!    so the device and its clusters. Inside a store, writeback locks new folios without waiting.
 //! 2. the mutex of a compression context: its buffer and request. Locks 1 and 2 are not taken
 //!    inside.
 //! 3. cluster lock: the words of the table, the table itself, and which members of the order have

@@ -277,7 +277,7 @@ tests!(um, 3000);
 #[test]
 fn list_after_free() {
     use vswap_host::um::slot_map::{
-        ListMove::{Stay, ToFree, ToPartial, ToScattered},
+        ListMove::{Stay, ToFrag, ToFree, ToPartial},
         ListState,
     };
 
@@ -290,9 +290,9 @@ fn list_after_free() {
         (ListState::Cpu(u32::MAX), [ToFree, Stay, Stay]),
         (ListState::Partial, [ToFree, Stay, Stay]),
         // Folios of its order can use it again.
-        (ListState::Scattered, [ToFree, ToPartial, Stay]),
+        (ListState::Frag, [ToFree, ToPartial, Stay]),
         // On no list: at the first free slot it must be put on one.
-        (ListState::Full, [ToFree, ToPartial, ToScattered]),
+        (ListState::Full, [ToFree, ToPartial, ToFrag]),
     ];
     for (list, [empty, run, no_run]) in table {
         // An empty cluster has a run of any order: what is said about it does not matter.
@@ -313,7 +313,7 @@ fn list_after_its_cpu_is_done_with_it() {
 
     for used in 1..SWAPFILE_CLUSTER {
         assert_eq!(ListState::retired(true, used), ListState::Partial);
-        assert_eq!(ListState::retired(false, used), ListState::Scattered);
+        assert_eq!(ListState::retired(false, used), ListState::Frag);
     }
     let full = SWAPFILE_CLUSTER;
     assert_eq!(ListState::retired(false, full), ListState::Full);

@@ -2,9 +2,10 @@
 
 //! How a page comes back: alone, with what is around it, or read ahead.
 //!
-//! [`plan`] is the whole policy: evidence in, a plan out, and a [`Record`] of a few bits for each
-//! mapping or file that goes from one fault to the next. C gathers the evidence and does what the
-//! plan says; what it finds when it does (page tables that differ, no memory) can make a folio
+//! [`plan`] decides every case: evidence in, a plan out, and a [`Record`] of a few bits for each
+//! mapping or file that goes from one fault to the next. `__vswap_swapin_plan()` in C answers
+//! simple cases before it, by the same rules. `exports::swapin` gathers the evidence, and C does
+//! what the plan says. What C finds then (page tables that differ, no memory) can make a folio
 //! smaller than planned, never larger.
 //!
 //! # What is decided

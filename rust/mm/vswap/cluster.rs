@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual clusters: their memory, their lock, and how they are found.
+//! Virtual clusters: their memory, their lock, and what is under it.
 //!
 //! A cluster begins with C's `struct swap_cluster_info`, so that C can lock one and carry a pointer
 //! to one without knowing what it is. What it says is Rust's: the words of the swap table, in C's
@@ -16,16 +16,18 @@
 //!
 //! # What is under which lock
 //!
-//! - The lock of the cluster ([`LockedCluster`]): words, backing, cgroup ids, counts, slot map.
-//!   Words and backing are also read without it, in one piece each. What is changed without it of
-//!   what zswap has says `zswap::table`.
-//! - The lock of the lists ([`Lists`]), inside it: the lists and the numbers beside them.
-//! - The lock of the cluster: which device cluster it is bound to, and which of its slots have data
-//!   there ([`DeviceMap`]). Both are also read without it.
-//! - The lock of the cluster: on which list it is ([`ListState`]). To put it on a list, or take it
-//!   off one, that of the lists as well.
+//! - `ci->lock` ([`LockedCluster`]) protects words, backing words, cgroup ids, counts and the slot
+//!   map. It also protects the binding and its bits ([`DeviceMap`]).
+//! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only if
+//!   they have the right to the slot.
+//! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. The hand of the
+//!   clock clears the second chance. zsmalloc changes the place, under `class->lock`.
+//! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and their
+//!   numbers.
+//! - A cluster changes its [`ListState`] under `ci->lock`. Joining or leaving a list takes both
+//!   locks.
 //!
-//! Whoever has the lock of the lists may only try to lock a cluster.
+//! A task that holds the lock of the lists may only try to lock a cluster.
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
@@ -770,7 +772,7 @@ impl LockedCluster {
         match list.after_free(used, has_run) {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
-            ListMove::ToScattered => Lists::lock().add(self, ListState::Scattered),
+            ListMove::ToFrag => Lists::lock().add(self, ListState::Frag),
             ListMove::ToFree => {
                 if self.cluster.device.is_bound() {
                     self.unbind_idle();

@@ -110,8 +110,8 @@ impl Lists {
                     let partial = (&raw mut (*lists).partial).cast::<bindings::list_head>();
                     bindings::vswap_lists_move(cluster.ci(), partial.add(order));
                 }
-                ListState::Scattered => {
-                    bindings::vswap_lists_move(cluster.ci(), &raw mut (*lists).scattered);
+                ListState::Frag => {
+                    bindings::vswap_lists_move(cluster.ci(), &raw mut (*lists).frag);
                 }
                 ListState::Free => bindings::vswap_lists_move_free(cluster.ci()),
                 ListState::Cpu(_) | ListState::Full => bindings::vswap_lists_del(cluster.ci()),
@@ -178,12 +178,12 @@ impl Lists {
             return Some(guard);
         }
         // SAFETY: A static, and a list of virtual clusters.
-        let scattered = unsafe {
-            let list = &raw mut (*Self::of(ty)).scattered;
+        let frag = unsafe {
+            let list = &raw mut (*Self::of(ty)).frag;
             self.take_from(list, cpu, 0)
         };
-        if scattered.is_some() {
-            return scattered;
+        if frag.is_some() {
+            return frag;
         }
         (1..NR_ORDERS).find_map(|order| {
             let mut guard = self.take_partial(cpu, order, ty)?;

@@ -23,6 +23,13 @@
 //! goes to the same place.
 //!
 //! Whatever fails takes back what was before it ([`SlotReservation`]): the folio stays as it was.
+//!
+//! # When there is no room
+//!
+//! - Order 0 first ends a binding (`scatter`), if a device has idle slots.
+//! - In swap-out, `swap_writeout()` leaves the folio in memory, dirty and active. Reclaim splits a
+//!   large folio, and tries its pages one by one.
+//! - In zswap's writeback the object stays in zswap, and the run ends.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is done with virtual slots: allocating, counting, caching, freeing.
+//! What is done with virtual slots: allocating, counting, freeing. `swap_cache` has the rest.
 //!
 //! The transitions of words are those of [`State`]; here they meet the counts that do not fit in a
 //! word, the memory cgroups, what backs a slot, and the lock.

@@ -26,7 +26,8 @@
 //! 2. the CPU's own ([`Local`]): allocation only. Dropped to sleep for memory.
 //! 3. the lock of a virtual cluster (`LockedCluster`): one at a time.
 //! 4. the lock of the lists ([`Lists`]); the lock of a ring of zswap, zsmalloc's locks, and the
-//!    lock of a physical cluster. Leaves, seen from here.
+//!    lock of a physical cluster; `si->lock`, when a cluster is bound or its binding ends. Leaves,
+//!    seen from here.
 //!
 //! No lock of a physical cluster is held when one of these is taken. The per-CPU lock of their
 //! allocator may be when 3 is, where it reclaims slots of a full device; never when 2 is.

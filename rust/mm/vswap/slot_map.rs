@@ -206,8 +206,8 @@ pub enum ListState {
     Cpu(u32),
     /// The partial list of its order: it has a free run of that order.
     Partial,
-    /// The scattered list: it has free slots, but no free run of its order.
-    Scattered,
+    /// The frag list: it has free slots, but no free run of its order (C: `frag_clusters`).
+    Frag,
     /// On no list: it has no free slot.
     Full,
 }
@@ -219,8 +219,8 @@ pub enum ListMove {
     Stay,
     /// To the partial list of its order.
     ToPartial,
-    /// To the scattered list.
-    ToScattered,
+    /// To the frag list.
+    ToFrag,
     /// To the free list: its tables are freed.
     ToFree,
 }
@@ -231,7 +231,7 @@ impl ListState {
         if has_run {
             Self::Partial
         } else if used < SWAPFILE_CLUSTER {
-            Self::Scattered
+            Self::Frag
         } else {
             Self::Full
         }
@@ -240,7 +240,7 @@ impl ListState {
     /// Returns true if it matters whether the slots that are freed make a run of its order free.
     #[inline]
     pub const fn awaits_run(self) -> bool {
-        matches!(self, Self::Full | Self::Scattered)
+        matches!(self, Self::Full | Self::Frag)
     }
 
     /// Returns where a cluster goes that has `used` slots in use after some were freed. `has_run`:
@@ -249,8 +249,8 @@ impl ListState {
         match self {
             Self::Free => ListMove::Stay,
             _ if used == 0 => ListMove::ToFree,
-            Self::Full | Self::Scattered if has_run => ListMove::ToPartial,
-            Self::Full => ListMove::ToScattered,
+            Self::Full | Self::Frag if has_run => ListMove::ToPartial,
+            Self::Full => ListMove::ToFrag,
             _ => ListMove::Stay,
         }
     }
