@@ -6,6 +6,7 @@
 //! Each function gets its arguments as types, and calls safe code.
 
 #[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::trace;
 use crate::{
     ffi::{
         folio::{
@@ -21,8 +22,7 @@ use crate::{
         params::{
             self,
             ShrinkControl, //
-        },
-        trace, //
+        }, //
     },
     zswap::{
         limits as pools,

@@ -19,6 +19,7 @@
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
 #[cfg(CONFIG_RUST_VSWAP)]
+use crate::zswap::rules::Variety;
 use crate::{
     ffi::{
         call::{
@@ -29,8 +30,7 @@ use crate::{
         node::Node,
         params, //
     },
-    warn::warn_on_once,
-    zswap::rules::Variety, //
+    warn::warn_on_once, //
 };
 use core::{
     marker::PhantomData,

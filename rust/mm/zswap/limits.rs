@@ -5,10 +5,10 @@
 #![forbid(unsafe_code)]
 
 #[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::device;
 use crate::{
     ffi::{
         acomp,
-        device,
         params, //
     },
     zswap::{

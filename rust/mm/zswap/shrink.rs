@@ -15,9 +15,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(CONFIG_RUST_VSWAP)]
+use crate::ffi::device;
 use crate::{
     ffi::{
-        device,
         memcg::{
             self,
             Cursor,

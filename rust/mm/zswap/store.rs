@@ -23,6 +23,13 @@ use crate::zswap::{
 };
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::{
+    ffi::trace,
+    vswap::{
+        backing,
+        capacity, //
+    }, //
+};
+use crate::{
     ffi::{
         folio::{
             Slot,
@@ -33,12 +40,7 @@ use crate::{
             self,
             ObjCgroup, //
         },
-        params,
-        trace, //
-    },
-    vswap::{
-        backing,
-        capacity, //
+        params, //
     },
     zswap::{
         pool::{
