@@ -17,6 +17,10 @@ use crate::{
         },
         memcg::Memcg, //
     },
+    vswap::{
+        cluster::LockedCluster,
+        slot_map::ListState, //
+    },
     zswap::{
         pool::{
             Entry,
@@ -104,4 +108,22 @@ fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
 
 fn a_number_is_not_a_node(memcg: Memcg<'_>) {
     let _ = Ring::of(memcg, 1000); //~ E0308
+}
+
+fn a_table_is_not_freed_while_words_are_in_use(mut table: table::LockedTable<'_>) {
+    table.free(); //~ E0133
+}
+
+fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
+    let _ = table.word(0); //~ E0624
+    let _ = table.words(); //~ E0624
+}
+
+fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
+    replaced.other = 1; //~ E0616
+}
+
+fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster) {
+    cluster.free_run(0, 1); //~ E0624
+    cluster.set_list(ListState::Full); //~ E0624
 }

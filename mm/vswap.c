@@ -323,9 +323,13 @@ bool vswap_has_room(struct mem_cgroup *memcg)
 void vswap_count_swap_max(struct mem_cgroup *memcg)
 {
 #ifdef CONFIG_MEMCG
-	atomic_long_t *counted_at = &memcg->vswap_refusals.counted_at;
-	unsigned long before = atomic_long_read(counted_at);
+	atomic_long_t *counted_at;
+	unsigned long before;
 
+	if (!memcg)
+		return;
+	counted_at = &memcg->vswap_refusals.counted_at;
+	before = atomic_long_read(counted_at);
 	if (before && time_before(jiffies, before + HZ))
 		return;
 	/* 0 is never. */
@@ -488,7 +492,7 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 /* Returns true if the device of @type has a free cluster: others may take it. */
 bool vswap_has_free_cluster(unsigned int type)
 {
-	struct swap_info_struct *si = READ_ONCE(swap_info[type]);
+	struct swap_info_struct *si = vswap_type_to_info(type);
 
 	return si && !list_empty(&si->free_clusters);
 }
@@ -736,6 +740,8 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 {
 	struct swap_cluster_info **ci;
 
+	if (!cpu_possible(cpu))
+		return NULL;
 	ci = per_cpu_ptr(&vswap_local.current_cluster[nth], cpu);
 	return xchg(ci, NULL);
 }

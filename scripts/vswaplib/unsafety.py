@@ -27,12 +27,12 @@ LIMITS = {
     "rust/mm/ffi/trace.rs": (5, 0),
     "rust/mm/ffi/vswap.rs": (14, 4),
     "rust/mm/ffi/zsmalloc.rs": (10, 1),
-    "rust/mm/vswap/cluster.rs": (57, 4),
+    "rust/mm/vswap/cluster.rs": (58, 4),
     "rust/mm/vswap/cluster_list.rs": (20, 0),
     "rust/mm/vswap/directory.rs": (5, 0),
     "rust/mm/zswap/pool.rs": (30, 0),
     "rust/mm/zswap/ring.rs": (17, 5),
-    "rust/mm/zswap/table.rs": (23, 1),
+    "rust/mm/zswap/table.rs": (24, 1),
 }
 
 # Tests, and the roots of the crate and of its modules, which apply to what is below.

@@ -34,7 +34,8 @@ use crate::{
             Rmap,
             VOffset, //
         }, //
-    }, //
+    },
+    warn::warn_on_once, //
 };
 use core::{
     mem::ManuallyDrop,
@@ -72,8 +73,10 @@ impl DeviceSlots {
     /// Allocates slots for a folio with virtual slots. May sleep.
     pub(crate) fn alloc(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let nr = folio.nr_pages() as u32;
-        // SAFETY: The folio is locked, by us, and in the swap cache, with virtual slots: without,
-        // there is no backing word that one could want a slot for.
+        if warn_on_once!(!folio.first_slot().entry().is_virtual()) {
+            return Err(EINVAL);
+        }
+        // SAFETY: The folio is locked, by us, and in the swap cache, with virtual slots.
         let entry = unsafe { bindings::vswap_alloc_slots(folio.as_ptr()) };
         if entry.val == 0 {
             return Err(ENOSPC);
@@ -159,6 +162,9 @@ c_functions! {
 /// Returns the type of the device that a cluster for folios of an order is to be bound to. `None`:
 /// C's allocator is to find slots.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
+    if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
+        return None;
+    }
     // SAFETY: No lock of a cluster is held, nor that of the lists.
     u8::try_from(unsafe { bindings::vswap_bindable_type(order) }).ok()
 }
@@ -279,6 +285,10 @@ impl Reads {
     /// `ENOENT`: nobody counts on the slot. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
+        // There are none before the layer was switched on.
+        if !entry.is_virtual() {
+            return Err(ENOENT);
+        }
         loop {
             let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
             // SAFETY: The device of virtual slots is always there. No lock is held. What is read is

@@ -594,6 +594,7 @@ mod tests {
         let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
         cluster.lock().set_ids(off + 1, 1, 0);
 
+        assert_eq!(cluster.lock().id(SWAPFILE_CLUSTER), 0);
         assert!(with_id.iter().all(|error| *error == expected));
         assert_eq!(without, None);
         assert_eq!(single, None);

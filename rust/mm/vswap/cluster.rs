@@ -364,7 +364,7 @@ pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, D
 /// What a put replaced of a device.
 #[inline]
 pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
-    match decode_backing(core::mem::take(&mut replaced.other)) {
+    match decode_backing(replaced.take_other()) {
         // SAFETY: It was in a `DeviceSlots`, and is in no word any more.
         Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
         _ => None,
@@ -759,7 +759,10 @@ impl LockedCluster {
 
     /// Gives slots back, whose words are null. The cluster may lose its tables by that.
     #[inline]
-    pub(crate) fn free_run(&mut self, start: u32, nr: u32) {
+    pub(super) fn free_run(&mut self, start: u32, nr: u32) {
+        if warn_on_once!(start.saturating_add(nr) > SWAPFILE_CLUSTER) {
+            return;
+        }
         let order = self.order();
         let own = self.own_mut();
         warn_on_once!(!own.map.free(start, nr));
@@ -773,13 +776,16 @@ impl LockedCluster {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
             ListMove::ToFrag => Lists::lock().add(self, ListState::Frag),
+            // Cluster 0, which no folio is in.
+            ListMove::ToFree if warn_on_once!(!self.has_table()) => {}
             ListMove::ToFree => {
                 if self.cluster.device.is_bound() {
                     self.unbind_idle();
                 }
                 // A leak is the lesser evil than an entry whose word is gone.
                 if !warn_on_once!(self.any_backed()) {
-                    self.table().free();
+                    // SAFETY: As was just seen.
+                    unsafe { self.table().free() };
                 }
                 // SAFETY: No slot is in use, and the lock is held.
                 unsafe { bindings::vswap_tables_free(self.ci()) };
@@ -805,7 +811,11 @@ impl LockedCluster {
     /// Notes the memory cgroup id of slots.
     #[inline]
     pub(crate) fn set_ids(&mut self, off: u32, nr: u32, id: u16) {
-        // SAFETY: The lock is held, and there is a table, as the slots were taken.
+        if warn_on_once!(nr == 0 || off.saturating_add(nr) > SWAPFILE_CLUSTER) {
+            return;
+        }
+        // SAFETY: The lock is held, and the slots are of the cluster. C checks that there is a
+        // table.
         unsafe { bindings::vswap_ci_set_ids(self.ci(), off, nr, id) };
     }
 
@@ -849,7 +859,7 @@ impl LockedCluster {
 
     /// The table of what backs the slots.
     #[inline]
-    pub(crate) fn table(&mut self) -> LockedTable<'_> {
+    fn table(&mut self) -> LockedTable<'_> {
         // SAFETY: The lock is held while `self` is borrowed.
         unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) }
     }
@@ -960,7 +970,7 @@ impl LockedCluster {
     /// what each word was, the memory cgroup id, and what backed the slot.
     // In line, as what there is of tables is looked up once.
     #[inline(always)]
-    pub(crate) fn kill(
+    pub(super) fn kill(
         &mut self,
         start: u32,
         nr: u32,
@@ -1006,7 +1016,7 @@ impl LockedCluster {
     /// the cluster is bound to. `f` is told how many slots each memory cgroup id had, and how many
     /// of them are charged as swap.
     #[inline(always)]
-    pub(crate) fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
+    pub(super) fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
         let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
@@ -1042,12 +1052,16 @@ impl LockedCluster {
     #[inline]
     pub(crate) fn take_of(
         &mut self,
-        _folio: &mut SwapFolio<'_>,
+        folio: &mut SwapFolio<'_>,
         off: u32,
         freed: &mut FreeBatch,
     ) -> Option<Backed> {
         let word = self.backing_word(off)?;
-        // SAFETY: The lock of the folio is the right to its slots.
+        let offset = self.cluster.first().wrapping_add(off as usize);
+        if warn_on_once!(!folio.has_virtual_slot(offset)) {
+            return None;
+        }
+        // SAFETY: The lock of the folio is the right to its slots, of which this is one.
         let backed = unsafe { Self::take_word(word, self.name(off), freed) };
         match backed {
             Some(Backed::Zswap(_)) => self.table().forget(off, 1),

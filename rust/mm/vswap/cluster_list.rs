@@ -100,6 +100,11 @@ impl Lists {
     /// front: it was full, so that it is fuller than others, which may become empty meanwhile.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster, state: ListState) {
         let order = cluster.order() as usize;
+        // On the free list are those without tables, and no others.
+        let fits = (state == ListState::Free) != cluster.has_table();
+        if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
+            return;
+        }
         cluster.set_list(state);
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
         // SAFETY: The lists are locked. A cluster that is on none has an empty list head, and its

@@ -46,6 +46,9 @@ static NEXT: Atomic<u32> = Atomic::new(0);
 impl Directory {
     /// Makes the root, for clusters with numbers below `max`. May sleep.
     pub(super) fn setup(max: usize) -> Result {
+        if ROOT_LEN.load(Relaxed) != 0 {
+            return Ok(());
+        }
         let len = max.div_ceil(CHUNK).max(1);
         let mut root = KVVec::<Atomic<*const Chunk>>::with_capacity(len, GFP_KERNEL)?;
         for _ in 0..len {

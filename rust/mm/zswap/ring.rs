@@ -29,7 +29,8 @@ use crate::{
     },
     zswap::order::{
         self,
-        Seat, //
+        Seat,
+        Turn, //
     }, //
 };
 use core::ptr::NonNull;
@@ -544,13 +545,13 @@ impl<'a> LockedRing<'a> {
     /// Passes pages: `budget` at most, of `members` at most, each once; both become what is left.
     ///
     /// `wants` says of the first slot of a member whether its pages are of interest. `meet` gets
-    /// the entry of a page and its word, and returns whether to go on.
+    /// the entry of a page, its word and what the hand has decided, and returns whether to go on.
     pub(crate) fn pass(
         &mut self,
         budget: &mut usize,
         members: &mut usize,
         wants: impl Fn(SwapEntry) -> bool,
-        mut meet: impl FnMut(SwapEntry, &Atomic<u64>) -> bool,
+        mut meet: impl FnMut(SwapEntry, u64, Turn) -> bool,
     ) {
         self.settle();
         while *budget != 0 {
@@ -607,7 +608,7 @@ impl<'a> LockedRing<'a> {
         member: &Member,
         budget: &mut usize,
         wants: &impl Fn(SwapEntry) -> bool,
-        meet: &mut impl FnMut(SwapEntry, &Atomic<u64>) -> bool,
+        meet: &mut impl FnMut(SwapEntry, u64, Turn) -> bool,
     ) -> bool {
         let words = member.words.load(Relaxed);
         let first = SwapEntry::from_raw(bindings::swp_entry_t {
@@ -624,8 +625,10 @@ impl<'a> LockedRing<'a> {
             member.at.store(n.wrapping_add(1), Relaxed);
             // SAFETY: The table stays while the member is on the ring. A bit is that of a slot,
             // which has a word there.
-            let word = unsafe { Atomic::from_ptr(words.add(n as usize)) };
-            if !meet(first.add(n as usize), word) {
+            let word = unsafe { Atomic::<u64>::from_ptr(words.add(n as usize)) };
+            let value = word.load(Relaxed);
+            let turn = order::turn(value, |new| word.cmpxchg(value, new, Relaxed).is_ok());
+            if !meet(first.add(n as usize), value, turn) {
                 return true;
             }
         }

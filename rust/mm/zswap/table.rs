@@ -222,11 +222,19 @@ impl Guard<'_> {
 pub(crate) struct Replaced {
     /// What was stored before, and is charged.
     pub(crate) stored: Sum,
-    /// What else was in the word: the slot of a device.
-    pub(crate) other: u64,
+    // What else was in the word: the slot of a device.
+    other: u64,
     /// The slot of the device that a bound cluster had for it is idle now, and charged still.
     pub(crate) bound: bool,
     pub(crate) id: u16,
+}
+
+impl Replaced {
+    /// Takes what else was in the word.
+    #[inline]
+    pub(crate) fn take_other(&mut self) -> u64 {
+        core::mem::take(&mut self.other)
+    }
 }
 
 /// Memory that a store may need.
@@ -284,13 +292,13 @@ impl<'g> LockedTable<'g> {
 
     /// Returns the words.
     #[inline]
-    pub(crate) fn words(&self) -> Option<&Words> {
+    fn words(&self) -> Option<&Words> {
         self.table().map(Table::words)
     }
 
     /// Returns the word of a slot.
     #[inline]
-    pub(crate) fn word(&self, off: u32) -> Option<&Atomic<u64>> {
+    fn word(&self, off: u32) -> Option<&Atomic<u64>> {
         self.words()?.0.get(off as usize)
     }
 
@@ -327,7 +335,8 @@ impl<'g> LockedTable<'g> {
         let left = before.saturating_sub(nr);
         table.nr.store(left, Relaxed);
         if left == 0 && !self.is_kept() {
-            self.free();
+            // SAFETY: Each word that is in use is counted.
+            unsafe { self.free() };
         }
     }
 
@@ -343,8 +352,12 @@ impl<'g> LockedTable<'g> {
         false
     }
 
-    /// Frees the table, of which no word is in use.
-    pub(crate) fn free(&mut self) {
+    /// Frees the table.
+    ///
+    /// # Safety
+    ///
+    /// No word of it is in use.
+    pub(crate) unsafe fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {
             return;
@@ -370,7 +383,10 @@ impl<'g> LockedTable<'g> {
     /// Returns the memory cgroup id of a slot, 0 for none.
     #[inline]
     pub(crate) fn id(&self, off: u32) -> u16 {
-        // SAFETY: The lock is held. C checks that there is a table of ids.
+        if off as usize >= SLOTS {
+            return 0;
+        }
+        // SAFETY: The lock is held, and the slot is of the cluster. C checks that there is a table.
         unsafe { bindings::zswap_ci_id(self.0.as_ptr(), off) }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes back what is next in the order: see [`order`].
+//! Writes back what is next in the order: see [`order`](super::order).
 //!
 //! Writing back resumes the swap-out: the page is decompressed to a folio in the swap cache, which
 //! is written to the slot that it had from the beginning, or for a virtual slot to one that is
@@ -34,10 +34,7 @@ use crate::{
     },
     zswap::{
         compress,
-        order::{
-            self,
-            Turn, //
-        },
+        order::Turn,
         pool::{
             Held,
             Loaded, //
@@ -55,13 +52,7 @@ use crate::{
     },
     vswap::device_slot::SlotReservation, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    }, //
-};
+use kernel::prelude::*;
 
 /// The most pages that are written together. They are locked meanwhile: a fault on one waits.
 const MOST: usize = 16;
@@ -266,7 +257,7 @@ impl WriteBack {
                 &mut some,
                 // A virtual slot has no place on a device yet.
                 |slot| room || !slot.is_virtual(),
-                |slot, word| self.meet(&mut run, slot, word),
+                |slot, word, turn| self.meet(&mut run, Met { slot, word }, turn),
             );
             members = members.saturating_sub(before.wrapping_sub(some));
             let result = run.write();
@@ -280,16 +271,12 @@ impl WriteBack {
         written
     }
 
-    /// Looks at a page, under the lock of the ring; returns whether to go on.
-    fn meet(&mut self, run: &mut Run, slot: SwapEntry, word: &Atomic<u64>) -> bool {
-        let value = word.load(Relaxed);
-        let exchange = |new| word.cmpxchg(value, new, Relaxed).is_ok();
-        match order::turn(value, exchange) {
+    /// Notes a page that the hand met, under the lock of the ring; returns whether to go on.
+    fn meet(&mut self, run: &mut Run, met: Met, turn: Turn) -> bool {
+        match turn {
             Turn::Pass => {}
             Turn::Spare => self.spared = true,
-            Turn::WriteBack => {
-                run.add(Met { slot, word: value });
-            }
+            Turn::WriteBack => run.add(met),
         }
         !run.is_full()
     }
