@@ -75,12 +75,13 @@ impl Slots {
         (from..self.len()).find(|slot| self.0[*slot as usize])
     }
 
-    /// Makes slots used or free. Returns whether each of them was the opposite.
+    /// Makes slots used or free. Returns true if each of them exists and was the opposite.
     fn set(&mut self, start: u32, nr: u32, used: bool) -> bool {
         let range = self.range(start, nr);
         let opposite = self.0[range.clone()].iter().all(|slot| *slot != used);
+        let exist = range.len() == nr as usize;
         self.0[range].fill(used);
-        opposite
+        exist && opposite
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     ffi::{
         folio::{
             Folio,
+            KeptLocked,
             ReadFolio,
             SwapEntry,
             SwapFolio, //
@@ -65,7 +66,7 @@ c_exports! {
         from_result(|| {
             let mut folio = folio.ok_or(ENOENT)?;
             let (first, nr) = (folio.lend().first_slot().entry(), folio.nr_pages());
-            let result = load::load(folio);
+            let result = load::load(folio).unwrap_or_else(|KeptLocked { .. }| Err(ENOENT));
             #[cfg(CONFIG_RUST_VSWAP)]
             trace::load(first, nr, result);
             let _ = (first, nr);

@@ -658,10 +658,11 @@ impl<'a> ReadFolio<'a> {
         self.0.only()
     }
 
-    /// Leaves the folio locked.
+    /// Leaves the folio locked, for C.
     #[inline]
-    pub(crate) fn keep_locked(self) {
+    pub(crate) fn keep_locked(self) -> KeptLocked {
         let _ = ManuallyDrop::new(self);
+        KeptLocked(())
     }
 
     /// Removes the folio from the swap cache if the swap count of all its slots is 0; frees them.
@@ -696,6 +697,10 @@ impl FromC<*mut bindings::folio> for Option<ReadFolio<'_>> {
         NonNull::new(folio).map(|folio| unsafe { ReadFolio::from_raw(folio) })
     }
 }
+
+/// A folio was left locked: C is told so, because it unlocks the folio then.
+#[must_use]
+pub(crate) struct KeptLocked(());
 
 impl<'a> Deref for ReadFolio<'a> {
     type Target = SwapFolio<'a>;

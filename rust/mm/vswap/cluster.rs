@@ -760,12 +760,12 @@ impl LockedCluster {
     /// Gives slots back, whose words are null. The cluster may lose its tables by that.
     #[inline]
     pub(super) fn free_run(&mut self, start: u32, nr: u32) {
-        if warn_on_once!(start.saturating_add(nr) > SWAPFILE_CLUSTER) {
-            return;
-        }
         let order = self.order();
         let own = self.own_mut();
-        warn_on_once!(!own.map.free(start, nr));
+        // A leak is the lesser evil than a slot that two folios have.
+        if warn_on_once!(!own.map.free(start, nr)) {
+            return;
+        }
         let list = own.list;
         // Only then does it matter, and looking costs something.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);

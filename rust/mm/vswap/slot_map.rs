@@ -104,32 +104,33 @@ impl SlotMap {
 
     /// Runs `f` on the words that hold the slots from `start` on, and on the slots' bits in them.
     ///
-    /// Slots that a cluster does not have are left out.
+    /// Slots that a cluster does not have are left out: returns false then.
     #[inline]
-    fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) {
+    fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) -> bool {
         let (mut at, mut left) = (start, nr);
         while left != 0 {
             let (n, mask, len) = piece(at, left);
             let Some(word) = self.used.get_mut(n) else {
-                return;
+                return false;
             };
             f(word, mask);
             at = at.wrapping_add(len);
             left = left.wrapping_sub(len);
         }
+        true
     }
 
-    /// Marks slots as in use. Returns whether all of them were free.
+    /// Marks slots as in use. Returns true if all of them exist and were free.
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
         let mut free = true;
-        self.each(start, nr, |word, mask| {
+        let exist = self.each(start, nr, |word, mask| {
             free &= *word & mask == 0;
             *word |= mask;
         });
-        free
+        exist && free
     }
 
-    /// Marks slots as free. Returns whether all of them were in use.
+    /// Marks slots as free. Returns true if all of them exist and were in use.
     #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
         let mut used = true;
@@ -138,12 +139,12 @@ impl SlotMap {
             *word &= !mask;
         };
         // One is what is mostly freed, and that it is one saves the loop.
-        if nr == 1 {
-            self.each(start, 1, free);
+        let exist = if nr == 1 {
+            self.each(start, 1, free)
         } else {
-            self.each(start, nr, free);
-        }
-        used
+            self.each(start, nr, free)
+        };
+        exist && used
     }
 
     /// Whether a run of an order is free again, now that the slots from `start` on are: those of

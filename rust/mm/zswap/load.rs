@@ -10,6 +10,7 @@
 
 use crate::{
     ffi::folio::{
+        KeptLocked,
         ReadFolio,
         SwapFolio, //
     },
@@ -21,28 +22,27 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// Loads the page of a folio, or its pages, and unlocks the folio.
+/// Loads the page of a folio, or its pages, and unlocks the folio; keeps it locked if zswap does not
+/// have it.
 ///
-/// - `ENOENT`: zswap does not have it. The folio stays locked.
-/// - `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has
-///   left the swap cache.
-pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result {
+/// `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has left
+/// the swap cache.
+pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     let Some((mut slot, page)) = folio.only() else {
         return load_large(folio);
     };
     let entry = slot.entry();
     let read = table::consume(&mut slot, |held| compress::decompress(entry, held, &page));
-    if let Err(error) = read {
-        if error == ENOENT {
-            folio.keep_locked();
-        }
-        return Err(error);
+    match read {
+        Ok(_) => {}
+        Err(error) if error == ENOENT => return Err(folio.keep_locked()),
+        Err(error) => return Ok(Err(error)),
     }
     // It is the only copy. Other tasks wait for the lock, and see it dirty.
     folio.count_zswpin();
     folio.mark_uptodate();
     folio.mark_dirty();
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// Loads the page of a folio that a fault has claimed. What is stored stays until the fault frees
@@ -63,21 +63,18 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
 /// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
 /// In the swap cache, the folio keeps them from being written back. Otherwise this fails, and the
 /// fault reads page by page.
-fn load_large(mut folio: ReadFolio<'_>) -> Result {
+fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     match load_pages(&mut folio.lend()) {
         Ok(()) => {
             folio.mark_uptodate();
-            Ok(())
+            Ok(Ok(()))
         }
-        Err(error) if error == ENOENT => {
-            folio.keep_locked();
-            Err(ENOENT)
-        }
+        Err(error) if error == ENOENT => Err(folio.keep_locked()),
         Err(error) => {
             // Before it is unlocked: otherwise another fault takes it for a folio all of whose
             // pages are broken.
             folio.forget();
-            Err(error)
+            Ok(Err(error))
         }
     }
 }
