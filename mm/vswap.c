@@ -253,8 +253,8 @@ static struct swap_info_struct *vswap_type_to_info(unsigned int type)
 }
 
 /*
- * Is what lies side by side in the slots of a device side by side on it, so that
- * one request can be for all of it? Not in a file.
+ * Returns true if consecutive slots of a device are consecutive on it, so that one
+ * request is enough for them. Returns false for a swap file.
  */
 bool vswap_in_order(unsigned int type)
 {
@@ -620,7 +620,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	vswap_words_free(words);
 }
 
-/* A chunk of the directory: pointers to clusters, see rust/mm/vswap/directory.rs. */
+/* Allocates a directory chunk: 512 pointers to clusters, see rust/mm/vswap/directory.rs. */
 void *vswap_chunk_alloc(gfp_t gfp)
 {
 	return kzalloc(512 * sizeof(void *), gfp);
@@ -1107,7 +1107,10 @@ static inline void vswap_sysfs_init(void)
 #endif /* CONFIG_SYSFS */
 
 #ifdef CONFIG_DEBUG_VM
-/* What a device says of a slot; nothing if it is not there. */
+/*
+ * Returns the swap table word of a device slot. For a slot of a bound cluster, which has
+ * no word, returns the reverse map of its virtual slot. Returns 0 without such a device.
+ */
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 {
 	swp_entry_t entry = swp_entry(type, offset);

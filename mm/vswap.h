@@ -249,7 +249,7 @@ bool __vswap_takes_new(void);
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
 
-/* Are folios that are swapped out now given virtual slots? */
+/* Returns true if the mode gives virtual slots to folios that are swapped out now. */
 static inline bool vswap_takes_new(void)
 {
 	return vswap_used() && __vswap_takes_new();

@@ -605,7 +605,10 @@ bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 
 /* For Rust */
 
-/* Nothing keeps the slot: it may be free by now, or never have been one. */
+/*
+ * Returns true if the zero flag of a device slot is set. Nothing pins the slot, so it
+ * may be free or bad.
+ */
 bool vswap_swapin_is_zero(swp_entry_t entry)
 {
 	unsigned long swp_tb = swap_table_get(__swap_entry_to_cluster(entry),

@@ -61,7 +61,7 @@ struct zswap_member {
 	struct list_head list;		/* on the ring; .next alone on its list "joined" */
 	struct zswap_member *next;	/* of the same slots */
 	struct zswap_lruvec_state *ring;
-	u64 bits;			/* a slot each; changed under ci->lock */
+	u64 bits;			/* of slots with a stored page; changed under ci->lock */
 	atomic_long_t *words;		/* of these slots */
 	unsigned long entry;		/* of the first of them */
 	unsigned int at;		/* of them, the next for the hand; ring->lock */

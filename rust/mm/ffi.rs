@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C has, as types that safe code cannot misuse.
+//! Wraps functions and structures of C in types that safe code cannot misuse.
 
 #[cfg(CONFIG_RUST_ZSWAP)]
 #[macro_use]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How pages come back.
+//! Swap-in.
 //!
-//! - [`policy`]: alone, with the pages around it, or read ahead: evidence in, a plan out, pure.
+//! - [`policy`]: decides whether a page comes in alone, in a large folio, or by readahead. Pure.
 
 #![forbid(unsafe_code)]
 

@@ -3,18 +3,19 @@
 //! Virtual swap space.
 //!
 //! Page tables and shmem hold *virtual* swap entries (V), which name a slot of a virtual cluster.
-//! What backs such a slot (nothing, a zswap entry, a slot of a swap device: a *physical* entry, P)
-//! is recorded beside it and can change without anyone who holds the entry noticing.
+//! The backing of such a slot is recorded beside it: nothing, a zswap entry, or a slot of a swap
+//! device (a *physical* entry, P). The backing can change while page tables and shmem keep the
+//! entry.
 //!
-//! # Rooms
+//! # Modules
 //!
 //! - `exports`: the functions that C calls. They turn arguments into types. Those for `swapin` also
 //!   gather the evidence that its policy decides by.
-//! - `vswap`: virtual slots, from their words to the devices below.
+//! - `vswap`: virtual slots, from their words to the device slots that back them.
 //! - `zswap`: the compressed cache, for virtual and physical slots.
-//! - `swapin`: how pages come back.
-//! - `ffi`: what C has, as safe types.
-//! - `tests`: KUnit suites. What needs no kernel is tested on the host: `kunit/host`.
+//! - `swapin`: the policy of swap-in.
+//! - `ffi`: wrappers of C, as safe types.
+//! - `tests`: KUnit suites. `kunit/host` tests on the host what needs no kernel.
 //!
 //! # Where mm calls
 //!

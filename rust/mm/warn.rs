@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Warnings about what cannot be, where it could be again and again.
+//! Warnings about broken invariants that are printed once, because they could recur often.
 
 #![forbid(unsafe_code)]
 

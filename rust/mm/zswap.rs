@@ -3,22 +3,22 @@
 //! zswap: a compressed cache for pages that are swapped out.
 //!
 //! A drop-in replacement for `mm/zswap.c`, behind the same interface
-//! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `exports::zswap`. The rooms
-//! are:
+//! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `exports::zswap`. The
+//! modules are:
 //!
 //! - `store`, `load`: store a folio, load a folio.
-//! - [`record`]: what is kept for a page: one word.
+//! - [`record`]: the word that zswap keeps for a page.
 //! - `table`: the words of a cluster.
 //! - `pool`: the pools of objects.
-//! - `limits`: what they may take, and the change of the compressor.
-//! - `compress`: a page to an object, an object to a page.
+//! - `limits`: the size limits of the pools, and the switch to another compressor.
+//! - `compress`: compresses a page to an object, and decompresses it.
 //! - [`order`], `ring`: which page is written back next.
 //! - `writeback`: writes it back, many pages together.
 //! - `shrink`: the worker, and the shrinker for memory pressure.
-//! - `setup`: the order in which all this comes up.
-//! - `rules`: the decisions in them, pure.
+//! - `setup`: initialization.
+//! - `rules`: the decisions of the other modules, as pure functions.
 //!
-//! # Who owns what
+//! # Ownership
 //!
 //! The table of a cluster has a word for each slot. The word owns the compressed object, and a
 //! reference to the pool that the object is in. The charge is to the cgroup whose id is recorded
@@ -33,29 +33,30 @@
 //! 2. the mutex of a compression context: its buffer and request. Locks 1 and 2 are not taken
 //!    inside.
 //! 3. cluster lock: the words of the table, the table itself, and which members of the order have
-//!    which slots. A task that frees a slot takes out what is stored under it, in places with
-//!    interrupts off. Nothing that is taken inside sleeps.
-//! 4. the lock of a ring, and inside it that of one above; zsmalloc's locks, under which it looks
-//!    for words without a lock: leaves.
+//!    which slots. A task that frees a slot takes out the stored page under this lock, in places
+//!    with interrupts off. So nothing that is taken inside it sleeps.
+//! 4. the lock of a ring, and inside it that of a ring above; zsmalloc's locks. These are leaves:
+//!    under its locks, zsmalloc looks up words without the cluster lock.
 //!
-//! The lock of the shrink cursor is taken by the worker and by the removal of a cgroup, with no
-//! other of these. The lock of a ring is taken by the hand of the clock, when a table goes, when a
-//! member goes over to another cgroup, and when a cgroup is removed. A store, a load or a free of a
-//! page does not take it.
+//! The worker and the removal of a cgroup take the lock of the shrink cursor, and no other of these
+//! then. The hand of the clock and the shrinker take the lock of a ring. So do the freeing of a
+//! table, a member's move to another ring, and the removal of a cgroup. A store, a load or a free
+//! that does none of these does not take it.
 //!
-//! # Races, and what settles them
+//! # Races
 //!
 //! - *Writeback against free, load or store of the same slot.* Writeback starts from the ring,
-//!   where nothing pins what is stored. It takes the slot's name and the word by value, drops the
-//!   lock of the ring and adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`),
-//!   another task was faster. If it succeeds writeback has the right to the slot, and looks at the
-//!   word again. A word that differs is that of a slot which was freed and used again meanwhile.
-//!   The place in the word does not count, because the object may have been moved. So it can be a
-//!   new object that has lost its second chance already: it is the object of this slot.
+//!   which does not pin the stored page. It copies the slot's name and the word, and drops the lock
+//!   of the ring. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`),
+//!   another task was faster. If it succeeds, writeback has the right to the slot, and reads the
+//!   word again. If the word differs, the slot was freed and used again meanwhile. The comparison
+//!   ignores the place, because zsmalloc may have moved the object. So an equal word can be that of
+//!   a newer object, which has lost its second chance, too. Writing that one back is right: it is
+//!   the object of this slot.
 //! - *The hand against a change of the word.* The hand does not hold the lock of the cluster. It
 //!   changes only the bit of the second chance, by compare-and-exchange. A task with the lock
-//!   stores whole words: a change of that bit in between is lost, or was that of a word that is
-//!   gone.
+//!   replaces the whole word. If the hand was first, its change goes with the old word. If it comes
+//!   later, its exchange fails.
 //! - *The hand against a free that takes the table.* Members leave their rings before the table
 //!   goes, under the lock of the ring; the hand looks at words under that lock alone.
 //! - *Migration and compaction in zsmalloc.* They change the place in a word, by compare-and-
@@ -65,12 +66,12 @@
 //! - *Store over what an earlier swap-out left.* The section that writes the new word frees the old
 //!   object. Its charge is given back after that.
 //! - *Load against swapoff.* The locked folio in the swap cache pins the device.
-//! - *Store while the pool is replaced.* It has a reference to the pool. Its objects go with the
-//!   old pool, which lives as long as they do, and has its number as long.
+//! - *Store while the pool is replaced.* The store has a reference to the old pool, and puts its
+//!   objects there. The old pool, and its number, live as long as its objects.
 //! - *Two writers of a parameter.* The parameter code excludes them.
-//! - *Removal of a cgroup.* Its rings are declared dead, then its members move to the ring above.
-//!   A store that joins a ring looks afterwards whether it is dead, and moves them then. What is
-//!   charged follows the cgroup to its parent (`obj_cgroup`).
+//! - *Removal of a cgroup.* It declares the rings of the cgroup dead, then moves their members to
+//!   the ring above. A store that joins a ring checks afterwards whether the ring is dead, and then
+//!   moves the members itself. Charges follow the cgroup to its parent (`obj_cgroup`).
 //! - *A CPU comes or goes.* A context exists for each CPU that ever was online. A task keeps the
 //!   one that it locked.
 //! - *The first store while zswap is being initialized.* Nothing is stored before there is a

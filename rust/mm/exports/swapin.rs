@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How pages come back: what C asks, and what it knows of a fault.
+//! Swap-in: the functions that C calls, and the evidence that the policy decides by.
 //!
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
@@ -304,7 +304,7 @@ impl Inquiry for Look<'_> {
 
     fn limits(&mut self) -> Limits {
         let (mut least, mut most) = (0, 0);
-        // SAFETY: The fault is as C made it, and the pointers are valid.
+        // SAFETY: `vswap_rs_swapin_plan()` requires a valid fault. The pointers are to locals.
         unsafe { bindings::vswap_fault_limits(self.fault, &mut least, &mut most) };
         self.found.limits = Limits { least, most };
         self.found.limits
@@ -586,7 +586,8 @@ unsafe extern "C" fn vswap_rs_swapin_load(folio: *mut bindings::folio) {
     // SAFETY: As required of the caller.
     let mut folio = unsafe { SwapFolio::from_raw(folio) };
     let entry = folio.first_slot().entry();
-    // What could not be read was reported, and is not uptodate.
+    // If this fails, the folio is not uptodate, and the fault fails, too. A decompression error was
+    // reported.
     let result = load::read(&mut folio);
     trace::load(entry, 1, result);
 }

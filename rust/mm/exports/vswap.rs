@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C calls for virtual slots: [`mm/vswap.h`](srctree/mm/vswap.h).
+//! The functions that C calls for virtual slots: [`mm/vswap.h`](srctree/mm/vswap.h).
 //!
 //! Each function turns the promises of its C caller into types, and calls safe code.
 
@@ -135,7 +135,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         // As early, room on a device: a large folio for which there is none can still be split.
         // SAFETY: Locked by the caller, and in the swap cache since just now.
         if let Err(error) = device_slot::back_new(&mut unsafe { SwapFolio::from_raw(raw) }, new) {
-            // SAFETY: As above, and clean: it was not given away yet.
+            // SAFETY: Locked by the caller, in the swap cache, and not under writeback: it was just
+            // added.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
             // Where no table could be had, a cluster of the device's own may still have one.
             let other = if error == ENOMEM { EAGAIN } else { error };
@@ -341,7 +342,8 @@ unsafe extern "C" fn vswap_cache_add_check(
     }
 }
 
-/// A function of its own, so that the registers it takes are not saved for each page.
+/// Checks a large folio for [`vswap_cache_add_check`]. Out of line, so that the check of a single
+/// page does not save the registers that this needs.
 ///
 /// # Safety
 ///
@@ -534,7 +536,7 @@ extern "C" fn vswap_cache_has_folio(offset: c_ulong) -> bool {
     matches!(slot::peek(offset), State::Pfn { .. })
 }
 
-/// What the working set code left for a slot.
+/// Returns the workingset shadow of a slot. NULL: the slot is free, or in the swap cache.
 #[export]
 extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
     match slot::peek(offset) {

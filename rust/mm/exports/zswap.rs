@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C calls: [`include/linux/zswap.h`](srctree/include/linux/zswap.h) for the kernel, and
-//! [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h) for our own C.
+//! The functions that C calls: [`include/linux/zswap.h`](srctree/include/linux/zswap.h) for the
+//! kernel, and [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h) for the C part of zswap.
 //!
 //! Each function gets its arguments as types, and calls safe code.
 
@@ -11,7 +11,6 @@ use crate::{
     ffi::{
         folio::{
             Folio,
-            KeptLocked,
             ReadFolio,
             SwapEntry,
             SwapFolio, //
@@ -66,7 +65,7 @@ c_exports! {
         from_result(|| {
             let mut folio = folio.ok_or(ENOENT)?;
             let (first, nr) = (folio.lend().first_slot().entry(), folio.nr_pages());
-            let result = load::load(folio).unwrap_or_else(|KeptLocked { .. }| Err(ENOENT));
+            let result = load::load(folio).unwrap_or(Err(ENOENT));
             #[cfg(CONFIG_RUST_VSWAP)]
             trace::load(first, nr, result);
             let _ = (first, nr);
@@ -82,7 +81,8 @@ c_exports! {
         nr: u32 = c_uint
     ) {
         if let Some(mut table) = table {
-            // SAFETY: As the documentation requires of the caller.
+            // SAFETY: The caller alone has the right to the slots, because it frees them, or has
+            // locked their folio.
             unsafe { table.free_slots(entry, nr) };
         }
     }

@@ -2,14 +2,14 @@
 
 //! Compression contexts, one for each CPU.
 //!
-//! A context is used by the task that holds its mutex ([`LockedContext`]), on whatever CPU: the CPU
-//! at the time of locking only chooses one that is likely free.
+//! A task uses a context while it holds its mutex ([`LockedContext`]), on any CPU. The CPU at the
+//! time of locking only picks a context that is likely free.
 //!
 //! # CPU hotplug
 //!
-//! The context of a CPU is made when the CPU is first prepared, before it comes online, and stays
-//! until all go. So there is one for every CPU that was ever online. A task that is moved to
-//! another CPU, or whose CPU goes offline, keeps the context that it has locked.
+//! The hotplug callback makes the context of a CPU before the CPU first comes online. The context
+//! stays until the pool is freed, so there is one for every CPU that was ever online. A task that
+//! moves to another CPU, or whose CPU goes offline, keeps the context that it has locked.
 //!
 //! C header: [`include/crypto/acompress.h`](srctree/include/crypto/acompress.h).
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls to C, and calls from C, whose contracts are kept by types.
+//! Macros for calls to C, and calls from C, whose contracts the types of the arguments keep.
 //!
-//! Each macro has one `unsafe` block for all functions of its kind. What the block relies on is
-//! written at the types: [`ToC`] for what C is given, [`FromC`] for what C gives.
+//! Each macro has one `unsafe` block for all functions of its kind. The traits say what the block
+//! relies on: [`ToC`] for what C is given, [`FromC`] for what C gives.
 
 /// Declares functions of C that can be called with anything their types allow.
 ///

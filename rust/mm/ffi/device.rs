@@ -2,15 +2,15 @@
 
 //! Slots of swap devices that back virtual ones, and reading them back.
 //!
-//! What C's allocator finds for a virtual slot has a word in the swap table of the device that
-//! names the virtual slot: [`Rmap`]. Whoever meets such a word and wants to know
-//! more drops the lock of that cluster, finds the virtual slot, and looks there whether it is still
-//! so: the order of the locks is the other one.
+//! C's allocator writes a word into the swap table of the device for each slot that it allocates
+//! for a virtual one. The word names the virtual slot: [`Rmap`]. A task that follows such a word
+//! first drops the lock of the device cluster. Otherwise it would take the lock of the virtual
+//! cluster in the wrong order. Then it checks at the virtual slot whether the word is still true.
 //!
 //! # What keeps the device
 //!
-//! A slot in use. `swapoff` goes on until there is none, so who has taken a slot out of a backing
-//! word, and not freed it yet, still has the device.
+//! A slot in use keeps its device, because swapoff waits until no slot is in use. So a task that
+//! took a slot out of a backing word keeps the device until it frees the slot.
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
@@ -76,7 +76,8 @@ impl DeviceSlots {
         if warn_on_once!(!folio.first_slot().entry().is_virtual()) {
             return Err(EINVAL);
         }
-        // SAFETY: The folio is locked, by us, and in the swap cache, with virtual slots.
+        // SAFETY: By the invariants of `SwapFolio`, locked and in the swap cache. Its slots are
+        // virtual, as just checked.
         let entry = unsafe { bindings::vswap_alloc_slots(folio.as_ptr()) };
         if entry.val == 0 {
             return Err(ENOSPC);

@@ -2,18 +2,17 @@
 
 //! Folios in the swap cache, and the right to what zswap stores for a swap slot.
 //!
-//! # Who may change what is stored for a slot
+//! # The right to a slot
 //!
-//! One task at a time:
+//! One task at a time may change what zswap stores for a slot:
 //! - the task that holds the lock of the folio that the swap cache has for the slot. While the
-//!   folio
-//!   is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands for
-//!   that lock.
+//!   folio is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands
+//!   for that lock.
 //! - the task that frees the slot, under the cluster lock, when its swap count is 0 and the swap
 //!   cache has no folio for it.
 //!
-//! [`Slot`] is the first of these rights as a value. Looking up borrows it, and changing borrows it
-//! mutably. So what was found is not used after the right is gone, nor while it is being taken out.
+//! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
+//! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
 //!
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).

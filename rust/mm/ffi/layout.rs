@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The numbers of C that the formats of [`swap_table`] rest upon.
+//! The constants of C that the formats of [`swap_table`] rely on.
 //!
-//! Those that differ between architectures and configurations are taken from C. Those that
-//! [`swap_table`] writes down itself, because they are the format, are compared with C's here, so
-//! that a kernel in which they differ does not build.
+//! This file takes those from C that differ between architectures and configurations.
+//! [`swap_table`] defines the others itself, because they are the format. This file asserts that
+//! they equal C's, so that a kernel in which they differ does not build.
 //!
 //! C headers: [`mm/swap.h`](srctree/mm/swap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h),
 //! [`include/linux/swap.h`](srctree/include/linux/swap.h).

@@ -413,7 +413,7 @@ impl ObjCgroup {
         unsafe { MemcgRef::from_raw(bindings::zswap_objcg_memcg_get(self.as_ptr())) }
     }
 
-    /// Returns the cgroup, while RCU readers are there.
+    /// Returns the cgroup, which `_rcu` keeps from being freed.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {

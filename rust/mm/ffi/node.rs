@@ -32,7 +32,7 @@ impl Node {
         Self(nid)
     }
 
-    /// Returns all nodes, also those without memory: what was stored of their pages is still there.
+    /// Returns all possible nodes: zswap may still store pages of a node that has no memory left.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let mut from = 0;
         core::iter::from_fn(move || {

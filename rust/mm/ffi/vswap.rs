@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios that get virtual slots, memory cgroup ids, and how the layer is switched.
+//! Folios that get virtual slots, memory cgroup ids, and the mode (off, auto, on).
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the tests of virtual slots need from C.
+//! Wrappers of C for the tests of virtual slots.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 

@@ -2,10 +2,10 @@
 
 //! The allocator of compressed pages.
 //!
-//! An object is named by the word of its slot, and by nothing else: what zswap records and what the
-//! allocator needs is the same word. A new object is a value, [`Pinned`]: the allocator does not
-//! move it, and dropping frees it. When it is in a word it is unpinned. From then on the allocator
-//! may move it, and changes the place in the word when it does.
+//! Only the word of a slot refers to its object: it is zswap's record and the allocator's handle at
+//! once. A new object is a value, [`Pinned`]: the allocator does not move it, and dropping it frees
+//! it. zswap unpins the object when it has stored it in the word. From then on the allocator may
+//! move the object, and updates the place in the word when it does.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 

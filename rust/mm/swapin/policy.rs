@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a page comes back: alone, with what is around it, or read ahead.
+//! Decides whether a page is swapped in alone, in a large folio, or by readahead.
 //!
 //! [`plan`] decides every case: evidence in, a plan out, and a [`Record`] of a few bits for each
 //! mapping or file that goes from one fault to the next. `__vswap_swapin_plan()` in C answers
@@ -10,21 +10,22 @@
 //!
 //! # What is decided
 //!
-//! - *Read ahead or not.* What zswap has compressed, and zeros, are in memory: to bring in their
-//!   neighbours early saves no time that they would not cost later, and costs memory for those
-//!   that nobody asks for. They come alone. Neighbours that are on a slow device are still read
-//!   ahead, when the faults go in sequence.
-//! - *By the device.* Until zswap is first enabled, what is on a device as fast as memory comes
-//!   back as in C: in the largest folio that can be had. No fault can tell whether the rest of a
-//!   folio will be used later, and where it is, single pages cost 3 to 5 times as much.
-//! - *How large a folio.* Otherwise it takes locality, as a large folio brings in what nobody asked
-//!   for: faults that went in sequence for a while, pages next to this one that were used just now,
-//!   or the word of the application (`MADV_SEQUENTIAL`). `MADV_RANDOM` is a veto.
-//! - *How much to map.* Where readahead has brought in neighbours, the fault maps those that are
-//!   there already and nobody else's, on the way that the sequence goes: [`Record::direction`].
-//! - *Whether that was right.* Of some large folios, the pages are mapped as not used; at a later
-//!   fault it is looked how many were. Used up ones make folios larger, one order at a time; waste
-//!   makes them smaller and asks for a longer sequence the next time.
+//! - *Read ahead or not.* Pages that zswap has compressed, and zeros, are in memory. Reading their
+//!   neighbours early saves no time, and costs memory for those that no task uses. So these pages
+//!   come without readahead. If a neighbour may be on a slow device, and the last faults were
+//!   adjacent, C still reads ahead.
+//! - *By the device.* Until zswap is first enabled, pages on a device as fast as memory come as in
+//!   C. A folio is as large as is allowed. No fault can tell whether the rest of a folio will be
+//!   used later. Where it is used, single pages cost 3 to 5 times as much.
+//! - *How large a folio.* Otherwise a large folio needs locality, because it brings in pages that
+//!   no fault asked for. Locality is a sequence of faults, recent use of the pages next to this
+//!   one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
+//! - *How much to map.* Where readahead has brought in neighbours, the fault maps those in the swap
+//!   cache that are exclusive to the process. It goes in the direction of the sequence:
+//!   [`Record::direction`].
+//! - *Whether that was right.* The fault maps the pages of some large folios as old. A later fault
+//!   counts how many were used. Used up folios raise the order, one at a time. Waste lowers it, and
+//!   asks for a longer sequence the next time.
 //!
 //! # Context
 //!
@@ -33,7 +34,7 @@
 
 #![forbid(unsafe_code)]
 
-/// The order that folios begin with, where there is evidence: 64 KiB with 4K pages.
+/// The initial cap on the order of large folios: 64 KiB with 4K pages.
 pub const FIRST_ORDER: u32 = 4;
 /// The smallest that it comes down to by waste.
 const LEAST_ORDER: u32 = 2;
@@ -66,7 +67,7 @@ pub enum Source {
     Memory,
     /// On a device that is as fast as memory.
     Fast,
-    /// On a device that it pays to wait for once, for many.
+    /// On a slow device, where one wait for several pages costs less than one wait for each.
     Slow,
 }
 

@@ -2,11 +2,12 @@
 
 //! What backs a virtual slot: zswap, or a device.
 //!
-//! The word beside the slot says it. A slot that is zeros says so in its state, and has no such
-//! word.
+//! A backing word beside the slot names the zswap entry or the device slot. If the cluster is
+//! bound, a bit can stand for the slot of its device cluster instead. A slot of zeros has a flag in
+//! its state, and no backing.
 //!
-//! What backs a slot changes with the lock of the folio that the swap cache has for it, or when the
-//! slot is freed; in both cases under the lock of the cluster.
+//! The backing changes under the lock of the cluster. The task that changes it also holds the lock
+//! of the folio in the swap cache, or frees the slot.
 
 #![forbid(unsafe_code)]
 
@@ -136,7 +137,8 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Gives back what a stored page replaced on a device.
+/// Uncharges the device slot that a page stored in zswap replaced. Frees the slot if a backing word
+/// named it. A slot of a bound cluster is idle already.
 #[inline]
 pub(crate) fn replace(replaced: &mut Replaced) {
     if replaced.bound {

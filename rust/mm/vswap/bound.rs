@@ -2,10 +2,10 @@
 
 //! Which slots of a virtual cluster have their data on the device cluster that it is bound to.
 //!
-//! Slot *i* of a bound cluster is on slot *i* of its device cluster, or not there: one bit says so.
-//! A cluster that is not bound has no bit set.
+//! If bit *i* of a bound cluster is set, slot *i* of its device cluster has the data of slot *i*. A
+//! cluster that is not bound has no bit set.
 //!
-//! # Who changes what
+//! # Locking
 //!
 //! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
 //! ([`DeviceMap::find`]) has the right to the slot, so that its place on the device stays. Only
@@ -28,7 +28,7 @@ use super::{
 
 const WORD_SHIFT: u32 = u64::BITS.ilog2();
 
-/// Words of bits for the slots of a cluster.
+/// The number of words that have one bit for each slot of a cluster.
 pub const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
 
 /// A number in memory that others read without the lock.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much can be swapped out: what reclaim, the OOM killer and `max_slots` count on.
+//! Computes how many pages can be swapped out, for reclaim and the OOM killer. Keeps `max_slots`.
 //!
-//! Each answer is for one cgroup. What zswap refused of its pages is noted in the cgroup, and stops
-//! the reclaim of this cgroup alone: otherwise a process with random data could keep all others
-//! from swapping out.
+//! Each answer is for one cgroup. The cgroup counts its pages that zswap refused. This count stops
+//! only the reclaim of this cgroup: otherwise a process with random data could keep all others from
+//! swapping out.
 //!
 //! # Pages that do not compress
 //!
-//! They have somewhere to go only where their cgroup has room on a device. Elsewhere reclaim would
-//! compress them again and again, and the OOM killer would come late. So pages that were refused
-//! in reclaim, and have nowhere to go, are counted for each cgroup. When as many were refused as it
-//! has anonymous pages, and hardly one was stored meanwhile, nothing of it can be swapped out. A
-//! second later, or when a quarter of the pages is gone, half of them are tried again.
+//! They can be swapped out only if their cgroup may use a device slot. Otherwise reclaim would
+//! compress them again and again, and the OOM killer would come late. So each cgroup counts the
+//! pages that zswap refused in reclaim and that cannot go to a device. When all of its anonymous
+//! pages were refused, and hardly one was stored meanwhile, none of its pages can be swapped out. A
+//! second after the last refusal, or when a quarter of its pages is gone, reclaim tries half again.
 //! `MADV_PAGEOUT` does not count, because the task that calls it need not be short of memory.
 //!
 //! # Locks
@@ -59,7 +59,7 @@ const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 /// By default there may be so many slots for each page of memory.
 const SLOTS_FOR_PAGE: usize = 4;
 
-/// The limit is the default one, which follows the size of memory.
+/// The value of [`MAX_CLUSTERS`] for the default limit, which follows the size of memory.
 const DEFAULT: usize = usize::MAX;
 
 /// How many clusters may have tables, as the administrator says, or [`DEFAULT`].

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether the tables agree with one another, for debug kernels.
+//! Checks in debug kernels that the tables agree with one another:
 //!
-//! - what backs a slot, and the word of the slot on a device, or its binding: each names the other;
-//! - the slots of a device that back virtual ones, and their number;
-//! - the slots of a cluster that are in use, its map, its words, and its numbers;
-//! - the pages that zswap has of a cluster, and those that stand in the order of writeback.
+//! - the backing of a virtual slot, and the word or binding of the device slot: each names the
+//!   other;
+//! - the slots of a device that back virtual ones, and their count;
+//! - the slots of a cluster that are in use, its slot map, its words, and its counts;
+//! - the pages that zswap stores for a cluster, and those in the order of writeback.
 //!
-//! Meaningful when nothing is swapped meanwhile: slots are taken and freed in steps.
+//! The result is meaningful only if no task swaps meanwhile, because slots are taken and freed in
+//! steps.
 
 #![forbid(unsafe_code)]
 

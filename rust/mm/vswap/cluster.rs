@@ -2,17 +2,18 @@
 
 //! Virtual clusters: their memory, their lock, and what is under it.
 //!
-//! A cluster begins with C's `struct swap_cluster_info`, so that C can lock one and carry a pointer
-//! to one without knowing what it is. What it says is Rust's: the words of the swap table, in C's
-//! format, and beside them what C has no place for.
+//! A cluster begins with C's `struct swap_cluster_info`. So C can lock it and keep a pointer to it,
+//! without knowing that it is virtual. Its content belongs to Rust: the words of the swap table, in
+//! C's format, and beside them the state that C has no field for.
 //!
 //! # What keeps a cluster
 //!
-//! - The *header* is never freed: C holds pointers across sleeps with nothing but a reference to
-//!   the device, and a device of virtual slots is always there. So clusters are `'static`.
+//! - The *header* is never freed. C holds pointers to it across sleeps, with nothing but a
+//!   reference to the device of virtual slots. That device always exists. So clusters are
+//!   `'static`.
 //! - The *tables* exist while a slot is in use, or is about to be. They come and go under the lock
-//!   of the cluster. They are freed after an RCU grace period: a reader without the lock looks
-//!   under RCU, and may see the words of a slot that is free by now.
+//!   of the cluster, and are freed after an RCU grace period. Readers without the lock use RCU, and
+//!   may see the words of a slot that is free by now.
 //!
 //! # What is under which lock
 //!
@@ -267,7 +268,8 @@ impl Cluster {
         decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
     }
 
-    /// Returns where the page of a slot can be read at once, without the lock.
+    /// Returns where the page of a slot can be read synchronously, if anywhere. Does not take the
+    /// lock, so the answer may be stale.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn peek_at_hand(&self, off: u32) -> Option<AtHand> {
@@ -413,7 +415,8 @@ pub(crate) enum Backed {
     Bound,
 }
 
-/// What a word says. One that says nothing is treated as an I/O error.
+/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`] for it: an I/O
+/// error.
 #[inline]
 fn decode(word: u64) -> State {
     match State::decode(word) {
@@ -1396,7 +1399,7 @@ pub(crate) struct Populated {
 }
 
 impl Populated {
-    /// Locks it and gives it the tables, for a CPU to allocate folios of an order from.
+    /// Locks the cluster, installs its tables, and assigns it to a CPU for slots of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
         // SAFETY: The lock is held. The cluster was without tables, and its owner is `self`.

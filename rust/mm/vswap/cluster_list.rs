@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where clusters wait that a CPU can go on with, and the clusters that each CPU allocates from.
+//! The lists of clusters that a CPU can take next, and the clusters that each CPU allocates from.
 //!
-//! The lock of the lists ([`Lists`]) is taken inside that of a cluster. A task that has it first
-//! may only try to lock a cluster. A cluster says itself on which list it is ([`ListState`]): that
-//! changes under both locks.
+//! The lock of the lists ([`Lists`]) is taken inside that of a cluster. A task that holds it
+//! already may only try to lock a cluster. The [`ListState`] of a cluster says which list it is on.
+//! It changes under both locks, or under that of the cluster alone if the cluster is on no list.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -313,8 +313,9 @@ impl Local {
         ret
     }
 
-    /// Takes an unbound cluster with free slots for order 0 away from a CPU, this one or another,
-    /// that allocates from it, and returns it locked. That CPU notices when it next looks.
+    /// Takes an unbound cluster with a free slot from the CPU that allocates from it. Assigns it to
+    /// order 0 of this CPU and returns it locked. The former CPU sees that in
+    /// [`LockedCluster::is_for`].
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
         for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Room on devices for what is under virtual slots.
+//! Allocates device slots that back virtual ones.
 //!
-//! It is taken when there is something to write and not before: at the end of swap-out, when zswap
-//! did not take the folio, and when zswap writes an entry back. So a page that is only compressed
-//! has none, and counts as no swap.
+//! A device slot is allocated only when there is something to write: when zswap does not take a
+//! folio at swap-out, and when zswap writes an entry back. So a page that is only compressed has no
+//! device slot, and is not charged as swap.
 //!
-//! Room is slots in one run: a folio is written by one request, and completion cannot wait for
-//! several. For a large folio for which there is no run, see `vswap_split()` in C.
+//! The device slots of a folio are consecutive. It is written by one request, because completion
+//! cannot wait for several. C splits a large folio for which there is no run: `vswap_split()`.
 //!
-//! # Order
+//! # Order of the steps
 //!
-//! 1. a promise of backing words: memory, which can fail. An entry that is written back has that of
-//!    its own.
+//! 1. a promise of backing words, which takes memory and can fail. An entry that is written back
+//!    has its own word.
 //! 2. the charge, to the cgroup that was noted when the virtual slots were allocated.
-//! 3. the slots, whose words name the virtual ones from then on. Until the next step the two do not
-//!    agree; who comes the other way waits for the lock of the folio, which we hold.
+//! 3. the device slots, whose swap table words name the virtual slots from then on. Until the
+//!    backing words are written, the two do not agree. swapoff, which follows those words, waits
+//!    for the lock of the folio, which the caller holds.
 //! 4. the backing words, under the lock of the virtual cluster.
 //!
-//! A folio that goes to a device as soon as it has its slots gets the first two with them, or all
-//! of it: slots of a bound cluster have room on the device already. Such a folio, written again,
-//! goes to the same place.
+//! A folio that goes to a device at once is charged together with its virtual slots. It gets the
+//! promise with them if that takes no memory. In a bound cluster it gets its device slots with
+//! them, too. A folio that is written again keeps its device slots.
 //!
-//! Whatever fails takes back what was before it ([`SlotReservation`]): the folio stays as it was.
+//! A step that fails undoes the steps before it: [`SlotReservation`].
 //!
 //! # When there is no room
 //!

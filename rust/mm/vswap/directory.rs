@@ -2,9 +2,9 @@
 
 //! Finds the cluster of a virtual slot, without a lock.
 //!
-//! Clusters have numbers, in the order in which they are made. Pointers to them are in chunks,
-//! which are allocated as clusters come, below a root that is as long as there may be chunks.
-//! Neither a chunk is ever freed, nor a cluster.
+//! Clusters are numbered in the order in which they are created. Chunks of pointers map these
+//! numbers to clusters. The root has a pointer for each possible chunk, and a chunk is allocated
+//! with its first cluster. Chunks and clusters are never freed.
 
 use crate::{
     vswap::{

@@ -1,50 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The folio that the swap cache has for a slot, found without a lock.
+//! Finds the folio that the swap cache has for a slot, without a lock.
 //!
-//! Page faults ask this for every entry, so it takes neither the lock of the cluster nor that of
-//! the folio: it reads the word, takes a reference to what is at the page frame that it names, and
-//! reads the word again.
+//! Every swap fault calls this, so it takes neither the lock of the cluster nor that of the folio.
+//! It reads the word and takes a reference to the folio at that page frame. Then it reads the word
+//! again.
 //!
-//! # What can happen between two steps
+//! # Races between two steps
 //!
-//! - *The folio leaves the swap cache, and is freed.* Its count is 0 then, and no reference can be
-//!   had; or there is one to be had, and the word has changed.
-//! - *The page frame is used again*, be it for a folio of another slot, or for something that is no
-//!   folio of the swap cache. The reference is to that, and the word has changed. It is put, like
-//!   any other.
-//! - *The page frame is used again inside of a larger folio*, which the reference is to. When that
-//!   is split, or freed but for our reference, the frame can become a folio of this slot, and the
-//!   word what it was. So the folio that the frame is of is compared, too, not its number alone.
+//! - *The folio leaves the swap cache, and is freed.* Its reference count is 0 then, and the lookup
+//!   gets no reference. Or the lookup gets one to the next user, and the word has changed.
+//! - *The page frame is used again*, for a folio of another slot, or for something outside the swap
+//!   cache. The reference is to that, and the word has changed. The lookup puts the reference.
+//! - *The page frame is used again inside of a larger folio*, and the reference is to that. When
+//!   that is split, or freed but for our reference, the frame can become a folio of this slot
+//!   again. The word is what it was then. So the lookup also compares the folio that the frame
+//!   belongs to, and not only its number.
 //! - *The page frame is used again for a folio of this slot*, so that the word is what it was. That
-//!   folio is as good: it is in the swap cache for the slot, and the reference is to it.
-//! - *The folio is frozen*: reclaim, migration and splitting set the count to 0 for a moment in
-//!   which the word still names the folio. They do it under the lock of the cluster, and either
-//!   change the word or give the count back before they let go of that, so that this waits for them
-//!   as for a spinlock.
-//! - *The count or the zero flag in the word changes.* That is not looked at.
+//!   folio is right, too: it is in the swap cache for the slot, and the reference is to it.
+//! - *The folio is frozen.* Reclaim, migration and splitting set its count to 0 for a moment. The
+//!   word still names it. They do so under the lock of the cluster. Before they drop that lock,
+//!   they change the word or restore the count. So the lookup retries, as for a spinlock.
+//! - *The swap count or the zero flag in the word changes.* The lookup ignores both.
 //!
 //! # What it relies on
 //!
 //! - A word names a folio only while the swap cache has a reference to it: the word changes first,
-//!   and the reference goes after that. Hence a folio that the word names *while one has a
-//!   reference to it*, is in the swap cache for the slot at that moment.
-//! - Taking a reference is fully ordered, so that the second look is not an early one, and a page
-//!   frame passes through locks of the page allocator between its uses: who gets a reference to the
-//!   next user sees what was written to the word before. That an unlock followed by a lock orders
-//!   the writes before and after for everybody is a promise of the kernel's memory model, not one
-//!   of the language's.
-//! - There is a `struct page` for each page frame number that ever was in a word; C's lookup relies
-//!   on that, too.
-//! - The words themselves stay for who looks without the lock: see `ffi::cluster`.
+//!   and then the swap cache puts its reference. So if the word names a folio *while the lookup has
+//!   a reference to it*, the swap cache has it then.
+//! - Taking a reference is fully ordered, so that the second read of the word is not an early one.
+//!   A page frame passes through locks of the page allocator between its uses. So a task that gets
+//!   a reference to the next user sees the earlier change of the word. An unlock followed by a lock
+//!   orders the writes before and after them for all CPUs. That is a promise of the kernel's memory
+//!   model, not of Rust's.
+//! - Each page frame number that ever was in a word has a `struct page`. C's lookup relies on that,
+//!   too.
+//! - RCU keeps the words for readers without the lock: see `cluster`.
 //!
-//! The folio may leave the swap cache as soon as it was found. Who needs it to stay locks it, and
-//! looks whether it is still the one.
+//! The folio may leave the swap cache as soon as it was found. A caller that needs it to stay locks
+//! it, and checks whether it is still the folio of the slot.
 //!
 //! # Context
 //!
-//! Values only, like [`swap_table`](super::swap_table). On the host, this is run with all
-//! interleavings of those who change words and counts: `kunit/host/tests/loom.rs`.
+//! Values only, like [`swap_table`](super::swap_table). `kunit/host/tests/loom.rs` runs this on the
+//! host, with all interleavings of tasks that change words and counts.
 //!
 //! C: `swap_cache_get_folio()`.
 

@@ -2,37 +2,38 @@
 
 //! Virtual slots, from their words to the devices below.
 //!
-//! What a word says:
+//! Formats:
 //!
 //! - [`swap_table`]: the formats of the words of a slot, pure.
 //!
 //! Clusters, and the slots in them:
 //!
-//! - `cluster`: the memory of clusters, their lock, and what is under it.
-//! - `directory`: the cluster of a slot, found without a lock.
-//! - `cluster_list`: the clusters that a CPU can go on with, and those that it has.
-//! - `slot_alloc`: where the slots for a folio come from. The order of the locks is there.
+//! - `cluster`: the memory of clusters, their lock, and the state under it.
+//! - `directory`: finds the cluster of a slot without a lock.
+//! - `cluster_list`: the lists of clusters that a CPU can take next, and those that it allocates
+//!   from.
+//! - `slot_alloc`: allocates the slots for a folio. Its documentation has the order of the locks.
 //! - [`slot_map`]: which slots of a cluster are free, pure.
 //! - [`bound`]: which slots are on the device cluster that the cluster is bound to, pure.
 //!
-//! What is done with a slot:
+//! Operations on a slot:
 //!
 //! - `slot`: allocates, counts and frees slots.
 //! - `swap_cache`: adds and removes the folio of a slot.
-//! - [`lookup`]: finds it without a lock, pure.
+//! - [`lookup`]: finds the folio of a slot without a lock, pure.
 //!
-//! What backs a slot:
+//! The backing of a slot:
 //!
 //! - `backing`: zswap, or a device.
-//! - `device_slot`: room on devices.
+//! - `device_slot`: allocates the device slots that back virtual ones.
 //! - `scatter`: ends bindings, so that slots of a device are free for others.
-//! - `swapoff`: when a device goes.
+//! - `swapoff`: brings back the pages of a device that is turned off.
 //!
-//! How much there is:
+//! Counts:
 //!
-//! - `capacity`: how much can be swapped out, of which cgroup.
-//! - `stats`: what there is.
-//! - `check`: whether it agrees, in debug kernels.
+//! - `capacity`: returns how many pages of a cgroup can be swapped out.
+//! - `stats`: counts slots and tables for sysfs.
+//! - `check`: checks in debug kernels that the tables agree.
 
 pub mod bound;
 pub mod lookup;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bindings end, so that idle slots of devices are free for others.
+//! Ends bindings, so that idle slots of devices are free for others.
 //!
-//! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot see it.
-//! When that finds no other, it comes here: a bound cluster with idle slots is turned into one
-//! whose slots with data have words, on both sides, and goes on a list of C's allocator. If there
-//! is no memory for the words, the cluster stays bound, and the next one is tried.
+//! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot take it.
+//! When the allocator finds no other slot, it calls [`make_room`], which ends the binding of a
+//! cluster with idle slots. The slots with data get backing words, and words in the swap table of
+//! the device. The device cluster goes on a list of C's allocator. If there is no memory for the
+//! words, the cluster stays bound, and [`make_room`] tries the next one.
 //!
-//! When swap is half full, slots whose pages are in the swap cache, and which nobody counts on, are
-//! made idle before. C does the same for clusters that are full.
+//! When swap is half full, and a cluster has no idle slot, [`make_room`] first tries to make some
+//! idle. It removes folios whose swap count is 0 from the swap cache. C's allocator does the same
+//! in full clusters.
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is done with virtual slots: allocating, counting, freeing. `swap_cache` has the rest.
+//! Operations on virtual slots: allocate, count, free. `swap_cache` has the rest.
 //!
-//! The transitions of words are those of [`State`]; here they meet the counts that do not fit in a
-//! word, the memory cgroups, what backs a slot, and the lock.
+//! [`State`] has the transitions of words. This file adds the large swap counts that do not fit in
+//! a word, cgroups, the backing, and the lock.
 //!
 //! # What pins a slot
 //!
-//! Its count, a folio in the swap cache, or both. The last that goes frees it: under the lock of
-//! the cluster its word becomes null, its cgroup id and what backs it are taken out, and it can be
-//! allocated again. What backed it is given back after that, without the lock where the lock is
-//! ours ([`FreedBacking`]).
+//! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left,
+//! the slot is freed under the lock of the cluster: its word becomes null, and its cgroup id and
+//! its backing are taken out. The slot can then be allocated again. The backing is freed after
+//! that: under the lock if C holds it, otherwise without it as far as possible ([`FreedBacking`]).
 
 #![forbid(unsafe_code)]
 
@@ -255,7 +255,7 @@ pub(crate) struct New {
 }
 
 /// Allocates slots for a folio, for which `id` was recorded, and adds it to the swap cache. `None`:
-/// there are no slots, and nothing is recorded any more.
+/// no slots are free, or vswap was turned off. The recorded ids and charges are dropped then.
 ///
 /// `to_device`: the slots are to be backed there now. They are charged as swap. Those of a bound
 /// cluster have room there; for others there is a promise of backing words if that takes no memory.
@@ -274,7 +274,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
         vswap::forget_ids(id, nr, charged, Sum::NONE);
         return None;
     };
-    // Under the lock of the cluster: see the races of `cluster`.
+    // Under the lock of the cluster: see the races of `slot_alloc`.
     if !vswap::is_on() {
         run.cancel();
         vswap::forget_ids(id, nr, charged, Sum::NONE);
@@ -414,7 +414,7 @@ pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     put_many(offset, nr, true, uncharge);
 }
 
-/// Tells the cgroup of a slot that it is free.
+/// Drops a freed slot's reference to its cgroup id, and uncharges its swap and its stored page.
 #[inline]
 pub(super) fn forget_one(id: u16, charged: u32, stored: Sum) {
     vswap::forget_ids(id, 1, charged, stored);

@@ -1,50 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the slots for a folio come from.
+//! Allocates the virtual slots for a folio.
 //!
-//! Each CPU has a cluster for each order, from which it allocates alone: the fast path takes the
-//! CPU's own lock and that of a cluster which others lock only to free slots in it. When there is
-//! no place left in it, the CPU goes on with a partly used one, the fullest first as far as the
-//! order of the list says so, then with one that has no tables.
+//! Each CPU has a cluster for each order, from which it alone allocates. The fast path takes the
+//! CPU's own lock and that of the cluster. Others lock the cluster mostly for slots that are in
+//! use. When the cluster has no free run, the CPU takes the first partly used one of a list. That
+//! is likely the fullest. If there is none, it takes a cluster without tables.
 //!
-//! At the limit, and where there is no memory for tables, order 0 takes free slots wherever they
-//! are: also in clusters of higher orders, in which no folio of those fits, or one still does, and
-//! in those that CPUs allocate from. Such a cluster is order 0's, and this CPU's, from then on.
-//! Otherwise huge pages of which one page each is still swapped out would keep the slots of all
-//! others from everybody.
+//! At the limit, and without memory for tables, order 0 takes a free slot of any cluster. That can
+//! be a cluster of a higher order, or one that a CPU allocates from. Such a cluster is order 0's,
+//! and this CPU's, from then on. Otherwise huge pages with one page each still swapped out would
+//! block the slots of all their other pages.
 //!
-//! A folio that goes to a device at once gets its slots from a *bound* cluster, together with those
-//! of the device cluster that this one is bound to (`Documentation/rust/vswap/backends.rst`). Each
-//! CPU has such a cluster for each order beside the other one. C's rules say which device is next.
+//! A folio that goes to a device at once gets its slots from a *bound* cluster, together with
+//! device slots. See `Documentation/rust/vswap/backends.rst`. Each CPU has a bound and an unbound
+//! cluster for each order. `vswap_bindable_type()` chooses the next device by C's rules.
 //!
-//! A cluster that becomes empty loses its tables at once, also while it is a CPU's. The CPU notices
-//! when it next looks: the cluster is not its own any more.
+//! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The next
+//! allocation of that CPU finds that the cluster is not its own any more.
 //!
 //! # Locks, in the order in which they are taken
 //!
 //! 1. folio lock, page table lock: the caller's.
-//! 2. the CPU's own ([`Local`]): allocation only. Dropped to sleep for memory.
+//! 2. the CPU's own ([`Local`]): only allocation takes it, and drops it to sleep for memory.
 //! 3. the lock of a virtual cluster (`LockedCluster`): one at a time.
 //! 4. the lock of the lists ([`Lists`]); the lock of a ring of zswap, zsmalloc's locks, and the
 //!    lock of a physical cluster; `si->lock`, when a cluster is bound or its binding ends. Leaves,
 //!    seen from here.
 //!
-//! No lock of a physical cluster is held when one of these is taken. The per-CPU lock of their
-//! allocator may be when 3 is, where it reclaims slots of a full device; never when 2 is.
-//! Interrupts may be off under 3 (reclaim, migration): nothing inside turns them on, sleeps, or
-//! allocates in a way that could.
+//! No lock of a physical cluster is held when one of these is taken. `percpu_swap_cluster.lock` may
+//! be held when lock 3 is taken, while C's allocator reclaims slots of a full device. It is never
+//! held when lock 2 is taken. Interrupts may be off under lock 3 (reclaim, migration). So nothing
+//! inside it enables them, sleeps, or allocates memory in a way that could.
 //!
-//! # Races, and what settles them
+//! # Races
 //!
-//! - *Another CPU takes a CPU's cluster*: it was emptied, or has free slots at the limit. Who
-//!   allocates looks under the lock of the cluster whether it is still its own.
-//! - *The task moves to another CPU while it sleeps for memory.* It goes on with the state of that
-//!   one. A cluster that it finds there is retired to the list, not lost.
-//! - *Turned off while a task allocates.* Who allocates looks at the switch under the lock of the
-//!   cluster. [`quiesce`] takes each of these locks once after the switch was changed: who had the
-//!   lock before has published its slots, which a drain then finds; who gets it later sees the
-//!   switch. A new cluster gets its number before it is locked for the first time, and the numbers
-//!   are read after the switch was changed.
+//! - *Another CPU takes a CPU's cluster*, because it was emptied, or has free slots at the limit.
+//!   An allocation checks under the lock of the cluster whether the cluster is still its CPU's.
+//! - *The task moves to another CPU while it sleeps for memory.* It then uses the state of the new
+//!   CPU. A cluster that the new CPU has by then is retired to its list.
+//! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the
+//!   cluster. [`quiesce`] takes the lock of each cluster once after the mode was changed. A task
+//!   that had the lock before has published its slots, and a drain finds them. A task that gets the
+//!   lock later sees the mode. A new cluster gets its number before it is first locked. [`quiesce`]
+//!   reads the numbers after the mode was changed.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is, counted when an administrator asks.
+//! Counts slots and tables when an administrator reads `stats` in sysfs.
 //!
-//! On the way only slots in use are counted: more would cost all for what few ask. A cluster is
-//! looked at in one RCU section. The numbers are not of one moment.
+//! Swap-out and swap-in maintain only the count of slots in use, because further counts would slow
+//! down every swap-out. Reading `stats` looks at each cluster in one RCU section. The numbers are
+//! not of one moment.
 
 #![forbid(unsafe_code)]
 

@@ -2,8 +2,8 @@
 
 //! The swap cache of virtual slots: adds, removes and replaces folios.
 //!
-//! A slot whose word has a page frame number is in the swap cache. The folio is locked by the task
-//! that adds or removes it. A slot that nobody counts on is freed when its folio leaves.
+//! A slot whose word has a page frame number is in the swap cache. The task that adds or removes
+//! the folio has locked it. A slot whose swap count is 0 is freed when its folio leaves.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// What a folio for slots that were looked at will be charged to, and what was left there.
+/// The shadow and the memory cgroup id of slots whose folio can enter the swap cache.
 pub(crate) struct Addable {
     pub(crate) shadow: Option<Shadow>,
     pub(crate) id: u16,

@@ -7,14 +7,14 @@
 //! `decode(encode(value)) == Ok(value)`, so that comparing words is comparing values.
 //!
 //! - [`State`]: the state of a slot, virtual or physical, in C's swap table format.
-//! - [`Rmap`]: a word of a *physical* slot, which may belong to a virtual one.
+//! - [`Rmap`]: a word of a *physical* slot: the virtual slot that it backs, or a [`State`].
 //! - [`Backing`]: what backs a *virtual* slot.
 //!
 //! # Virtual and physical
 //!
 //! A virtual entry is a [`VOffset`] and a physical one is a [`PhysSlot`]. They are distinct types
-//! with nothing in common, and only [`Rmap`] and [`Backing`] hold one that was found in the table
-//! of the other.
+//! with nothing in common. Only [`Rmap`], a word of a physical slot, holds a virtual entry. Only
+//! [`Backing`], a word of a virtual slot, holds a physical one.
 //!
 //! # Context
 //!
@@ -584,7 +584,7 @@ pub const fn is_zero_word(word: u64) -> bool {
 pub enum StateError {
     /// The slot must not be used.
     Bad,
-    /// The slot is free, or nobody has a count on it.
+    /// The slot is free, or its swap count is 0.
     Unused,
     /// A folio is in the swap cache already.
     Cached,

@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A device is turned off: what it has under virtual slots comes back into memory.
+//! Turns a device off: brings the pages in slots that back virtual ones into memory.
 //!
-//! Page tables and shmem name virtual slots, and go on doing so: nothing is looked for there. The
-//! words of the device say which virtual slots it backs. They are read in the order of the device,
-//! many at a time; each folio is then dirty in the swap cache, backed by nothing, and memory
-//! reclaim may put it elsewhere. Who touches such a page finds the folio there.
+//! Page tables and shmem name virtual slots, which stay. So swapoff does not search them. The words
+//! of the device say which virtual slots it backs. swapoff reads the slots in the order of the
+//! device, many at a time. Each folio is then dirty in the swap cache and has no backing, so that
+//! reclaim may write it elsewhere. A fault finds the folio there.
 //!
 //! # Races
 //!
-//! The device gives no more slots, and who got one before has the lock of the folio until the words
-//! agree. So a slot whose words do not agree is one that
-//! - *is about to be named*: its folio is in the swap cache, and locked. We wait for the lock.
-//! - *is about to be freed*: nothing names it any more. It is met again, or not.
+//! The device allocates no more slots. A task that got one before holds the lock of the folio until
+//! the words of both sides agree. So a slot whose words do not agree is one that
+//! - *is about to be named*: its folio is in the swap cache, and locked. swapoff waits for the
+//!   lock.
+//! - *is about to be freed*: no backing word names it any more. The next pass finds it free, or
+//!   meets it again.
 //!
-//! Slots of bound clusters have no words, but bits. Who takes idle ones into use looks under the
-//! lock of the virtual cluster whether the device gives slots. So each of these locks is taken once
-//! before the pass. When no slot has data, the bindings end.
+//! Slots of bound clusters have bits, not words. A task that takes idle slots into use checks
+//! `SWP_WRITEOK` under the lock of the virtual cluster. So swapoff takes each of these locks once
+//! before its first pass. When no slot has data any more, swapoff ends the bindings.
 //!
-//! Hence the pass is repeated until no slot is left; a signal ends it in between. What came back
-//! stays so.
+//! swapoff repeats the pass until no slot is left, or a signal ends it. Pages that came back stay
+//! in memory.
 //!
 //! # Errors
 //!
-//! A page that cannot be read is lost, as it always is. Its slot is backed by nothing from then on,
-//! which is an I/O error for who touches it, and for nobody else; the device goes.
+//! A page that cannot be read is lost. Its slot has no backing from then on, so a task that touches
+//! the page gets an I/O error. swapoff goes on.
 
 #![forbid(unsafe_code)]
 

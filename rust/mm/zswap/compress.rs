@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Turns a page into an object, and an object into a page.
+//! Compresses a page to an object, and decompresses an object to a page.
 //!
 //! Takes the mutex of a compression context; zsmalloc's locks are taken inside.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pools together: what they may take, and the change of the compressor.
+//! The size limits of all pools together, and the switch to another compressor.
 
 #![forbid(unsafe_code)]
 

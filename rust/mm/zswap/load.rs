@@ -2,9 +2,10 @@
 
 //! Loads a folio.
 //!
-//! What is stored of a page is freed when the page was loaded: the folio in the swap cache is the
-//! only copy then, and dirty. Keeping both would cost more memory than compressing again costs
-//! time. What is stored of a large folio is freed when a fault has mapped it.
+//! Loading a page frees the stored copy: the folio in the swap cache is the only copy then, and
+//! dirty. Keeping both would cost memory, to save the time of compressing the page again. The copy
+//! of a large folio is freed when a fault has mapped the folio. That of a claimed page is freed
+//! when the fault consumes or settles the claim.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +23,8 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// Loads the page of a folio, or its pages, and unlocks the folio; keeps it locked if zswap does not
-/// have it.
+/// Loads the page of a folio, or its pages, and unlocks the folio. If zswap does not have it, keeps
+/// it locked.
 ///
 /// `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has left
 /// the swap cache.
@@ -34,7 +35,7 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     let entry = slot.entry();
     let read = table::consume(&mut slot, |held| compress::decompress(entry, held, &page));
     match read {
-        Ok(_) => {}
+        Ok(()) => {}
         Err(error) if error == ENOENT => return Err(folio.keep_locked()),
         Err(error) => return Ok(Err(error)),
     }

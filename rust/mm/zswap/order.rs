@@ -2,32 +2,32 @@
 
 //! The order in which pages are written back: a clock.
 //!
-//! A *ring* is the pages of one cgroup on one node. What stands on it are *members*: the pages of
-//! the ring among 64 slots that lie side by side, one bit for each. The hand is at the head of the
-//! ring. It passes the pages of the first member, one after the other; then that member goes to the
-//! end. A page that is met for the first time has its second chance: a bit in its record is
-//! cleared. One that is met with this bit clear is written back.
+//! A *ring* has the pages of one cgroup on one node. It consists of *members*: the pages of the
+//! ring among 64 consecutive slots, with one bit for each. The hand is at the head of the ring. It
+//! passes the pages of the first member one by one, then moves that member to the end. When the
+//! hand meets a page for the first time, it clears the referenced bit in the record: the page has a
+//! second chance. When the hand meets a page with this bit clear, the page is written back.
 //!
-//! So a page stays for one round of the hand at least, and for two at most. No time has to be
-//! recorded for that: also a page that is stored just before the hand comes to its slot is met
-//! once, and then not again for a whole round.
+//! So a page stays for one round of the hand at least, and for two at most. That needs no
+//! timestamp. Even a page that is stored just before the hand comes to its slot is met once. The
+//! hand does not meet it again for a whole round.
 //!
-//! # Who changes what
+//! # Locking
 //!
-//! - The lock of the cluster: the bits of a member, and its slots' words; but for the bit of the
-//!   second chance, which the hand clears by compare-and-exchange, and for the place, which
-//!   zsmalloc changes in the same way.
+//! - The lock of the cluster: the bits of a member, and the words of its slots. Two parts of a word
+//!   change without it, by compare-and-exchange. The hand clears the referenced bit, and zsmalloc
+//!   changes the place.
 //! - The lock of the ring: the ring, and the seats of the members that stand on it.
 //!
-//! A store takes the first of them alone. It sets the bit of its slot; that is all, if the member
-//! stands on the ring. The hand takes members without bits off the ring, so that it passes over
-//! them once. Both at the same time is what [`fill`] and [`park`] settle: the store changes the
-//! bits, then looks at the seat; the hand changes the seat, then looks at the bits. At least one
-//! sees the other, and who takes the free seat puts the member on a ring.
+//! A store takes only the lock of the cluster. It sets the bit of its slot, and is done if the
+//! member had bits before. The hand takes members without bits off the ring, so that it passes over
+//! them once. [`fill`] and [`park`] settle the race between the two. The store changes the bits,
+//! then reads the seat. The hand changes the seat, then reads the bits. At least one of them sees
+//! the change of the other. The one that takes the free seat puts the member on a ring.
 //!
-//! A member goes with its table, whose slots have no bits then: [`retire`] takes the seat away for
-//! good. The hand, which may be looking at the bits of a member that it took off, cannot put it
-//! back then. Its memory stays for RCU readers, of whom the hand is one.
+//! A member is freed with its table, when its slots have no bits any more. [`retire`] takes its
+//! seat away for good. So the hand cannot put back a member that it took off, and whose bits it may
+//! still be reading. RCU keeps the memory of the member for readers, one of which is the hand.
 //!
 //! # Context
 //!
@@ -85,7 +85,7 @@ pub fn fill<M: Member>(member: &M, bit: u64, ring: M::Ring) -> bool {
     member.seat() == Seat::Free && member.exchange_seat(Seat::Free, Seat::On(ring))
 }
 
-/// The hand meets a member without bits: it leaves the ring. Returns true if it did.
+/// Takes a member off the ring if it has no bits. Returns true if the member left the ring.
 ///
 /// The caller holds the lock of the ring, and RCU. `unlink` and `relink` take the member off the
 /// ring and put it back.

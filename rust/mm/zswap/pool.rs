@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools: a compressor, and the objects that it made.
+//! Pools. A pool is a compressor and the objects that it compressed.
 //!
 //! # What keeps a pool
 //!
 //! A pool has a per-CPU reference count:
 //! - each stored object has a reference, whether it is in a word or not yet ([`Entry`]),
 //! - a store has one while it runs ([`PoolRef`]),
-//! - being the current pool is one, the *initial* reference ([`Initial`]): while it is there the
-//!   count is not looked at, and getting and putting is cheap. Dropping it retires the pool.
+//! - the current pool has the *initial* reference ([`Initial`]). While it is there, the count stays
+//!   per CPU, so that getting and putting references is cheap. Dropping it retires the pool.
 //!
 //! # Finding a pool
 //!
-//! A pool has a number, which is its place in [`POOLS`], from when it is complete until its last
-//! reference goes. One of them is [`CURRENT`]. Both are read under RCU: the task that puts the last
-//! reference, in whatever context, takes the pool out of its place and leaves the rest to a work
-//! item, which waits for the RCU readers. Between, [`PoolRef::get`] fails for it.
+//! A pool has a number, which is its index in [`POOLS`], from its creation until its last reference
+//! is put. One pool is [`CURRENT`]. Both are read under RCU. The task that puts the last reference,
+//! in any context, clears the place of the pool. It queues a work item, which waits for the RCU
+//! readers and frees the pool. In between, [`PoolRef::get`] fails for the pool.
 //!
-//! A retired pool that is asked for again before its last object is gone is revived
-//! ([`take_retired`]): the initial reference is made anew.
+//! If its compressor is chosen again before its last object is gone, [`take_retired`] revives a
+//! retired pool: it makes a new initial reference.
 //!
 //! # CPU hotplug
 //!
@@ -475,7 +475,7 @@ impl Entry {
         }
     }
 
-    /// Returns true if it was made for the slot with a name.
+    /// Returns true if the entry was made for the slot that `name` stands for.
     #[inline]
     pub(crate) fn is_for(&self, name: Name) -> bool {
         self.name == name

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What zswap keeps for a page: one word.
+//! The word that zswap keeps for a page.
 //!
 //! `decode()` is total, and the codec is canonical: `encode(decode(word)?) == word` and
 //! `decode(encode(record)) == Ok(record)`. So comparing words is comparing records.
@@ -148,7 +148,7 @@ impl Pattern {
 /// The form of a value, and what a word has of it.
 const fn form_of(value: u64) -> Option<(u64, u64)> {
     let half = value & u32::MAX as u64;
-    // The sign is in the highest bit that a word has room for.
+    // Sign-extends the lowest `VALUE_BITS` bits, which are all that `FORM_LOW` keeps.
     let low = (value << VALUE_SHIFT) as i64 >> VALUE_SHIFT;
 
     if value >> u32::BITS == half {
@@ -290,7 +290,8 @@ impl Record {
         matches!(self.kept, Kept::Object(object) if object.is_plain())
     }
 
-    /// Returns true if `word` is that of the record, or was before its object was moved.
+    /// Returns true if `word` is that of the record. Ignores the place of an object, because
+    /// zsmalloc may have moved it.
     #[inline]
     pub const fn was(self, word: u64) -> bool {
         let changed = self.encode() ^ word;
@@ -300,7 +301,7 @@ impl Record {
         }
     }
 
-    /// Returns the record after the hand has passed.
+    /// Returns the record without its second chance, as the hand leaves it.
     #[inline]
     pub const fn passed(self) -> Self {
         Self {

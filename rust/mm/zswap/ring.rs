@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rings on which the order of writeback stands; the protocol is that of
-//! [`order`].
+//! The rings of the order of writeback. Their protocol is that of [`order`].
 //!
-//! # What keeps them
+//! # Lifetime
 //!
-//! - A ring is in the lruvec of a cgroup and node. The cgroup stays while it is referred to, and
-//!   for RCU readers. When it goes offline, its members move to the nearest ring above that is not
-//!   dead ([`Ring::leave`]). A store that joins it nevertheless sees that it is dead, and moves
-//!   them again.
-//! - A member stays for RCU readers when its table goes. It has left its ring before.
+//! - A ring is in the lruvec of a cgroup and node, or without cgroups in an array by node.
+//!   References and RCU readers keep the cgroup. When it goes offline, the members of its ring move
+//!   to the nearest ring above that is not dead ([`Ring::leave`]). A store that joins the ring
+//!   later sees that it is dead, and moves them again.
+//! - A member is freed with its table, after an RCU grace period. It has left its ring before.
 //!
 //! # Locks
 //!
-//! That of a ring is inside the lock of a cluster, and that of a ring above inside it. Under it is
-//! RCU: what is on a ring stays meanwhile, and so does its table.
+//! The lock of a ring is taken inside that of a cluster. The lock of a ring above is taken inside
+//! that of a ring below. [`LockedRing`] also holds the RCU read lock, which keeps the members of
+//! the ring and their tables.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -135,7 +135,7 @@ impl RingState {
     }
 
     c_methods! {
-        /// Reclaim of the cgroup asks the shrinker from now on.
+        /// Makes reclaim of the cgroup call the zswap shrinker from now on.
         fn tell_filled(&self) = zswap_ring_filled;
         fn raw_above(&self) -> *mut bindings::zswap_lruvec_state = zswap_ring_above;
     }
@@ -352,7 +352,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Puts a member that has just got its seat on the ring, without a lock.
+    /// Adds a member whose seat has just become this ring to `joined`. Takes locks only if the ring
+    /// is dead: then moves its members up.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
         let joined = &self.0.joined;
@@ -419,7 +420,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Locks it inside the lock of one below.
+    /// Locks the ring while the caller holds the lock of a ring below.
     fn lock_above(self) -> LockedRing<'a> {
         let rcu = rcu::read_lock();
         // SAFETY: The lock is initialized, and it is always the one above that is taken inside.
@@ -459,7 +460,7 @@ c_functions! {
 pub(crate) struct LockedRing<'a> {
     ring: &'a RingState,
     _lock: SpinLockGuard<'a, ()>,
-    // What is on the ring stays for RCU readers.
+    // Keeps the members of the ring, and their tables, from being freed.
     _rcu: rcu::Guard,
 }
 

@@ -124,9 +124,9 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
     tried < FEW_TRIED || refused & 255 == 0
 }
 
-/// Returns how many refused pages are left when one was stored: one in 32 makes up for the others.
-/// With fewer than that, the end comes when all were looked at: those that compress are stored by
-/// then.
+/// Returns the count of refused pages after a page was stored: 32 less. So the count does not grow
+/// if one page in 32 compresses. If fewer do, it grows until reclaim has tried all pages, and those
+/// that compress are stored by then.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn after_success(refused: u64) -> u64 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Brings zswap up.
+//! Initializes zswap.
 //!
 //! This is done at boot, if zswap is enabled, or when it is first enabled, under
 //! `zswap_init_lock`. A failure is final. Without a compressor there is no pool: zswap is up, but

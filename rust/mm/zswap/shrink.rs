@@ -5,12 +5,13 @@
 //! - The *worker*, when a store was refused for lack of room: it goes round the cgroups until the
 //!   pool can accept again. Stopping earlier would leave the pool at its limit, where it refuses
 //!   the pages that are being swapped out now, the warmest, while it holds older ones.
-//! - A store, when its cgroup is at its own limit: once round its rings.
+//! - A store, when its cgroup is at its own limit: up to a batch of pages of each of its rings.
 //! - The *shrinker*, when memory is short: a part of the pages that depends on how well they
 //!   compress, and on how many pages were read from the device recently, because those were written
 //!   back too early.
 //!
-//! Process context, no lock held. Pages of cgroups that may not be written back stay.
+//! Process context; no lock is held but that of the folio that a store stores. Pages of cgroups
+//! that may not be written back stay.
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What zswap keeps of the slots of a cluster, physical or virtual: a table of words.
+//! The zswap table of a cluster, physical or virtual: a word for each slot.
 //!
-//! The table hangs off C's `struct swap_cluster_info`. It is allocated when the first page is
-//! stored, and freed with the last. That of a virtual cluster also has what backs its slots on
-//! devices.
+//! The table hangs off C's `struct swap_cluster_info`. It is allocated when the first word is
+//! needed, and freed with the last. In a virtual cluster, its words also name the device slots that
+//! back virtual ones. There the table stays while a slot is left to allocate, until the cluster is
+//! empty.
 //!
 //! # What is under which lock
 //!
 //! - The lock of the cluster ([`LockedTable`]): the table, its words, its members and their bits.
 //!   The hand of the clock clears the bit of the second chance of a word without it, and zsmalloc
 //!   changes the place in a word when it moves the object.
-//! - RCU, to look without that lock: a table is freed after a grace period. A task follows what it
-//!   finds only if it has the right to the slot ([`Slot`]), which keeps the word as it is, but for
-//!   that bit and the place.
+//! - RCU: readers without that lock, because a table is freed after a grace period. A reader
+//!   follows a word only if it has the right to the slot ([`Slot`]). The right keeps the word as it
+//!   is, but for that bit and the place.
 //!
 //! # Ownership
 //!

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes back what is next in the order: see [`order`](super::order).
+//! Writes back the pages that come next in the order of writeback: see [`order`](super::order).
 //!
-//! Writing back resumes the swap-out: the page is decompressed to a folio in the swap cache, which
-//! is written to the slot that it had from the beginning, or for a virtual slot to one that is
-//! allocated then. See the races in the documentation of `zswap`: until the folio is in the swap
-//! cache nothing pins what is stored, and writeback does not look at it.
+//! Writeback decompresses a page to a folio in the swap cache, and writes the folio to the device.
+//! A page of a physical slot is written to that slot. A virtual slot gets a device slot at this
+//! time. Nothing pins a stored page until the folio is in the swap cache, and writeback does not
+//! read it before: see the races in the documentation of `zswap`.
 //!
-//! A page of a virtual slot has no place on a device before. Pages that are written back together
-//! get places side by side, and are one request: that is a *run*. The hand gathers a run by value,
-//! under the lock of the ring. The following steps hold no lock. Each page gets a locked folio in
-//! the swap cache, which settles whether the page is still stored; then a place on a device; then
-//! its data. When all pages have that, writing begins.
+//! A page of a virtual slot has no device slot before. So pages that are written back together can
+//! get device slots side by side, and be one request: a *run*. The hand copies the entries and
+//! words of a run under the lock of the ring. The following steps hold no spinlock. Each page gets
+//! a locked folio in the swap cache, which settles whether the page is still stored. Then it gets a
+//! device slot, then its data. When all pages have that, writing begins.
 //!
-//! No folio is under writeback while an allocation waits for memory, because reclaim may wait for
-//! writeback that was not submitted. For the same reason only the first folio of a run may wait.
-//! No folio lock is waited for, as the folios are new.
+//! No folio is under writeback while an allocation waits for memory: reclaim may wait for writeback
+//! that was not submitted. For the same reason only the allocation of the first folio of a run may
+//! wait. Writeback waits for no folio lock, because the folios are new.
 
 #![forbid(unsafe_code)]
 
@@ -81,7 +81,8 @@ impl Met {
     }
 }
 
-/// Moves a page to a new folio, which has a place on a device and is to be written.
+/// Moves a stored page to a new folio in the swap cache, to be written. Gives a virtual slot a
+/// device slot first.
 fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
     let mut folio = NewFolio::add(met.slot, wait)?;
     // The folio is locked in the swap cache: from here on writeback has the right to the slot,
