@@ -32,12 +32,11 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+use crate::ffi::device;
 use crate::{
     ffi::{
-        device::{
-            self,
-            DeviceSlots, //
-        },
+        device::DeviceSlots,
         folio::{
             Owner,
             Slot,

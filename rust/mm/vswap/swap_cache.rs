@@ -7,6 +7,12 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+use crate::vswap::{
+    cluster::AtHand,
+    slot::put_one,
+    swap_table::is_last_user_word, //
+};
 use crate::{
     ffi::vswap::Uncharge,
     vswap::{
@@ -14,23 +20,18 @@ use crate::{
             is_next,
             FreedBacking, //
         },
-        cluster::{
-            AtHand,
-            LockedCluster, //
-        },
+        cluster::LockedCluster,
         directory::find,
         slot::{
             forget_one,
             free_alone,
             free_slot,
-            put_one,
             FreeRun, //
         },
         swap_table::{
             cache_add_word,
             cache_del_word,
             is_last_cached_word,
-            is_last_user_word,
             Count,
             Flags,
             Pfn,

@@ -188,6 +188,7 @@ impl<'a> Ci<'a> {
     }
 
     /// Returns true if zswap has the page of a slot, without the lock.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn peek_is_stored(self, off: u32) -> bool {
         Record::is_tag(self.peek(off))
