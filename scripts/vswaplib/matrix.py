@@ -451,30 +451,36 @@ def run_cell(cell, memory):
     return ("FAIL" if problems else "ok"), note, problems
 
 
+def judged(cells):
+    """Yields (cell, verdict, note, [problem]) of each cell."""
+    setup.ensure()
+    if any(cell.name == "arm64-gcc" for cell in cells):
+        setup.install(common.LOGS / "setup.log", ["gcc-aarch64-linux-gnu"])
+    with common.locked("matrix"):
+        memory = remembered("passed.json")
+        for cell in cells:
+            yield cell, *run_cell(cell, memory)
+
+
 def main(args):
     cells = chosen(args.cells)
     if args.list:
         for cell in cells:
             say(f"{cell.name:24} {cell.about}")
         return 0
-    setup.ensure()
-    if any(cell.name == "arm64-gcc" for cell in cells):
-        setup.install(common.LOGS / "setup.log", ["gcc-aarch64-linux-gnu"])
     counts = collections.Counter()
-    with common.locked("matrix"):
-        memory = remembered("passed.json")
-        say(f"==> {len(cells)} cells; logs: {home()}/CELL/make.log")
-        for number, cell in enumerate(cells, 1):
-            start = time.monotonic()
-            verdict, note, problems = run_cell(cell, memory)
-            counts[verdict] += 1
-            report(number, len(cells), verdict, cell, note, time.monotonic() - start)
-            for problem in problems[:10]:
-                say(f"           {problem}")
-            if len(problems) > 10:
-                say(f"           and {len(problems) - 10} more")
-            if problems:
-                say(f"           the whole log: {folder(cell)}/make.log")
+    say(f"==> {len(cells)} cells; logs: {home()}/CELL/make.log")
+    start = time.monotonic()
+    for number, (cell, verdict, note, problems) in enumerate(judged(cells), 1):
+        counts[verdict] += 1
+        report(number, len(cells), verdict, cell, note, time.monotonic() - start)
+        for problem in problems[:10]:
+            say(f"           {problem}")
+        if len(problems) > 10:
+            say(f"           and {len(problems) - 10} more")
+        if problems:
+            say(f"           the whole log: {folder(cell)}/make.log")
+        start = time.monotonic()
     skipped = f", {counts['skip']} skipped" if counts["skip"] else ""
     say(f"{counts['ok']} passed, {counts['FAIL']} failed{skipped}")
     return 1 if counts["FAIL"] else 0

@@ -49,6 +49,8 @@ MISTAKEN = {
         "tools/mm/vswap-stat is a program; checkpatch.pl knows those by .py and the like",
     ("MACRO_ARG_UNUSED", r"\+?#define vswap_fault_"):
         "do_swap_page() has no variable to pass to a function where the macro is empty",
+    ("MACRO_ARG_UNUSED", r"\+?#define zswap_free_slots\("):
+        "arguments of an empty inline function would change the registers of its caller",
     ("OPEN_ENDED_LINE", r'\+?\tTP_\w+\($'): "that is how TRACE_EVENT() is written",
     ("PARENTHESIS_ALIGNMENT", r'\+?\tTP_PROTO\('): "that is how TRACE_EVENT() is written",
 }

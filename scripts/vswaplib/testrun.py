@@ -10,8 +10,8 @@ import subprocess
 import sys
 import textwrap
 
-from . import (common, coverage, guest, guestcoverage, guesttests, ktap, lint, manifest, mutants,
-               selftests, setup)
+from . import (common, coverage, guest, guestcoverage, guesttests, ktap, lint, manifest, matrix,
+               mutants, selftests, setup)
 from .common import ROOT, die, run, say
 from .manifest import Part
 from .results import Report, Stage, Stopped
@@ -97,6 +97,16 @@ def run_cargo(stage, what, *options, **variables):
     stage("all build and end", bool(well), "" if well else
           f"exit code {done.returncode}, {len(results)} of {total} results\n"
           + "\n".join(done.text.splitlines()[-60:]))
+
+
+# --------------------------------------------------------------------- matrix
+
+def run_matrix(stage):
+    """Compiles mm/ and rust/mm/ under many configurations, and the series patch by patch."""
+    verdicts = {"ok": True, "skip": None}
+    for cell, verdict, note, problems in matrix.judged([cell for cell in matrix.chosen("")
+                                                        if stage.wants(cell.name)]):
+        stage(cell.name, verdicts.get(verdict, False), "\n".join(problems[:10]) or note)
 
 
 # ---------------------------------------------------------------------- KUnit
@@ -209,6 +219,7 @@ def steps(full, lasts=False):
     return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra=["all end"]),
             _simple("host", run_host, extra=["all build and end"]),
             _simple("host-loom", run_loom, extra=["all build and end"]),
+            *([_simple("matrix", run_matrix, quick=False)] if full else []),
             *(_kunit(variant) for variant in KUNIT),
             *(_guests(variant, full, lasts) for variant in guesttests.VARIANTS), _selftests(full),
             *(step for variant in BOOTS if full
