@@ -148,7 +148,7 @@ fn behind(entry: SwapEntry) -> Behind {
     Behind::Slot(entry.ty() as u8, 0)
 }
 
-/// Whether zswap has the page of an entry. The answer can be old when it is there.
+/// Returns true if zswap has the page of an entry. The answer can be old when it is there.
 ///
 /// # Safety
 ///
@@ -177,7 +177,7 @@ fn source(entry: SwapEntry, behind: Behind, fast: bool) -> Source {
     }
 }
 
-/// Whether neighbours of an entry can be on a slow device.
+/// Returns true if neighbours of an entry can be on a slow device.
 #[inline]
 fn any_slow(entry: SwapEntry, fast: bool) -> bool {
     if entry.is_virtual() {
@@ -384,9 +384,9 @@ unsafe extern "C" fn vswap_rs_swapin_source(
     }
 }
 
-/// Whether a page that is in memory, or on a fast device, while nothing is on a slow one, comes
-/// alone: then that is noted. Else it takes the whole plan to tell. No folio can be larger than a
-/// page and smaller than the order `least`.
+/// Returns true if a page that is in memory, or on a fast device, while nothing is on a slow one,
+/// comes alone: then that is noted. Else it takes the whole plan to tell. No folio can be larger
+/// than a page and smaller than the order `least`.
 ///
 /// # Safety
 ///
@@ -457,7 +457,7 @@ unsafe extern "C" fn vswap_rs_swapin_hit(record: *mut bindings::atomic_long_t, p
     kept.set(kept.get().next(page as u64, None, Hint::None));
 }
 
-/// Whether the pages of the large folio from `first` on are to be mapped as not used.
+/// Returns true if the pages of the large folio from `first` on are to be mapped as not used.
 ///
 /// # Safety
 ///
@@ -490,7 +490,7 @@ unsafe extern "C" fn vswap_rs_swapin_direction(
     }
 }
 
-/// Whether what an entry names is in memory: compressed, zeros, or in the swap cache.
+/// Returns true if what an entry names is in memory: compressed, zeros, or in the swap cache.
 ///
 /// # Safety
 ///
@@ -500,7 +500,8 @@ unsafe extern "C" fn vswap_rs_in_memory(entry: bindings::swp_entry_t) -> bool {
     !matches!(behind(SwapEntry::from_raw(entry)), Behind::Slot(..))
 }
 
-/// Whether slots of a device, the aligned ones around an entry, are all in zswap, or none of them.
+/// Returns true if slots of a device, the aligned ones around an entry, are all in zswap, or none
+/// of them.
 ///
 /// # Safety
 ///

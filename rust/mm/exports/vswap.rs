@@ -23,7 +23,7 @@ use crate::{
         backing,
         capacity,
         cluster::{
-            self as clusters,
+            self,
             ExtendTable,
             LockedCluster, //
         },
@@ -156,19 +156,20 @@ fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
     }
 }
 
-/// Gives the slots of a folio, which is to be written, room on a device: `false` if there is none.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, in the swap cache, has virtual entries, and is not under
-/// writeback. It counts as dirty: the caller marks it so when this fails.
-#[export]
-unsafe extern "C" fn vswap_alloc_backing(folio: *mut bindings::folio) -> bool {
-    let Some(folio) = NonNull::new(folio) else {
-        return false;
-    };
-    // SAFETY: As required of the caller.
-    device_slot::back(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
+c_exports! {
+    /// Allocates device slots for a folio, which is to be written. Returns false if there are none.
+    ///
+    /// The folio has virtual entries, and is not under writeback. It counts as dirty: the caller
+    /// marks it so when this fails.
+    fn vswap_alloc_backing(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
+        folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
+    }
+
+    /// Makes the slots of a folio zeros, which has virtual entries. Returns false if its cgroup may
+    /// not have more swap, or they must stay as they are.
+    fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
+        folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
+    }
 }
 
 /// The entry of the slot of a device that backs a virtual one; 0 if there is none.
@@ -287,7 +288,7 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
     slot::count(offset).min(c_int::MAX as u32) as c_int
 }
 
-/// Whether somebody counts on a slot of a folio.
+/// Returns true if the swap count of a slot of a folio is not 0.
 ///
 /// # Safety
 ///
@@ -303,7 +304,7 @@ unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
     }
 }
 
-/// Whether nobody counts on slots that have a folio.
+/// Returns true if the swap count of each slot of a folio in the swap cache is 0.
 ///
 /// # Safety
 ///
@@ -530,7 +531,7 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     found.map_or(core::ptr::null_mut(), FolioRef::into_raw)
 }
 
-/// Whether the swap cache has a folio for a slot.
+/// Returns true if the swap cache has a folio for a slot.
 #[export]
 extern "C" fn vswap_cache_has_folio(offset: c_ulong) -> bool {
     matches!(slot::peek(offset), State::Pfn { .. })
@@ -543,20 +544,6 @@ extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
         State::Shadow { value, .. } => shadow_to_raw(value),
         _ => core::ptr::null_mut(),
     }
-}
-
-/// The slots of a folio are zeros: `false` if they may not be.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, in the swap cache, and has virtual entries.
-#[export]
-unsafe extern "C" fn vswap_zero_set(folio: *mut bindings::folio) -> bool {
-    let Some(folio) = NonNull::new(folio) else {
-        return false;
-    };
-    // SAFETY: As required of the caller.
-    backing::set_zero(&mut unsafe { SwapFolio::from_raw(folio) }).is_ok()
 }
 
 /// How many slots are zeros as the first, or are not as the first.
@@ -580,7 +567,7 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev, SLOTS)
 }
 
-/// Whether a slot is in use.
+/// Returns true if a slot is in use.
 #[export]
 extern "C" fn vswap_in_use() -> bool {
     slot_alloc::any_in_use()
@@ -597,7 +584,7 @@ unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
         // As much as could be of use, and what that needs at most is small beside it.
         let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
-        unsafe { clusters::setup(max)? };
+        unsafe { cluster::setup(max)? };
         // For C, before the first slot is taken.
         capacity::limit();
         Ok(0)

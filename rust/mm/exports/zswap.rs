@@ -25,7 +25,7 @@ use crate::{
         }, //
     },
     zswap::{
-        limits as pools,
+        limits,
         load,
         pool::{
             self,
@@ -122,7 +122,7 @@ c_exports! {
     ) -> c_int {
         // SAFETY: `kp` is the parameter, and `name` a string.
         let commit = || to_result(unsafe { bindings::param_set_charp(name.as_char_ptr(), kp) });
-        from_result(|| pools::switch_compressor(name, commit).map(|()| 0))
+        from_result(|| limits::switch_compressor(name, commit).map(|()| 0))
     }
 
     /// Prepares a pool for a CPU: the callback of the CPU hotplug state that pools are added to.

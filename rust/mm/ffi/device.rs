@@ -143,13 +143,13 @@ impl Drop for DeviceSlots {
 }
 
 c_functions! {
-    /// Whether a device has a free slot that a virtual one may have. It may be taken by somebody
-    /// else.
+    /// Returns true if a device has a free slot that a virtual one may have. Another task may take
+    /// it.
     pub(crate) fn have_free() -> bool = vswap_have_free;
-    /// Whether page tables name slots of devices, whose pages zswap may have.
+    /// Returns true if page tables name slots of devices, whose pages zswap may have.
     pub(crate) fn old_entries() -> bool = vswap_old_entries;
-    /// Whether storage is suspended: an image of memory was taken, which names slots of devices.
-    /// None of them may be freed before the machine is off.
+    /// Returns true if storage is suspended: an image of memory was taken, which names slots of
+    /// devices. None of them may be freed before the machine is off.
     pub(crate) fn suspended() -> bool = vswap_storage_suspended;
 }
 
@@ -170,15 +170,15 @@ pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     u8::try_from(unsafe { bindings::vswap_bindable_type(order) }).ok()
 }
 
-/// Whether slots side by side on the device with the type of a slot that is in use, or was, are one
-/// place to read from and to write to. Those of a file can be anywhere.
+/// Returns true if slots side by side on the device with the type of a slot that is in use, or was,
+/// are one place to read from and to write to. Those of a file can be anywhere.
 #[inline]
 pub(crate) fn in_order(ty: u8) -> bool {
     // SAFETY: C copes with any value.
     unsafe { bindings::vswap_in_order(ty.into()) }
 }
 
-/// Whether the device with the type of a slot that is in use, or was, is as fast as memory.
+/// Returns true if the device with the type of a slot that is in use, or was, is as fast as memory.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn is_fast(ty: u8) -> bool {
@@ -319,7 +319,7 @@ impl Drop for Reads {
     }
 }
 
-/// Whether a signal waits for this task.
+/// Returns true if a signal waits for this task.
 pub(crate) fn signal_pending() -> bool {
     kernel::current!().signal_pending()
 }

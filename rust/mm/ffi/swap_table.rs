@@ -95,7 +95,7 @@ pub(crate) fn page_to_swp_tb(page: &Page, flags: u8) -> u64 {
     unsafe { bindings::folio_to_swp_tb(page.as_ptr().cast(), flags) as u64 }
 }
 
-/// Whether `word` names the folio that `page` is, and `swp_tb_to_folio()` finds it there.
+/// Returns true if `word` names the folio that `page` is, and `swp_tb_to_folio()` finds it there.
 pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
     if word & !swap_table::SWP_TB_FLAGS_MASK != page_to_swp_tb(page, 0) {
         return false;

@@ -50,13 +50,13 @@ fn mode() -> u32 {
     unsafe { Atomic::<i32>::from_ptr(&raw mut bindings::vswap_mode) }.load(Relaxed) as u32
 }
 
-/// Whether new slots are virtual ones.
+/// Returns true if new slots are virtual ones.
 #[inline]
 pub(crate) fn is_on() -> bool {
     mode() != bindings::vswap_mode_VSWAP_OFF
 }
 
-/// Whether they are when zswap takes no pages: what they are for is room on a device, then.
+/// Returns true if they are when zswap takes no pages: what they are for is room on a device, then.
 pub(crate) fn without_zswap() -> bool {
     mode() == bindings::vswap_mode_VSWAP_ON && device::have_free()
 }
@@ -167,7 +167,7 @@ impl NewSwap<'_> {
         unsafe { SwapPage::first_of(self.folio) }.variety()
     }
 
-    /// Whether its cgroup lets pages that zswap has, or refuses, be written to a device.
+    /// Returns true if its cgroup lets pages that zswap has, or refuses, be written to a device.
     pub(crate) fn may_be_written(&self) -> bool {
         if !params::enabled() {
             return true;

@@ -204,19 +204,19 @@ impl Record {
         RUN.wrapping_shl(self.get(DOUBT) as u32)
     }
 
-    /// Whether faults have gone in sequence for long enough.
+    /// Returns true if faults have gone in sequence for long enough.
     #[inline]
     pub const fn is_sequence(self) -> bool {
         self.get(RUNS) >= self.need()
     }
 
-    /// Whether the last fault was next to the one before it.
+    /// Returns true if the last fault was next to the one before it.
     #[inline]
     pub const fn is_adjacent(self) -> bool {
         self.get(RUNS) != 0
     }
 
-    /// Whether they go downwards.
+    /// Returns true if they go downwards.
     #[inline]
     pub const fn is_down(self) -> bool {
         self.get(DOWN) != 0
@@ -362,14 +362,14 @@ pub struct Limits {
 
 /// What it takes to find out more, which most faults can do without. Each is asked once at most.
 pub trait Inquiry {
-    /// Whether the pages next to this one have been used just now, on the side that faults come
-    /// from (`down`: from above): [`NEAR`], or less if not all of those were.
+    /// Returns how many pages next to this one have been used just now, on the side that faults
+    /// come from (`down`: from above): [`NEAR`], or less if not all of those were.
     fn near(&mut self, down: bool) -> u32;
 
     /// The orders that are allowed here.
     fn limits(&mut self) -> Limits;
 
-    /// Whether neighbours can be on a slow device at all.
+    /// Returns true if neighbours can be on a slow device at all.
     fn any_slow(&mut self) -> bool;
 
     /// Up to which order, at most `max`, the aligned range around the page is all in one place; 0

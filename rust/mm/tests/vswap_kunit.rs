@@ -126,7 +126,7 @@ fn put_all(offsets: &[usize]) {
     }
 }
 
-/// Whether each of `nr` slots has `count` users.
+/// Returns true if each of `nr` slots has `count` users.
 fn all_count(offset: usize, nr: usize, count: u32) -> bool {
     (offset..offset + nr).all(|at| slot::count(at) == count)
 }

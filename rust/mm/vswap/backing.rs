@@ -98,8 +98,9 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
     }
 }
 
-/// Whether a slot is backed as the slot with number `n` of a large folio must be, whose first slot
-/// is backed by `first`: all by zswap, or on a device one after the other, and not in a file there.
+/// Returns true if a slot is backed as the slot with number `n` of a large folio must be, whose
+/// first slot is backed by `first`: all by zswap, or on a device one after the other, and not in a
+/// file there.
 pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
@@ -150,14 +151,14 @@ pub(crate) fn replace(replaced: &mut Replaced) {
     }
 }
 
-/// Whether a slot is zeros, as seen without the lock.
+/// Returns true if a slot is zeros, as seen without the lock.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
     is_zero(cluster.peek(off))
 }
 
-/// Whether any slot is zeros, as seen without the lock.
+/// Returns true if any slot is zeros, as seen without the lock.
 #[inline]
 pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
     slots.any(|off| is_zero_word(cluster.peek_word(off)))
@@ -174,7 +175,8 @@ pub(crate) fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u
     Some((cluster, start, start.wrapping_add(nr)))
 }
 
-/// Whether all slots of a locked folio are on a device, in one run: as seen without the lock.
+/// Returns true if all slots of a locked folio are on a device, in one run: as seen without the
+/// lock.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some((cluster, start, end)) = slots_of(folio) else {
         return false;
@@ -186,7 +188,7 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
             .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
 }
 
-/// Whether any slot of a locked folio is on the device of a type: as seen without the lock.
+/// Returns true if any slot of a locked folio is on the device of a type: as seen without the lock.
 pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
     let Some((cluster, start, end)) = slots_of(folio) else {
         return false;
@@ -198,8 +200,8 @@ fn any_phys(cluster: &Cluster, mut slots: Range<u32>, is: impl Fn(PhysSlot) -> b
     slots.any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
-/// Whether slots must stay backed as they are: an image of memory, which was taken, names what any
-/// of them has on a device.
+/// Returns true if slots must stay backed as they are: an image of memory, which was taken, names
+/// what any of them has on a device.
 pub(crate) fn frozen(cluster: &Cluster, slots: Range<u32>) -> bool {
     device::suspended() && any_phys(cluster, slots, |_| true)
 }

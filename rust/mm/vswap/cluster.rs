@@ -310,7 +310,7 @@ impl Cluster {
         self.used.load(Relaxed)
     }
 
-    /// Whether it has a table of backing words, without the lock.
+    /// Returns true if it has a table of backing words, without the lock.
     pub(crate) fn peek_has_backing(&self) -> bool {
         self.table().is_some_and(Ci::peek_has_table)
     }
@@ -530,7 +530,7 @@ impl LockedCluster {
         unsafe { (*self.ci()).table.cast::<Words>().as_ref() }
     }
 
-    /// Whether there are tables: without, no slot is in use.
+    /// Returns true if there are tables: without, no slot is in use.
     #[inline]
     pub(crate) fn has_table(&self) -> bool {
         self.words().is_some()
@@ -579,7 +579,7 @@ impl LockedCluster {
             .is_some_and(|word| f(word.load(Relaxed)))
     }
 
-    /// Whether a slot is zeros.
+    /// Returns true if a slot is zeros.
     #[inline]
     pub(crate) fn is_zero(&self, off: u32) -> bool {
         self.is_word(off, is_zero_word)
@@ -598,7 +598,7 @@ impl LockedCluster {
         u32::from(unsafe { (*self.ci()).order })
     }
 
-    /// Whether a CPU allocates from it, as a cluster of this kind for folios of an order.
+    /// Returns true if a CPU allocates from it, as a cluster of this kind for folios of an order.
     #[inline]
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
         self.own().list == ListState::Cpu(cpu)
@@ -890,7 +890,7 @@ impl LockedCluster {
         self.table_ref().agrees()
     }
 
-    /// Whether any slot has a backing, or a promise of one.
+    /// Returns true if any slot has a backing, or a promise of one.
     #[inline]
     pub(crate) fn any_backed(&self) -> bool {
         self.table_ref().nr() != 0
@@ -1110,7 +1110,7 @@ impl LockedCluster {
         Some(unsafe { table.add(off as usize) })
     }
 
-    /// Whether there is a table for large counts.
+    /// Returns true if there is a table for large counts.
     #[inline]
     pub(crate) fn can_extend(&self) -> bool {
         self.extend_word(0).is_some()
@@ -1417,7 +1417,7 @@ impl SlotUsage {
         fn change(nr: c_long) = vswap_used_add;
         /// How many slots are in use, by estimate: off by a batch for each CPU at most.
         pub(crate) fn estimate() -> usize = vswap_used_read;
-        /// Whether any slot is in use.
+        /// Returns true if any slot is in use.
         pub(crate) fn any() -> bool = vswap_any_used;
     }
 

@@ -319,7 +319,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
 
 /// What `put_one()` did.
 pub(super) enum Put {
-    /// The slot stays, and somebody still counts on it.
+    /// The slot stays: its swap count is not 0.
     Counted,
     /// The slot stays for the folio in the swap cache alone.
     CacheOnly,
@@ -622,7 +622,7 @@ pub(crate) fn count(offset: usize) -> u32 {
     }
 }
 
-/// Whether somebody counts on a slot of a range, as seen without the lock.
+/// Returns true if the swap count of a slot of a range is not 0, as seen without the lock.
 #[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
@@ -640,7 +640,7 @@ fn is_counted(state: State) -> bool {
     matches!(state.flags(), Ok(flags) if flags.count != Count::ZERO)
 }
 
-/// Whether nobody counts on any slot of a range.
+/// Returns true if the swap count of each slot of a range is 0.
 pub(crate) fn none_counted(cluster: &LockedCluster, start: u32, nr: u32) -> bool {
     !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
 }

@@ -147,8 +147,8 @@ impl SlotMap {
         exist && used
     }
 
-    /// Whether a run of an order is free again, now that the slots from `start` on are: those of
-    /// the run that the first of them belongs to, or of one that begins later.
+    /// Returns true if a run of an order is free again, now that the slots from `start` on are:
+    /// those of the run that the first of them belongs to, or of one that begins later.
     pub fn freed_run(&self, order: u32, start: u32, nr: u32) -> bool {
         if order == 0 {
             return nr != 0;

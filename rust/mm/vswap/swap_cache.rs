@@ -50,7 +50,7 @@ pub(crate) struct Addable {
     pub(crate) id: u16,
 }
 
-/// Whether a page can enter the swap cache for a slot. `ENOENT`: nobody counts on the slot.
+/// Checks that a page can enter the swap cache for a slot. `ENOENT`: the swap count is 0.
 /// `EEXIST`: there is a folio.
 #[inline]
 pub(crate) fn may_add_page(cluster: &LockedCluster, off: u32, with_id: bool) -> Result<Addable> {
@@ -200,7 +200,7 @@ pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) 
     drop(guard);
 }
 
-/// Whether the slot is to be freed.
+/// Returns true if the slot is to be freed.
 #[inline]
 fn del_one(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     let mut last = false;

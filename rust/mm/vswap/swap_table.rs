@@ -501,7 +501,7 @@ pub const fn dup_word(word: u64) -> Option<u64> {
     }
 }
 
-/// Whether the count of a slot is in the extend table: then [`State::dup`] is
+/// Returns true if the count of a slot is in the extend table: then [`State::dup`] is
 /// [`StateError::CountExtended`].
 #[inline]
 pub const fn is_extended_word(word: u64) -> bool {
@@ -523,7 +523,8 @@ pub const fn put_word(word: u64) -> Option<u64> {
     }
 }
 
-/// Whether one user less of a slot leaves nothing that pins it: then [`State::put`] is `Null`.
+/// Returns true if one user less of a slot leaves nothing that pins it: then [`State::put`] is
+/// `Null`.
 #[inline]
 pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
@@ -552,7 +553,7 @@ pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     }
 }
 
-/// Whether a slot is free when a folio leaves the swap cache: as [`State::cache_del`].
+/// Returns true if a slot is free when a folio leaves the swap cache: as [`State::cache_del`].
 /// `false`: that has to look closer.
 #[inline]
 pub const fn is_last_cached_word(word: u64, old: Pfn) -> bool {
@@ -567,13 +568,14 @@ pub const fn is_last_user_word(word: u64, old: Pfn) -> bool {
     word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT
 }
 
-/// Whether somebody counts on a slot: as [`Flags::count`], where the word has flags.
+/// Returns true if the swap count of a slot is not 0: as [`Flags::count`], where the word has
+/// flags.
 #[inline]
 pub const fn is_counted_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_COUNT_MASK != 0
 }
 
-/// Whether a slot is zeros: as [`Flags::zero`], where the word has flags.
+/// Returns true if a slot is zeros: as [`Flags::zero`], where the word has flags.
 #[inline]
 pub const fn is_zero_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_ZERO_FLAG != 0
