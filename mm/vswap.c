@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual swap space: what has to be C.
+ * The virtual swap space: the parts that have to be C.
  *
- * The dummy device, the static key, per-CPU state, memory for tables, and the
- * files in sysfs. rust/mm/ owns the clusters and decides.
+ * These are the dummy device, the static key, per-CPU state, memory for tables,
+ * and the files in sysfs. rust/mm/ owns the clusters and makes the decisions.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -46,17 +46,17 @@ DEFINE_STATIC_KEY_FALSE(vswap_ever_on);
 
 int vswap_mode = VSWAP_OFF;
 
-/* The device */
+/* The dummy device */
 
-/* I/O is with what backs an entry, never with the entry: there is nothing to submit. */
+/* Empty, because I/O uses the device slot that backs a virtual entry, never the entry. */
 static const struct swap_ops vswap_ops = {
 };
 
-/* What is read ahead is what is read ahead of zswap on a disk. */
+/* Without SWP_SYNCHRONOUS_IO, so that readahead is that of zswap on a disk. */
 struct swap_info_struct vswap_si = {
 	.flags = SWP_USED,
 	.type = SWP_VSWAP,
-	/* Not the bound: rust/mm/ has it. */
+	/* Not the limit, which rust/mm/ keeps. */
 	.max = UINT_MAX,
 	.ops = &vswap_ops,
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_si.lock),
@@ -68,7 +68,7 @@ static void vswap_users_free(struct percpu_ref *ref)
 	WARN_ON_ONCE(1);
 }
 
-/* With a reference, for put_swap_device(). */
+/* Returns the dummy device with a reference, for put_swap_device(). */
 struct swap_info_struct *vswap_get_device(void)
 {
 	/* The first reference is never dropped. */
@@ -83,8 +83,9 @@ atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
 unsigned int vswap_highest_type;
 
 /*
- * What the allocator has found for the folio at hand: set under
- * percpu_swap_cluster.lock, and taken before that is dropped.
+ * The first device slot that C's allocator has found for a folio with virtual
+ * slots. Set under percpu_swap_cluster.lock, and taken before that lock is
+ * dropped.
  */
 static DEFINE_PER_CPU(swp_entry_t, vswap_found);
 
@@ -99,7 +100,10 @@ swp_entry_t vswap_take_found(void)
 }
 
 #ifdef CONFIG_DEBUG_VM
-/* For tests, which have no such file system: types of devices that are taken for its files. */
+/*
+ * Types of devices that are treated as if they had SWAP_OPS_F_REQUIRE_NOFS. For
+ * tests, which have no file system with that flag.
+ */
 static u32 vswap_nofs_types;
 
 static bool vswap_taken_for_nofs(struct swap_info_struct *si)
@@ -114,8 +118,10 @@ static bool vswap_taken_for_nofs(struct swap_info_struct *si)
 #endif
 
 /*
- * Whether a folio may be written may depend on the device, which is not known
- * when reclaim asks: may_enter_fs(). Where it does, there are no virtual slots.
+ * Returns true if slots of @si may back virtual slots. For a device with
+ * SWAP_OPS_F_REQUIRE_NOFS, reclaim must ask may_enter_fs() before it writes a
+ * folio. It asks before a folio with virtual slots has a device slot, so such a
+ * device backs none.
  */
 bool __vswap_suits(struct swap_info_struct *si)
 {
@@ -126,13 +132,22 @@ bool __vswap_suits(struct swap_info_struct *si)
 	return false;
 }
 
-/* Then what is free is counted by device. The allocator has met one when that matters. */
+/*
+ * Set when the allocator first meets a device that may not back virtual slots.
+ * From then on vswap_have_free() counts free slots by device.
+ */
 bool vswap_met_unsuited;
 
-/* So that nobody asks where a folio is, where there never was such a device. */
+/*
+ * Set when a device as fast as memory first backs virtual slots. Until then no
+ * fault looks up where the data of a folio is.
+ */
 bool vswap_met_fast;
 
-/* The folio is locked, and in the swap cache. */
+/*
+ * Returns true if a fast device backs the virtual slots of @folio. The folio is
+ * locked, and in the swap cache.
+ */
 bool __vswap_on_fast_device(struct folio *folio)
 {
 	swp_entry_t entry = vswap_device_entry(folio->swap);
@@ -140,21 +155,24 @@ bool __vswap_on_fast_device(struct folio *folio)
 	return entry.val && vswap_is_fast(__swap_entry_to_info(entry));
 }
 
-/* Notes what others ask of the devices that have slots under virtual ones. */
+/*
+ * Records what other code needs to know about the devices that back virtual
+ * slots: the highest type, and whether one is fast or needs stable pages.
+ */
 static void vswap_note_device(struct swap_info_struct *si)
 {
 	unsigned int highest = READ_ONCE(vswap_highest_type);
 
 	while (si->type > highest && !try_cmpxchg(&vswap_highest_type, &highest, si->type))
 		;
-	/* Page faults ask the device of the entry: it is strict if one of them is. */
+	/* A fault asks vswap_si, so one device that needs stable pages counts for all slots. */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;
 	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
 		WRITE_ONCE(vswap_met_fast, true);
 }
 
-/* Counts bound clusters. Caller holds the lock of the virtual cluster. */
+/* Adds @nr to the number of bound clusters of @si. Caller holds the lock of the virtual cluster. */
 void vswap_count_bound(struct swap_info_struct *si, long nr)
 {
 	atomic_long_add(nr, &vswap_nr_bound[si->type]);
@@ -162,7 +180,10 @@ void vswap_count_bound(struct swap_info_struct *si, long nr)
 		vswap_note_device(si);
 }
 
-/* The caller has the lock of the cluster, and takes the slots for the folio. */
+/*
+ * Writes the reverse map of the device slots from @entry on, which the
+ * allocator has found for @folio. Caller holds ci->lock.
+ */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {
 	struct swap_info_struct *si = __swap_entry_to_info(entry);
@@ -181,14 +202,16 @@ static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	if (!folio || vswap_wants_slots(folio) || mem_cgroup_disabled())
 		return false;
-	/* Changed under the lock, when the cluster is taken and freed. */
+	/* Changed under ci->lock, which __vswap_lacks_ids() does not hold. */
 	return !data_race(ci->memcg_table);
 }
 
 /*
- * The cluster may have got its tables when all slots were for virtual ones. It
- * is locked, so that the allocation must not sleep: who finds no memory finds
- * another cluster, or no slot.
+ * Returns true if @folio can record its cgroup in the slots of @ci. The cluster
+ * may have got its tables while all its slots backed virtual slots; then it
+ * needs a table of cgroup ids now. The allocation must not sleep, because
+ * ci->lock is held. If it fails, C's allocator tries another cluster or gives
+ * up.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -198,12 +221,18 @@ bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 	return ci->memcg_table;
 }
 
-/* Without the lock of the cluster, this is what was so a moment ago. */
+/*
+ * Returns true if @folio needs a table of cgroup ids that @ci does not have.
+ * Called without ci->lock, so the answer may be stale.
+ */
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	if (!vswap_needs_ids(ci, folio))
 		return false;
-	/* A cluster without room for the folio was not asked. Others may change that now. */
+	/*
+	 * A cluster too full for @folio was skipped before __vswap_has_ids().
+	 * The count may change meanwhile.
+	 */
 	return data_race(ci->count) + folio_nr_pages(folio) <= SWAPFILE_CLUSTER;
 }
 #else
@@ -218,10 +247,13 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 }
 #endif
 
-/* How many tasks bring pages back, for swapoff or to drain. */
+/* Number of tasks that swap pages in for swapoff or to drain. */
 atomic_t vswap_nr_unuse;
 
-/* SWP_WRITEOK is cleared, and who had seen it before is done: there come no more. */
+/*
+ * Swaps in what @si holds for virtual slots. swapoff has cleared SWP_WRITEOK
+ * and waited for allocations that had seen it, so no slot is added meanwhile.
+ */
 int __vswap_unuse_slots(struct swap_info_struct *si)
 {
 	if (vswap_is_si(si) || (!atomic_long_read(&vswap_nr_slots[si->type]) &&
@@ -230,7 +262,7 @@ int __vswap_unuse_slots(struct swap_info_struct *si)
 	return vswap_rs_unuse(si->type);
 }
 
-/* Nothing to do if no cluster is bound, or if all slots of devices have data. */
+/* Fails at once if no cluster is bound, or if no device has a free slot. */
 bool __vswap_make_room(int type)
 {
 	unsigned int nth, last = READ_ONCE(vswap_highest_type);
@@ -244,8 +276,9 @@ bool __vswap_make_room(int type)
 }
 
 /*
- * The device with the type of a slot that is in use, or was; or NULL. The structure
- * stays, if the device does not, and then somebody else finds that.
+ * Returns the device of @type, or NULL. The structure is never freed, so a
+ * caller without a reference to the device may use it. If swapoff takes the
+ * device away meanwhile, later steps notice that.
  */
 static struct swap_info_struct *vswap_type_to_info(unsigned int type)
 {
@@ -260,7 +293,7 @@ bool vswap_in_order(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	/* Other flags change while it is on, this one does not. */
+	/* Other flags change while the device is on, SWP_BLKDEV does not. */
 	return si && data_race(si->flags & SWP_BLKDEV);
 }
 
@@ -271,7 +304,7 @@ bool vswap_type_is_fast(unsigned int type)
 	return si && vswap_is_fast(si);
 }
 
-/* The number is as it was when statistics were last flushed. */
+/* Returns the number as of the last flush of the statistics. */
 unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 {
 #ifdef CONFIG_MEMCG
@@ -282,8 +315,9 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns true if @memcg, or one above it, may not have @nr more pages of swap.
- * With @kept, those that zswap keeps and will write back count as well.
+ * Returns true if @nr more pages would exceed memory.swap.max of @memcg or of
+ * an ancestor. With @kept, pages that zswap keeps and will write back count as
+ * swap.
  */
 static bool vswap_exceeds_swap_max(struct mem_cgroup *memcg, unsigned int nr, bool kept)
 {
@@ -303,22 +337,25 @@ static bool vswap_exceeds_swap_max(struct mem_cgroup *memcg, unsigned int nr, bo
 	return false;
 }
 
-/* As above, for pages that are about to be swapped out: what zswap keeps comes first. */
+/*
+ * Returns true if @nr more pages of @memcg cannot go to a device. They cannot
+ * if pages that zswap keeps, and these, exceed memory.swap.max.
+ */
 bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
 {
 	return vswap_exceeds_swap_max(memcg, nr, true);
 }
 
-/* Returns true if what zswap has of @memcg can be written back to devices. */
+/* Returns true if a page of @memcg in zswap can be written back to a device. */
 bool vswap_has_room(struct mem_cgroup *memcg)
 {
 	return vswap_have_free() && !vswap_exceeds_swap_max(memcg, 1, false);
 }
 
 /*
- * Counts that @memcg could not have more swap. Reclaim tries a refused page again
- * whenever it meets it: that counts once a second, because otherwise the number
- * would say how often reclaim looked.
+ * Counts a failure to get swap in memory.swap.events of @memcg, once a second
+ * at most. Reclaim tries a refused page again each time it scans it, so that
+ * otherwise the number would say how often reclaim scanned.
  */
 void vswap_count_swap_max(struct mem_cgroup *memcg)
 {
@@ -332,7 +369,7 @@ void vswap_count_swap_max(struct mem_cgroup *memcg)
 	before = atomic_long_read(counted_at);
 	if (before && time_before(jiffies, before + HZ))
 		return;
-	/* 0 is never. */
+	/* 0 means never. */
 	atomic_long_set(counted_at, jiffies | 1);
 	memcg_memory_event(memcg, MEMCG_SWAP_MAX);
 	memcg_memory_event(memcg, MEMCG_SWAP_FAIL);
@@ -340,11 +377,11 @@ void vswap_count_swap_max(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns true if zswap may keep one more page of @memcg that does not compress.
- * It takes as much memory there as before, so that it must be possible to write
- * it back: all such pages together need room in memory.swap.max, and on devices.
- * The statistics are flushed as far as they are off by more than a batch for each
- * CPU, for which the caller must be able to sleep.
+ * Returns true if zswap may keep one more incompressible page of @memcg. Such a
+ * page takes as much memory in zswap as before, so it must be possible to write
+ * it back. All such pages together need room in memory.swap.max, and free slots
+ * on devices. May sleep, because it flushes statistics if memory.swap.max is
+ * set.
  */
 bool vswap_may_keep_plain(struct mem_cgroup *memcg)
 {
@@ -364,7 +401,10 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg)
 	return !vswap_above_swap_max(memcg, 1);
 }
 
-/* Do page tables name slots of devices? What zswap has of those can be written where it belongs. */
+/*
+ * Returns true if page tables or shmem have physical entries. Pages of these in
+ * zswap can be written back to their own slots.
+ */
 bool vswap_old_entries(void)
 {
 	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
@@ -373,7 +413,11 @@ bool vswap_old_entries(void)
 	for (type = 0; type <= last; type++) {
 		struct swap_info_struct *si = READ_ONCE(swap_info[type]);
 
-		/* Of one that is about to go, the others are not counted either. */
+		/*
+		 * During swapoff of a device, its slots that back virtual slots
+		 * are not subtracted, so the result can be true because of
+		 * these alone.
+		 */
 		if (si && data_race(si->flags & SWP_WRITEOK))
 			nr -= atomic_long_read(&vswap_nr_slots[type]);
 	}
@@ -381,8 +425,9 @@ bool vswap_old_entries(void)
 }
 
 /*
- * Whose pages are read: looked up when @id changes. The slots of a device lie
- * there as they were written, those of a cgroup mostly together.
+ * Returns the cgroup to charge for the page of a slot: that with @id, or its
+ * nearest ancestor that is online. Looked up only when @id changes, because the
+ * slots of a cgroup are mostly adjacent on a device.
  */
 static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
@@ -404,11 +449,12 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Reads a slot into a new folio in the swap cache, charged to the cgroup with
- * @id: to the nearest one above that is there, if that is gone, and not to who
- * asks. The time it takes to bring back what was in use is a stall, as in
- * swap_read_folio(), but one for all that is read: a change of that state costs
- * more than a read does.
+ * Reads a slot into a new folio in the swap cache. Charges it to the cgroup
+ * with @id, or to its nearest ancestor that is online, not to that of the task.
+ *
+ * Reading a workingset folio is a memory stall, as in swap_read_folio(). One
+ * stall covers all reads, because entering and leaving it for each costs more
+ * than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -430,7 +476,7 @@ struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 	return folio;
 }
 
-/* No more are read. */
+/* Submits pending reads and ends the stall. */
 void vswap_reads_end(struct vswap_reads *reads)
 {
 	swap_read_submit(&reads->ctx);
@@ -440,8 +486,10 @@ void vswap_reads_end(struct vswap_reads *reads)
 }
 
 /*
- * The folio is locked, and in the swap cache. Its pages are of no use to a
- * cgroup that may have none on a device, and while none is written.
+ * Returns true if @folio is large, has virtual slots, and its pages may be
+ * written to a device one by one. They may not if the cgroup has disabled
+ * writeback of zswap, or while hibernation has suspended storage. The folio is
+ * locked, and in the swap cache.
  */
 bool __vswap_may_split(struct folio *folio)
 {
@@ -456,10 +504,11 @@ bool __vswap_may_split(struct folio *folio)
 }
 
 /*
- * Splits a large folio that could not be written as a whole, so that its pages
- * can be written one by one: the first now, the others from @list. The folio is
- * unmapped, dirty and locked, and the caller has the one reference that is not
- * the swap cache's; true if it is the first page now, and to be written.
+ * Splits a large folio that could not be written as a whole. Its pages can then
+ * be written one by one: the caller writes the first, and the others are added
+ * to @list. The folio is unmapped, dirty and locked, and only the swap cache
+ * and the caller have references. Returns true if the folio is the first page
+ * now, and to be written.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -473,7 +522,7 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 	for (i = 1; i < nr; i++) {
 		struct folio *tail = page_folio(folio_page(folio, 0) + i);
 
-		/* As it is on the list, the reference is the list's. */
+		/* The list takes over the reference of the tail. */
 		list_add_tail(&tail->lru, list);
 		folio_unlock(tail);
 	}
@@ -489,7 +538,10 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 #endif
 }
 
-/* Returns true if the device of @type has a free cluster: others may take it. */
+/*
+ * Returns true if the device of @type has a free cluster. Takes no lock, so
+ * another task may take the cluster meanwhile.
+ */
 bool vswap_has_free_cluster(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
@@ -500,7 +552,7 @@ bool vswap_has_free_cluster(unsigned int type)
 /* Clusters and their tables */
 
 static struct kmem_cache *vswap_cluster_cache;
-/* Where tables are no pages. */
+/* Used if a table is smaller than a page. */
 static struct kmem_cache *vswap_words_cache;
 
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
@@ -514,7 +566,10 @@ struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
 	return ci;
 }
 
-/* A class of its own: physical clusters are locked inside, see rust/mm/vswap/slot_alloc.rs. */
+/*
+ * Initializes the C part of a virtual cluster. spin_lock_init() here makes a
+ * lockdep class of its own, because locks of device clusters nest in this lock.
+ */
 void vswap_cluster_init(struct swap_cluster_info *ci)
 {
 	spin_lock_init(&ci->lock);
@@ -528,8 +583,8 @@ void *vswap_header_alloc(gfp_t gfp)
 }
 
 /*
- * A word for each slot of a cluster. Who looks without the lock may look at
- * words that were freed, until its RCU section ends.
+ * One word for each slot of a cluster. Freed by RCU, because readers without
+ * ci->lock may still look at the words.
  */
 struct vswap_small_words {
 	atomic_long_t words[SWAPFILE_CLUSTER];
@@ -593,8 +648,9 @@ int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp)
 }
 
 /*
- * Gives tables to a cluster that has none. Caller holds ci->lock, because a stale
- * entry that zswap has seen in its order can lead another CPU to the cluster.
+ * Gives tables to a cluster that has none. Caller holds ci->lock, because
+ * another CPU may look at the cluster: a stale entry in zswap's order of
+ * writeback can lead there.
  */
 void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables)
 {
@@ -604,7 +660,7 @@ void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *t
 	rcu_assign_pointer(ci->table, tables->words);
 }
 
-/* Under the lock of the cluster, which has no slot in use. */
+/* Frees the tables of a cluster without slots in use. Caller holds ci->lock. */
 void vswap_tables_free(struct swap_cluster_info *ci)
 {
 	void *words = (void *)rcu_access_pointer(ci->table);
@@ -613,7 +669,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	kfree(ci->memcg_table);
 	ci->memcg_table = NULL;
 #endif
-	/* Normally gone with the last large count. */
+	/* Normally freed with the last count that needed it. */
 	kfree(ci->extend_table);
 	ci->extend_table = NULL;
 	rcu_assign_pointer(ci->table, NULL);
@@ -640,7 +696,7 @@ unsigned long vswap_id_table_size(void)
 	return 0;
 }
 
-/* Lists of clusters. The caller holds the lock. */
+/* Lists of clusters. Caller holds vswap_lists.lock, unless noted otherwise. */
 
 struct vswap_lists vswap_lists = {
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_lists.lock),
@@ -648,8 +704,9 @@ struct vswap_lists vswap_lists = {
 };
 
 /*
- * Returns true if a cluster that is bound to a device of @type has free slots for a
- * folio of @order: without the lock, so that this may change.
+ * Returns true if a cluster that is bound to the device of @type has free slots
+ * for a folio of @order. Called without vswap_lists.lock, so the answer may be
+ * stale.
  */
 bool vswap_has_partial(unsigned int type, unsigned int order)
 {
@@ -660,7 +717,7 @@ bool vswap_has_partial(unsigned int type, unsigned int order)
 		return true;
 	if (order)
 		return false;
-	/* A single page goes anywhere. */
+	/* A single page fits in a cluster of any order. */
 	for (o = 1; o < SWAP_NR_ORDERS; o++)
 		if (!list_empty(&lists->partial[o]))
 			return true;
@@ -671,7 +728,7 @@ atomic_long_t vswap_used_slots;
 unsigned long vswap_half_max;
 DEFINE_PER_CPU(long, vswap_used_delta);
 
-/* Returns true if any slot is in use: exact, if none is taken or freed meanwhile. */
+/* Returns true if any slot is in use. Exact if no slot is taken or freed meanwhile. */
 bool vswap_any_used(void)
 {
 	long used = atomic_long_read(&vswap_used_slots);
@@ -724,7 +781,7 @@ void vswap_local_unlock(void)
 	local_unlock(&vswap_local.lock);
 }
 
-/* The two below: under the lock. */
+/* Callers of vswap_local_get() and vswap_local_set() hold the local lock. */
 struct swap_cluster_info *vswap_local_get(unsigned int nth)
 {
 	return this_cpu_read(vswap_local.current_cluster[nth]);
@@ -735,7 +792,7 @@ void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
 	this_cpu_write(vswap_local.current_cluster[nth], ci);
 }
 
-/* Takes away what a CPU that is gone has left. */
+/* Takes the @nth cluster away from a CPU that is offline. Returns NULL if it has none. */
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 {
 	struct swap_cluster_info **ci;
@@ -746,7 +803,7 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 	return xchg(ci, NULL);
 }
 
-/* Returns what a CPU allocates from, or did a moment ago. */
+/* Returns the @nth cluster of a CPU. Takes no lock, so the CPU may have left it. */
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 {
 	if (!cpu_possible(cpu))
@@ -779,7 +836,7 @@ bool __vswap_takes_new(void)
 	return READ_ONCE(vswap_mode) == VSWAP_ON || __vswap_may_swap();
 }
 
-/* Drivers ask, and reclaim for all cgroups: how many pages can be swapped out? */
+/* Returns how many pages can be swapped out. Called by drivers and by global reclaim. */
 long get_nr_swap_pages(void)
 {
 	return vswap_capacity(NULL, swap_nr_free_slots());
@@ -788,9 +845,10 @@ EXPORT_SYMBOL_GPL(get_nr_swap_pages);
 
 #ifdef CONFIG_MEMCG
 /*
- * Returns how many pages of memory zswap uses for @memcg. Reclaim gets a flushed
- * number if the old one says that @max is reached: otherwise pages that were freed
- * in the last two seconds would end in an OOM kill. Others may not sleep.
+ * Returns how many pages of memory zswap uses for @memcg. If the number reaches
+ * @max, reclaim flushes the statistics and reads it again. Otherwise pages that
+ * were freed in the last two seconds could cause an OOM kill. Other callers may
+ * be unable to sleep, so they do not flush.
  */
 static unsigned long vswap_zswap_pages(struct mem_cgroup *memcg, unsigned long max)
 {
@@ -804,9 +862,10 @@ static unsigned long vswap_zswap_pages(struct mem_cgroup *memcg, unsigned long m
 #endif
 
 /*
- * Returns how many pages zswap may still take for @memcg, by its limits and those
- * above it: ULONG_MAX if there are none. Below a limit, at least MGLRU's
- * MIN_LRU_BATCH: it swaps out nothing for less, though zswap accepts a page.
+ * Returns how many more pages zswap may take under memory.zswap.max of @memcg
+ * and its ancestors; ULONG_MAX without a limit. Below a limit, returns at least
+ * MGLRU's MIN_LRU_BATCH, because MGLRU swaps out nothing for less although
+ * zswap still accepts a page.
  */
 unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 {
@@ -833,8 +892,9 @@ unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns how many pages @memcg has, of whatever kind and wherever they are: those
- * that reclaim has isolated are on no list. The root's are estimated.
+ * Returns how many pages are charged to @memcg. LRU sizes would not do, because
+ * pages that reclaim has isolated are on no list. For the root, and for NULL,
+ * returns the number of anonymous pages instead.
  */
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 {
@@ -864,9 +924,9 @@ static unsigned long anon_pages_of_all(void)
 }
 
 /*
- * Returns how many anonymous pages @memcg has on its own LRU lists; NULL: how
- * many there are. MGLRU counts the pages of its generations, and leaves the
- * sizes of the classic lists at 0.
+ * Returns how many anonymous pages are on the LRU lists of @memcg, without its
+ * descendants; for NULL, of all cgroups. Adds what MGLRU counts by generation,
+ * because MGLRU leaves the sizes of the classic lists at 0.
  */
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 {
@@ -887,7 +947,10 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 			for (int gen = 0; gen < MAX_NR_GENS; gen++) {
 				long *pages = &lruvec->lrugen.nr_pages[gen][LRU_GEN_ANON][zone];
 
-				/* Below 0 for a moment, where a walk books its moves late. */
+				/*
+				 * May be below 0 for a moment, because MGLRU's
+				 * page table walk updates it in batches.
+				 */
 				nr += max(READ_ONCE(*pages), 0L);
 			}
 #endif
@@ -899,9 +962,9 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 #endif
 }
 
-/* How it is switched */
+/* Boot parameter and sysfs */
 
-/* Held by whoever changes the mode, and while all is brought back. */
+/* Protects changes of vswap_mode and the setup. Held while drain swaps pages in. */
 static DEFINE_MUTEX(vswap_mutex);
 
 static const char * const vswap_modes[] = {
@@ -921,7 +984,7 @@ static int vswap_setup(void)
 	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
 	if (ret)
 		return ret;
-	/* Offsets must fit in a PTE, and C's walk over a device counts in unsigned int. */
+	/* Offsets must fit in a PTE, and find_next_to_unuse() counts in unsigned int. */
 	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
 	if (ret) {
 		percpu_ref_exit(&vswap_si.users);
@@ -937,7 +1000,7 @@ static int vswap_setup(void)
 }
 
 #ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
-/* For tests of what is below the switch. */
+/* Sets the layer up without switching it on, for KUnit tests. */
 int vswap_kunit_setup(void)
 {
 	int ret;
@@ -959,7 +1022,7 @@ static int vswap_switch(enum vswap_mode mode)
 		if (ret)
 			return ret;
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
-		/* Without it, pages come back as C has them. */
+		/* Go on after a failure: without the policy, swap-in follows C's rule. */
 		if (vswap_swapin_start())
 			pr_warn("no memory for records of swap-in\n");
 #endif
@@ -971,9 +1034,9 @@ static int vswap_switch(enum vswap_mode mode)
 
 #ifdef CONFIG_SYSFS
 /*
- * Brings all that is swapped out under a virtual entry back into memory, with
- * the walk that swapoff uses. -ENOMEM and -EINTR leave all as it is: what came
- * back is back, and the rest can be asked for again.
+ * Switches the layer off and swaps in all pages with virtual entries, with the
+ * walk that swapoff uses. After -ENOMEM or -EINTR, pages already swapped in
+ * stay in memory, and the mode stays off. Another call continues with the rest.
  */
 static int vswap_drain(void)
 {
@@ -982,7 +1045,10 @@ static int vswap_drain(void)
 	mutex_lock(&vswap_mutex);
 	WRITE_ONCE(vswap_mode, VSWAP_OFF);
 	if (vswap_ready) {
-		/* Who did not see it has published what it got. */
+		/*
+		 * Wait for allocations that have not seen the new mode, so that
+		 * the walk finds their slots.
+		 */
 		vswap_rs_quiesce();
 		set_current_oom_origin();
 		vswap_unuse_begin();
@@ -1045,7 +1111,7 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 	if (ret)
 		return ret;
-	/* Or it would be forgotten when the layer is set up. */
+	/* Set up the layer first, because its directory limits how many slots there can be. */
 	if (mutex_lock_interruptible(&vswap_mutex))
 		return -EINTR;
 	ret = vswap_setup();
@@ -1068,7 +1134,7 @@ static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, cha
 			  stats.clusters, stats.bound, stats.headers, stats.bytes);
 }
 
-/* Looks at each slot in use: not for everybody. */
+/* For root only, because reading it looks at each slot of all clusters in use. */
 static struct kobj_attribute stats_attr = __ATTR_RO_MODE(stats, 0400);
 
 static struct attribute *vswap_attrs[] = {
@@ -1121,7 +1187,7 @@ unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 	if (!si)
 		return 0;
 	ci = __swap_entry_to_cluster(entry);
-	/* The caller has the lock of the virtual cluster that it would be bound to. */
+	/* The caller holds the lock of the virtual cluster that this one could be bound to. */
 	if (data_race(vswap_is_bound(ci)))
 		swp_tb = vswap_mk_rmap(READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER +
 				       swp_cluster_offset(entry));
@@ -1133,7 +1199,10 @@ unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 #endif
 
 #if defined(CONFIG_DEBUG_VM) && defined(CONFIG_DEBUG_FS)
-/* Devices that are on, one after the other: a reference to the one that is returned. */
+/*
+ * Returns the next device above @type that backs virtual slots, with a
+ * reference, or NULL. Updates @type.
+ */
 static struct swap_info_struct *vswap_next_device(int *type)
 {
 	struct swap_info_struct *si;
@@ -1164,7 +1233,10 @@ static int vswap_check_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(vswap_check);
 
-/* The first bound cluster says that it is bound to another virtual one. */
+/*
+ * Corrupts the owner of the first bound cluster of @si. A second call repairs
+ * it. Returns false if no cluster is bound.
+ */
 static bool vswap_plant_bound(struct swap_info_struct *si)
 {
 	unsigned long offset;
@@ -1183,8 +1255,9 @@ static bool vswap_plant_bound(struct swap_info_struct *si)
 }
 
 /*
- * So that one can see the checker find something: the first slot that backs a
- * virtual one says that it backs another. The second time it is right again.
+ * Plants an error for tests of the checker: corrupts the owner of a bound
+ * cluster or else the first reverse map word of a device. A second write
+ * repairs it.
  */
 static int vswap_plant_set(void *data, u64 unused)
 {
@@ -1234,7 +1307,7 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 {
 	unsigned int type, order;
 
-	/* What comes after it failed before. */
+	/* An earlier call succeeded, and a later step of the setup failed. */
 	if (vswap_cluster_cache)
 		return 0;
 	for (type = 0; type < ARRAY_SIZE(vswap_lists.of); type++) {
@@ -1248,7 +1321,7 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 		return -ENOMEM;
 	if (SWP_TABLE_USE_PAGE)
 		return 0;
-	/* A page has room for what RCU needs, elsewhere. */
+	/* With room for an rcu_head, which a table of a whole page has in its struct page. */
 	vswap_words_cache = kmem_cache_create("vswap_words", sizeof(struct vswap_small_words),
 					      0, 0, NULL);
 	if (!vswap_words_cache) {
@@ -1274,7 +1347,7 @@ static int __init vswap_param(char *str)
 }
 __setup("vswap=", vswap_param);
 
-/* After swapfile_init() and the sysfs directory of mm. */
+/* Runs after swapfile_init(), and after mm_kobj was created. */
 static int __init vswap_init(void)
 {
 	int ret;

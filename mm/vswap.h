@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtual swap space: what mm/ hands to rust/mm/, and what that needs
- * from C. Each hook in swapfile.c, swap_state.c and page_io.c asks
- * swp_is_virtual() or vswap_is_cluster() and calls one of these.
+ * Interface between mm/ and rust/mm/ for the virtual swap space. Hooks in
+ * swapfile.c, swap_state.c and page_io.c test swp_is_virtual() or
+ * vswap_is_cluster(), and call these functions for virtual slots.
  */
 #ifndef _MM_VSWAP_H
 #define _MM_VSWAP_H
@@ -16,7 +16,10 @@ struct folio;
 struct mmu_gather;
 struct swap_cluster_info;
 
-/* Is a device as fast as memory? Other flags change while it is on, this one does not. */
+/*
+ * Returns true if a device is as fast as memory. data_race(): other flags
+ * change while the device is on, SWP_SYNCHRONOUS_IO does not.
+ */
 #define vswap_is_fast(si)	(data_race((si)->flags & SWP_SYNCHRONOUS_IO) != 0)
 
 #ifdef CONFIG_RUST_VSWAP
@@ -25,44 +28,56 @@ struct swap_cluster_info;
 #include <linux/swap_ops.h>
 
 /*
- * swap_cluster_info.flags of a virtual cluster, set when it is made and never
- * changed: none of enum swap_cluster_flags.
+ * Value of swap_cluster_info.flags in a virtual cluster. It is set when the
+ * cluster is made and never changes. It is no value of enum swap_cluster_flags.
  */
 #define VSWAP_CLUSTER_FLAG	0x80
 
-/* Is this the C part of a virtual cluster? A macro: the structure comes later. */
+/*
+ * Returns true for the C part of a virtual cluster. A macro, because mm/swap.h
+ * includes this file before it defines struct swap_cluster_info.
+ */
 #define vswap_is_cluster(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
 /*
- * swap_cluster_info.flags of a bound cluster of a device: its slots back those of
- * one virtual cluster, slot by slot, and are that cluster's alone. None of enum
- * swap_cluster_flags, and above those that C's allocator takes slots from. It is on
- * no list, has no table, and a count of 0: the virtual cluster knows which slots
- * have data. Set and cleared under the locks of both clusters.
+ * Value of swap_cluster_info.flags in a bound cluster of a device: each slot of
+ * it can back only the slot with the same index in one virtual cluster. It is
+ * no value of enum swap_cluster_flags, and greater than CLUSTER_FLAG_USABLE, so
+ * that C's allocator takes no slots there. A bound cluster is on no list, has
+ * no table, and its count is 0, because the virtual cluster records which slots
+ * have data. The flag is set and cleared under the locks of both clusters.
  */
 #define VSWAP_BOUND_FLAG	0x40
 
-/* Is a cluster of a device bound? */
+/* Returns true if a cluster of a device is bound. */
 #define vswap_is_bound(ci)	(vswap_used() && (ci)->flags == VSWAP_BOUND_FLAG)
 
 /*
- * Returns true if @si was tried before, and records that it is tried. A device whose
- * idle slots are all in bound clusters stays available, and has no slot for whoever
- * asks C's allocator. Without this the walk over devices of one priority, which puts
- * each behind the others, would not end.
+ * Returns true if @si was tried before, and records that it is tried now. A
+ * device whose idle slots are all in bound clusters stays available, but C's
+ * allocator finds no slot on it. Without this check the walk over the available
+ * devices would not end, because it requeues each device behind the others of
+ * its priority.
  */
 static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried)
 {
 	return vswap_used() && __test_and_set_bit(si->type, tried);
 }
 
-/* Was it bound until now? Others that are freed have a table. */
+/*
+ * Returns true if a cluster has no table: it was bound until now, or
+ * swap_cluster_populate() is about to give it one. C expects a table in all
+ * other clusters that it frees or moves.
+ */
 #define vswap_lacks_table(ci)	(vswap_used() && !rcu_access_pointer((ci)->table))
 
-/* Of a function that was in line as long as only one called it. */
+/*
+ * Marks a static function with a second caller in vswap. Without this, the
+ * compiler would not inline it into its first caller any more.
+ */
 #define vswap_inline	__always_inline
 
-/* Rust for C: rust/mm/exports/vswap.rs says what each asks of its caller. */
+/* Rust functions that C calls. rust/mm/exports/vswap.rs says what each requires of its caller. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
 struct swap_info_struct *vswap_get_device(void);
@@ -98,15 +113,18 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
 				 unsigned int from);
 
 /*
- * Unmapping a page table.
+ * Unmapping of page tables.
  *
- * zap_pte_range() frees many slots under the lock of the page table, mostly of one
- * cgroup. It collects their charges in the mmu_gather, and settles them when it has
- * dropped that lock.
+ * zap_pte_range() frees many slots, mostly of one cgroup, with the page table
+ * lock held. It collects their charges in the mmu_gather, and uncharges them
+ * after it has dropped the lock.
  */
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
 
-/* Drops the swap counts of @nr virtual entries, from @entry on. Returns false if they are not. */
+/*
+ * Drops one swap count of each of @nr virtual entries, from @entry on. Returns
+ * false, and does nothing, if the entries are physical.
+ */
 static inline bool vswap_zap_entries(struct vswap_zap *zap, swp_entry_t entry, int nr)
 {
 	if (!swp_is_virtual(entry))
@@ -124,9 +142,9 @@ static inline void vswap_zap_end(struct vswap_zap *zap)
 /*
  * Slots of devices.
  *
- * A slot that backs a virtual one has a word of its own kind in the swap table
- * of its device: the offset of the virtual slot. It is a number, and no count
- * or flag is in it. Only vswap_free_slots() frees it.
+ * A device slot that backs a virtual slot has a reverse map word in the swap
+ * table of its device: the offset of the virtual slot and a mark. The word has
+ * no swap count and no flags. Only vswap_free_slots() frees such a slot.
  */
 #define VSWAP_RMAP_MARK		0x4UL
 #define VSWAP_RMAP_MASK		0x7UL
@@ -147,17 +165,24 @@ static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
 	return swp_tb >> VSWAP_RMAP_SHIFT;
 }
 
-/* Does the swap cache have a folio there? The lock of the physical cluster may be held. */
+/*
+ * Returns true if @swp_tb is a reverse map word and the swap cache has a folio
+ * for the virtual slot. Takes no lock, so the caller may hold that of the
+ * device cluster.
+ */
 static inline bool vswap_rmap_cached(unsigned long swp_tb)
 {
 	return vswap_is_rmap(swp_tb) && vswap_cache_has_folio(vswap_rmap_offset(swp_tb));
 }
 
-/* Slots that back virtual ones, by device. Changed under the locks of clusters. */
+/* Number of device slots that back virtual slots, by type. Changed under cluster locks. */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
-/* Bound clusters, by device. */
+/* Number of bound clusters, by type. */
 extern atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
-/* No device of a higher type had any, but for one that came just now. */
+/*
+ * Highest type of a device that has backed virtual slots. A device that begins
+ * to may not be included yet.
+ */
 extern unsigned int vswap_highest_type;
 
 static inline void vswap_count_slots(unsigned int type, long nr)
@@ -166,9 +191,10 @@ static inline void vswap_count_slots(unsigned int type, long nr)
 }
 
 /*
- * Where on a device the data of an entry is: what backs it, if it is virtual.
- * The lock of the folio that the swap cache has for it keeps that, or that the
- * folio is under writeback. { 0 } if it is nowhere.
+ * Returns the device slot that has the data of @entry: the one that backs it if
+ * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
+ * backs a virtual entry. The answer does not change while the folio of the
+ * entry in the swap cache is locked or under writeback.
  */
 static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 {
@@ -178,23 +204,26 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 extern bool vswap_met_fast;
 bool __vswap_on_fast_device(struct folio *folio);
 
-/* Is what backs a folio of the device of virtual slots (@si) on a device as fast as memory? */
+/*
+ * Returns true if @folio has virtual slots (@si is vswap_si), and a device as
+ * fast as memory backs them.
+ */
 static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
 {
 	return vswap_is_si(si) && READ_ONCE(vswap_met_fast) && __vswap_on_fast_device(folio);
 }
 
 /*
- * The allocator of slots on devices takes a folio, which it adds to the swap
- * cache. A folio with virtual slots is there already, and this is how the
- * allocator meets it.
+ * C's slot allocator adds a folio to the swap cache when it has found device
+ * slots for it. A folio with virtual slots is in the swap cache already. For
+ * such a folio, these hooks record the device slots instead.
  */
 bool __vswap_slots_found(void);
 bool __vswap_suits(struct swap_info_struct *si);
 extern bool vswap_met_unsuited;
 long vswap_nr_free(void);
 
-/* Is there a free slot on a device that virtual ones may have? */
+/* Returns true if a device that may back virtual slots has a free slot. */
 static inline bool vswap_have_free(void)
 {
 	return swap_nr_free_slots() > 0 &&
@@ -206,7 +235,10 @@ void __swap_cache_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 			    swp_entry_t entry);
 swp_entry_t vswap_take_found(void);
 
-/* @folio is locked, or NULL. One that is in the swap cache already has virtual slots. */
+/*
+ * Returns true if @folio has virtual slots, which need device slots to back
+ * them. @folio is locked, or NULL for a slot of the hibernation image.
+ */
 static inline bool vswap_wants_slots(struct folio *folio)
 {
 	return vswap_used() && folio &&
@@ -218,7 +250,7 @@ static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
 	return !vswap_wants_slots(folio) || __vswap_suits(si);
 }
 
-/* The folio gets the slots from @entry on. */
+/* Gives @folio the device slots from @entry on. */
 static inline void swap_cluster_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 					  swp_entry_t entry)
 {
@@ -228,7 +260,7 @@ static inline void swap_cluster_add_folio(struct swap_cluster_info *ci, struct f
 		__swap_cache_add_folio(ci, folio, entry);
 }
 
-/* Is that there is no device (@si) for @entry because it is virtual? */
+/* Returns true if there is no device (@si is NULL) because @entry is virtual. */
 static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t entry)
 {
 	return unlikely(!si) && swp_is_virtual(entry);
@@ -242,8 +274,9 @@ static inline bool vswap_slots_found(struct folio *folio)
 }
 
 /*
- * Slots that back virtual ones record no cgroup: the virtual ones do. So the
- * clusters of a device get tables of ids only when they need them.
+ * Virtual slots record their cgroup, so the device slots that back them need
+ * not. A cluster of a device gets a table of cgroup ids only when a folio
+ * without virtual slots takes a slot of it.
  */
 bool __vswap_takes_new(void);
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
@@ -258,16 +291,20 @@ static inline bool vswap_takes_new(void)
 unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
 
 /*
- * Returns how many pages of @memcg that do not compress zswap keeps for virtual
- * slots. They are to be written back, so that their room in memory.swap.max is
- * not to be given to others. With new slots those of devices, they are charged.
+ * Returns how many incompressible pages of @memcg zswap keeps for virtual
+ * slots. They will be written back, so other pages must not use up their room
+ * in memory.swap.max. Returns 0 while new entries are physical, because such
+ * pages are charged as swap already.
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
 	return vswap_takes_new() ? __vswap_kept_pages(memcg) : 0;
 }
 
-/* Can slots of the cluster be given to @folio? The caller has the lock. */
+/*
+ * Returns true if slots of the cluster can be given to @folio. Allocates a
+ * table of cgroup ids if one is missing. Caller holds ci->lock.
+ */
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	return !vswap_used() || __vswap_has_ids(ci, folio);
@@ -275,9 +312,9 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
 
 /*
  * Returns true if the next cluster of @si cannot have slots for @folio either:
- * swapoff has begun, or there was no memory for ids. Otherwise the scan for order
- * 0 in the clusters of higher orders would go on until swapoff has emptied them,
- * with preemption disabled.
+ * swapoff has begun, or there was no memory for cgroup ids. Otherwise the scan
+ * for order 0 in the clusters of higher orders would go on, with preemption
+ * disabled, until swapoff has emptied them.
  */
 static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_cluster_info *ci,
 				   struct folio *folio)
@@ -299,9 +336,9 @@ static inline void vswap_unuse_end(void)
 }
 
 /*
- * Returns true if this task brings swapped out pages back, for swapoff or to
- * drain, so that it is to be told that there is no memory: the pages can stay
- * where they are, and no task must be killed for them.
+ * Returns true if this task swaps pages in for swapoff or to drain. If a cgroup
+ * is at its limit, the charge then fails and no task is killed, because the
+ * pages can stay swapped out.
  */
 static inline bool vswap_task_unuses(void)
 {
@@ -311,22 +348,26 @@ static inline bool vswap_task_unuses(void)
 bool __vswap_make_room(int type);
 
 /*
- * Returns true if slots of a device are free that were idle ones of a bound
- * cluster: of the device of @type, or of any if that is -1. May sleep.
+ * Unbinds a cluster, so that C's allocator can take its idle slots: one of the
+ * device of @type, or of any device if @type is -1. Returns true if slots have
+ * become free. May sleep.
  */
 static inline bool vswap_make_room(int type)
 {
 	return vswap_used() && __vswap_make_room(type);
 }
 
-/* Takes back slots of bound clusters whose pages are in memory, and of no use on @si. */
+/*
+ * Frees slots of bound clusters of @si whose pages are in the swap cache and
+ * have a swap count of 0. May sleep.
+ */
 static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 {
 	if (vswap_used() && atomic_long_read(&vswap_nr_bound[si->type]))
 		vswap_rs_reclaim_bound(si->type);
 }
 
-/* What a device has under virtual slots comes back into memory: for swapoff. */
+/* Swaps in all pages that a device holds for virtual slots, for swapoff. */
 int __vswap_unuse_slots(struct swap_info_struct *si);
 
 static inline int vswap_swapoff_device(struct swap_info_struct *si)
@@ -336,7 +377,10 @@ static inline int vswap_swapoff_device(struct swap_info_struct *si)
 	return __vswap_unuse_slots(si);
 }
 
-/* Can the pages of a folio that could not be written be of use one by one? */
+/*
+ * Returns true if a large folio that could not be written may be split, so that
+ * its pages can be written one by one.
+ */
 bool __vswap_may_split(struct folio *folio);
 
 static inline bool vswap_may_split(struct folio *folio)
@@ -346,13 +390,16 @@ static inline bool vswap_may_split(struct folio *folio)
 
 bool __vswap_split(struct folio *folio, struct list_head *list);
 
-/* @failed: it was not written. */
+/*
+ * Splits a large folio if @failed says that it could not be written. Returns
+ * true if its first page is to be written now.
+ */
 static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
 {
 	return vswap_used() && failed && __vswap_split(folio, list);
 }
 
-/* C for Rust: mm/vswap.c, swapfile.c and memcontrol.c */
+/* C functions that Rust calls, in mm/vswap.c, swapfile.c and memcontrol.c */
 swp_entry_t vswap_alloc_slots(struct folio *folio);
 void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);
 unsigned int vswap_next_slot(unsigned int type, unsigned int offset, unsigned long *voffset);
@@ -381,13 +428,13 @@ bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
 bool vswap_type_is_fast(unsigned int type);
 
-/* Slots that are read one after the other by one task, for swapoff. Zero when it begins. */
+/* State of a task that reads slots one after the other for swapoff. All zero at first. */
 struct vswap_reads {
 	struct swap_io_ctx ctx;
-	unsigned long pflags;		/* for PSI, while @stalled */
+	unsigned long pflags;		/* of psi_memstall_enter(), valid while @stalled */
 	bool stalled;
-	unsigned short id;		/* of the cgroup of the last slot */
-	struct mem_cgroup *memcg;	/* to be charged for it: a reference */
+	unsigned short id;		/* id of the cgroup of the last slot */
+	struct mem_cgroup *memcg;	/* cgroup to charge, with a reference */
 };
 
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
@@ -396,42 +443,42 @@ void vswap_reads_end(struct vswap_reads *reads);
 
 struct vswap_stats {
 	unsigned long used;		/* slots */
-	unsigned long cached;		/* of them, with a folio */
-	unsigned long zero;		/* of them, zeros */
-	unsigned long zswap;		/* of them, compressed */
-	unsigned long device;		/* of them, on a device */
-	unsigned long clusters;		/* that have a table */
-	unsigned long bound;		/* of them, to a cluster of a device */
-	unsigned long headers;		/* clusters that there ever were at once */
-	unsigned long bytes;		/* of all tables and headers */
+	unsigned long cached;		/* slots with a folio in the swap cache */
+	unsigned long zero;		/* slots of zero pages */
+	unsigned long zswap;		/* slots backed by zswap */
+	unsigned long device;		/* slots backed by a device */
+	unsigned long clusters;		/* clusters with tables */
+	unsigned long bound;		/* clusters bound to a device cluster */
+	unsigned long headers;		/* headers of clusters, which are never freed */
+	unsigned long bytes;		/* size of all tables and headers */
 };
 
-/* What the checker of debug kernels has found. */
+/* Result of the checker in kernels with CONFIG_DEBUG_VM. */
 struct vswap_check {
-	unsigned long slots;		/* on devices, that were looked at */
-	unsigned long wrong;		/* places in which tables do not agree */
+	unsigned long slots;		/* device slots that were checked */
+	unsigned long wrong;		/* mismatches between tables */
 };
 
 void vswap_rs_check(struct vswap_check *check);
 void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
-/* Of the clusters that a CPU allocates from: one by order, and one by order that is bound. */
+/* How many clusters a CPU allocates from: for each order an unbound and a bound one. */
 #define VSWAP_NR_CURRENT	(2 * SWAP_NR_ORDERS)
 
 struct vswap_cluster_lists {
-	/* By order: with a free run for a folio of it. */
+	/* By order: clusters with a free run for a folio of that order. */
 	struct list_head partial[SWAP_NR_ORDERS];
-	/* With free slots, but no free run of their order. */
+	/* Clusters with free slots, but no free run of their order. */
 	struct list_head frag;
 };
 
-/* Clusters that a CPU can go on with: see rust/mm/vswap/cluster_list.rs. */
+/* Lists of clusters that a CPU can take next: see rust/mm/vswap/cluster_list.rs. */
 struct vswap_lists {
-	spinlock_t lock;	/* protects all of it; @nr_populated is also read without */
-	/* Without tables. */
+	spinlock_t lock;	/* protects all members; @nr_populated is also read without it */
+	/* Clusters without tables. */
 	struct list_head free;
-	/* Those that are bound, by the type of the device, and in the last element the others. */
+	/* Bound clusters, by the type of their device; the last element has unbound ones. */
 	struct vswap_cluster_lists of[MAX_PHYS_SWAPFILES + 1];
 	/* How many clusters have tables. */
 	unsigned long nr_populated;
@@ -439,8 +486,9 @@ struct vswap_lists {
 
 extern struct vswap_lists vswap_lists;
 /*
- * Slots in use that vswap_used_slots does not know of yet. Freeing a page counts
- * here, so that it must cost less than percpu_counter_add() does.
+ * Slots in use that are not in vswap_used_slots yet. Not a percpu_counter,
+ * because each page that is freed counts here, and percpu_counter_add() costs
+ * too much for that.
  */
 DECLARE_PER_CPU(long, vswap_used_delta);
 #define VSWAP_USED_BATCH	64
@@ -454,10 +502,10 @@ static inline void vswap_used_add(long nr)
 }
 
 bool vswap_any_used(void);
-/* Without a memory cgroup: of all pages. */
+/* Refusals of all pages, used where there is no memory cgroup. */
 extern struct vswap_refusals vswap_refusals;
 
-/* The tables of a cluster, until it has them. */
+/* Tables that were allocated for a cluster, until vswap_tables_set(). */
 struct vswap_tables {
 	void *words;
 #ifdef CONFIG_MEMCG
@@ -496,9 +544,9 @@ int vswap_unuse(void);
 int vswap_try_reclaim(unsigned long offset);
 
 /*
- * The memory cgroup of a slot. Recording takes a reference to its id for each
- * slot; only slots that are zeros or on a device, or are to be there at once,
- * are charged as swap.
+ * The memory cgroup of a slot. mem_cgroup_record_swap() takes a reference to
+ * the cgroup id for each slot. Slots are charged as swap only if they are zero
+ * pages or have a device slot, or are about to get one.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);
@@ -506,11 +554,11 @@ void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged,
 			    size_t bytes, long nr_stored, long nr_incomp);
 
-/* How it is switched: by the boot parameter "vswap=" and in sysfs. */
+/* Modes: set by the boot parameter "vswap=" and in sysfs. */
 enum vswap_mode {
-	VSWAP_OFF,	/* new entries are physical ones */
-	VSWAP_AUTO,	/* virtual while zswap takes pages */
-	VSWAP_ON,	/* virtual */
+	VSWAP_OFF,	/* new entries are physical */
+	VSWAP_AUTO,	/* new entries are virtual while zswap accepts pages */
+	VSWAP_ON,	/* new entries are virtual */
 };
 
 extern int vswap_mode;
@@ -704,7 +752,7 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
 	return true;
 }
 
-/* No function: with one, functions around it are laid out otherwise. */
+/* A macro, because an inline function would change the code layout of its callers. */
 #define vswap_ends_scan(...)	false
 
 static inline bool vswap_may_split(struct folio *folio)

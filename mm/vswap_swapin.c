@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How pages come back: what has to be C.
+ * Swap-in policy: the parts that have to be C.
  *
- * __vswap_swapin_plan() answers simple cases itself: the policy is off, the page
- * is on a slow device, or zswap was never enabled. For all others it asks
- * rust/mm/swapin/policy.rs. do_swap_page(), shmem and readahead follow the plan.
- * The switches and the counts are here, too.
+ * __vswap_swapin_plan() answers simple cases itself: the policy is off, the
+ * page is on a slow device, or zswap was never enabled. For all others it asks
+ * rust/mm/swapin/policy.rs. do_swap_page(), shmem and readahead follow the
+ * plan. The switches and the counts are here, too.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -39,8 +39,10 @@
 DEFINE_STATIC_KEY_FALSE(vswap_swapin_key);
 
 /*
- * The switch of all, and one for each decision. Who made a plan goes by it when
- * the switch is off again: what makes that safe does not depend on it.
+ * The main switch, and one for each decision. A fault follows the plan that it
+ * has made even if a switch is turned off meanwhile. That is safe, because the
+ * checks that a large folio needs depend on vswap_swapin_key, which is never
+ * disabled.
  */
 static bool vswap_swapin_enabled;
 static bool vswap_bypass = true;
@@ -57,9 +59,9 @@ void vswap_swapin_count(unsigned int event)
 }
 
 /*
- * Records, for mappings and files by their addresses: in a table, so that
- * neither gets larger for it. Two that share one spoil the sequence of each
- * other, and no more.
+ * History of the faults of each mapping and file, in a hash table by address,
+ * so that neither structure grows. Two that share a record disturb the sequence
+ * of each other, but do no other harm.
  */
 #define VSWAP_RECORD_BITS	10
 
@@ -67,7 +69,7 @@ static atomic_long_t *vswap_records;
 
 static atomic_long_t *vswap_record_of(const void *owner)
 {
-	/* Set before the key, and never changed. */
+	/* Set before vswap_swapin_key, and never changed. */
 	return &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)];
 }
 
@@ -80,7 +82,10 @@ static unsigned char vswap_hint_of(const struct vm_area_struct *vma)
 	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
 }
 
-/* With the policy off, C's rule: by the device of the entry, and nothing large after zswap. */
+/*
+ * Returns the plan for a policy that is off. C's rule: decide by the device of
+ * the entry, and read no large folios once zswap was enabled.
+ */
 static unsigned long vswap_no_plan(struct swap_info_struct *si)
 {
 	unsigned long plan = vswap_swapin_by_device(si);
@@ -106,10 +111,10 @@ static __always_inline bool vswap_all_fast(struct swap_info_struct *si, swp_entr
 }
 
 /*
- * Returns all orders that the switches allow: C's rule for fast devices, until zswap is
- * first enabled. A folio is as large as its mapping and its slots allow, whatever the
- * faults before were: where the rest of it is used later, single pages cost 3 to 5
- * times as much, and no fault can tell.
+ * Returns all orders that the switches allow. That is C's rule for fast
+ * devices, until zswap is first enabled. The history of faults does not matter,
+ * because it does not tell whether the rest of a folio will be used. If it is
+ * used, single pages cost 3 to 5 times as much.
  */
 static unsigned long vswap_plan_fast(bool count)
 {
@@ -122,13 +127,19 @@ static unsigned long vswap_plan_fast(bool count)
 	return VSWAP_PLAN_DEVICE | (max_order < PMD_ORDER ? BIT(max_order + 1) - 1 : ~0UL);
 }
 
-/* Is it the process that wants its memory? That khugepaged and others walk says nothing. */
+/*
+ * Returns true if the process itself faults. An access by khugepaged or another
+ * task says nothing about its pattern.
+ */
 static bool vswap_faults(struct vm_fault *vmf)
 {
 	return current->mm == vmf->vma->vm_mm;
 }
 
-/* The orders enabled for some anonymous memory that a large folio which comes back may have. */
+/*
+ * Returns the orders that a folio may be swapped in with: those enabled for any
+ * anonymous memory.
+ */
 static unsigned long vswap_anon_orders(void)
 {
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
@@ -136,14 +147,14 @@ static unsigned long vswap_anon_orders(void)
 			       READ_ONCE(huge_anon_orders_madvise) |
 			       READ_ONCE(huge_anon_orders_inherit);
 
-	/* That of a PMD is always there, and never used here. */
+	/* PMD_ORDER is enabled by default, but swap-in never uses it. */
 	return READ_ONCE(vswap_large) ? orders & (BIT(PMD_ORDER) - 1) : 0;
 #else
 	return 0;
 #endif
 }
 
-/* With what is known of faults and of files alike. @vma may be NULL. */
+/* Adds what is known of faults and of shmem alike, and asks the policy. @vma may be NULL. */
 static unsigned long vswap_decide(struct vswap_fault *fault, struct swap_info_struct *si,
 				  const struct vm_area_struct *vma)
 {
@@ -171,8 +182,9 @@ static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
 }
 
 /*
- * Folios can be large here, of some of these @orders. Most faults of programs that jump about
- * end with a look or two.
+ * Returns the plan where folios can have one of @orders.
+ * vswap_rs_swapin_alone() decides most faults of a random pattern by one or two
+ * lookups.
  */
 static noinline unsigned long vswap_plan_among(struct swap_info_struct *si, struct vm_fault *vmf,
 					       swp_entry_t entry, unsigned long orders)
@@ -183,7 +195,7 @@ static noinline unsigned long vswap_plan_among(struct swap_info_struct *si, stru
 	return vswap_plan_anon(si, vmf, entry);
 }
 
-/* Nothing that is near can be on a slow device. */
+/* Returns the plan where no neighbour can be on a slow device. */
 static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si,
 						     struct vm_fault *vmf, swp_entry_t entry)
 {
@@ -195,7 +207,10 @@ static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si
 	return BIT(0);
 }
 
-/* It is read ahead. What goes in sequence matters where that is more than a page. */
+/*
+ * Returns the plan to read ahead. Records the fault if readahead can read more
+ * than one page, because only then does a sequence matter.
+ */
 static unsigned long vswap_plan_slow(struct vm_fault *vmf)
 {
 	if (vswap_readahead_max() > 1)
@@ -225,14 +240,20 @@ unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *
 {
 	if (!READ_ONCE(vswap_swapin_enabled))
 		return vswap_no_plan(si);
-	/* Most often no slow device has virtual slots: it does not matter where this one is. */
+	/*
+	 * In most cases no slow device backs virtual slots, so it does not
+	 * matter what backs this one.
+	 */
 	if (vswap_all_fast(si, entry)) {
 		if (zswap_never_enabled())
 			return vswap_plan_fast(vswap_faults(vmf));
 		if (READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled())
 			return vswap_faults(vmf) ? vswap_plan_near(si, vmf, entry) : BIT(0);
 	} else if (!swp_is_virtual(entry) && zswap_never_enabled()) {
-		/* Where only the device counts, pages are mapped around, too. */
+		/*
+		 * The device alone decides here. Neighbours are mapped here,
+		 * too, so record the fault.
+		 */
 		return vswap_faults(vmf) ? vswap_plan_slow(vmf) : 0;
 	}
 	return vswap_plan_more(si, vmf, entry);
@@ -261,7 +282,7 @@ unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t 
 		plan = vswap_decide(&fault, si, vma);
 	else
 		return 0;
-	/* It is the order of the entry, or a page. */
+	/* Only the order of the entry or a single page is possible. */
 	return plan & BIT(order) ? plan & (VSWAP_PLAN_DEVICE | BIT(order) | BIT(0)) :
 				   plan & BIT(0);
 }
@@ -271,7 +292,7 @@ void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 {
 	unsigned int order;
 
-	/* C's rule was followed: that says nothing of the faults. */
+	/* The outcome of C's rule says nothing about the faults. */
 	if ((plan & VSWAP_PLAN_DEVICE) || IS_ERR_OR_NULL(folio))
 		return;
 	order = folio_order(folio);
@@ -288,16 +309,16 @@ void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
 
 bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around)
 {
-	/* Where nobody notes the first use, it would be a fault. */
+	/* Without a hardware accessed bit, the first use of an old PTE is a fault. */
 	return arch_has_hw_pte_young() &&
 	       (around || vswap_rs_swapin_probes(vswap_record_of(vma), address >> PAGE_SHIFT));
 }
 
 /*
- * The entries of zswap are still there, so that a folio that could not be
- * mapped could go again. It could be, so they are of no use. What a device has
- * is left there: a folio that stays clean is not written again. The folio is
- * locked, and so is the page table.
+ * Frees the slots of a large folio that was mapped, or at least zswap's copies.
+ * They were kept so that the folio could be dropped if it could not be mapped.
+ * Device slots stay, because a clean folio is not written again. The folio and
+ * the page table are locked.
  */
 void __vswap_swapin_mapped(struct folio *folio)
 {
@@ -317,13 +338,19 @@ bool __vswap_swapin_skip(swp_entry_t entry)
 	return true;
 }
 
-/* Under the lock of the cluster. What zswap has can come to be on the device only before that. */
+/*
+ * Called under ci->lock before the folio enters the swap cache. zswap cannot
+ * write its pages back after that.
+ */
 bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 {
 	return zswap_never_enabled() || vswap_rs_swapin_uniform(entry, nr);
 }
 
-/* May this neighbour be mapped with no more ado? If so its folio, locked, with a reference. */
+/*
+ * Returns the folio of a neighbour that the fault can map as well, locked and
+ * with a reference. Returns NULL if it cannot.
+ */
 static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 {
 	softleaf_t entry = softleaf_from_pte(pte);
@@ -331,10 +358,13 @@ static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 
 	if (pte_present(pte) || !softleaf_is_swap(entry))
 		return NULL;
-	/* Another's it may be, too: then it takes a fault to tell. userfaultfd wants that fault. */
+	/*
+	 * A page that is not exclusive may be shared: only its own fault can
+	 * tell. userfaultfd needs that fault.
+	 */
 	if (!pte_swp_exclusive(pte) || pte_swp_uffd(pte))
 		return NULL;
-	/* The device of the fault is held. */
+	/* The fault holds a reference to the device of its own entry only. */
 	if (swp_type(entry) != si->type)
 		return NULL;
 	folio = swap_cache_get_folio(entry);
@@ -342,8 +372,9 @@ static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 		return NULL;
 	if (folio_trylock(folio)) {
 		/*
-		 * Not one that was mapped before: KSM may have to copy it. Nor one that is being
-		 * written, which not every device lets change meanwhile.
+		 * Skip a folio that was mapped before, because KSM may have to
+		 * copy it. Skip one under writeback, because its device may
+		 * need stable pages.
 		 */
 		if (folio_matches_swap_entry(folio, entry) && folio_test_uptodate(folio) &&
 		    !folio_test_large(folio) && !folio_test_anon(folio) &&
@@ -355,7 +386,7 @@ static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 	return NULL;
 }
 
-/* Makes a fault that would read the page at @address, which the same page table names. */
+/* Makes up a read fault at @address, in the same page table. */
 static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 			   unsigned long address, pte_t *ptep, pte_t pte)
 {
@@ -373,11 +404,11 @@ static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 		.ptl = vmf->ptl,
 	};
 
-	/* Some of it is const, as nobody changes that of a fault. */
+	/* An assignment is not possible, because some members are const. */
 	memcpy(next, &fault, sizeof(*next));
 }
 
-/* The page table is locked. */
+/* Caller holds the lock of the page table. */
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf)
 {
@@ -387,7 +418,7 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 	pte_t *ptep, pte;
 
 	if (around->left < 0) {
-		/* Where readahead reads no more than what is asked for, nothing is near. */
+		/* Without readahead of neighbours there are none in the swap cache. */
 		around->left = vswap_readahead_max() - 1;
 		if (!around->left)
 			return NULL;
@@ -423,7 +454,10 @@ bool __vswap_swapin_failed(struct folio *folio)
 {
 	count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN_FALLBACK);
 	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
-	/* What zswap could not load is out already, so that nobody else fails by it. */
+	/*
+	 * zswap has already removed a folio that it could not load, so that no
+	 * other fault uses it.
+	 */
 	folio_lock(folio);
 	if (folio_test_swapcache(folio) && !folio_test_uptodate(folio))
 		swap_cache_del_folio(folio);
@@ -435,31 +469,32 @@ bool __vswap_swapin_failed(struct folio *folio)
 /*
  * Claim and consume.
  *
- * Most faults on a page that can be read at once map it and free its slot: zswap or
- * a synchronous device has it, or it is zeros. The ordinary way takes five sections
- * of ci->lock for that, and counts the folio in the swap cache only to uncount it. A
- * fault that claims the page takes two:
+ * Most faults on a page in zswap, on a synchronous device, or of zeros map it
+ * and free its slot. swapin_sync() and folio_free_swap() take ci->lock five
+ * times for that, and count the folio in the swap cache only to uncount it. A
+ * fault that claims the page takes ci->lock twice:
  *
- * - claim: check the slot, add the folio to the swap cache, locked. It has to be
- *   there, because two faults on one entry meet in the swap cache. NR_FILE_PAGES and
- *   NR_SWAPCACHE do not count it.
- * - The fault keeps the folio locked while it is read. zswap and devices keep their
- *   copy. A device's slot is not moved or taken away from a folio that is locked.
- * - consume: after mapping the folio, drop the swap count, remove the folio from the
- *   swap cache, free the slot and what backs it.
+ * - claim: check the slot, and add the folio, locked, to the swap cache. It
+ *   must be there, because two faults on one entry meet in the swap cache.
+ *   NR_FILE_PAGES and NR_SWAPCACHE do not count it.
+ * - The fault keeps the folio locked while it reads the page. zswap and devices
+ *   keep their copy. While the folio is locked, its device slot is neither
+ *   moved nor freed.
+ * - consume: after mapping the folio, drop the swap count, remove the folio
+ *   from the swap cache, and free the slot and what backs it.
  *
- * Where the fault cannot map the folio, or fork() has raised the swap count, it is
- * settled instead, as if swapin_sync() had brought it in: counted, and if it came
- * from zswap dirty, and zswap's copy freed.
+ * If the fault cannot map the folio, or fork() has raised the swap count, the
+ * folio is settled instead, as if swapin_sync() had read it: it is counted. If
+ * it came from zswap, it is marked dirty, and zswap's copy is freed.
  *
  * A folio that is in the swap cache and not counted is locked by the fault that
- * claims it. Everybody who removes a folio from the swap cache, or replaces it
- * there, holds its lock, so that nobody else uncounts it.
+ * claims it. A task that removes a folio from the swap cache, or replaces it
+ * there, holds its lock, so that no other task uncounts it.
  */
 
 /*
- * Like swap_bdev_submit_read(), but leaves the folio locked. A synchronous device has
- * a bdev, also below a file.
+ * Like swap_bdev_submit_read(), but leaves the folio locked. The device of a
+ * swap file has a bdev as well, if it is synchronous.
  */
 static void vswap_read_device(struct folio *folio)
 {
@@ -469,10 +504,10 @@ static void vswap_read_device(struct folio *folio)
 	struct bio bio;
 	int error;
 
-	/* In use, and nothing backs it: an I/O error. The folio is not uptodate. */
+	/* A slot in use that nothing backs is an I/O error: leave the folio not uptodate. */
 	if (!entry.val)
 		return;
-	/* zswap keeps more of what is like it. */
+	/* A read from a device: make zswap protect more pages. */
 	zswap_folio_swapin(folio);
 	sector = swap_folio_sector(folio);
 	bio_init(&bio, __swap_entry_to_info(entry)->bdev, &bvec, 1, REQ_OP_READ);
@@ -492,7 +527,7 @@ static void vswap_read_device(struct folio *folio)
 	bio_uninit(&bio);
 }
 
-/* Like swap_read_folio(), for a page that is read at once. Leaves the folio locked. */
+/* Like swap_read_folio() for a claimed page, but leaves the folio locked. */
 static void vswap_read_claimed(struct folio *folio, enum vswap_claim claim)
 {
 	bool workingset = folio_test_workingset(folio);
@@ -569,7 +604,7 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 
 void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free)
 {
-	/* folio_free_swap() says why not while hibernation writes its image. */
+	/* folio_free_swap() says why slots stay while hibernation writes its image. */
 	if (!vswap_rs_swapin_consume(folio, free && !pm_suspended_storage())) {
 		__vswap_swapin_settle(around, folio);
 		return;
@@ -590,9 +625,9 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 }
 
 /*
- * swapoff brings pages back one by one, and a folio that was brought in for a
- * fault that did not map it is nobody's: out with it, as the fault would. The
- * folio is locked, and not under writeback.
+ * Removes a large folio from the swap cache that a fault has read but not
+ * mapped, because swapoff reads page by page. Returns false if it is another
+ * folio. The folio is locked, and not under writeback.
  */
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -603,7 +638,7 @@ bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 	return true;
 }
 
-/* For Rust */
+/* Functions that Rust calls */
 
 /*
  * Returns true if the zero flag of a device slot is set. Nothing pins the slot, so it
@@ -619,9 +654,10 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
 }
 
 /*
- * Has zswap written back, or refused, much of what is swapped out? Of what is on
- * devices, that is: slots in use, less what zswap has of them, and what is in
- * memory again. Pages of zeros are neither, so a quarter counts as nothing.
+ * Returns true if zswap has written back or refused many pages, which are on
+ * devices now. Computes their number from the device slots in use, less pages
+ * in zswap and in the swap cache. Zero pages have slots but are not on a
+ * device, so up to a quarter counts as none.
  */
 bool vswap_swapin_any_written(void)
 {
@@ -636,7 +672,11 @@ void vswap_swapin_trace(const struct vswap_decision *decision)
 	trace_vswap_swapin_plan(decision);
 }
 
-/* The smallest and the largest order that a folio may have, which is not a page; or nothing. */
+/*
+ * Stores the smallest and the largest order above 0 that a folio may have.
+ * Leaves both as they are if only single pages are possible. For shmem, stores
+ * *@most only.
+ */
 void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 			unsigned int *most)
 {
@@ -644,7 +684,7 @@ void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 	struct vm_area_struct *vma;
 	unsigned long orders;
 
-	/* It is the order of the entry, or a page. */
+	/* Only the order of the entry or a single page is possible. */
 	if (!fault->vmf) {
 		if (fault->order <= max_order)
 			*most = fault->order;
@@ -664,9 +704,10 @@ void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 }
 
 /*
- * How many of @nr pages from @first on, of which each @step-th is looked at, are
- * mapped and were used lately; -1 if that cannot be seen from here. With @run,
- * only up to the first that is not so. Nothing is locked: it is a sample.
+ * Returns how many of @nr pages from @first on are mapped and were used lately.
+ * Looks at every @step-th page; with @run, only up to the first that was not
+ * used. Returns -1 if the pages are not all in this page table, or without a
+ * hardware accessed bit. Takes no lock, because a sample may be inexact.
  */
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step, bool run)
@@ -678,7 +719,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 
 	if (!vmf || !arch_has_hw_pte_young())
 		return -1;
-	/* The table at hand, and nothing of a neighbour's. */
+	/* Look at this page table and this VMA only. */
 	if (start < max(vmf->address & PMD_MASK, vmf->vma->vm_start) ||
 	    end > pmd_addr_end(vmf->address, vmf->vma->vm_end) || end < start)
 		return -1;
@@ -697,10 +738,10 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 	return used;
 }
 
-/* How it is switched */
+/* Switches in sysfs */
 
 static DEFINE_MUTEX(vswap_swapin_mutex);
-/* It was switched, on or off: later events change nothing. */
+/* The policy was switched on or off: vswap_swapin_start() does nothing then. */
 static bool vswap_swapin_chosen;
 
 static int vswap_swapin_enable(void)
@@ -712,12 +753,12 @@ static int vswap_swapin_enable(void)
 	if (!vswap_records)
 		return -ENOMEM;
 	WRITE_ONCE(vswap_swapin_enabled, true);
-	/* For good: see above. */
+	/* Never disabled, because a fault may still follow a plan: see vswap_swapin_enabled. */
 	static_branch_enable(&vswap_swapin_key);
 	return 0;
 }
 
-/* With the first virtual entries. */
+/* Enables the policy when virtual entries are first allowed, unless sysfs has set it before. */
 int vswap_swapin_start(void)
 {
 	int ret = 0;

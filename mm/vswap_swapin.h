@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How pages come back: mm/vswap_swapin.c gathers what rust/mm/swapin/policy.rs decides
- * by, and those who swap in do it.
+ * Swap-in policy. mm/vswap_swapin.c gathers what rust/mm/swapin/policy.rs
+ * decides by. do_swap_page(), shmem and readahead follow the plan.
  *
- * A plan is the orders that a folio may have that is brought in at once: bit 0
- * is always among them. 0 is to read ahead.
+ * A plan is a bit mask of the orders that a folio may have if it is swapped in
+ * without readahead. Bit 0 is always set. The plan 0 means readahead.
  */
 #ifndef _MM_VSWAP_SWAPIN_H
 #define _MM_VSWAP_SWAPIN_H
@@ -15,10 +15,10 @@
 #include "swap.h"
 #include "vswap.h"
 
-/* Bit of a plan that was made by C's rule: what becomes of it is not noted. */
+/* Set in a plan that was made by C's rule. The outcome of such a plan is not recorded. */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
-/* C's rule: a device that is as fast as memory is not read ahead of. */
+/* C's rule: readahead, unless the device is as fast as memory. */
 static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 {
 	return vswap_is_fast(si) ? ~0UL : 0;
@@ -26,7 +26,10 @@ static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 
-/* Why, and what came of it: what sysfs counts. The first ones add up to the plans. */
+/*
+ * Events that sysfs counts: the reasons of plans, and their outcomes. The
+ * reasons, up to VSWAP_SWAPIN_HINTED, add up to the number of plans.
+ */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
 	VSWAP_SWAPIN_FAST,
@@ -39,11 +42,11 @@ enum vswap_swapin_event {
 	VSWAP_SWAPIN_NEAR,
 	VSWAP_SWAPIN_SEQUENCE,
 	VSWAP_SWAPIN_HINTED,
-	/* Folios that were planned to be large: they came so, or not, or could not be read. */
+	/* Folios that were planned to be large: read large, read smaller, or not readable. */
 	VSWAP_SWAPIN_LARGE,
 	VSWAP_SWAPIN_SMALLER,
 	VSWAP_SWAPIN_UNREADABLE,
-	/* What was seen of the use of large ones. */
+	/* How many pages of a large folio were used later. */
 	VSWAP_SWAPIN_USED_FULL,
 	VSWAP_SWAPIN_USED_PART,
 	VSWAP_SWAPIN_USED_LITTLE,
@@ -54,29 +57,29 @@ enum vswap_swapin_event {
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/* A page fault, or an access to a file, that finds its page swapped out. */
+/* A page fault, or an access to shmem, that finds its page swapped out. */
 struct vswap_fault {
-	struct vm_fault *vmf;		/* NULL: of a file */
+	struct vm_fault *vmf;		/* NULL for shmem */
 	swp_entry_t entry;
 	unsigned long page;		/* page number of the address, or index */
-	atomic_long_t *record;		/* of the mapping or the file */
-	unsigned int order;		/* of the entry of a file */
-	bool large;			/* can folios be large at all? */
+	atomic_long_t *record;		/* history of the mapping or file */
+	unsigned int order;		/* shmem: order of the entry */
+	bool large;			/* large folios are possible */
 	unsigned char hint;		/* 1: sequential, 2: random */
-	bool fast;			/* its device is, if the entry is a device's */
+	bool fast;			/* physical entry, on a device as fast as memory */
 	bool bypass;			/* compressed neighbours are not read ahead */
-	bool traced;			/* somebody looks on */
-	bool zswap;			/* it was enabled once */
+	bool traced;			/* the tracepoint is enabled */
+	bool zswap;			/* zswap was ever enabled */
 };
 
-/* What the tracepoint says: numbers of rust/mm/swapin/policy.rs. */
+/* Data of the tracepoint vswap_swapin_plan. Numbers are those of rust/mm/swapin/policy.rs. */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
 	u8 how, order, why;
 };
 
-/* Where a fault has found the page that it has claimed: see __vswap_swapin_claim(). */
+/* What backs the page of a claimed folio: see __vswap_swapin_claim(). */
 enum vswap_claim {
 	VSWAP_CLAIM_NONE,
 	VSWAP_CLAIM_ZEROS,
@@ -86,9 +89,9 @@ enum vswap_claim {
 
 /* State of do_swap_page(): the folio it has claimed, and the neighbour it maps next. */
 struct vswap_around {
-	struct vm_fault next;	/* as if it had been read */
-	int step;		/* to the next one: 1, or -1 */
-	int left;		/* how many may come; -1: not known yet */
+	struct vm_fault next;	/* made up: a read of the neighbour */
+	int step;		/* to the next neighbour: 1 or -1 */
+	int left;		/* neighbours that may still be mapped; -1: not known yet */
 	enum vswap_claim claim;	/* VSWAP_CLAIM_NONE: the folio is not claimed */
 };
 
@@ -98,7 +101,7 @@ struct attribute_group;
 
 extern const struct attribute_group vswap_swapin_attr_group;
 
-/* Has Rust ever decided? */
+/* Returns true if the policy was ever enabled. */
 static inline bool vswap_swapin_on(void)
 {
 	return static_branch_unlikely(&vswap_swapin_key);
@@ -126,10 +129,10 @@ bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr);
 bool __vswap_swapin_failed(struct folio *folio);
 int vswap_swapin_start(void);
 
-/* How many pages readahead reads at most: in mm/swap_state.c. */
+/* Returns how many pages readahead reads at most: in mm/swap_state.c. */
 int vswap_readahead_max(void);
 
-/* How to bring in what a file has: a folio of the order of its entry, or a page. */
+/* Returns the plan for a folio of shmem: the order of its entry, a single page, or readahead. */
 static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
 						   struct inode *inode, pgoff_t index, int order,
 						   struct vm_area_struct *vma)
@@ -139,7 +142,10 @@ static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, 
 	       vswap_swapin_by_device(si);
 }
 
-/* Returns true if the folio can be large. By C's rule (~0): not once zswap was used. */
+/*
+ * Returns true if a plan allows a large folio. With C's rule (~0), it does
+ * until zswap is first enabled.
+ */
 static __always_inline bool vswap_plan_large(unsigned long plan)
 {
 	return plan == ~0UL ? zswap_never_enabled() : plan > BIT(0);
@@ -151,7 +157,7 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 	return orders & plan;
 }
 
-/* What became of the plan. @page is where @entry is. */
+/* Records the outcome of a plan. @page is the page number or index of @entry. */
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
 {
@@ -159,25 +165,29 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 		__vswap_swapin_done(folio, owner, page, entry, plan);
 }
 
-/* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
+/*
+ * Returns true if a fault read a large folio and then did not map it. Such a
+ * folio is removed from the swap cache, and swapoff tries the page again.
+ */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
 }
 
 /*
- * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL for
- * as long as the policy was never used. With NULL, each step is what C does.
+ * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL
+ * for use until the policy is first enabled. With NULL, each step does what C
+ * does without the policy.
  */
 
-/* Before the fault looks for its page. */
+/* Initializes @around, before the fault looks up its page. */
 static inline void vswap_around_init(struct vswap_around *around)
 {
 	around->left = -1;
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
-/* How to bring in what a page table names. What is not read ahead is not mapped around. */
+/* Returns the plan of a fault. Without readahead there are no neighbours to map. */
 static __always_inline unsigned long vswap_fault_plan(struct vswap_around *around,
 						      struct swap_info_struct *si,
 						      struct vm_fault *vmf, swp_entry_t entry)
@@ -193,10 +203,10 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 }
 
 /*
- * Bring in a page that can be read at once for this fault alone: zswap or a
- * synchronous device has it, or it is zeros. Returns its folio, locked, read and in
- * the swap cache, with a reference. Returns NULL if swapin_sync() has to bring it
- * in, or ERR_PTR(-ENOMEM).
+ * Reads a page for this fault alone, if that takes no readahead: zswap or a
+ * synchronous device has it, or it is a zero page. Returns its folio, locked,
+ * read and in the swap cache, with a reference. Returns NULL if swapin_sync()
+ * has to read it, or ERR_PTR(-ENOMEM).
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -206,7 +216,7 @@ static __always_inline struct folio *vswap_fault_claim(struct vswap_around *arou
 	       __vswap_swapin_claim(around, vmf, entry) : NULL;
 }
 
-/* Note what became of the plan. */
+/* Records the outcome of the plan. */
 static __always_inline void vswap_fault_done(struct vswap_around *around, struct folio *folio,
 					     struct vm_fault *vmf, swp_entry_t entry,
 					     unsigned long plan)
@@ -221,7 +231,10 @@ static __always_inline bool vswap_fault_claimed(const struct vswap_around *aroun
 	return around && around->claim != VSWAP_CLAIM_NONE;
 }
 
-/* Returns true if the folio is claimed and its slot is freed. That of zeros costs nothing. */
+/*
+ * Returns true if the folio is claimed and its slot is to be freed. The slot of
+ * a zero page may stay, because nothing backs it.
+ */
 static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 {
 	return vswap_fault_claimed(around) && around->claim != VSWAP_CLAIM_ZEROS;
@@ -242,10 +255,10 @@ static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 }
 
 /*
- * Drop the swap count of a claimed folio that was just mapped. If that was the last
- * count and @free, the folio leaves the swap cache and its slot is freed; otherwise
- * it is settled. Returns true if the folio was not claimed and the caller shall call
- * folio_free_swap().
+ * Drops the swap count of a claimed folio that was just mapped. If that was the
+ * last count and @free, removes the folio from the swap cache and frees its
+ * slot. Otherwise settles the folio. Returns true if the folio was not claimed
+ * and the caller shall call folio_free_swap().
  */
 static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 						struct folio *folio, bool free)
@@ -257,8 +270,8 @@ static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 }
 
 /*
- * A folio is mapped now, all of it: a large one that this fault has brought in,
- * or a page that was in the swap cache already.
+ * Called when all pages of a folio are mapped: of a large one that this fault
+ * has read, or of a page that was in the swap cache before.
  */
 static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 					       struct vm_fault *vmf, struct folio *folio,
@@ -266,16 +279,16 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 {
 	if (!around)
 		return;
-	/* Perhaps it had to wait for it without the lock, and came back. */
+	/* FAULT_FLAG_TRIED: the fault waited for the folio without the lock, and was retried. */
 	if (nr_pages > 1 && folio_test_swapcache(folio) &&
 	    ((ret & VM_FAULT_MAJOR) || (vmf->flags & FAULT_FLAG_TRIED)))
 		__vswap_swapin_mapped(folio);
-	/* What the fault was is no word about a neighbour. */
+	/* @ret says how the fault found its own page. A neighbour was in the swap cache. */
 	if (!folio_test_large(folio) && (!(ret & VM_FAULT_MAJOR) || vmf == &around->next))
 		__vswap_swapin_hit(vmf->vma, vmf->address);
 }
 
-/* Settle a claimed folio that could not be mapped. Caller unlocks it afterwards. */
+/* Settles a claimed folio that could not be mapped. Caller unlocks it afterwards. */
 static __always_inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
 {
 	if (vswap_fault_claimed(around))
@@ -283,10 +296,10 @@ static __always_inline void vswap_fault_settle(struct vswap_around *around, stru
 }
 
 /*
- * A neighbour of a page that was just mapped, by the same page table, whose
- * lock is held: its folio, which is in the swap cache, locked, uptodate, mapped
- * by nobody, and the caller's; @vmf is of a fault that would read it. NULL: that
- * was all.
+ * Returns the folio of the next neighbour to map, or NULL if there is none. It
+ * is in the swap cache, locked, uptodate and not mapped, and the caller owns
+ * the lock and a reference. Sets *@vmf to a read fault on the neighbour. Caller
+ * holds the lock of the page table.
  */
 static __always_inline struct folio *vswap_fault_next(struct vswap_around *around,
 						      struct swap_info_struct *si,
@@ -299,19 +312,22 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	folio = __vswap_swapin_next(around, si, *vmf);
 	if (folio) {
 		*vmf = &around->next;
-		/* Or the caller is compiled to keep a pointer to each member of it. */
+		/* Otherwise the compiler makes the caller keep a pointer to each member of it. */
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}
 	return folio;
 }
 
-/* Is a neighbour not to be read ahead? */
+/* Returns true if readahead shall skip a neighbour. */
 static inline bool vswap_swapin_skip(swp_entry_t entry)
 {
 	return vswap_swapin_on() && __vswap_swapin_skip(entry);
 }
 
-/* Has the swap cache just been looked at, before what swapin_sync() is told to do? */
+/*
+ * Returns true the first time, if the policy is on: the callers of
+ * swapin_sync() have just looked in the swap cache, so it need not look again.
+ */
 static inline bool vswap_swapin_looked(bool *again)
 {
 	bool looked = vswap_swapin_on() && !*again;
@@ -320,15 +336,16 @@ static inline bool vswap_swapin_looked(bool *again)
 	return looked;
 }
 
-/* Are slots of a device all in zswap, or none of them? */
+/* Returns true if zswap has the pages of all @nr entries, or of none. */
 static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 {
 	return __vswap_swapin_uniform(entry, nr);
 }
 
 /*
- * A large folio that was to be read at once, and cannot be: it is out of the
- * swap cache, and the reference gone. Page by page, only the broken one fails.
+ * Returns true if a large folio could not be read. It is then removed from the
+ * swap cache, and the reference is dropped. The caller reads page by page, so
+ * that only the broken page fails.
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
@@ -336,14 +353,14 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 	       !folio_test_uptodate(folio) && __vswap_swapin_failed(folio);
 }
 
-/* Where a page is, as far as that decides how it comes back. */
+/* Where a page is, as far as the policy needs to know it first. */
 enum vswap_source {
 	VSWAP_SOURCE_SLOW,	/* on a slow device */
-	VSWAP_SOURCE_ALONE,	/* elsewhere, and nothing is on a slow one */
-	VSWAP_SOURCE_MIXED,	/* elsewhere, but others may be there */
+	VSWAP_SOURCE_ALONE,	/* elsewhere, and no page is on a slow device */
+	VSWAP_SOURCE_MIXED,	/* elsewhere, but its neighbours may be on a slow device */
 };
 
-/* C for Rust */
+/* C functions that Rust calls */
 void vswap_swapin_count(unsigned int event);
 bool vswap_swapin_is_zero(swp_entry_t entry);
 bool vswap_swapin_any_slow(void);
@@ -354,7 +371,7 @@ void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step, bool run);
 
-/* Rust for C: rust/mm/exports/swapin.rs says what each asks of its caller. */
+/* Rust functions that C calls. rust/mm/exports/swapin.rs says what each requires of its caller. */
 unsigned int vswap_rs_swapin_source(swp_entry_t entry, bool fast);
 bool vswap_rs_swapin_alone(atomic_long_t *record, struct vm_fault *vmf, unsigned long page,
 			   unsigned char hint, unsigned int least);
@@ -426,7 +443,7 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 	return false;
 }
 
-/* Macros, because do_swap_page() has no @around. */
+/* Macros, because do_swap_page() has no variable @around in this configuration. */
 #define vswap_fault_plan(around, si, vmf, entry)	vswap_swapin_by_device(si)
 #define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
 #define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A part of mm/zsmalloc.c: objects that their owner's words name, and no handles.
- * See include/linux/zsmalloc_owned.h.
+ * A part of mm/zsmalloc.c: objects without handles, which words of their owner
+ * name. See include/linux/zsmalloc_owned.h.
  *
- * Locking: class->lock keeps objects where they are. It is taken to look a place
- * up in a word, and to change the word; so a free and a move of the same object
- * do not meet. The class of an object never changes, and is part of the place:
- * it can be read before. A pin (zspage->zsl) keeps objects where they are after
- * class->lock was dropped. pool->lock is not needed for any of this.
+ * Locking: class->lock keeps objects in place. It is held to follow the place
+ * in a word, and to change the word. So a free and a move of the same object
+ * exclude one another. The class of an object never changes and is part of the
+ * place, so it can be read before the lock is taken. A pin (zspage->zsl) keeps
+ * objects in place after class->lock was dropped. pool->lock is not needed for
+ * any of this.
  */
 
 #ifdef CONFIG_ZSMALLOC_OWNED
 
 /*
- * A place is [PFN | class_idx | obj_idx], like an obj, with the same number of
- * bits everywhere:
+ * A place is [PFN | class_idx | obj_idx], like an obj, but it has a class_idx in
+ * every configuration:
  *
  *	place	| PFN | CLASS_BITS + 1 | ZS_OBJS_PER_ZSPAGE_BITS |
  */
@@ -23,7 +24,7 @@
 #define OWNED_PFN_SHIFT		(ZS_OBJS_PER_ZSPAGE_BITS + CLASS_BITS + 1)
 #define OWNED_PFN_BITS		(ZS_PLACE_BITS - OWNED_PFN_SHIFT)
 
-/* What an object has where others have their handle. */
+/* The head of an object, which other pools use for the handle. */
 #define OWNED_LEN_SHIFT		OBJ_TAG_BITS
 #define OWNED_LEN_BITS		16
 #define OWNED_NAME_SHIFT	(OWNED_LEN_SHIFT + OWNED_LEN_BITS)
@@ -37,8 +38,9 @@ static bool is_owned_pool(struct zs_pool *pool)
 }
 
 /*
- * Takes a page for objects, unless a word cannot name it: 1 PiB of memory has
- * places at least. No place is above that of the highest page that was ever taken.
+ * Returns true if a word can name places on a page, and then updates top_pfn.
+ * Words can name places in 1 PiB of memory at least. No valid place is above
+ * top_pfn.
  */
 static bool owned_admit(struct zs_pool *pool, struct zpdesc *zpdesc)
 {
@@ -73,7 +75,7 @@ static struct size_class *owned_lock_class(struct zs_pool *pool, u64 place)
 	return class;
 }
 
-/* Where an object is, under class->lock or while it is pinned. */
+/* Where an object is. Valid under class->lock, or while the object is pinned. */
 struct owned_obj {
 	struct zpdesc *zpdesc;
 	struct zspage *zspage;
@@ -82,7 +84,7 @@ struct owned_obj {
 	unsigned long head;
 };
 
-/* The object at a place. In line, as the parts are registers then. */
+/* Finds the object at a place. __always_inline, so that @obj stays in registers. */
 static __always_inline void owned_at(struct size_class *class, u64 place,
 				     struct owned_obj *obj)
 {
@@ -102,8 +104,9 @@ static __always_inline void owned_at(struct size_class *class, u64 place,
 }
 
 /*
- * A word may be damaged: then there is no object of the class at its place.
- * pfn_valid() costs as much as a third of all the rest.
+ * Finds the object at a place. Returns false if no object of the class is
+ * there, because the word is damaged. Only debug kernels call pfn_valid(),
+ * because it costs a third of all the rest.
  */
 static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *class,
 				       u64 place, struct owned_obj *obj)
@@ -124,8 +127,9 @@ static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *
 }
 
 /*
- * That, if it is the object with a name. Else a warning, once; and as an object is
- * left then whose word and device may go, none of the pool is moved any more.
+ * Finds the object at a place, if it has @name. Otherwise warns once, and marks
+ * the pool as damaged. Then an object without a word is left, whose word and
+ * device may go away. So no object of the pool is moved any more.
  */
 static __always_inline bool owned_find_named(struct zs_pool *pool,
 					     struct size_class *class, u64 place,
@@ -140,7 +144,10 @@ static __always_inline bool owned_find_named(struct zs_pool *pool,
 	return false;
 }
 
-/* Under class->lock: what cannot be found of the class by its word was noticed. */
+/*
+ * Returns true if an object of the pool could not be found by its word. Caller
+ * holds class->lock, as the task that noticed it did.
+ */
 static bool owned_is_damaged(struct zs_pool *pool)
 {
 	return READ_ONCE(pool->damaged);
@@ -152,8 +159,9 @@ static unsigned int owned_len(unsigned long head)
 }
 
 /*
- * A pin is taken with class->lock, for which writers of zspage->zsl have to wait:
- * there is none. Lockdep is not told, as nobody ever waits for a pin to go.
+ * Pins the objects of a zspage. Caller holds class->lock, as writers of
+ * zspage->zsl do, so there is no writer. Lockdep is not told, because no task
+ * waits for a pin.
  */
 static void owned_pin(struct zspage *zspage)
 {
@@ -163,8 +171,8 @@ static void owned_pin(struct zspage *zspage)
 }
 
 /**
- * zs_owned_unpin - let an object be moved
- * @place: of an object that the caller has pinned
+ * zs_owned_unpin - allow zsmalloc to move an object again
+ * @place: place of an object that the caller has pinned
  */
 void zs_owned_unpin(u64 place)
 {
@@ -176,7 +184,10 @@ void zs_owned_unpin(u64 place)
 }
 EXPORT_SYMBOL_GPL(zs_owned_unpin);
 
-/* A new zspage whose pages have places, on no list. */
+/*
+ * Allocates a zspage whose pages a word can name, and puts it on no list.
+ * Returns ERR_PTR(-EOVERFLOW) if a word cannot name them, or ERR_PTR(-ENOMEM).
+ */
 static struct zspage *owned_alloc_zspage(struct zs_pool *pool,
 					 struct size_class *class,
 					 gfp_t gfp, int nid)
@@ -208,12 +219,12 @@ static struct zspage *owned_alloc_zspage(struct zs_pool *pool,
  * @data: what to store
  * @len: length of @data
  * @gfp: flags, for new pages
- * @nid: the node that new pages should be of
+ * @nid: preferred node of new pages
  * @name: by which find_word() will find the word of the object
  *
- * Return: the place of the object, which is pinned. -EINVAL: there is no data, or
- * no such name. -ENOSPC: @len is more than a page. -ENOMEM. -EOVERFLOW: the
- * memory is beyond what a word can name.
+ * Return: the place of the object, which is pinned; -EINVAL if there is no data
+ * or no such name; -ENOSPC if @len is more than a page; -ENOMEM; or -EOVERFLOW if
+ * a word cannot name the place of new pages.
  */
 s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 		   gfp_t gfp, int nid, u64 name)
@@ -268,7 +279,7 @@ s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 }
 EXPORT_SYMBOL_GPL(zs_owned_store);
 
-/* What a free object has there is the next free one. */
+/* Sets the head of a free object, which tells the next free object. */
 static __always_inline void owned_set_head(struct owned_obj *obj, unsigned long head)
 {
 	void *addr;
@@ -282,7 +293,10 @@ static __always_inline void owned_set_head(struct owned_obj *obj, unsigned long 
 	kunmap_local(addr);
 }
 
-/* Frees an object, under class->lock. Memory that becomes free by that is kept. */
+/*
+ * Frees an object. Caller holds class->lock. Adds the zspage to @emptied if
+ * that was its last object.
+ */
 static __always_inline void owned_put_obj(struct zs_pool *pool,
 					  struct size_class *class,
 					  struct owned_obj *obj,
@@ -290,7 +304,7 @@ static __always_inline void owned_put_obj(struct zs_pool *pool,
 {
 	struct zspage *zspage = obj->zspage;
 
-	/* As obj_free(), which would look for all this again. */
+	/* Like obj_free(), which would have to find the object again. */
 	owned_set_head(obj, (unsigned long)get_freeobj(zspage) << OBJ_TAG_BITS);
 	set_freeobj(zspage, obj->idx);
 	mod_zspage_inuse(zspage, -1);
@@ -308,9 +322,9 @@ static __always_inline void owned_put_obj(struct zs_pool *pool,
 }
 
 /**
- * zs_owned_free_emptied - give back memory that has become free
- * @pool: the pool it is of
- * @emptied: what zs_owned_free() has filled
+ * zs_owned_free_emptied - free zspages that have become empty
+ * @pool: the pool that they are of
+ * @emptied: the list that zs_owned_free() has filled
  */
 void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
 {
@@ -329,11 +343,11 @@ void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
 EXPORT_SYMBOL_GPL(zs_owned_free_emptied);
 
 /**
- * zs_owned_free_pinned - free an object that is pinned, once
- * @pool: the pool it is of
- * @place: where it is
+ * zs_owned_free_pinned - free an object that is pinned once
+ * @pool: the pool that it is of
+ * @place: its place
  * @word: the word that names it, or NULL if none does
- * @new: what the word is to be then
+ * @new: the new value of the word
  * @emptied: as for zs_owned_free()
  */
 void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
@@ -345,7 +359,7 @@ void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
 	if (!class)
 		return;
 	owned_at(class, place, &obj);
-	/* Without class->lock it is not moved. */
+	/* It is not moved, because class->lock is held. */
 	zs_owned_unpin(place);
 	owned_put_obj(pool, class, &obj, emptied);
 	if (word)
@@ -356,15 +370,15 @@ EXPORT_SYMBOL_GPL(zs_owned_free_pinned);
 
 /**
  * zs_owned_free - free the object that a word names
- * @pool: the pool it is of
- * @word: the word, of which the caller knows that it is an object's
- * @name: the object's
- * @new: what the word is to be then
- * @emptied: where to keep memory that becomes free: the caller gives it back, when
- *	it has dropped its locks if it can
+ * @pool: the pool that it is of
+ * @word: the word, which the caller knows to name an object
+ * @name: the name of the object
+ * @new: the new value of the word
+ * @emptied: list for a zspage that becomes empty. The caller passes it to
+ *	zs_owned_free_emptied(), after it has dropped its locks if it can.
  *
- * Return: the length of the object. -EUCLEAN, and a warning once: the word is
- * changed, but no object with that name is where it said.
+ * Return: the length of the object; -EUCLEAN, after a warning once, if no object
+ * with that name is where the word says. The word is set to @new in either case.
  */
 int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 		  struct zs_emptied *emptied)
@@ -379,7 +393,7 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 		WRITE_ONCE(*word, new);
 		return len;
 	}
-	/* It is not moved any more: see owned_moved(). */
+	/* Under class->lock, owned_moved() does not change the place. */
 	if (owned_find_named(pool, class, READ_ONCE(*word) >> ZS_PLACE_SHIFT,
 			     name, &obj)) {
 		len = owned_len(obj.head);
@@ -393,15 +407,15 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 EXPORT_SYMBOL_GPL(zs_owned_free);
 
 /**
- * zs_owned_read_begin - where the data of an object is
- * @pool: the pool it is of
+ * zs_owned_read_begin - find the data of an object and pin it
+ * @pool: the pool that it is of
  * @word: the word that names it, which is not freed meanwhile
- * @name: the object's
+ * @name: the name of the object
  * @sg: room for two entries, of which one or two are filled
- * @place: where to put what zs_owned_unpin() is to be called with afterwards
+ * @place: where to store the place, for zs_owned_unpin() afterwards
  *
- * Return: the length. -EUCLEAN, and a warning once: no object with that name is
- * where the word says. Nothing is pinned then.
+ * Return: the length of the object; -EUCLEAN, after a warning once, if no object
+ * with that name is where the word says. Nothing is pinned then.
  */
 int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 			struct scatterlist *sg, u64 *place)
@@ -434,8 +448,9 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 EXPORT_SYMBOL_GPL(zs_owned_read_begin);
 
 /*
- * The obj that begins at an offset of a page that is being moved. A handle says it.
- * The word of an owner may be damaged: it is not asked.
+ * Returns the obj that begins at offset @off of a page that is being moved. A
+ * handle has it. For an owned object it is computed, because the word may be
+ * damaged.
  */
 static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 			    struct zpdesc *zpdesc, unsigned int off,
@@ -454,8 +469,9 @@ static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 }
 
 /*
- * An object was moved: its word follows. The object is in use and was not pinned,
- * and class->lock is held: so there is a word for its name, which stays.
+ * Stores the new place of a moved object in its word. Caller holds class->lock,
+ * and the object is in use and not pinned. So there is a word for its name, and
+ * the word stays.
  */
 static void owned_moved(struct zs_pool *pool, struct size_class *class,
 			unsigned long head, unsigned long from, unsigned long to)
@@ -487,7 +503,7 @@ static void obj_moved(struct zs_pool *pool, struct size_class *class,
 /**
  * zs_create_owned_pool - create a pool of objects without handles
  * @name: its name
- * @find_word: returns the word of the object with a name
+ * @find_word: returns the word that names the object with a given name
  *
  * Return: the pool, which zs_destroy_pool() destroys, or NULL.
  */

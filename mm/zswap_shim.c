@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * zswap in Rust: what has to be C.
+ * zswap in Rust: the parts that have to be C.
  *
- * Parameters, the static key, charges, memory of tables, and what only macros of
- * C can make. Callbacks call rust/mm/zswap, which decides.
+ * These are parameters, the static key, charges, memory for tables, and what
+ * needs macros of C. Callbacks call rust/mm/zswap, which makes the decisions.
  */
 
 #define pr_fmt(fmt) "zswap: " fmt
@@ -23,7 +23,7 @@
 
 static_assert(ZSWAP_MAX_RECLAIM_RETRIES == MAX_RECLAIM_RETRIES);
 
-/* What Rust and C share */
+/* Shared by Rust and C */
 
 atomic_long_t zswap_stored_pages = ATOMIC_LONG_INIT(0);
 atomic_long_t zswap_stored_incompressible_pages = ATOMIC_LONG_INIT(0);
@@ -34,7 +34,7 @@ struct zswap_shrink_cursor zswap_shrink_cursor = {
 
 /* Parameters */
 
-/* Sorts out concurrent initialization, by the first "enabled" and at boot. */
+/* Serializes initialization at boot and by writes to parameters. */
 static DEFINE_MUTEX(zswap_init_lock);
 
 static DEFINE_STATIC_KEY_MAYBE(CONFIG_ZSWAP_DEFAULT_ON, zswap_ever_enabled_key);
@@ -47,7 +47,7 @@ struct zswap_params zswap_params = {
 	.compressor = CONFIG_ZSWAP_COMPRESSOR_DEFAULT,
 };
 
-/* The command line and sysfs call it zswap, whatever this file is called. */
+/* Parameters are named "zswap.*", although this file has another name. */
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "zswap."
 
@@ -55,7 +55,7 @@ static int zswap_enabled_set(const char *val, const struct kernel_param *kp)
 {
 	int ret;
 
-	/* On the command line it is only noted: zswap_init() follows. */
+	/* The command line only stores the value: zswap_init() runs later. */
 	if (system_state != SYSTEM_RUNNING)
 		return param_set_bool(val, kp);
 
@@ -80,12 +80,15 @@ static int zswap_compressor_set(const char *val, const struct kernel_param *kp)
 
 	mutex_lock(&zswap_init_lock);
 	ret = zswap_rs_compressor_check(name);
-	/* Before initialization the name is only noted. */
+	/* Before initialization, only store the name. */
 	if (ret == -EAGAIN)
 		ret = param_set_charp(name, kp);
 	mutex_unlock(&zswap_init_lock);
 
-	/* Writers of parameters exclude one another: the pool needs no more. */
+	/*
+	 * Parameters have one writer at a time (kernel_param_lock()), so the
+	 * switch needs no lock.
+	 */
 	return ret > 0 ? zswap_rs_compressor_switch(name, kp) : ret;
 }
 
@@ -117,9 +120,10 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns true if nothing is stored of the slots around an entry of a device: their
- * cluster has no table. A folio that the caller has locked in the swap cache keeps that
- * so for its own slots. Where virtual slots are, rust/mm finds out.
+ * Returns true if zswap has no page of the cluster of a physical entry: the
+ * cluster has no table. This does not change for the slots of a folio that the
+ * caller has locked in the swap cache. Returns false for a virtual entry, which
+ * rust/mm looks up.
  */
 static bool zswap_has_none(swp_entry_t entry)
 {
@@ -130,7 +134,7 @@ static bool zswap_has_none(swp_entry_t entry)
 	return !READ_ONCE(__swap_entry_to_cluster(entry)->zswap);
 }
 
-/* Loads @folio. A system without zswap, or with an empty one, does so for every swap-in. */
+/* Loads @folio from zswap. Returns early if zswap is empty, because every swap-in calls this. */
 int zswap_load(struct folio *folio)
 {
 	if (zswap_never_enabled() || zswap_has_none(folio->swap))
@@ -138,18 +142,18 @@ int zswap_load(struct folio *folio)
 	return zswap_rs_load(folio);
 }
 
-/* Tables are allocated with the first page that is stored of a cluster. */
+/* Nothing to do: a cluster gets its table when its first page is stored. */
 int zswap_swapon(int type, unsigned long nr_pages)
 {
 	return 0;
 }
 
-/* Tables are freed with the last page, which was freed with its slot. */
+/* Nothing to do: slots in use kept the tables, and swapoff has freed all slots. */
 void zswap_swapoff(int type)
 {
 }
 
-/* Messages limited in rate, and dynamic ones, which Rust does not have. */
+/* Rate-limited and dynamic messages, which Rust does not have. */
 
 void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 				 unsigned int from, unsigned int to)
@@ -167,7 +171,7 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Allocates the words of a cluster: a page, where they fill one. */
+/* Allocates the words of a cluster: a whole page, if they fill one. */
 static atomic_long_t *zswap_words_alloc(gfp_t gfp)
 {
 	struct page *page;
@@ -236,13 +240,13 @@ static void zswap_table_free_rcu(struct rcu_head *head)
 	kfree(table);
 }
 
-/* Frees @table after a grace period: the hand of the clock, and lookups, use RCU. */
+/* Frees @table after a grace period, because the clock hand and lookups read it under RCU. */
 void zswap_table_free(struct zswap_table *table)
 {
 	call_rcu(&table->rcu, zswap_table_free_rcu);
 }
 
-/* Rings: of each cgroup and node, the order of writeback */
+/* Rings: the order of writeback of each cgroup and node */
 
 static struct shrinker *zswap_shrinker;
 
@@ -257,8 +261,9 @@ static void zswap_ring_init(struct zswap_lruvec_state *state)
 }
 
 /*
- * Without cgroups, a ring for each node. The one in its lruvec is lost when all memory
- * of the node goes and comes again, and what was stored of it may still be there.
+ * One ring for each node, used without memory cgroups. The ring in the lruvec
+ * of a node cannot be used: it is lost when all memory of the node is removed
+ * and added again. Pages of the ring may still be stored then.
  */
 struct zswap_lruvec_state *zswap_node_rings;
 
@@ -286,7 +291,7 @@ void zswap_lruvec_state_init(struct lruvec *lruvec)
 	zswap_ring_init(&lruvec->zswap_lruvec_state);
 }
 
-/* Returns the ring for what is stored of @folio. Caller is in an RCU section. */
+/* Returns the ring for the stored pages of @folio. Caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
 	struct lruvec *lruvec;
@@ -297,7 +302,10 @@ struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 	return &lruvec->zswap_lruvec_state;
 }
 
-/* Returns the ring of the parent, which gets the members of a cgroup that goes. */
+/*
+ * Returns the ring of the parent cgroup, which takes over the members of a
+ * cgroup that goes offline. Returns NULL if there is no parent.
+ */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
 	struct lruvec *lruvec;
@@ -312,7 +320,7 @@ struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 	return &mem_cgroup_lruvec(memcg, lruvec_pgdat(lruvec))->zswap_lruvec_state;
 }
 
-/* Makes reclaim of the cgroup ask the shrinker from now on. */
+/* Sets the shrinker bit, so that reclaim of the cgroup calls the shrinker. */
 void zswap_ring_filled(struct zswap_lruvec_state *ring)
 {
 #ifdef CONFIG_MEMCG
@@ -326,14 +334,15 @@ void zswap_ring_filled(struct zswap_lruvec_state *ring)
 #endif
 }
 
-/* Charges: to the cgroup that the slots name */
+/* Charges, to the cgroup whose id the slots have */
 
 #ifdef CONFIG_MEMCG
 /*
- * Returns what is charged for @memcg, NULL if nothing is. The caller's slots pin the
- * id, which pins the cgroup, which pins this while bytes are charged to it. It is
- * always that of one node, so that the parts of pages that are charged and uncharged
- * meet. It follows the cgroup to its parent. Caller is in an RCU section.
+ * Returns the obj_cgroup to charge for @memcg, or NULL for the root. The
+ * caller's slots pin the id, which pins the cgroup, which pins the obj_cgroup
+ * while bytes are charged to it. The obj_cgroup is always that of the same
+ * node, so that parts of a page charged to it are uncharged from it. It moves
+ * to the parent with the cgroup. Caller is in an RCU section.
  */
 static struct obj_cgroup *zswap_objcg(struct mem_cgroup *memcg)
 {
@@ -354,8 +363,9 @@ static struct obj_cgroup *zswap_objcg_of_id(unsigned short id)
 }
 
 /*
- * Uncharges bytes of pages that stay counted. Returns false if nothing is charged to
- * the cgroup, which the caller's slots pin. Caller is in an RCU section.
+ * Uncharges bytes, and leaves the statistics to the caller. Returns false if
+ * nothing is charged to the cgroup. The caller's slots pin @memcg. Caller is in
+ * an RCU section.
  */
 bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 {
@@ -367,7 +377,7 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 }
 #endif
 
-/* As obj_cgroup_charge_zswap(), for @nr pages. May sleep. */
+/* Like obj_cgroup_charge_zswap(), but for @nr pages. May sleep. */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
@@ -381,7 +391,7 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 	if (!objcg)
 		return;
 	VM_WARN_ON_ONCE(!(current->flags & PF_MEMALLOC));
-	/* Cannot fail, in reclaim. */
+	/* Cannot fail, because reclaim sets PF_MEMALLOC. */
 	if (bytes && obj_cgroup_charge(objcg, GFP_KERNEL, bytes))
 		VM_WARN_ON_ONCE(1);
 	rcu_read_lock();
@@ -391,7 +401,7 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 #endif
 }
 
-/* As obj_cgroup_uncharge_zswap(), for @nr pages. */
+/* Like obj_cgroup_uncharge_zswap(), but for @nr pages. */
 void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
@@ -461,7 +471,7 @@ int zswap_shim_setup(void)
 	if (!zswap_shrink_wq)
 		goto remove_state;
 
-	/* Nothing of it depends on the accounting of slabs. */
+	/* SHRINKER_NONSLAB, because it works without accounting of slabs, too. */
 	zswap_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE |
 					SHRINKER_NONSLAB, "mm-zswap");
 	if (!zswap_shrinker)
@@ -492,5 +502,5 @@ static int __init zswap_init(void)
 	return ret;
 }
 
-/* Late, as the compressors must be there. */
+/* late_initcall(), because compressors must be registered before. */
 late_initcall(zswap_init);

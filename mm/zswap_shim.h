@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What mm/zswap_shim.c and the Rust implementation of zswap (rust/mm/zswap)
- * share. Nobody else includes this: the kernel sees include/linux/zswap.h.
+ * State and functions that mm/zswap_shim.c and the Rust implementation of zswap
+ * (rust/mm/zswap) share. Of other files only mm/memcontrol.c and mm/vswap.c
+ * include this; the rest of the kernel includes linux/zswap.h.
  */
 #ifndef _MM_ZSWAP_SHIM_H
 #define _MM_ZSWAP_SHIM_H
@@ -19,7 +20,7 @@ struct kernel_param;
 /* Equal to MAX_RECLAIM_RETRIES, which only mm/internal.h has. */
 #define ZSWAP_MAX_RECLAIM_RETRIES 16
 
-/* The parameters. Written by the parameter code of the kernel, read locklessly. */
+/* Module parameters. Written by the kernel's parameter code, read locklessly. */
 struct zswap_params {
 	bool enabled;
 	bool shrinker_enabled;
@@ -32,7 +33,7 @@ extern struct zswap_params zswap_params;
 
 extern atomic_long_t zswap_stored_incompressible_pages;
 
-/* Where the shrink worker goes on. The reference held is the cursor's. */
+/* The cgroup at which the shrink worker continues. @next holds a reference. */
 struct zswap_shrink_cursor {
 	spinlock_t lock;	/* protects next */
 	struct mem_cgroup *next;
@@ -41,33 +42,35 @@ struct zswap_shrink_cursor {
 extern struct zswap_shrink_cursor zswap_shrink_cursor;
 
 /*
- * What is kept of the slots of a cluster: a word for each, whose format is in
- * rust/mm/zswap/record.rs. It comes with the first page that is stored, and goes
- * with the last. Changed under ci->lock; who looks without it is in an RCU section.
+ * The zswap table of a cluster: one word for each slot, whose format is in
+ * rust/mm/zswap/record.rs. In a virtual cluster, words also name the device
+ * slots that back virtual slots. The table is allocated when the first word is
+ * needed; rust/mm/zswap/table.rs says when it is freed. Changed under ci->lock.
+ * Readers without ci->lock are in an RCU section.
  */
 struct zswap_table {
 	struct rcu_head rcu;
 	atomic_long_t *words;
-	unsigned int nr;	/* slots whose word is in use, or promised to be */
-	/* Of each 64 slots, those that stand in the order of writeback. */
+	unsigned int nr;	/* slots whose word is in use or reserved */
+	/* For each 64 slots: one member for each ring that has pages among them. */
 	struct zswap_member *groups[DIV_ROUND_UP(SWAPFILE_CLUSTER, 64)];
 };
 
 /*
- * The pages of one ring, that is of a cgroup and node, among 64 slots: see
- * rust/mm/zswap/order.rs. It goes with its table.
+ * The pages of one ring, that is, of one cgroup and node, among 64 slots: see
+ * rust/mm/zswap/order.rs. Freed with its table.
  */
 struct zswap_member {
-	struct list_head list;		/* on the ring; .next alone on its list "joined" */
-	struct zswap_member *next;	/* of the same slots */
+	struct list_head list;		/* in ring->members; only .next is used in ring->joined */
+	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;
-	u64 bits;			/* of slots with a stored page; changed under ci->lock */
-	atomic_long_t *words;		/* of these slots */
-	unsigned long entry;		/* of the first of them */
-	unsigned int at;		/* of them, the next for the hand; ring->lock */
+	u64 bits;			/* slots with a page of this ring; changed under ci->lock */
+	atomic_long_t *words;		/* words of these slots */
+	unsigned long entry;		/* entry of the first slot */
+	unsigned int at;		/* slot that the clock hand visits next; under ring->lock */
 };
 
-/* C for Rust */
+/* C functions that Rust calls */
 #ifdef CONFIG_MEMCG
 void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);
 bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes);
@@ -91,7 +94,7 @@ void zswap_shim_decompress_error(swp_entry_t entry, const char *compressor,
 				 unsigned int from, unsigned int to);
 void zswap_shim_pool_event(const char *what, const char *compressor);
 
-/* Rust for C */
+/* Rust functions that C calls */
 int zswap_rs_load(struct folio *folio);
 int zswap_rs_setup(void);
 int zswap_rs_may_enable(void);
