@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtual swap space: what the rest of the kernel asks about it.
+ * The virtual swap space: interface for the rest of the kernel.
  *
- * Page tables and shmem hold virtual entries (type SWP_VSWAP), which name a
- * slot of a virtual cluster and no place on a device. rust/mm/ owns them; see
- * Documentation/rust/vswap/design.rst.
+ * Page tables and shmem hold virtual entries (type SWP_VSWAP). A virtual entry
+ * names a slot of a virtual cluster, not a place on a device. rust/mm/ owns the
+ * clusters; see Documentation/rust/vswap/design.rst.
  */
 #ifndef _LINUX_VSWAP_H
 #define _LINUX_VSWAP_H
@@ -22,10 +22,10 @@ struct mem_cgroup;
 /* Set when virtual entries are first allowed, and never cleared. */
 DECLARE_STATIC_KEY_FALSE(vswap_ever_on);
 
-/* The device of all virtual entries: always there, on no list. */
+/* The dummy device of all virtual entries. It always exists, and is on no list. */
 extern struct swap_info_struct vswap_si;
 
-/* Can there be virtual entries? */
+/* Returns true if virtual entries were ever allowed. */
 static inline bool vswap_used(void)
 {
 	return static_branch_unlikely(&vswap_ever_on);
@@ -43,14 +43,14 @@ static inline bool swp_is_virtual(swp_entry_t entry)
 
 bool __vswap_may_swap(void);
 
-/* Rust for C: rust/mm/exports/vswap.rs */
+/* Rust functions that C calls: rust/mm/exports/vswap.rs */
 unsigned long vswap_rs_room(struct mem_cgroup *memcg);
 unsigned long vswap_rs_extra_pages(struct mem_cgroup *memcg);
 unsigned long vswap_rs_get_max(void);
 
 /*
- * Returns how many pages of anonymous memory can be swapped out: to the @slots
- * that devices have for @memcg (NULL: for all), and to zswap without a slot.
+ * Returns how many anonymous pages of @memcg (NULL: of all cgroups) can be
+ * swapped out: to @slots free device slots, and to zswap without a device slot.
  */
 static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
 {
@@ -60,41 +60,44 @@ static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
 }
 
 /*
- * Returns how many pages of @memcg (NULL: of all) are or can be swapped out
- * without a slot of a device. The OOM killer weighs tasks by what their memory
- * and swap could be at most.
+ * Returns how many pages of @memcg (NULL: of all cgroups) are or can be swapped
+ * out without a device slot. The OOM killer adds this to memory and swap when
+ * it computes the score of a task.
  */
 static inline unsigned long vswap_extra_pages(struct mem_cgroup *memcg)
 {
 	return vswap_used() ? vswap_rs_extra_pages(memcg) : 0;
 }
 
-/* The pages that can be swapped out in all: total_swap_pages and zswap's. */
+/* Returns how many pages swap can hold: total_swap_pages, and zswap without device slots. */
 static inline long vswap_total_pages(void)
 {
 	return total_swap_pages + (long)vswap_extra_pages(NULL);
 }
 
-/* Can there be anything swapped out at all, without a device? */
+/* Returns true if pages can be swapped out without a swap device. */
 static inline bool vswap_may_swap(void)
 {
 	return vswap_used() && __vswap_may_swap();
 }
 
 /*
- * The most pages that swap could ever hold: a mapping that is larger than that
- * and memory together is refused (OVERCOMMIT_GUESS).
+ * Returns how many pages swap could ever hold. OVERCOMMIT_GUESS refuses a
+ * mapping that is larger than this and memory together.
  */
 static inline long vswap_max_pages(void)
 {
 	return total_swap_pages + (vswap_may_swap() ? (long)vswap_rs_get_max() : 0);
 }
 
-/* Slots in use, off by a batch for each CPU at most, and half of how many there may be. */
+/*
+ * Number of slots in use, inexact by VSWAP_USED_BATCH for each CPU at most, and
+ * half of the limit.
+ */
 extern atomic_long_t vswap_used_slots;
 extern unsigned long vswap_half_max;
 
-/* Returns true if half of the virtual slots or more are in use, as vm_swap_full(). */
+/* Returns true if at least half of the virtual slots are in use, like vm_swap_full(). */
 static inline bool vswap_full(void)
 {
 	return vswap_used() &&

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The virtual swap space: what struct mmu_gather has of it.
- */
+/* The virtual swap space: a member of struct mmu_gather. */
 #ifndef _LINUX_VSWAP_ZAP_H
 #define _LINUX_VSWAP_ZAP_H
 
 #include <linux/types.h>
 
 /*
- * Slots of one cgroup that were freed while a page table is unmapped. The cgroup is
- * told of all of them at once, and until then they have their references to its id.
+ * Charges of the slots of one cgroup that were freed while a page table is
+ * unmapped. They are uncharged together. Until then the slots keep their
+ * references to the cgroup id.
  */
 struct vswap_zap {
-	unsigned short id;		/* of the cgroup */
-	unsigned int nr;		/* slots */
-	unsigned int nr_charged;	/* of them, charged as swap */
-	size_t bytes;			/* that zswap had of them */
-	unsigned long nr_stored;	/* pages that it had */
-	unsigned long nr_plain;		/* of them, as they were */
+	unsigned short id;		/* id of the cgroup */
+	unsigned int nr;		/* slots that were freed */
+	unsigned int nr_charged;	/* slots charged as swap */
+	size_t bytes;			/* bytes that zswap had */
+	unsigned long nr_stored;	/* pages that zswap had */
+	unsigned long nr_plain;		/* incompressible pages among these */
 };
 
 #endif /* _LINUX_VSWAP_ZAP_H */

@@ -2,9 +2,10 @@
 /*
  * Objects of zsmalloc without handles.
  *
- * A handle is a slab object of 8 bytes, which says where an object is. An owner
- * that has a word for each object anyway can say it there. zsmalloc changes the
- * word when it moves the object, and finds it by the object's name:
+ * A handle is a slab object of 8 bytes that stores the place of an object. An
+ * owner that has a word for each object anyway can store the place there. When
+ * zsmalloc moves an object, it finds the word by the object's name, and changes
+ * the place in it:
  *
  *		 63                                            6 5    0
  *		+-----------------------------------------------+------+
@@ -16,17 +17,17 @@
  *	object	|             name               |  length - 1  |1|  data ...
  *		+--------------------------------+--------------+-+
  *
- * The lowest bits of the word are the owner's, and may change at any time, by
- * compare-and-exchange of the whole word. Other changes are made by zsmalloc, or
- * before zsmalloc knows of the word.
+ * The lowest bits of the word belong to the owner, which may change them at any
+ * time, by compare-and-exchange of the whole word. All other changes are made by
+ * zsmalloc, or before zsmalloc knows of the word.
  *
- * A new object is *pinned*: it is not moved. Its owner writes the place into a
- * word, and unpins it. From then on, and until it is freed, the owner's
- * find_word() returns that word for the name. find_word() is called with locks of
- * zsmalloc held, and takes no lock.
+ * A new object is *pinned*: zsmalloc does not move it. Its owner writes the place
+ * into a word, and unpins the object. From then on, and until the object is freed,
+ * the owner's find_word() returns that word for the name. find_word() is called
+ * with locks of zsmalloc held, and takes no lock.
  *
- * To create a pool may sleep. Of the others zs_owned_store() alone allocates
- * memory, and none sleeps unless its gfp flags allow that.
+ * zs_create_owned_pool() may sleep. Of the other functions only zs_owned_store()
+ * allocates memory, and it sleeps only if its gfp flags allow that.
  */
 #ifndef _LINUX_ZSMALLOC_OWNED_H
 #define _LINUX_ZSMALLOC_OWNED_H
@@ -43,7 +44,7 @@ struct zspage;
 
 typedef u64 *(*zs_find_word_t)(u64 name);
 
-/* Memory that has become free. All zeros: none. */
+/* A list of zspages that have become empty. All zeros: the list is empty. */
 struct zs_emptied {
 	struct zspage *first;
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 /*
- * The inline functions of the swap table and of swap entries: the tests in
- * rust/mm/tests/swap_table_kunit.rs check the words that Rust makes and reads with them.
+ * The inline functions of the swap table and of swap entries. The tests in
+ * rust/mm/tests/swap_table_kunit.rs use them to check the words that Rust makes
+ * and reads.
  */
 #ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
 
@@ -160,7 +161,7 @@ __rust_helper void *rust_helper_vswap_ci_table_rcu(struct swap_cluster_info *ci)
 	return rcu_dereference(ci->table);
 }
 
-/* The id of a slot that is being freed. */
+/* Returns the cgroup id of a slot that is being freed, and clears it. */
 __rust_helper unsigned short
 rust_helper_vswap_ci_take_id(struct swap_cluster_info *ci, unsigned int ci_off)
 {
@@ -235,7 +236,7 @@ __rust_helper unsigned long rust_helper_vswap_folio_offset(const struct folio *f
 	return swp_offset(folio->swap);
 }
 
-/* With the reference of the swap cache for each page. */
+/* Takes the reference of the swap cache for each page. */
 __rust_helper void
 rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 {
@@ -244,7 +245,10 @@ rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 	folio->swap = swp_entry(SWP_VSWAP, offset);
 }
 
-/* Locks a folio that is not being written, if it is in the swap cache for virtual slots. */
+/*
+ * Locks a folio and waits for writeback. Returns false, and unlocks it again,
+ * if it is not in the swap cache for virtual slots.
+ */
 __rust_helper bool rust_helper_vswap_folio_lock_cached(struct folio *folio)
 {
 	folio_lock(folio);
@@ -270,7 +274,7 @@ __rust_helper bool rust_helper_vswap_storage_suspended(void)
 	return pm_suspended_storage();
 }
 
-/* The references stay, for the caller to put. */
+/* Keeps the references, which the caller puts. */
 __rust_helper void rust_helper_vswap_folio_leave_cache(struct folio *folio)
 {
 	folio->swap.val = 0;
@@ -293,7 +297,7 @@ __rust_helper void rust_helper_vswap_folio_uncount_cached(struct folio *folio)
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, -nr_pages);
 }
 
-/* The folio that a page frame is of at this moment. */
+/* Returns the folio that a page frame belongs to at this moment, without a reference. */
 __rust_helper struct folio *rust_helper_vswap_pfn_folio(unsigned long pfn)
 {
 	return pfn_folio(pfn);
@@ -308,7 +312,7 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 
 /* Memory cgroups */
 
-/* Under RCU; NULL without cgroups. */
+/* Called under RCU. Returns NULL without memory cgroups. */
 __rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg(struct folio *folio)
 {
 #ifdef CONFIG_MEMCG
@@ -330,7 +334,7 @@ rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
 	return &vswap_refusals;
 }
 
-/* Not where a task asks for its own pages to be swapped out, as MADV_PAGEOUT does. */
+/* Returns true in reclaim. MADV_PAGEOUT does not count, because it sets no reclaim_state. */
 __rust_helper bool rust_helper_vswap_in_reclaim(void)
 {
 	return current->reclaim_state;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
 /*
- * Inline functions and macros that rust/mm/ffi calls for zswap. The helper has a
- * name of its own, because in some configurations the function is a real one.
+ * Inline functions and macros that rust/mm/ffi calls for zswap. Each helper has
+ * a name of its own, because in some configurations the C function is not
+ * inline, and bindgen finds it as well.
  */
 #ifdef CONFIG_RUST_ZSWAP
 
@@ -131,7 +132,7 @@ __rust_helper bool rust_helper_zswap_have_devices(void)
 
 /* Events */
 
-/* Counts for the machine, and for the cgroup that @folio is charged to. */
+/* Counts for the system, and for the cgroup that @folio is charged to. */
 __rust_helper void rust_helper_zswap_folio_count_zswpin(struct folio *folio)
 {
 	unsigned long nr = folio_nr_pages(folio);
@@ -269,7 +270,7 @@ __rust_helper void rust_helper_zswap_cond_resched(void)
 	cond_resched();
 }
 
-/* Returns the first possible node that is not below @nid, or MAX_NUMNODES. */
+/* Returns the first possible node from @nid on, or MAX_NUMNODES. */
 __rust_helper int rust_helper_zswap_possible_node(int nid)
 {
 	int node;
@@ -280,7 +281,7 @@ __rust_helper int rust_helper_zswap_possible_node(int nid)
 	return MAX_NUMNODES;
 }
 
-/* Returns a reference; NULL without cgroups. */
+/* Returns the memory cgroup of a folio with a reference, or NULL without memory cgroups. */
 __rust_helper struct mem_cgroup *rust_helper_zswap_folio_memcg_get(struct folio *folio)
 {
 	return get_mem_cgroup_from_folio(folio);
@@ -294,7 +295,7 @@ rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
 
 /* Rings */
 
-/* Returns that of the root, if @memcg is NULL. */
+/* Returns the ring of a cgroup and node. NULL means the root cgroup. */
 __rust_helper struct zswap_lruvec_state *
 rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 {
@@ -303,7 +304,7 @@ rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-/* Locks a ring above another, which is locked. */
+/* Locks the ring of a parent cgroup. Caller has locked the ring of a child. */
 __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
 {
 	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
@@ -362,7 +363,7 @@ __rust_helper void rust_helper_zswap_acomp_request_free(struct acomp_req *req)
 	acomp_request_free(req);
 }
 
-/* The request, which has no other callback, completes @wait. */
+/* Initializes @wait, and makes the request complete it. */
 __rust_helper void rust_helper_zswap_acomp_init_wait(struct acomp_req *req,
 						     struct crypto_wait *wait)
 {

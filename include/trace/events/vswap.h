@@ -7,7 +7,7 @@
 
 #include <linux/tracepoint.h>
 
-/* What backs virtual slots, as vswap_move says it. */
+/* Values of @to in vswap_move: what backs the slots now. */
 #define VSWAP_TO_MEMORY		0
 #define VSWAP_TO_ZEROS		1
 #define VSWAP_TO_DEVICE		2
@@ -16,7 +16,7 @@ TRACE_DEFINE_ENUM(VSWAP_TO_MEMORY);
 TRACE_DEFINE_ENUM(VSWAP_TO_ZEROS);
 TRACE_DEFINE_ENUM(VSWAP_TO_DEVICE);
 
-/* A folio got virtual slots; @memcg_id is that of the cgroup which they count for. */
+/* A folio got virtual slots, which count for the cgroup with @memcg_id. */
 TRACE_EVENT(vswap_alloc,
 	TP_PROTO(unsigned long offset, unsigned int nr, unsigned short memcg_id),
 	TP_ARGS(offset, nr, memcg_id),
@@ -34,7 +34,7 @@ TRACE_EVENT(vswap_alloc,
 		  __entry->offset, __entry->nr, __entry->memcg_id)
 );
 
-/* zswap has stored a page, of a virtual slot or of one of a device. */
+/* zswap has stored a page of a virtual or a physical entry. */
 TRACE_EVENT(vswap_store,
 	TP_PROTO(unsigned int type, unsigned long offset, unsigned int len),
 	TP_ARGS(type, offset, len),
@@ -53,8 +53,8 @@ TRACE_EVENT(vswap_store,
 );
 
 /*
- * zswap was asked for a folio: it has loaded it, or has nothing of it (-ENOENT),
- * or could not, which is an I/O error.
+ * zswap was asked for a folio. @error is 0 if zswap has loaded it, -ENOENT if
+ * zswap does not have it, and another error if it could not be decompressed.
  */
 TRACE_EVENT(vswap_load,
 	TP_PROTO(unsigned int type, unsigned long offset, unsigned int nr, int error),
@@ -76,9 +76,9 @@ TRACE_EVENT(vswap_load,
 );
 
 /*
- * Virtual slots are zeros now, or on a device, from one slot of it on; or what
- * backed them is gone, as a dirty folio has what they are. What zswap takes is
- * told by vswap_store.
+ * What backs virtual slots has changed: they are zero pages now, or are backed
+ * by the device slots from @slot on, or by nothing, because a dirty folio has
+ * the data. For pages that zswap takes, see vswap_store.
  */
 TRACE_EVENT(vswap_move,
 	TP_PROTO(unsigned long offset, unsigned int nr, unsigned int to,
@@ -107,7 +107,7 @@ TRACE_EVENT(vswap_move,
 		  __entry->type, __entry->slot)
 );
 
-/* zswap has tried to write back a run of entries: @pages of @nr, in @requests. */
+/* zswap has tried to write back a run of @nr entries: it wrote @pages, in @requests. */
 TRACE_EVENT(vswap_writeback,
 	TP_PROTO(unsigned int nr, unsigned int pages, unsigned int requests),
 	TP_ARGS(nr, pages, requests),
@@ -129,9 +129,9 @@ TRACE_EVENT(vswap_writeback,
 struct vswap_decision;
 
 /*
- * What the swap-in policy was told, and what it decided: all of it, so that the
- * decision can be made again elsewhere (kunit/host/src/bin/replay.rs). Numbers
- * are those of rust/mm/swapin/policy.rs.
+ * What the swap-in policy was told, and what it decided. The event has all of
+ * it, so that kunit/host/src/bin/replay.rs can repeat the decision. Numbers are
+ * those of rust/mm/swapin/policy.rs.
  */
 TRACE_EVENT(vswap_swapin_plan,
 	TP_PROTO(const struct vswap_decision *decision),
