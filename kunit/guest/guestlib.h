@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What every guest workload needs: errors, page contents that can be checked
- * byte by byte, orders of visit, and a stop watch that also notes what the
- * kernel counted meanwhile.
+ * What every guest workload needs: error handling, page contents that can be
+ * checked byte by byte, orders of visit, and a stop watch that also records the
+ * kernel's counters.
  */
 #ifndef GUESTLIB_H
 #define GUESTLIB_H
@@ -166,7 +166,7 @@ enum content_kind { CONTENT_COMPRESSIBLE, CONTENT_RANDOM, CONTENT_ZERO, CONTENT_
 
 struct content {
 	uint64_t seed;
-	/* Pages that are a quarter full, not realistic ones: see template_light(). */
+	/* Pages with a quarter of data instead of realistic ones: see template_light(). */
 	bool light;
 	unsigned int random_percent;
 	unsigned int zero_percent;
@@ -238,8 +238,9 @@ static inline void template_numbers(unsigned char *page, struct rng *rng)
 }
 
 /*
- * A quarter of data, then one value repeated: about the least that a compressor
- * can be asked to do, so that the kernel's own work is not hidden by it.
+ * A quarter of data, then one value repeated. Compressors spend next to no time
+ * on such a page, so that the time of the kernel's own code is not hidden by
+ * theirs.
  */
 static inline void template_light(unsigned char *page, struct rng *rng)
 {
@@ -386,7 +387,10 @@ static inline void content_verify(const struct content *content, const void *pag
 
 /* ------------------------------------------------------------ swapping out */
 
-/* Writes to a file of a cgroup. That not all could be reclaimed is no error. */
+/*
+ * Writes to a file of a cgroup. EAGAIN of memory.reclaim, which means that not
+ * all could be reclaimed, is no error.
+ */
 static inline void write_cgroup(const char *cgroup, const char *file, size_t value,
 				const char *more)
 {
@@ -403,7 +407,10 @@ static inline void cgroup_reclaim(const char *cgroup, size_t pages)
 	write_cgroup(cgroup, "memory.reclaim", pages * PAGE, " swappiness=max");
 }
 
-/* Counts pages of the swap cache, too, which no page table names any more. */
+/*
+ * Counts pages in memory. Includes pages that are in the swap cache only,
+ * because mincore() does.
+ */
 static inline size_t count_resident(void *start, size_t pages)
 {
 	unsigned char *map = map_or_die(pages, MAP_PRIVATE);
@@ -417,7 +424,10 @@ static inline size_t count_resident(void *start, size_t pages)
 	return count;
 }
 
-/* Swaps out at least 98 %: a few pages may wait for the LRU on another CPU. */
+/*
+ * Swaps out at least 98 % of the pages. A few may still wait on another CPU to
+ * be added to the LRU.
+ */
 static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
 {
 	size_t round, resident = 0;
@@ -486,7 +496,7 @@ struct counters {
 /* Extra files of "name value" lines, folders of files with a number each, disks' statistics. */
 static const char *counter_sources[MAX_SOURCES];
 static size_t nr_counter_sources;
-/* Folio size whose mTHP statistics are noted, in KiB; 0: none. */
+/* Folio size, in KiB, whose mTHP statistics are recorded; 0: none. */
 static size_t counter_mthp_kb;
 
 static inline void counters_add(struct counters *counters, const char *prefix,
@@ -533,7 +543,7 @@ static inline void counters_read_file(struct counters *counters, const char *pat
 	}
 }
 
-/* Every file in `dir` holds one number; false when there is no such folder. */
+/* Reads a folder in which every file holds one number. Returns false if there is no such folder. */
 static inline bool counters_read_dir(struct counters *counters, const char *dir,
 				     const char *prefix)
 {
@@ -553,7 +563,7 @@ static inline bool counters_read_dir(struct counters *counters, const char *dir,
 	return true;
 }
 
-/* What a disk has read and written, from its file "stat" in sysfs. */
+/* Adds what a disk has read and written, from its file "stat" in sysfs. */
 static inline void counters_read_disk(struct counters *counters, const char *path,
 				      const char *prefix)
 {
@@ -618,9 +628,9 @@ struct phase {
 	const char *name;
 	struct counters before;
 	struct rusage usage;
-	/* Time that passed, and what this process used of it, without waiting. */
+	/* Elapsed time, and CPU time of this process. */
 	uint64_t ns, lap, cpu_ns, cpu_lap;
-	/* What children used; the caller adds it. */
+	/* CPU time of children, which the caller adds. */
 	uint64_t child_cpu_ns, child_user_us, child_sys_us;
 };
 
@@ -636,7 +646,7 @@ static inline double per_page(uint64_t value, size_t pages)
 	return pages ? (double)value / pages : 0.0;
 }
 
-/* Starts with the watch stopped: time is what lies between resume and pause. */
+/* Starts a phase with the watch stopped. Only time between resume and pause counts. */
 static inline void phase_begin(struct phase *phase, const char *name)
 {
 	phase->name = name;

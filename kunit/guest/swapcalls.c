@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapcalls: what system calls do to pages that are swapped out, and say of them.
+ * swapcalls: what system calls do to swapped out pages, and report about them.
  *
  *   report     pagemap, smaps and status count what is swapped out
- *   move       UFFDIO_MOVE to another mapping and back, and every byte with it
+ *   move       UFFDIO_MOVE to another mapping and back; every byte must move with it
  *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes that were written
  *   interrupt  writes 1 to drain, which a signal must end once slots have become free
- *   swapon     as the tool of that name, which has no priority in busybox
+ *   swapon     like the tool of that name, because that of busybox sets no priority
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -20,7 +20,7 @@
 
 #include "guestlib.h"
 
-/* What older headers do not have. */
+/* Missing in older headers. */
 #ifndef UFFDIO_MOVE
 struct uffdio_move {
 	uint64_t dst, src, len, mode;
@@ -39,7 +39,7 @@ struct uffdio_move {
 
 #define PM_PRESENT	(UINT64_C(1) << 63)
 #define PM_SWAP		(UINT64_C(1) << 62)
-/* Of an entry that is swapped out: 5 bits of type, 50 of the offset. */
+/* Fields of the pagemap entry of a swapped out page: 5 bits of type, 50 bits of offset. */
 #define PM_TYPE(entry)	((entry) & 31)
 #define PM_OFFSET(entry) ((entry) >> 5 & ((UINT64_C(1) << 50) - 1))
 
@@ -75,7 +75,10 @@ static unsigned char *map_area(void)
 
 	if (area == MAP_FAILED)
 		die(EXIT_BROKEN, "cannot map %zu pages", opt.pages);
-	/* Or neighbours of it would be one mapping for smaps. */
+	/*
+	 * MADV_NOHUGEPAGE keeps this mapping from being merged with neighbours,
+	 * which smaps would show as one.
+	 */
 	madvise(area, opt.pages * PAGE, MADV_NOHUGEPAGE);
 	return area;
 }
@@ -132,7 +135,7 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* No two pages of one process that wrote them have the same slot. */
+/* Checks that no two pages have the same slot, because this process has written all of them. */
 static void check_entries(const uint64_t *map)
 {
 	uint64_t *offsets = map_or_die(opt.pages * sizeof(*offsets), MAP_PRIVATE);
@@ -158,7 +161,7 @@ static void check_entries(const uint64_t *map)
 	munmap(offsets, opt.pages * sizeof(*offsets));
 }
 
-/* A figure of the mapping in /proc/self/smaps, in KiB. */
+/* Returns a figure of the mapping from /proc/self/smaps, in KiB. */
 static size_t smaps(const unsigned char *area, const char *key)
 {
 	static char text[1 << 18];
@@ -194,7 +197,7 @@ static size_t status_swap(void)
 	return at ? strtoul(at + 8, NULL, 10) : 0;
 }
 
-/* What a process shares with others counts in part: a half of it for each of two. */
+/* Checks that swapped out pages shared by two processes count half for each (SwapPss). */
 static void report_shared(unsigned char *area, size_t kib)
 {
 	int pipes[2], status;
@@ -270,7 +273,7 @@ static int uffd_open(void)
 	return fd;
 }
 
-/* Moves all pages. The destination has none, and is registered meanwhile. */
+/* Moves all pages to a destination without pages, which is registered meanwhile. */
 static void move(unsigned char *src, unsigned char *dst)
 {
 	struct uffdio_register area = {
@@ -297,7 +300,7 @@ static void move(unsigned char *src, unsigned char *dst)
 	close(fd);
 }
 
-/* Reads pages ahead: they are in the swap cache, and page tables keep their entries. */
+/* Reads every other page ahead, into the swap cache. Page tables keep their swap entries. */
 static void bring_to_cache(unsigned char *area)
 {
 	size_t page;
@@ -307,7 +310,7 @@ static void bring_to_cache(unsigned char *area)
 			die(EXIT_BROKEN, "MADV_WILLNEED failed");
 }
 
-/* Returns how many pages were moved as entries, without a page. */
+/* Moves swapped out pages. Returns how many were moved as swap entries. */
 static size_t move_swapped(unsigned char *src, unsigned char *dst)
 {
 	uint64_t *before, *after;
@@ -342,7 +345,7 @@ static void run_move(void)
 	size_t there, back;
 	uint64_t *map;
 
-	/* So that they are no neighbours, which would be one mapping. */
+	/* The gap keeps the mappings apart, which would otherwise be merged into one. */
 	munmap(gap, opt.pages * PAGE);
 	fill(one);
 	there = move_swapped(one, other);
@@ -364,7 +367,7 @@ static void run_move(void)
 /* ------------------------------------------------------------------ poison */
 
 static sigjmp_buf bus_return;
-/* A page is read, or poisoned. */
+/* Set while the process reads a page, or poisons one. */
 static volatile sig_atomic_t bus_armed, bus_poisons;
 static volatile int bus_code;
 
@@ -382,7 +385,7 @@ static void on_bus(int signal, siginfo_t *info, void *context)
 	siglongjmp(bus_return, 1);
 }
 
-/* Returns true if the page holds what was written, false if it is known to be lost. */
+/* Returns true if the page holds what was written, or false if reading it gave SIGBUS. */
 static bool survived(const unsigned char *area, size_t page)
 {
 	bus_code = 0;
@@ -405,7 +408,10 @@ static size_t bad_page(size_t number)
 	return opt.pages / BAD_PAGES * number + 1;
 }
 
-/* Takes page frames out of use; their content is copied elsewhere, swapped out or not. */
+/*
+ * Takes page frames out of use. The kernel copies their content elsewhere, also
+ * if a page was swapped out before.
+ */
 static void soft_offline(unsigned char *area)
 {
 	size_t i, taken = 0;
@@ -413,7 +419,7 @@ static void soft_offline(unsigned char *area)
 	for (i = 0; i < BAD_PAGES; i++) {
 		unsigned char *page = area + bad_page(i) * PAGE;
 
-		/* One that is in use at that moment cannot be moved. */
+		/* A page that is in use at this moment cannot be moved. */
 		if (!madvise(page, PAGE, MADV_SOFT_OFFLINE))
 			taken++;
 		else if (errno != EBUSY && errno != EIO)
@@ -424,7 +430,10 @@ static void soft_offline(unsigned char *area)
 		die(EXIT_VERIFY, "only %zu page frames were taken", taken);
 }
 
-/* Poisons page frames; the first half is dirty, and the slots of the others have their content. */
+/*
+ * Poisons page frames. The first half is dirty. The slots of the second half
+ * have the content of the pages.
+ */
 static void poison(unsigned char *area)
 {
 	const struct sigaction action = { .sa_sigaction = on_bus, .sa_flags = SA_SIGINFO };
@@ -438,7 +447,10 @@ static void poison(unsigned char *area)
 
 		if (madvise(at, PAGE, MADV_POPULATE_READ))
 			die(EXIT_BROKEN, "page %zu cannot be read", bad_page(i));
-		/* The same byte: what was written is still what has to be there. */
+		/*
+		 * Writes the byte that is there already, so that the expected
+		 * content stays the same.
+		 */
 		if (i < BAD_PAGES / 2)
 			*(volatile unsigned char *)at = content_mark(&content, bad_page(i));
 		bus_poisons = 1;
@@ -496,7 +508,10 @@ static uint64_t slots_used(const char *stats)
 	return strtoull(line + 5, NULL, 10);
 }
 
-/* Signals come from the moment on when slots have become free, until one ends the write. */
+/*
+ * Writes to the file while a child sends signals: from the moment when slots
+ * have become free, until one signal ends the write.
+ */
 static void run_interrupt(const char *path, const char *stats)
 {
 	struct sigaction action = { .sa_handler = met };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapcheck: is every byte still there? Where swapload measures, this one goes
- * for the flows that meet a swap entry, with a model of every page beside it.
+ * swapcheck: checks that every byte survives swapping.
  *
- *   hold     fill, swap out, wait while others do something to swap, verify all
+ * swapload measures; swapcheck runs code paths that meet a swap entry, and
+ * compares each page with a model.
+ *
+ *   hold     fill, swap out, wait while other programs change swap, verify all
  *   pageout  swap out and read again in a loop, while others need swap as well; verify all
  *   cow      a family of processes that write to pages they share, swapped out
- *   churn    processes that do everything at random to their memory
+ *   churn    processes with random operations on their memory
  *   race     threads that read, drop, write, page out, protect and fork one memory
  */
 #define _GNU_SOURCE
@@ -29,7 +31,7 @@
 #endif
 #define HUGE		(2UL << 20)
 #define MAX_PROCS	64
-/* Where a poke goes: a word that the page's content leaves to chance. */
+/* The word that a poke overwrites. */
 #define POKE_WORD(page)	(128 + (page) % 256)
 
 static const char usage_text[] =
@@ -79,10 +81,10 @@ static size_t verified_pages;
 /* ------------------------------------------------------------- the model */
 
 /*
- * What a page should hold: the content of `version` (0: zeroes), then one word
- * overwritten with `poke` unless that is 0. A poke needs the rest of the page to
- * have survived; a new version does not. A `lazy` page (MADV_FREE) may be zero
- * instead, until it is written again.
+ * What a page should hold: the content of `version` (0: zeros), with one word
+ * overwritten by `poke` unless that is 0. A poke requires that the rest of the
+ * page has survived, a new version does not. A `lazy` page (MADV_FREE) may be
+ * zero instead, until it is written again.
  */
 struct model {
 	uint32_t version, poke;
@@ -94,7 +96,7 @@ struct region {
 	size_t pages;
 	struct model *model;
 	int fd;
-	/* Tells contents of different writers apart. */
+	/* Makes the contents of different writers differ. */
 	uint64_t writer;
 };
 
@@ -137,7 +139,7 @@ static void page_verify(const struct region *region, size_t page)
 			wrong++;
 		}
 	}
-	/* The second look may differ: a copy that was still being changed. */
+	/* The second comparison found no difference: the page was still being changed. */
 	if (first == PAGE)
 		die(EXIT_VERIFY, "VERIFY FAILED page=%zu changed while it was read", page);
 	die(EXIT_VERIFY, "VERIFY FAILED page=%zu version=%u poke=%u offset=%zu expected=0x%02x got=0x%02x (%zu of %lu bytes differ)",
@@ -158,7 +160,7 @@ static void page_poke(struct region *region, size_t page, uint32_t value)
 
 	*word = mix64(value);
 	if (model->lazy) {
-		/* The write decided which of the two it is now. */
+		/* The write has decided which of the two the page holds now. */
 		uint64_t kept = *word;
 
 		*word = 0;
@@ -183,7 +185,7 @@ static void verify_all(const struct region *region)
 
 /* ------------------------------------------------------------ the memory */
 
-/* A hole of this size at a huge page's boundary, found by mapping too much. */
+/* Returns a hole of this size, aligned to a huge page: maps more than that and unmaps it. */
 static unsigned char *aligned_hole(size_t size)
 {
 	unsigned char *map = mmap(NULL, size + HUGE, PROT_NONE,
@@ -199,7 +201,7 @@ static unsigned char *aligned_hole(size_t size)
 	return aligned;
 }
 
-/* What is known of shared memory is shared with children, too. */
+/* The model of shared memory is shared with children, too. */
 static int model_flags(void)
 {
 	return opt.shmem ? MAP_SHARED : MAP_PRIVATE;
@@ -237,7 +239,7 @@ static void enter_cgroup(void)
 	must_write_file(path, "0");
 }
 
-/* Asks for the whole cgroup: what it says about success is of no interest. */
+/* Reclaims from the whole cgroup. Whether all bytes could be reclaimed does not matter. */
 static void reclaim(size_t bytes)
 {
 	char path[300], text[64];
@@ -250,8 +252,9 @@ static void reclaim(size_t bytes)
 }
 
 /*
- * Pages that were touched before the task moved wait on another CPU for the LRU lists:
- * MADV_PAGEOUT finds those of its own CPU.
+ * Calls MADV_PAGEOUT on a given CPU. Pages touched before the task moved may
+ * wait there to be added to the LRU, and MADV_PAGEOUT drains the lists of its
+ * own CPU only.
  */
 static void page_out_on(struct region *region, long cpu)
 {
@@ -265,7 +268,7 @@ static void page_out_on(struct region *region, long cpu)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* Swaps all pages out, or all but 2 % where the rest stays in memory for eight rounds. */
+/* Swaps all pages out. Without --node, accepts that 2 % stay in memory for eight rounds. */
 static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
@@ -293,7 +296,10 @@ static void spoil(struct region *region)
 
 static atomic_size_t refused;
 
-/* Under fault injection a call may fail for want of memory, and only for that. */
+/*
+ * Returns true if a call has succeeded. Under fault injection it may fail for
+ * lack of memory, and for no other reason.
+ */
 static bool worked(bool good, const char *what)
 {
 	if (good)
@@ -321,7 +327,10 @@ static void op_drop(struct region *region, size_t page, size_t count)
 	if (worked(!ret, "dropping pages"))
 		forget_run(region, page, count);
 	else
-		/* A part may be gone: write it anew to know again. */
+		/*
+		 * Some pages may be gone: write all of them again, so that
+		 * their content is known.
+		 */
 		for (; count--; page++)
 			page_write(region, page, 7);
 }
@@ -363,8 +372,9 @@ static size_t verify_with_bus(const struct region *region)
 }
 
 /*
- * Where pages go is for those to tell that were swapped out: all of them, which takes that
- * none waits for the LRU on another CPU.
+ * Sets a memory policy, and keeps the task on its CPU. Only pages that were
+ * swapped out show where swap-in puts them, so all of them have to be. A page
+ * that waits on another CPU to be added to the LRU cannot be swapped out.
  */
 static void set_policy(const struct region *region, int policy, unsigned long nodes)
 {
@@ -399,7 +409,7 @@ static void verify_node(const struct region *region, int want)
 			    want);
 }
 
-/* Where each page is, which has to be one of two nodes in turn. */
+/* Returns the node of each page. Consecutive pages must be on the two nodes in turn. */
 static unsigned char *nodes_of(const struct region *region)
 {
 	unsigned char *nodes = map_or_die(region->pages, MAP_PRIVATE);
@@ -413,7 +423,7 @@ static unsigned char *nodes_of(const struct region *region)
 	return nodes;
 }
 
-/* Frees all pages of each huge page but opt.keep of them. */
+/* Frees all but opt.keep pages of each huge page. */
 static void keep_some(struct region *region)
 {
 	const size_t block = HUGE / PAGE;
@@ -423,7 +433,7 @@ static void keep_some(struct region *region)
 	for (page = 0; page < region->pages; page++) {
 		if (page % block == 0)
 			keep = opt.keep;
-		/* Chooses each set of that many pages with the same probability. */
+		/* Each set of opt.keep pages has the same probability. */
 		if (rng_below(&rng, block - page % block) < keep)
 			keep--;
 		else
@@ -495,7 +505,10 @@ static void run_pageout(void)
 	do {
 		if (madvise(region.base, opt.size, MADV_PAGEOUT))
 			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-		/* Only touches them: comparing all bytes would take longer than paging out. */
+		/*
+		 * Only touch the pages, because comparing all bytes would take
+		 * longer than paging out.
+		 */
 		for (page = 0; page < region.pages; page++)
 			*(volatile unsigned char *)(region.base + page * PAGE);
 		if (++round == opt.rounds && opt.ready)
@@ -523,9 +536,9 @@ static void reap(pid_t pid, const char *what)
 }
 
 /*
- * Each process of the family rewrites a third of what it inherited, pokes
- * another third and leaves the rest, while its children and its parent do the
- * same to theirs: what one writes, nobody else may see.
+ * Each process rewrites a third of the pages that it inherited, pokes another
+ * third and leaves the rest. Its children and its parent do the same to theirs.
+ * No process may see what another one has written.
  */
 static void cow_write(struct region *region, uint32_t version, struct rng *rng)
 {
@@ -560,12 +573,15 @@ static void cow_family(struct region *region, size_t depth, uint32_t id)
 			die(EXIT_BROKEN, "cannot fork");
 	}
 	cow_write(region, id + 1, &rng);
-	/* A part: many that reclaim at once mostly wait for each other's TLB flushes. */
+	/*
+	 * Only a quarter, because processes that reclaim at once mostly wait
+	 * for each other's TLB flushes.
+	 */
 	reclaim(region->pages * PAGE / 4);
 	verify_all(region);
 	for (i = 0; depth && i < opt.procs; i++)
 		reap(children[i], "child");
-	/* What children left behind must not have reached us. */
+	/* Writes of the children must not be visible here. */
 	verify_all(region);
 }
 
@@ -600,7 +616,7 @@ static void op_advise(struct region *region, size_t page, size_t count, int advi
 {
 	int ret = madvise(region->base + page * PAGE, count * PAGE, advice);
 
-	/* No huge page, no KSM for this memory: EINVAL. */
+	/* EINVAL: this memory cannot have huge pages or KSM. */
 	if (ret && errno == EINVAL)
 		return;
 	worked(!ret, "madvise");
@@ -610,7 +626,7 @@ static size_t first_mapped(const struct region *region)
 {
 	size_t page = 0;
 
-	/* msync() fails for what is not mapped. */
+	/* msync() fails for a page that is not mapped. */
 	while (page < region->pages && msync(region->base + page * PAGE, PAGE, MS_ASYNC))
 		page++;
 	return page;
@@ -618,13 +634,13 @@ static size_t first_mapped(const struct region *region)
 
 static int pagemap = -1;
 
-/* How many pages there are up to the last one that is in memory or in swap. */
+/* Returns the number of pages up to the last one that is in memory or in swap. */
 static size_t last_there(const unsigned char *base, size_t pages)
 {
 	uint64_t entry;
 
 	for (; pages; pages--) {
-		/* It allocates, and may be made to fail. */
+		/* The read allocates memory, which fault injection may make fail. */
 		while (pread(pagemap, &entry, sizeof(entry),
 			     ((uintptr_t)base / PAGE + pages - 1) * sizeof(entry)) != sizeof(entry))
 			worked(false, "reading pagemap");
@@ -649,8 +665,9 @@ static void op_move(struct region *region)
 			return;
 		}
 		/*
-		 * Some of several mappings may have moved: then the others have to follow. The
-		 * kernel leaves an empty one behind when it has no memory to remove it.
+		 * mremap() may have moved only some of several mappings: then
+		 * move the others, too. The kernel leaves an empty mapping
+		 * behind if it has no memory to remove it.
 		 */
 		done = first_mapped(region);
 		there = last_there(hole, region->pages);
@@ -669,7 +686,7 @@ static void op_protect(struct region *region, size_t page, size_t count)
 
 	if (worked(!mprotect(at, count * PAGE, PROT_READ), "mprotect"))
 		verify_run(region, page, count);
-	/* Even what failed may have done a part; we cannot go on without writing. */
+	/* A call that failed may have protected some pages, and the test has to write to them. */
 	while (!worked(!mprotect(at, count * PAGE, PROT_READ | PROT_WRITE), "mprotect"))
 		;
 }
@@ -699,8 +716,9 @@ static void op_poke_run(struct region *region, size_t page, size_t count, uint32
 		page_poke(region, page, value);
 }
 
-/* A child with the parent's memory: it verifies, writes (if that is private), pages
- * out, verifies and exits; meanwhile the parent writes to its own copy.
+/*
+ * Forks a child that verifies, writes (to private memory), pages out, verifies
+ * and exits. Meanwhile the parent writes to its own copy.
  */
 static void op_fork(struct region *region, struct rng *rng, uint32_t version)
 {
@@ -790,7 +808,7 @@ static void churn_child(size_t number)
 	region_init(&region, opt.size, opt.seed * MAX_PROCS + number);
 	for (i = 0; i < region.pages; i++)
 		page_write(&region, i, 1);
-	/* Open from now on: once allocations fail, opening may, too. */
+	/* Opened before fault injection begins, because it might fail then. */
 	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (pagemap < 0)
 		die(EXIT_BROKEN, "cannot open /proc/self/pagemap");
@@ -811,7 +829,7 @@ static void churn_child(size_t number)
 	_exit(0);
 }
 
-/* Operations on a run of pages take it anywhere. */
+/* Exits unless the memory has room for a run of @pages, which may begin anywhere. */
 static void need_size(size_t pages)
 {
 	if (opt.size < pages * PAGE)
@@ -828,7 +846,7 @@ static void run_churn(void)
 	for (i = 0; i < opt.procs; i++) {
 		pids[i] = fork();
 		if (!pids[i]) {
-			/* One that fails ends the others. */
+			/* If one process fails, the others end. */
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			churn_child(i);
 		}
@@ -842,10 +860,11 @@ static void run_churn(void)
 /* ------------------------------------------------------------------ race */
 
 /*
- * Threads with one memory. Each block, of the size of a large folio, has one
- * thread that changes it; others read it, page it out, protect it and fork
- * meanwhile. A stamp is odd while its page is being changed: who read the page
- * then, or finds another stamp afterwards, cannot say what it should have held.
+ * Threads that share one memory. Each block of the size of a large folio has
+ * one thread that changes it. Other threads read it, page it out, protect it
+ * and fork meanwhile. The stamp of a page is odd while the page is being
+ * changed. A reader that sees an odd stamp, or another stamp after reading,
+ * does not know what the page should have held.
  */
 #define BLOCK		16UL
 #define READERS		2UL
@@ -854,18 +873,21 @@ static void run_churn(void)
 
 static struct region race_region;
 static _Atomic uint32_t *race_stamps, *race_losses;
-/* Held for writing by who forks: its child shall know what each page holds. */
+/* Held for writing during fork, so that the child knows what each page holds. */
 static pthread_rwlock_t race_still = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static atomic_bool race_over;
 static atomic_size_t race_verified, race_lost, race_changed, race_forks;
 
-/* Another thread has protected or unmapped this page, for a moment: try again. */
+/*
+ * Returns, so that the access is tried again: another thread has protected or
+ * unmapped the page for a moment.
+ */
 static void on_segv(int signal, siginfo_t *info, void *context)
 {
 	unsigned char *at = info->si_addr;
 
 	(void)context;
-	/* The kernel had no memory to say where: without it, the next one will say it. */
+	/* The kernel had no memory to report the address. The next fault will report it. */
 	if (info->si_code == SI_USER)
 		return;
 	if (at < race_region.base || at >= race_region.base + race_region.pages * PAGE)
@@ -874,8 +896,9 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * A signal's frame that cannot be written is the end of the process, other than a fault of its own,
- * which is tried again. So handlers have a stack that is in memory.
+ * Gives signal handlers a stack that is locked in memory. If the kernel cannot
+ * write the frame of a signal, it kills the process. An ordinary fault, in
+ * contrast, is tried again.
  */
 #define HANDLER_STACK 65536
 
@@ -885,7 +908,7 @@ static void keep_handler_stack(void)
 {
 	size_t tries = 0;
 
-	/* A child has its parent's injected faults, and not its locked memory. */
+	/* A child inherits fault injection, but no locked memory. */
 	while (mlock(handler_stack, HANDLER_STACK))
 		if (++tries == 1000)
 			die(EXIT_BROKEN, "cannot lock the stack of signals");
@@ -902,7 +925,7 @@ static void make_handler_stack(void)
 		die(EXIT_BROKEN, "cannot set the stack of signals");
 }
 
-/* SIGBUS, once for each time that the content of the page got lost. */
+/* Counts a SIGBUS, once for each time that the content of the page was lost. */
 static void race_count_loss(size_t page, uint32_t stamp)
 {
 	uint32_t seen = race_losses[page];
@@ -946,18 +969,18 @@ static void race_read_run(struct rng *rng, bool down)
 
 static void race_write(size_t page, uint32_t version)
 {
-	/* What it held is lost, and in the way. */
+	/* The old content is lost. Drop the page, because writing to it gives SIGBUS. */
 	if (opt.sigbus && sigsetjmp(bus_return, 1))
 		op_drop(&race_region, page, 1);
 	page_write(&race_region, page, version);
 }
 
-/* As munmap(), but nobody else can take the hole. It leaves small mappings behind. */
+/* Like munmap(), but no other thread can take the hole. Leaves small mappings behind. */
 static void race_unmap(size_t page)
 {
 	unsigned char *at = race_region.base + page * PAGE;
 
-	/* If there was no memory for the new mapping, the old one may have gone all the same. */
+	/* If there was no memory for the new mapping, the old one may be gone nevertheless. */
 	while (!worked(mmap(at, PAGE, PROT_READ | PROT_WRITE,
 			    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == at,
 		       "mmap"))
@@ -971,7 +994,7 @@ static void race_change(struct rng *rng, size_t changer, uint32_t version)
 	size_t blocks = race_region.pages / BLOCK / CHANGERS;
 	size_t block = (rng_below(rng, blocks) * CHANGERS + changer) * BLOCK;
 	unsigned int what = rng_below(rng, 10);
-	/* Half of the time a whole one, which can be a large folio again. */
+	/* Half of the time change a whole block, so that it can become a large folio again. */
 	bool whole = what < 5;
 	size_t page = whole ? block : block + rng_below(rng, BLOCK);
 	size_t count = whole ? BLOCK : 1, i;
@@ -1005,7 +1028,7 @@ static void race_protect(struct rng *rng)
 	pthread_rwlock_unlock(&race_still);
 }
 
-/* A child that reads, writes to what is private, and exits. */
+/* Forks a child that reads, writes to private memory, and exits. */
 static void race_fork(struct rng *rng)
 {
 	pid_t pid;
@@ -1047,7 +1070,10 @@ static void *race_thread(void *arg)
 			race_protect(&rng);
 		else
 			race_fork(&rng);
-		/* Whoever changes a page table stops all CPUs: let readers get on. */
+		/*
+		 * Changing a page table interrupts all CPUs (TLB flush): give
+		 * readers time to go on.
+		 */
 		usleep(200);
 	}
 	return NULL;
@@ -1075,7 +1101,7 @@ static void run_race(void)
 		if (pthread_create(&threads[i], NULL, race_thread, (void *)i))
 			die(EXIT_BROKEN, "cannot make a thread");
 	for (i = 0; i < ARRAY_SIZE(threads); i++) {
-		/* The others go on until the readers, which come first, have ended. */
+		/* Other threads go on until the readers, which are joined first, have ended. */
 		race_over = i >= READERS;
 		pthread_join(threads[i], NULL);
 	}

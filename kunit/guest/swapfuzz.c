@@ -4,14 +4,15 @@
  *
  * A seed makes the program of each process: a sequence of operations on eight
  * areas of memory, on the process's cgroups and on the machine. Operation i of
- * process p draws from a generator of its own, made of (seed, p, i): leaving out
- * operations does not change the others, so that a failing program can be
+ * process p draws from a generator of its own, made of (seed, p, i). Leaving
+ * out operations does not change the others, so a failing program can be
  * reduced to a few of them.
  *
  * The shadow says what each byte of each area has to be. It is populated before
- * the process enters its cgroup, and locked: it is neither charged to what is
- * tested nor swapped out. Pages of the shadow that a child changes are copies
- * that are not locked; when swap damages one of them, the comparison fails, too.
+ * the process enters its cgroup, and locked, so that it is neither charged to
+ * the tested cgroup nor swapped out. Pages of the shadow that a child changes
+ * are copies that are not locked. If swap damages one of them, the comparison
+ * fails, too.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -33,7 +34,7 @@
 
 #include "guestlib.h"
 
-/* What older headers do not have. */
+/* Missing in older headers. */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE		25
 #endif
@@ -100,7 +101,7 @@ static struct {
 } opt = { .seed = 1, .ops = 1500, .procs = 4, .size = 16 << 20 };
 
 static struct content content;
-/* When processes do no more operations: see --seconds. */
+/* Time at which processes stop: see --seconds. */
 static uint64_t deadline = UINT64_MAX;
 
 /* ------------------------------------------------------------ the shadow */
@@ -112,9 +113,9 @@ static const char *const kind_names[] = {
 };
 
 enum {
-	/* After MADV_FREE: the old content or zeroes, until the next write. */
+	/* After MADV_FREE: the old content or zeros, until the next write. */
 	P_LAZY = 1,
-	/* A private page of a file mapping; and one that may have been copied already. */
+	/* A private page of a file mapping, and one that may have become private already. */
 	P_COWED = 2, P_MAY_BE_COWED = 4,
 	P_LOCKED = 8,
 	/* Anonymous memory that was written: there is a page or a swap entry. */
@@ -126,7 +127,7 @@ struct page {
 	uint8_t flags;
 };
 
-/* What was done to which pages; children begin with their parent's. */
+/* History of what was done to which pages. Children inherit that of their parent. */
 struct event {
 	uint32_t op;
 	uint16_t page, count;
@@ -139,9 +140,12 @@ struct area {
 	size_t pages;
 	enum kind kind;
 	int fd;
-	/* KSM was asked for once: it forgets soft-dirty bits. */
+	/* KSM was enabled once: it loses soft-dirty bits. */
 	bool merged;
-	/* Content of private pages; and of the file or shared memory, which children share. */
+	/*
+	 * Content of private pages, and content of the file or shared memory,
+	 * which children share.
+	 */
 	unsigned char *bytes, *object;
 	struct page *page;
 };
@@ -211,7 +215,7 @@ static void faults_begin(void)
 	lenient = pwrite(fail_fd, "1", 1, 0) == 1;
 }
 
-/* Ends the process with what is known of the operation. */
+/* Prints what is known of the operation, and ends the process. */
 __attribute__((noreturn, format(printf, 1, 2)))
 static void fail(const char *fmt, ...)
 {
@@ -238,7 +242,7 @@ static bool has_object(const struct area *area)
 	return area->kind != ANON;
 }
 
-/* Where the shadow has what the page has to be. */
+/* Returns the shadow of a page. */
 static unsigned char *want(const struct area *area, size_t page)
 {
 	bool own = area->kind == ANON ||
@@ -255,7 +259,7 @@ static void remember(const struct area *area, size_t page, size_t count)
 	};
 }
 
-/* Which advice it was, or how many pages were moved: for the last event. */
+/* Adds a detail to the last event: which advice it was, or how many pages were moved. */
 static void remember_detail(int detail)
 {
 	history[(nr_history - 1) % HISTORY].detail = detail;
@@ -292,7 +296,7 @@ static void describe(const struct area *area, size_t page)
 {
 	size_t i = nr_history > HISTORY ? nr_history - HISTORY : 0;
 
-	/* A child has its parent's. */
+	/* The file descriptor of a child shows its parent's pagemap. */
 	if (in_child)
 		pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	say("# page: area %zu (%s, %zu pages) page %zu flags=0x%x pagemap=%016" PRIx64 "\n",
@@ -311,7 +315,7 @@ static void describe(const struct area *area, size_t page)
 	}
 }
 
-/* Names another page whose content this is: then one slot had two owners. */
+/* Finds another page with this content, which would mean that one slot had two owners. */
 static void identify(const unsigned char *got)
 {
 	size_t i, page;
@@ -372,7 +376,7 @@ static void verify(struct area *area, size_t page, size_t count)
 			check(area, page, area->base + page * PAGE);
 }
 
-/* The shadow is about to have own content of this page. */
+/* Gives a page its private content in the shadow. */
 static void shadow_cow(struct area *area, size_t page)
 {
 	struct page *at = &area->page[page];
@@ -392,7 +396,7 @@ static void wrote(struct area *area, size_t page, size_t offset, const void *dat
 	shadow_cow(area, page);
 	shadow = want(area, page);
 	if (at->flags & P_LAZY && len < PAGE) {
-		/* The write decided which of the two it is now. */
+		/* The write has decided which of the two the page holds now. */
 		const unsigned char *now = area->base + page * PAGE;
 		unsigned char rest[PAGE];
 
@@ -436,7 +440,7 @@ static void family_enter(void)
 {
 	if (locked_family || !(nr_children || in_child))
 		return;
-	/* A child that failed has said so: the lock goes on. */
+	/* A child that died with the lock has reported its failure: make the lock usable again. */
 	if (pthread_mutex_lock(&family->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&family->lock);
 	locked_family = true;
@@ -479,7 +483,7 @@ static struct range pick(struct rng *rng, size_t limit)
 	return part_of(rng, &areas[rng_below(rng, NR_AREAS)], limit);
 }
 
-/* An area of anonymous private memory, or none. */
+/* Returns an area of anonymous private memory, or NULL. */
 static struct area *pick_anon(struct rng *rng)
 {
 	size_t first = rng_below(rng, NR_AREAS), i;
@@ -491,9 +495,9 @@ static struct area *pick_anon(struct rng *rng)
 }
 
 /*
- * Returns true if KSM may merge pages of @area. MADV_FREE takes the other areas,
- * because Linux 7.3.4 discards a KSM page that was freed lazily, and with it the
- * pages that KSM merged with it afterwards (fuzzing.rst has the steps).
+ * Returns true if KSM may merge pages of @area. MADV_FREE takes the other
+ * areas, because Linux 7.3.4 discards a KSM page that was freed lazily. With it
+ * go the pages that KSM merged with it afterwards (fuzzing.rst has the steps).
  */
 static bool may_merge(const struct area *area)
 {
@@ -505,7 +509,7 @@ static unsigned char *address(const struct range *range)
 	return range->area->base + range->page * PAGE;
 }
 
-/* How many pages from here on have the same of these flags. */
+/* Returns how many pages from `page` on have the same value of these flags. */
 static size_t same_flags(const struct area *area, size_t page, size_t end, uint8_t mask)
 {
 	size_t next = page + 1;
@@ -525,7 +529,7 @@ static bool any_flags(const struct range *range, uint8_t mask)
 	return false;
 }
 
-/* A call that may be refused for want of memory. */
+/* Counts a call that was refused, as it may be for lack of memory. */
 static bool worked(bool good)
 {
 	if (!good)
@@ -533,7 +537,7 @@ static bool worked(bool good)
 	return good;
 }
 
-/* Returns true if a call that must succeed is to be tried again, because memory was short. */
+/* Returns true if the caller shall repeat a call that must succeed, because memory was short. */
 static bool again(size_t *tries)
 {
 	if ((errno != ENOMEM && errno != EAGAIN) || !(*tries)--)
@@ -544,7 +548,7 @@ static bool again(size_t *tries)
 	return true;
 }
 
-/* A call that can only be refused when failures are injected. */
+/* Fails if a call was refused although no failures are injected. */
 static bool has_to_work(bool good, const char *what)
 {
 	if (!good && !lenient)
@@ -573,7 +577,7 @@ static void fill_random(unsigned char *page, struct rng *rng, size_t bytes)
 	}
 }
 
-/* One of the kinds of content that compression and KSM tell apart. */
+/* Draws one of the kinds of content that matter to compression and KSM. */
 static void draw_page(struct rng *rng, unsigned char *page)
 {
 	uint64_t draw = rng_next(rng);
@@ -598,7 +602,7 @@ static void draw_page(struct rng *rng, unsigned char *page)
 		fill_words(page, draw);
 		break;
 	case 2:
-		/* Few contents, the same in all areas and processes: for KSM. */
+		/* A few contents that are the same in all areas and processes, for KSM. */
 		content_fill(&content, page, draw & 3);
 		break;
 	case 3:
@@ -628,7 +632,7 @@ static void write_pages(struct rng *rng, struct area *area, size_t page, size_t 
 	}
 }
 
-/* One to eight bytes in each of these pages. */
+/* Writes one to eight bytes to each of these pages. */
 static void poke_pages(struct rng *rng, struct area *area, size_t page, size_t count)
 {
 	for (; count--; page++) {
@@ -641,7 +645,7 @@ static void poke_pages(struct rng *rng, struct area *area, size_t page, size_t c
 
 /* --------------------------------------------------------------- mapping */
 
-/* A hole of this size, found by mapping too much. */
+/* Returns a hole of this size: maps more than that and unmaps it. */
 static unsigned char *find_hole(size_t size, bool aligned)
 {
 	size_t more = aligned ? HUGE : 0;
@@ -656,7 +660,10 @@ static unsigned char *find_hole(size_t size, bool aligned)
 	return at;
 }
 
-/* shmem fails with ENOSPC when there is no memory for an inode: that is tried again. */
+/*
+ * Turns ENOSPC into ENOMEM, because shmem returns ENOSPC if there is no memory
+ * for an inode. Such a call is tried again.
+ */
 static void no_inode(void)
 {
 	if (errno == ENOSPC)
@@ -689,7 +696,7 @@ static int map_flags(const struct area *area)
 	return flags | (area->fd < 0 ? MAP_ANONYMOUS : 0) | MAP_NORESERVE;
 }
 
-/* Maps part of an area anew, where nothing is mapped. False when the kernel refuses. */
+/* Maps part of an area again, where nothing is mapped. Returns false if the kernel refuses. */
 static bool map_part(struct area *area, size_t page, size_t count)
 {
 	void *at = area->base + page * PAGE;
@@ -710,7 +717,10 @@ static void unmap(unsigned char *at, size_t size)
 			fail("cannot unmap memory (%s)", strerror(errno));
 }
 
-/* What cannot be done without: failures are injected at random, and end. */
+/*
+ * Maps part of an area again, and must succeed. Injected failures are random,
+ * so a later attempt succeeds.
+ */
 static void map_again(struct area *area, size_t page, size_t count)
 {
 	size_t tries = 10000;
@@ -718,7 +728,7 @@ static void map_again(struct area *area, size_t page, size_t count)
 	while (!map_part(area, page, count))
 		if (!again(&tries))
 			fail("cannot map memory (%s)", strerror(errno));
-	/* A page that is new in a private mapping is what the file has. */
+	/* A new page of a private mapping has the content of the file. */
 	memset(area->bytes + page * PAGE, 0, count * PAGE);
 	for (; count--; page++)
 		area->page[page].flags = 0;
@@ -765,7 +775,7 @@ static void make_area(struct rng *rng, struct area *area)
 		if (!again(&tries))
 			fail("cannot make an area (%s)", strerror(errno));
 	} while (true);
-	/* Shared memory has its size from the first mapping. */
+	/* The first mapping sets the size of shared memory. */
 	while (area->pages < pages && munmap(area->base + area->pages * PAGE,
 					     capacity - area->pages * PAGE))
 		if (!again(&tries))
@@ -825,8 +835,9 @@ static void op_pageout(struct rng *rng)
 }
 
 /*
- * Swapped out, in by a read, which may keep the slot, written, out again: the
- * last write has to be there, which a lost dirty bit or a stale slot forgets.
+ * Swaps pages out, reads them, which may keep the slots, writes to them, and
+ * swaps them out again. A lost dirty bit or a stale slot would lose the last
+ * write.
  */
 static void op_cycle(struct rng *rng)
 {
@@ -877,7 +888,7 @@ static void op_advise(struct rng *rng)
 		advise(&range, advice);
 }
 
-/* A write fault for each page of the range: private pages of files are copied. */
+/* Records that each page of the range had a write fault, which copies private pages of files. */
 static void populated(const struct range *range)
 {
 	size_t i;
@@ -911,7 +922,7 @@ static void op_process_pageout(struct rng *rng)
 			       chance(rng, 80) ? MADV_PAGEOUT : MADV_COLD, 0) >= 0);
 }
 
-/* The pages are gone: zeroes, or what the file has. */
+/* Records that pages were dropped: they are zeros, or have the content of the file. */
 static void forget(struct area *area, size_t page, size_t count)
 {
 	for (; count--; page++) {
@@ -945,7 +956,7 @@ static void op_dontneed(struct rng *rng)
 {
 	struct range range = pick(rng, 256);
 
-	/* Half of what was dropped: nothing may be known of a private page after a failure. */
+	/* After an injected failure the content of a private page is unknown, so do not drop it. */
 	if (lenient && range.area->kind == PRIVATE_FILE)
 		return;
 	dontneed(range.area, range.page, range.count);
@@ -965,14 +976,14 @@ static void op_free(struct rng *rng)
 	}
 	if (may_merge(range.area))
 		return;
-	/* Locked memory is refused, but what lies before it in the range is not. */
+	/* The kernel refuses locked memory, but frees the pages before it in the range. */
 	for (i = 0; i < range.count; i++)
 		if (!(range.area->page[range.page + i].flags & P_LOCKED))
 			range.area->page[range.page + i].flags |= P_LAZY;
 	advise(&range, MADV_FREE);
 }
 
-/* Holes in shared memory, by advice or through the file. */
+/* Punches holes in shared memory, by advice or through the file. */
 static void op_hole(struct rng *rng)
 {
 	struct range range = pick(rng, 64);
@@ -1003,7 +1014,7 @@ static bool protect(struct area *area, size_t page, size_t count, int prot)
 			prot == PROT_READ ? P_NO_WRITE : 0;
 	size_t tries = 10000;
 
-	/* A failure may have changed a part, so that it has to succeed in the end. */
+	/* A call that failed may have protected some pages, so repeat it until it succeeds. */
 	while (mprotect(area->base + page * PAGE, count * PAGE, prot))
 		if (!again(&tries))
 			fail("mprotect failed (%s)", strerror(errno));
@@ -1027,11 +1038,14 @@ static void op_protect(struct rng *rng)
 	verify(range.area, range.page, range.count);
 }
 
-/* --- what the kernel says of pages, where there is one right answer */
+/*
+ * --- what the kernel reports about pages, where there is one right answer
+ */
 
 /*
- * Locked memory that can be read is in memory, but for an instant of migration. Whoever splits or
- * collapses a large folio of a file unmaps it, locked or not: then locking brings it back.
+ * Checks that readable locked pages are in memory. Migration takes them away
+ * for a moment. Splitting or collapsing a large folio of a file unmaps it even
+ * if it is locked: then lock again, which maps it.
  */
 static void check_locked(const struct range *range)
 {
@@ -1087,7 +1101,7 @@ static void op_lock(struct rng *rng)
 	verify(range.area, range.page, range.count);
 }
 
-/* Memory that was written has a page or a swap entry. */
+/* Checks that each page that was written has a page or a swap entry. */
 static void op_pagemap(struct rng *rng)
 {
 	struct range range = pick(rng, SIZE_MAX);
@@ -1109,8 +1123,9 @@ static void op_pagemap(struct rng *rng)
 }
 
 /*
- * smaps: what is swapped out of a mapping and what is in memory are no more than
- * it. Of a file, all that is swapped out may count for each of its mappings.
+ * Checks in smaps that the swapped out and the resident pages of a mapping are
+ * no more than its size. All swapped out pages of a file may count for each of
+ * its mappings.
  */
 static void op_smaps(struct rng *rng)
 {
@@ -1135,7 +1150,7 @@ static void op_smaps(struct rng *rng)
 	}
 }
 
-/* A write sets the soft-dirty bit, which has to survive swapping. */
+/* Checks that the soft-dirty bit, which a write sets, survives swapping. */
 static void op_soft_dirty(struct rng *rng)
 {
 	struct area *area = pick_anon(rng);
@@ -1188,7 +1203,7 @@ static void op_mem(struct rng *rng)
 			done = pread(mem_fd, data, PAGE, (uintptr_t)at) == PAGE;
 		if (worked(done))
 			check(range.area, page, data);
-		/* A forced write breaks COW, which it may do before it fails. */
+		/* A forced write breaks COW, possibly before it fails. */
 		if (!chance(rng, 20) || range.area->page[page].flags & (P_NO_READ | P_NO_WRITE))
 			continue;
 		draw_page(rng, data);
@@ -1235,13 +1250,13 @@ static void op_remap(struct rng *rng)
 {
 	struct area *area = &areas[rng_below(rng, NR_AREAS)];
 
-	/* What was lost before is not to be forgotten. */
+	/* Verify first, so that earlier damage is not dropped unnoticed. */
 	verify(area, 0, area->pages);
 	drop_area(area);
 	make_area(rng, area);
 }
 
-/* A part is unmapped and mapped anew. */
+/* Unmaps part of an area and maps it again. */
 static void op_punch(struct rng *rng)
 {
 	struct range range = pick(rng, 64);
@@ -1265,7 +1280,7 @@ static bool is_mapped(const unsigned char *at)
 	unsigned char core;
 	int ret;
 
-	/* It needs a page for its answer, whose allocation may fail. */
+	/* mincore() allocates a page for its answer, which may fail. */
 	do {
 		ret = mincore((void *)at, PAGE, &core);
 	} while (ret && errno == EAGAIN);
@@ -1286,7 +1301,10 @@ static void op_move(struct rng *rng)
 	remember(area, 0, area->pages);
 	trace(": area %zu (%s) from %p to %p", area - areas, kind_names[area->kind], area->base,
 	      hole);
-	/* A mapping that cannot be unmapped after its pages have moved looks as if they had not. */
+	/*
+	 * No failures here: if a mapping cannot be unmapped after its pages
+	 * have moved, they seem not to have moved.
+	 */
 	faults_end();
 	do {
 		size_t size = (area->pages - done) * PAGE;
@@ -1295,7 +1313,10 @@ static void op_move(struct rng *rng)
 			    hole + done * PAGE);
 		if (worked(to != MAP_FAILED))
 			break;
-		/* Some of several mappings may have moved: then the others have to follow. */
+		/*
+		 * mremap() may have moved only some of several mappings: then
+		 * move the others, too.
+		 */
 		for (done = 0; done < area->pages && !is_mapped(area->base + done * PAGE); done++)
 			;
 		if (done && !again(&tries))
@@ -1330,7 +1351,7 @@ static void op_resize(struct rng *rng)
 	remember_detail(pages);
 	trace(": area %zu (%s) from %zu to %zu pages", area - areas, kind_names[area->kind], old,
 	      pages);
-	/* Locked memory that grows is populated: little of it is enough. */
+	/* Locked memory that grows is populated, so do not let it grow. */
 	if (pages == old || (pages > old && (!is_flat(area) || flags & P_LOCKED)))
 		return;
 	to = mremap(area->base, old * PAGE, pages * PAGE, MREMAP_MAYMOVE);
@@ -1345,7 +1366,7 @@ static void op_resize(struct rng *rng)
 	verify(area, 0, area->pages);
 }
 
-/* The pages go, the old mapping stays: it has none of them. */
+/* Moves pages with MREMAP_DONTUNMAP: the old mapping stays, without pages. */
 static void op_dontunmap(struct rng *rng)
 {
 	struct area *area = &areas[rng_below(rng, NR_AREAS)];
@@ -1373,7 +1394,7 @@ static void op_dontunmap(struct rng *rng)
 		verify(area, 0, area->pages);
 }
 
-/* Maps a page anew, whether something is mapped there or not. */
+/* Maps a page again, whether or not something is mapped there. */
 static void map_new(struct area *area, size_t page)
 {
 	unmap(area->base + page * PAGE, PAGE);
@@ -1407,8 +1428,9 @@ static void op_graft(struct rng *rng)
 			map_new(from, was);
 		} else {
 			/*
-			 * A failure may have left the destination empty, as it was or unmapped.
-			 * A source that could not be unmapped after its pages had moved is empty.
+			 * After a failure the destination may be empty,
+			 * unchanged or unmapped. A source that could not be
+			 * unmapped after its pages had moved is empty.
 			 */
 			from->page[was].flags |= P_LAZY;
 			map_new(to, at);
@@ -1425,7 +1447,7 @@ struct handler {
 	unsigned char *base;
 	bool wp;
 	atomic_uint events[64];
-	/* missing: what each page gets. */
+	/* missing: content for each page. */
 	unsigned char (*data)[PAGE];
 };
 
@@ -1496,7 +1518,7 @@ static void *handle(void *arg)
 	return NULL;
 }
 
-/* Starts the thread that answers faults; false when it is refused. */
+/* Starts the thread that answers faults. Returns false if that is refused. */
 static bool handler_start(struct handler *handler, pthread_t *thread)
 {
 	handler->stop = eventfd(0, EFD_CLOEXEC);
@@ -1519,7 +1541,7 @@ static void handler_end(struct handler *handler, pthread_t thread)
 	close(handler->fd);
 }
 
-/* A range for userfaultfd: anonymous memory that can be read and written. */
+/* Picks a range for userfaultfd: anonymous memory that can be read and written. */
 static bool pick_uffd(struct rng *rng, struct range *range)
 {
 	struct area *area = pick_anon(rng);
@@ -1532,7 +1554,7 @@ static bool pick_uffd(struct rng *rng, struct range *range)
 	return !any_flags(range, P_NO_READ | P_NO_WRITE | P_LOCKED);
 }
 
-/* Each page is missing once: swapped out, it is not missing. */
+/* Checks that userfaultfd reports each missing page once, and no swapped out page. */
 static void op_uffd_missing(struct rng *rng)
 {
 	static struct handler handler;
@@ -1544,7 +1566,7 @@ static void op_uffd_missing(struct rng *rng)
 	if (!pick_uffd(rng, &range))
 		return;
 	dontneed(range.area, range.page, range.count);
-	/* Large folios would fill what is missing. */
+	/* A large folio would fill missing pages without a fault. */
 	advise(&range, MADV_NOHUGEPAGE);
 	handler = (struct handler){ .base = address(&range), .data = data, .fd = uffd_open(0) };
 	if (handler.fd < 0 || !uffd_register(handler.fd, &range, UFFDIO_REGISTER_MODE_MISSING) ||
@@ -1573,7 +1595,7 @@ static void op_uffd_missing(struct rng *rng)
 	verify(range.area, range.page, range.count);
 }
 
-/* The first write of each protected page is told, swapped out or not. */
+/* Checks that userfaultfd reports the first write to each protected page, swapped out or not. */
 static void op_uffd_wp(struct rng *rng)
 {
 	static struct handler handler;
@@ -1705,7 +1727,7 @@ static void verify_all(void)
 
 static void run_child_op(struct rng *rng);
 
-/* A child verifies, writes, pages out and goes, while its parent goes on. */
+/* A child verifies, writes, pages out and exits, while its parent goes on. */
 __attribute__((noreturn))
 static void child(uint32_t index)
 {
@@ -1743,7 +1765,7 @@ static void op_fork(struct rng *rng)
 		child(index);
 	me->forks++;
 	children[nr_children++] = pid;
-	/* Both write to what both have. */
+	/* The parent and the child write to pages that they share. */
 	if (chance(rng, 50))
 		op_poke(rng);
 }
@@ -1798,14 +1820,17 @@ static bool swap_is_on(void)
 	return read_file("/proc/swaps", text, sizeof(text)) > 0 && strstr(text, "\n/");
 }
 
-/* A process that can neither be charged nor swapped out waits in its fault for ever. */
+/*
+ * Removes the limits: a process that cannot charge memory and cannot swap out
+ * would wait in its fault for ever.
+ */
 static void cgroup_relieve(void)
 {
 	cgroup_set(cgroup_side, "memory.max", "max");
 	cgroup_set(cgroup_side, "memory.high", "max");
 }
 
-/* Half of what the process has, or more: unless nothing could be swapped out. */
+/* Sets memory.max or memory.high to half of the process's memory or more, if there is swap. */
 static void op_memory_max(struct rng *rng)
 {
 	size_t bytes = opt.size / 2 + rng_below(rng, opt.size / 2);
@@ -1842,7 +1867,7 @@ static void op_zswap_writeback(struct rng *rng)
 	cgroup_set(cgroup_side, "memory.zswap.writeback", chance(rng, 60) ? "1" : "0");
 }
 
-/* Goes on in the other cgroup. The old one may go, while its pages are swapped out. */
+/* Moves to the other cgroup. May remove the old one, while its pages are swapped out. */
 static void op_cgroup(struct rng *rng)
 {
 	char path[200];
@@ -1861,7 +1886,7 @@ static void op_cgroup(struct rng *rng)
 
 /* --------------------------------------------------------------- machine */
 
-/* Writes one of the values to a file that may not be there. */
+/* Writes one of the values to a file, if it exists. */
 static void choose(struct rng *rng, const char *path, const char *const *values, size_t nr)
 {
 	const char *value = values[rng_below(rng, nr)];
@@ -1879,8 +1904,9 @@ static void choose(struct rng *rng, const char *path, const char *const *values,
 } while (0)
 
 /*
- * Swapoff, or drain without a device, in a process of the root cgroup: the OOM
- * killer takes it before all others when its own cgroup is at its limit.
+ * Calls swapoff, or drains if there is no device, in a process of the root
+ * cgroup. The OOM killer would take it first if its own cgroup were at its
+ * limit.
  */
 static bool swapoff_aside(const char *disk)
 {
@@ -1995,7 +2021,7 @@ static void op_swapon(struct rng *rng)
 		worked(!swapon(disk, flags | (chance(rng, 20) ? SWAP_FLAG_DISCARD : 0)));
 }
 
-/* For some operations from here on, allocations fail. */
+/* Makes allocations fail during the next few operations. */
 static void op_faults(struct rng *rng)
 {
 	if (fail_fd < 0 || lenient)
@@ -2013,9 +2039,9 @@ static void op_checkpoint(struct rng *rng)
 /* ------------------------------------------------------------ operations */
 
 enum {
-	/* Children do it, too. */
+	/* Children run this operation, too. */
 	CHILD = 1,
-	/* Children have to be gone: it changes what they share. */
+	/* There must be no children, because the operation changes what they share. */
 	ALONE = 2,
 	MACHINE = 4,
 	FAULTS = 8,
@@ -2075,7 +2101,7 @@ static const char *op_name(uint32_t what)
 	return ops[what].name;
 }
 
-/* One of those that have all of these flags and none of those. */
+/* Draws an operation that has all flags of `with` and none of `without`. */
 static uint32_t draw_op(struct rng *rng, unsigned int with, unsigned int without)
 {
 	uint64_t draw, sum = 0;
@@ -2102,7 +2128,7 @@ static void run_child_op(struct rng *rng)
 	family_leave();
 }
 
-/* What the kernel would be, were it wrong: see --plant. */
+/* Makes an error that a faulty kernel would make: see --plant. */
 static void plant(void)
 {
 	struct rng rng = generator(op_index, 2);
@@ -2118,7 +2144,10 @@ static void plant(void)
 		pid_t pid = fork();
 
 		if (!pid) {
-			/* It outlives the run: the supervisor finds what it has in swap. */
+			/*
+			 * This process outlives the run, and the supervisor
+			 * must find its pages in swap.
+			 */
 			close(STDOUT_FILENO);
 			while (true)
 				pause();
@@ -2159,7 +2188,7 @@ static void run_op(uint32_t index)
 	me->done++;
 }
 
-/* True when this operation is among those of --only. */
+/* Returns true if --only contains this operation. */
 static bool is_wanted(uint32_t index)
 {
 	size_t i;
@@ -2193,7 +2222,7 @@ static void *arena(size_t size, int flags)
 	return map;
 }
 
-/* The shadow: populated and locked before the first page is tested. */
+/* Populates and locks the shadow before the first page is tested. */
 static void process_init(void)
 {
 	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
@@ -2224,7 +2253,7 @@ static void process_init(void)
 		die(EXIT_BROKEN, "cannot lock the shadow");
 }
 
-/* Without the soft-dirty bit in this kernel there is nothing to look for. */
+/* Finds out whether this kernel has the soft-dirty bit. */
 static void probe_soft_dirty(void)
 {
 	pwrite(refs_fd, "4", 1, 0) == 1 ? (void)poke_pages(&(struct rng){ 1 }, &areas[0], 0, 1) :
@@ -2263,7 +2292,7 @@ static void process(unsigned int number, int go)
 		protect(&areas[i], 0, areas[i].pages, PROT_READ | PROT_WRITE);
 	verify_all();
 	me->finished = true;
-	/* The supervisor looks at the tables while slots are in use. */
+	/* Wait, so that the supervisor checks the tables while slots are in use. */
 	if (read(go, &byte, 1) < 0)
 		die(EXIT_BROKEN, "read");
 	_exit(0);
@@ -2328,7 +2357,7 @@ static void cgroups_relieve(unsigned int p)
 	}
 }
 
-/* As after boot, but for what cannot be undone. */
+/* Sets files in sysfs and procfs to their values after boot, as far as possible. */
 static void machine_reset(void)
 {
 	static const struct {
@@ -2374,13 +2403,13 @@ static void inject(const char *what, const char *percent)
 	write_file(path, percent);
 }
 
-/* The seed decides how the machine is when its programs start. */
+/* Sets up the machine as the seed decides. */
 static void machine_init(void)
 {
 	struct rng rng;
 	size_t i;
 
-	/* A process of its own, as far as generators and counts go. */
+	/* Counts as a process of its own, with its own generator and counters. */
 	proc = MAX_PROCS;
 	me = &progress[proc];
 	rng = generator(0, 3);
@@ -2421,7 +2450,7 @@ static void kill_all(void)
 			kill(pids[i], SIGKILL);
 }
 
-/* Nothing moves any more: says where each process is, here and in the kernel's log. */
+/* Reports a hang: where each process is, here and in the kernel's log. */
 static void report_hang(void)
 {
 	char path[64], text[2048];
@@ -2441,7 +2470,7 @@ static void report_hang(void)
 	kill_all();
 }
 
-/* Waits for those that end; false when all have. */
+/* Reaps processes that have ended. Returns false if all have. */
 static bool reap_processes(void)
 {
 	size_t i, running = 0;
@@ -2479,8 +2508,9 @@ static unsigned long total(size_t offset)
 #define TOTAL(field)	total(offsetof(struct progress, field))
 
 /*
- * Watches until all are done, or one failed. Where limits leave a process no
- * memory, it waits in its fault for ever: after half a second its limits go.
+ * Watches until all processes have ended, or one has failed. A process that its
+ * limits leave no memory waits in its fault for ever: after half a second,
+ * removes its limits.
  */
 static size_t supervise(void)
 {
@@ -2513,7 +2543,9 @@ static size_t supervise(void)
 	return rescues;
 }
 
-/* --- when all have gone, nothing of theirs may be left */
+/*
+ * --- when all processes have ended, nothing of them may be left
+ */
 
 static uint64_t swap_used(void)
 {
@@ -2529,7 +2561,7 @@ static uint64_t swap_used(void)
 	return sum;
 }
 
-/* What is charged to the cgroup, its children included, or kept by the kernel. */
+/* Counts of the cgroup, its children included, and of the kernel. */
 static const struct {
 	const char *what, *path, *key;
 } counts[] = {
@@ -2561,7 +2593,7 @@ static size_t left_over(bool tell)
 	return left + !!swap_used();
 }
 
-/* A slot that nobody owns would keep swapoff busy for ever. */
+/* Calls swapoff with a time limit, because a leaked slot would keep it busy for ever. */
 static bool swapoff_in_time(const char *disk)
 {
 	pid_t pid = fork();
@@ -2585,7 +2617,7 @@ static void clean_up(void)
 	char path[200];
 	size_t i;
 
-	/* Pages that were read ahead keep their slots until reclaim meets them. */
+	/* Pages that were read ahead keep their slots until reclaim frees them. */
 	for (tries = 0; tries < 40 && left_over(false); tries++) {
 		write_file(CGROUP "/memory.reclaim", "64M swappiness=max");
 		write_file("/proc/sys/vm/drop_caches", "1");
@@ -2655,7 +2687,7 @@ static void run_seed(void)
 		die(EXIT_BROKEN, "pipe");
 	start(go);
 	rescues = supervise();
-	/* Nothing is swapped now but by the kernel's own workers: they get another look. */
+	/* Only workers of the kernel change the tables now, so check again after a while. */
 	for (i = 0; i < 20 && !failed; i++) {
 		tables = number_of("/sys/kernel/debug/vswap/check", "wrong");
 		if (!tables)
@@ -2786,8 +2818,9 @@ static void parse(int argc, char **argv)
 }
 
 /*
- * Lines go through a process of the root cgroup: standard output may be a file
- * in tmpfs, and what is written to it is charged to the cgroup of the writer.
+ * Starts a process of the root cgroup that prints all lines. Standard output
+ * may be a file in tmpfs, and its pages are charged to the cgroup of the
+ * writer.
  */
 static pid_t printer_start(void)
 {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapload: what a page costs on its way out, back in, and when it is freed.
+ * swapload: measures what it costs to swap a page out, to swap it in, and to
+ * free it.
  *
  * Prints one line of key=value for each phase. Time is CLOCK_MONOTONIC: under
- * QEMU's -icount shift=0 a nanosecond is an instruction. All that is read back
- * is compared byte by byte, outside the timed sections.
+ * QEMU's -icount shift=0 a nanosecond is an instruction. All pages that are
+ * read back are compared byte by byte, outside the timed sections.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -343,7 +344,7 @@ static void parse_options(int argc, char **argv)
 
 /* ----------------------------------------------------------------- cgroup */
 
-/* A cgroup of our own makes memory.reclaim mean the test's memory alone. */
+/* Enters a cgroup of its own, so that memory.reclaim applies to the test's memory only. */
 static void cgroup_enter(void)
 {
 	char path[300], text[32];
@@ -376,7 +377,7 @@ static void cgroup_leave(void)
 		return;
 	snprintf(text, sizeof(text), "%d", getpid());
 	must_write_file(CGROUP_ROOT "/cgroup.procs", text);
-	/* A cgroup that still has charged swap goes away all the same. */
+	/* A cgroup can be removed while swap is still charged to it. */
 	if (rmdir(cgroup_path))
 		die(EXIT_BROKEN, "cannot remove the cgroup %s", cgroup_path);
 }
@@ -386,7 +387,7 @@ static void cgroup_leave(void)
 struct area {
 	unsigned char *base;
 	size_t pages;
-	/* Pages that one first touch populates. */
+	/* How many pages one first touch populates. */
 	size_t unit;
 	uint32_t *fill_order, *touch_order;
 	unsigned char *resident;
@@ -427,7 +428,7 @@ static void choose_folio_size(size_t folio)
 		if (strncmp(entry->d_name, "hugepages-", 10))
 			continue;
 		snprintf(path, sizeof(path), THP_ROOT "/%s/%s", entry->d_name, file);
-		/* Not every size exists for both kinds of memory. */
+		/* Not every folio size exists for both kinds of memory. */
 		if (write_file(path, match ? by_advice : "never"))
 			found |= match;
 	}
@@ -444,7 +445,7 @@ static void *map_aligned(size_t size, size_t align)
 	int flags = opt.shmem ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
 	unsigned char *map, *aligned;
 
-	/* Page tables of their own, so that unmapping frees whole ones. */
+	/* Aligned to 2 MiB, so that unmapping frees whole page tables. */
 	if (align < 2 << 20)
 		align = 2 << 20;
 	map = map_or_die(size + align, flags);
@@ -511,7 +512,7 @@ static void fill_and_report(struct area *area)
 	}
 }
 
-/* Pages that a read would not have to bring in: mapped or in the swap cache. */
+/* Returns the number of pages that are mapped or in the swap cache. */
 static size_t area_resident(struct area *area)
 {
 	size_t i, count = 0;
@@ -716,9 +717,10 @@ static uint64_t settle_read(const struct settle *what)
 }
 
 /*
- * Work that freeing left to others, in time that others used until all numbers
- * are back. Polling keeps the only CPU busy, so that under icount no idle time
- * is counted: what this process did not use itself, workers and RCU did.
+ * Measures the work that freeing has left to workers and RCU: the time that
+ * other tasks use until all numbers are back at their values. Polling keeps the
+ * only CPU busy, so that icount counts no idle time. All time that this process
+ * has not used itself is theirs.
  */
 static void settle_and_report(size_t pages)
 {
@@ -790,7 +792,7 @@ static void run_refault(void)
 
 struct child {
 	pid_t pid;
-	/* Bytes to the child tell it to go on, to the parent that it is done. */
+	/* A byte to the child tells it to go on; a byte to the parent tells that it is done. */
 	int to_child, from_child;
 };
 
@@ -819,7 +821,7 @@ static void child_reap(struct child *child, bool expect_good)
 			die(EXIT_BROKEN, "lost child %d", child->pid);
 	if (expect_good && status) {
 		errno = 0;
-		/* A child that found wrong data decides the exit code. */
+		/* The exit code of a child that found wrong data becomes that of the parent. */
 		die(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BROKEN, "child %d %s",
 		    child->pid, status_text(status));
 	}
@@ -837,7 +839,7 @@ struct report {
 	uint64_t cpu_ns, user_us, sys_us;
 };
 
-/* What a process had used when a step began. */
+/* CPU time that a process had used when a step began. */
 struct usage {
 	struct rusage rusage;
 	uint64_t cpu_ns;
@@ -847,7 +849,7 @@ static void child_wait(int fd)
 {
 	char byte;
 
-	/* The parent is gone: so are we. */
+	/* The parent is gone: exit as well. */
 	if (read(fd, &byte, 1) != 1)
 		_exit(EXIT_BROKEN);
 }
@@ -873,7 +875,7 @@ static void child_done(int fd, const struct usage *before)
 		_exit(EXIT_BROKEN);
 }
 
-/* The prepared pipes of one child; fork() itself is left to the caller. */
+/* The pipes of one child, made before the caller forks it. */
 struct pipes {
 	int down[2], up[2];
 };
@@ -974,7 +976,7 @@ static void fork_round(struct area *area, struct phase *forks, struct phase *exi
 	phase_pause(exits);
 }
 
-/* Takes off what the same step took before there was anything swapped out. */
+/* Ends a phase, and subtracts the time of the same step without swapped out pages. */
 static void phase_end_net(struct phase *phase, const struct phase *empty, size_t pages)
 {
 	uint64_t off = empty->ns < phase->ns ? empty->ns : phase->ns;
@@ -1012,7 +1014,7 @@ static void met(int signal)
 	(void)signal;
 }
 
-/* Signals come until one is met in the middle of it. */
+/* Calls swapoff with a timer that sends signals, until a signal interrupts it. */
 static void interrupt_swapoff(void)
 {
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
@@ -1150,7 +1152,7 @@ static void run_usemem(void)
 
 /* ------------------------------------------------------------------ stream */
 
-/* Reads the hot pages in turn, and after every so many fills a page more. */
+/* Reads the hot pages in turn, and fills one cold page after every few of them. */
 static void stream(struct area *hot, unsigned char *cold, size_t cold_pages)
 {
 	size_t touches = hot->pages * (opt.passes ? opt.passes : 1), filled = 0, i;
@@ -1206,9 +1208,9 @@ static size_t zswap_stored(void)
 }
 
 /*
- * The pool may take nothing any more, and stores are refused: zswap's worker
- * writes all pages to the device. Time is what others used of the CPU, of which
- * there should be one, until they have.
+ * Sets the limit of the pool to 0, so that stores are refused and zswap's
+ * worker writes all pages to the device. The result is the CPU time that other
+ * tasks use until then, on a guest with one CPU.
  */
 static void run_writeback(void)
 {
@@ -1233,7 +1235,10 @@ static void run_writeback(void)
 	phase_resume(&phase);
 	give_up = phase.lap + SETTLE_LIMIT_NS;
 	while (zswap_stored() && now_ns() < give_up) {
-		/* Second chance: the worker gives up after so many young entries. */
+		/*
+		 * The worker gives up after too many referenced entries, so a
+		 * refused store wakes it again.
+		 */
 		content_fill(&content, refused, area.pages);
 		if (madvise(refused, PAGE, MADV_PAGEOUT))
 			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
@@ -1278,13 +1283,16 @@ static size_t percpu_free_pages(void)
 	return pages;
 }
 
-/* Kernel memory: all that is not free, user data, page cache or zswap's pool. */
+/*
+ * Returns the size of kernel memory: all memory but free memory, user data,
+ * page cache and zswap's pool.
+ */
 static long long kernel_bytes(size_t *swapped, size_t *pool)
 {
 	static char buf[16 * 1024];
 	size_t used;
 
-	/* Each CPU keeps back changes of up to half a megabyte: fold them in. */
+	/* Each CPU holds back changes of up to half a megabyte: fold them in. */
 	must_write_file("/proc/sys/vm/stat_refresh", "1");
 	if (read_file("/proc/meminfo", buf, sizeof(buf)) < 0)
 		die(EXIT_BROKEN, "cannot read /proc/meminfo");
@@ -1348,8 +1356,9 @@ static void print_ns(const char *name, uint64_t ns)
 }
 
 /*
- * When faults begin, and when those end that had to bring in data: the kernel notes both in
- * one ring for each CPU. They are read after the run, so that nobody takes part in it.
+ * Records when faults begin, and when major faults end. The kernel writes both
+ * to one ring for each CPU. The rings are read after the run, so that no reader
+ * disturbs it.
  */
 #define FAULT_RING	(16UL << 20)
 #define MAX_CPUS	16
@@ -1406,7 +1415,7 @@ static int compare_time(const void *a, const void *b)
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* All that is in the rings, by time; what began has id 0. */
+/* Returns all records of the rings, sorted by time. The begin of a fault has id 0. */
 static struct fault_record *faults_read(size_t *count)
 {
 	struct fault_record *records = map_or_die(nr_fault_rings * FAULT_RING,
@@ -1419,7 +1428,7 @@ static struct fault_record *faults_read(size_t *count)
 		size_t head = __atomic_load_n(&fault_rings[i].map->data_head, __ATOMIC_ACQUIRE);
 		struct perf_event_header header;
 
-		/* Nobody reads meanwhile: what finds no room is lost. */
+		/* The ring is not read during the run, so records that found no room are lost. */
 		if (head + PAGE > FAULT_RING)
 			die(EXIT_BROKEN, "there were too many faults to note");
 		for (at = 0; at < head; at += header.size) {
@@ -1436,12 +1445,12 @@ static struct fault_record *faults_read(size_t *count)
 	return records;
 }
 
-/* How long major faults took, of all threads. */
+/* Reports how long the major faults of all threads took. */
 static void faults_report(void)
 {
 	size_t count, i, found = 0;
 	struct fault_record *records = faults_read(&count);
-	/* By thread. */
+	/* Indexed by thread id. */
 	uint64_t *begun = map_or_die(MAX_TID * sizeof(*begun), MAP_PRIVATE | MAP_NORESERVE);
 	uint64_t sum = 0;
 
@@ -1461,7 +1470,7 @@ static void faults_report(void)
 	       phase_tag, found, sum, per_page(sum, found), latency_text(found));
 }
 
-/* The anonymous memory of the cgroup while a command runs, by time on the CPU. */
+/* Anonymous memory of the cgroup while a command runs, weighted by CPU time. */
 struct resident {
 	uint64_t sum, most, used;
 };
@@ -1478,7 +1487,7 @@ static int cgroup_open(const char *name)
 	return fd;
 }
 
-/* The number in the first line, which begins with `key`. */
+/* Returns the number in the first line, which must begin with `key`. */
 static uint64_t first_number(int fd, const char *key)
 {
 	char text[64];
@@ -1543,7 +1552,7 @@ static void run_run(void)
 	phase.child_sys_us = tv_us(usage.ru_stime);
 	phase.child_cpu_ns = (phase.child_user_us + phase.child_sys_us) * 1000;
 	elapsed = phase.ns;
-	/* How long it waited for files of the host is no property of the guest. */
+	/* Use CPU time, because the elapsed time includes waiting for files of the host. */
 	phase.ns = phase.child_cpu_ns;
 	if (opt.latency)
 		snprintf(text, sizeof(text), " anon_kb=%" PRIu64 " anon_most_kb=%" PRIu64,
@@ -1551,7 +1560,7 @@ static void run_run(void)
 	phase_end_with(&phase, 1, " elapsed_ns=%" PRIu64 "%s", elapsed, text);
 	print_ns("sys", phase.child_sys_us * 1000);
 	print_ns("elapsed", elapsed);
-	/* Not before the counters were read: this memory is the cgroup's, too. */
+	/* Only after the counters were read, because this memory is charged to the cgroup, too. */
 	if (opt.latency)
 		faults_report();
 }
@@ -1603,7 +1612,7 @@ int main(int argc, char **argv)
 	parse_options(argc - 1, argv + 1);
 	if (sysconf(_SC_PAGESIZE) != PAGE)
 		die(EXIT_BROKEN, "pages are not 4 KiB here");
-	/* A lost child is seen by its answer, not by a signal. */
+	/* Without SIGPIPE, a lost child is noticed by its missing answer. */
 	signal(SIGPIPE, SIG_IGN);
 	cgroup_enter();
 	choose_folio_size(opt.folio);

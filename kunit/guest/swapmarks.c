@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapmarks: what page tables say of a page comes back with it from swap.
+ * swapmarks: PTE bits of a page survive swapping.
  *
- * Some pages are written and some are not, all are swapped out, and read in order, so
- * that the kernel may map pages around a fault. Then each page is soft-dirty if it was,
- * mapped by this process alone, and holds what it held.
+ * Writes some pages and leaves others, swaps all out, and reads them in order,
+ * so that the kernel may map pages around a fault. Then each page must have the
+ * soft-dirty bit if it was written, be mapped by this process alone, and have
+ * its content.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -14,14 +15,14 @@
 
 #include "guestlib.h"
 
-/* Of /proc/self/pagemap. */
+/* Bits of /proc/self/pagemap. */
 #define PM_SOFT_DIRTY	(1ULL << 55)
 #define PM_EXCLUSIVE	(1ULL << 56)
 #define PM_UFFD_WP	(1ULL << 57)
 #define PM_PRESENT	(1ULL << 63)
 /* Every other chunk of this many pages is locked. */
 #define LOCKED_PAGES	64
-/* How many pages KSM has to tell apart. */
+/* Number of different page contents for KSM. */
 #define CONTENTS	256
 
 static const char usage_text[] =
@@ -44,7 +45,7 @@ static struct {
 
 static struct content content = { .random_percent = 30 };
 static unsigned char *base;
-/* What was written last: the first, or the second. */
+/* For each page: whether the first or the second content was written last. */
 static unsigned char *written;
 
 static unsigned char *page_at(size_t page)
@@ -93,7 +94,7 @@ static bool is_protected(size_t page)
 	return opt.protect && page % 5 == 0;
 }
 
-/* Since all marks were cleared. */
+/* Returns true if the page was written after soft-dirty bits were cleared. */
 static bool is_written(size_t page)
 {
 	return !opt.merge && !is_protected(page) && page % 3 == 0;
@@ -104,7 +105,7 @@ static bool is_locked(size_t page)
 	return page / LOCKED_PAGES % 2 == 0;
 }
 
-/* Returns the file whose end is that of the protection. */
+/* Write-protects some pages. Closing the returned userfaultfd ends the protection. */
 static int protect_pages(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
@@ -129,7 +130,7 @@ static int protect_pages(void)
 	return fd;
 }
 
-/* On fault, as mlock() itself would read all of it. */
+/* Locks with MLOCK_ONFAULT, because mlock() would read all pages in. */
 static void lock_pages(void)
 {
 	size_t page;
@@ -165,7 +166,7 @@ static void merge_pages(void)
 
 static void verify_marks(void)
 {
-	/* Where KSM was, others may map the page. */
+	/* A page that KSM has merged may be mapped elsewhere, too. */
 	const uint64_t asked = PM_PRESENT | PM_SOFT_DIRTY | PM_UFFD_WP |
 			       (opt.merge ? 0 : PM_EXCLUSIVE);
 	const uint64_t *marks = read_marks();
@@ -184,7 +185,7 @@ static void verify_marks(void)
 	}
 }
 
-/* What is locked stays, and others go. */
+/* Checks that reclaim leaves locked pages in memory, and swaps others out. */
 static void verify_locked(void)
 {
 	const uint64_t *marks;
@@ -217,7 +218,7 @@ static void run(void)
 		merge_pages();
 	if (opt.protect)
 		fd = protect_pages();
-	/* Forgets what was written so far. */
+	/* Clears soft-dirty bits, so that only later writes count. */
 	must_write_file("/proc/self/clear_refs", "4");
 	for (page = 0; page < opt.pages; page++)
 		if (is_written(page))
@@ -260,7 +261,7 @@ int main(int argc, char **argv)
 		default: opt.cgroup = NULL; optind = argc + 1;
 		}
 	}
-	/* "8" and "8M". */
+	/* Both "8" and "8M" are valid. */
 	if (optind != argc || !opt.cgroup || !opt.pages || (*end && strcmp(end, "M"))) {
 		fputs(usage_text, stderr);
 		return EXIT_USAGE;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swappress: memory pressure that ends in an OOM kill or reads ahead, and the
- * lowest number of free pages meanwhile.
+ * swappress: memory pressure that ends in an OOM kill, MADV_WILLNEED under
+ * pressure, and the lowest number of free pages while a command runs.
  */
 #include "guestlib.h"
 #include <sys/sysinfo.h>

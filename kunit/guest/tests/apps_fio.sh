@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# fio as the judge: files of a tmpfs that is larger than its cgroup, with a sum in each block.
+# fio writes to files of a tmpfs that is larger than its cgroup. It verifies a checksum in each
+# block.
 # guest: timeout=120 mem=384M host=1
 . /vswap/tests/lib.sh
 
@@ -7,11 +8,12 @@ apps_on
 mkdir -p /mnt/fio
 mount -t tmpfs fio /mnt/fio
 
-# verified_by_fio WHAT ARGS...: fio writes blocks with sums, and reads and checks all of them
+# verified_by_fio WHAT ARGS...: fio writes blocks with checksums, and reads and verifies all of them
 verified_by_fio() {
 	label=$1
 	shift
-	# Compressed pages are memory of the cgroup, too: the others go to the disk.
+	# memory.zswap.max, because compressed pages are charged to the cgroup: other pages go to
+	# the disk.
 	cgroup apps memory.max=$((24 / SCALE + 40))M memory.zswap.max=16M
 	before=$(swapped)
 	check "$label: all sums are right" in_cgroup apps fio --name=job --directory=/mnt/fio \

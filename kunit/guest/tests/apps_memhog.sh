@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# memhog of the package numactl: it writes to all of more memory than the guest has, twice.
+# memhog of the package numactl writes twice to more memory than the guest has.
 # guest: timeout=120 mem=384M host=1
 . /vswap/tests/lib.sh
 
@@ -10,7 +10,7 @@ if [ $SCALE -eq 1 ]; then
 	size=$((kib + kib / 8))K
 	check "memhog ends with more memory than there is" memhog -r2 $size
 else
-	# All of memory is too much for a kernel with all checkers.
+	# The debug kernel is too slow to fill all memory.
 	size=64M
 	kib=65536
 	cgroup apps memory.max=48M

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-# redis with more data than its cgroup may have: each value that was set is asked for and compared,
-# before and after its own benchmark.
+# redis with more data than its cgroup may have in memory. Each value that was set is read and
+# compared, before and after redis's own benchmark.
 # guest: timeout=120 mem=384M host=1
 . /vswap/tests/lib.sh
 
 apps_on
 KEYS=$(scaled 16000)
 cgroup apps memory.max=$((24 / SCALE + 16))M memory.zswap.max=8M
-# The package with the client has the server too, by the name of another tool, and starts nothing
-# when it is installed.
+# The package with the client contains the server under the name of another tool, and starts no
+# server when it is installed.
 ln -s "$(command -v redis-check-rdb)" $TMP/redis-server
 in_cgroup apps $TMP/redis-server --save '' --port 0 --unixsocket $TMP/socket > $TMP/server 2>&1 &
 server=$!
@@ -19,7 +19,7 @@ for i in $(seq 100); do
 done
 check "the server answers" $client ping
 
-# What each key has: text that compresses, and numbers that no other key has.
+# The value of each key: text that compresses, and numbers that no other key has.
 awk -v keys=$KEYS 'BEGIN {
 	text = "what.redis.holds.is.asked.for.again.and.compared.with.what.was.set."
 	for (key = 0; key < keys; key++) {
@@ -32,7 +32,7 @@ awk -v keys=$KEYS 'BEGIN {
 awk '{ printf "SET value:%d %s\r\n", NR, $0 }' $TMP/want > $TMP/set
 awk '{ print "GET value:" NR }' $TMP/want > $TMP/get
 
-# compared WHAT: all of the server's memory is swapped out, and each value is asked for
+# compared WHAT: swap out all memory of the server, then read and compare each value
 compared() {
 	echo "256M swappiness=max" > $CG/apps/memory.reclaim 2> /dev/null
 	$client < $TMP/get > $TMP/got 2>&1

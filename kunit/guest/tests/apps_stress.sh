@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-# stress-ng as the judge: its stressors verify what they do, in a cgroup that is too small for them,
-# and from which pages are reclaimed all the time.
+# stress-ng, whose stressors verify their results, runs in a cgroup that is too small for them.
+# Pages of the cgroup are reclaimed all the time.
 # guest: timeout=150 mem=384M host=1 full=1
 . /vswap/tests/lib.sh
 
 apps_on
-# The stressor of swapon has a file of its own.
+# The swapon stressor needs a file of its own.
 mke2fs -q $DISK2 > /dev/null 2>&1
 mkdir -p /mnt/stress
 mount -t ext4 $DISK2 /mnt/stress
@@ -14,12 +14,12 @@ reclaimed apps &
 reclaimer=$!
 RUN=
 
-# operations STRESSOR: how many of them, by its own count
+# operations STRESSOR: print how many operations the stressor counted
 operations() {
 	awk -v name="$1" '$4 == name && !ops { ops = $5 } END { printf "%d\n", ops }' $TMP/said
 }
 
-# stress WHAT ARGS...: as stress-ng judges it, by exit code and by what it says at its end
+# stress WHAT ARGS...: check stress-ng's exit code and its final message
 stress() {
 	label=$1
 	shift
@@ -28,7 +28,7 @@ stress() {
 		--metrics-brief --temp-path /mnt/stress "$@"
 	cp $TMP/out $TMP/said
 	check "$label: it says so" grep " successful run completed" $TMP/said
-	# One operation of vm is 4096 of those that it does: a slow guest may have none in this time.
+	# The stressor vm counts 4096 of its operations as one, so a slow guest may count none.
 	[ $label = vm ] || is "$label: it did something" "$(operations $label)" -gt 0
 	is "$label: pages were swapped out" "$(swapped)" -gt $((before + 200 / SCALE))
 	note "$(($(swapped) - before)) pages"
@@ -37,7 +37,7 @@ stress() {
 stress vm --vm 2 --vm-bytes 96M --vm-keep --vm-method zero-one --timeout 6
 stress madvise --madvise 2
 stress mremap --mremap 2 --mremap-bytes 16M
-# Without a limit it locks all that the cgroup may have.
+# Without a limit the stressor locks all memory that the cgroup may have.
 ulimit -l 8192
 RUN="setpriv --bounding-set -ipc_lock"
 stress mlock --mlock 2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the cgroup files promise: memory.zswap.max, memory.zswap.writeback and
-# memory.swap.max, and that all charges are gone in the end.
+# Limits in cgroup files: memory.zswap.max, memory.zswap.writeback and memory.swap.max. All charges
+# are gone in the end.
 # guest: timeout=40
 . /vswap/tests/lib.sh
 
@@ -15,7 +15,7 @@ load "memory.zswap.max=0" refault --cgroup $CG/nozswap --size $(mb 8) &&
 is "nothing is charged to memory.zswap.current" "$(cat $CG/nozswap/memory.zswap.current)" -eq 0
 check "its cgroup goes away" cgroup_gone nozswap
 
-# No page of it may reach the disk, compressible or not.
+# No page of the cgroup may be written to the disk, compressible or not.
 cgroup nowb memory.zswap.writeback=0 memory.zswap.max=$(mb 2)
 load "memory.zswap.writeback=0" refault --cgroup $CG/nowb --size $(mb 16) --out madvise --slack 100 &&
 	is "pages went to zswap" "$(value $CG/nowb/memory.stat zswpout)" -ge 100 &&
@@ -44,7 +44,7 @@ load "memory.swap.max=1M" refault --cgroup $CG/limit --size $(mb 8) --out madvis
 	is "and is not far below" "$(cat $CG/limit/memory.swap.peak)" -ge 900000
 check "its cgroup goes away" cgroup_gone limit
 
-# What a cgroup swapped out outlives it: the pages are another's to free.
+# Swapped out pages outlive their cgroup: the process that owns them frees them later.
 hold_as gone
 charged=$(cat $CG/gone/memory.swap.current)
 is "its swap is charged" "$charged" -ge $(($(pages 8 70) * 4096))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-# Processes that do everything at random to their memory (page out, drop, fork,
-# move, merge, collapse, ...) while somebody turns zswap's knobs.
+# Processes with random operations on their memory (page out, drop, fork, move, merge, collapse,
+# ...) while zswap's parameters change.
 # guest: timeout=60
 . /vswap/tests/lib.sh
 
-# Every knob that may be turned at any time, until $TMP/stop exists.
+# turn_knobs: change every parameter that may change at any time, until $TMP/stop exists
 turn_knobs() {
 	while :; do
 		for setting in compressor=zstd enabled=0 shrinker_enabled=1 compressor=lz4 \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Allocations fail at random while pages are swapped: calls may be refused, but
-# no byte is lost, and nothing leaks. (The debug kernel has fault injection.)
+# Allocations fail at random while pages are swapped. Calls may fail, but no byte is lost, and
+# nothing leaks. (Only the debug kernel has fault injection.)
 # guest: timeout=80 long=180 debug=1
 . /vswap/tests/lib.sh
 
@@ -12,10 +12,11 @@ fi
 no_swap
 swap_on $DISK
 zswap_on lz4
-# A failed allocation while the kernel itself writes to rseq's area is a SIGSEGV.
+# If an allocation fails while the kernel writes to the rseq area, the process gets SIGSEGV.
 export GLIBC_TUNABLES=glibc.pthread.rseq=0
 
-# kswapd and the kernel's workers reclaim and write back too: let theirs fail.
+# Let allocations of kswapd and of the kernel's workers fail, because these reclaim and write back,
+# too.
 fail_workers() {
 	for comm in /proc/[0-9]*/comm; do
 		case $(cat $comm 2> /dev/null) in

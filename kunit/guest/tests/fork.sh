@@ -3,7 +3,7 @@
 # guest: timeout=50
 . /vswap/tests/lib.sh
 
-# Each generation writes its own pages into what it inherited.
+# family KIND: each generation writes to some of the pages that it inherited
 family() {
 	kind=$1
 	cgroup family

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# A device that cannot be read: the process whose page it was gets SIGBUS, nobody
-# else does, and what was not read meanwhile is still good. (Debug kernel.)
+# A device that cannot be read: only the process that owns the page gets SIGBUS. Pages that were not
+# read meanwhile are still good. (Debug kernel.)
 # guest: timeout=40 debug=1
 . /vswap/tests/lib.sh
 
@@ -15,7 +15,7 @@ errors() {
 	echo $(($1 > 0)) > $FAIL
 }
 
-# unreadable LAYER: who reads while no page can be read, and who does not
+# unreadable LAYER: one process reads while no page can be read, and another one does not
 unreadable() {
 	hold_as victim --size 2M --zero 0 --sigbus --seed 1
 	hold_as patient --size 2M --zero 0 --seed 2
@@ -30,11 +30,11 @@ unreadable() {
 
 echo 0 > $INJECT/fail_make_request/verbose
 echo -1 > $INJECT/fail_make_request/times
-# No readahead: it would try others' pages, and find their errors.
+# No readahead, because it would read pages of other processes and meet their errors.
 cluster=$(cat /proc/sys/vm/page-cluster)
 echo 0 > /proc/sys/vm/page-cluster
 
-# With slots of the device, and with virtual ones on it.
+# With device slots, and with virtual slots that device slots back.
 for layer in off on; do
 	check "virtual slots are $layer: swapon" straight swap_on $DISK
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
@@ -48,7 +48,7 @@ for layer in off on; do
 	errors 0
 	check "writer: its cgroup goes away" cgroup_gone writer
 
-	# Also a page that zswap has given up by then: it is in memory alone.
+	# Also a page whose copy in zswap is gone by then, so that it exists in memory only.
 	no_swap
 	swap_on $DISK
 	zswap_on lz4
@@ -67,7 +67,7 @@ for layer in off on; do
 	no_more io
 done
 
-# A page on a device as fast as memory is read by its fault alone, which keeps it locked.
+# A fault reads a page from a device as fast as memory by itself, and keeps the folio locked.
 FAIL=/sys/block/zram0/make-it-fail
 check "zram: swapon" straight zram_on
 unreadable zram

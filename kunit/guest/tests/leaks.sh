@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# After swapping in all ways the kernel has leaked no memory. Alone in a guest,
-# since kmemleak makes everything twice as slow.
+# The kernel has leaked no memory after all kinds of swapping. Runs alone in a guest, because
+# kmemleak makes everything twice as slow.
 # guest: timeout=60 alone=1 debug=1
 . /vswap/tests/lib.sh
 
@@ -35,7 +35,7 @@ no_swap
 check "all is brought back" set_to 1 $VSWAP/drain
 
 echo 3 > /proc/sys/vm/drop_caches
-# Only what is older than 5 seconds counts; two scans agree on what is lost.
+# kmemleak reports only objects older than 5 seconds, and only after two scans.
 sleep 6
 echo scan > $LEAKS
 echo scan > $LEAKS

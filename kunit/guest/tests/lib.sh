@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the guest tests share: sourced by each of them (busybox sh).
+# Functions for the guest tests, which source this file (busybox sh).
 #
-# A test's first lines may hold "# guest: key=value ...", what guesttests.py has
-# to know of it: timeout=SECONDS on an optimized kernel, order=1 to run before the
-# others (5), alone=1 for a guest of its own with kmemleak, numa=1 for one with two
-# nodes, mem=SIZE for one of that size, disk=SIZE for the size of the first disk,
-# append=WORD for a word on the kernel's command line, host=1 for the host's root
-# file system, full=1 for a test that only `test --full` runs, long=SECONDS for the
-# time-out of one that --full runs at_length, debug=1 for one that needs the debug
-# kernel, named=1 for one that only the kernels run which name it (BOOTS of
-# guesttests.py). All others share guests of 1 GiB with two disks; without disks
-# ('scripts/vswap boot --script ...') they use ram disks.
+# A test's first lines may contain "# guest: key=value ...", which guesttests.py reads:
+# timeout=SECONDS on an optimized kernel, order=1 to run before the others (5), alone=1 for a guest
+# of its own with kmemleak, numa=1 for a guest with two nodes, mem=SIZE for a guest of that size,
+# disk=SIZE for the size of the first disk, append=WORD for a word on the kernel's command line,
+# host=1 for the host's root file system, full=1 for a test that only `test --full` runs,
+# long=SECONDS for the time-out of a test that --full runs at_length, debug=1 for a test that needs
+# the debug kernel, named=1 for a test that runs only on kernels that name it (BOOTS of
+# guesttests.py). All other tests share guests of 1 GiB with two disks. Without disks
+# ('scripts/vswap boot --script ...') tests use ram disks.
 
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters
@@ -24,18 +23,17 @@ NAME=${NAME%.sh}
 COUNT=0
 BAD=0
 LEFT=
-# A kernel with all checkers swaps 20 times slower: it gets a quarter of the work.
+# The debug kernel swaps 20 times slower, so it gets a quarter of the work.
 SCALE=1
 [ ! -d /sys/kernel/debug/failslab ] || SCALE=4
 TMP=/tmp/$NAME
 mkdir -p "$TMP"
-# KiB of a page, and of the large folios of most tests, which are of 16 pages.
+# Size in KiB of a page, and of the large folios of most tests, which have 16 pages.
 PAGE_KB=$(awk '$1 == "KernelPageSize:" { print $2; exit }' /proc/self/smaps)
 FOLIO_KB=$((16 * PAGE_KB))
 
-# --- results: "ok 1 - what" and "not ok 1 - what", with details in # lines. What a result is
-# called is the same in each run: numbers that vary belong into a note. kunit/expected/guest has
-# them all.
+# --- results: "ok 1 - what" and "not ok 1 - what", with details in # lines. The name of a result is
+# the same in each run, so numbers that vary belong in a note. kunit/expected/guest lists all names.
 
 ok() {
 	COUNT=$((COUNT + 1))
@@ -48,14 +46,14 @@ not_ok() {
 	echo "not ok $COUNT - $*"
 }
 
-# skip WHAT WHY: a result that this kernel or guest cannot give. kunit/expected/skips.txt has to
+# skip WHAT WHY: report that this kernel or guest cannot run a check. kunit/expected/skips.txt must
 # allow it.
 skip() {
 	COUNT=$((COUNT + 1))
 	echo "ok $COUNT - $1 # SKIP $2"
 }
 
-# needs FILE...: ends the test where the kernel lacks one
+# needs FILE...: end the test if the kernel lacks one of the files
 needs() {
 	for file; do
 		[ -e "$file" ] || {
@@ -69,7 +67,7 @@ note() {
 	printf '%s\n' "$*" | sed 's/^/# /'
 }
 
-# check WHAT COMMAND...: ok when the command succeeds, its output when not
+# check WHAT COMMAND...: ok if the command succeeds, otherwise print its output
 check() {
 	what=$1
 	shift
@@ -84,7 +82,7 @@ check() {
 	fi
 }
 
-# is WHAT LEFT OP RIGHT: ok when the numbers compare (-eq -lt ...)
+# is WHAT LEFT OP RIGHT: ok if the comparison of the numbers (-eq -lt ...) is true
 is() {
 	if [ "$2" "$3" "$4" ] 2> /dev/null; then
 		ok "$1"
@@ -95,7 +93,7 @@ is() {
 	fi
 }
 
-# The plan comes last: a script that died on the way has none.
+# finish: print the plan at the end, so that a script that died before has none
 finish() {
 	no_swap
 	if [ -z "$LEFT" ]; then
@@ -111,32 +109,35 @@ finish() {
 	exit
 }
 
-# --- errors in the kernel's log, which are failures unless the test said that they may come. The
-# kinds are oom, alloc, io and segfault (scripts/vswaplib/guest.py).
+# --- errors in the kernel's log. They are failures unless the test has announced them. The kinds
+# are oom, alloc, io and segfault (scripts/vswaplib/guest.py).
 
-# may_log KIND: errors of that kind may come from here on, until no_more KIND or the test's end
+# may_log KIND: from here on, errors of that kind may occur, until no_more KIND or the end of the
+# test
 may_log() {
 	echo "VSWAP-EXPECT may $1" > /dev/kmsg
 }
 
-# must_log KIND: they have to come until then
+# must_log KIND: like may_log, but at least one must occur
 must_log() {
 	echo "VSWAP-EXPECT must $1" > /dev/kmsg
 }
 
-# no_more KIND: from here on they are failures again
+# no_more KIND: from here on, errors of that kind are failures again
 no_more() {
 	echo "VSWAP-EXPECT no $1" > /dev/kmsg
 }
 
 # --- numbers
 
-# value FILE KEY: of a file with "key value" lines; 0 when it has no such key
+# value FILE KEY: print the value of a key in a file of "key value" lines, or 0 if the key is
+# missing
 value() {
 	awk -v key="$2" '$1 == key { print $2; found = 1 } END { if (!found) print 0 }' "$1"
 }
 
-# figure FILE NAME: print a number that the file must have, else nothing, which fails in `is`
+# figure FILE NAME: print a number that the file must have. Prints nothing if it is missing, so that
+# `is` fails.
 figure() {
 	awk -v key="$2" '$1 == key { print $2 }' "$1"
 }
@@ -145,33 +146,33 @@ vm() {
 	value /proc/vmstat "$1"
 }
 
-# cached: how many pages the statistics say are in the swap cache, of all CPUs
+# cached: print how many pages are in the swap cache, by the statistics of all CPUs
 cached() {
 	cat /proc/sys/vm/stat_refresh
 	value /proc/vmstat nr_swapcached
 }
 
-# mthp SIZE NAME: a counter of folios of that size in KiB
+# mthp SIZE NAME: print a counter of folios of SIZE KiB
 mthp() {
 	cat "$THP/hugepages-$1kB/stats/$2"
 }
 
-# set_to VALUE FILE: false when there is no such file or it refuses
+# set_to VALUE FILE: write the value; false if the file does not exist or refuses the value
 set_to() {
 	[ -w "$2" ] && echo "$1" 2> /dev/null > "$2"
 }
 
-# mb N: N MiB, scaled, as a size
+# mb N: print the size of N MiB, scaled
 mb() {
 	echo $(($1 / SCALE > 2 ? $1 / SCALE : 2))M
 }
 
-# pages N PERCENT: that part of the pages of mb N
+# pages N PERCENT: print that percentage of the pages of `mb N`
 pages() {
 	echo $((($1 / SCALE > 2 ? $1 / SCALE : 2) * 1024 / PAGE_KB * $2 / 100))
 }
 
-# scaled N: a number of rounds
+# scaled N: print a number of rounds, scaled
 scaled() {
 	echo $(($1 / SCALE))
 }
@@ -191,17 +192,18 @@ else
 	DISK2=/dev/ram1
 fi
 
-# swap_on DEVICE [KIB] [OPTION]: on the whole of it or the first so many, with swapon's option
+# swap_on DEVICE [KIB] [OPTION]: swap on the whole device or on its first KIB, with swapon's option
 swap_on() {
 	mkswap "$1" $2 > /dev/null && swapon $3 "$1"
 }
 
-# disk_stat DISK FIELD: of its statistics; 5 and 7 are writes and their sectors, 12 discards
+# disk_stat DISK FIELD: print a field of its statistics: 5 and 7 are writes and their sectors, 12
+# discards
 disk_stat() {
 	awk -v field="$2" '{ print $field }' "/sys/block/${1#/dev/}/stat"
 }
 
-# Swap on a file of a file system on the second disk.
+# swapfile_on: swap on a file, in a file system on the second disk
 swapfile_on() {
 	mkdir -p /mnt/swapfile
 	mke2fs -q "$DISK2" > /dev/null 2>&1
@@ -222,13 +224,14 @@ zswap_on() {
 	echo 1 > $ZSWAP/enabled
 }
 
-# Pages in zswap. Before it is set up there is no such file.
+# stored: print the number of pages in zswap. The file does not exist before zswap is set up.
 stored() {
 	cat $ZDEBUG/stored_pages 2> /dev/null || echo 0
 }
 
-# drained PAGES: waits until zswap has written back all but that many pages. The worker gives up
-# when all that it looked at still has its second chance, until another store is refused.
+# drained PAGES: wait until zswap has written back all but PAGES pages. The worker gives up if all
+# pages that it meets still have their second chance. So every tenth round refuses another store,
+# which wakes it.
 drained() {
 	for i in $(seq 300); do
 		[ "$(stored)" -gt "$1" ] || break
@@ -237,12 +240,12 @@ drained() {
 	done
 }
 
-# slots NAME: a number of the virtual swap space
+# slots NAME: print a number of the virtual swap space
 slots() {
 	figure $VSWAP/stats "$1"
 }
 
-# consistent WHAT: the tables of the virtual swap space agree
+# consistent WHAT: check that the tables of the virtual swap space agree
 consistent() {
 	[ -e /sys/kernel/debug/vswap/check ] || {
 		skip "$1: the tables agree" "this kernel has no checker"
@@ -251,19 +254,19 @@ consistent() {
 	is "$1: the tables agree" "$(figure /sys/kernel/debug/vswap/check wrong)" -eq 0
 }
 
-# KiB in use on all devices
+# used: print how many KiB are in use on all devices
 used() {
 	awk 'NR > 1 { sum += $4 } END { print sum + 0 }' /proc/swaps
 }
 
-# KiB of a device in use
+# used_of DEVICE: print how many KiB of a device are in use
 used_of() {
 	awk -v name="$1" '$1 == name { print $4; found = 1 } END { if (!found) print 0 }' /proc/swaps
 }
 
-# When the processes have gone, their slots and stored pages must be free again,
-# but for what a worker or RCU holds for a moment, and for pages that readahead
-# brought into the swap cache: those keep their slots until reclaim meets them.
+# all_free: check that no slot is in use and no page stored after all processes have ended. Waits,
+# because a worker or RCU may hold some for a moment. Pages that readahead brought into the swap
+# cache do not count: they keep their slots until reclaim frees them.
 all_free() {
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
 		cached=$(value /proc/meminfo SwapCached:)
@@ -275,11 +278,11 @@ $(used) KiB of swap in use, $cached in the swap cache, $(stored) pages in zswap:
 	/proc/swaps | tr -s '\t ' ' ')"
 }
 
-# As after boot. Whatever the processes before left in swap is noted.
+# no_swap: set all back to the state after boot. Notes what earlier processes have left in swap.
 no_swap() {
 	all_free
 	[ ! -d $VSWAP ] || echo off > $VSWAP/enabled
-	# Even writing a 0 sets zswap up, and ends what zswap_never_enabled() allows.
+	# Even writing 0 sets zswap up, and then zswap_never_enabled() is false.
 	grep -q N $ZSWAP/enabled || echo 0 > $ZSWAP/enabled
 	echo 0 > $ZSWAP/shrinker_enabled
 	echo 20 > $ZSWAP/max_pool_percent
@@ -295,7 +298,7 @@ no_swap() {
 
 # --- cgroups
 
-# A cgroup with the memory controller: cgroup NAME [FILE=VALUE]...
+# cgroup NAME [FILE=VALUE]...: make a cgroup with the memory controller
 cgroup() {
 	group=$CG/$1
 	mkdir -p "$group"
@@ -318,8 +321,8 @@ oom_kills() {
 	value $CG/$1/memory.events oom_kill
 }
 
-# fits WHAT NAME ARGS...: run swapcheck with more memory than its cgroup may have. Nothing is
-# paged out on request: the cgroup has to reclaim, and the OOM killer has to stay away.
+# fits WHAT NAME ARGS...: run swapcheck with more memory than its cgroup may have. No page is paged
+# out on request: the cgroup has to reclaim, and there must be no OOM kill.
 fits() {
 	label=$1
 	name=$2
@@ -329,7 +332,7 @@ fits() {
 	is "$label: no process is killed" "$(oom_kills $name)" -eq 0
 }
 
-# wait_for FILE [PID]: until it is there; false when the process is gone before
+# wait_for FILE [PID]: wait until the file exists; false if the process ends before
 wait_for() {
 	until [ -e "$1" ]; do
 		[ -z "$2" ] || kill -0 "$2" 2> /dev/null || return 1
@@ -337,13 +340,15 @@ wait_for() {
 	done
 }
 
-# Faults are injected by the debug kernel only.
+# Only the debug kernel has fault injection.
 INJECT=/sys/kernel/debug
 
-# inject WHAT PROBABILITY: into tasks that asked for it (/proc/self/make-it-fail)
+# inject WHAT PROBABILITY: make allocations fail in tasks that asked for it
+# (/proc/self/make-it-fail).
 #
-# The kernel writes to the rseq area of a task on its way back to it, and kills the task, without a
-# word in its log, when that page cannot come back from swap. So programs are not to have one.
+# The kernel writes to the rseq area of a task when it returns to user mode. If the page of the area
+# cannot be swapped in then, the kernel kills the task without a log message. So programs must not
+# have such an area.
 inject() {
 	export GLIBC_TUNABLES=glibc.pthread.rseq=0
 	dir=$INJECT/$1
@@ -361,14 +366,14 @@ inject() {
 	:
 }
 
-# injected WHAT: how many since inject
+# injected WHAT: print how many allocations have failed since inject
 injected() {
 	echo $((1000000 - $(cat $INJECT/$1/times)))
 }
 
 # --- workloads
 
-# load WHAT ARGS...: a verified workload (see swapload); its lines stay in $TMP/out
+# load WHAT ARGS...: run a verified workload (see swapload). Its lines stay in $TMP/out.
 load() {
 	what=$1
 	shift
@@ -383,18 +388,19 @@ load() {
 	check "$what" swapload "$@"
 }
 
-# of PHASE KEY: a number of the last workload's phase; 0 when it is not there
+# of PHASE KEY: print a number of a phase of the last workload; 0 if it is missing
 of() {
 	sed -n "s/.* phase=$1 .* $2=\(-\{0,1\}[0-9]\{1,\}\).*/\1/p" "$TMP/out" | head -n 1 | grep . ||
 		echo 0
 }
 
-# Large folios go out whole with CONFIG_THP_SWAP, which arm64 has with pages of 4 KiB only.
+# goes_out_whole: true if large folios are swapped out whole. That takes CONFIG_THP_SWAP, which
+# arm64 has only with pages of 4 KiB.
 goes_out_whole() {
 	[ "$PAGE_KB" -eq 4 ] || [ "$(uname -m)" != aarch64 ]
 }
 
-# is_whole WHAT TEST...: as is, where they do
+# is_whole WHAT TEST...: like `is`, but only where large folios are swapped out whole
 is_whole() {
 	if goes_out_whole; then
 		is "$@"
@@ -410,8 +416,8 @@ in_cgroup() {
 	sh -c 'echo 0 > '"$CG/$group"'/cgroup.procs && exec "$@"' sh "$@"
 }
 
-# swap_loads KIND: each kind of swap without zswap sees the same loads. Files take large folios page
-# by page only.
+# swap_loads KIND: run the same loads for each kind of swap without zswap. On a swap file, large
+# folios are swapped out page by page.
 swap_loads() {
 	kind=$1
 	load "$kind: anonymous" refault --size $(mb 8) --zero 10 &&
@@ -432,14 +438,15 @@ swap_loads() {
 
 # --- virtual slots
 
-# none_left WHAT: no virtual slot, no table, no stored page, nothing on a device but what is cached
+# none_left WHAT: check that no virtual slot, no table and no stored page is left. Devices must be
+# empty, except for slots of pages in the swap cache.
 none_left() {
 	for i in 1 2 3 4 5 6 7 8 9 10; do
 		[ "$(slots used)$(slots clusters)$(stored)$(used)" = 0000 ] && break
 		sleep 0.2
 	done
-	# Readahead may have been at pages whose owner went: they are nobody's, and keep
-	# their slots until reclaim meets them, or this.
+	# Readahead may have read pages of a process that has ended. They are in the swap cache
+	# only, and keep their slots until reclaim or this drain frees them.
 	if [ "$(slots used)" -gt 0 ] && [ "$(slots used)" -eq "$(slots cached)" ]; then
 		layer_was=$(cat $VSWAP/enabled)
 		echo 1 > $VSWAP/drain
@@ -449,11 +456,12 @@ none_left() {
 	is "$1: no slot is in use" "$(slots used)" -eq 0
 	is "$1: no table is left" "$(slots clusters)" -eq 0
 	is "$1: nothing is stored" "$(stored)" -eq 0
-	# The same for slots of devices, which no drain brings back.
+	# The same holds for physical entries, which drain does not swap in.
 	is "$1: the devices are empty" "$(used)" -le "$(value /proc/meminfo SwapCached:)"
 }
 
-# hold_as NAME ARGS...: a process in a cgroup of that name whose memory is swapped out
+# hold_as NAME ARGS...: start a process in a cgroup of that name, and wait until its memory is
+# swapped out
 hold_as() {
 	name=$1
 	shift
@@ -465,7 +473,7 @@ hold_as() {
 	check "$name has its memory" wait_for $TMP/ready-$name $!
 }
 
-# ended WHAT NAME: it finds what it wrote, and goes, as its cgroup does
+# ended WHAT NAME: let the process of hold_as verify its memory and end, and remove its cgroup
 ended() {
 	touch $TMP/go-$2
 	eval "check \"$1\" wait \$holder_$2"
@@ -473,18 +481,18 @@ ended() {
 	check "$2: its cgroup goes away" cgroup_gone $2
 }
 
-# hold ARGS...: as hold_as, if there is one; verified ends it
+# hold ARGS...: like hold_as, for a single process, which verified ends
 hold() {
 	hold_as hold "$@"
 }
 
-# verified WHAT: it finds what it wrote
+# verified WHAT: let the process of hold verify its memory and end
 verified() {
 	ended "$1: every byte is there" hold
 }
 
-# straight COMMAND...: swaps on with it, and zswap is off: then there is room on a device for all
-# that is swapped out, at once
+# straight COMMAND...: turn swap on with the command, and zswap off. All pages that are swapped out
+# then go to the device at once.
 straight() {
 	no_swap
 	"$@" || return
@@ -492,16 +500,16 @@ straight() {
 	set_to on $VSWAP/enabled
 }
 
-# --- programs of others
+# --- applications
 
-# short_lists: a fault may move up to 2000 free pages to the lists of its CPU at once, past every
-# watermark. In a guest with little memory that is all of the reserve, and swap-out on another CPU
-# then finds nothing for its tables. Lists of a fixed length take that out of a test.
+# short_lists: limit the per-CPU lists of free pages. A fault may move up to 2000 free pages to the
+# lists of its CPU at once, ignoring watermarks. In a guest with little memory these are all
+# reserves, and swap-out on another CPU then finds no memory for its tables.
 short_lists() {
 	echo 2000 > /proc/sys/vm/percpu_pagelist_high_fraction
 }
 
-# apps_on: zswap with virtual slots, and a disk that it writes back to
+# apps_on: turn on zswap with virtual slots, and a disk to write back to
 apps_on() {
 	no_swap
 	short_lists
@@ -511,19 +519,20 @@ apps_on() {
 	set_to on $VSWAP/enabled
 }
 
-# all_back WHAT: what others had swapped out meanwhile, such as files in /tmp, comes back
+# all_back WHAT: drain, which swaps in what was swapped out of other programs and files meanwhile,
+# such as files in /tmp
 all_back() {
 	consistent "$1"
 	check "$1: what is left is brought back" set_to 1 $VSWAP/drain
 	none_left "$1"
 }
 
-# Pages that were swapped out so far, to zswap or a device
+# swapped: print how many pages were swapped out so far, to zswap or a device
 swapped() {
 	echo $(($(vm pswpout) + $(vm zswpout)))
 }
 
-# reclaimed NAME: pages out anonymous memory of a cgroup all the time
+# reclaimed NAME: reclaim anonymous memory of a cgroup all the time
 reclaimed() {
 	while sleep 0.1; do
 		echo "8M swappiness=max" > $CG/$1/memory.reclaim 2> /dev/null

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Large folios of all sizes, swapped out whole and, from zram, in whole. The
-# kernel does the latter only until zswap is enabled for the first time: so this
-# one comes first.
+# Large folios of all sizes are swapped out whole and, from zram, swapped in whole. The kernel swaps
+# them in whole only until zswap is first enabled, so this test runs first.
 # guest: timeout=40 order=1
 . /vswap/tests/lib.sh
 
@@ -13,7 +12,7 @@ for size in 16 64 512; do
 		is "zram: ${size} KiB folios came in whole" \
 			"$(of refault mthp_swpin)" -ge $(($(pages 8 90) * 4 / size))
 done
-# Parts of a folio that was swapped out whole are dropped and written.
+# Drop and write parts of folios that were swapped out whole.
 for size in 16 64; do set_to madvise $THP/hugepages-${size}kB/enabled; done
 cgroup churn
 check "zram: parts of large folios" \

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# Swap for kernels that have no memory cgroups, with every byte compared: what is paged out on
-# request, by all that swap is, and what reclaim finds when memory is short.
+# Swapping on kernels without memory cgroups, with every byte compared: pages are paged out on
+# request, to each kind of swap, or reclaimed because memory is short.
 # guest: timeout=240 mem=384M named=1
 . /vswap/tests/lib.sh
 
 OUT="--cgroup none --out madvise --slack 100"
 
-# moved KIND COUNTER ARGS...: most pages of the load go out, as a counter says
+# moved KIND COUNTER ARGS...: check by a counter that most pages of the load are swapped out
 moved() {
 	kind=$1
 	counter=$2
@@ -14,7 +14,7 @@ moved() {
 	load "$kind" "$@" && is "$kind: pages went out" "$(of swapout $counter)" -ge $(pages 8 75)
 }
 
-# plain_loads KIND COUNTER PERCENT: so much of the memory does not compress
+# plain_loads KIND COUNTER PERCENT: run loads of which PERCENT of the memory does not compress
 plain_loads() {
 	swap=$1
 	args="$OUT --size $(mb 8) --incompressible $3"
@@ -29,8 +29,8 @@ plain_loads() {
 	done
 }
 
-# short KIND: more than the memory of the guest, of which most compresses. Allocations of reclaim
-# and of drivers that can do without may fail then, as they do without virtual slots.
+# short KIND: fill more memory than the guest has, most of which compresses. Allocations of reclaim
+# and of drivers may fail meanwhile, as they do without virtual slots.
 short() {
 	may_log alloc
 	before=$(($(vm pswpout) + $(vm zswpout)))
@@ -52,7 +52,7 @@ plain_loads zswap zswpout 30
 set_to 1 $ZSWAP/shrinker_enabled
 short zswap
 set_to 0 $ZSWAP/shrinker_enabled
-# Memory was short for all: what others have in swap comes back.
+# Other processes were swapped out as well: swapoff swaps them in.
 check "zswap: swapoff" swapoff $DISK
 
 check "virtual slots on a disk" straight swap_on $DISK

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Random programs of several processes for the swap path, with a shadow of each
-# byte, while devices, zswap, virtual slots, cgroups and CPUs change and
-# allocations fail. Each process may have about half of its memory.
+# Random programs of several processes for the swap path, with a shadow of each byte. Meanwhile
+# devices, zswap, virtual slots, cgroups and CPUs change, and allocations fail. Each process may
+# have about half of its memory.
 # guest: timeout=80 long=180 order=9
 . /vswap/tests/lib.sh
 
@@ -9,7 +9,7 @@
 SECONDS_LONG=${SECONDS_LONG:-$(at_length 600 $((45 * SCALE)))}
 SEED=${SEED:-1}
 
-# fuzz WHAT OPTION...: the last lines are noted when it fails
+# fuzz WHAT OPTION...: run swapfuzz; note its last lines if it fails
 fuzz() {
 	what=$1
 	shift
@@ -17,13 +17,13 @@ fuzz() {
 }
 
 no_swap
-# A program may fill its cgroup, and allocations fail because they are told to.
+# A program may fill its cgroup, and injected failures are logged.
 may_log oom
 may_log alloc
 mkswap $DISK > /dev/null
 mkswap $DISK2 32768 > /dev/null
 before=$(($(vm pswpout) + $(vm zswpout)))
-# Faults of its own, behind the shadow's back: each has to be found.
+# swapfuzz must find each error that it plants itself.
 for plant in flip@20 mix@10 leak@5; do
 	swapfuzz run --seed 3 --ops 40 --procs 1 --size 8M --machine --disk $DISK \
 		--disk $DISK2 --plant $plant > $TMP/planted 2>&1

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-# swapoff brings everything back: pages of several sharers, of shared memory, of
-# zswap, of a swapfile; a process that only holds on finds its bytes.
+# swapoff swaps all pages in: shared by several processes, of shared memory, in zswap, in a swap
+# file. A process that only waits finds its bytes.
 # guest: timeout=50
 . /vswap/tests/lib.sh
 
-# off KIND DEVICE: swapon has been done
+# off KIND DEVICE: swap off a device that is on
 off() {
 	load "$1: anonymous, 3 sharers" swapoff --dev $2 --size $(mb 8) --procs 3 --zero 10 &&
 		is "$1: all is in memory" "$(of swapoff left)" -ge $(pages 8 100)
@@ -29,7 +29,7 @@ no_swap
 zram_on lz4
 off zram /dev/zram0
 
-# In the midst of swapping: writers go on while their device goes away.
+# swapoff while processes swap and write.
 no_swap
 swap_on $DISK2
 swap_on $DISK

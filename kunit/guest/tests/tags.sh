@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-# Memory tags of arm64 (MTE) come back with their pages: from zswap and a disk, with virtual
-# slots and without, from shared slots, after writeback, swapoff and drain; and pages that
-# get a slot afterwards have none of them.
+# Memory tags of arm64 (MTE) survive swapping: in zswap and on a disk, with virtual slots and
+# without, in shared slots, after writeback, swapoff and drain. Pages that get a slot afterwards
+# have no tags of earlier ones.
 # guest: timeout=120 named=1
 . /vswap/tests/lib.sh
 
-# tagged LABEL COMMAND OPTION...: in a cgroup of its own
+# tagged LABEL COMMAND OPTION...: run the command in a cgroup of its own
 tagged() {
 	label=$1
 	shift
@@ -14,7 +14,7 @@ tagged() {
 	check "$label: its cgroup goes away" cgroup_gone tags
 }
 
-# went_out: how many large folios went out as they are
+# went_out: print how many large folios were swapped out whole
 went_out() {
 	echo $(($(mthp $FOLIO_KB swpout) + $(mthp $FOLIO_KB zswpout)))
 }
@@ -33,10 +33,10 @@ tag_loads() {
 	tagged "$1: slots are used again" reuse
 }
 
-# Of the memory that held has.
+# How much of the memory of held does not compress.
 PERCENT=30
 
-# held LABEL COMMAND...: while tagged pages are swapped out
+# held LABEL COMMAND...: run the command while tagged pages are swapped out
 held() {
 	label=$1
 	shift
@@ -53,7 +53,7 @@ held() {
 	check "$label: its cgroup goes away" cgroup_gone tags
 }
 
-# written_back: zswap has nothing any more
+# written_back: make zswap write back all pages
 written_back() {
 	set_to 0 $ZSWAP/max_pool_percent
 	swapload refault --size ${PAGE_KB}K --slack 100 > $TMP/refused 2>&1
@@ -91,7 +91,7 @@ for layer in off on; do
 	[ $layer = off ] || none_left zswap
 done
 
-# Without any device, what does not compress stays in memory.
+# Without a device, pages that do not compress stay in memory.
 PERCENT=0
 no_swap
 zswap_on zstd

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# One wrong byte is found: if it were not, no other test would say anything.
+# Tests find one wrong byte. Otherwise the results of all other tests would mean nothing.
 # guest: timeout=40
 . /vswap/tests/lib.sh
 
 no_swap
 swap_on $DISK
 
-# finds COMMAND...: it ends as a program does that has found a wrong byte
+# finds COMMAND...: check that the command exits as a program that has found a wrong byte
 finds() {
 	"$@" > $TMP/out 2>&1
 	is "a wrong byte is found: $1 $2" $? -eq 1 || note "$(tail -n 3 $TMP/out)"

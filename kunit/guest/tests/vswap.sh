@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots without any swap device: the flows that meet an entry, with
-# every byte compared, and what the layer says about itself.
+# Virtual slots without any swap device: all code paths that meet an entry, with every byte
+# compared, and the statistics of the layer.
 # guest: timeout=90
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 
 no_swap
-# What does not compress stays in memory, and a folio as a whole for one such page: zstd leaves few.
+# Pages that do not compress stay in memory, and so does a whole folio with one such page. zstd
+# leaves few.
 zswap_on zstd
 echo 50 > $ZSWAP/max_pool_percent
 check "it is switched on" set_to auto $VSWAP/enabled
@@ -24,7 +25,7 @@ load "shared memory" refault --size $(mb 8) --mem shmem --pattern random --out m
 load "folios of 16 pages" refault --size $(mb 8) --folio ${FOLIO_KB}K --content light \
 	--incompressible 0 &&
 	is_whole "they went out whole" "$(of swapout mthp_zswpout)" -ge $(($(pages 8 80) / 16))
-# Where they are split first, zeros become the zero page, which stays mapped.
+# If folios are split first, pages of zeros become the zero page, which stays mapped.
 if goes_out_whole; then
 	load "folios of 16 pages of zeros and data" refault --size $(mb 8) \
 		--folio ${FOLIO_KB}K --content light --incompressible 0 --zero 50
@@ -60,12 +61,13 @@ echo 2 > /sys/kernel/mm/ksm/run
 echo 0 > /sys/kernel/mm/ksm/run
 none_left "everything at random"
 
-# Off: what is there stays, nothing new comes. Drain: all of it comes back.
+# Off: existing virtual entries stay, and new entries are physical. Drain: all pages are swapped in.
 hold --incompressible 0
 before=$(slots used)
 is "slots are in use" "$before" -gt $(pages 8 50)
 is "their cgroup has them all" "$(value $CG/hold/memory.stat vswap)" -eq $((before * PAGE_KB * 1024))
-# What CPUs have counted is added up once a second, or now. With one CPU there is no such file.
+# Adds up the counters of all CPUs, which otherwise happens once a second. With one CPU the file
+# does not exist.
 [ ! -e /proc/sys/vm/stat_refresh ] || echo 1 > /proc/sys/vm/stat_refresh
 if [ "$PAGE_KB" -eq 4 ]; then
 	is "their tables are counted" "$(vm nr_vswap_tables)" -ge "$(slots clusters)"
@@ -91,15 +93,15 @@ is "shared memory: no slot is in use" "$(slots used)" -eq 0
 is "drain switches off" "$(cat $VSWAP/enabled | grep -c off)" -eq 1
 verified "shared memory"
 
-# The limit: what does not fit stays in memory.
+# The limit of slots: pages that do not fit stay in memory.
 set_to auto $VSWAP/enabled
 old=$(cat $VSWAP/max_slots)
 check "the limit is lowered" set_to 1024 $VSWAP/max_slots
-# It is in steps of a cluster: 0 where a cluster is larger.
+# The limit is rounded down to whole clusters: 0 if a cluster is larger.
 limit=$(cat $VSWAP/max_slots)
 hold --incompressible 0 --try
 is "no more than the limit is swapped out" "$(slots used)" -le "$limit"
-# With large pages the limit may be more than there are.
+# With large pages the limit may be more than the process has pages.
 least=$(pages 8 100)
 [ "$limit" -ge "$least" ] || least=$limit
 is "and not much less" "$(slots used)" -ge $((least * 4 / 10))
@@ -133,7 +135,7 @@ is "no more of them were swapped out" $(($(vm swpout_zero) - zeros)) -le 16
 cgroup_gone small
 none_left "limits"
 
-# With a device beside it: what zswap refuses goes there. More of that is in vswap_device.sh.
+# With a device, which takes the pages that zswap refuses. vswap_device.sh tests more of that.
 swap_on $DISK
 set_to on $VSWAP/enabled
 load "a device beside it" refault --size $(mb 8) --incompressible 0 &&

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# What readahead brings in from a disk is mapped with the fault, also before zswap is enabled
-# for the first time, when the swap-in policy has nothing else to decide; and as a fault would map it.
+# A fault also maps neighbours that readahead has read from a disk, just as their own fault would.
+# It does so even before zswap is first enabled, when the swap-in policy decides nothing else.
 # guest: timeout=120 alone=1
 . /vswap/tests/lib.sh
 
@@ -17,7 +17,7 @@ for layer in off on; do
 		load "$layer, page-cluster $cluster" refault --size $(mb 8) --zero 0 || continue
 		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
 		slow=$(($(value $SWAPIN/stats plan_slow) - $(value $TMP/before plan_slow)))
-		# All but one of each window.
+		# All pages but one of each readahead window.
 		all=$(pages 8 100)
 		is "$layer, page-cluster $cluster: mapped around" $mapped -ge \
 			$((all * 9 / 10 - all * 9 / 10 / (1 << cluster)))
@@ -29,8 +29,8 @@ for layer in off on; do
 done
 echo 3 > /proc/sys/vm/page-cluster
 
-# What page tables say of a page comes back with it: written, protected, locked, alone.
-# KSM and userfaultfd get a fault for each page.
+# PTE bits survive swapping: soft-dirty, protected, locked, exclusive. KSM and userfaultfd get a
+# fault for each page.
 echo 10000 > /sys/kernel/mm/ksm/pages_to_scan
 echo 1 > /sys/kernel/mm/ksm/sleep_millisecs
 echo 1 > /sys/kernel/mm/ksm/run
@@ -43,7 +43,7 @@ for layer in off on; do
 		note "$(tail -n 1 $TMP/out)"
 		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
 		case "$how" in
-		# The process has other pages, too.
+		# The process has other pages that may be mapped around a fault.
 		--protect|--merge) is "each page had its fault" $mapped -le $(pages 8 2) ;;
 		*) is "most were mapped around" $mapped -ge $(pages 8 75) ;;
 		esac
@@ -52,8 +52,8 @@ for layer in off on; do
 done
 echo 0 > /sys/kernel/mm/ksm/run
 
-# A device as fast as memory: a page comes back as C has it, in the folio it was swapped out in,
-# whatever the faults before were.
+# A device as fast as memory: C's rule decides. A page is swapped in with the folio that it was
+# swapped out in, whatever the history of faults is.
 made() {
 	echo $(($(value $SWAPIN/stats "$1") - $(value $TMP/before "$1")))
 }

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: more of them than a chunk of the directory holds (512 clusters, 1 GiB), and more
-# on a device than small guests have. Every byte of 16 processes is compared.
+# More virtual slots than a chunk of the directory holds (512 clusters, 1 GiB), and more device
+# slots than small guests have. Every byte of 16 processes is compared.
 # guest: timeout=150 disk=1536M full=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 
-# A kernel with all checkers is too slow for as much.
+# The debug kernel is too slow for as much memory.
 PROCS=16
 EACH=$((72 / SCALE))
 PAGES=$((PROCS * EACH * 256))

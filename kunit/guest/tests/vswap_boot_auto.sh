@@ -6,7 +6,7 @@
 check "the guest has vswap=auto" grep -qw vswap=auto /proc/cmdline
 check "virtual slots are on" grep -qx auto $VSWAP/enabled
 zswap_on lz4
-# A page may be on its way to the lists of another CPU: it stays in memory.
+# A page that waits on another CPU to be added to the LRU stays in memory.
 hold --try --zero 10 --incompressible 0
 is "pages have virtual slots" "$(slots used)" -ge $(pages 8 95)
 verified "vswap=auto"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A word that vswap= does not know: the log says so, and virtual slots are off, the default.
+# An unknown word for vswap= is reported in the log, and virtual slots are off, the default.
 # guest: timeout=30 append=vswap=bad
 . /vswap/tests/lib.sh
 

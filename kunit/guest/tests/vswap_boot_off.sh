@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# vswap=off on the command line: no entry is virtual, until sysfs says otherwise.
+# vswap=off on the command line: no entry is virtual until a write to sysfs.
 # guest: timeout=30 append=vswap=off
 . /vswap/tests/lib.sh
 

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual clusters that are bound to clusters of a device: slots of both are taken and freed
-# together; bindings end when the device is full, when it goes, and with the last slot.
+# Virtual clusters that are bound to clusters of a device. Slots of both are allocated and freed
+# together. A binding ends when the device is full, on swapoff, and with the last slot.
 # guest: timeout=190
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 
-# Of a disk that rotates no cluster is bound.
+# Clusters of a rotating disk are not bound.
 ROTATIONAL=/sys/block/${DISK#/dev/}/queue/rotational
 rotates=$(cat $ROTATIONAL)
 echo 0 > $ROTATIONAL
 
-# prefer DEVICE PRIORITY [KIB]: swap on it, with that priority
+# prefer DEVICE PRIORITY [KIB]: swap on the device, with that priority
 prefer() {
 	mkswap $1 $3 > /dev/null && swapcalls swapon $1 $2
 }
 
-# unbound WHAT: no cluster is bound, as none has a slot in use
+# unbound WHAT: check that no cluster is bound, because none has a slot in use
 unbound() {
 	none_left "$1"
 	is "$1: no cluster is bound" "$(slots bound)" -eq 0
 }
 
-# Half of the slots are freed, one here and one there. The tables have no backing words.
+# Free every other slot. The tables have no backing words.
 check "swapon" straight swap_on /dev/ram2
 hold --size 8M --zero 10
 is "clusters are bound" "$(slots bound)" -ge 3
@@ -53,7 +53,7 @@ check "fork" swapcheck cow --size 4M --cgroup $CG/cow
 check "the cgroup goes away" cgroup_gone cow
 unbound "fork"
 
-# What is written again goes where it was, or to zswap, or is zeros now.
+# Pages that are written again go to the same slot or to zswap, or become zero pages.
 cgroup churn
 for size in 16 64 2048; do
 	set_to madvise $THP/hugepages-${size}kB/enabled
@@ -74,7 +74,7 @@ check "now and then" wait $pid
 check "the cgroup goes away" cgroup_gone churn
 unbound "written again"
 
-# A full device: idle slots are for whoever needs them. The first cluster has the header.
+# A full device: any page can get an idle slot. The first cluster has the header and is not bound.
 check "a small device: swapon" straight swap_on /dev/ram2 10240
 hold --size 8M --zero 50
 is "half of it is idle" "$(used)" -le 5200
@@ -98,7 +98,7 @@ consistent "own entries"
 verified "own entries"
 ended "second: every byte is there" second
 unbound "own entries"
-# More than there is room for, in folios of all sizes: what does not fit stays in memory.
+# Folios of all sizes, more than fit on the device: the rest stays in memory.
 check "a small device: swapon" straight swap_on /dev/ram2 10240
 cgroup churn
 check "folios of all sizes" swapcheck churn --size 6M --huge --zero 20 --rounds $(scaled 150) \
@@ -110,7 +110,7 @@ consistent "it is full"
 verified "it is full"
 unbound "it is full"
 
-# swapoff in the midst, of one of two.
+# swapoff of one of two devices, while processes swap.
 check "two devices: swapon" straight prefer /dev/ram2 5
 prefer $DISK 5
 cgroup churn
@@ -144,7 +144,7 @@ verified "other priorities"
 ended "second: every byte is there" second
 unbound "other priorities"
 
-# Two that have only idle slots of bound clusters: neither may be asked for ever.
+# Two devices that have only idle slots of bound clusters: the allocator must not try them for ever.
 check "two small devices: swapon" straight prefer /dev/ram2 5 10240
 prefer $DISK 5 10240
 hold --size 16M --zero 50
@@ -155,7 +155,7 @@ verified "two small devices"
 ended "second: every byte is there" second
 unbound "two small devices"
 
-# zram frees a page when it is told so.
+# zram frees a page when it is notified that its slot is free.
 check "zram: swapon" straight zram_on lz4
 hold --size 8M --zero 0 --drop
 is "zram: half of the pages are gone" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" \
@@ -164,7 +164,7 @@ verified "zram"
 unbound "zram"
 is "zram keeps no page" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" -le 1
 
-# A cgroup that may have no more.
+# A cgroup that reaches memory.swap.max.
 check "memory.swap.max: swapon" straight swap_on /dev/ram2
 cgroup hold memory.swap.max=2M
 hold --size 8M --zero 0 --try
@@ -178,7 +178,7 @@ is "no cluster is bound then" "$(slots bound)" -eq 0
 verified "drain"
 unbound "drain"
 
-# No memory for the tables of a cluster whose binding is to end. (Debug kernel.)
+# There is no memory for the tables of a cluster that is to be unbound. (Debug kernel.)
 if [ -d $INJECT/fail_page_alloc ]; then
 	check "no memory: swapon" straight swap_on /dev/ram2 10240
 	hold --size 8M --zero 50

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: pagemap, smaps and status count them, and UFFDIO_MOVE takes entries to another
-# mapping and back, in zswap and on a disk.
+# Virtual slots: pagemap, smaps and status count them. UFFDIO_MOVE moves entries to another mapping
+# and back, in zswap and on a disk.
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 
-# Virtual entries have the last type of a swap file. Types above it are taken by what the kernel is
-# built with: the debug kernel has DEVICE_PRIVATE (3) and MEMORY_FAILURE (1).
+# Virtual entries have the last type of a swap device. The types above it depend on the kernel's
+# configuration: the debug kernel has DEVICE_PRIVATE (3) and MEMORY_FAILURE (1).
 TYPE=27
 [ $SCALE -eq 1 ] || TYPE=23
 

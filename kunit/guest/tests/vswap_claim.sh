@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-# Pages that are in memory come back to stay: the fault that maps one frees its slot in the same go,
-# and the folio is never counted in the swap cache. Where that cannot be, it becomes like any other
-# there: others count on the slot, somebody was faster, memory is short.
+# A fault claims a page that is in memory: it maps the page and frees its slot at once, and the
+# folio is never counted in the swap cache. If it cannot, the folio is settled and becomes like any
+# other folio in the swap cache: other processes share the slot, another fault was faster, or memory
+# is short.
 # guest: timeout=60
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
 needs $SWAPIN
 
-# counted WHAT: nothing is swapped out any more, and the statistics agree
+# counted WHAT: check that no page is swapped out any more, and that statistics agree
 counted() {
 	none_left "$1"
 	is "$1: no page is counted in the swap cache" "$(cached)" -eq 0
@@ -19,14 +20,14 @@ counted() {
 no_swap
 zswap_on lz4
 set_to on $VSWAP/enabled
-# Every folio is a page.
+# All folios are single pages.
 set_to 0 $SWAPIN/large
 pages=$(pages 8 100)
 swapcheck hold --size 1M --resident > /dev/null
 cat /proc/sys/vm/stat_refresh
 files=$(value /proc/vmstat nr_file_pages)
 
-# Half of the pages are read again.
+# Read half of the pages again.
 hold_as compressed --light --incompressible 0 --zero 0 --reread
 is "what zswap had has no slot any more" "$(slots used)" -eq $((pages / 2))
 is "what zswap has still has one" "$(stored)" -eq $((pages / 2))
@@ -34,21 +35,22 @@ is "no page stays in the swap cache" "$(cached)" -eq 0
 ended "every compressed byte came back" compressed
 counted "compressed"
 
-# A zero page that was only read need not be looked at again: it keeps its slot, as it does in C.
+# A zero page that was only read keeps its slot, as in C, because it need not be scanned for zeros
+# again.
 hold_as zeros --incompressible 0 --zero 100 --reread
 is "zero pages keep their slots" "$(slots used)" -eq "$pages"
 is "those that were read are in the swap cache" "$(cached)" -eq $((pages / 2))
 ended "every zero came back" zeros
 counted "zeros"
 
-# Each page is of a process and its children, which come one after the other.
+# Each page is shared by a process and its children, which run one after the other.
 cgroup cow
 check "every byte of pages that processes share came back" \
 	swapcheck cow --size 4M --procs 3 --depth 2 --light --incompressible 0 --cgroup $CG/cow
 counted "shared"
 
-# race WHAT [OPTION]...: threads fault on the same pages while others drop, unmap, page out and fork
-# them
+# race WHAT [OPTION]...: threads fault on the same pages while other threads drop, unmap, page out
+# and fork them
 race() {
 	what=$1
 	shift
@@ -56,7 +58,7 @@ race() {
 		--cgroup $CG/race --rounds "$(scaled 60)" "$@"
 }
 
-# A fault that finds no memory is tried again, and nobody is to be killed for it.
+# A fault that finds no memory is tried again, so no process may be killed for it.
 echo -1000 > /proc/self/oom_score_adj
 cgroup race
 race "threads"
@@ -74,7 +76,7 @@ fi
 check "its cgroup goes away" cgroup_gone race
 counted "race"
 
-# What a device has that is as fast as memory. Half of the pages are read again.
+# A device as fast as memory. Read half of the pages again.
 check "zram: swapon" straight zram_on lz4
 hold_as device --incompressible 0 --zero 0 --reread
 is "what zram had has no slot any more" "$(slots used)" -eq $((pages / 2))

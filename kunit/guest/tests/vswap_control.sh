@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: what max_slots and drain take and refuse, and a drain that a signal ends. (One
+# Virtual slots: which values max_slots and drain accept, and a drain that a signal ends. (A drain
 # without memory is in vswap_limits.)
 . /vswap/tests/lib.sh
 
@@ -43,8 +43,7 @@ verified "a small limit"
 none_left "a small limit"
 check "the limit is raised" set_to "$old" $VSWAP/max_slots
 
-# A signal ends a drain, between two processes. What is not back stays swapped out, and another
-# drain goes on.
+# A signal ends a drain. The remaining pages stay swapped out, and another drain continues.
 for kind in "" --shmem; do
 	label="interrupted drain ${kind:-anonymous}"
 	no_swap

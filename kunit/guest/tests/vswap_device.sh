@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots on devices: room is taken late, written, read, given back; zswap
-# writes back to it; swapoff brings it back; errors hit who they must.
+# Virtual slots on devices: device slots are allocated late, written, read and freed. zswap writes
+# back to them, and swapoff swaps them in. Only the owner of a page meets its I/O error.
 # guest: timeout=190
 . /vswap/tests/lib.sh
 
@@ -8,14 +8,14 @@ needs $VSWAP
 
 TRACING=/sys/kernel/tracing
 
-# traced ON: the events of the layer but one, of which there are very many
+# traced ON: switch all events of the layer but one, which is too frequent
 traced() {
 	for event in alloc store load move writeback; do
 		echo "$1" > $TRACING/events/vswap/vswap_$event/enable
 	done
 }
 
-# seen EVENT [FIELD]: how often it was met, or the sum of a field
+# seen EVENT [FIELD]: print how often the event occurred, or the sum of a field
 seen() {
 	awk -v event=" vswap_$1: " -v field=" $2=" 'index($0, event) {
 		at = index($0, field)
@@ -41,13 +41,13 @@ check "swapfile on ext4: swapon" straight swapfile_on
 loads "swapfile on ext4"
 check "zram: swapon" straight zram_on lz4
 loads zram
-# Memory would be taken twice.
+# A page in memory must not keep its copy in zram, which takes memory, too.
 load "zram: pages come back" refault --size $(mb 8) --stats $VSWAP/stats
 is "zram: and keep no slot there" "$(of refault s:device)" -le -$(pages 8 50)
-# It frees a page when it is told that its slot is free. The first page is the header.
+# zram frees a page when it is notified that its slot is free. The first page is the header.
 is "zram keeps no page" "$(awk '{ print int($1 / 4096) }' /sys/block/zram0/mm_stat)" -le 1
 
-# By the time that a slot is written back it may be another page's: of zeros, for one.
+# When zswap writes back, the slot may already belong to another page, such as a zero page.
 no_swap
 swap_on /dev/ram2
 zswap_on lz4
@@ -61,7 +61,7 @@ done
 check "the cgroup goes away" cgroup_gone reuse
 none_left "used again"
 
-# What fits in zswap takes no room on a device.
+# Pages that fit in zswap take no device slots.
 no_swap
 swap_on $DISK
 zswap_on zstd
@@ -80,7 +80,7 @@ is "zeros are" "$(seen move nr)" -ge "$(slots zero)"
 load "pages come back from zswap" refault --size 2M --zero 0
 is "what zswap is asked for is traced" "$(seen load)" -ge 256
 
-# The pool's limit becomes 0: the next page is refused, and the worker writes back.
+# The limit of the pool becomes 0: the next store is refused, and the worker writes back.
 stored=$(stored)
 before=$(vm zswpwb)
 requests=$(cat $ZDEBUG/written_back_requests)
@@ -94,7 +94,7 @@ is "their slots are what they were" "$(slots device)" -ge $((stored * 8 / 10))
 set_to 20 $ZSWAP/max_pool_percent
 requests=$(($(cat $ZDEBUG/written_back_requests) - requests))
 written=$(($(vm zswpwb) - before))
-# The pages that the pool refused went to the device at the same time, between those of a run.
+# The pages that the pool refused were written at the same time, between pages of a run.
 is "they were written together" $((written / (requests > 0 ? requests : 1))) -ge 2
 note "$written pages in $requests requests"
 is "writing back is traced" "$(seen writeback pages)" -ge $((stored * 8 / 10))
@@ -104,13 +104,13 @@ traced 0
 verified "written back"
 none_left "written back"
 
-# A cgroup that may not have swap on a device keeps what zswap refuses.
+# Pages that zswap refuses stay in memory if the cgroup may have no swap on a device.
 set_to 1 $ZSWAP/shrinker_enabled
 cgroup hold memory.zswap.writeback=0
 hold --incompressible 50 --zero 0 --try
 is "memory.zswap.writeback=0: nothing is on a device" "$(slots device)" -eq 0
 verified "memory.zswap.writeback=0"
-# Whoever decides: the mode, a pool that takes nothing, its own limit, or that of virtual slots.
+# This holds for each reason: the mode, a full pool, the limit of the cgroup, the limit of slots.
 max_slots=$(cat $VSWAP/max_slots)
 for mode in auto on; do
 	set_to $mode $VSWAP/enabled
@@ -126,7 +126,7 @@ for mode in auto on; do
 		verified "$mode, writeback=0, limit of the $limit"
 	done
 done
-# In mode on, what zswap has no room for, for a cgroup, has virtual slots on the device.
+# In mode "on", pages that exceed memory.zswap.max have virtual slots on the device.
 set_to on $VSWAP/enabled
 for max in 0 64K; do
 	cgroup hold memory.zswap.writeback=1 memory.zswap.max=$max
@@ -142,7 +142,7 @@ load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --inc
 	--slack 100 &&
 	is "its pages were written back" "$(value $CG/wb/memory.stat zswpwb)" -gt 0
 check "the cgroup goes away" cgroup_gone wb
-# Room that its memory.swap.max does not allow is not taken.
+# No more device slots are used than memory.swap.max allows.
 cgroup wb memory.zswap.max=512K memory.swap.max=256K
 check "memory.swap.max of 256 KiB" swapcheck hold --size $(mb 8) --try --zero 0 --cgroup $CG/wb &&
 	is "no more was taken" "$(cat $CG/wb/memory.swap.peak)" -le 262144
@@ -150,8 +150,9 @@ check "the cgroup goes away" cgroup_gone wb
 set_to 0 $ZSWAP/shrinker_enabled
 none_left "cgroups"
 
-# Those who have no room on a device keep nobody else's pages in the pool. (Zeros are charged as
-# swap.) The worker looks at a page twice, and gives up after 16 cgroups that gave nothing.
+# Cgroups without room on a device do not keep the worker from writing back pages of others. (Zero
+# pages are charged as swap.) The worker visits a page twice, and gives up after 16 cgroups of which
+# it could write nothing.
 poor="poor1 poor2 poor3"
 for name in $poor; do
 	hold_as $name --size 2M --zero 5 --incompressible 0
@@ -173,8 +174,8 @@ for name in rich $poor; do
 done
 none_left "poor and rich"
 
-# What zswap has of a full device's own entries can go where it belongs, also when new entries are
-# virtual, for which there is no room.
+# A full device with pages in zswap that have physical entries. They can be written back to their
+# own slots, even while new entries are virtual and find no free slot.
 no_swap
 swap_on $DISK 4096
 zswap_on lz4
@@ -185,8 +186,8 @@ full=$(stored)
 set_to on $VSWAP/enabled
 set_to 1 $ZSWAP/shrinker_enabled
 for i in $(seq 200); do
-	# The shrinker's, at the highest priority. It looks at a page twice, and goes by statistics
-	# that are up to date every two seconds.
+	# Calls the shrinker at the highest priority. It visits a page twice, and uses statistics
+	# that are updated every two seconds.
 	echo 2 > /proc/sys/vm/drop_caches
 	[ "$(stored)" -eq "$full" ] || break
 	sleep 0.1
@@ -196,7 +197,7 @@ is "pages are written back to it" "$(stored)" -lt "$full"
 verified "a full device's own entries"
 none_left "a full device's own entries"
 
-# A cgroup's charges end with its slots, also when it is long gone.
+# The charges of a cgroup end with its slots, even if it was removed long before.
 straight swap_on /dev/ram2
 cgroup above cgroup.subtree_control=+memory
 CG=$CG/above
@@ -215,7 +216,7 @@ straight swap_on $DISK
 load "swapoff is interrupted, and done again" swapoff --dev $DISK --size $(mb 8) --interrupt &&
 	is "no slot is left there" "$(slots device)" -eq 0
 
-# swapoff: no page table is looked at, all is back. What is left can be brought back, too.
+# swapoff walks no page tables and swaps all pages in. Remaining pages can be drained, too.
 for kind in "" "--shmem" "drain" "drain --shmem"; do
 	drain=${kind%%[!d]*}
 	kind=${kind#drain}
@@ -236,7 +237,7 @@ for kind in "" "--shmem" "drain" "drain --shmem"; do
 	none_left "swapoff ${kind:-anonymous}"
 done
 
-# With another device and zswap they may go there.
+# With another device and zswap, pages may go there.
 straight swap_on $DISK2
 swap_on $DISK
 hold
@@ -253,7 +254,7 @@ check "swapoff of the other" swapoff $DISK2
 verified "swapoff of both"
 none_left "two devices"
 
-# They are asked in turn, and one becomes full.
+# Two devices are used in turn, and one becomes full.
 straight swap_on /dev/ram2 1028
 swap_on $DISK
 hold --size 8M --zero 0
@@ -264,7 +265,7 @@ check "swapoff of the full one" swapoff /dev/ram2
 verified "one is full"
 none_left "one is full"
 
-# Slots whose pages are in memory as well are taken back before a device is full.
+# Slots of pages in the swap cache are freed before a device is full.
 straight swap_on $DISK 10244
 hold_as early --size 4M --zero 0 --reread
 cached=$(slots cached)
@@ -276,11 +277,11 @@ ended "early: every byte is there" early
 ended "late: every byte is there" late
 none_left "cached slots"
 
-# Memory is short in the midst of swapoff. (Debug kernel.)
+# Memory is short during swapoff. (Debug kernel.)
 if [ -d $INJECT/fail_page_alloc ]; then
 	straight swap_on $DISK
 	hold --zero 0
-	# Each so many: fewer are needed until it runs.
+	# Only every 300th allocation fails, because starting swapoff takes fewer.
 	inject fail_page_alloc 100
 	echo 300 > $INJECT/fail_page_alloc/interval
 	for i in $(seq 10); do
@@ -300,7 +301,8 @@ else
 	skip "swapoff without memory" "this kernel has no fault injection"
 fi
 
-# Entries of the device go where slots are for virtual ones, whose clusters have no cgroup ids yet.
+# Physical entries get slots in device clusters whose other slots back virtual slots, and which have
+# no cgroup ids yet.
 straight swap_on $DISK
 hold
 set_to off $VSWAP/enabled
@@ -311,7 +313,7 @@ consistent "entries of both kinds"
 verified "entries of both kinds"
 none_left "entries of both kinds"
 
-# More than the cgroup may have in memory goes on to the other device.
+# Pages that exceed memory.max of the cgroup go on to the other device.
 straight swap_on $DISK
 hold
 swap_on $DISK2
@@ -322,8 +324,8 @@ echo max > $CG/hold/memory.max
 verified "swapoff of more than fits in memory"
 none_left "more than fits in memory"
 
-# A large folio that zswap failed to store, and for which a file has no run, is split. (Debug
-# kernel: what fails is the memory for an entry.)
+# A large folio is split if zswap cannot store it and a swap file has no run of slots for it. (Debug
+# kernel: memory for an entry is missing.)
 if [ -d $INJECT/failslab ]; then
 	no_swap
 	swapfile_on
@@ -343,7 +345,7 @@ else
 	skip "large folios that could not be stored" "this kernel has no fault injection"
 fi
 
-# In the midst of swapping, with writeback.
+# swapoff while processes swap, with writeback.
 no_swap
 swap_on $DISK2
 swap_on $DISK
@@ -369,7 +371,7 @@ for device in $DISK $DISK2 $DISK; do
 	swapon $device
 	sleep 0.3
 done
-# What is being written back is no slot of nobody's.
+# The checker would report slots that are being written back as unowned, so stop writeback first.
 echo 0 > $ZSWAP/shrinker_enabled
 echo 1 > $CG/churn/cgroup.freeze
 echo 1 > $CG/churns/cgroup.freeze
@@ -385,7 +387,7 @@ check "the cgroup goes away" cgroup_gone churn
 check "the cgroup goes away" cgroup_gone churns
 none_left "under load"
 
-# A device that is too small: what does not fit stays in memory.
+# A device that is too small: pages that do not fit stay in memory.
 straight swap_on /dev/ram2 1028
 hold --try --zero 0
 is "it is full" "$(used)" -ge 900

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: the default of max_slots follows memory that is added. What an administrator
-# wrote does not. In a guest of its own, because other tests write max_slots.
+# Virtual slots: the default of max_slots follows memory that is added. A value that an
+# administrator wrote does not. Runs in a guest of its own, because other tests write max_slots.
 # guest: timeout=60 alone=1 debug=1
 . /vswap/tests/lib.sh
 
@@ -13,12 +13,12 @@ MIB=$((0x$(cat $BLOCKS/block_size_bytes 2> /dev/null || echo 0) >> 20))
 	finish
 }
 
-# present: KiB of memory that the kernel has
+# present: print how many KiB of memory the kernel has
 present() {
 	value /proc/meminfo MemTotal:
 }
 
-# offline BLOCK: take it offline. The kernel retries for as long as a page is in use, or until a
+# offline BLOCK: take the block offline. The kernel retries until no page is in use, or until a
 # signal comes.
 offline() {
 	timeout 20 sh -c "echo offline > $1/state" 2> /dev/null

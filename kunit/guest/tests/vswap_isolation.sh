@@ -7,7 +7,7 @@
 
 needs $VSWAP
 
-# begin: zswap and virtual slots, no device
+# begin: turn on zswap and virtual slots, without a device
 begin() {
 	no_swap
 	zswap_on lz4
@@ -16,7 +16,7 @@ begin() {
 }
 
 # neighbour WHAT [SETTING...]: run two processes in a cgroup, with 1.75 times its memory.max. The
-# second comes when the first has been idle for a while, so that an attacker has had its turn.
+# second starts when the first has been idle for a while, so that an attacker has had time.
 neighbour() {
 	about=$1
 	shift
@@ -29,8 +29,8 @@ neighbour() {
 	ended "$about: every byte of the idle process is there" neighbour
 }
 
-# attack ARGS...: start a process that pages out random data and reads it again in a loop. Return
-# after it has tried its pages often enough to be counted more than all other memory.
+# attack ARGS...: start a process that pages out random data and reads it again in a loop. Returns
+# after enough rounds that its refused pages outnumber all other memory.
 attack() {
 	rm -f $TMP/ready $TMP/go
 	swapcheck pageout --size $(mb 32) --incompressible 100 --zero 0 --rounds 8 \
@@ -39,7 +39,7 @@ attack() {
 	check "random data is paged out again and again" wait_for $TMP/ready $attacker
 }
 
-# calm: end the process of attack()
+# calm: end the process of attack
 calm() {
 	check "the attacker still runs" kill -0 $attacker
 	touch $TMP/go
@@ -47,7 +47,7 @@ calm() {
 	note "$(tail -n 1 $TMP/attack)"
 }
 
-# A device with free slots, of which memory.swap.max allows few. Compressed pages need none.
+# A device with free slots, of which memory.swap.max allows only a few. Compressed pages need none.
 begin
 swap_on $DISK
 neighbour "memory.swap.max=64K" memory.swap.max=64K
@@ -68,7 +68,8 @@ neighbour "few free slots"
 ended "the device's pages are there" filler
 none_left "few free slots"
 
-# No device. Random data does not compress and stays in memory. Pages of others are still stored.
+# No device. Random data does not compress and stays in memory. Pages of other processes are still
+# stored.
 begin
 neighbour "alone"
 cgroup attacker

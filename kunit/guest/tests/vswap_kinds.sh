@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots on devices that ask for something: discards, pages that do not change while they
-# are written, GFP_NOFS; on one without a run of free slots. And zswap fills one in large requests.
+# Virtual slots on devices with special needs: discards, stable pages, GFP_NOFS. Also on a device
+# without a run of free slots. zswap writes back in large requests.
 . /vswap/tests/lib.sh
 
 NOFS=/sys/kernel/debug/vswap/nofs
@@ -19,8 +19,8 @@ loads() {
 	none_left "$1"
 }
 
-# A cluster that becomes free is discarded, and free only then: what is written to it next stays.
-# The area is small, so that each of them comes back.
+# A cluster without used slots is discarded before it is free again, so that data written to it
+# afterwards is kept. The device is small, so that each cluster is used again.
 if [ "$(cat /sys/block/${DISK#/dev/}/queue/discard_max_bytes)" -gt 0 ]; then
 	discards=$(disk_stat $DISK 12)
 	check "discards: swapon" straight swap_on $DISK 24576 -d
@@ -32,7 +32,7 @@ else
 	skip "discards" "the disk takes none"
 fi
 
-# Nobody may change a page while it is written.
+# A page must not change while it is written.
 stable=/sys/block/${DISK#/dev/}/queue/stable_writes
 if set_to 1 $stable; then
 	check "stable writes: swapon" straight swap_on $DISK
@@ -42,8 +42,8 @@ else
 	skip "stable writes" "the disk has no such setting"
 fi
 
-# Half of the slots are free, and no two of them side by side: 64 KiB are split. Whose slots they
-# are is all the same.
+# Half of the slots are free, but no two adjacent ones, so that folios of 64 KiB are split. This
+# holds for used slots with physical and with virtual entries.
 if [ -d $THP/hugepages-64kB ]; then
 	for kind in "" --shmem; do
 		check "a device in pieces: swapon" straight swap_on $DISK 8192
@@ -65,8 +65,8 @@ else
 	skip "a device in pieces" "no folios of 64 KiB"
 fi
 
-# What the pool has had for long gets slots side by side, and one request for up to 16 of them. A
-# store that is refused calls the worker.
+# Pages that were in the pool for long get adjacent slots, and one request for up to 16 of them. A
+# store that is refused wakes the worker.
 no_swap
 swap_on $DISK
 zswap_on lz4
@@ -88,8 +88,8 @@ set_to 20 $ZSWAP/max_pool_percent
 verified "written back"
 none_left "written back"
 
-# A file is in pieces, also on a device that is as fast as memory: slots side by side are not one
-# place to read a large folio from. zswap writes back what was one, and it comes in again.
+# A swap file is fragmented, even on a device as fast as memory: a large folio cannot be read at
+# once from adjacent slots. zswap writes back the pages of a large folio, which is swapped in again.
 no_swap
 DISK2=/dev/ram2
 if [ -d $THP/hugepages-64kB ] && swapfile_on; then
@@ -100,11 +100,11 @@ if [ -d $THP/hugepages-64kB ] && swapfile_on; then
 	set_to 0 $ZSWAP/max_pool_percent
 	load "file in pieces: more than the pool takes" refault --size 12M --folio 64K
 	drained 100
-	# What was written back is in memory until then. There is not so much.
+	# Pages that were written back are in memory until they are reclaimed.
 	echo 64M > $CG/hold/memory.reclaim 2> /dev/null
 	is "file in pieces: slots are on it" "$(slots device)" -ge 3000
 	set_to 20 $ZSWAP/max_pool_percent
-	# The load before has put it back.
+	# The load has reset this setting.
 	set_to always $THP/hugepages-64kB/enabled
 	verified "file in pieces"
 	set_to never $THP/hugepages-64kB/enabled
@@ -113,9 +113,9 @@ else
 	skip "file in pieces" "no large folios, or no file system"
 fi
 
-# Files of NFS and SMB back no virtual slots, and keep nobody from looking on: with the same priority
-# they are asked as often as others. Debug kernels take any device for one of them: the first that
-# is switched on has type 0.
+# Swap files on NFS and SMB back no virtual slots. They do not keep the allocator from trying other
+# devices of the same priority. Debug kernels can treat any device as such a file: the first one
+# that is switched on has type 0.
 DISK2=$OTHER
 if [ -e $NOFS ]; then
 	for mode in auto on; do

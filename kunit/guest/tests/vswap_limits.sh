@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: limits of a cgroup hold. Pages that do not compress take no more of zswap than
-# memory.swap.max could write back, and neither drain nor swapoff exceeds memory.max.
+# Virtual slots: the limits of a cgroup hold. Incompressible pages take no more room in zswap than
+# memory.swap.max would allow to write back. Neither drain nor swapoff exceeds memory.max.
 # guest: timeout=80
 . /vswap/tests/lib.sh
 
@@ -11,9 +11,9 @@ start_random() {
 	swapcheck hold --resident --size $(mb 40) --incompressible 100 --zero 0 --cgroup $CG/$1 &
 }
 
-# beyond WHAT: the cgroup "random", or those in it, exceed memory.max and memory.swap.max. zswap
-# keeps a page that does not compress as it is, which frees no memory: no more than the cgroup may
-# write to the device.
+# beyond WHAT: let the cgroup "random", or its children, exceed memory.max and memory.swap.max.
+# zswap keeps incompressible pages as they are, which frees no memory. So it may keep no more of
+# them than the cgroup may write to the device.
 beyond() {
 	label=$1
 	most=0
@@ -25,7 +25,7 @@ beyond() {
 	wait $pid
 	is "$label: random data is killed" $? -eq 137
 	is "$label: by the OOM killer" "$(oom_kills random)" -gt 0
-	# The statistic lags behind by a batch of 64 pages a CPU, and so does the charge.
+	# The statistic and the charge each lag behind by a batch of 64 pages for each CPU.
 	is "$label: zswap keeps no more plain pages than memory.swap.max" "$most" -le \
 		$(($(pages 4 100) * 4096 + 64 * 4096 * $(nproc) * 2))
 	note "at most $most bytes of plain pages, memory.swap.peak $(cat $CG/random/memory.swap.peak)"
@@ -44,7 +44,7 @@ beyond "its own limits"
 check "its cgroup goes away" cgroup_gone random
 none_left "its own limits"
 
-# Two that share the limits of the cgroup above them.
+# Two cgroups that share the limits of their parent.
 cgroup random memory.max=$(mb 24) memory.swap.max=$(mb 4) cgroup.subtree_control=+memory
 cgroup random/one
 cgroup random/two
@@ -76,7 +76,7 @@ tight() {
 	is "$kind: half of its pages are swapped out" "$(slots used)" -ge $(pages 64 35)
 }
 
-# thawed: the process of tight() goes on, and finds what it wrote
+# thawed: let the process of tight go on and verify its memory
 thawed() {
 	is "$kind: no process is killed" "$(oom_kills hold)" -eq 0
 	echo 0 > $CG/hold/cgroup.freeze
@@ -84,7 +84,7 @@ thawed() {
 	none_left "$kind"
 }
 
-# fails COMMAND...: the command fails for want of memory, and the message says so
+# fails COMMAND...: check that the command fails for lack of memory, and that its message says so
 fails() {
 	"$@" > $TMP/failed 2>&1
 	failed=$?
@@ -136,13 +136,13 @@ for zswap in 0 1; do
 	note "$(cat $TMP/failed)"
 	consistent "$kind"
 	is "$kind: nobody is killed meanwhile" "$(oom_kills hold)" -eq 0
-	# Without the device there is not enough for all that the process does.
+	# Without the device the process needs more memory.
 	echo max > $CG/hold/memory.max
 	thawed
 done
 
-# A cgroup at memory.zswap.max has its room again as soon as pages are freed, not when statistics
-# are flushed: until then, a second process would be killed.
+# A cgroup at memory.zswap.max can store again as soon as its pages are freed, not only after the
+# statistics are flushed. Otherwise a second process would be killed until then.
 no_swap
 zswap_on lz4
 set_to auto $VSWAP/enabled
@@ -154,7 +154,7 @@ for round in 1 2 3; do
 		--cgroup $CG/again --ready $TMP/ready-again --go $TMP/never > $TMP/first 2>&1 &
 	first=$!
 	check "$kind: the first process has its memory" wait_for $TMP/ready-again $first
-	# It stops at the limit.
+	# Reclaim stops at the limit.
 	echo $(mb 30) > $CG/again/memory.reclaim
 	is "$kind: it is reached" "$(value $CG/again/memory.stat zswap)" -ge \
 		$((3600 * 1024 / SCALE))
@@ -175,7 +175,7 @@ cgroup above cgroup.subtree_control=+memory
 CG=$CG/above
 hold_as one --light --incompressible 0
 hold_as two --light --incompressible 0 --shmem
-# The periodic flush of statistics runs every two seconds.
+# Statistics are flushed every two seconds.
 sleep 3
 one=$(value $CG/one/memory.stat vswap)
 two=$(value $CG/two/memory.stat vswap)

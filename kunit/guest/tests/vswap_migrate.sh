@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots while pages move: memory is compacted, and blocks of it go offline and come back,
-# under processes that swap. Every byte is compared. A zone of movable memory lets blocks go.
+# Virtual slots while pages move: memory is compacted, and memory blocks go offline and online
+# again, while processes swap. Every byte is compared. A movable zone makes it possible to take
+# blocks offline.
 # guest: timeout=90 append=movablecore=512M full=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 
-# begin: processes that swap in all ways, and one whose pages are in memory and keep their slots
+# begin: start processes that swap in all ways, and one whose pages are in memory and keep their
+# slots
 begin() {
 	no_swap
 	swap_on $DISK

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Without a device, a working set larger than memory of which a third does not compress: those
-# pages stay, and the others are swapped out around them. Reclaim, which looks at refused pages
-# again and again, must not take them for all there is, or the OOM killer comes.
+# Without a device, a working set that is larger than memory and of which a third does not compress.
+# Those pages stay in memory, and the others are swapped out. Reclaim meets refused pages again and
+# again. It must not conclude that all pages are refused, or the OOM killer would come.
 # guest: timeout=60
 . /vswap/tests/lib.sh
 
@@ -11,7 +11,7 @@ no_swap
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
 set_to on $VSWAP/enabled
-# A third of 80 MiB and the rest at a third of its size are 45 MiB.
+# A third of 80 MiB, and the rest at a third of its size, make 45 MiB.
 cgroup mixed memory.max=$(mb 64)
 fits "a third does not compress" mixed --size $(mb 80) --light --incompressible 33 --zero 5
 is "others are in zswap" "$(value $CG/mixed/memory.stat zswpout)" -ge $(pages 16 90)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# What was swapped out comes back on the node that the memory policy names by then,
-# in small folios and in large ones.
+# Pages are swapped in on the node that the memory policy names at that time, in small folios and in
+# large ones.
 # guest: numa=1
 . /vswap/tests/lib.sh
 

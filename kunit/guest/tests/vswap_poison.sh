@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: page frames that are taken out of use. MADV_SOFT_OFFLINE copies pages that were
-# swapped out, and those in the swap cache; after MADV_HWPOISON a page gives SIGBUS or holds what
-# was written, and no other page is lost.
+# Virtual slots and page frames that are taken out of use. MADV_SOFT_OFFLINE copies pages that were
+# swapped out, and pages in the swap cache. After MADV_HWPOISON a page gives SIGBUS or has its
+# content, and no other page is lost.
 # guest: order=8 debug=1 full=1
 . /vswap/tests/lib.sh
 

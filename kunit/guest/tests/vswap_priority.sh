@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots on two devices: the one with the higher priority is filled first, devices of the
-# same priority are used in turn. And on disks that rotate, or do not.
+# Virtual slots on two devices: the device with the higher priority is filled first, and devices of
+# the same priority are used in turn. Also on disks that rotate, or do not.
 # guest: timeout=150
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 
-# prefer DEVICE PRIORITY [KIB]: swap on it, with that priority
+# prefer DEVICE PRIORITY [KIB]: swap on the device, with that priority
 prefer() {
 	mkswap $1 $3 > /dev/null && swapcalls swapon $1 $2
 }
 
-# refused NAME SIZE: hold data that zswap refuses, because of its cgroup's limit
+# refused NAME SIZE: hold data that zswap refuses because of the cgroup's limit
 refused() {
 	cgroup $1 memory.zswap.max=64K
 	hold_as $1 --size $2 --zero 0 --incompressible 100
@@ -50,7 +50,7 @@ for mode in auto on; do
 	none_left "$label"
 done
 
-# A disk that rotates has one cluster that all CPUs allocate from, and neighbours are read ahead.
+# On a rotating disk, all CPUs allocate from one cluster, and neighbours are read ahead.
 ROTATIONAL=/sys/block/${DISK#/dev/}/queue/rotational
 was=$(cat $ROTATIONAL)
 for rotates in 0 1; do
@@ -58,7 +58,7 @@ for rotates in 0 1; do
 	no_swap
 	check "$label" set_to $rotates $ROTATIONAL
 	straight swap_on $DISK
-	# A device that is solid state is called SS.
+	# The message of swapon marks a solid state device with SS.
 	dmesg | grep "swap on $DISK" | tail -n 1 > $TMP/swapon
 	is "$label: swapon knows" "$(grep -c SS $TMP/swapon)" -eq $((1 - rotates))
 	ahead=$(vm swap_ra)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Large folios that come in from zswap while other threads drop, write, unmap,
-# protect, page out and fork the same memory, and while devices, the pool, the
-# cgroup's limit and allocations change. Every page is verified at all times.
+# Large folios are swapped in from zswap, while other threads drop, write, unmap, protect, page out
+# and fork the same memory. Devices, the pool, the cgroup's limit and allocations change as well.
+# Every page is verified all the time.
 # guest: timeout=75 long=150
 . /vswap/tests/lib.sh
 
@@ -10,20 +10,20 @@ STOP=$TMP/stop
 ROUNDS=${ROUNDS:-$(scaled "$(at_length 40 16)")}
 needs $SWAPIN
 
-# meanwhile COMMAND...: again and again, until the race is over
+# meanwhile COMMAND...: run the command again and again, until the race is over
 meanwhile() {
 	while [ ! -e "$STOP" ]; do
 		"$@"
 	done
 }
 
-# large: how many folios came in large since the race began
+# large: print how many large folios were swapped in since the race began
 large() {
 	echo $(($(value $SWAPIN/stats large) - before))
 }
 
-# race_until_large [OPTION]...: where threads are slow, a race can end before any of their faults
-# goes in sequence. Then there was nothing to race with, and it is run again.
+# race_until_large [OPTION]...: race, and again if no large folio was swapped in. If threads are
+# slow, a race can end before any of their faults are a sequence.
 race_until_large() {
 	for turn in 1 2 3 4; do
 		swapcheck race --size 4M --incompressible 5 --cgroup $CG/race --rounds "$ROUNDS" \
@@ -32,7 +32,7 @@ race_until_large() {
 	done
 }
 
-# race WHAT [OPTION]...: with 64 KiB folios, which have to come in large meanwhile
+# race WHAT [OPTION]...: race with 64 KiB folios, some of which must be swapped in large
 race() {
 	what="$layer: $1"
 	shift
@@ -52,7 +52,7 @@ device() {
 	sleep 0.5
 }
 
-# What is stored while the limit is 0 goes to a device, from where nothing comes in large.
+# Pages that are swapped out while the limit is 0 go to a device, from which no large folio is read.
 pool() {
 	echo 0 > $ZSWAP/max_pool_percent
 	sleep 0.1
@@ -60,7 +60,7 @@ pool() {
 	sleep 0.5
 }
 
-# Less than is used: that much is reclaimed, and more as the threads go on.
+# Sets memory.max below the usage, so that pages are reclaimed now, and more as the threads go on.
 limit() {
 	sleep 0.1
 	current=$(cat $CG/race/memory.current)
@@ -85,7 +85,7 @@ damage() {
 	sleep 0.1
 }
 
-# Nobody loses more than what was damaged.
+# No more pages are lost than were damaged.
 damaged() {
 	damages=0
 	(meanwhile damage; echo $damages > "$TMP/damages") &
@@ -95,9 +95,9 @@ damaged() {
 	echo 0 > $ZDEBUG/corrupt_stores
 }
 
-# Where a limit is too low for a moment, nobody is killed: it is raised again.
+# If a limit is too low for a moment, no process is killed, because it is raised again.
 echo -1000 > /proc/self/oom_score_adj
-# A failed allocation while the kernel itself writes to rseq's area is a SIGSEGV.
+# If an allocation fails while the kernel writes to the rseq area, the process gets SIGSEGV.
 export GLIBC_TUNABLES=glibc.pthread.rseq=0
 rm -f "$STOP"
 for layer in off on; do

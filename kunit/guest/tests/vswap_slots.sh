@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots: a cgroup that leaves one slot in use of each cluster, by freeing the other pages
-# of large folios, must not exhaust them. Pages of order 0 can use all other slots, and the
-# tables are charged to the cgroup that needs them.
+# A cgroup that keeps one slot of each cluster in use, by freeing the other pages of large folios,
+# must not exhaust virtual slots. Pages of order 0 can use all other slots, and tables are charged
+# to the cgroup that needs them.
 # guest: timeout=125
 . /vswap/tests/lib.sh
 
 needs $VSWAP $THP/hugepages-2048kB/enabled
 
-# As many slots as a huge page has pages.
+# A cluster has as many slots as a huge page has pages.
 CLUSTER=512
-# Enough that 90 % of the slots are more than whole clusters that happen to be in use.
+# Enough clusters that 90 % of the slots are more than those of clusters that happen to be empty.
 CLUSTERS=$((SCALE > 1 ? 16 : 64))
 MAX=$((CLUSTERS * CLUSTER))
-# One MADV_PAGEOUT, whatever stays: the limit is meant to be met.
+# A single MADV_PAGEOUT, because pages must stay in memory when the limit is reached.
 OUT="--try --light --zero 0 --incompressible 0"
 
 # large_folios KIB...: the sizes that memory with MADV_HUGEPAGE may have
@@ -25,14 +25,14 @@ large_folios() {
 	done
 }
 
-# kernel_bytes NAME: print what the kernel takes for a cgroup, without compressed pages. Statistics
-# are up to date once the periodic flush has run, every two seconds.
+# kernel_bytes NAME: print the kernel memory of a cgroup without compressed pages. Waits for the
+# periodic flush of statistics, which runs every two seconds.
 kernel_bytes() {
 	sleep 3
 	echo $(($(value $CG/$1/memory.stat kernel) - $(value $CG/$1/memory.stat zswap)))
 }
 
-# fragment NAME KIB CLUSTERS KEEP: swap out folios of that size, and keep so many pages of 2 MiB
+# fragment NAME KIB CLUSTERS KEEP: swap out folios of KIB, and keep KEEP pages of each 2 MiB
 fragment() {
 	large_folios $2
 	before=$(mthp $2 zswpout)
@@ -42,7 +42,7 @@ fragment() {
 	large_folios
 }
 
-# others_fit WHAT: others use at least 90 % of all slots
+# others_fit WHAT: check that other processes can use at least 90 % of all slots
 others_fit() {
 	rest=$1
 	note "$rest: $(slots used) slots in use, $(slots clusters) clusters"
@@ -67,7 +67,7 @@ is "it is a multiple of a cluster" "$(cat $VSWAP/max_slots)" -eq $MAX
 others_fit "alone"
 none_left "alone"
 
-# One page of each huge page.
+# Keep one page of each huge page.
 fragment huge 2048 $CLUSTERS 1
 is "each cluster has a slot in use" "$(slots clusters)" -ge $((CLUSTERS - 1))
 is "and hardly more" "$(slots used)" -le $((CLUSTERS * 4 + 64))
@@ -101,7 +101,7 @@ for kib in $sizes; do
 done
 none_left "mixed folios"
 
-# Free slots that are no run of any length.
+# Free slots without runs.
 fragment sparse 2048 $CLUSTERS 64
 is "sparse: an eighth of the slots is in use" "$(slots used)" -ge $((MAX / 8 * 3 / 4))
 others_fit "sparse"

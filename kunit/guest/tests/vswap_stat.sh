@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-# vswap-stat says where pages are as the kernel's own files do: zeros, zswap and a device, for the
-# machine and for a cgroup.
+# vswap-stat reports the same numbers as the kernel's files: zero pages, pages in zswap and on a
+# device, for the system and for a cgroup.
 # guest: host=1
 . /vswap/tests/lib.sh
 
 needs $VSWAP
 STAT=/vswap/bin/vswap-stat
 
-# told NAME WORD...: print a number that vswap-stat tells programs, by its names
+# told NAME WORD...: print a number of the JSON output of vswap-stat
 told() {
 	python3 $STAT -j -c /hold > $TMP/told || return
 	python3 -c 'import functools, json, sys
@@ -19,7 +19,7 @@ no_swap
 swap_on $DISK
 zswap_on lz4
 set_to on $VSWAP/enabled
-# What was there before zswap was full goes to the device; what comes then stays.
+# Pages stored before zswap was full are written to the device. Pages that come then stay in memory.
 hold_as other --zero 0
 set_to 0 $ZSWAP/max_pool_percent
 load "a page more than the pool takes" refault --size 2M

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Processes that swap all the time under virtual slots, while the layer is
-# switched, drained and limited, zswap's parameters turn, CPUs come and go,
-# cgroups pass by, and allocations fail. Every page is verified by who owns it.
+# Processes swap all the time with virtual slots. Meanwhile the layer is switched, drained and
+# limited, zswap's parameters change, CPUs go offline and online, cgroups come and go, and
+# allocations fail. Each process verifies its pages.
 # guest: timeout=100 long=300
 . /vswap/tests/lib.sh
 
@@ -15,7 +15,7 @@ STOP=$TMP/stop
 SLOTS=$(cat $VSWAP/max_slots)
 rm -f "$STOP"
 
-# storm COMMAND...: again and again, until told to stop
+# storm COMMAND...: run the command again and again, until told to stop
 storm() {
 	while [ ! -e "$STOP" ]; do
 		"$@"
@@ -51,7 +51,8 @@ compressed() {
 	done
 }
 
-# With a device now and then, or two: entries of both kinds, and virtual ones on them.
+# Switch a device, or two, on and off: there are entries of both kinds, and device slots that back
+# virtual slots.
 device() {
 	swapon $1
 	sleep $2
@@ -66,7 +67,7 @@ groups() {
 	cgroup_gone passing
 }
 
-# Objects go to other pages, and pages to other places.
+# Objects of zsmalloc move to other pages (compaction), and pages are migrated.
 moves() {
 	echo 2 > /proc/sys/vm/drop_caches
 	echo 1 > /proc/sys/vm/compact_memory

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-# How pages come back: what is read ahead, how large folios are, what is mapped
-# around a fault, with every byte compared; and what the counters say of it.
+# The swap-in policy: what is read ahead, how large folios are, what is mapped around a fault. Every
+# byte and the counters are checked.
 # guest: timeout=180
 . /vswap/tests/lib.sh
 
 SWAPIN=$VSWAP/swapin
 needs $SWAPIN
 
-# made NAME: what a counter of the policy has grown by since counted
+# counted: save the counters of the policy. made NAME: print how much a counter has grown since.
 counted() {
 	cat $SWAPIN/stats > "$TMP/before"
 }
@@ -24,7 +24,7 @@ plans() {
 	echo $sum
 }
 
-# folios SIZE: of anonymous memory and files are of this many KiB (4: small)
+# folios SIZE: set the folio size of anonymous memory and shmem, in KiB (4: single pages)
 folios() {
 	for size in 16 32 64 128 256; do
 		set_to never $THP/hugepages-${size}kB/enabled
@@ -40,7 +40,7 @@ echo 50 > $ZSWAP/max_pool_percent
 swap_on "$DISK"
 TRACING=/sys/kernel/tracing
 check "decisions are recorded" set_to 1 $TRACING/events/vswap/vswap_swapin_plan/enable
-# Entries of the device first, then virtual ones: the policy is the same.
+# First physical entries, then virtual ones: the policy is the same.
 for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	check "the policy is on" set_to 1 $SWAPIN/enabled
@@ -93,7 +93,7 @@ for layer in off on; do
 		is "$layer: some were" "$(of refault swap_ra)" -ge $(pages 4 30)
 	set_to 1 $SWAPIN/bypass
 
-	# Children share the slots: what a large folio has in zswap cannot go with its slots.
+	# Children share the slots, so zswap's copy of a large folio is not freed with its slots.
 	load "$layer: 64 KiB folios, shared" fork --size $(mb 4) --folio 64K --forks 2 --child-verify
 	folios 64
 	for kind in --huge "--huge --shmem"; do
@@ -103,7 +103,7 @@ for layer in off on; do
 		check "$layer: the cgroup goes away" cgroup_gone churn
 	done
 	if [ -e $ZDEBUG/corrupt_stores ]; then
-		# In the middle of a large folio: only the damaged page fails.
+		# Damage a page in the middle of a large folio: only this page must fail.
 		counted
 		cgroup hold
 		echo 21 > $ZDEBUG/corrupt_stores
@@ -122,7 +122,7 @@ for layer in off on; do
 done
 echo 0 > $ZSWAP/enabled
 
-# What is on the disk alone is read ahead, and mapped with the fault.
+# Pages that are on the disk are read ahead, and mapped with the fault.
 echo on > $VSWAP/enabled
 for cluster in 3 1 0; do
 	echo $cluster > /proc/sys/vm/page-cluster
@@ -143,8 +143,8 @@ done
 echo 3 > /proc/sys/vm/page-cluster
 load "disk, written" refault --size $(mb 8) --access write
 load "disk, shared with children" fork --size $(mb 4) --forks 2 --child-verify
-# Once zswap was enabled, C brings only single pages from a fast device: what is large, has to be
-# likely to be used.
+# Once zswap was enabled, C reads only single pages from a fast device. With the policy, a large
+# folio is read only if all of it is likely to be used.
 swapoff $DISK
 check "a fast device" swap_on /dev/ram2
 for layer in off on; do
@@ -169,7 +169,7 @@ check "the policy can be switched off" set_to 0 $SWAPIN/enabled
 load "without it" refault --size $(mb 4) --folio 64K
 set_to 1 $SWAPIN/enabled
 
-# guesttests.py has some of them made again by the same policy on the host.
+# guesttests.py makes the host repeat some of these decisions with the same policy.
 echo 0 > $TRACING/events/vswap/vswap_swapin_plan/enable
 awk '/vswap_swapin_plan:/ && n++ % 20 == 0' $TRACING/trace
 finish

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# cgroup v1, where memory and swap are charged as one (memsw): the charge moves
-# from a page to its slot and back, also of large folios that come from zswap,
-# and of those that are brought in and then cannot be mapped.
+# cgroup v1, where memory and swap are charged together (memsw). The charge moves from a page to its
+# slot and back. This includes large folios in zswap, and folios that are read and then cannot be
+# mapped.
 # guest: timeout=200 alone=1 debug=1
 . /vswap/tests/lib.sh
 
@@ -10,12 +10,12 @@ mkdir -p $V1
 echo -memory > $CG/cgroup.subtree_control
 mount -t cgroup -o memory none $V1 2> /dev/null
 needs $V1/memory.memsw.usage_in_bytes
-# A cgroup below has less memory than what runs in it needs.
+# The cgroup of a test has less memory than its processes need.
 CG=$V1
-# There is no memory.reclaim here to drop what is still being written.
+# cgroup v1 has no memory.reclaim that could drop pages under writeback.
 OUT="--out madvise --slack 100"
 
-# In a guest of its own, the layer was not switched on before.
+# The guest runs only this test, so the layer was not switched on before.
 slots=$(cat $VSWAP/max_slots)
 is "max_slots has a default before" "$slots" -gt 0
 check "and can be set before" set_to $((slots / 1024 * 512)) $VSWAP/max_slots
@@ -73,10 +73,10 @@ for layer in off on; do
 		sleep 0.2
 		echo 0 > $CG/test/memory.force_empty
 	done
-	# Per-CPU stocks hold some of it.
+	# Per-CPU stocks hold some of the charge.
 	is "$layer: no charge is left" "$(cat $CG/test/memory.memsw.usage_in_bytes)" -le $((1 << 20))
 	check "$layer: the cgroup goes away" rmdir $CG/test
-	# What they printed was theirs, too, and is in a tmpfs.
+	# The output of the processes is in a tmpfs, and charged to their cgroup.
 	rm -f "$TMP"/*
 	none_left "$layer"
 done

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # guest: timeout=80
-# MADV_WILLNEED for swapped out shared memory in a cgroup at its memory.max. What was read
-# ahead has no mapping and is dirty, as zswap has dropped its copy: reclaim must be able to
-# write it again, otherwise the cgroup fills up with it and is OOM-killed.
+# MADV_WILLNEED for swapped out shared memory in a cgroup at its memory.max. Pages that are read
+# ahead have no mapping. They are dirty, because zswap has dropped its copy. Reclaim must be able to
+# write them again. Otherwise they fill the cgroup, and it is OOM-killed.
 . /vswap/tests/lib.sh
 
 willneed() {
@@ -12,8 +12,8 @@ willneed() {
 	check "$1: virtual slots are $2" set_to "$2" $VSWAP/enabled
 	cgroup willneed memory.max=48M
 	check "$1: nobody is killed" in_cgroup willneed swappress willneed 96 48 64
-	# A page counts when it is in memory. Reclaim may just have taken 16 MiB in one go, the
-	# most that it isolates, which is why this is not a matter of scale.
+	# A page counts if it is in memory. Reclaim may just have isolated 16 MiB, the most at once.
+	# That does not depend on the speed of the kernel, so the sizes here are not scaled.
 	is "$1: the range is in memory" "$(tail -n 1 $TMP/out | grep -x '[0-9]*' || echo 0)" \
 		-ge $((48 * 256 * 40 / 100))
 	is "$1: no OOM kill" "$(value $CG/willneed/memory.events oom_kill)" -eq 0

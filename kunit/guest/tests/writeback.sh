@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# zswap's way to the disk: a pool that is full, the dynamic shrinker, a cgroup's
-# own limit; what was written back is read and compared.
+# Writeback of zswap: a full pool, the dynamic shrinker, and a cgroup's own limit. Pages that were
+# written back are read and compared.
 # guest: timeout=110
 . /vswap/tests/lib.sh
 
@@ -8,8 +8,8 @@ no_swap
 swap_on $DISK
 zswap_on lz4
 
-# The pool's limit becomes 0 while pages are stored: the next page is refused, and
-# the worker writes back until the pool could accept, which is: all.
+# The limit of the pool becomes 0 while pages are stored. The next store is refused, and the worker
+# writes back until the pool could accept pages, that is, all of them.
 before=$(vm zswpwb)
 hold --incompressible 0 --zero 0
 stored=$(stored)
@@ -26,19 +26,19 @@ verified "written back"
 
 set_to 1 $ZSWAP/shrinker_enabled
 before=$(vm zswpwb)
-# With all checkers a process of the kernel's own memory counts for much of 8 MiB.
+# On the debug kernel, the kernel memory of a process counts for much of 8 MiB.
 load "the shrinker under pressure of a cgroup" usemem --size $(mb 48) --procs 2 \
 	--memory-max $(mb 52) --sample 1 --passes 1 --incompressible 20 &&
 	is "the shrinker wrote pages back" "$(vm zswpwb)" -gt "$before"
-# Its statistics are those of two seconds ago, when nothing of it was stored. The C code goes by
-# them, and kills.
+# The statistics of a young cgroup are up to two seconds old, when no page of it was stored. The C
+# code uses them, and the OOM killer comes.
 for n in 1 2 3; do
 	load "the shrinker under pressure of a cgroup that is young ($n)" usemem --size 12M \
 		--procs 2 --memory-max 13M --sample 1 --passes 1 --incompressible 20
 done
 set_to 0 $ZSWAP/shrinker_enabled
 
-# memory.zswap.max makes a cgroup write back its own pages, and nobody else's.
+# memory.zswap.max makes a cgroup write back its own pages, and no others.
 cgroup wb memory.zswap.max=512K
 load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --incompressible 20 \
 	--slack 100 &&
@@ -46,7 +46,7 @@ load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --inc
 	is "its pool stayed near the limit" "$(cat $CG/wb/memory.zswap.current)" -le 1048576
 check "the cgroup goes away" cgroup_gone wb
 
-# 1 percent of this guest is 10 MiB, too much for a kernel that is slow.
+# 1 percent of this guest's memory is 10 MiB, too much for the debug kernel.
 if [ $SCALE = 1 ]; then
 	set_to 1 $ZSWAP/max_pool_percent
 	limit_hit=$(cat $ZDEBUG/pool_limit_hit)
@@ -59,8 +59,8 @@ else
 	skip "pressure on a full pool" "a kernel with all checkers is too slow for it"
 fi
 
-# A cgroup whose memory is all in zswap, 53,248 entries with their second chance due. The C code
-# looks at no more than some 40,000 in all its attempts, frees none, and kills.
+# A cgroup whose memory is all in zswap: 53,248 entries that still have their second chance. The C
+# code visits some 40,000 at most in all its attempts, frees none, and the OOM killer comes.
 if [ $SCALE = 1 ]; then
 	set_to 20 $ZSWAP/max_pool_percent
 	set_to 0 $ZSWAP/shrinker_enabled
@@ -79,8 +79,8 @@ else
 	skip "a cgroup with all its memory in zswap" "a kernel with all checkers is too slow for it"
 fi
 
-# Pages that repeat one value are in the word: no object, and no byte charged. They are written
-# back and loaded like others, also in large folios.
+# zswap keeps a page that repeats one value in the word of its slot, without an object and without
+# charging bytes. Such pages are written back and loaded like others, also in large folios.
 load "pages that repeat a value" refault --size $(mb 8) --same 100 --incompressible 0 &&
 	is "pages that repeat a value: they were stored" "$(of swapout zswpout)" -ge $(pages 8 95) &&
 	is "pages that repeat a value: they were loaded" "$(of refault zswpin)" -ge $(pages 8 95)
@@ -91,7 +91,7 @@ is "pages that repeat a value are stored" "$(stored)" -ge $(pages 8 95)
 is "without a byte" "$(cat $CG/hold/memory.zswap.current)" -lt 65536
 is "and counted" "$(value $CG/hold/memory.stat zswapped)" -ge $(($(pages 8 95) * PAGE_KB * 1024))
 verified "pages that repeat a value"
-# The worker stops when the pool is small enough, whoever of them is left then.
+# The worker stops when the pool is small enough, whichever pages are left then.
 hold --same 50 --incompressible 0 --zero 0
 before=$(vm zswpwb)
 set_to 0 $ZSWAP/max_pool_percent

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# zswap over a swap disk: store and load with each compressor, 4 KiB and 64 KiB
-# folios, anonymous and shared memory; every byte is compared.
+# zswap in front of a disk: store and load with each compressor, folios of 4 KiB and 64 KiB,
+# anonymous and shared memory. Every byte is compared.
 # guest: timeout=60
 . /vswap/tests/lib.sh
 
@@ -23,13 +23,14 @@ for compressor in zstd lz4 lzo; do
 		is "$compressor: they were stored" "$(of swapout zswpout)" -ge $(pages 8 80)
 done
 
-# Pages of one area stored by one compressor and by another are both there.
+# swapload_mixed COMPRESSOR: pages of one area are stored with two compressors, and all can be
+# loaded
 swapload_mixed() {
 	load "the compressor changes between two swap-outs" refault --size $(mb 8) \
 		--mix $ZSWAP/compressor=$1
 }
 zswap_on lz4 && swapload_mixed zstd
-# zswap off: what is stored can be loaded, nothing new is stored.
+# zswap off: stored pages can be loaded, and no new ones are stored.
 zswap_on lz4 && load "zswap is switched off between two swap-outs" refault --size $(mb 8) \
 	--mix $ZSWAP/enabled=0
 stored=$(vm zswpout)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# A compressed page that is damaged: who owns it gets SIGBUS, for that page only,
-# and nothing is lost or left behind. (Kernels with RUST_ZSWAP_TEST_HOOKS.)
+# A damaged compressed page: its owner gets SIGBUS, for that page only, and nothing else is lost or
+# leaks. (Kernels with RUST_ZSWAP_TEST_HOOKS.)
 # guest: timeout=40 debug=1
 . /vswap/tests/lib.sh
 

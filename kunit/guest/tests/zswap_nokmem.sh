@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Without the accounting of the kernel's memory, the shrinker still finds what cgroups have stored.
+# Without accounting of kernel memory, the shrinker still finds the stored pages of cgroups.
 # guest: timeout=120 append=cgroup.memory=nokmem
 . /vswap/tests/lib.sh
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# zswap's parameters: what is refused, what is kept, and how far the worker shrinks.
+# zswap's parameters: which values are refused, which pools are kept, and how far the worker
+# shrinks.
 # guest: timeout=70
 . /vswap/tests/lib.sh
 
@@ -32,7 +33,7 @@ refused "nonsense for the shrinker is refused" set_to 7x $ZSWAP/shrinker_enabled
 load "after all that pages are stored and loaded" refault --size 4M &&
 	is "by zswap" "$(of refault zswpin)" -ge 500
 
-# --- a pool that is asked for again while it still has pages
+# --- a pool that is chosen again while it still has pages
 
 set_to lz4 $ZSWAP/compressor
 hold_as first --size 4M --zero 0 --seed 1
@@ -52,13 +53,13 @@ ended "pages stored by the first when it was taken again" third
 zswap_on lzo
 hold_as large --zero 0 --size 32M --incompressible 60
 before=$(cat $ZDEBUG/pool_total_size)
-# 1 percent of the memory is less than that, and half of it is the threshold.
+# 1 percent of memory is less than zswap has stored, and the accept threshold is half of that.
 set_to 1 $ZSWAP/max_pool_percent
 set_to 50 $ZSWAP/accept_threshold_percent
 threshold=$(awk '$1 == "MemTotal:" { print int($2 * 1024 / 200) }' /proc/meminfo)
 is "the pool is over its limit" "$before" -gt $((2 * threshold))
-# Each refused store wakes the worker. It gives up after some cgroups of which it
-# could write nothing back, as when all entries still have their second chance.
+# Each refused store wakes the worker. It gives up after some cgroups of which it could write
+# nothing back, for example because all entries still have their second chance.
 for i in $(seq 60); do
 	size=$(cat $ZDEBUG/pool_total_size)
 	[ "$size" -gt $((threshold + 524288)) ] || break

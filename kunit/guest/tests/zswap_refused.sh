@@ -12,8 +12,7 @@ refusals() {
 	echo $(($(cat $ZDEBUG/reject_compress_fail) + $(cat $ZDEBUG/reject_compress_poor)))
 }
 
-# Where writeback is forbidden a page that does not compress is refused, and hardly
-# any folio is without one.
+# If writeback is forbidden, an incompressible page is refused, and nearly every folio has one.
 cgroup refused memory.zswap.writeback=0
 before=$(refusals)
 hold_as refused --huge --try --incompressible 60 --zero 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Processes that swap all the time, while all that can be changed in zswap is
-# changed under them. Every page is verified by who owns it.
+# Processes swap all the time, while everything that can be changed in zswap is changed. Each
+# process verifies its pages.
 # guest: timeout=80 long=240
 . /vswap/tests/lib.sh
 
@@ -51,7 +51,7 @@ groups() {
 	cgroup passing memory.zswap.max=1M memory.zswap.writeback=$((RANDOM % 2))
 	swapcheck hold --size 2M --cgroup $CG/passing --ready $TMP/ready --go /dev/null \
 		> $TMP/passing 2>&1
-	# 3: not all could be swapped out, as zswap was full and the disk forbidden.
+	# 3: not all pages could be swapped out, because zswap was full and the disk not allowed.
 	case $? in
 	0 | 3) ;;
 	*) echo "passing: $(cat $TMP/passing)" >> $TMP/bad ;;
@@ -59,7 +59,7 @@ groups() {
 	cgroup_gone passing
 }
 
-# Objects go to other pages, and pages to other places.
+# Objects of zsmalloc move to other pages (compaction), and pages are migrated.
 moves() {
 	echo 2 > /proc/sys/vm/drop_caches
 	echo 1 > /proc/sys/vm/compact_memory
