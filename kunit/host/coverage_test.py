@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What counters.py and guestcoverage.py must get right: where the counters of a guest are, and
-what is told of the lines that they belong to. One test goes through LLVM's own tools."""
+"""Tests counters.py and guestcoverage.py: where the counters of a guest are, and what is reported
+about the lines that they belong to. One test runs LLVM's own tools."""
 
 import contextlib
 import hashlib
@@ -29,7 +29,7 @@ def key(name):
 
 
 def record(name, structure, distance, number):
-    """As LLVM writes it."""
+    """Returns a function record as LLVM writes it."""
     return key(name) + struct.pack("<Qq", structure, distance) + bytes(24) \
         + struct.pack("<I", number) + bytes(12)
 
@@ -57,7 +57,7 @@ class Names(unittest.TestCase):
 
 class Records(unittest.TestCase):
     def setUp(self):
-        # Two functions; their counters are before and behind the records.
+        # Two functions, with counters before and behind the records.
         self.data = bytearray(0x200)
         self.data[0x80:0xc0] = record("one", 77, 0x100 - 0x80, 2)
         self.data[0xc0:0x100] = record("two.c;two", 78, 0x40 - 0xc0, 1)
@@ -112,7 +112,7 @@ class Records(unittest.TestCase):
 
 class Built(unittest.TestCase):
     def calls(self, variant):
-        """What make is asked for, and when objects are made such that they can be linked."""
+        """Checks what make is asked for, and that objects that can be linked are made first."""
         calls = []
 
         def make(_builddir, _srctree, _args, *targets, log, show, jobs=None):
@@ -206,7 +206,7 @@ class Guests(unittest.TestCase):
 
 
 class Objects(unittest.TestCase):
-    """Compiled by the compilers, and read by LLVM's tools, as the kernel is."""
+    """Code that the real compilers compile and LLVM's tools read, like the kernel."""
 
     SOURCE = """#![no_std]
 #[no_mangle]
@@ -218,7 +218,7 @@ pub extern "C" fn chosen(number: u32) -> u32 {
     }
 }
 """
-    # The data is where x86-64 has that of a kernel, the memory begins with it.
+    # The data is at the address of a kernel's data on x86-64. The dump of memory begins there.
     SCRIPT = f"SECTIONS {{ . = {BASE:#x}; .data : {{ *(.data .data.*) }} .text : {{ *(.text) }} " \
         "/DISCARD/ : { *(.discard.*) } }"
 
@@ -244,7 +244,7 @@ pub extern "C" fn chosen(number: u32) -> u32 {
                   "-o", self.top / "vmlinux", self.top / "one.o")
 
     def lines(self, counts):
-        """Which lines were executed if the counters of the only function are these."""
+        """Returns which lines were executed if the only function has these counters."""
         [function] = counters.records(self.top)
         _, address, number = function.fields()
         self.assertEqual(number, len(counts))
@@ -264,7 +264,7 @@ pub extern "C" fn chosen(number: u32) -> u32 {
 
     def test_lines_of_a_guest(self):
         counters.take_maps(self.top)
-        # Compiled once, it is taken once.
+        # It is not taken again, because it was not compiled again.
         before = counters.map_of(self.top, "one.o").stat().st_mtime_ns
         counters.take_maps(self.top)
         self.assertEqual(counters.map_of(self.top, "one.o").stat().st_mtime_ns, before)
@@ -364,7 +364,7 @@ class Report(unittest.TestCase):
         self.assertEqual(text.count("\n"), 10)
 
     def report(self, reasons, **modules):
-        """The exit code and what is printed, of one module of ours and one in C."""
+        """Returns the exit code and the output, for one module of ours and one in C."""
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
             top = pathlib.Path(folder)
             found = []
@@ -396,7 +396,7 @@ class Report(unittest.TestCase):
         self.assertIn("coverage-guest.txt", output)
         self.assertRegex(output, r"(?m)^ +6  why$")
         self.assertRegex(output, r"(?m)^ +0  without a reason$")
-        # C is listed, and needs no reason.
+        # Lines of C are listed, but need no reason.
         self.assertIn("mm/c.c: c_one: return five(b);", listed)
 
     def test_one_has_none(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one sees first: the demonstration, the Debian package, what is said while work goes on."""
+"""Tests what a new user meets first: the demonstration, the Debian package, progress messages."""
 
 import argparse
 import contextlib
@@ -31,7 +31,7 @@ class Folder(unittest.TestCase):
         self.addCleanup(patcher.stop)
 
     def said(self, function, *args):
-        """(what a function printed, what it returned)"""
+        """Returns (what a function printed, what it returned)."""
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             value = function(*args)
@@ -90,7 +90,7 @@ class Progresses(Folder):
 
 
 class Demo(Folder):
-    """scripts/vswap run: the live table, the comparison, and what is no success."""
+    """Tests scripts/vswap run: the live table, the comparison, and failures."""
 
     SAMPLE = "sample set={} used=2560 zswap=1280 zero=256 device=0 held=1048576 faults={}\n"
 
@@ -99,7 +99,7 @@ class Demo(Folder):
         return self.said(lambda: [live.follow(piece) for piece in pieces])[0], live
 
     def test_a_line_of_the_table(self):
-        # As it comes: in pieces.
+        # Output comes in pieces.
         text = self.SAMPLE.format(45, 7)
         said, live = self.follow("memory_kb 1\n" + text[:30], text[30:])
         self.assertEqual(said.splitlines()[0], demo.COLUMNS)
@@ -163,7 +163,7 @@ class Demo(Folder):
 
 
 class Debs(Folder):
-    """scripts/vswap deb: whose configuration, what is changed in it, and what to type then."""
+    """Tests scripts/vswap deb: which configuration it takes and changes, and its next steps."""
 
     CONFIG = ("CONFIG_SWAP=y\n# CONFIG_RUST is not set\nCONFIG_MODVERSIONS=y\nCONFIG_EXT4_FS=m\n"
               'CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs/a.pem"\nCONFIG_DEBUG_INFO_BTF=y\n'
@@ -213,7 +213,7 @@ class Debs(Folder):
         self.assertEqual(deb.other_config(None, None), ("debian", "text"))
 
     def configure(self, drop=()):
-        """What make is given, and what configure() returns; make takes options away."""
+        """Returns what make is given and what configure() returns. This make removes options."""
         given = []
 
         def make(builddir, _srctree, _args, target, log):

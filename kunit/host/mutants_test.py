@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What mutants.py and coverage.py must get right: the staging copy, what is told of a
-mutant, which entries of the list are stale, and what counts as executed."""
+"""Tests mutants.py and coverage.py: the staging copy, what is reported of a mutant, which entries
+of the list are stale, and which lines count as executed."""
 
 import json
 import pathlib
@@ -54,7 +54,7 @@ class Staging(unittest.TestCase):
     def test_each_module_is_named_once_outside_of_macros(self):
         text = mutants.staged_lib(LIB)
         self.assertNotIn("../", text)
-        # What cargo-mutants sees: lines that begin a module at the top, and in no macro.
+        # cargo-mutants sees only lines that begin a module at the top level, outside of macros.
         seen = re.findall(r'^#\[path = "mm/(\S+)"\]\nmod file_\d+;', text, re.M)
         self.assertEqual(seen, ["alloc.rs", "swapin.rs", "zswap/rules.rs"])
         for name in ("swapin", "zswap_rules"):
@@ -70,12 +70,12 @@ class Staging(unittest.TestCase):
             for name in names:
                 self.assertEqual((place / mutants.staged_name(name)).read_text(),
                                  (ROOT / name).read_text())
-            # Each file that lib.rs names is there.
+            # Each file that lib.rs names exists.
             lib = (place / "src" / "lib.rs").read_text()
             for name in re.findall(r"^(?:pub )?mod (\w+);$", re.sub(
                     r'#\[path = "[^"]+"\]\n(?:pub )?mod \w+;', "", lib), re.M):
                 self.assertTrue((place / "src" / f"{name}.rs").exists(), name)
-            # Again over what is there, without what is gone.
+            # Staging again replaces files and removes those that are gone.
             (place / "src" / "left.rs").write_text("")
             mutants.stage(place)
             self.assertFalse((place / "src" / "left.rs").exists())
@@ -167,7 +167,7 @@ class Equivalent(unittest.TestCase):
         self.assertEqual(mutants.stale(entries, [self.mutant()], whole), [])
         self.assertIn("remove", *mutants.stale(entries, [self.mutant("found")], whole))
         self.assertIn("renew", *mutants.stale(entries, [self.mutant(text="if a <= c {")], whole))
-        # Where not all mutants were tried, none is missed.
+        # If not all mutants were tried, none counts as missed.
         self.assertEqual(mutants.stale(entries, [], []), [])
 
     def test_survivors_are_those_that_are_not_excused(self):
@@ -225,7 +225,7 @@ class Counted(unittest.TestCase):
         # Line and column of both ends, count, file, expansion, kind.
         regions = [[[1, 1, 2, 2, 0, 0, 0, 0], [3, 1, 3, 9, 0, 0, 0, 0], [4, 1, 4, 9, 7, 0, 0, 3]],
                    [[1, 1, 2, 2, 4, 0, 0, 0]]]
-        # One in each test program.
+        # Each test program has one export.
         exports = [{"data": [{"functions": [{"regions": some, "filenames": [path]}]}]}
                    for some in regions]
         self.assertEqual(coverage.regions_executed(exports)["rust/mm/word.rs"],

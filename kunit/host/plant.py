@@ -9,8 +9,8 @@ test finds survives: it is printed with its place, and the score follows. Surviv
 no test can find are listed with a reason in plant-survivors.txt, and are not counted.
 The exit code is 1 if another fault survives.
 
-The sources stay as they are. Each fault lives in a process of its own, which imports the
-changed module in place of the file.
+The sources are not changed. Each fault exists only in a process of its own, which imports
+the changed module instead of the file.
 """
 
 import argparse
@@ -40,7 +40,7 @@ ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: as
               ast.BitAnd: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift}
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Raise, ast.Continue, ast.Break,
           ast.Delete)
-# Their first argument decides which text is taken for what.
+# Functions whose first argument is a pattern or text that decides what matches.
 MATCHERS = ("compile", "match", "fullmatch", "search", "findall", "finditer", "sub", "split")
 PREFIXES = ("startswith", "endswith", "removeprefix", "partition", "split", "rsplit", "glob")
 
@@ -50,7 +50,8 @@ def _constant(value):
 
 
 def _alternatives(pattern):
-    """A regular expression without each of its top alternatives, and one that never matches."""
+    """Returns variants of a regular expression, each without one of its top-level alternatives. If
+    it has only one, returns an expression that never matches."""
     parts, depth, start, at = [], 0, 0, 0
     while at < len(pattern):
         char = pattern[at]
@@ -99,7 +100,7 @@ def _of_constant(node):
 
 
 def _of_call(node):
-    """Another text to look for; other strings are for people."""
+    """Changes the text that a call looks for. Other strings are only messages."""
     if not (node.args and isinstance(node.args[0], ast.Constant)
             and isinstance(node.args[0].value, str)):
         return
@@ -118,7 +119,7 @@ def _of_call(node):
 
 
 def _of_test(node):
-    """The opposite condition of if, while and the conditional expression."""
+    """Negates the condition of if, while and the conditional expression."""
     new = copy.deepcopy(node)
     new.test = ast.UnaryOp(ast.Not(), node.test)
     yield new
@@ -135,7 +136,7 @@ def _of_comprehension(node):
 
 
 def _of_function(node):
-    """The function does nothing."""
+    """Replaces the body of a function, so that it does nothing."""
     body = node.body
     if len(body) == 1 and isinstance(body[0], (ast.Pass, ast.Return)):
         return
@@ -151,7 +152,7 @@ def _of_return(node):
 
 
 def _of_handler(node):
-    """The error goes on to the caller."""
+    """Makes a handler raise the error again."""
     if not (len(node.body) == 1 and isinstance(node.body[0], ast.Raise)):
         new = copy.deepcopy(node)
         new.body = [ast.Raise()]
@@ -166,7 +167,7 @@ def _of_arithmetic(node):
 
 
 def _faults(node):
-    """Yields each node that a fault may put in the place of this one."""
+    """Yields each node that can replace this one as a fault."""
     if isinstance(node, ast.Compare):
         yield from _of_comparison(node)
     elif isinstance(node, ast.BoolOp):
@@ -195,7 +196,7 @@ def _faults(node):
 
 
 class _Planter(ast.NodeTransformer):
-    """Counts the faults of a module in a fixed order, and plants the one of a number."""
+    """Counts the faults of a module in a fixed order, and plants the fault with a given number."""
 
     def __init__(self, wanted, number=-1):
         self.wanted = wanted
@@ -224,7 +225,7 @@ class _Planter(ast.NodeTransformer):
         return result if planted is None else ast.copy_location(planted, node)
 
     def visit_JoinedStr(self, node):
-        """Messages are for people; what is computed in them counts."""
+        """Plants faults only in computed parts, because the text of a message does not matter."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 part.value = self.visit(part.value)
@@ -237,7 +238,7 @@ class _Planter(ast.NodeTransformer):
 
 
 def _short(node, other):
-    """What changes, on one line."""
+    """Returns the change as one line."""
     if isinstance(node, ast.FunctionDef):
         return f"def {node.name} does nothing"
     before, after = ast.unparse(node), ast.unparse(other)
@@ -300,14 +301,14 @@ def _in_child(tests, timeout, finder=None):
 
 
 def _end_group(pid):
-    """Ends what the tests of a fault have started."""
+    """Ends processes that the tests of a fault have started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def _warm_up(tests, cache):
-    """Loads what the tests import, so that a child only loads modules of the project anew, and
-    those compiled, from a cache of this run."""
+    """Imports what the tests import, so that a child imports only modules of the project again,
+    compiled, from a cache of this run."""
     sys.pycache_prefix = cache
     sys.path[:0] = [str(HERE), str(SCRIPTS)]
     before = set(sys.modules)

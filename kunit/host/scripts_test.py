@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the scripts must get right before a kernel's verdict means anything:
-errors on bad input, trees assembled. What a verdict is made of is in verdict_test.py."""
+"""Tests errors on bad input and the assembly of trees, on which the verdict about a kernel
+depends. Tests of verdicts are in verdict_test.py."""
 
 import argparse
 import os
@@ -28,7 +28,7 @@ def vswap(*args, **env):
 
 
 class BadInput(unittest.TestCase):
-    """Each ends with one clear sentence and what to do next."""
+    """Bad input: each error is one clear sentence, followed by what to do next."""
 
     def refused(self, done, *words):
         self.assertNotEqual(done.returncode, 0)
@@ -86,7 +86,8 @@ class BadInput(unittest.TestCase):
 
     def install(self, *words, missing=(), qemu=(10, 0), prefix=(), arch_of=arch.X86_64,
                 release=None):
-        """What a machine says on which packages are missing, or QEMU is old; and what was run."""
+        """Returns the message of a machine with missing packages or an old QEMU, and the commands
+        that were run."""
         with mock.patch.object(setup, "missing_packages", return_value=list(missing)), \
                 mock.patch.object(setup, "qemu_version", return_value=qemu), \
                 mock.patch.object(setup, "root_prefix", return_value=prefix), \
@@ -158,7 +159,7 @@ class BadInput(unittest.TestCase):
 
 
 def qemu(machine, **changes):
-    """QEMU's command line for a guest."""
+    """Returns QEMU's command line for a guest."""
     given = dict(smp=2, mem="1G", disks=[], append="", icount=False, host_root=False, numa=False,
                  out="out", log="log", shell=False, extra=())
     with mock.patch.object(os, "access", return_value=False):
@@ -166,7 +167,7 @@ def qemu(machine, **changes):
 
 
 class Machines(unittest.TestCase):
-    """What differs between architectures."""
+    """Tests the differences between architectures."""
 
     def after(self, command, option):
         return [command[at + 1] for at, word in enumerate(command) if word == option]
@@ -271,7 +272,7 @@ class Tree(Toy):
         tree.assemble(self.dest)
         self.assertEqual((self.dest / "mm/swap.h").read_text(), "one\ntwo\nhook\nthree\n")
         self.assertEqual((self.dest / "mm/vswap.c").read_text(), "new\n")
-        # Hard links: what is written must be a new file.
+        # The source must not change through a hard link.
         self.assertEqual((self.source / "mm/swap.h").read_text(), "one\ntwo\nthree\n")
 
     def test_second_run_writes_nothing(self):
@@ -321,7 +322,7 @@ class Tree(Toy):
 
 
 class Apply(Toy):
-    """The series goes into a user's tree as a whole, or not at all."""
+    """Tests that the series is applied to a user's tree as a whole, or not at all."""
 
     HEAD = "From: A U <a@u>\nSubject: [PATCH] mm: a hook\n\nBecause.\n\n---\n"
 
@@ -377,7 +378,7 @@ class Apply(Toy):
                          "A U a@u mm: a hook Because.\n U")
         self.assertEqual(self.git("branch", "--show-current"), "mine")
         self.assertEqual(self.git("status", "--porcelain"), "?? notes")
-        # What it says takes it back.
+        # The printed command undoes everything.
         subprocess.run(re.search("git -C .*", said).group(), shell=True, check=True)
         self.assertFalse((self.source / "mm/vswap.c").exists())
         self.assertEqual(self.git("log", "--format=%s"), "base")
@@ -443,7 +444,7 @@ class Figures(Toy):
         self.addCleanup(patcher.stop)
 
     def bench(self, **options):
-        """What a run of bench leaves, with one row."""
+        """Writes the result of a run of bench, with one row."""
         args = argparse.Namespace(**{"suite": "core", "quick": False, "only": "*", **options})
         with mock.patch.object(bench, "_config_difference", return_value={}):
             about = bench._about(args, ["base", "vswap"])
@@ -517,7 +518,7 @@ class Tables(unittest.TestCase):
 
 
 class Diagnostics(unittest.TestCase):
-    """What a kbuild log says, and which step said it."""
+    """Tests which warnings are found in a kbuild log, and which step they belong to."""
 
     def said(self, *lines):
         return {step: dict(counter) for step, counter in
@@ -533,7 +534,7 @@ class Diagnostics(unittest.TestCase):
     def test_a_step_that_ran_again_replaces_what_it_said(self):
         bad = ["  CC      mm/a.o", "mm/a.c:1:1: error: no"]
         self.assertEqual(self.said(*bad, "  CC      mm/a.o"), {})
-        # A step that make skipped still stands for its object.
+        # The warnings of an object stay if make skipped its step.
         self.assertIn("CC mm/a.o", self.said(*bad, "$ make mm/", "  CC      mm/b.o"))
 
     def test_rust_tells_the_place_afterwards(self):
@@ -584,14 +585,14 @@ class Unsafe(unittest.TestCase):
 
 
 class SameCode(unittest.TestCase):
-    """Two builds of a folder mm/, compared function by function."""
+    """Tests the comparison of two builds of a folder mm/, function by function."""
 
     CODE = ("int first(int x) { return x {0} 3; }\n"
             "{1}int second(int x) { return first(x) * 5; }\n"
             "{2}int third(void) { return __LINE__; }\n")
 
     def build(self, folder, *changes):
-        """A build folder as make leaves it, with one object."""
+        """Makes a build folder like that of make, with one object."""
         place = pathlib.Path(folder) / "mm"
         place.mkdir(parents=True)
         text = self.CODE
@@ -699,11 +700,11 @@ common.main(verb)
 
 class Signals(unittest.TestCase):
     def interrupted(self, *numbers, hangup=signal.SIG_DFL, starting=()):
-        """A verb that is sent signals while a command of it has a child of its own, or before
-        it knows that the command has started: its exit code, what is left in its folder, who is
-        alive, and whether it told what to do."""
+        """Sends signals to a verb while its command has a child, or before the verb knows that the
+        command has started. Returns its exit code, what is left in its folder, which processes are
+        alive, and whether it said what to do next."""
         def dispositions():
-            # Ours may be others: a shell starts jobs in the background with SIGINT ignored.
+            # Set dispositions, because a shell starts background jobs with SIGINT ignored.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, hangup)
         with tempfile.TemporaryDirectory() as top:
@@ -724,7 +725,7 @@ class Signals(unittest.TestCase):
                         os.kill(pid, signal.SIGKILL)
                     raise
             left = {path.name for path in top.iterdir()} - {"pids", "log"}
-            # Those that were killed end when they have a CPU for it.
+            # A killed process ends only when it gets a CPU.
             deadline = time.monotonic() + 20
             while any(map(self.is_alive, pids)) and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -733,7 +734,7 @@ class Signals(unittest.TestCase):
 
     @staticmethod
     def is_alive(pid):
-        """A zombie that nobody waited for yet is not."""
+        """Returns true if a process is alive. A zombie is not."""
         try:
             return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] != "Z"
         except OSError:
@@ -754,7 +755,7 @@ class Signals(unittest.TestCase):
 
 class Expected(unittest.TestCase):
     def test_manifests(self):
-        """Each part of a run has one, and no name comes twice in it."""
+        """Each part of a run has a manifest, in which no name occurs twice."""
         self.assertTrue(manifest.skips())
         for step in testrun.steps(full=False):
             for part in step.parts:
@@ -763,14 +764,14 @@ class Expected(unittest.TestCase):
                 self.assertEqual(len(names), len(set(names)), part.name)
 
     def test_no_manifest_without_its_script(self):
-        """Those of scripts that only --full runs come with a run of them."""
+        """Each manifest of a guest test belongs to a script that exists."""
         scripts = {script.name for script in guesttests.scripts(True)}
         found = {path.stem for path in (manifest.FOLDER / "guest").glob("*.txt")}
         self.assertFalse(found - scripts)
 
 
 class Inputs(unittest.TestCase):
-    """What a kernel is built from, and what a guest boots from."""
+    """Tests the options of a kernel and the files of a guest."""
 
     def test_refused_option_is_an_error(self):
         self.assertEqual(build.wanted_options([], ["CONFIG_A=y", "# CONFIG_B is not set",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What decides whether a kernel is as good as base: selftests and their rates, the build
-of a kernel, and the tables of bench."""
+"""Tests what decides whether a kernel is as good as base: selftests and their rates, the build of
+a kernel, and the tables of bench."""
 
 import argparse
 import contextlib
@@ -30,7 +30,7 @@ def quiet():
 
 
 class Folder(unittest.TestCase):
-    """A folder of its own, and a CACHE and LOGS in it."""
+    """A test with a folder of its own that contains CACHE and LOGS."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -53,8 +53,8 @@ def binomial(runs, rate):
 
 
 def chance_of_worse(base, other, rounds):
-    """The exact chance that a line is called worse, which fails with chance `base` on base
-    and `other` on the other kernel, when each has `rounds` rounds at first."""
+    """Returns the exact probability that a case is called worse. It fails with probability `base`
+    on base and `other` on the other kernel, and each has `rounds` rounds at first."""
     states, runs, worse = {(0, 0): 1.0}, 0, 0.0
     more = rounds
     while states:
@@ -75,7 +75,7 @@ def chance_of_worse(base, other, rounds):
 
 class Rates(unittest.TestCase):
     def test_fisher_is_that_of_the_textbook(self):
-        # Lady tasting tea: 3 of 4 right, by chance 17 of 70.
+        # Lady tasting tea: 3 of 4 right by chance has probability 17 / 70.
         self.assertAlmostEqual(rates.fisher((1, 4), (3, 4)), 17 / 70)
         self.assertAlmostEqual(rates.fisher((0, 5), (5, 5)), 1 / 252)
         self.assertEqual(rates.fisher((2, 5), (0, 5)), 1)
@@ -98,22 +98,22 @@ class Rates(unittest.TestCase):
         self.assertEqual(rates.verdict((0, 3), (1, 3), before), "ok")
         self.assertEqual(rates.verdict((0, 3), (2, 3), before), "ok")
         self.assertEqual(rates.verdict((0, 3), (3, 3), before), "worse")
-        # What base did this time counts as well.
+        # The rounds of base in this run count as well.
         self.assertEqual(rates.verdict((0, 3), (2, 3), (0, 20)), "worse")
         self.assertEqual(rates.verdict((1, 3), (2, 3), (0, 20)), "ok")
-        # Not as one that is not known to.
+        # A case that is not known to fail is not decided yet.
         self.assertEqual(rates.verdict((0, 3), (1, 3)), "open")
 
     def test_close_ones_are_run_again_and_then_decided(self):
         self.assertEqual(rates.verdict((0, 1), (1, 1)), "open")
         self.assertEqual(rates.verdict((1, 3), (3, 3)), "open")
         self.assertEqual(rates.verdict((0, 19), (1, 19)), "open")
-        # What never fails on base must never fail.
+        # A case that never fails on base must never fail.
         self.assertEqual(rates.verdict((0, 20), (1, 20)), "worse")
         self.assertEqual(rates.verdict((1, 20), (2, 20)), "ok")
         self.assertEqual(rates.verdict((1, 20), (5, 20)), "ok")
         self.assertEqual(rates.verdict((1, 20), (6, 20)), "worse")
-        # Both must have been run so often.
+        # Both kernels must have run 20 rounds.
         self.assertEqual(rates.verdict((1, 19), (3, 20)), "open")
         self.assertEqual(rates.verdict((1, 20), (3, 19)), "open")
 
@@ -122,7 +122,7 @@ class Rates(unittest.TestCase):
         self.assertEqual(rates.verdict((0, 6), (6, 6)), "worse")
 
     def test_false_alarms_are_rare(self):
-        """The figures of testing.rst."""
+        """Checks the figures of testing.rst."""
         for rounds, most in ((1, 0.018), (3, 0.045)):
             for rate in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9):
                 self.assertLess(chance_of_worse(rate, rate, rounds), most)
@@ -205,7 +205,7 @@ class Parsers(unittest.TestCase):
 
 
 class Compared(unittest.TestCase):
-    """Rounds of base, then of the other kernel, of one case."""
+    """Tests the verdict on the rounds of one case on base, then on the other kernel."""
 
     def verdict(self, base, other):
         def rounds(words):
@@ -324,8 +324,8 @@ PASS = "TAP version 13\n1..2\nok 1 one\nok 2 two\n# Totals\n"
 
 
 class Guests(Folder):
-    """Guests that say what the test wants them to: the script is what the real ones run,
-    by a real shell, with programs of our own."""
+    """Tests with guests whose output the test chooses. The script is the real one, run by a real
+    shell, with programs of the test."""
 
     def setUp(self):
         super().setUp()
@@ -344,7 +344,7 @@ class Guests(Folder):
         (self.fs / name).chmod(0o755)
 
     def boot(self, variant, script, *, follow, **options):
-        """The guest's output comes in small pieces."""
+        """Boots a guest whose output comes in small pieces."""
         self.boots.append({"variant": variant, **options})
         script = script.replace("/proc/sys/vm/drop_caches", "caches").replace("/dev/kmsg", "kmsg")
         done = subprocess.run(["sh", "-c", script], capture_output=True, text=True,
@@ -442,7 +442,7 @@ class Guests(Folder):
         self.assertEqual(failure, "it panicked\nread the log")
 
     def test_a_round_has_its_own_lines_only(self):
-        """The one before it has lost its end."""
+        """Ends the previous test, which has no end marker."""
         test = Test("prog", "mm")
         stream = selftests._Stream(selftests.PLAIN, [test])
         stream.feed(f"{selftests.PREFIX} prog\n1..2\nnot ok 1 one\n"
@@ -469,7 +469,7 @@ class Guests(Folder):
         self.assertEqual(sorted(boot["variant"] for boot in self.boots), ["base", "vswap"])
 
     def on(self, side, words):
-        """On that side, the case `two` has these words one after the other, then is ok."""
+        """Makes the case `two` have these words in turn on that side, then ok."""
         self.program("prog", f"""
             n=$(cat count-$SIDE 2> /dev/null || echo 0); echo $((n + 1)) > count-$SIDE
             word=ok; [ "$SIDE" != {side} ] || \
@@ -626,7 +626,7 @@ class Table(unittest.TestCase):
 
 
 class Programs(Folder):
-    """The selftests' sources, and a make that makes what it is asked for."""
+    """Tests with sources of selftests, and a make that makes what it is asked for."""
 
     def setUp(self):
         super().setUp()
@@ -655,7 +655,7 @@ class Programs(Folder):
     def make(self, command, log, env):
         self.commands.append([str(word) for word in command])
         self.assertEqual(env, {"PATH": "tools"})
-        # What is made is where the caller wants it, in a tree that has what it needs.
+        # Output is where the caller wants it, in a tree that has the needed files.
         for place in (word for word in command if isinstance(word, pathlib.Path)):
             if "out" in place.parts or command[0] == "gcc" and place.suffix != ".c":
                 copy = log.parent / "tree"
@@ -721,7 +721,7 @@ class Programs(Folder):
 # ---------------------------------------------------------------------- build
 
 class Builds(Folder):
-    """A build whose make is ours."""
+    """Tests builds with a make of our own."""
 
     def setUp(self):
         super().setUp()
@@ -744,7 +744,7 @@ class Builds(Folder):
         command = [str(word) for word in command]
         self.made.append(command)
         self.assertTrue(check)
-        # What is compiled is said, unless it is only configured.
+        # Progress is shown, unless the kernel is only configured.
         self.assertEqual(show, "allnoconfig" not in command)
         folder = pathlib.Path(next(word for word in command if word.startswith("O="))[2:])
         self.env = env
@@ -844,7 +844,7 @@ class Builds(Folder):
             self.ensure("vswap")
         self.assertIn("2 compiler warnings", raised.exception.what)
         self.assertIn("mm/vswap.c:3", raised.exception.what)
-        # A later build without them is good: the log begins anew.
+        # A later build without our warnings succeeds, because the log begins again.
         self.warnings = "lib/x.c:1: warning: theirs\n"
         self.ensure("vswap")
         # Base has no file of ours.
@@ -904,7 +904,7 @@ class Builds(Folder):
 # ---------------------------------------------------------------------- bench
 
 def samples(clock, cells):
-    """Samples of {(tag, row): {variant: [ns per page, or a whole row]}}."""
+    """Returns samples of {(tag, row): {variant: [ns per page, or a whole row]}}."""
     found = benchreport.Samples()
     found.rows = {clock: {cell: {variant: [row if isinstance(row, dict) else
                                            {"ns_per_page": row, "ns": row * 1e6} for row in rows]
@@ -914,7 +914,7 @@ def samples(clock, cells):
 
 
 def cells_of(table):
-    """A table as lists of its cells, which have two blanks between them."""
+    """Returns a table as lists of cells, which are separated by two blanks."""
     return [re.split(r" {2,}", line.strip()) for line in table.splitlines()]
 
 
@@ -934,11 +934,11 @@ class Statistics(unittest.TestCase):
         self.assertEqual(self.verdict([202, 202, 202], [100, 102, 101]), 0.5)
 
     def test_a_difference_within_twice_its_error_is_none(self):
-        # Each has a variance of 2 and n of 2: the error is 2 ** 0.5.
+        # Each has variance 2 and n = 2, so the error is 2 ** 0.5.
         self.assertIsNone(self.verdict([99, 101], [101.8, 103.8]))
         self.assertAlmostEqual(self.verdict([99, 101], [101.9, 103.9]), 1.029)
         self.assertIsNone(self.verdict([99, 101], [96.2, 98.2]))
-        # With other numbers of runs, each has its own: the error is 1.03.
+        # With different numbers of runs, the error is 1.03.
         self.assertIsNone(self.verdict([99, 101], [101, 103] * 8))
         self.assertIsNotNone(self.verdict([99, 101], [101.4, 103.4] * 8))
         # More runs are trusted more.
@@ -1108,7 +1108,7 @@ class Reports(unittest.TestCase):
         self.assertEqual(len(benchreport.lock_table(found, most=2).splitlines()), 5)
 
     def plots(self, clock, cells, variants):
-        """What the plots are drawn from: {file: arguments of bars()}."""
+        """Returns what the plots are drawn from: {file: arguments of bars()}."""
         with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
             return benchreport.plots(samples(clock, cells), variants, variants, "core")
 
@@ -1163,9 +1163,9 @@ class Reports(unittest.TestCase):
         self.assertEqual((half, better, worse, equal),
                          (double, plot.BETTER, plot.WORSE, plot.EQUAL))
         self.assertEqual(float(start), plot.CENTRE)
-        # As long as the scale, with an arrow.
+        # The bar is as long as the scale, and has an arrow.
         self.assertEqual((float(far), svg.count("»")), (plot.BARS / 2, 1))
-        # An error mark for the one that has an error.
+        # There is one error mark, because one bar has an error.
         self.assertEqual(svg.count("<path"), 1)
         self.assertIn("2.000 ±0.020", svg)
 
@@ -1190,7 +1190,7 @@ class Reports(unittest.TestCase):
                                       "i": {"on": {}}})
         self.assertEqual(found.of("icount"), {("a", "free"): {"base": [rows[0]] * 2},
                                               ("a", "refault"): {"base": [rows[2]] * 2}})
-        # A fault on User Mode Linux costs what the host's signals cost.
+        # On User Mode Linux a fault measures the host's signals, so it is left out.
         self.assertEqual(found.of("wall"), {("a", "free"): {"base": [rows[0]] * 2}})
         self.assertEqual(found.of("time"), {})
         self.assertEqual(found.rest, [{"variant": "base", "clock": "icount", **rows[1]}] * 2
@@ -1214,7 +1214,7 @@ class Reports(unittest.TestCase):
 
 
 class Documented(unittest.TestCase):
-    """Tables in the documentation, and the comment above each."""
+    """Tests tables in the documentation, and the comment above each."""
 
     GRID = ("====  ====\na     b\n====  ====\n1.5   2\n3     4\n====  ====\n")
     LITERAL = "  cell  base    on\n\n  free   12.5  0.98\n  fork      7  1.02\n"
@@ -1270,7 +1270,7 @@ class Documented(unittest.TestCase):
             found = self.problems(self.said(self.LITERAL) + words + "\n\n" + self.LITERAL)
             self.assertEqual(len(found), 1, words)
             self.assertIn("rows of another tree", found[0])
-        # What is said of the table before is no matter of this one.
+        # A sentence about the previous table does not count for this one.
         self.assertEqual(self.problems("It is of an earlier tree.\n\n" + "Text.\n\n" * 5
                                        + self.said(self.GRID) + self.GRID), [])
 
@@ -1289,7 +1289,7 @@ class Documented(unittest.TestCase):
 
 
 class Bench(Folder):
-    """A run of bench with guests of our own."""
+    """Tests a run of bench with guests of our own."""
 
     OUTPUT = ("info kernel=7.3.4\nswapload tag=a phase=config command=free\n"
               "swapload tag=a phase=free pages=10 ns={0} ns_per_page={0}\n")
@@ -1366,7 +1366,7 @@ class Bench(Folder):
 
 
 class Output(unittest.TestCase):
-    """What is read from a benchmark's guest, and said of the machine."""
+    """Tests what is read from a benchmark's guest, and reported about the machine."""
 
     def test_rows_have_the_name_of_their_own_workload(self):
         _, rows, _ = benchsuites.parse_output(

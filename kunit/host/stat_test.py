@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/mm/vswap-stat reads a copy of /proc and /sys, and says what is in it."""
+"""Tests that tools/mm/vswap-stat reports what is in a copy of /proc and /sys."""
 
 import contextlib
 import importlib.machinery
@@ -92,7 +92,7 @@ class Stat(unittest.TestCase):
         return [one["name"] for one in json.loads(self.run_tool("-j", *words))["cgroups"]]
 
     def test_cgroups(self):
-        # The largest first; those without anything swapped out are left out.
+        # Sorted by size. Cgroups without swapped out pages are left out.
         self.assertEqual(self.names("-c"), ["/", "/c", "/a"])
         self.assertEqual(self.names("--cgroups", "/a"), ["/a"])
         lines = self.run_tool("-c").splitlines()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What decides "passed": each kind of fault in results, in a guest's output or in its log must
-end in a failure. plant.py says which faults of the code itself these tests notice."""
+"""Tests what decides "passed": each kind of fault in results, in a guest's output or in its log
+must be a failure. plant.py shows which faults of the code these tests notice."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ from vswaplib import (build, common, fuzz, guest, guesttests, ktap, lint,  # noq
 
 
 class Ktap(unittest.TestCase):
-    """KUnit's stream in a kernel log."""
+    """Tests the parser of KUnit's stream in a kernel log."""
 
     GOOD = ("KTAP version 1\n1..2\n"
             "    KTAP version 1\n    # Subtest: words\n    # speed: normal\n    1..3\n"
@@ -40,7 +40,7 @@ class Ktap(unittest.TestCase):
         return ktap.parse(text)
 
     def faulty(self, word, *changes):
-        """The stream with these changes has exactly one problem, which says so."""
+        """Checks that these changes cause exactly one problem, which names the word."""
         found, problems = self.parsed(*changes)
         self.assertEqual(len(problems), 1, problems)
         self.assertIn(word, problems[0])
@@ -123,7 +123,7 @@ class Ktap(unittest.TestCase):
     def test_a_suite_without_cases(self):
         cases = "    ok 1 runs\n"
         self.faulty("slots has no results", (cases, ""), ("    1..1", "    1..0"))
-        # But if it was skipped.
+        # Unless it was skipped.
         self.assertEqual(self.parsed((cases, ""), ("    1..1", "    1..0"),
                                      ("ok 2 slots", "ok 2 slots # SKIP why"))[1], [])
 
@@ -189,7 +189,7 @@ class Ktap(unittest.TestCase):
 
 
 class Splats(unittest.TestCase):
-    """What of a kernel's log is an error."""
+    """Tests which lines of a kernel's log are errors."""
 
     BAD = ("Kernel panic - not syncing: x", "BUG: KASAN: slab-use-after-free in x+0x1/0x2",
            "BUG: unable to handle page fault", "WARNING: CPU: 0 PID: 1 at mm/a.c:1 f+0x1/0x2",
@@ -256,7 +256,7 @@ class Splats(unittest.TestCase):
         self.assertEqual(self.lines(begin, may, oom, no, oom), [bad])
         self.assertEqual(self.lines(begin, may, no), [])
         self.assertEqual(self.lines(begin, no, no), [])
-        # Another test expects nothing of this.
+        # Another test does not expect the error.
         self.assertEqual(self.lines("VSWAP-TEST before", may, begin, oom), [bad])
         self.assertEqual(self.lines(begin, may, self.PROVOKED["io"][0]),
                          [f"during cgroup: {self.PROVOKED['io'][0]}"])
@@ -291,7 +291,7 @@ class Splats(unittest.TestCase):
 
 
 class Ends(unittest.TestCase):
-    """How a guest ended, and what that is called."""
+    """Tests the verdict on how a guest ended."""
 
     def verdict(self, output, console="", ended="exit", splats_ok=False, allowed=()):
         return guest._verdict("debug", output, console, ended, 60, pathlib.Path("LOG"), 1.5,
@@ -353,7 +353,7 @@ class Ends(unittest.TestCase):
 
 
 class Kept(unittest.TestCase):
-    """Manifests and logs in a folder of the test's own."""
+    """A test with manifests and logs in a folder of its own."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -465,7 +465,7 @@ class Manifests(Kept):
 
 
 class Stages(Kept):
-    """A result that is missing, new, or skipped without leave fails the run."""
+    """Tests that a result that is missing, new, or skipped without permission fails the run."""
 
     def test_all_come(self):
         stage = self.stage("a", "b")
@@ -675,16 +675,15 @@ class Recorder:
 
 
 class Shell(unittest.TestCase):
-    """What kunit/guest/tests/lib.sh says of a script that uses it."""
+    """Tests what kunit/guest/tests/lib.sh reports about a script that uses it."""
 
-    # Nothing of this may touch the host: lib.sh makes its folder in /tmp, and no_swap turns off
-    # what is on.
+    # The host must not be touched: lib.sh makes its folder in /tmp, and no_swap turns swap off.
     BEFORE = "mkdir() { :; }\n"
     AFTER = ("TMP=$1\nno_swap() { :; }\nstored() { echo ${STORED:-0}; }\n"
              "wc() { cat > /dev/null; echo ${ON:-0}; }\n")
 
     def run_script(self, *lines):
-        """Returns (the lines that the script says, its exit code)."""
+        """Returns (the lines that the script prints, its exit code)."""
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder) / "test.sh"
             script.write_text(self.BEFORE + f". {guesttests.FOLDER}/lib.sh\n" + self.AFTER
@@ -752,7 +751,7 @@ class Shell(unittest.TestCase):
                                                           "finish"))
 
     def test_what_no_swap_finds_is_told(self):
-        """finish calls it itself, not in a shell of its own that would lose what it notes."""
+        """finish calls no_swap in the same shell, because a subshell would lose its notes."""
         said, code = self.run_script("no_swap() { LEFT='4 KiB'; }", "finish")
         self.assertEqual((said[0], code), ("not ok 1 - nothing was left in swap", 1))
 
@@ -765,7 +764,8 @@ class Shell(unittest.TestCase):
                          ["# ok 1 - a", "# not ok 2 - b"])
 
     def left(self, used, cached, pages):
-        """What all_free notes of so many KiB in use, so many of them cached, and stored pages."""
+        """Returns what all_free notes about these numbers of KiB in use, KiB cached, and stored
+        pages."""
         return self.said("sleep() { :; }", "tr() { cat > /dev/null; }",
                          f"used() {{ echo {used}; }}", f"value() {{ echo {cached}; }}",
                          f"STORED={pages}", "all_free", 'echo "$LEFT"')[1:]
@@ -780,7 +780,7 @@ class Shell(unittest.TestCase):
 
 
 class Tap(Kept):
-    """The output of a guest that runs several scripts."""
+    """Tests the parser of the output of a guest that runs several scripts."""
 
     ONE = ("VSWAP-TEST one\nok 1 - a\nok 2 - b # SKIP no disk\n# note\n1..2\n\n"
            "VSWAP-TEST-END one 0\n")
@@ -798,7 +798,7 @@ class Tap(Kept):
         return self.stages[name].seen
 
     def bad(self, word, text, **options):
-        """The script does not end well, and the detail says why."""
+        """Checks that the script does not end well, and that the detail says why."""
         name, ok, detail = self.seen(text, **options)[-1]
         self.assertEqual((name, ok), ("runs to its end", False))
         self.assertIn(word, detail)
@@ -850,7 +850,7 @@ class Tap(Kept):
         self.bad("result 2 has number 3", self.ONE.replace("ok 2", "ok 3"))
 
     def test_a_line_within_a_line(self):
-        """Output of another process without a newline hides a result."""
+        """A result is hidden by output of another process without a newline."""
         text = self.ONE.replace("ok 1 - a", "swapoff: ok 1 - a")
         self.bad("result 1 has number 2", text)
         self.assertNotIn("a", [name for name, _, _ in self.stages["one"].seen])
@@ -899,7 +899,7 @@ class Tap(Kept):
                          [True, None, True, False, None, True])
 
     def test_what_the_guest_runs(self):
-        """The script that runs all others says how each of them ended, by a real shell."""
+        """Tests the script that runs all others in a real shell: it reports how each has ended."""
         folder, kmsg = self.top / "tests", self.top / "kmsg"
         folder.mkdir()
         for name, text in (("one", "echo ok 1 - a; echo not ok 2 - b; echo 1..2; exit 1"),
@@ -936,7 +936,7 @@ class Tap(Kept):
 
 
 class Guests(Kept):
-    """One guest for several scripts, and what it says about each."""
+    """Tests one guest for several scripts, and the results of each."""
 
     ONE, TWO = Tap.ONE, Tap.ONE.replace("one", "two")
 
@@ -1015,7 +1015,7 @@ class Guests(Kept):
         self.assertIn("did not power off", self.said("two", self.CLEAN))
 
     def test_one_without_an_end(self):
-        """Nobody says why: the guest ended well."""
+        """No error says why, because the guest ended well."""
         self.assertEqual(self.boot(self.ONE + "VSWAP-TEST two\nok 1 - a\n1..1\n"), [])
         self.assertEqual([self.results(name)[self.END] for name in ("one", "two")], [True, False])
         self.assertEqual([self.stages[name].finished for name in ("one", "two")], [True, False])
@@ -1140,7 +1140,7 @@ class Guests(Kept):
 
 
 class Fuzz(Kept):
-    """What a run of random programs says, and which of them are left of a failing one."""
+    """Tests the report of a run of random programs, and the reduction of a failing one."""
 
     BEGINS = "swapfuzz begins seed=7\nswapfuzz seed=7 good ops=300 seconds=2.5\n" \
         "swapfuzz begins seed=8\n"
@@ -1226,7 +1226,7 @@ class Fuzz(Kept):
 
 
 class Stopping(Kept):
-    """An error of one lane ends the guests of all."""
+    """Tests that an error of one lane ends the guests of all lanes."""
 
     def test_no_guest_boots_after_it(self):
         with self.assertRaises(KeyboardInterrupt), mock.patch.object(guest, "end_children") as end:
@@ -1235,7 +1235,7 @@ class Stopping(Kept):
         end.assert_called_once_with()
         with self.assertRaises(guest.GuestStopped):
             guest.boot("nosuch")
-        # The next run is another one.
+        # The next run starts without that error.
         with guest.pool(1):
             with self.assertRaisesRegex(common.Failure, "unknown variant"):
                 guest.boot("nosuch", ensure=False)
@@ -1269,7 +1269,7 @@ Ran 4 tests in 0.1s
 
 
 class Programs(Kept):
-    """What programs of the host print, and how they end."""
+    """Tests the results of programs of the host: what they print, and how they end."""
 
     def setUp(self):
         super().setUp()
@@ -1384,7 +1384,7 @@ class Programs(Kept):
 
 
 class Kunit(Kept):
-    """KUnit in a guest."""
+    """Tests KUnit in a guest."""
 
     def run_kunit(self, text, code=0, splats=(), wanted=None, error=None):
         log = self.top / "boot.log"
@@ -1443,11 +1443,11 @@ class Kunit(Kept):
 
 
 class Runs(Kept):
-    """The whole run: what is selected, how it ends."""
+    """Tests the whole run: which tests are selected, and how it ends."""
 
     def setUp(self):
         super().setUp()
-        # What a signal does here must not outlive the test.
+        # Restore signal handlers after the test.
         for number in testrun.Watch.SIGNALS:
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.addCleanup(signal.setitimer, signal.ITIMER_REAL, 0)
@@ -1500,7 +1500,7 @@ class Runs(Kept):
         self.assertIn("two: 1 results did not come", self.output.getvalue())
 
     def test_signals(self):
-        # They may be ignored: SIGHUP under nohup, SIGINT in the background of a shell.
+        # Signals may be ignored here: SIGHUP under nohup, SIGINT in a background job.
         for number in (signal.SIGINT, signal.SIGHUP):
             self.addCleanup(signal.signal, number, signal.signal(number, signal.SIG_DFL))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -1529,7 +1529,7 @@ class Runs(Kept):
             try:
                 signal.raise_signal(signal.SIGTERM)
             except results.Stopped:
-                # A second signal ends nothing: the guests are being ended.
+                # A second signal does nothing, because the guests are being ended.
                 signal.raise_signal(signal.SIGTERM)
                 stage("b", True)
                 time.sleep(60)
@@ -1588,7 +1588,7 @@ class Runs(Kept):
         args = self.parsed()
         self.assertEqual((args.accept, args.only, args.full, args.quick),
                          (False, None, False, False))
-        # A full run builds kernels that no other does.
+        # A full run builds kernels that no other run does.
         self.assertEqual([testrun.minutes_of(self.parsed(*words)) for words in
                           ([], ["--full"], ["--deadline", "1.5", "--full", "--accept"])],
                          [75, 300, 1.5])
@@ -1620,7 +1620,7 @@ class Runs(Kept):
 
 
 class Steps(Kept):
-    """The steps that the verb test consists of."""
+    """Tests the steps of the verb test."""
 
     def steps(self, full=False):
         self.file("kunit.txt", "words.null", "@debug slots.runs", "all results came")
@@ -1642,7 +1642,7 @@ class Steps(Kept):
         self.assertEqual([title for title in full if title not in default],
                          ["matrix"] + [f"{stage} {variant}" for variant in guesttests.BOOTS
                                        for stage in ("kunit", "guest")])
-        # They are no part of a run that installs nothing for another architecture.
+        # Without tools for another architecture, its steps are no part of a run.
         self.assertFalse([title for title in default if "arm64" in title])
         self.assertIn("tags", full["guest arm64"].units())
         self.assertEqual(set(full["guest no-memcg"].units()), {"plain"})

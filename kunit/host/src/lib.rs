@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pure modules of the kernel crate in `rust/mm`, as they are, for tests on the host.
+//! The pure modules of the kernel crate in `rust/mm`, unchanged, for tests on the host.
 //!
-//! They take the numbers of the kernel configuration from a module `layout` beside them. In the
-//! kernel that is `ffi/layout.rs`, which asks C. Here there is one per configuration worth testing,
-//! and each module is built once for each of them.
+//! They take constants of the kernel configuration from a module `layout` next to them. In the
+//! kernel this is `ffi/layout.rs`, which reads C headers. Here there is one for each configuration
+//! worth testing, and each module is built once for each of them.
 
-// That is the point: the same file beside different numbers.
+// Intended: the same file is built with different constants.
 #![allow(clippy::duplicate_mod)]
 // As in `rust/mm/vswap.rs`.
 #![deny(
@@ -21,10 +21,10 @@
 macro_rules! kernel {
     ($(#[$doc:meta])* $name:ident: $pfn_bits:literal, $cluster:literal, $swapfiles:literal) => {
         $(#[$doc])*
-        // Else the paths below would begin in a directory of the name of this module.
+        // Without this, the paths below would begin in a directory with the name of this module.
         #[path = "."]
         pub mod $name {
-            /// The numbers of this configuration.
+            /// Constants of this configuration.
             pub mod layout {
                 /// `SWAP_CACHE_PFN_BITS`.
                 pub const PFN_BITS: u32 = $pfn_bits;
@@ -65,7 +65,7 @@ kernel! {
     um: 52, 256, 28
 }
 
-// How pages come back, which depends on no configuration.
+// The swap-in policy, which depends on no configuration.
 #[path = "../../../rust/mm/swapin/policy.rs"]
 pub mod policy;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the decisions of zswap, beside those that are in the file itself.
+//! More tests of the decisions of zswap. Others are in the file itself.
 
 use crate::zswap_rules::{
     Patience,
     Shrunk, //
 };
 
-/// As in C, where `failures` only grows.
+/// A success does not reset failures, as in C, where `failures` only grows.
 #[test]
 fn success_takes_no_failure_back() {
     let mut patience = Patience::new(2);
@@ -17,7 +17,7 @@ fn success_takes_no_failure_back() {
     assert!(!patience.after_cgroup(Shrunk::None));
 }
 
-/// What a round met says nothing of the next one: otherwise the worker would never give up.
+/// A round counts on its own. Otherwise the worker would never give up.
 #[test]
 fn each_round_without_candidates_is_a_failure() {
     for met in [Shrunk::Some, Shrunk::None] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/vswap/bound.rs`: the bits do what a list of slots would, and nothing is bound to
-//! more than one device cluster.
+//! Tests of `rust/mm/vswap/bound.rs`: the bits behave like a list of slots, and a cluster is bound
+//! to one device cluster at most.
 
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -17,18 +17,18 @@ fn config(cases: u32) -> ProptestConfig {
 /// An operation on a cluster. A number that is out of range is reduced before it is used.
 #[derive(Clone, Debug)]
 enum Op {
-    /// To the device cluster with a number.
+    /// Binds to the device cluster with a number.
     Bind { ty: u8, cluster: u32 },
-    /// As swap-out does it.
+    /// Sets bits, as swap-out does.
     Set { start: u32, nr: u32 },
-    /// As freeing slots does it, whether they have data or not.
+    /// Clears bits, as freeing slots does, whether or not they have data.
     Clear { start: u32, nr: u32 },
-    /// As a full device, or swapoff, or the last slot that is freed.
+    /// Unbinds, as a full device, swapoff, or freeing the last slot does.
     Unbind,
 }
 
 fn op(size: u32, types: u8) -> impl Strategy<Value = Op> {
-    // Runs that reach over the end are refused, or cut.
+    // Runs that reach beyond the end are refused or cut.
     let run = (
         0..size + 70,
         prop_oneof![Just(1u32), 0..80u32, 0..size + 70],
@@ -101,7 +101,7 @@ macro_rules! tests {
                                 binding = binding.or(Some(first));
                             }
                             Op::Set { start, nr } => {
-                                // Not even no slots have data behind the end.
+                                // A run beyond the end is refused even if it is empty.
                                 let inside = start < SIZE && start + nr <= SIZE;
                                 let range = start as usize..(start + nr).min(SIZE) as usize;
                                 let idle = binding.is_some()
@@ -128,7 +128,7 @@ macro_rules! tests {
                             Op::Unbind => {
                                 let mut seen = Vec::new();
                                 let first = map.unbind(|slot, place| {
-                                    // It is found in one of the two at each moment.
+                                    // At each moment the place is found in the bits or in the word.
                                     assert_eq!(map.find(slot), Some(place));
                                     seen.push((slot, place));
                                 });

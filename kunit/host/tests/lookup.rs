@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/vswap/lookup.rs`, step by step: what is read, and when.
+//! Tests of `rust/mm/vswap/lookup.rs`, step by step: what it reads, and in which order.
 //!
-//! That this is enough for any interleaving is shown in `loom.rs`.
+//! `loom.rs` shows that this is enough for any interleaving.
 
 use std::cell::Cell;
 use vswap_host::um::{
@@ -14,15 +14,15 @@ use vswap_host::um::{
 #[derive(Clone, Copy)]
 enum Step {
     Peek(State),
-    /// Whether there is a reference to be had.
+    /// Tries to take a reference, with the result.
     Get(u64, bool),
-    /// Whether the frame still is of the folio that the reference is to.
+    /// Asks whether the frame still belongs to the folio of the reference, with the answer.
     Is(u64, bool),
     Put(u64),
 }
 use Step::*;
 
-/// A reference: dropping puts it.
+/// A reference, which is put when it is dropped.
 struct Ref<'a> {
     script: &'a Script,
     pfn: u64,
@@ -50,7 +50,8 @@ impl Script {
     }
 }
 
-/// Runs a lookup by a script, to its end. Returns what is found, once it was put.
+/// Runs a lookup with the answers of a script, to its end. Returns the folio that was found, whose
+/// reference was put again.
 fn lookup(steps: &[Step]) -> Option<u64> {
     let script = Script {
         steps: steps.to_vec(),
@@ -181,7 +182,7 @@ fn a_folio_that_is_freed_is_none() {
 
 #[test]
 fn what_is_not_the_folio_is_put_at_once() {
-    // Before the word is read anew, so that nothing piles up.
+    // The reference is put before the word is read again, so that references do not accumulate.
     for state in no_folio() {
         let steps = [
             Peek(folio(7)),
@@ -212,7 +213,7 @@ fn another_folio_is_found_in_its_place() {
 
 #[test]
 fn what_the_second_look_says_is_not_taken_on_trust() {
-    // It names 8, but the reference is to 7: that of 8 is to be had first.
+    // The word now names 8, but the reference is to 7: take one to 8 first.
     let steps = [
         Peek(folio(7)),
         Get(7, true),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The lock-free protocols, run with every interleaving, and with every value that a read may
-//! return, as far as loom knows: it takes no write from the future.
+//! return, as far as loom supports it: it models no value of a later write.
 //!
-//! `Cargo.toml` says how to run this. The models are as small as they can be and still go wrong.
-//! What they do is what the kernel does, access by access:
+//! `Cargo.toml` says how to run this. The models are as small as they can be and still fail. They
+//! do what the kernel does, access by access:
 //!
 //! - Words and the switch are read and written relaxed. Locks acquire and release, no more.
-//! - Atomic operations that return something are full barriers, as the kernel has them: in this
-//!   language that takes fences beside them ([`mb`]).
-//! - A thread that unlocks and then locks has its writes before seen before its writes after. The
-//!   kernel promises that for any two locks; here it takes a fence ([`World::alloc`]).
+//! - Atomic operations that return a value are full barriers, as in the kernel. In Rust that takes
+//!   fences around them ([`mb`]).
+//! - If a thread unlocks one lock and then locks another, other threads see its writes in that
+//!   order. The kernel promises that for any two locks; here it takes a fence ([`World::alloc`]).
 
 #![cfg(loom)]
 
@@ -21,7 +21,7 @@ use loom::{
     },
     thread,
 };
-// Not loom's: who frees the world is not the question.
+// The standard `Arc`, because freeing the world is not under test.
 use std::sync::Arc;
 use vswap_host::thp_4k::{
     lookup::cached,
@@ -37,11 +37,10 @@ use vswap_host::um::{
     swap_table::{Backing, PhysSlot},
 };
 
-/// Runs a model to its end: every interleaving, or those in which no more threads than `bound` are
-/// interrupted while they could go on.
+/// Runs a model to its end: every interleaving, or those with at most `bound` preemptions.
 fn model(bound: Option<usize>, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // `LOOM_MAX_PREEMPTIONS` wins, for those who have the time.
+    // `LOOM_MAX_PREEMPTIONS` overrides the bound, for longer runs.
     builder.preemption_bound = builder.preemption_bound.or(bound);
     builder.check(f);
 }
@@ -55,24 +54,24 @@ fn mb() {
 
 const FRAMES: usize = 2;
 
-/// The slot that is looked up, and the other one.
+/// The slot that is looked up, and another one.
 const SLOT: usize = 0;
 const OTHER: usize = 1;
 
-/// What a page frame is used for, in truth. Those under test do not see it.
+/// What a page frame is really used for. The code under test does not see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// It is free, or was allocated for whatever.
+    /// It is free, or allocated for another purpose.
     None,
     /// It is a folio in the swap cache for a slot.
     Cached(usize),
-    /// It was one, and all can see that it is not any more.
+    /// It was one, and its removal is visible to all threads.
     Left(usize),
 }
 
 /// A [`Use`], and how often the frame was allocated before.
 ///
-/// It is read with operations that modify: these meet the newest value, while a load could meet an
+/// Read with read-modify-write operations, which return the newest value. A load could return an
 /// older one.
 struct Truth(AtomicUsize);
 
@@ -101,7 +100,7 @@ impl Truth {
         (value >> 4, this)
     }
 
-    /// By the one who has the frame.
+    /// Called by the owner of the frame.
     fn set(&self, this: Use) {
         let times = self.get().0 + usize::from(this == Use::None);
         self.0.swap(Self::encode(times, this), Relaxed);
@@ -116,11 +115,11 @@ struct Frame {
 
 /// A cluster with two slots, some memory, and the page allocator.
 struct World {
-    // The lock of the cluster: to write words.
+    // The lock of the cluster, held to write words.
     ci: Mutex<()>,
     words: [AtomicU64; 2],
     frames: [Frame; FRAMES],
-    // Of which folio a frame is: its first frame. C: `compound_head`.
+    // The first frame of the folio that a frame belongs to. C: `compound_head`.
     heads: [AtomicUsize; FRAMES],
     free: Mutex<Vec<usize>>,
 }
@@ -128,7 +127,7 @@ struct World {
 fn cached_state(frame: usize) -> State {
     State::Pfn {
         flags: Flags::EMPTY,
-        // Frame 0 is a frame like any other.
+        // Frame number 0 is valid.
         pfn: Pfn::new(frame as u64).unwrap(),
     }
 }
@@ -142,7 +141,8 @@ fn shadow() -> State {
 }
 
 impl World {
-    /// Frame 0 is in the swap cache for [`SLOT`], and its count is `count`. The others are free.
+    /// Makes a world: frame 0 is in the swap cache for [`SLOT`], and its count is `count`. The
+    /// others are free.
     fn new(count: usize) -> Arc<Self> {
         let frame = |count, this| Frame {
             count: AtomicUsize::new(count),
@@ -184,7 +184,7 @@ impl World {
                 Err(now) => n = now,
             }
         }
-        // Else loom would think that this can go on for ever.
+        // Without this, loom would assume that the loop can go on for ever.
         thread::yield_now();
         None
     }
@@ -221,7 +221,7 @@ impl World {
     /// Allocates a page, if there is one, with one reference.
     fn alloc(&self) -> Option<usize> {
         let frame = self.free.lock().unwrap().pop()?;
-        // Who had the frame has unlocked the list, and we have locked it after that.
+        // The previous owner unlocked the list, and this thread has locked it afterwards.
         fence(AcqRel);
         self.frames[frame].truth.set(Use::None);
         // C: `set_page_refcounted()`, which orders nothing.
@@ -229,14 +229,14 @@ impl World {
         Some(frame)
     }
 
-    /// A folio enters the swap cache, which has no folio for the slot. Under the lock.
+    /// Adds a folio to the swap cache, which has no folio for the slot. Called under the lock.
     fn cache_add(&self, frame: usize, slot: usize) {
         self.frames[frame].truth.set(Use::Cached(slot));
         self.frames[frame].count.fetch_add(1, Relaxed);
         self.words[slot].store(cached_state(frame).encode(), Relaxed);
     }
 
-    /// Allocates a folio, adds it to the swap cache, and lets it go.
+    /// Allocates a folio, adds it to the swap cache, and puts its reference.
     fn swap_in(&self, slot: usize) {
         if let Some(frame) = self.alloc() {
             let lock = self.ci.lock().unwrap();
@@ -246,13 +246,13 @@ impl World {
         }
     }
 
-    /// A folio leaves the swap cache. Under the lock.
+    /// Removes a folio from the swap cache. Called under the lock.
     fn cache_del(&self, slot: usize) {
         self.words[slot].store(shadow().encode(), Relaxed);
     }
 
-    /// Allocates all frames as one large folio, with one reference, if they are free. Its first
-    /// frame is the last one.
+    /// Allocates all frames as one large folio with one reference, if they are free. The last frame
+    /// is its head.
     fn alloc_large(&self) -> Option<usize> {
         let mut free = self.free.lock().unwrap();
         if free.len() < FRAMES {
@@ -269,8 +269,8 @@ impl World {
         Some(FRAMES - 1)
     }
 
-    /// Splits it: each frame is a folio of its own, and they are freed but for frame 0, which stays
-    /// with one reference.
+    /// Splits a large folio into one folio for each frame. Frees all but frame 0, which keeps one
+    /// reference.
     fn split(&self, large: usize) {
         for frame in 0..FRAMES {
             self.heads[frame].store(frame, Relaxed);
@@ -296,7 +296,7 @@ impl World {
         Some(found)
     }
 
-    /// When all is done: each reference was put, except those of the swap cache.
+    /// Checks at the end that each reference was put, except those of the swap cache.
     fn check_references(&self) {
         let free = self.free.lock().unwrap();
         for (n, frame) in self.frames.iter().enumerate() {
@@ -309,17 +309,17 @@ impl World {
     }
 }
 
-/// A reference to what is at a page frame: dropping puts it.
+/// A reference to the folio at a page frame, which is put when it is dropped.
 struct Ref {
     world: Arc<World>,
     frame: usize,
-    // What was there before the reference was taken.
+    // The use of the frame before the reference was taken.
     before: (usize, Use),
 }
 
 impl Ref {
-    /// Whether this is, or was when the reference was taken or after that, a folio in the swap
-    /// cache for [`SLOT`].
+    /// Checks that this is a folio in the swap cache for [`SLOT`], or was one when the reference
+    /// was taken or later.
     fn check(&self) {
         let frame = &self.world.frames[self.frame];
         let (times, this) = frame.truth.get();
@@ -341,7 +341,7 @@ impl Drop for Ref {
     }
 }
 
-/// Runs lookups in threads of their own, each with its check, beside `f`.
+/// Runs `f` and, in threads of their own, lookups with their checks.
 fn with_lookups(
     world: Arc<World>,
     lookups: usize,
@@ -364,8 +364,8 @@ fn with_lookups(
     world.check_references();
 }
 
-/// Reclaim, as `__remove_mapping()` does it: it has isolated the folio, which it freezes, takes out
-/// of the swap cache and frees. The page is then used for a folio of the slot `next`.
+/// Reclaims an isolated folio like `__remove_mapping()`: freezes it, removes it from the swap cache
+/// and frees it. The page is then used for a folio of the slot `next`.
 fn reclaim(world: &World, next: usize) {
     let lock = world.ci.lock().unwrap();
     if !world.freeze(0, 2) {
@@ -393,13 +393,13 @@ fn lookup_beside_reclaim_for_the_same_slot() {
     });
 }
 
-/// Takes the folio out of the swap cache while it has users, as `folio_free_swap()` does it, and
-/// puts it. Who puts the last reference frees it, be it a lookup.
+/// Removes the folio from the swap cache while it has users, like `folio_free_swap()`, and puts it.
+/// Whoever puts the last reference frees it, possibly a lookup.
 fn take_out(world: &World) {
     let lock = world.ci.lock().unwrap();
     world.cache_del(SLOT);
     drop(lock);
-    // C: `folio_ref_sub()`, which orders nothing. There still is our own.
+    // C: `folio_ref_sub()`, which orders nothing. This thread still has a reference.
     world.frames[0].count.fetch_sub(1, Relaxed);
     mb();
     world.frames[0].truth.set(Use::Left(SLOT));
@@ -435,7 +435,7 @@ fn lookup_beside_removal_and_allocation_elsewhere() {
             1,
             |_| (),
             |world| {
-                // Whichever frame is free by then.
+                // Takes whichever frame is free by then.
                 let thread = thread::spawn(move || other.swap_in(OTHER));
                 take_out(world);
                 thread.join().unwrap();
@@ -444,8 +444,8 @@ fn lookup_beside_removal_and_allocation_elsewhere() {
     });
 }
 
-/// The frame is used inside of a larger folio, which is split, and then for a folio of the same
-/// slot: the word is what it was, while a lookup may have a reference to the larger one.
+/// The frame becomes a part of a larger folio, which is split, and then holds a folio of the same
+/// slot. The word is the same again, while a lookup may have a reference to the larger folio.
 #[test]
 fn lookup_beside_a_larger_folio() {
     model(Some(4), || {
@@ -468,7 +468,7 @@ fn lookup_beside_a_larger_folio() {
     });
 }
 
-/// Migration: the slot always has a folio, so that a lookup must find one.
+/// During migration the slot always has a folio, so a lookup must find one.
 #[test]
 fn lookup_beside_migration() {
     let always = |found: Option<&Ref>| assert!(found.is_some(), "the folio is overlooked");
@@ -497,13 +497,14 @@ const CLUSTERS: usize = 2;
 struct Layer {
     on: AtomicBool,
     lists: Mutex<()>,
-    // As `Directory`: the next number, and which of them are found.
+    // Like `Directory`: the next number, and which clusters can be found.
     next: AtomicUsize,
     published: [AtomicBool; CLUSTERS],
     clusters: [Cluster; CLUSTERS],
 }
 
-/// How many slots are in use: changed under the lock, and read without.
+/// A cluster with the number of its slots in use, which is changed under the lock and read without
+/// it.
 struct Cluster {
     lock: Mutex<()>,
     used: AtomicUsize,
@@ -520,7 +521,7 @@ impl Cluster {
 }
 
 impl Layer {
-    /// `len` clusters are there.
+    /// Makes a layer with `len` clusters.
     fn new(len: usize) -> Arc<Self> {
         Arc::new(Self {
             on: AtomicBool::new(true),
@@ -534,7 +535,7 @@ impl Layer {
         })
     }
 
-    /// `alloc_folio()`: takes slots, and looks whether it may keep them.
+    /// `alloc_folio()`: takes slots, and checks whether it may keep them.
     fn alloc_from(&self, index: usize) {
         let cluster = &self.clusters[index];
         let lock = cluster.lock.lock().unwrap();
@@ -546,7 +547,7 @@ impl Layer {
         drop(lock);
     }
 
-    /// `refill()`, when there is no cluster to be had.
+    /// `refill()`, if there is no cluster to take.
     fn alloc_from_new(&self) {
         // `count_populated()`, `take_spare()`.
         drop(self.lists.lock().unwrap());
@@ -561,7 +562,7 @@ impl Layer {
         self.alloc_from(index);
     }
 
-    /// Those with a number below `len`, except those that are not there yet.
+    /// Returns the clusters with a number below `len` that are published already.
     fn clusters(&self, len: usize) -> impl Iterator<Item = &Cluster> {
         (0..len)
             .filter(|index| self.published[*index].load(Acquire))
@@ -578,8 +579,8 @@ impl Layer {
         }
     }
 
-    /// The slots that a drain finds, as `next_used()`: clusters that are empty at first sight are
-    /// not locked.
+    /// Returns how many slots a drain finds. Like `next_used()`, does not lock clusters that look
+    /// empty.
     fn used(&self) -> usize {
         let len = self.next.load(Acquire);
         self.clusters(len)
@@ -592,7 +593,7 @@ impl Layer {
     }
 }
 
-/// Turns the layer off beside threads that allocate.
+/// Turns the layer off while threads allocate.
 fn quiesce(len: usize, bound: Option<usize>, allocators: &'static [fn(&Layer)]) {
     model(bound, move || {
         let layer = Layer::new(len);
@@ -637,7 +638,7 @@ fn quiesce_beside_new_clusters() {
 const FREE: usize = usize::MAX;
 const GONE: usize = usize::MAX - 1;
 
-/// A member of the order, and one slot of it.
+/// A member of the order, with one slot.
 struct Member {
     bits: AtomicU64,
     seat: AtomicUsize,
@@ -683,7 +684,7 @@ impl order::Member for Member {
     }
 }
 
-/// A ring: how often the member is on its list, under the lock, and what joined.
+/// A ring: how often the member is on its list, under the lock, and how many members have joined.
 struct Ring {
     list: Mutex<usize>,
     joined: AtomicUsize,
@@ -699,18 +700,18 @@ impl Ring {
         }
     }
 
-    /// Those that joined go to the list.
+    /// Moves members that have joined to the list.
     fn settle(&self, listed: &mut usize) {
         *listed += self.joined.swap(0, SeqCst);
     }
 }
 
-/// One cluster with a member, two rings, of which the second is above the first.
+/// One cluster with a member, and two rings, the second of which is the parent of the first.
 struct Order {
     ci: Mutex<()>,
     member: Member,
     rings: [Ring; 2],
-    // The table went: who touches the member from an RCU section that began later is wrong.
+    // The table was freed: an RCU section that began later must not touch the member.
     freed: AtomicBool,
 }
 
@@ -719,7 +720,7 @@ fn stored(value: u64) -> u64 {
 }
 
 impl Order {
-    /// With a member on the first ring, of which one page is stored, or none.
+    /// Makes a cluster with a member on the first ring, with one stored page or none.
     fn new(bits: u64) -> Arc<Self> {
         Arc::new(Self {
             ci: Mutex::new(()),
@@ -733,7 +734,7 @@ impl Order {
         })
     }
 
-    /// The ring for a store that would take the first.
+    /// Returns the ring for a store that would take ring `ring`.
     fn alive(&self, ring: usize) -> usize {
         if self.rings[ring].dead.load(Relaxed) {
             1
@@ -742,7 +743,7 @@ impl Order {
         }
     }
 
-    /// `LockedTable::put()`: in a member that stands on this ring, or on none.
+    /// `LockedTable::put()`: in a member that is on this ring, or on none.
     fn store(&self, value: u64) {
         let _ci = self.ci.lock().unwrap();
         let ring = self.alive(0);
@@ -790,7 +791,7 @@ impl Order {
         self.move_up();
     }
 
-    /// `LockedTable::take()`; with `table`, it was the last.
+    /// `LockedTable::take()`. `table` means that it frees the table, because it was the last.
     fn free(&self, table: bool) {
         let _ci = self.ci.lock().unwrap();
         self.member.word.store(0, Relaxed);
@@ -815,7 +816,7 @@ impl Order {
         });
     }
 
-    /// `LockedRing::pass()`: returns what it would write back.
+    /// `LockedRing::pass()`: returns the page that it would write back.
     fn hand(&self, ring: usize) -> Option<u64> {
         let mut list = self.rings[ring].list.lock().unwrap();
         self.rings[ring].settle(&mut list);
@@ -846,8 +847,8 @@ impl Order {
         (turn == Turn::WriteBack).then_some(word)
     }
 
-    /// When all is quiet: the member is on one ring, and once, if it has a seat; and if a page is
-    /// stored, it has one.
+    /// Checks at the end: a member with a seat is once on one ring, and a member with a stored page
+    /// has a seat.
     fn check(&self) {
         let mut listed = [0; 2];
         for (ring, listed) in self.rings.iter().zip(&mut listed) {
@@ -872,7 +873,7 @@ impl Order {
     }
 }
 
-/// Runs threads beside the hand, and looks whether the order is whole then.
+/// Runs threads and the hand, and checks the order afterwards.
 fn order_of(bits: u64, bound: Option<usize>, threads: &'static [fn(&Order)]) {
     model(bound, move || {
         let order = Order::new(bits);
@@ -949,10 +950,10 @@ fn stores_and_frees_beside_removal_of_the_cgroup() {
 
 const PLACES: usize = 2;
 
-/// What the allocator knows: which places are in use, and how often each is pinned.
+/// State of the allocator: which places are in use, and how often each is pinned.
 #[derive(Default)]
 struct Objects {
-    // With the content.
+    // Content of the places in use.
     used: [Option<u64>; PLACES],
     pins: [usize; PLACES],
 }
@@ -978,7 +979,7 @@ fn place_of(word: u64) -> usize {
 }
 
 impl Zs {
-    /// Nothing is stored, or something at place 0.
+    /// Makes an allocator with nothing stored, or with one object at place 0.
     fn new(content: Option<u64>) -> Arc<Self> {
         let objects = Objects {
             used: [content, None],
@@ -991,8 +992,9 @@ impl Zs {
         })
     }
 
-    // All agree on the order in which a word changes. So the hand's exchange fails, if the word that
-    // it read has been replaced. Loom knows that of operations that modify, and not of stores.
+    // All threads agree on the order in which a word changes. So the exchange of the hand fails if
+    // the word that it read has been replaced. Loom models that for read-modify-write operations,
+    // but not for stores.
 
     fn write(&self, word: u64) {
         self.word.swap(word, Relaxed);
@@ -1039,7 +1041,7 @@ impl Zs {
         drop(ci);
     }
 
-    /// The slot is freed.
+    /// Frees the slot.
     fn forget(&self) {
         let _ci = self.ci.lock().unwrap();
         if Record::is_tag(self.newest()) {
@@ -1047,13 +1049,13 @@ impl Zs {
         }
     }
 
-    /// `zs_owned_read_begin()`, by who has the right to the slot; returns the content.
+    /// `zs_owned_read_begin()`, by the owner of the right to the slot. Returns the content.
     fn load(&self) -> u64 {
         let mut objects = self.class.lock().unwrap();
         let place = place_of(self.newest());
         objects.pins[place] += 1;
         drop(objects);
-        // Others run: it is not moved.
+        // Other threads run, but do not move the object.
         thread::yield_now();
         let content = self.class.lock().unwrap().used[place];
         self.unpin(place);
@@ -1101,7 +1103,7 @@ impl Zs {
         }
     }
 
-    /// The hand of the clock: it looks at the word alone.
+    /// The hand of the clock, which reads only the word.
     fn hand(&self) {
         let word = self.word.load(Relaxed);
         order::turn(word, |new| {
@@ -1110,7 +1112,7 @@ impl Zs {
         });
     }
 
-    /// When all is quiet: what is in use is what the word names.
+    /// Checks at the end that only the object that the word names is in use.
     fn check(&self, content: Option<u64>) {
         let objects = self.class.lock().unwrap();
         let word = self.newest();
@@ -1124,7 +1126,7 @@ impl Zs {
     }
 }
 
-/// Runs an owner of the slot beside compaction and the hand.
+/// Runs an owner of the slot, compaction and the hand.
 fn moving(before: Option<u64>, after: Option<u64>, owner: fn(&Zs)) {
     model(None, move || {
         let zs = Zs::new(before);
@@ -1164,7 +1166,7 @@ fn consume_beside_compaction() {
     moving(Some(1), None, |zs| assert_eq!(zs.consume(), 1));
 }
 
-// Claim and consume: faults on a slot that zswap has, as in `table` and mm/vswap_swapin.c.
+// Claim and consume: faults on a slot backed by zswap, as in `table` and mm/vswap_swapin.c.
 
 /// A page table entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -1172,15 +1174,15 @@ enum Pte {
     None,
     /// The slot.
     Swap,
-    /// A page, with that content.
+    /// A page with that content.
     Mapped(u64),
 }
 
-/// What the cluster lock protects, but for the word, which is also read without it.
+/// What the cluster lock protects. The word is separate, because it is also read without the lock.
 #[derive(Default)]
 struct Backed {
     zswap: Option<u64>,
-    // The statistics of the swap cache.
+    // How often the folio is counted in the statistics of the swap cache.
     counted: isize,
 }
 
@@ -1205,7 +1207,7 @@ struct Swapped {
 }
 
 impl Swapped {
-    /// Swapped out, and named by the first `nr` page tables.
+    /// Makes a page that is swapped out, and named by the first `nr` page tables.
     fn new(nr: usize) -> Arc<Self> {
         let count = Count::new(nr as u8).unwrap();
         let flags = Flags { count, zero: false };
@@ -1226,7 +1228,7 @@ impl Swapped {
         Pfn::new(frame as u64).unwrap()
     }
 
-    /// The frame of the folio in the swap cache.
+    /// Returns the frame of the folio in the swap cache.
     fn cached(&self) -> Option<usize> {
         match State::decode(self.word.load(Relaxed)) {
             Ok(State::Pfn { pfn, .. }) => Some(pfn.get() as usize),
@@ -1238,7 +1240,7 @@ impl Swapped {
         self.word.store(word, Relaxed);
     }
 
-    /// One user less: under the cluster lock.
+    /// Drops one swap count. Called under the cluster lock.
     fn put(&self, backed: &mut Backed) {
         let word = self.word.load(Relaxed);
         if is_last_word(word) {
@@ -1249,7 +1251,7 @@ impl Swapped {
         }
     }
 
-    /// `settle`: the folio is not mapped, or others count on its slot.
+    /// `settle`: the folio is not mapped, or its slot has another swap count.
     fn settle(&self, folio: &mut FolioState) {
         let mut backed = self.ci.lock().unwrap();
         backed.counted += 1;
@@ -1270,7 +1272,7 @@ impl Swapped {
         {
             let backed = self.ci.lock().unwrap();
             let Some(word) = cache_add_word(self.word.load(Relaxed), Self::pfn(frame)) else {
-                // Somebody was faster, or the slot is free: the fault is tried again.
+                // Another fault was faster, or the slot is free: the fault is tried again.
                 return;
             };
             assert!(backed.zswap.is_some());
@@ -1294,7 +1296,7 @@ impl Swapped {
         }
     }
 
-    /// A fault that finds the folio of another, and waits for it.
+    /// A fault that finds the folio of another fault, and waits for it.
     fn fault_cached(&self, at: usize, frame: usize) {
         let folio = self.folios[frame].lock().unwrap();
         if self.cached() != Some(frame) {
@@ -1311,7 +1313,7 @@ impl Swapped {
         }
     }
 
-    /// `fork()`: the child gets what the parent has.
+    /// `fork()`: copies the page table entry to the child.
     fn fork(&self) {
         let mut ptes = self.ptl.lock().unwrap();
         ptes[CHILD] = ptes[PARENT];
@@ -1329,7 +1331,7 @@ impl Swapped {
         }
     }
 
-    /// When all is quiet.
+    /// Checks the state at the end.
     fn check(&self) {
         let ptes = self.ptl.lock().unwrap();
         let backed = self.ci.lock().unwrap();
@@ -1343,7 +1345,7 @@ impl Swapped {
         let cached = self.cached();
         assert_eq!(backed.counted, cached.is_some() as isize);
         match cached {
-            // The only copy.
+            // The folio has the only copy.
             Some(frame) => {
                 let folio = self.folios[frame].lock().unwrap();
                 assert_eq!(folio.content, Some(CONTENT));
@@ -1355,7 +1357,7 @@ impl Swapped {
     }
 }
 
-/// Runs a fault of the parent beside others.
+/// Runs a fault of the parent and other threads.
 fn claiming(nr: usize, others: &'static [fn(&Swapped)]) {
     model(None, move || {
         let swapped = Swapped::new(nr);
@@ -1399,10 +1401,10 @@ fn claim_beside_a_fault_and_unmapping() {
 
 // Bound clusters.
 
-/// One slot of a bound cluster, and what of the device matters to it.
+/// One slot of a bound cluster, and the state of the device that matters to it.
 struct BoundCluster {
-    /// The lock of the virtual cluster. What it protects besides `map` and `word`: the device
-    /// cluster is C's.
+    /// The lock of the virtual cluster. Besides `map` and `word`, protects whether the device
+    /// cluster was given back to C.
     given_back: Mutex<bool>,
     map: DeviceMap<Shared>,
     /// The backing word of the slot.
@@ -1450,7 +1452,8 @@ impl BoundCluster {
         this
     }
 
-    /// Where the data of the slot is: whoever asks has the right to the slot, not the lock.
+    /// Returns where the data of the slot is. The caller has the right to the slot, but not the
+    /// lock.
     fn place(&self) -> Option<PhysSlot> {
         if let Some(slot) = self.map.find(BOUND_SLOT) {
             return Some(slot);
@@ -1461,7 +1464,7 @@ impl BoundCluster {
         }
     }
 
-    /// Swap-out takes the slot, with that of the device.
+    /// Swap-out: takes the slot together with the device slot.
     fn take(&self) {
         let given_back = self.given_back.lock().unwrap();
         if self.map.set(BOUND_SLOT, 1) {
@@ -1474,7 +1477,7 @@ impl BoundCluster {
         }
     }
 
-    /// The last user goes.
+    /// The last user frees the slot.
     fn free(&self) {
         let mut given_back = self.given_back.lock().unwrap();
         let idle = self.map.clear(BOUND_SLOT, 1, |_, _| assert!(!*given_back));
@@ -1487,7 +1490,7 @@ impl BoundCluster {
         }
     }
 
-    /// The device is full: the slot gets a word.
+    /// The device is full: unbinds, and the slot gets a backing word.
     fn scatter(&self) {
         let mut given_back = self.given_back.lock().unwrap();
         let first = self.map.unbind(|slot, place| {
@@ -1500,12 +1503,12 @@ impl BoundCluster {
         }
     }
 
-    /// The device goes.
+    /// Swapoff of the device.
     fn swapoff(&self) {
         self.gives.store(false, Relaxed);
         drop(self.given_back.lock().unwrap());
         if self.in_use.load(Acquire) != 0 {
-            // The folio is read, and made dirty.
+            // The folio is read and marked dirty, so the device slot is freed.
             let given_back = self.given_back.lock().unwrap();
             let idle = self.map.clear(BOUND_SLOT, 1, |_, _| assert!(!*given_back));
             if idle != 0 || self.word.swap(0, Relaxed) != 0 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The order of writeback: small rules, and its quality against the lists that C's zswap has.
+//! Tests of the order of writeback: its rules, and its quality compared with the list of C's zswap.
 //!
 //! The quality is that of the real decisions (`order::turn()`, the bits of members) in a model of
-//! rings, on traces that are made up. What is counted is pages that were written back and wanted
-//! again. C's list is exact: an entry goes to its end when it is stored, and once more when it is
-//! met for the first time.
+//! rings, on artificial traces. Counts pages that were written back and needed again. C's list is
+//! exact: an entry goes to its end when it is stored, and once more when the shrinker first meets
+//! it.
 
 use proptest::prelude::*;
 use std::{
@@ -17,7 +17,7 @@ use vswap_host::thp_4k::{
     record::{Kept, Pattern, Record},
 };
 
-/// A member that no other thread changes. `loom.rs` has those that several do.
+/// A member that no other thread changes. `loom.rs` tests members that several threads change.
 struct Alone {
     bits: Cell<u64>,
     seat: Cell<Seat<u32>>,
@@ -101,7 +101,7 @@ proptest! {
     }
 }
 
-/// The product of what is multiplied need not fit.
+/// The product may overflow.
 #[test]
 fn estimates_of_many_are_large() {
     assert!(estimate(1 << 40, 1 << 20, 1 << 26) >= 1 << 43);
@@ -128,14 +128,14 @@ fn a_page_has_one_second_chance() {
     );
     assert_eq!(word, record.passed().encode());
     assert_eq!(turn(word, |_| unreachable!()), Turn::WriteBack);
-    // It was freed, or stored anew, in between.
+    // The exchange fails if the page was freed, or stored again, meanwhile.
     assert_eq!(turn(before, |_| false), Turn::Pass);
 }
 
-/// Pages of a compressed cache that takes `room` of them.
+/// A compressed cache with room for a number of pages.
 trait Cache {
     fn store(&mut self, page: usize);
-    /// Takes a page out, if it is there.
+    /// Removes a page. Returns true if it was stored.
     fn load(&mut self, page: usize) -> bool;
 }
 
@@ -143,7 +143,7 @@ trait Cache {
 struct List {
     room: usize,
     order: VecDeque<(usize, u64)>,
-    // When it was put where it is, and whether it was not met yet.
+    // When a page was put in its place, and whether the shrinker has not met it yet.
     there: HashMap<usize, (u64, bool)>,
     time: u64,
 }
@@ -185,7 +185,7 @@ impl Cache for List {
     }
 }
 
-/// The clock, over slots of which the lowest free one is taken in the cluster that is at hand.
+/// The clock. Each page takes the lowest free slot of the current cluster.
 struct Clock {
     room: usize,
     nr: usize,
@@ -281,7 +281,8 @@ impl Cache for Clock {
     }
 }
 
-/// Memory of `frames` pages in LRU order, above a cache: how many touches found a page in neither.
+/// Simulates memory of `frames` pages in LRU order above a cache. Returns how many touches found a
+/// known page in neither.
 fn faults(cache: &mut dyn Cache, frames: usize, trace: impl Iterator<Item = usize>) -> usize {
     let (mut memory, mut order) = (HashMap::new(), VecDeque::new());
     let mut seen = std::collections::HashSet::new();
@@ -318,7 +319,7 @@ impl Numbers {
 
 const TOUCHES: usize = 200_000;
 
-/// A working set that is touched at random, beside a stream that never comes back.
+/// A working set that is touched at random, and a stream of pages that are touched once.
 fn stream() -> Vec<usize> {
     let mut numbers = Numbers(1);
     (0..TOUCHES)
@@ -332,7 +333,7 @@ fn stream() -> Vec<usize> {
         .collect()
 }
 
-/// Few pages often, many seldom.
+/// A few pages are touched often, many seldom.
 fn zipf() -> Vec<usize> {
     let mut numbers = Numbers(2);
     (0..TOUCHES)
@@ -343,7 +344,7 @@ fn zipf() -> Vec<usize> {
         .collect()
 }
 
-/// Working sets that change.
+/// Working sets that change over time.
 fn phases() -> Vec<usize> {
     let mut numbers = Numbers(3);
     (0..TOUCHES)
@@ -351,7 +352,7 @@ fn phases() -> Vec<usize> {
         .collect()
 }
 
-/// Several passes over more than there is room for.
+/// Several passes over more pages than fit.
 fn cycle() -> Vec<usize> {
     (0..TOUCHES).map(|n| n % 3800).collect()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/swapin/policy.rs`: that it decides as a model does, what it must never do,
-//! whatever it is told, and what becomes of the patterns that it is there for.
+//! Tests of `rust/mm/swapin/policy.rs`: that it decides like a model, keeps its limits for any
+//! input, and handles the access patterns that it is made for.
 
 #[path = "model/policy.rs"]
 mod model;
@@ -10,7 +10,7 @@ use model::{decide, Decision, Fault, Model, Place, PAGES};
 use proptest::prelude::*;
 use vswap_host::policy::*;
 
-/// What there is to find out, and what was asked.
+/// What the policy can find out, and how often it asked.
 #[derive(Clone, Debug)]
 struct Facts {
     near: u32,
@@ -67,7 +67,7 @@ fn used() -> impl Strategy<Value = Option<Used>> {
 fn evidence() -> impl Strategy<Value = Evidence> {
     let hint = prop_oneof![Just(Hint::None), Just(Hint::Sequential), Just(Hint::Random)];
     let source = prop_oneof![Just(Source::Memory), Just(Source::Fast), Just(Source::Slow)];
-    // Any bits, and pages near to that of the record: else nothing would ever be in sequence.
+    // Any bits, and pages near that of the record. Otherwise there would hardly be a sequence.
     let record = any::<u64>().prop_map(Record::decode);
     let page = (any::<bool>(), -20i64..20, any::<u64>());
     (
@@ -111,7 +111,7 @@ fn with_zswap(evidence: Evidence, facts: &Facts) -> Plan {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..Default::default() })]
 
-    /// Whatever the record says, which anybody may have written.
+    /// Holds for any record.
     #[test]
     fn stays_within_bounds(evidence in evidence(), mut facts in facts()) {
         let plan = plan(&evidence, &mut facts);
@@ -122,7 +122,7 @@ proptest! {
                          order <= facts.uniform && evidence.hint != Hint::Random);
             prop_assert!(evidence.source != Source::Slow);
         }
-        // What is in memory is read ahead of nothing but what is not.
+        // A page in memory is read with readahead only if neighbours may be on a slow device.
         if plan.how == How::ReadAhead && evidence.source == Source::Memory && evidence.bypass {
             prop_assert!(facts.any_slow && plan.record.is_adjacent());
         }
@@ -136,8 +136,8 @@ proptest! {
         prop_assert!(plan.record.cap() <= MAX_ORDER);
     }
 
-    /// Until zswap is enabled, what is on a fast device comes back by C's rule: as large as the
-    /// mapping allows, whatever the faults before were. Nothing else is looked at.
+    /// Until zswap is enabled, pages on a fast device are read by C's rule: as large as the mapping
+    /// allows, whatever the history of faults is. Nothing else is looked at.
     #[test]
     fn fast_devices_are_c_s(evidence in evidence(), mut facts in facts()) {
         let evidence = Evidence { source: Source::Fast, large: true, zswap: false, ..evidence };
@@ -148,7 +148,7 @@ proptest! {
             most => How::Large(most),
         });
         prop_assert_eq!(facts.asked, (0, 0, 0, 1));
-        // With zswap it takes more than the device.
+        // With zswap, the device alone does not decide.
         let other = with_zswap(evidence, &facts);
         prop_assert!(other.why != Why::Fast);
     }
@@ -166,7 +166,7 @@ proptest! {
         let more = Facts { near: NEAR, ..facts.clone() };
         prop_assert!(order(&evidence, &more) >= before);
         if evidence.hint == Hint::None {
-            // With a hint, the last folio is judged as well: a waste makes the next one smaller.
+            // With a hint, the last folio is judged as well, and waste makes the next one smaller.
             let unjudged = Evidence { used: None, ..evidence };
             let hinted = Evidence { hint: Hint::Sequential, ..unjudged };
             prop_assert!(order(&hinted, &facts) >= order(&unjudged, &facts));
@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(order(&evidence, &larger) >= before);
     }
 
-    /// The short way says what the long one does.
+    /// `alone()` decides like `plan()`.
     #[test]
     fn alone_is_what_the_plan_says(evidence in evidence(), facts in facts(), least in 0u32..=9) {
         let evidence = Evidence {
@@ -191,7 +191,7 @@ proptest! {
         let limits = Limits { least: facts.limits.least.max(least), ..facts.limits };
         let mut facts = Facts { any_slow: false, limits, ..facts };
         let near = facts.near;
-        // Pages behind this one that are in memory are in no range that is all swapped out.
+        // If a page behind this one is in memory, no range that includes it is all swapped out.
         let next = evidence.record.next(evidence.page, None, evidence.hint);
         let behind = evidence.page + u64::from(next.is_adjacent() && next.is_down());
         if near > 0 && behind & ((1 << least) - 1) != 0 {
@@ -201,13 +201,14 @@ proptest! {
         if let Some((why, record)) = short {
             let plan = plan(&evidence, &mut facts);
             prop_assert_eq!((plan.how, plan.record), (How::Single, record));
-            // That it is of no use to look is not what one finds by looking.
+            // `alone()` may say `Far` without looking where `plan()` looks and finds another
+            // reason.
             prop_assert!(plan.why == why || why == Why::Far &&
                          matches!(plan.why, Why::Mixed | Why::Small));
         }
     }
 
-    /// The answer is that of looking at every range.
+    /// Finds the same range as a search through all ranges.
     #[test]
     fn finds_the_uniform_range(offset in 0u64..64, odd in proptest::collection::vec(0u64..64, 0..4),
                                max in 0u32..=6) {
@@ -226,7 +227,7 @@ proptest! {
     }
 }
 
-/// Any record. Its page is often where page numbers begin and end.
+/// Any record. Its page is often near the first or the last page number.
 fn records() -> impl Strategy<Value = Model> {
     let page = prop_oneof![0..PAGES, 0..4i128, PAGES - 4..PAGES];
     (any::<u64>(), page).prop_map(|(raw, page)| Model {
@@ -235,8 +236,8 @@ fn records() -> impl Strategy<Value = Model> {
     })
 }
 
-/// A record, and a page that is often at one of the borders of its folio. What is above the 44
-/// bits of a page number is arbitrary.
+/// A record, and a page that is often at a border of its folio. The bits above the 44 of a page
+/// number are arbitrary.
 fn records_and_pages() -> impl Strategy<Value = (Model, u64)> {
     (records(), 0..4u32, -3..=3i128, any::<u64>()).prop_map(|(model, whence, delta, any)| {
         let page = match whence {
@@ -254,10 +255,10 @@ fn hints() -> impl Strategy<Value = Hint> {
     prop_oneof![Just(Hint::None), Just(Hint::Sequential), Just(Hint::Random)]
 }
 
-/// A fault at a page, with all that can be known of it.
+/// A fault at a page, with all evidence.
 fn faults() -> impl Strategy<Value = (Model, Fault)> {
     let source = prop_oneof![Just(Source::Memory), Just(Source::Fast), Just(Source::Slow)];
-    // The smallest may be above the largest.
+    // The smallest order may be above the largest.
     let limits = (0..=4u32, 0..=16u32).prop_map(|(least, most)| Limits { least, most });
     (
         records_and_pages(),
@@ -266,7 +267,7 @@ fn faults() -> impl Strategy<Value = (Model, Fault)> {
         any::<(bool, bool, bool, bool, bool)>(),
         0..=NEAR + 1,
         limits,
-        // Also more than was asked for.
+        // May be more than was asked for.
         0..=17u32,
     )
         .prop_map(
@@ -297,7 +298,7 @@ fn faults() -> impl Strategy<Value = (Model, Fault)> {
         )
 }
 
-/// Answers what is known of a fault, and notes what was asked.
+/// Answers questions about a fault, and records what was asked.
 struct Noting<'a> {
     fault: &'a Fault,
     looked: Option<bool>,
@@ -341,14 +342,14 @@ proptest! {
         prop_assert_eq!(record.probe(), probe);
     }
 
-    /// Faults have a direction where they are in the last folio of a sequence.
+    /// A fault has a direction if it is in the last folio of a sequence.
     #[test]
     fn directions_are_the_model_s((model, page) in records_and_pages()) {
         let record = Record::decode(model.pack());
         prop_assert_eq!(record.direction(page), model.direction(page));
     }
 
-    /// What a fault leaves in the record.
+    /// The record after a fault is that of the model.
     #[test]
     fn records_go_on_as_the_model_does((model, page) in records_and_pages(), used in used(), hint in hints()) {
         let next = Record::decode(model.pack()).next(page, used, hint);
@@ -356,16 +357,16 @@ proptest! {
         prop_assert_eq!(Model::unpack(next.encode()), wanted);
     }
 
-    /// What a large folio leaves in the record.
+    /// The record after a large folio is that of the model.
     #[test]
     fn folios_settle_as_in_the_model(model in records(), first: u64, fourth: bool, order in 0..=20u32) {
-        // Often one of those folios that are looked at.
+        // Often a folio that is sampled.
         let first = if fourth { first & (!0 << (order.min(15) + 2)) } else { first };
         let settled = Record::decode(model.pack()).settle(first, order);
         prop_assert_eq!(Model::unpack(settled.encode()), model.settle(first, order));
     }
 
-    /// The plan, the reason, the record, and what was asked for it.
+    /// The plan, the reason, the record and the questions are those of the model.
     #[test]
     fn plans_are_the_model_s((model, fault) in faults(), used in used()) {
         let evidence = Evidence {
@@ -392,7 +393,7 @@ proptest! {
         prop_assert_eq!(Model::unpack(plan.record.encode()), next);
     }
 
-    /// The short way looks where the model does, and ends where the model does.
+    /// `alone()` looks at the same side as the model, and decides the same.
     #[test]
     fn alone_is_the_model_s((model, page) in records_and_pages(), hint in hints(), least in 0..=9u32,
                             aligned: bool, near in 0..=NEAR + 1) {
@@ -406,12 +407,12 @@ proptest! {
         prop_assert_eq!((got, looked), model.alone(page, hint, least, near));
     }
 
-    /// Downwards is upwards in a mirror.
+    /// A sequence downwards is treated like its mirror image upwards.
     #[test]
     fn both_directions_are_alike((model, page) in records_and_pages(), used in used(), hint in hints()) {
         let mirrored = |model: Model| Model {
             page: (PAGES - model.page - model.nr()).rem_euclid(PAGES),
-            // With no sequence there is no direction.
+            // Without a sequence there is no direction.
             down: model.run > 0 && !model.down,
             ..model
         };
@@ -424,13 +425,13 @@ proptest! {
         prop_assert_eq!(next(mirrored(model), PAGES - 1 - page), mirrored(next(model, page)));
     }
 
-    /// The run is as long as the sequence that a history ends with. To fault again at a page, as
-    /// after a retry, changes nothing.
+    /// The run is as long as the sequence at the end of a history. Another fault at the same page,
+    /// as after a retry, changes nothing.
     #[test]
     fn runs_are_counted(steps in proptest::collection::vec(prop_oneof![
         8 => Just(1i64), 8 => Just(-1), 4 => Just(0), 1 => Just(2), 1 => Just(-2),
     ], 1..100), steady in any::<bool>()) {
-        // Half of the histories never turn.
+        // Half of the histories never change direction.
         let steps = steps.iter().map(|step| if steady { step.abs() } else { *step });
         let mut page = 1000u64;
         let mut record = Record::decode(0).next(page, None, Hint::None);
@@ -450,7 +451,7 @@ proptest! {
         }
     }
 
-    /// No offset is asked about twice, nor any after the first that differs.
+    /// No offset is compared twice, and none after the first that differs.
     #[test]
     fn uniform_ranges_are_compared_once(offset in 0u64..256, odd in 0u64..256, max in 0u32..=8) {
         let mut asked = vec![offset];
@@ -461,7 +462,7 @@ proptest! {
             other != odd
         });
         prop_assert!(order <= max);
-        // Whole ranges, but for the one with the first that differs.
+        // All ranges are compared completely, except the one with the offset that differs.
         prop_assert!(asked.len() >= 1 << order);
         prop_assert!(order == max || asked.last() == Some(&odd));
     }
@@ -484,7 +485,7 @@ fn quarters_are_the_borders() {
     }
 }
 
-/// Numbers whose multiples do not fit are judged like others.
+/// Numbers whose multiples overflow are judged like others.
 #[test]
 fn large_numbers_are_judged() {
     for (touched, wanted) in [
@@ -497,7 +498,7 @@ fn large_numbers_are_judged() {
     }
 }
 
-/// No range is larger than a record can say.
+/// No range is larger than a record can express.
 #[test]
 fn uniform_ranges_have_a_largest() {
     let mut asked = 0u64;
@@ -508,7 +509,7 @@ fn uniform_ranges_have_a_largest() {
     assert_eq!((order, asked), (MAX_ORDER, (1 << MAX_ORDER) - 1));
 }
 
-/// The places that the other tests choose pages at.
+/// Checks the places at which the other tests choose pages.
 #[test]
 fn the_model_knows_its_places() {
     let model = Model::unpack(16 << 20 | 3 << 16);
@@ -524,7 +525,7 @@ fn the_model_knows_its_places() {
     }
 }
 
-/// A mapping whose pages are all in zswap, at the offsets that are their numbers.
+/// A mapping whose pages are all in zswap. The offset of a page is its number.
 struct Mapping {
     record: Record,
     mapped: Vec<Option<bool>>,
@@ -658,7 +659,8 @@ fn a_wrong_hint_is_noticed() {
     let mut mapping = Mapping::new(4096);
     mapping.hint = Hint::Sequential;
     (0..4096).step_by(64).for_each(|page| mapping.touch(page));
-    // 64 KiB at first, down to the least, which is what the application asked for.
+    // Folios have 64 KiB at first, then the least order, because the application has asked for
+    // them.
     assert!(mapping.loaded <= 64 * 4 + 32, "{} pages", mapping.loaded);
     mapping = Mapping::new(4096);
     mapping.hint = Hint::Random;
@@ -668,7 +670,7 @@ fn a_wrong_hint_is_noticed() {
 
 #[test]
 fn waste_does_not_last_for_ever() {
-    // Only one size is enabled: none is smaller, and there is a way back.
+    // Only one size is enabled, so waste disables large folios. They must come back.
     let mut mapping = Mapping::new(8192);
     mapping.limits = Limits { least: 4, most: 4 };
     mapping.hint = Hint::Sequential;
@@ -681,7 +683,7 @@ fn waste_does_not_last_for_ever() {
 
 #[test]
 fn short_runs_do_not_waste_much() {
-    // 24 of each 64 pages in sequence.
+    // 24 of every 64 pages are touched in sequence.
     let mut mapping = Mapping::new(16384);
     for start in (0..16384).step_by(64) {
         (start..start + 24).for_each(|page| mapping.touch(page));
@@ -698,7 +700,7 @@ fn short_runs_do_not_waste_much() {
 #[test]
 fn sequences_side_by_side_are_seen() {
     let mut mapping = Mapping::new(4096);
-    // Four that share a record, which no two faults of one meet in sequence.
+    // Four sequences share a record, so no two consecutive faults are of the same one.
     for page in 0..1024 {
         (0..4).for_each(|nth| mapping.touch(nth * 1024 + page));
     }
@@ -709,7 +711,7 @@ fn sequences_side_by_side_are_seen() {
 fn a_random_order_costs_nothing() {
     let mut mapping = Mapping::new(4096);
     let mut page = 1usize;
-    // All of them, by a generator of full period.
+    // A generator of full period touches pages in random order.
     for _ in 0..1024 {
         page = (page * 1_664_525 + 1_013_904_223) % 4096;
         mapping.touch(page);

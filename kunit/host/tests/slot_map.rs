@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/vswap/slot_map.rs`: the bits do what a list of slots would.
+//! Tests of `rust/mm/vswap/slot_map.rs`: the bits behave like a list of slots.
 
 use proptest::prelude::*;
 use std::ops::Range;
@@ -16,21 +16,21 @@ fn config(cases: u32) -> ProptestConfig {
 /// An operation on a cluster. A number that is out of range is reduced before it is used.
 #[derive(Clone, Debug)]
 enum Op {
-    /// As a folio of an order does it.
+    /// Allocates slots for a folio of an order.
     Alloc { order: u32 },
-    /// Frees some of the runs that were allocated, or a part of it: as users go.
+    /// Frees a run that was allocated, or a part of it, as users go away.
     Free {
         nth: usize,
         skip: u32,
         nr: Option<u32>,
     },
-    /// Takes or frees any slots, whether they are free or not, and there or not.
+    /// Takes or frees any slots, whether or not they are free, or exist.
     Any { take: bool, start: u32, nr: u32 },
     /// Asks for the next slot in use.
     Next { from: u32 },
 }
 
-/// The slots of a cluster, of which those in use are `true`: the reference.
+/// The reference: the slots of a cluster, `true` for those in use.
 #[derive(Clone)]
 struct Slots(Vec<bool>);
 
@@ -43,13 +43,13 @@ impl Slots {
         self.0.len() as u32
     }
 
-    /// Those of `nr` slots from `start` on that there are.
+    /// Returns those of `nr` slots from `start` on that exist.
     fn range(&self, start: u32, nr: u32) -> Range<usize> {
         let end = start.saturating_add(nr).min(self.len());
         start.min(end) as usize..end as usize
     }
 
-    /// The naturally aligned runs of an order.
+    /// Returns the naturally aligned runs of an order.
     fn runs(&self, order: u32) -> impl Iterator<Item = Range<u32>> + '_ {
         let size = 1u64 << order;
         (0..u64::from(self.len()) / size).map(move |n| (n * size) as u32..((n + 1) * size) as u32)
@@ -94,12 +94,13 @@ macro_rules! tests {
 
             const MAX_ORDER: u32 = SIZE.ilog2();
 
-            /// Orders, of which the small ones are frequent: else one run would be the cluster.
+            /// Orders. Small ones are more frequent, because a run of a large one fills the
+            /// cluster.
             fn order() -> impl Strategy<Value = u32> {
                 prop_oneof![Just(0), 0..=3u32, 0..=MAX_ORDER - 2, 0..=MAX_ORDER]
             }
 
-            /// Slots that there are, and a few that there are not.
+            /// Slots that exist, and a few that do not.
             fn slot() -> impl Strategy<Value = u32> {
                 prop_oneof![
                     0..SIZE + 70,
@@ -120,9 +121,9 @@ macro_rules! tests {
                 ]
             }
 
-            /// Whatever can be asked of a map, except what was just freed.
+            /// Compares all queries of a map, except those about slots that were just freed.
             fn same(map: &SlotMap, slots: &Slots) -> TestCaseResult {
-                // No folio is as large as the last ones.
+                // The last orders are larger than any folio.
                 for order in 0..=MAX_ORDER {
                     prop_assert_eq!(map.find(order), slots.find(order), "order {}", order);
                 }
@@ -159,7 +160,7 @@ macro_rules! tests {
                 fn map_does_as_a_list_does(ops in prop::collection::vec(op(), 1..400)) {
                     let mut map = SlotMap::EMPTY;
                     let mut slots = Slots::new(SIZE);
-                    // What was allocated, and was not touched since except by `Op::Any`.
+                    // Runs that were allocated, and since then changed only by `Op::Any`.
                     let mut runs = Vec::new();
 
                     for op in ops {
@@ -211,7 +212,7 @@ macro_rules! tests {
                     same(&map, &slots)?;
                 }
 
-                // Nearly full, which sequences seldom get to: what is found is the one hole.
+                // Nearly full maps, which random sequences seldom reach: the only hole is found.
 
                 #[test]
                 fn holes_are_found(
@@ -242,7 +243,7 @@ macro_rules! tests {
                 for order in 0..=MAX_ORDER {
                     let mut map = SlotMap::EMPTY;
                     let nr = 1 << order;
-                    // From the first on, without a gap.
+                    // Runs are found from the first on, without gaps.
                     for n in 0..SIZE / nr {
                         assert_eq!(map.find(order), Some(n * nr));
                         assert!(map.take(n * nr, nr));
@@ -251,7 +252,7 @@ macro_rules! tests {
                     assert_eq!(map.find(0), None);
                     assert!(!map.freed_run(order, 0, SIZE) || order == 0);
 
-                    // One slot less of a run is not a run.
+                    // A run with one slot in use is no free run.
                     let last = SIZE - nr;
                     if nr > 1 {
                         assert!(map.free(last, nr - 1));
@@ -274,7 +275,7 @@ tests!(thp_4k, 3000);
 tests!(thp_64k, 300);
 tests!(um, 3000);
 
-/// What happens to a cluster when slots of it are freed, in all cases that there are.
+/// Tests to which list a cluster moves when slots of it are freed, in all cases.
 #[test]
 fn list_after_free() {
     use vswap_host::um::slot_map::{
@@ -282,28 +283,29 @@ fn list_after_free() {
         ListState,
     };
 
-    // Where it is; where it goes when it is empty, when a run is free by that, and when none is.
+    // The list of the cluster, and where it moves if it is empty now, if a run is free now, and if
+    // none is.
     let table = [
-        // It has no slot that could be freed. It is not put on a list that it is on.
+        // Has no slot to free, and is on its list already.
         (ListState::Free, [Stay, Stay, Stay]),
-        // The CPU finds the run, or notices that the cluster is gone.
+        // The CPU that owns it finds the run, or notices that the cluster is gone.
         (ListState::Cpu(0), [ToFree, Stay, Stay]),
         (ListState::Cpu(u32::MAX), [ToFree, Stay, Stay]),
         (ListState::Partial, [ToFree, Stay, Stay]),
-        // Folios of its order can use it again.
+        // Folios of its order can use the cluster again.
         (ListState::Frag, [ToFree, ToPartial, Stay]),
-        // On no list: at the first free slot it must be put on one.
+        // On no list: the first free slot puts it on one.
         (ListState::Full, [ToFree, ToPartial, ToFrag]),
     ];
     for (list, [empty, run, no_run]) in table {
-        // An empty cluster has a run of any order: what is said about it does not matter.
+        // An empty cluster has a run of any order, so the argument does not matter.
         assert_eq!(list.after_free(0, true), empty, "{list:?}");
         assert_eq!(list.after_free(0, false), empty, "{list:?}");
         for used in (1..=8192).chain([u32::MAX]) {
             assert_eq!(list.after_free(used, true), run, "{list:?} {used}");
             assert_eq!(list.after_free(used, false), no_run, "{list:?} {used}");
         }
-        // Whether there is one is only looked at where it changes something.
+        // The caller looks for a run only where that makes a difference.
         assert_eq!(list.awaits_run(), run != no_run, "{list:?}");
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of `rust/mm/vswap/swap_table.rs` for any word there can be.
+//! Tests of `rust/mm/vswap/swap_table.rs` for any word.
 //!
-//! That C sees the same in a word is tested in the kernel: `rust/mm/tests/swap_table_kunit.rs`.
+//! `rust/mm/tests/swap_table_kunit.rs` tests in the kernel that C reads the same from a word.
 
 use proptest::prelude::*;
 
-/// A configuration: few failures are worth a file of past ones; those become tests of their own.
+/// Returns the configuration of proptest. No file of past failures: those that matter become tests.
 fn config() -> ProptestConfig {
     ProptestConfig {
         cases: 20_000,
@@ -15,7 +15,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Any word, with those that are nearly of some format much more often than by chance.
+/// Any word. Words that nearly have one of the formats are much more frequent than by chance.
 fn words() -> impl Strategy<Value = u64> {
     let low = prop_oneof![Just(0u64), any::<u64>(), (0..64u32).prop_map(|n| 1 << n)];
     let masked = (low, 0..=64u32, any::<u8>()).prop_map(|(word, bits, marks)| {
@@ -89,7 +89,7 @@ macro_rules! tests {
                 })
             }
 
-            /// Values that a word has room for, of all three forms.
+            /// Values that fit in a word, of all three forms.
             fn pattern() -> impl Strategy<Value = Pattern> {
                 prop_oneof![
                     any::<u32>().prop_map(|half| u64::from(half) << 32 | u64::from(half)),
@@ -116,20 +116,21 @@ macro_rules! tests {
                 ]
             }
 
-            /// What the shortcuts for words do is what the transitions do, wherever they do something
-            /// at all: freeing a slot, and a count that does not fit, take more than a word.
+            /// Checks that the shortcuts for words do what the transitions do, or nothing. They do
+            /// nothing where a slot is freed or a count does not fit, because that takes more than
+            /// a word.
             fn shortcuts(word: u64, pfn: Pfn) -> TestCaseResult {
                 let (dup, put) = (dup_word(word), put_word(word));
                 let added = cache_add_word(word, pfn);
                 let shadow = Shadow::new(0x5a5a5a).unwrap();
                 let gone = |old| cache_del_word(word, old, shadow);
 
-                // Whatever the word is, nothing but the count differs, by one.
+                // For any word, only the count changes, by one.
                 for (new, step) in [(dup, 1 << 60), (put, 15 << 60)] {
                     prop_assert!(new.is_none_or(|new| new == word.wrapping_add(step)));
                 }
                 let Ok(state) = State::decode(word) else {
-                    // A word with bits that C never sets is taken for the format of its mark.
+                    // The shortcuts check only the mark of a word, not bits that C never sets.
                     if word & 0b11 != 0b10 {
                         prop_assert_eq!((dup, put, is_zero_word(word)), (None, None, false));
                     }
@@ -147,7 +148,7 @@ macro_rules! tests {
                 let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
                 prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
-                // Its own folio, if it has one, and another.
+                // The folio of the word, if it has one, and another folio.
                 let own = match state {
                     State::Pfn { pfn, .. } => pfn,
                     _ => pfn,
@@ -156,14 +157,14 @@ macro_rules! tests {
                 for old in [own, pfn] {
                     let left = state.cache_del(old, shadow).ok().filter(stays);
                     prop_assert_eq!(gone(old), left.map(State::encode));
-                    // Who was zeros may look closer.
+                    // For a zero page the shortcut may say no.
                     let last = state.cache_del(old, shadow) == Ok(State::Null) && !zero;
                     prop_assert_eq!(is_last_cached_word(word, old), last);
                     let last = state.put().and_then(|left| left.cache_del(old, shadow));
                     prop_assert_eq!(is_last_user_word(word, old), last == Ok(State::Null));
                 }
                 prop_assert_eq!(is_zero_word(word), zero);
-                // There and back.
+                // The reverse undoes it.
                 if let Some(dup) = dup {
                     prop_assert_eq!(put_word(dup), Some(word));
                 }
@@ -173,7 +174,7 @@ macro_rules! tests {
             proptest! {
                 #![proptest_config(config())]
 
-                // Canonical: no two words are one value.
+                // Canonical: no two words have the same value.
 
                 #[test]
                 fn state_words_are_canonical(word in words()) {
@@ -196,7 +197,7 @@ macro_rules! tests {
                     }
                 }
 
-                // Faithful: no two values are one word.
+                // Faithful: no two values have the same word.
 
                 #[test]
                 fn states_round_trip(state in state()) {
@@ -215,7 +216,7 @@ macro_rules! tests {
                     prop_assert_eq!(Backing::decode(backing.encode()), Ok(backing));
                 }
 
-                // The bits are where the pictures have them.
+                // The bits are where the pictures show them.
 
                 #[test]
                 fn pfn_bits(pfn in pfn(), flags in flags()) {
@@ -263,13 +264,13 @@ macro_rules! tests {
                     prop_assert_eq!(record.is_plain(), object.is_plain());
                 }
 
-                /// zsmalloc changes the place in a word, and knows nothing of the rest.
+                /// zsmalloc changes only the place in a word.
                 #[test]
                 fn moved_objects(object in object(), place in 1..1u64 << 58, referenced in any::<bool>()) {
                     let record = Record { kept: Kept::Object(object), referenced };
                     let moved = place << 6 | record.encode() & 63;
                     let to = Place::new(place).unwrap();
-                    // A record knows its word from before, and no other.
+                    // A record recognizes its word before the move, and no other word.
                     prop_assert!(Record::decode(moved).unwrap().was(record.encode()));
                     for bit in 0..6 {
                         prop_assert!(!record.was(moved ^ 1 << bit));
@@ -298,7 +299,7 @@ macro_rules! tests {
                     }
                 }
 
-                /// Every other word has a tag that is no record's.
+                /// Every other word has a tag that no record has.
                 #[test]
                 fn tags_of_records(word in words()) {
                     let other = Record::decode(word) == Err(Invalid::Tag);
@@ -306,7 +307,7 @@ macro_rules! tests {
                     prop_assert_eq!(other, word & 1 == 0 && word & 7 != 4);
                 }
 
-                /// The hand changes one bit, which says nothing of the page.
+                /// The hand changes one bit, which does not affect the content.
                 #[test]
                 fn passed_records(record in record()) {
                     let passed = record.passed();
@@ -341,14 +342,14 @@ macro_rules! tests {
                     prop_assert_eq!(sum.bytes, objects.map(|(_, len)| *len as usize).sum::<usize>());
                     let plain = records.iter().filter(|(record, _)| record.is_plain());
                     prop_assert_eq!(sum.nr_plain, plain.count());
-                    // In parts it is the same.
+                    // The sum of the parts is the same.
                     let (some, others) = records.split_at(at.min(records.len()));
                     let mut parts = sum_of(some);
                     parts.merge(sum_of(others));
                     prop_assert_eq!(parts, sum);
                 }
 
-                // Every word that is corrupt is so in the way that it says.
+                // Each error describes what is wrong with the word.
 
                 #[test]
                 fn corrupt_states(word in words()) {
@@ -375,7 +376,7 @@ macro_rules! tests {
                         Err(Corrupt::Reserved) if word & 7 == 4 => {
                             prop_assert!(word >> 3 >> 34 != 0);
                         }
-                        // Never `Pointer`: that is what an rmap is.
+                        // Never `Pointer`, because a reverse map word has the mark of a pointer.
                         Err(other) => {
                             prop_assert!(other != Corrupt::Pointer);
                             prop_assert_eq!(State::decode(word), Err(other));
@@ -393,7 +394,7 @@ macro_rules! tests {
                             prop_assert_eq!(word >> 6, 0);
                         }
                         Err(Corrupt::Reserved) if word & 7 == 4 => {
-                            // Another form is the value's own, or there is no such form.
+                            // The value has another canonical form, or the form does not exist.
                             let form = word >> 4 & 3;
                             prop_assert!(form != 1 || word >> 6 == 0 || Pattern::new(
                                 ((word >> 6 << 6) as i64 >> 6) as u64).is_some());
@@ -423,7 +424,7 @@ macro_rules! tests {
                         Ok(dup) => prop_assert_eq!(dup.put(), Ok(state)),
                         Err(StateError::CountFull) => {
                             prop_assert_eq!(state.flags().unwrap().count, Count::INLINE_MAX);
-                            // The way into the extend table and back out of it.
+                            // Into the extend table and back.
                             let extended = state.with_count(Count::EXTENDED).unwrap();
                             prop_assert_eq!(extended.dup(), Err(StateError::CountExtended));
                             prop_assert_eq!(extended.put(), Err(StateError::CountExtended));
@@ -542,7 +543,8 @@ macro_rules! tests {
                             let State::Pfn { flags, pfn } = state else {
                                 return Err(TestCaseError::fail("there is no folio"));
                             };
-                            // With no user but the folio, the slot is free when that goes.
+                            // If only the folio uses the slot, the slot is free when the folio
+                            // leaves.
                             let left = match flags.count {
                                 Count::ZERO => State::Null,
                                 _ => State::Shadow { flags, value },
@@ -559,7 +561,7 @@ macro_rules! tests {
                             prop_assert_eq!(other, StateError::Bad);
                         }
                     }
-                    // What has no folio has none that goes, or is replaced.
+                    // A word without a folio refuses to remove or replace one.
                     let refused = match state {
                         State::Null | State::Shadow { .. } => StateError::NotCached,
                         State::Bad => StateError::Bad,
@@ -578,7 +580,7 @@ macro_rules! tests {
                     prop_assert_eq!(voffset.cluster() * size + within, voffset.get());
                 }
 
-                // What does not fit is not made.
+                // Constructors refuse values that do not fit.
 
                 #[test]
                 fn constructors_refuse(n in any::<u64>(), count in any::<u8>(), ty in any::<u8>()) {
@@ -591,7 +593,7 @@ macro_rules! tests {
                 }
             }
 
-            /// Each count of each kind of word, by the numbers.
+            /// Tests each count of each kind of word with literal numbers.
             #[test]
             fn shortcuts_by_count() {
                 let shadows = [0, 1, 0x1234, (1 << 58) - 1];
@@ -612,7 +614,7 @@ macro_rules! tests {
                     for value in shadows {
                         let word = shadow(count, value);
                         let dup = (1..=13).contains(&count).then(|| shadow(count + 1, value));
-                        // The last one frees the slot.
+                        // The last put frees the slot.
                         let put = (2..=14).contains(&count).then(|| shadow(count - 1, value));
                         let added = (count != 0).then(|| cached(count, other.get()));
                         assert_eq!(dup_word(word), dup, "shadow {count} {value}");
@@ -624,7 +626,7 @@ macro_rules! tests {
                     for pfn in pfns {
                         let word = cached(count, pfn);
                         let dup = (0..=13).contains(&count).then(|| cached(count + 1, pfn));
-                        // The last one leaves the slot to the folio.
+                        // After the last put the slot belongs to the folio.
                         let put = (1..=14).contains(&count).then(|| cached(count - 1, pfn));
                         assert_eq!(dup_word(word), dup, "folio {count} {pfn}");
                         assert_eq!(put_word(word), put, "folio {count} {pfn}");
@@ -648,7 +650,7 @@ macro_rules! tests {
                 assert_eq!(State::decode(u64::MAX << 3), Ok(State::Bad));
                 assert_eq!(Backing::decode(0), Ok(Backing::None));
                 assert_eq!(Backing::decode(1), Err(Corrupt::NullPlace));
-                // 32 bits twice is the first form, of which each value has one word.
+                // The same 32 bits twice are the first form, so this value has one word.
                 assert_eq!(Backing::decode(0b00_0_100), Ok(Backing::Zswap(Record {
                     kept: Kept::Same(Pattern::new(0).unwrap()),
                     referenced: false,
@@ -657,7 +659,7 @@ macro_rules! tests {
                 assert_eq!(Backing::decode(0b10_0_100), Err(Corrupt::Reserved));
                 assert_eq!(Backing::decode(0b11_0_100), Err(Corrupt::Reserved));
                 assert_eq!(Backing::decode(0b110), Err(Corrupt::Format));
-                // A free slot has no flags: a count without a format is not one.
+                // A free slot has no flags, so a count without a mark is no free slot.
                 assert_eq!(State::decode(1 << 60), Err(Corrupt::Format));
 
                 assert_eq!(Pfn::new(1 << PFN_BITS), None);

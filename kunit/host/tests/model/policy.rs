@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The swap-in policy a second time, to compare `rust/mm/swapin/policy.rs` with: plain numbers in
-//! place of bits, places in place of differences, and one table of what is decided.
+//! A second implementation of the swap-in policy, to compare with `rust/mm/swapin/policy.rs`. It
+//! uses plain numbers instead of bits, places instead of differences, and one table of decisions.
 
 use vswap_host::policy::{Direction, Hint, How, Limits, Source, Used, Why};
 
-/// Page numbers have 44 bits: the one after the last is 0.
+/// Page numbers have 44 bits: after the last one follows 0.
 pub const PAGES: i128 = 1 << 44;
-/// Where a page is that was not asked for: the widths of the fields, from the top.
+/// The widths of the fields of a record, from the highest bit down.
 const WIDTHS: [usize; 8] = [44, 4, 6, 4, 2, 2, 1, 1];
 
 /// The fields of a record.
@@ -34,7 +34,7 @@ pub enum Place {
 }
 
 impl Model {
-    /// Reads the bits from left to right, as the picture has them.
+    /// Reads the bits from left to right, as in the picture at `Record`.
     pub fn unpack(raw: u64) -> Self {
         let bits = format!("{raw:064b}");
         let mut rest = bits.as_str();
@@ -47,7 +47,7 @@ impl Model {
             page: page.into(),
             order: order as u32,
             run: run as u32,
-            // Zeros are order 4.
+            // Zero means order 4.
             cap: cap as u32 ^ 4,
             doubt: doubt as u32,
             proof: proof as u32,
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// Four faults in sequence are one, eight after a doubt, then sixteen, then thirty-two.
+    /// A sequence is 4 faults long, or 8 after one doubt, then 16, then 32.
     pub fn is_sequence(&self) -> bool {
         self.run >= [4, 8, 16, 32][self.doubt as usize]
     }
@@ -106,7 +106,7 @@ impl Model {
 
     /// Takes into account how much of an earlier folio was used.
     fn judge(&mut self, used: Used) {
-        // In quarters of what was looked at.
+        // In quarters of the sampled pages.
         let (touched, quarter) = (f64::from(used.touched), f64::from(used.sampled) / 4.0);
         if touched >= 3.0 * quarter {
             self.doubt = self.doubt.max(1) - 1;
@@ -120,7 +120,7 @@ impl Model {
             if touched <= quarter {
                 self.doubt = (self.doubt + 1).min(3);
                 self.run = 0;
-                // 16 KiB is the smallest that waste makes it.
+                // Waste reduces the cap to 16 KiB at least.
                 self.cap = if self.cap > 2 { self.cap - 1 } else { 2 };
             }
         }
@@ -132,7 +132,7 @@ impl Model {
         let adjoins = matches!(place, Place::RightAbove | Place::RightBelow);
         let mut next = *self;
         if let Some(used) = used {
-            // A fault of another sequence says nothing of this one's folio.
+            // A fault of another sequence does not tell whether this folio was used.
             if adjoins || self.is_sequence() || hint == Hint::Sequential {
                 next.judge(used);
             }
@@ -154,11 +154,11 @@ impl Model {
         }
     }
 
-    /// The record after a large folio came in.
+    /// The record after a large folio was read.
     pub fn settle(&self, first: u64, order: u32) -> Self {
         let order = order.min(15);
         let page = i128::from(first).rem_euclid(PAGES);
-        // One of four is looked at, once there is a sequence of 8 and no doubt.
+        // With a sequence of 8 and no doubt, only every fourth folio is sampled.
         let fourth = page / 2i128.pow(order) % 4 == 0;
         Self {
             page,
@@ -168,16 +168,16 @@ impl Model {
         }
     }
 
-    /// The side to look at, if that is worth it: `Some(true)` is above the page.
+    /// The side to look at, or `None` if looking cannot help: `Some(true)` is above the page.
     pub fn look(&self, page: u64, least: u32) -> Option<bool> {
         let down = self.run > 0 && self.down;
-        // The border between the page and those it is to look at.
+        // The border between the page and the pages to look at.
         let border = i128::from(page) + i128::from(down);
         let range = 2i128.pow(least).max(4);
         (self.doubt == 0 && border % range == 0).then_some(down)
     }
 
-    /// What the short way says: `near` is what looking would tell.
+    /// What `alone()` decides. `near` is the number of used neighbours that looking would find.
     pub fn alone(
         &self,
         page: u64,
@@ -219,8 +219,8 @@ pub struct Fault {
     pub uniform: u32,
 }
 
-/// What is decided at a fault, and what had to be found out: the side that was looked at, and the
-/// order up to which the range was compared.
+/// The decision at a fault, and what it asked for: the side that was looked at, and the order up to
+/// which the range was compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     pub how: How,
@@ -229,7 +229,7 @@ pub struct Decision {
     pub compared: Option<u32>,
 }
 
-/// Decides by `record`, the one after the fault.
+/// Decides by `record`, which is the record after the fault.
 pub fn decide(fault: &Fault, record: &Model) -> Decision {
     let mut decision = Decision {
         how: How::Single,
@@ -251,7 +251,7 @@ pub fn decide(fault: &Fault, record: &Model) -> Decision {
         return decision;
     }
 
-    // Is a large folio right?
+    // Whether a large folio is right.
     let right = match (fault.large, fault.hint) {
         (false, _) => Err(Why::Small),
         (true, Hint::Random) => Err(Why::Random),
@@ -266,7 +266,7 @@ pub fn decide(fault: &Fault, record: &Model) -> Decision {
             }
         }
     };
-    // How large?
+    // Its order.
     decision.why = match right {
         Err(why) => why,
         Ok(why) => {
@@ -288,7 +288,7 @@ pub fn decide(fault: &Fault, record: &Model) -> Decision {
             }
         }
     };
-    // Alone, or with neighbours that may be on a slow device?
+    // Read the page alone, or with neighbours that may be on a slow device.
     if fault.source == Source::Memory {
         let on_its_way = record.run > 0 && decision.why != Why::Random;
         if !fault.bypass {
