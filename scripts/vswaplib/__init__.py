@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What stands behind scripts/vswap: one module per verb or concern."""
+"""The modules of scripts/vswap: one for each verb or concern."""

@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.dont_write_bytecode = True
-# In the place of this folder, which is what Python was started with.
+# Python was started with this folder in sys.path. Replace it by its parent, the package's folder.
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from vswaplib import common  # noqa: E402

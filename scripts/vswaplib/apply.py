@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""apply: puts the series into a kernel tree of the user's.
+"""apply: applies the series to a kernel tree of the user.
 
 A git tree gets one commit for each line of patches/series: the patch together
-with the overlay files that the line names. They are made beside the branch,
-which moves to the last of them when all are there. A tree without git gets the
-files of the whole series. What does not fit is refused, and the tree stays as
-it was.
+with the overlay files that the line names. The commits are made apart from the
+branch, which moves to the last of them when all exist. A tree without git gets
+the files of the whole series. If something does not apply, it is refused, and
+the tree stays as it was.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from .common import ROOT, die, run, say
 
 
 def check_free(place):
-    """The overlay adds files: it replaces none."""
+    """Refuses a tree that has files of the overlay, which only adds files."""
     present = [name for name in tree.overlay_files() if (place / name).exists()]
     if present:
         die(f"{place} has {present[0]} already" + (f", and {len(present) - 1} more of our files"
@@ -30,11 +30,11 @@ def check_free(place):
 # --- a git tree --------------------------------------------------------------
 
 class Repository:
-    """A user's repository, of which nothing but objects changes until the end."""
+    """A user's repository. Until the end only objects are added to it."""
 
     def __init__(self, place, index):
         self.place = place
-        # An index of our own: the user's is not touched.
+        # An index of our own, so that the user's is not touched.
         self.env = {"GIT_INDEX_FILE": str(index), "LC_ALL": "C.UTF-8"}
 
     def git(self, *words, check=True, env=None, hint=""):
@@ -74,8 +74,8 @@ def stage_overlay(repo, patch):
 
 
 def commit(repo, patch, parent):
-    """The commit of a patch, by its author. Who applies it commits it, under a name that git
-    knows; a machine without one takes the author's."""
+    """Commits a patch under its author. The committer is the user, or the author if git knows no
+    name of the user."""
     env = {**repo.env, "GIT_AUTHOR_NAME": patch.author, "GIT_AUTHOR_EMAIL": patch.address,
            "GIT_AUTHOR_DATE": patch.date}
     if repo.git("var", "GIT_COMMITTER_IDENT", check=False).returncode:
@@ -85,7 +85,7 @@ def commit(repo, patch, parent):
 
 
 def apply_to_git(place, patches):
-    """Returns the commits that the branch got."""
+    """Applies the series to a git tree. Returns the commits that were added to the branch."""
     check_clean(place)
     with tempfile.TemporaryDirectory(prefix="vswap-apply-") as work:
         repo = Repository(place, pathlib.Path(work) / "index")
@@ -104,7 +104,7 @@ def apply_to_git(place, patches):
 # --- a tree without git ------------------------------------------------------
 
 def apply_to_files(place, version):
-    """Returns how many files were changed and added."""
+    """Applies the series to a tree without git. Returns how many files were changed and added."""
     wanted = tree.patched(tree.series(), place, version)
     changed = len(wanted)
     for name in tree.overlay_files():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The machines that guests run on: what differs between them."""
+"""The architectures of guests, and what differs between them."""
 
 import dataclasses
 
@@ -9,13 +9,13 @@ class Arch:
     name: str                   # ARCH= of the kernel's make
     image: str                  # the kernel in a build folder
     goals: tuple = ()           # what make builds; all if none
-    qemu: str = ""              # none for User Mode Linux, which runs by itself
+    qemu: str = ""              # none for User Mode Linux, which needs no QEMU
     qemu_package: str = ""
     machine: str = ""           # -M
     emulated: str = ""          # -cpu of an emulated CPU
     counted: str = ""           # the same for -icount: without random numbers
     tty: str = ""               # the first serial port is the console, the second the output
-    disk: str = ""              # what a disk is for -device
+    disk: str = ""              # the -device type of a disk
     cmdline: tuple = ()         # more kernel arguments
     debian: str = ""            # Debian's name; none for the host's own
     target: str = ""            # clang's target for the guest's programs; none for the host's
@@ -24,8 +24,8 @@ class Arch:
 
 X86_64 = Arch("x86_64", "arch/x86/boot/bzImage", ("bzImage",),
               qemu="qemu-system-x86_64", qemu_package="qemu-system-x86", machine="q35",
-              # KASAN takes an interrupt in identify_cpu(), which forgets 5-level page tables for
-              # a moment, for a wild access: so none.
+              # No 5-level page tables: identify_cpu() forgets them for a moment, and KASAN takes
+              # an interrupt then for a wild access.
               emulated="max,la57=off", counted="max,-rdrand,-rdseed", tty="ttyS",
               disk="virtio-blk-pci",
               # On a busy host the emulated timer comes too late for the check.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verb bench: what the kernels cost, compared in one run.
+"""The verb bench: compares the costs of kernels in one run.
 
 Counts of instructions come from QEMU's deterministic clock, native times from
-User Mode Linux, contention from lock_stat. Nothing here
-judges: the tables say what was measured, and how often.
+User Mode Linux, contention from lock_stat. bench gives no verdict: the tables
+say what was measured, and how often.
 """
 
 import difflib
@@ -45,7 +45,7 @@ def add_arguments(parser):
 
 
 def _boot(group, variant, quick, run=0):
-    """One run of a group: (info, rows, locks)."""
+    """Runs a group once. Returns (info, rows, locks, seconds)."""
     icount = group.icount or group.clock == ICOUNT
     name, append, env = ARMS.get(variant, (variant, "", ()))
     result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
@@ -75,7 +75,7 @@ def _variant_on(group, variant):
 
 
 class Run:
-    """A suite under way; what was measured is on disk after every group."""
+    """A running suite. Results are written to disk after every group."""
 
     def __init__(self, args, groups, variants, out):
         self.args, self.groups, self.variants, self.out = args, groups, variants, out
@@ -99,7 +99,8 @@ class Run:
         self.save()
 
     def deterministic(self):
-        """Any number at a time: the clock counts instructions, not seconds."""
+        """Runs groups with QEMU's clock, several at a time, because it counts instructions, not
+        seconds."""
         todo = [(group, variant, run) for group in self.groups if group.clock == ICOUNT
                 for run in self._runs(ICOUNT) for variant in self.variants]
         if self.args.check:
@@ -122,7 +123,7 @@ class Run:
         return range(self.args.runs or RUNS[clock][self.args.quick])
 
     def timed(self):
-        """Alone on the machine, variants taking turns: what drifts hits all."""
+        """Runs timed groups alone on the machine. Variants take turns, so drift affects all."""
         for group in (group for group in self.groups if group.clock in (WALL, TIME)):
             runs = self._runs(group.clock)
             builds = [b for b in (_variant_on(group, v) for v in self.variants) if b]
@@ -179,7 +180,7 @@ class Run:
             say(f"ratios as bars, for a browser: {page}")
 
     def _determinism(self):
-        """How far two runs of the same cell are apart."""
+        """Reports how far two runs of the same cell are apart."""
         apart = []
         for (name, variant), rows in self.again.items():
             for row in rows:
@@ -215,7 +216,7 @@ def _config_lines(variant):
 
 
 def _config_difference(variants):
-    """The options in which the others differ from the first."""
+    """Returns the options in which the other variants differ from the first."""
     found = {}
     for other in variants[1:]:
         lines = difflib.unified_diff(_config_lines(variants[0]), _config_lines(other), n=0,
@@ -287,7 +288,7 @@ def main(args):
     packages = [name for group in groups for name in group.packages]
     if packages:
         setup.install(common.LOGS / "setup.log", list(dict.fromkeys(packages)))
-    # Once, before two guests could compile the workloads at the same time.
+    # Compile the workloads before two guests could do so at the same time.
     initramfs.workloads()
     out = pathlib.Path(args.out) if args.out else \
         common.CACHE / "bench" / f"{args.suite}-{time.strftime('%Y%m%d-%H%M%S')}"

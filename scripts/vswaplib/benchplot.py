@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ratios as bars, in SVG and as a page of HTML, with nothing but the standard library.
+"""Draws ratios as bars, in SVG and as an HTML page, with only the standard library.
 
-A bar begins at 1 and its length is the ratio's logarithm: half and double are equally long.
+A bar begins at 1 and its length is the ratio's logarithm, so half and double are equally long.
 """
 
 import html
@@ -36,7 +36,7 @@ def _line(x, top, bottom, colour="#666", opacity=1.0):
 
 
 def _ticks(limit):
-    """Ratios to label, at least 40 pixels apart."""
+    """Returns the ratios to label, at least 40 pixels apart."""
     found = [1]
     for tick in TICKS:
         far = (math.log(tick) - math.log(found[-1])) / limit * BARS / 2
@@ -46,7 +46,7 @@ def _ticks(limit):
 
 
 def _bar(y, ratio, error, equal, limit):
-    """A bar, the mark of twice its error, and an arrow where it is longer than the scale."""
+    """Draws a bar, the mark of twice its error, and an arrow if it is longer than the scale."""
     def position(value):
         value = math.log(max(value, 1e-9))
         return CENTRE + max(-limit, min(limit, value)) / limit * BARS / 2

@@ -80,8 +80,8 @@ def _table(header, rows):
 
 
 def paired(base, other):
-    """Mean ratio of runs that had the same input, and its standard error (None
-    for a single run). Differences between inputs cancel out."""
+    """Returns the mean ratio of runs with the same input, and its standard error (None for a
+    single run). Differences between inputs cancel out."""
     ratios = [there["ns_per_page"] / here["ns_per_page"] for here, there in zip(base, other)
               if here["ns_per_page"]]
     if not ratios:
@@ -91,12 +91,14 @@ def paired(base, other):
 
 
 def differs(ratio, error):
-    """A single deterministic run shows a difference, but not how far to trust it."""
+    """Returns true if a ratio shows a difference. A single deterministic run does, but has no
+    error."""
     return error is None or abs(ratio - 1) > 2 * error
 
 
 def icount_table(samples, variants):
-    """Medians of instructions per page, paired ratios with their standard error."""
+    """Returns a table of median instructions per page, and paired ratios with their standard
+    error."""
     cells = samples.of(benchsuites.ICOUNT)
     if not cells:
         return ""
@@ -113,7 +115,7 @@ def icount_table(samples, variants):
 
 
 def _runs(cell):
-    """How many runs the variants of a cell had: one number, or the least and the most."""
+    """Returns how many runs the variants of a cell had: one number, or the least and the most."""
     counts = sorted({len(found) for found in cell.values()})
     return "-".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
 
@@ -126,13 +128,13 @@ def _ratio_text(ratio, error):
 
 
 def _means(found):
-    """Mean over the runs of what a row prints beside its figure."""
+    """Returns the means of the other values of a row over all runs."""
     return {key: statistics.fmean(sample.get(key, 0) for sample in found)
             for key in ("ns", "user_us", "sys_us", *COUNTERS)}
 
 
 def wall_table(samples, clock, variants):
-    """Spread, times and a verdict for every row; the counters in a second table."""
+    """Returns a table of spread, times and a verdict for every row, and one of the counters."""
     if not variants:
         return ""
     header = ["ns per page", "variant", "n", "mean", "sd", "median", "min", "real ms", "user ms",
@@ -154,7 +156,7 @@ def wall_table(samples, clock, variants):
 
 
 def _counter_table(counters):
-    """Mean changes of the kernel's counters; those that never moved are only named."""
+    """Returns a table of mean changes of the kernel's counters. Only names unchanged ones."""
     moved = [key for key in COUNTERS if any(mean[key] for _, _, mean in counters)]
     rows = [[name, variant, *(f"{mean[key]:.0f}" for key in moved)]
             for name, variant, mean in counters if any(mean[key] for key in moved)]
@@ -164,8 +166,8 @@ def _counter_table(counters):
 
 
 def _memory(samples):
-    """What swapload's meta found: {(tag, phase): {variant: [KiB before the first page is swapped
-    out, or bytes for each page beyond that]}}."""
+    """Returns results of swapload's meta: {(tag, phase): {variant: [KiB before the first page is
+    swapped out, or bytes for each page after that]}}."""
     cells, before = {}, {}
     for row in samples.rest:
         if "kernel_bytes" not in row:
@@ -181,7 +183,7 @@ def _memory(samples):
 
 
 def memory_table(samples, variants):
-    """The kernel's memory for each swapped-out page."""
+    """Returns a table of the kernel's memory for each swapped out page."""
     rows = []
     for (tag, phase), cell in _memory(samples).items():
         means = {variant: statistics.fmean(values) for variant, values in cell.items()}
@@ -197,8 +199,8 @@ def memory_table(samples, variants):
 
 
 def suite_counters(samples, counters):
-    """What a suite is about: elapsed time and counters, mean and standard deviation, where
-    one of the counters moved."""
+    """Returns a table of elapsed time and the counters of a suite: mean and standard deviation,
+    for rows where a counter changed."""
     if not counters:
         return ""
     rows = []
@@ -219,12 +221,12 @@ def _spread(values):
     return text + (f" ±{statistics.stdev(values):.2g}" if len(set(values)) > 1 else "")
 
 
-# Locks that are listed with 0 contentions too, since 0 is what is hoped for.
+# Locks that are also listed with 0 contentions, because 0 is the desired result.
 SWAP_LOCKS = ("swap", "cluster", "ci->lock", "si->lock", "zs", "pool")
 
 def lock_table(samples, most=12):
-    """Counts of waiting: the contended locks, then those of swap that were not. And how long
-    those were held at most."""
+    """Returns a table of contentions: the contended locks, then locks of swap without contention
+    and how long they were held at most."""
     out = []
     for variant, locks in samples.locks.items():
         contended = [lock for lock in locks if lock["contentions"]]
@@ -248,7 +250,7 @@ def _of_swap(lock):
     return any(word in str(lock["class"]) for word in SWAP_LOCKS)
 
 
-# The row's last word -> the question that it answers.
+# {last word of a row: question that it answers}
 QUESTIONS = {"swap-out": "What does swapping out cost?", "refault": "What does bringing back cost?",
              "free": "What does freeing swapped-out memory cost?",
              "fill": "What does filling more memory than there is cost?",
@@ -258,7 +260,7 @@ QUESTIONS = {"swap-out": "What does swapping out cost?", "refault": "What does b
 
 
 def _timed_ratio(base, other):
-    """Ratio of medians, its standard error, and whether there is no difference."""
+    """Returns (ratio of medians, its standard error, whether there is no difference)."""
     ratio = other["median"] / base["median"]
     if base["n"] < 2 or other["n"] < 2:
         return ratio, None, True
@@ -268,7 +270,7 @@ def _timed_ratio(base, other):
 
 
 def _ratio(clock, base, other):
-    """(ratio, standard error or None, no difference), or None where base took nothing."""
+    """Returns (ratio, standard error or None, no difference), or None if base took nothing."""
     if not figures(base)["median"]:
         return None
     if clock != benchsuites.ICOUNT:
@@ -278,7 +280,7 @@ def _ratio(clock, base, other):
 
 
 def _questions(samples, variants, clock):
-    """Bars by question: {question: [(label, ratio, error, no difference)]}."""
+    """Returns bars by question: {question: [(label, ratio, error, no difference)]}."""
     groups, several = {}, len(variants) > 2
     for (tag, word), cell in samples.of(clock).items():
         for variant in (v for v in variants[1:] if v in cell and variants[0] in cell):
@@ -297,7 +299,7 @@ def _questions(samples, variants, clock):
 
 
 def plots(samples, variants, native, suite):
-    """{file name: SVG} of the ratios to the first variant."""
+    """Returns {file name: SVG} of the ratios to the first variant."""
     found = {}
     for clock, names, title in (
             (benchsuites.ICOUNT, variants, "instructions (deterministic clock)"),
@@ -323,32 +325,33 @@ def write_json(path, samples, about):
 
 # --- figures that are written down ---------------------------------------------
 
-# A comment above each table of figures in the documentation says on which tree all of them
-# were measured (series.fingerprint()), in how many runs, whether one run is exact, and, so
-# that no row is changed by itself, what the words of the table are.
+# A comment above each table of figures in the documentation says on which tree the figures were
+# measured (series.fingerprint()), and in how many runs. It also says whether one run is exact. It
+# has a hash of the words of the table, so that no row can be changed by itself.
 MEASURED = re.compile(r"^\.\. measured: tree=([0-9a-f]{16}|unknown) n=(\d+|unknown) "
                       r"(exact|timed|counted) table=([0-9a-f]{8})$")
 BORDER = re.compile(r"^=+( +=+)+$")
 
 
 def digest(table):
-    """Names the words of a table, whatever blanks are between them."""
+    """Returns a hash of the words of a table, which does not depend on blanks."""
     return hashlib.sha256(" ".join(table.split()).encode()).hexdigest()[:8]
 
 
 def measured(tree, runs, how, table):
-    """The comment that stands above a table."""
+    """Returns the comment that belongs above a table."""
     return f".. measured: tree={tree} n={runs} {how} table={digest(table)}"
 
 
 def _figures(lines):
-    """Returns true if at least two lines have two numbers or more, as no command has."""
+    """Returns true if at least two lines have two numbers or more. Literal blocks with commands do
+    not."""
     return sum(len(re.findall(r"(?<![\w/.-])\d[\d.]*(?![\w/])", line)) >= 2 for line in lines) >= 2
 
 
 def tables(text):
-    """[(first line, last line, text)] of the tables of an rst file: those with borders, and
-    literal blocks that hold figures. Lines count from 0."""
+    """Returns [(first line, last line, text)] of the tables of an rst file: those with borders,
+    and literal blocks with figures. Lines count from 0."""
     lines, found, at = text.splitlines(), [], 0
     while at < len(lines):
         start = at
@@ -367,7 +370,8 @@ def tables(text):
 
 
 def table_problems(name, text):
-    """Tables without the comment, with two, or that were changed since it was written."""
+    """Returns problems: tables without the comment, with two comments, or changed since it was
+    written."""
     problems, after, lines = [], 0, text.splitlines()
     for start, end, table in tables(text):
         before = lines[after:start]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What bench runs: suites of groups. A group is one guest script, booted once
-for each variant (and run), that measures several cells."""
+"""The suites of bench, which consist of groups. A group is one guest script, booted once for each
+variant (and run), that measures several cells."""
 
 import dataclasses
 
-# The emulated processor of the deterministic clock. Without erms and fsrm a page
-# is copied in 512 counted steps instead of 4096: nearer to what a copy costs.
+# The emulated processor of the deterministic clock. Without erms and fsrm, copying a page takes
+# 512 counted steps instead of 4096, which is closer to its real cost.
 ICOUNT_CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
 
 # The clocks: instructions that QEMU counts; seconds, on User Mode Linux and in QEMU; and
@@ -16,7 +16,7 @@ ICOUNT, WALL, TIME, LOCKS = "icount", "wall", "time", "locks"
 @dataclasses.dataclass(frozen=True)
 class Group:
     name: str
-    script: str              # below kunit/guest/bench/, with its arguments
+    script: str              # name below kunit/guest/bench/, and arguments
     clock: str = ICOUNT
     mem: str = "512M"
     disks: tuple = ("512M",)
@@ -25,22 +25,22 @@ class Group:
     quick: bool = True       # part of --quick
     timeout: int = 1500
     smp: int = 1
-    icount: bool = False     # deterministic, also if that is not what the clock counts
+    icount: bool = False     # run with the deterministic clock, although another one is measured
     host_root: bool = False  # in the host's root file system, with the guest's sources
-    packages: tuple = ()     # that the host has to have, then
+    packages: tuple = ()     # packages that the host needs for that
 
 
 def _ram_disk(megabytes):
-    """Kernel arguments for one ram disk of this size."""
+    """Returns kernel arguments for one ram disk of this size."""
     return f"brd.rd_size={megabytes << 10} brd.rd_nr=1"
 
 
-# A disk that takes milliseconds, which under icount pass by themselves.
+# A disk that takes milliseconds. Under icount, time passes while the CPU is idle.
 _SLOW_DISK = ' dm-mod.create="slow,,,rw,0 {} delay /dev/ram0 0 4"'
 _SLOW_64M = _ram_disk(64) + _SLOW_DISK.format(64 << 11)
 
 
-# A ram disk that reads ahead, as it does not say how fast it is.
+# A ram disk with readahead, because device mapper does not report it as fast.
 _PLAIN_DISK = ' dm-mod.create="plain,,,rw,0 {} linear /dev/ram0 0"'
 
 
@@ -86,13 +86,13 @@ SUITES = {
         *WRITEBACK,
         LOCK_GROUP,
     ),
-    # Virtual slots without a device, against zswap on a disk, and zram. What does not
-    # compress stays in memory there: suite "device" has it.
+    # Virtual slots without a device, compared with zswap on a disk, and with zram. Incompressible
+    # pages stay in memory there, so suite "device" has them.
     "virtual": tuple(
         dataclasses.replace(group, env=("INCOMPRESSIBLE=0", "MIXED=0"))
         for group in (*ZSWAP, USEMEM_ZSWAP, LOCK_GROUP, HOLD_GROUP)),
-    # Virtual slots on devices, against entries of the device. Of the pages in zswap, 30 % do
-    # not compress, which each kernel keeps as they are.
+    # Virtual slots on devices, compared with physical entries. 30 % of the pages in zswap do not
+    # compress, and each kernel keeps them as they are.
     "device": (
         DISK,
         Group("zswap-lz4-30", "zswap.sh lz4 -30%", quick=False),
@@ -102,34 +102,34 @@ SUITES = {
         dataclasses.replace(WRITEBACK[1], quick=False),
         Group("pieces", "pieces.sh", disks=(), append=_ram_disk(64)),
     ),
-    # What the layer costs while it is off, also after it and zswap were on.
+    # The cost of the layer while it is off, also after it and zswap were on.
     "off": (
         ZSWAP[0],
         Group("off", "off.sh", disks=(), append=_ram_disk(64)),
     ),
-    # What a device is for that is not as fast as memory: swapoff and zswap's writeback keep
-    # it busy, or wait for it. And swapoff of pages that many processes share.
+    # Devices slower than memory, which swapoff and zswap's writeback keep busy or wait for. And
+    # swapoff of pages that many processes share.
     "slow": (
         Group("swapoff", "swapoff.sh /dev/ram0 1 10 100", disks=(), append=_ram_disk(64)),
         Group("swapoff-slow", "swapoff.sh /dev/dm-0 1", disks=(), append=_SLOW_64M),
         Group("writeback-slow", "writeback.sh lz4 /dev/dm-0", disks=(), append=_SLOW_64M),
     ),
-    # A small guest whose memory is full, and one that has to kill. There the guest's programs are
-    # where nothing can swap them out: only with virtual slots could some be, and that is not what
-    # is measured.
+    # A small guest whose memory is full, and one with OOM kills. The guest's programs are in a
+    # file system that cannot be swapped out. Otherwise some could be swapped out with virtual
+    # slots only, which is not measured here.
     "small": (
         Group("small", "small.sh", mem="128M"),
         Group("oom", "oom.sh none", mem="256M", disks=(), append="rootfstype=ramfs"),
         Group("oom-swapmax", "oom.sh swapmax", mem="256M"),
     ),
-    # What it is worth that zswap's worker goes on until the pool can accept again.
+    # The gain of zswap's worker going on until the pool can accept pages again.
     "accept": (_arm("off"), _arm("once"), _arm("full")),
-    # Kernel memory for each page that is swapped out.
+    # Kernel memory for each swapped out page.
     "memory": tuple(Group(f"memory-{name}", f"memory.sh {name}", mem="1536M", disks=("1100M",),
                           timeout=3000) for name in ("zswap", "zero", "disk")),
-    # What must not cost more because there are many cgroups.
+    # Operations whose cost must not grow with the number of cgroups.
     "cgroups": (Group("cgroups", "cgroups.sh 50 1000", mem="1G", disks=("256M",)),),
-    # A compiler in a cgroup that is too small for it, more so or less.
+    # A compiler in two cgroups that are too small for it.
     "compile": (Group("compile", "compile.sh 20 28", quick=False, host_root=True, timeout=3000),),
     # Programs under global pressure: seconds, since they wait.
     "apps": tuple(Group(f"{app}-{kind}", f"apps.sh {app} {kind}", clock=TIME, smp=2, mem=mem,
@@ -141,7 +141,7 @@ SUITES = {
                    append=_ram_disk(320), packages=("fio",)),),
 }
 
-# What a suite compares, unless --variants says so.
+# The variants that a suite compares without --variants.
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks",
             "virtual": "base,base-zram,zswap,vswap,vswap-on",
             "small": "base,base-zram,vswap-on", "cgroups": "base,vswap-device",
@@ -149,21 +149,21 @@ VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks",
             "compile": "base,base-zram,vswap,vswap-on", "apps": "base,vswap-device",
             "memory": "base,vswap-on,vswap-device", "off": "base,vswap,vswap-was-on",
             "swapin": "base,vswap-none,vswap-bypass,vswap-large,vswap-device,vswap-policy"}
-# A variant switched differently, or zram in the place of zswap: (the build, more kernel
-# arguments, more "NAME=value").
+# A variant with other settings, or with zram instead of zswap: (the build, more kernel arguments,
+# more "NAME=value").
 ARMS = {"base-zram": ("base", "", ("SWAPDEV=zram",)),
         "vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
         "locks-on": ("locks", " vswap=on", ("SWAPDEV=none",)),
         "vswap-device": ("vswap", " vswap=on", ()),
         # Switched off again before anything is swapped out.
         "vswap-was-on": ("vswap", " vswap=on", ("VSWAP_OFF=1",)),
-        # Virtual slots, and what the swap-in policy does one after the other.
+        # Virtual slots, and the parts of the swap-in policy added one by one.
         "vswap-none": ("vswap", " vswap=on", ("SWAPIN_OFF=enabled",)),
         "vswap-bypass": ("vswap", " vswap=on", ("'SWAPIN_OFF=large map_around'",)),
         "vswap-large": ("vswap", " vswap=on", ("SWAPIN_OFF=map_around",)),
-        # All of it, without virtual slots.
+        # The whole policy, without virtual slots.
         "vswap-policy": ("vswap", "", ("SWAPIN_ON=enabled",))}
-# The counters that a suite is about, in a table of their own.
+# The counters of a suite that get a table of their own.
 COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:pool_limit_hit",
                        "s:reject_reclaim_fail"),
             "device": ("mthp_swpout", "mthp_swpout_fallback", "mthp_split"),
@@ -174,8 +174,8 @@ COUNTERS = {"accept": ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "s:po
                         "workingset_refault_file", "anon_kb", "anon_most_kb", "lat_p50_ns",
                         "lat_p99_ns", "lat_max_ns")}
 
-# (swapload's command, its phase) -> the row's last word. All else a run prints
-# stays in the JSON, but is no result: the fill, a refault's own swap-out.
+# {(swapload's command, its phase): the row's last word}. Other phases, such as the fill and the
+# swap-out of refault, stay in the JSON but are no results.
 ROWS = {
     ("free", "swapout"): "swap-out",
     ("free", "free"): "free",
@@ -198,26 +198,26 @@ ROWS = {
     ("run", "get"): "a request to get",
     ("run", "read"): "a page that is read",
 }
-# Not on User Mode Linux: what faults costs there what the host's signals cost.
+# Not measured on User Mode Linux, where a fault costs as much as a signal of the host.
 NOT_NATIVE = {"touch after swapoff", "refault"}
 
-# Runs of a group by clock: (normally, with --quick). An icount run is exact for its
-# input; runs differ by input (contents, orders), so that a ratio holds for more
-# than one trajectory of reclaim.
+# Runs of a group by clock: (normally, with --quick). An icount run is exact for its input. Runs
+# differ by input (contents, orders), so that a ratio does not hold for one trajectory of reclaim
+# only.
 RUNS = {ICOUNT: (3, 1), WALL: (8, 3), TIME: (8, 3), LOCKS: (1, 1)}
 
-# Where the variants live on each clock.
+# The builds of variants on other clocks.
 NATIVE = {"base": "um-base", "vswap": "um"}
 LOCK_VARIANT = {"base": "locks-c", "vswap": "locks", "vswap-c": "locks-c", "vswap-on": "locks-on"}
 
 
 def built(variant):
-    """The build that a name given to --variants stands for."""
+    """Returns the build that a name given to --variants stands for."""
     return ARMS[variant][0] if variant in ARMS else variant
 
 
 def script_text(group, quick, run=0, more=()):
-    """What the guest runs: the environment, then the case."""
+    """Returns the guest's script: the environment, then the case."""
     name, *arguments = group.script.split()
     env = [f"QUICK={int(quick)}", f"RUN={run}", *group.env, *more]
     return "".join(f"export {item}\n" for item in env) + \
@@ -225,13 +225,13 @@ def script_text(group, quick, run=0, more=()):
 
 
 def parse_line(line):
-    """'swapload a=1 b=x' -> ('swapload', {'a': '1', 'b': 'x'})."""
+    """Parses 'swapload a=1 b=x' into ('swapload', {'a': '1', 'b': 'x'})."""
     kind, _, rest = line.partition(" ")
     return kind, dict(word.split("=", 1) for word in rest.split() if "=" in word)
 
 
 def number(text):
-    """Text, or the number it is."""
+    """Returns a number if the text is one, otherwise the text."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -241,8 +241,8 @@ def number(text):
 
 
 def parse_output(text):
-    """A guest's output -> (info, rows, locks). A row has its name, its figure
-    in ns per page and all that swapload printed with it."""
+    """Parses a guest's output into (info, rows, locks). A row has its name, its figure in ns per
+    page and all that swapload printed with it."""
     info, rows, locks = {}, [], []
     command = {}
     for line in text.splitlines():

@@ -55,7 +55,7 @@ def image(variant, home=None):
 
 
 def page_size(variant):
-    """The size of a page of a variant that was built."""
+    """Returns the page size of a variant that was built."""
     return 1 << int(wanted_options([folder(variant) / ".config"])["CONFIG_PAGE_SHIFT"])
 
 
@@ -72,21 +72,21 @@ def make_args(arch="x86_64", cc="clang"):
             f"RUSTDOC={setup.rust_tool('rustdoc')}", f"RUSTFMT={setup.rust_tool('rustfmt')}",
             f"CLIPPY_DRIVER={setup.rust_tool('clippy-driver')}",
             f"BINDGEN={common.TOOLS}/bin/bindgen",
-            # The same bytes on every machine and day.
+            # Builds are the same on every machine and day.
             "KBUILD_BUILD_USER=vswap", "KBUILD_BUILD_HOST=vswap",
             "KBUILD_BUILD_TIMESTAMP=2026-01-01"]
     return args + ([f"LLVM=-{setup.LLVM}"] if cc == "clang" else [])
 
 
 def make(builddir, srctree, args, *targets, log=None, check=True, jobs=None, show=False):
-    """With `show`, says what is being compiled."""
+    """Runs make. With `show`, shows what is being compiled."""
     return run(["make", *([] if show else ["-s"]), "-C", srctree, f"O={builddir}",
                 f"-j{jobs or common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
                check=check, show=show)
 
 
 def wanted_options(paths, extra_lines=()):
-    """{option: value} of the fragments; later ones win."""
+    """Returns {option: value} of the fragments. Later ones override earlier ones."""
     wanted = {}
     for text in [*(pathlib.Path(path).read_text() for path in paths), "\n".join(extra_lines)]:
         for line in text.splitlines():
@@ -97,9 +97,9 @@ def wanted_options(paths, extra_lines=()):
 
 
 def configure(builddir, srctree, paths, args, extra_lines=(), check=True):
-    """Writes .config: everything off except what the fragments ask for. An
-    option that Kconfig did not grant is an error: a test that silently runs
-    without its checker proves nothing."""
+    """Writes .config: everything is off except what the fragments ask for. It is an error if
+    Kconfig refuses an option, because a test that silently runs without its checker proves
+    nothing."""
     wanted = wanted_options(paths, extra_lines)
     seed = builddir / "wanted.config"
     common.write_if_changed(seed, "".join(f"{key}={value}\n" for key, value in wanted.items()))
@@ -115,8 +115,8 @@ def configure(builddir, srctree, paths, args, extra_lines=(), check=True):
 
 
 def our_warnings(log):
-    """Compiler warnings about our files. (Where the whole kernel is free of
-    warnings, on x86-64, CONFIG_WERROR watches the rest.)"""
+    """Returns compiler warnings about our files. (On x86-64, where the whole kernel is free of
+    warnings, CONFIG_WERROR finds others.)"""
     names = tree.overlay_files()
     return [line for line in log.read_text(errors="replace").splitlines()
             if "warning:" in line and any(name in line for name in names)]
@@ -166,7 +166,7 @@ def add_arguments(parser):
 
 def main(args):
     if args.verb == "path":
-        # Nothing is installed for this, nor fetched.
+        # Do not install or fetch anything for this.
         home = setup.kernel_home()
         if not home or not image(args.variant, home[0]).exists():
             die(f"{args.variant} was not built yet",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Paths, messages and child processes: what every other module uses."""
+"""Paths, messages and child processes, which all other modules use."""
 
 import contextlib
 import fcntl
@@ -50,8 +50,8 @@ def tail(path, lines=25):
 
 
 class Progress:
-    """A line that says what goes on and for how long: on a terminal in place, elsewhere a new
-    line every `pause` seconds."""
+    """A progress line with the elapsed time. A terminal shows it in place, elsewhere a new line is
+    printed every `pause` seconds."""
 
     def __init__(self, pause=60):
         self.start = self.last = time.monotonic()
@@ -72,7 +72,7 @@ class Progress:
             say(text)
 
     def clear(self):
-        """Makes room for other lines."""
+        """Clears the line, so that other lines can be printed."""
         if self.terminal:
             print("\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", flush=True)
 
@@ -87,9 +87,9 @@ def step(title):
 
 
 def end_group(process):
-    """Ends a process that leads a group, and those that it has started: make's compilers."""
+    """Ends the leader of a process group and the processes that it has started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
-        # The number of one that was waited for may be another's by now.
+        # After the process was waited for, its number may belong to another one.
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
@@ -98,12 +98,12 @@ def end_group(process):
     process.wait()
 
 
-# Signals that came while the main thread starts a process; None while it does not.
+# Signals that arrived while the main thread starts a process; None at other times.
 _late = None
 
 
 def _release():
-    """Handles the signals that waited for a process to be started."""
+    """Handles signals that were held back while a process was started."""
     global _late
     late, _late = _late, None
     for number in late:
@@ -112,8 +112,9 @@ def _release():
 
 @contextlib.contextmanager
 def started(cmd, **options):
-    """Starts the leader of a group, and ends the whole group with the block. A signal that comes
-    before the process is known is handled in the block, otherwise nobody would end the process."""
+    """Starts the leader of a process group, and ends the whole group with the block. A signal that
+    arrives before the process is known is handled in the block. Otherwise the process would not be
+    ended."""
     global _late
     holds = threading.current_thread() is threading.main_thread()
     with contextlib.ExitStack() as stack:
@@ -142,8 +143,8 @@ def _show_log(process, log):
 
 
 def _run_group(cmd, timeout, shown=None, **options):
-    """As subprocess.run(), but an error or a signal ends the whole group. `shown` is a log whose
-    last line is shown meanwhile."""
+    """Like subprocess.run(), but an error or a signal ends the whole process group. The last line
+    of the log `shown` is shown meanwhile."""
     with started(cmd, **options) as process:
         if shown:
             _show_log(process, shown)
@@ -151,7 +152,7 @@ def _run_group(cmd, timeout, shown=None, **options):
     return subprocess.CompletedProcess(cmd, process.returncode, text)
 
 
-# What apt, cargo and curl say where there is no network.
+# Messages of apt, cargo and curl without a network.
 NO_NETWORK = re.compile(r"Temporary failure resolving [^\n]*|Network is unreachable"
                         r"|Could(?:n't| not) (?:resolve|connect)[^)\n]*")
 
@@ -199,8 +200,8 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
 
 
 def write_if_changed(path, data):
-    """Writes bytes or text so that a reader never sees half of it, and make
-    never sees a new time stamp on old content. True when it wrote."""
+    """Writes bytes or text if the file has another content. A reader never sees a part of it, and
+    make sees no new time stamp on old content. Returns true if it was written."""
     path = pathlib.Path(path)
     if isinstance(data, str):
         data = data.encode()
@@ -222,7 +223,7 @@ def write_if_changed(path, data):
 
 @contextlib.contextmanager
 def locked(name):
-    """One process at a time: two builds in one folder would spoil each other."""
+    """Lets one process in at a time, because two builds in one folder would disturb each other."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as handle:
         try:
@@ -251,8 +252,8 @@ def _interrupt(number, _frame):
 
 
 def main(entry):
-    """Runs `entry`, turning a Failure into one clear message and exit code 1. SIGTERM and SIGHUP
-    end it as Ctrl-C does: children and temporary folders go first."""
+    """Runs `entry`. Turns a Failure into one clear message and exit code 1. SIGTERM and SIGHUP end
+    it like Ctrl-C, after children and temporary folders are removed."""
     on_signals((signal.SIGTERM, signal.SIGHUP, signal.SIGINT), _interrupt)
     try:
         code = entry()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counters of the code that a guest executes, in rust/mm and the C files beside it.
+"""Counters of the code that a guest executes, in rust/mm and its C files.
 
-The compilers put them into the variant "cover": rustc with -Cinstrument-coverage, clang with
--fcoverage-mapping. A program has a runtime that writes its counters to a file when it exits. A
-kernel has none. But a guest's memory can be a file: when the guest has ended, however it did,
-the counters are read from there.
+The compilers add them in the variant "cover": rustc with -Cinstrument-coverage, clang with
+-fcoverage-mapping. A program has a runtime that writes its counters to a file at exit. A kernel
+has no such runtime. But a guest's memory can be a file. When the guest has ended, for whatever
+reason, the counters are read from there.
 
 LLVM puts counters into sections that the kernel's linker script does not know. Each object keeps
 a copy with these sections, for llvm-cov. In the object that is linked they have names that the
@@ -26,7 +26,7 @@ from . import common, setup
 from .common import die, run
 
 VARIANT = "cover"
-# object: which of make's variables takes flags for it, see scripts/Makefile.lib of the kernel
+# {object: the variable of make that takes flags for it}, see scripts/Makefile.lib of the kernel
 OBJECTS = {"rust/mm/vswap.o": "RUSTFLAGS", "mm/vswap.o": "CFLAGS", "mm/vswap_swapin.o": "CFLAGS",
            "mm/zswap_shim.o": "CFLAGS"}
 FLAGS = {"RUSTFLAGS": "-Cinstrument-coverage -Zno-profiler-runtime",
@@ -36,8 +36,8 @@ SECTIONS = {"__llvm_prf_cnts": ".data.prf_cnts", "__llvm_prf_data": ".data.prf_d
             "__llvm_covmap": ".discard.covmap"}
 # Where x86-64 maps physical address 0 for the kernel's image. (Guests have nokaslr.)
 START_KERNEL_MAP = 0xffffffff80000000
-# LLVM's __llvm_profile_data: a hash of the function's name, one of its structure, the distance
-# from here to its counters, how many they are; two pointers and the values are not used here.
+# LLVM's __llvm_profile_data: a hash of the function's name, a hash of its structure, the distance
+# from here to its counters, and their number. Two pointers and the values are not used here.
 RECORD = struct.Struct("<QQq24xI12x")
 
 
@@ -45,8 +45,8 @@ RECORD = struct.Struct("<QQq24xI12x")
 class Counted:
     """A function with counters, and its place in the kernel's image."""
     name: str
-    record: bytes                  # as the image has it
-    address: int                   # of the record
+    record: bytes                  # bytes in the image
+    address: int                   # address of the record
 
     def fields(self):
         """Returns the hash of its structure, the address of its counters, and their number."""
@@ -57,7 +57,7 @@ class Counted:
 # ----------------------------------------------------------------------- the build
 
 def make_args(variant):
-    """What make has to know for a variant with counters."""
+    """Returns make's arguments for a variant with counters."""
     if variant != VARIANT:
         return []
     return [f"{word}_{pathlib.Path(name).name}={FLAGS[word]}" for name, word in OBJECTS.items()]
@@ -68,12 +68,12 @@ def _tool(name):
 
 
 def map_of(builddir, name):
-    """The copy of an object that llvm-cov reads."""
+    """Returns the copy of an object that llvm-cov reads."""
     return builddir / "coverage" / name.replace("/", "-")
 
 
 def take_maps(builddir):
-    """Copies the objects that were compiled anew, and makes them such that they can be linked."""
+    """Copies objects that were compiled again, and changes them so that they can be linked."""
     for name in OBJECTS:
         built, copy = builddir / name, map_of(builddir, name)
         if "__llvm_prf_cnts" not in run([_tool("readelf"), "-SW", built],
@@ -100,8 +100,8 @@ def _number(data, at):
 
 
 def names_in(data):
-    """The names of functions in a section __llvm_prf_names: parts, each with its size and its
-    compressed size, which is 0 if it is not compressed."""
+    """Returns the names of functions in a section __llvm_prf_names. It has parts, each with its
+    size and its compressed size, which is 0 if it is not compressed."""
     names, at = [], 0
     while at < len(data):
         if not data[at]:
@@ -120,7 +120,7 @@ def names_in(data):
 
 
 def _names(builddir):
-    """The names of all functions that may have counters."""
+    """Returns the names of all functions that may have counters."""
     found = set()
     with tempfile.TemporaryDirectory() as work:
         for name in OBJECTS:
@@ -160,7 +160,7 @@ def _records(builddir, _when):
 
 
 def records(builddir):
-    """The functions of a build that have counters."""
+    """Returns the functions of a build that have counters."""
     return _records(builddir, (builddir / "vmlinux").stat().st_mtime_ns)
 
 
@@ -168,7 +168,7 @@ def records(builddir):
 
 @contextlib.contextmanager
 def memory_file(variant, size):
-    """A file that is to be a guest's memory, or None if its variant has no counters."""
+    """Makes a file for a guest's memory, or None if its variant has no counters."""
     if variant != VARIANT:
         yield None
         return
@@ -179,7 +179,7 @@ def memory_file(variant, size):
 
 
 def profile(found, memory):
-    """The counts that a guest's memory has, in the text form that llvm-profdata reads."""
+    """Returns the counts in a guest's memory, in the text form that llvm-profdata reads."""
     lines = []
     for function in found:
         structure, counters, number = function.fields()
@@ -194,7 +194,7 @@ def profile(found, memory):
 
 
 def counts_folder():
-    """Where each guest that ended leaves its counts."""
+    """Returns the folder for the counts of guests that have ended."""
     return common.CACHE / "coverage" / "guests"
 
 

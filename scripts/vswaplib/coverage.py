@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which lines and regions of the pure modules the host tests execute.
+"""Reports which lines and regions of the pure modules the host tests execute.
 
-A region is a piece of code that is executed as a whole, such as one operand of &&
-or one arm of a match: a line can have several. rustc counts them, and the LLVM tools
-of the same version read the counts.
+A region is a piece of code that is executed as a whole, such as one operand of && or one arm of a
+match. A line can have several. rustc counts them, and the LLVM tools of the same version read the
+counts.
 """
 
 import collections
@@ -21,7 +21,7 @@ Module = collections.namedtuple("Module", "name lines regions")
 
 
 def llvm_tool(name):
-    """The LLVM tool that came with the chosen rustc, else the one of the packages."""
+    """Returns the LLVM tool that came with the chosen rustc, or that of the packages."""
     sysroot = pathlib.Path(run([setup.rustc(), "--print", "sysroot"]).text.strip())
     beside = sorted(sysroot.glob(f"lib/rustlib/*/bin/{name}"))
     tool = beside[0] if beside else pathlib.Path(f"/usr/lib/llvm-{setup.LLVM}/bin/{name}")
@@ -32,7 +32,7 @@ def llvm_tool(name):
 
 
 def executables(text):
-    """The test programs that cargo names when it writes messages in JSON."""
+    """Returns the test programs that cargo's JSON messages name."""
     found = []
     for line in text.splitlines():
         if line.startswith("{"):
@@ -48,7 +48,7 @@ def measure(place):
     place.mkdir(parents=True)
     env = {**setup.cargo_env("host-coverage"), "RUSTFLAGS": "-C instrument-coverage",
            "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
-           # One file for each process, or they overwrite each other's.
+           # One file for each process. Otherwise they overwrite each other's.
            "LLVM_PROFILE_FILE": str(place / "%p-%m.profraw")}
     cargo = [setup.rust_tool("cargo"), "test"]
     folder = ROOT / "kunit" / "host"
@@ -63,10 +63,10 @@ def measure(place):
 
 
 def export(program, counts, *options):
-    """What llvm-cov knows of one test program; nothing of one without code of ours.
+    """Returns llvm-cov's report for one test program; "" for one without code of ours.
 
-    Of several at once it takes each function from the first that has it, and an inline
-    function that this one does not call counts as not executed.
+    If llvm-cov gets several programs, it takes each function from the first one that has it. An
+    inline function that this one does not call then counts as not executed.
     """
     done = run([llvm_tool("llvm-cov"), "export", f"--instr-profile={counts}", *options, program],
                check=False)
@@ -79,13 +79,14 @@ def export(program, counts, *options):
 
 
 def name_in_checkout(path):
-    """The name of a source file from a path with ../ in it; nothing if it is elsewhere."""
+    """Returns the name of a source file from a path with ../ in it, or None if it is not in the
+    checkout."""
     path = os.path.normpath(path)
     return os.path.relpath(path, ROOT) if path.startswith(f"{ROOT}/") else None
 
 
 def lines_executed(lcov):
-    """{name: {line: executed}} from a tracefile of lcov."""
+    """Returns {name: {line: executed}} from a tracefile of lcov."""
     files, current = {}, {}
     for line in lcov.splitlines():
         key, _, value = line.partition(":")
@@ -98,12 +99,12 @@ def lines_executed(lcov):
 
 
 def regions_executed(exports):
-    """{name: {region: executed}}: of a module that is built several times, a region was
+    """Returns {name: {region: executed}}. If a module is built several times, a region was
     executed if it was in one of them."""
     files = collections.defaultdict(dict)
     for function in (function for data in exports for function in data["data"][0]["functions"]):
         for *span, count, file, _, kind in function["regions"]:
-            # 0 is code; others are macros, gaps and what was skipped.
+            # 0 is code. Others are macros, gaps and skipped regions.
             if kind == 0:
                 regions = files[name_in_checkout(function["filenames"][file])]
                 regions[tuple(span)] = regions.get(tuple(span), False) or count > 0
@@ -111,7 +112,7 @@ def regions_executed(exports):
 
 
 def without_tests(name, source, lines, regions):
-    """The module without the tests that are in its own file, at its end."""
+    """Returns the module without the tests at the end of its file."""
     found = re.search(r"^#\[cfg\(test\)\]\nmod tests \{", source, re.M)
     end = source[:found.start()].count("\n") + 1 if found else source.count("\n") + 1
     return Module(name, {line: hit for line, hit in lines.items() if line < end},
@@ -123,7 +124,7 @@ def share(hits):
 
 
 def table(modules):
-    """One row a module, and one for all."""
+    """Returns a table: one row for each module, and one for all."""
     lines = [f"{'module':<24}      lines   executed               regions   executed"]
     rows = [(module.name, list(module.lines.values()), list(module.regions.values()))
             for module in modules]
@@ -136,7 +137,7 @@ def table(modules):
 
 
 def missing(module):
-    """The places of a module that no test executed: lines, or a part of a line."""
+    """Returns the places of a module that no test executed: lines, or parts of a line."""
     lines = {line for line, hit in module.lines.items() if not hit}
     parts = {f"{span[0]}:{span[1]}" for span, hit in module.regions.items()
              if not hit and span[0] not in lines}
@@ -151,7 +152,7 @@ def add_arguments(group):
 
 
 def main():
-    """Prints the tables, and what no test executed."""
+    """Prints the tables, and the code that no test executed."""
     with common.locked("host-coverage"):
         with step("host tests with counters"):
             programs, counts = measure(CACHE / "coverage")

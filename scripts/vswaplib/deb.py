@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""deb: an installable Debian package of the kernel.
+"""deb: makes an installable Debian package of the kernel.
 
-The configuration is the user's, with the options of the virtual swap space switched on. What
-Kconfig took away for them is printed before the build begins, because a package that lacks a
-driver does not boot. The packages are made by the kernel's own bindeb-pkg.
+The configuration is the user's, with the options of the virtual swap space switched on. Options
+that Kconfig switches off for them are printed before the build begins, because a package that
+lacks a driver does not boot. The kernel's own bindeb-pkg makes the packages.
 """
 
 import gzip
@@ -23,11 +23,11 @@ DEBIAN = "linux-config-7.3"
 DEBIAN_CONFIG = f"usr/src/{DEBIAN}/config.amd64_none_amd64.xz"
 LOCALVERSION = "-vswap"
 
-# What the package has to have.
+# Options that the package must have.
 WANTED = ("CONFIG_RUST", "CONFIG_SWAP", "CONFIG_ZSWAP", "CONFIG_RUST_ZSWAP", "CONFIG_RUST_VSWAP")
-# What keeps CONFIG_RUST off: BTF needs a newer pahole than Debian 12 has, and symbol versions
-# need debugging information, which makes a build three times as large. The keys that a
-# distribution signs with are not here.
+# Options that conflict with CONFIG_RUST: BTF needs a newer pahole than Debian 12 has, and symbol
+# versions need debugging information, which makes a build three times as large. Also the keys that
+# a distribution signs with, which do not exist here.
 CHANGED = {"CONFIG_DEBUG_INFO_NONE": "y", "CONFIG_MODVERSIONS": "n",
            "CONFIG_RANDSTRUCT_NONE": "y", "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
            "CONFIG_SYSTEM_REVOCATION_KEYS": '""', "CONFIG_LOCALVERSION_AUTO": "n"}
@@ -46,7 +46,7 @@ see it work, and remove it:
 
 
 def running_config():
-    """The .config of the running kernel: (where it is, text), or None."""
+    """Returns the .config of the running kernel: (where it is, text), or None."""
     release = os.uname().release
     for path in (pathlib.Path(f"/boot/config-{release}"), pathlib.Path("/proc/config.gz")):
         try:
@@ -58,7 +58,7 @@ def running_config():
 
 
 def debian_config(log):
-    """That of Debian's own kernel 7.3: (where it is from, text)."""
+    """Returns the configuration of Debian's kernel 7.3: (where it is from, text)."""
     work = common.CACHE / "fetch-config"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
@@ -74,14 +74,16 @@ def debian_config(log):
     return f"Debian's {DEBIAN}", text
 
 
-# What names an architecture in a .config; a 32-bit x86 has no name of its own in a minimal one.
+# Options that name another architecture in a .config. A minimal one of 32-bit x86 has no such
+# option.
 FOREIGN = re.compile(r"^(CONFIG_(?:ALPHA|ARC|ARM|ARM64|CSKY|HEXAGON|LOONGARCH|M68K|MICROBLAZE|MIPS"
                      r"|NIOS2|OPENRISC|PARISC|PPC|RISCV|S390|SPARC|SUPERH|UML|X86_32|XTENSA)=y"
                      r"|# CONFIG_64BIT is not set)$", re.M)
 
 
 def check_arch(where, text):
-    """Kconfig takes each .config, and drops each line that its architecture does not have."""
+    """Refuses a .config of another architecture, because Kconfig would accept it and silently drop
+    each line that it does not know."""
     foreign = FOREIGN.search(text)
     if foreign:
         die(f"{where} is of another architecture ({foreign.group().lstrip('# ')}), and the "
@@ -89,7 +91,7 @@ def check_arch(where, text):
 
 
 def file_config(path):
-    """A configuration that the user named: (where it is, text)."""
+    """Returns a configuration that the user named: (where it is, text)."""
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
@@ -103,30 +105,31 @@ def file_config(path):
 
 
 def other_config(name, log):
-    """Debian's configuration if it is named; otherwise the running kernel's, if it has one."""
+    """Returns Debian's configuration if it is named, otherwise the running kernel's if any."""
     where, text = (None if name else running_config()) or debian_config(log)
     check_arch(where, text)
     return where, text
 
 
 def options_of(text):
-    """{option: value} of those that are on."""
+    """Returns {option: value} of options that are on."""
     return dict(re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.M))
 
 
-# Names of what a machine or a compiler can do, which nobody chose.
+# Options that depend on the machine or the compiler, not on a choice.
 DERIVED = re.compile(r"CONFIG_(DEBUG_INFO|PAHOLE_HAS|PROBE_EVENTS_BTF|ARCH_|HAVE_|GENERIC_"
                      r"|(CC|AS|LD|TOOLS|RUSTC?|GCC)_)|.*(_SUPPORTS_|_CC_|_HAS_)")
 
 
 def lost(before, after):
-    """Options that were on and are off, debugging information and derived ones left out."""
+    """Returns options that were on and are off now, except debugging information and derived
+    options."""
     return sorted(name for name, value in before.items() if value in ("y", "m")
                   and after.get(name, "n") == "n" and not DERIVED.match(name))
 
 
 def configure(builddir, srctree, args, text):
-    """Writes .config; returns the options that were lost for ours."""
+    """Writes .config. Returns the options that were switched off in favour of ours."""
     changed = {**CHANGED, **{name: "y" for name in WANTED}}
     lines = [line for line in text.splitlines()
              if (re.match(r"(?:# )?(CONFIG_\w+)[= ]", line) or [None, ""])[1] not in changed]
@@ -144,7 +147,7 @@ def configure(builddir, srctree, args, text):
 
 
 def report_options(where, builddir, gone):
-    """Says what the configuration has and what it lost; returns the number of modules."""
+    """Prints what the configuration has and what it lost. Returns the number of modules."""
     have = options_of((builddir / ".config").read_text())
     modules = sum(value == "m" for value in have.values())
     say(f"    {where}: {modules} modules; on: "
@@ -161,7 +164,8 @@ def report_options(where, builddir, gone):
 
 
 def check_room(folder, modules):
-    """Before hours of compiling. A module takes a MiB: objects, and what is packed."""
+    """Fails before hours of compiling if the disk has no room. A module takes a MiB for objects
+    and package."""
     needed = 3 * setup.GIB + modules * (1 << 20)
     free = shutil.disk_usage(folder).free
     if free < needed:
@@ -180,7 +184,7 @@ def add_arguments(parser):
 
 
 def packages_in(folder):
-    """The packages of a build, and what bindeb-pkg writes beside them."""
+    """Returns the packages of a build, and all files that bindeb-pkg has written."""
     found = sorted(path for path in folder.iterdir()
                    if path.suffix in (".deb", ".changes", ".buildinfo"))
     return [path for path in found
@@ -203,7 +207,7 @@ def main(args):
     out = pathlib.Path(args.out).absolute()
     if not os.access(out, os.W_OK):
         die(f"{out} cannot be written", "name another folder with --out DIR")
-    # Before tools are installed and locks are waited for.
+    # Read the file before installing tools and waiting for locks.
     given = file_config(pathlib.Path(args.config)) if args.config not in (None, "debian") else None
     setup.ensure()
     with common.locked("setup"):
@@ -236,7 +240,7 @@ def main(args):
 
 
 def closing(packages):
-    """What to type now."""
+    """Returns the commands to type next."""
     names = [path.name.split("_")[0] for path in packages]
     return CLOSING.format(sudo="" if os.geteuid() == 0 else "sudo ",
                           packages=" ".join(str(path) for path in packages),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verb run: the product's main job, beside what one would do without it."""
+"""The verb run: shows swapping with virtual slots, compared with the alternatives."""
 
 import re
 
@@ -9,7 +9,7 @@ from .common import Progress, say
 MEMORY = "256M"
 SIZE = 288          # MiB of the working set
 
-# (variant, what it swaps to for demo.sh, how it is called). The first is the product; base is the
+# (variant, argument of demo.sh: what it swaps to, label). The first is the product; base is the
 # kernel without it.
 ARMS = (("vswap", "both", "vswap, zswap and a disk"),
         ("base", "disk", "base, swap disk"),
@@ -48,7 +48,7 @@ def main(args):
 
 
 class Live:
-    """A table of what a guest says while it runs: on a terminal its last line moves."""
+    """A table of a guest's reports while it runs. On a terminal the last line changes in place."""
 
     def __init__(self):
         self.progress = Progress()
@@ -87,9 +87,9 @@ class Live:
 
 
 def _boot(variant, device):
-    """What a guest said: figures by name, "verified" pages if it came to its end."""
+    """Runs an arm. Returns its figures by name, with "verified" pages if it ran to its end."""
     live = Live()
-    # Without a device the working set may be killed for lack of memory: that is what is shown.
+    # Without a device the working set may be OOM-killed, which the table shows.
     result = guest.boot(variant, f"SIZE={SIZE} exec sh /vswap/demo.sh {device}", mem=MEMORY,
                         timeout=900, ensure=False, follow=live.follow,
                         disks=[f"{SIZE}M"] if device in ("disk", "both") else [],
@@ -110,7 +110,7 @@ def well(seen):
 
 
 def comparison(seen):
-    """Lines of a table: what each arm took."""
+    """Returns the lines of a table: the costs of each arm."""
     lines = [f"{'':24}{'time':>9}{'major faults':>15}{'memory held':>14}{'disk written':>15}"]
     for name, one in seen:
         if well(one):

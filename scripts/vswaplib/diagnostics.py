@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads what compilers and checkers said out of a kbuild log.
+"""Reads messages of compilers and checkers from a kbuild log.
 
-kbuild names each step before the step's own output ("  CC      mm/swap.o"),
-and `make -Otarget` keeps the two together when steps run side by side. So a
-log tells which step said what. A log that several runs of make appended to
-still tells the truth: a step that ran again replaces what it said before, and
-a step that make skipped still stands for the object that is there.
+kbuild names each step before the step's own output ("  CC      mm/swap.o"), and `make -Otarget`
+keeps the two together when steps run in parallel. So a log tells which step a message belongs to.
+Several runs of make may append to a log. A step that ran again replaces its earlier messages, and
+a step that make skipped keeps them, because its object still exists.
 
-Rust's steps share make's job server, and for those make does not hold output
-back: what rustc says may come between two other steps.
+Steps of Rust share make's job server, and make does not hold back their output. So messages of
+rustc may come between two other steps.
 """
 
 import collections
@@ -19,30 +18,30 @@ STEP = re.compile(r"^  ([A-Z][A-Z0-9_]*(?: [A-Z]{1,2}| \[M\])?)\s+(\S+)$")
 # clang, gcc, sparse.
 C_STYLE = re.compile(r"^(?P<file>[^\s:]+):\d+:(?:\d+:)? "
                      r"(?P<kind>(?:fatal )?error|warning): (?P<text>.*)$")
-# rustc and clippy: the place comes in a line of its own.
+# rustc and clippy: the place is on a line of its own.
 RUST_STYLE = re.compile(r"^(?P<kind>error|warning)(?:\[\w+\])?: (?P<text>.*)$")
 RUST_PLACE = re.compile(r"^ *--> (?P<file>[^\s:]+):\d+:\d+$")
 RUST_TOTAL = re.compile(r"^(\d+ warnings? emitted|aborting due to |could not compile )")
 # kernel-doc, which W=1 runs on every C file.
 DOC_STYLE = re.compile(r"^(?P<kind>Warning|Error): (?P<file>[^\s:]+):\d+ (?P<text>.*)$")
-# objtool, the linker, scripts: no place that we could read.
+# objtool, the linker, scripts: without a place that can be parsed.
 OTHER = re.compile(r"\b(warning|error)\b\s*:", re.I)
 
 Diagnostic = collections.namedtuple("Diagnostic", "file kind text")
 
 
 def relative(path, trees):
-    """A file's path inside the kernel tree, for any spelling of it."""
+    """Returns the path of a file inside the kernel tree, for any spelling of it."""
     for top in trees:
         path = path.removeprefix(str(top) + "/")
     return re.sub(r"^(\.\.?/)+", "", path)
 
 
 def parse(text, trees):
-    """{step: Counter of Diagnostic}, line numbers left out.
+    """Returns {step: Counter of Diagnostic}.
 
-    Line numbers are left out so that a warning which merely moved is the one
-    that it was before.
+    Without line numbers, so that a warning whose line has merely moved is the same
+    as before.
     """
     said = collections.defaultdict(collections.Counter)
     step = rust_step = "make"
@@ -50,7 +49,7 @@ def parse(text, trees):
     for number, line in enumerate(lines):
         heading = STEP.match(line)
         if heading or line.startswith("$ make "):
-            # Outside of the steps make itself speaks, in each run anew.
+            # Outside of steps, messages are make's own, and each run replaces them.
             step = " ".join(heading.groups()) if heading else "make"
             rust_step = step if step.startswith(("RUSTC", "CLIPPY")) else rust_step
             said[step] = collections.Counter()
@@ -82,7 +81,7 @@ def _diagnostic(line, following, trees):
 
 
 def source_of(step):
-    """The object that a step makes or checks: 'CHECK mm/swap.c' -> mm/swap.o."""
+    """Returns the object that a step makes or checks: 'CHECK mm/swap.c' -> mm/swap.o."""
     return re.sub(r"\.(c|rs|S)$", ".o", step.rsplit(" ", 1)[1]) if " " in step else ""
 
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Are two builds of the same objects the same code, line numbers aside?
+"""Compares the code of two builds of the same objects, ignoring line numbers.
 
-What is compared is `objdump -dr` of every executable section: instructions
-with the names of the symbols that they refer to, without addresses, so that
-one function that grew does not make all later ones differ. What this leaves
-out is data: __bug_table holds the line numbers of WARN() on x86, and they
-change whenever a hook is added above.
+It compares `objdump -dr` of every executable section: instructions with the names of the symbols
+that they refer to, but without addresses. Otherwise one function that has grown would make all
+later ones differ. Data is not compared: on x86, __bug_table holds the line numbers of WARN(), and
+they change whenever a hook is added above.
 
-A line number can also be an operand (an error message that prints __LINE__).
-So an object that differs is compiled once more in both trees by the very
-command that make used, with __LINE__ defined as 0. If the difference is gone,
-it was line numbers.
+A line number can also be an operand (an error message that prints __LINE__). So an object that
+differs is compiled once more in both trees, with the same command that make used, but with
+__LINE__ defined as 0. If the difference is gone, only line numbers differed.
 """
 
 import pathlib
@@ -21,15 +19,15 @@ import tempfile
 from . import setup
 from .common import die, run
 
-# The counter in names made by __UNIQUE_ID() shifts with every earlier use.
+# Names made by __UNIQUE_ID() have a counter that depends on all earlier uses.
 UNIQUE = re.compile(r"(__UNIQUE_ID_\w*?_?)\d+")
-# "jmp 0x1234 <f+0x20>": the address says where f lies, not what the jump does.
+# "jmp 0x1234 <f+0x20>": the address depends on where f is, not on what the jump does.
 TARGET = re.compile(r"\b0x[0-9a-f]+ (?=<)")
 FUNCTION = re.compile(r"^<(.+)>:$")
 
 
 def disassembly(obj):
-    """{function: its instructions} of one object."""
+    """Returns {function: its instructions} of one object."""
     text = run([f"llvm-objdump-{setup.LLVM}", "-dr", "--no-show-raw-insn", "--no-leading-addr",
                 obj], env=setup.tool_env()).text
     functions, lines = {}, []
@@ -40,13 +38,13 @@ def disassembly(obj):
         if name:
             lines = functions.setdefault(name.group(1), [])
         elif line and not line.startswith("Disassembly of section"):
-            # Relocations print their own offset in the section: not code either.
+            # The offset of a relocation in the section is no code either.
             lines.append(re.sub(r"^[0-9a-f]+:\s+", "", TARGET.sub("", line)))
     return functions
 
 
 def differing(one, other):
-    """Names of the functions that two objects do not share."""
+    """Returns the names of functions that differ between two objects."""
     if one.read_bytes() == other.read_bytes():
         return []
     one, other = disassembly(one), disassembly(other)
@@ -54,13 +52,13 @@ def differing(one, other):
 
 
 def members(builddir, folder="mm"):
-    """The objects that a build folder made of `folder`, relative to it."""
+    """Returns the objects that a build folder has of `folder`, relative to the build folder."""
     return run([f"llvm-ar-{setup.LLVM}", "t", f"{folder}/built-in.a"], cwd=builddir,
                env=setup.tool_env()).text.split()
 
 
 def saved_command(builddir, obj):
-    """The compiler call by which make built an object."""
+    """Returns the compiler command by which make built an object."""
     path = pathlib.Path(obj)
     text = (builddir / path.with_name(f".{path.name}.cmd")).read_text()
     found = re.match(r"savedcmd_\S+ := (.*)", text)
@@ -93,7 +91,7 @@ def differs_without_lines(base, ours, obj):
 
 
 def compare(base, ours, folder="mm"):
-    """([problem], note) for two build folders with the same configuration."""
+    """Returns ([problem], note) for two build folders with the same configuration."""
     left, right = set(members(base, folder)), set(members(ours, folder))
     problems = [f"{obj} is built in the pristine tree only" for obj in sorted(left - right)]
     problems += [f"{obj} is built in the patched tree only" for obj in sorted(right - left)]

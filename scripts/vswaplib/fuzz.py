@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verb fuzz: random programs for the swap path in a guest with two disks.
+"""The verb fuzz: runs random programs for the swap path in a guest with two disks.
 
-It runs seeds until the time is over or one fails, and can reduce a failing seed
-to the few operations that matter. See kunit/guest/swapfuzz.c for the programs.
+It runs seeds until the time is over or one fails, and can reduce a failing seed to the few
+operations that matter. The programs are described in kunit/guest/swapfuzz.c.
 """
 
 import re
@@ -11,12 +11,12 @@ import time
 from . import build, guest
 from .common import LOGS, die, say, write_if_changed
 
-# What kmemleak costs is better spent on operations.
+# Without kmemleak, so that more operations run.
 GUEST = {"mem": "1G", "disks": ["256M", "256M"], "append": "kmemleak=off"}
 DISKS = "--disk /dev/vda --disk /dev/vdb"
 # The second device is small, so that it becomes full.
 PREPARE = "mkswap /dev/vda > /dev/null; mkswap /dev/vdb 32768 > /dev/null\n"
-# A program may fill its cgroup, and allocations fail because they are told to.
+# A program may fill its cgroup, and injected failures are logged.
 ALLOWED = ("oom", "alloc")
 FAILED = re.compile(r"^FAILED seed=(\d+)(?: proc=(\d+) op=(\d+))?", re.M)
 
@@ -43,7 +43,7 @@ def add_arguments(parser):
 
 
 class Found:
-    """A failure: the seed, the process and operation that noticed, where they are known."""
+    """A failure: the seed, and the process and operation that noticed it, if known."""
 
     def __init__(self, seed, proc=None, op=None):
         self.seed, self.proc, self.op = seed, proc, op
@@ -58,7 +58,8 @@ def options(args):
 
 
 def prepare(args):
-    """With the machine left alone, a device and zswap are on from the start."""
+    """Returns shell text for the setup. If programs do not change the machine, a device and zswap
+    are on from the start."""
     if not args.no_machine:
         return PREPARE
     return PREPARE + ("swapon /dev/vda; echo 1 > /sys/module/zswap/parameters/enabled\n"
@@ -66,8 +67,8 @@ def prepare(args):
 
 
 def run_guest(args, script, timeout, quiet):
-    """Output and splats of one guest, whose kernel may fail; None instead of the exit
-    code when it took the guest with it."""
+    """Runs one guest, whose kernel may fail. Returns its output, its exit code (None if the kernel
+    failed), and splats."""
     output = []
 
     def follow(fresh):
@@ -85,7 +86,7 @@ def run_guest(args, script, timeout, quiet):
 
 
 def found_in(output):
-    """The first failure that the output tells, or the seed that was running at the end."""
+    """Returns the first failure that the output reports, or the seed that ran at the end."""
     told = FAILED.search(output)
     if told:
         return Found(*(int(word) if word else None for word in told.groups()))
@@ -94,7 +95,7 @@ def found_in(output):
 
 
 def summary(output):
-    """Seeds that ended, operations and their rate."""
+    """Returns the number of seeds that ended, of operations, and their rate, as text."""
     ended = re.findall(r"^swapfuzz seed=\d+ \w+ ops=(\d+) seconds=([\d.]+)", output, re.M)
     ops, seconds = sum(int(ops) for ops, _ in ended), sum(float(text) for _, text in ended)
     return f"{len(ended)} seeds, {ops} operations, {ops / seconds if seconds else 0:.0f} a second"
@@ -103,7 +104,7 @@ def summary(output):
 # --- reducing
 
 def only(items):
-    """The list that swapfuzz replay takes, of (process, operation) pairs."""
+    """Returns the argument --only of swapfuzz replay for (process, operation) pairs."""
     runs = []
     for proc, op in sorted(items):
         if runs and runs[-1][0] == proc and runs[-1][2] == op - 1:
@@ -115,14 +116,15 @@ def only(items):
 
 
 def pieces(items, number):
-    """Nearly equal parts, in order."""
+    """Splits items into nearly equal parts, in order."""
     return [items[len(items) * i // number:len(items) * (i + 1) // number]
             for i in range(number)]
 
 
 def reduce(items, first_failing):
-    """Delta debugging: `first_failing` gets lists of items and returns the index of the
-    first that fails, or None. Returns a failing list of which no part found can go."""
+    """Reduces items by delta debugging. `first_failing` gets lists of items and returns the index
+    of the first that fails, or None. Returns a failing list from which no tried part can be
+    removed."""
     number = 2
     while len(items) > 1:
         parts = pieces(items, number)
@@ -141,7 +143,7 @@ def reduce(items, first_failing):
 
 
 class Shrinker:
-    """Runs reduced programs: many in one guest, a new one after each failure."""
+    """Runs reduced programs: many in one guest, and a new guest after each failure."""
 
     def __init__(self, args, found):
         self.args, self.found = args, found
@@ -163,7 +165,7 @@ class Shrinker:
         self.runs += len(tried)
         if code == 0 and not splats or not tried or tried[-1] == "none":
             return None
-        # Out of time: what was running did not fail.
+        # Out of time: the program that was running has not failed.
         if time.monotonic() > self.deadline and not FAILED.search(output):
             return None
         return int(tried[-1])

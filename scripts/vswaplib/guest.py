@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Boots a variant, runs a shell script in it and brings back what it said.
+"""Boots a variant, runs a shell script in it and returns its output.
 
-The kernel's console goes to a log that is searched for splats; the script's
-output takes a way of its own (a second serial port, or a host folder under
-User Mode Linux), so the two never mix.
+The kernel's console goes to a log, which is searched for splats. The script's output goes another
+way (a second serial port, or a host folder under User Mode Linux), so that the two do not mix.
 """
 
 import concurrent.futures
@@ -25,7 +24,7 @@ from .common import CACHE, LOGS, Failure, die
 
 EXIT = re.compile(r"^VSWAP-EXIT (\d+)$", re.M)
 
-# What the kernel prints when something is wrong with it.
+# Messages of the kernel that report an error in it.
 SPLATS = re.compile(r"""
     Kernel\ panic | \bBUG: | ^\S*\s*WARNING: | \bOops: | KASAN: | UBSAN: | KCSAN:
   | general\ protection\ fault | possible\ circular\ locking | possible\ recursive\ locking
@@ -39,7 +38,7 @@ SPLATS = re.compile(r"""
 """, re.X | re.M)
 # Lines that look like the above and are not.
 HARMLESS = re.compile(r"WARNING: .*(?:mitigations|Spectre)")
-# What a test may provoke on purpose. It is a splat as well unless the test said so before, with
+# Errors that a test may cause on purpose. They are splats unless the test has announced them with
 # may_log or must_log of kunit/guest/tests/lib.sh, or the caller of boot() allows the kind.
 KINDS = {
     "oom": re.compile(r"invoked oom-killer|Out of memory: Killed"
@@ -84,17 +83,18 @@ class Result:
     splats: list
 
 
-# Level, time and task in front of what the kernel prints.
+# Level, time and task in front of a message of the kernel.
 STAMP = re.compile(r"^(<\d+>)?\[[ .\d]+\](\[ *[TC]\d+\])? ", re.M)
 
 
 def plain(console):
-    """A kernel's log without the stamps."""
+    """Returns a kernel's log without the stamps."""
     return STAMP.sub("", console)
 
 
 class _Judge:
-    """Reads a kernel's log line by line, and knows what the running test expects."""
+    """Finds splats in a kernel's log, line by line, and keeps track of what the running test
+    expects."""
 
     def __init__(self, allowed):
         self.allowed = allowed
@@ -151,8 +151,8 @@ class _Judge:
 
 
 def splats_in(text, allowed=()):
-    """Returns what is wrong in a kernel's log, as a list of Splat. The kinds in `allowed`, and
-    those that a test expects, are not wrong."""
+    """Returns the errors in a kernel's log, as a list of Splat. The kinds in `allowed`, and those
+    that a test expects, are left out."""
     judge = _Judge(allowed)
     for line in plain(text).splitlines():
         judge.line(line)
@@ -167,8 +167,8 @@ def _bytes(size):
 
 
 def _disk(folder, index, spec):
-    """A new sparse file of that size, or an existing image; after a comma, more of what
-    QEMU's -drive takes."""
+    """Returns QEMU's -drive argument for a new sparse file of that size, or an existing image.
+    More options may follow after a comma."""
     size, *options = spec.split(",")
     path = pathlib.Path(size)
     if not path.exists():
@@ -179,10 +179,10 @@ def _disk(folder, index, spec):
 
 
 def _accelerator(arch, image):
-    """QEMU's options for the fastest CPU that really runs our kernels here.
+    """Returns QEMU's options for the fastest CPU that really runs our kernels here.
 
-    Some machines offer a /dev/kvm that starts and then runs no ordinary kernel,
-    so a trial boot decides, once for each boot of the host.
+    On some machines /dev/kvm starts but cannot run an ordinary kernel. So a trial boot decides,
+    once for each boot of the host.
     """
     emulated = ["-accel", "tcg,thread=multi", "-cpu", arch.emulated]
     if arch is not archs.X86_64 or not os.access("/dev/kvm", os.R_OK | os.W_OK):
@@ -207,7 +207,8 @@ def _accelerator(arch, image):
 
 
 def _memory(mem, numa, file):
-    """QEMU's options for two nodes, and for a file that is the memory, or that of the first."""
+    """Returns QEMU's options for two nodes, and for a file that holds the memory, or that of the
+    first node."""
     def backend(name, size, file):
         kind = f"memory-backend-file,mem-path={file},share=on" if file else "memory-backend-ram"
         return ["-object", f"{kind},id={name},size={size}"]
@@ -235,7 +236,7 @@ def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, nu
                 "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"]
     else:
         cmd += _accelerator(arch, image)
-    # Linux warns of CPUs that share a socket and not a node.
+    # Linux warns about CPUs that share a socket but not a node.
     cmd += ["-smp", f"{smp},sockets={smp}" if numa else str(smp)]
     cmd += _memory(mem, numa, memory)
     if host_root and arch.target:
@@ -264,7 +265,7 @@ def _uml(image, initrd, *, mem, disks, append, out):
 
 
 class _Follower:
-    """Reads what was added to a file since the last look."""
+    """Reads what was added to a file since the last call."""
 
     def __init__(self, path):
         self.path = path
@@ -346,10 +347,10 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
 
 
 def _verdict(variant, output, console, ended, timeout, log, seconds, splats_ok, allowed):
-    """What a guest that ended says: a Result, or GuestFailure."""
+    """Returns the Result of a guest that has ended, or raises GuestFailure."""
     splats = splats_in(console, allowed)
     read = f"read the whole log: {log}"
-    # What a script prints comes before the line that init prints.
+    # The script's output precedes init's line, so the last match is init's.
     found = [*EXIT.finditer(output)][-1:]
     if splats and not splats_ok:
         raise GuestFailure(f"the {variant} kernel reported: {splats[0]}", read, splats)
@@ -392,7 +393,7 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
                 if panicked is None and "Kernel panic" in console.text:
                     panicked = time.monotonic()
                 if time.monotonic() > deadline or EXIT.search(output.text) and not uml:
-                    # A script that has ended gets a moment to power off.
+                    # After the script has ended, the guest has a minute to power off.
                     if EXIT.search(output.text):
                         deadline = min(deadline, time.monotonic() + 60)
                     if time.monotonic() > deadline:
@@ -419,7 +420,8 @@ _stopping = threading.Event()
 
 @contextlib.contextmanager
 def pool(number):
-    """For so many guests at the same time; an error or an interrupt ends all of them."""
+    """Makes a pool for `number` guests at the same time. An error or an interrupt ends all of
+    them."""
     _stopping.clear()
     with concurrent.futures.ThreadPoolExecutor(number) as threads:
         try:
@@ -432,21 +434,21 @@ def pool(number):
 
 
 def end_children():
-    """Ends the guests of other threads, which no interrupt reaches: or else the
-    first error would be told when the last guest has ended."""
+    """Ends the guests of other threads, which an interrupt does not reach. Otherwise the first
+    error would be reported only when the last guest has ended."""
     for listed in pathlib.Path("/proc/self/task").glob("*/children"):
         pids = ""
         # A thread may have ended meanwhile, and so may a guest.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             pids = listed.read_text()
         for pid in pids.split():
-            # A guest leads its group, as all commands of common.run() do.
+            # A guest leads its process group, like all commands of common.run().
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(int(pid), signal.SIGTERM)
 
 
 def require(result, what):
-    """For callers that only go on when the script succeeded."""
+    """Ends the verb with an error unless the script succeeded."""
     if result.code:
         die(f"{what} failed in the guest with exit code {result.code}:\n"
             + "\n".join(result.output.splitlines()[-15:]),

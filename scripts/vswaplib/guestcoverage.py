@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which lines of rust/mm and of its C files the guests execute.
+"""Reports which lines of rust/mm and of its C files the guests execute.
 
 KUnit and the guest tests run on the variant "cover". Each guest leaves its counts, and llvm-cov
-tells which lines they belong to. Lines that nothing executed come in runs. A run of rust/mm has
-to be in kunit/guest/unreached.txt with the reason.
+tells which lines they belong to. Lines that were not executed are grouped in runs. A run of
+rust/mm must be in kunit/guest/unreached.txt with the reason.
 """
 
 import collections
@@ -16,14 +16,14 @@ from . import build, common, counters, coverage, guest, guesttests, ktap
 from .common import LOGS, ROOT, die, run, say, step
 
 UNREACHED = ROOT / "kunit" / "guest" / "unreached.txt"
-# What is only there for tests.
+# Suffix of files that contain only tests.
 TESTS = "_kunit.rs"
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Lines in sequence that nothing executed, and the function that they are in."""
-    name: str                      # of the file
+    """A run of lines that were not executed, and their function."""
+    name: str                      # name of the file
     function: str
     text: str                      # the first line
     lines: tuple
@@ -42,7 +42,7 @@ class Reason:
 # ------------------------------------------------------------------------ the guests
 
 class _Results:
-    """Takes the results of tests, and prints those that are bad."""
+    """Collects results of tests, and prints failures."""
 
     def __init__(self):
         self.passed = 0
@@ -60,7 +60,7 @@ class _Results:
 
 
 class _Stage:
-    """The stage of one test, as guesttests.run_all() takes it."""
+    """The stage of one test, for guesttests.run_all()."""
 
     def __init__(self, results, test):
         self.results = results
@@ -101,7 +101,7 @@ def run_guests():
 # ------------------------------------------------------------------------ the counts
 
 def merged():
-    """The counts of all guests in one file."""
+    """Merges the counts of all guests into one file."""
     folder = counters.counts_folder()
     texts = sorted(folder.glob("*.proftext"))
     if not texts:
@@ -112,20 +112,20 @@ def merged():
 
 
 def modules(counts):
-    """Returns a coverage.Module for each file of ours but those of tests."""
+    """Returns a coverage.Module for each file of ours except tests."""
     tree = f"{build.source(counters.VARIANT)}/"
     maps = [counters.map_of(build.folder(counters.VARIANT), name) for name in counters.OBJECTS]
     if not all(path.exists() for path in maps):
         die(f"{counters.VARIANT} was not built yet", "scripts/vswap test --coverage=guest")
 
     def exported(*options):
-        # The sources were compiled where the tree was assembled.
+        # Paths are those of the assembled tree, where the sources were compiled.
         return [coverage.export(path, counts, *options).replace(tree, f"{ROOT}/")
                 for path in maps]
 
     lines = coverage.lines_executed("".join(exported("--format=lcov")))
     regions = coverage.regions_executed([json.loads(text) for text in exported()])
-    # Most callers of what is inline in a header are in files without counters.
+    # Headers are left out, because most callers of their inline functions have no counters.
     names = sorted((name for name in lines if name and not name.endswith((TESTS, ".h"))
                     and name.startswith(("rust/mm/", "mm/")) and (ROOT / name).exists()),
                    key=lambda name: (name.startswith("mm/"), name))
@@ -136,7 +136,7 @@ def modules(counts):
 # -------------------------------------------------------------- what was not executed
 
 def function_at(source, number):
-    """The name of the function that a line, counted from 1, is in; "" if it is in none."""
+    """Returns the name of the function that contains a line (counted from 1); "" if none does."""
     for line in reversed(source[:number]):
         found = re.search(r"\bfn (\w+)", line) or re.match(r"[a-z]\w*\b[^;=]*?\b(\w+)\(", line)
         if found:
@@ -145,7 +145,7 @@ def function_at(source, number):
 
 
 def runs_of(module, source):
-    """The runs of lines of a module that nothing executed, in order."""
+    """Returns the runs of lines of a module that were not executed, in order."""
     runs, current = [], []
     for number, hit in [*sorted(module.lines.items()), (0, True)]:
         function = function_at(source, number)
@@ -160,7 +160,8 @@ def runs_of(module, source):
 
 
 def read_reasons(text):
-    """The list of places that no guest reaches: a reason, and in indented lines the places."""
+    """Parses the list of places that no guest reaches: a reason, followed by places in indented
+    lines."""
     reasons = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -189,7 +190,7 @@ def explained(runs, reasons):
 
 
 def stale(reasons, sources):
-    """Places that are not in the sources any more; `sources`: {name: lines}."""
+    """Returns places that are no longer in the sources. `sources`: {name: lines}."""
     problems = []
     for place in (place for reason in reasons for place in reason.places):
         name, function, text = place.split(": ", 2)
@@ -201,7 +202,7 @@ def stale(reasons, sources):
 
 
 def listing(runs, sources):
-    """All lines that nothing executed, with their text."""
+    """Returns all lines that were not executed, with their text."""
     lines = []
     for run_ in runs:
         lines.append(run_.place())
@@ -237,7 +238,7 @@ def report():
 
 
 def main(run_first):
-    """Runs the guests, or takes the counts of those that ran, and reports."""
+    """Runs the guests, or takes the counts of an earlier run, and reports."""
     with common.locked("guest-coverage"):
         results = run_guests() if run_first else None
         code = report()

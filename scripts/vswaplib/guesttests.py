@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs kunit/guest/tests/*.sh: real swapping in a guest, every byte compared.
 
-The scripts share a guest for each lane, since a boot costs more than most of them,
-but for those that ask for another kind of guest or to be alone. When one takes the
-guest down, the others go on in a new one. Each runs on the debug kernel, and on the one
-that is used, unless it needs what only the debug kernel has.
+The scripts of a lane share a guest, because a boot takes longer than most of them. Scripts that
+need another kind of guest, or to be alone, have their own. If a script makes the guest fail, the
+rest run in a new one. Each script runs on the debug kernel, and on the kernel for use unless it
+needs features of the debug kernel.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ PREFIX = "VSWAP-TEST"
 GUEST = {"mem": "1G", "disks": ["256M", "256M"]}
 # The kernels that run the scripts.
 VARIANTS = ("debug", "vswap")
-# The kernels that only --full boots, and which scripts these run.
+# Kernels that only --full boots, and the scripts that run on them.
 SHORT = ("verify", "disk", "zswap", "fork", "swapoff", "churn", "vswap", "plain")
 BOOTS = {
     "arm64": (*SHORT, "tags", "cgroup", "mthp", "writeback", "vswap_device", "vswap_swapin"),
@@ -28,21 +28,21 @@ BOOTS = {
     "preempt-rt": SHORT,
     "classic-lru": SHORT,
     "no-smp": SHORT,
-    # The others put a process in a cgroup and reclaim from that.
+    # Other scripts reclaim from a cgroup.
     "no-memcg": ("plain",),
 }
-# How much slower a variant may be than the scripts' own time-outs allow for.
+# Factor by which the scripts' time-outs are multiplied on a variant.
 SLOWNESS = {"debug": 8, "vswap": 2, "cover": 4, **dict.fromkeys(BOOTS, 4)}
-# A cluster of slots is as large as a huge page: with pages of 64 KiB, 512 MiB.
+# Larger disks, because with pages of 64 KiB a cluster has 512 MiB.
 DISKS = {"arm64-64k": ["2G", "2G"]}
-# kmemleak doubles the time of everything: only who is alone has it. So does compression
-# that of hibernation.
+# Only scripts that are alone have kmemleak, because it doubles the time of everything. Compression
+# doubles the time of hibernation.
 SHARED = "kmemleak=off hibernate=nocompress"
-# Marks in the kernel's log are not to be dropped when many come at once.
+# Without rate limiting, which could drop marks in the kernel's log.
 APPEND = "printk.devkmsg=on"
-# timeout(1)'s own exit codes, and 128 and SIGTERM.
+# Exit codes of timeout(1), and 128 + SIGTERM.
 TIMED_OUT = (124, 137, 143)
-# Guests at a time: one of two CPUs has nothing to do for two thirds of the time.
+# Number of guests at a time. One CPU of a guest is idle for two thirds of the time.
 LANES = min(2, os.cpu_count() or 1)
 
 
@@ -61,7 +61,7 @@ class Script:
     disk: str = ""
     host: bool = False
     named: bool = False
-    # The time-out of a storm at full length, and whether this is to be one.
+    # The time-out of a storm at full length, and whether the script shall run at full length.
     long: int = 0
     lasts: bool = False
 
@@ -76,13 +76,13 @@ class Script:
         return not self.named and (variant in ("debug", "cover") or not self.debug)
 
     def guest(self):
-        """Returns what the guest has to be like; () for the usual one."""
+        """Returns the requirements on the guest; () for the usual guest."""
         kind = (self.numa, self.mem, self.append, self.disk, self.host)
         return kind if any(kind) else ()
 
 
 def _read(path):
-    """The script's own wishes, in its first lines: '# guest: timeout=90 order=1'."""
+    """Reads the requirements in a script's first lines: '# guest: timeout=90 order=1'."""
     wishes = {}
     for line in path.read_text().splitlines():
         if line.startswith("# guest: "):
@@ -106,12 +106,12 @@ def scripts(full, lasts=False):
 
 
 def runs_on(script):
-    """The kernels that run a script: their results share a manifest."""
+    """Returns the kernels that run a script, whose results share a manifest."""
     return tuple(variant for variant in (*VARIANTS, *BOOTS) if script.suits(variant))
 
 
 def _driver(todo, slow):
-    """One shell script for the guest that runs all of them."""
+    """Returns one shell script that runs all of these scripts in the guest."""
     lines = []
     for script in todo:
         lasts = "VSWAP_LONG=1 " if script.lasts else ""
@@ -152,7 +152,7 @@ class _Tap:
             self._of_script(line)
 
     def _begin(self, name):
-        # A script before that never ended is one of those that are not in `ended`.
+        # An earlier script that did not end is not in `ended`.
         self._flush()
         self.name = name
         self.begun.add(name)
@@ -165,7 +165,7 @@ class _Tap:
         if result:
             self._result(*result.groups())
         elif line.startswith("# ") and self.pending:
-            # A result's notes come after it.
+            # The notes of a result follow it.
             self.pending[2].append(line[2:])
         elif re.match(r"1\.\.\d+$", line):
             if self.plan is not None:
@@ -202,7 +202,7 @@ class _Tap:
                           "\n".join([*problems, *self.log[-6:], f"output: {log}"]))
 
     def _problems(self, code):
-        """What is wrong with how a script ended."""
+        """Returns the problems in how a script ended."""
         problems = list(self.problems)
         if code in TIMED_OUT:
             problems.append(f"it took too long: {self.count} results")
@@ -216,8 +216,8 @@ class _Tap:
 
 
 def _replay(log):
-    """Makes the swap-in policy's decisions that are in `log` again: whether all are the same, and
-    what is to be said of them."""
+    """Repeats the decisions of the swap-in policy in `log` on the host. Returns whether all are
+    the same, and a note."""
     with log.open() as lines:
         done = common.run([setup.rust_tool("cargo"), "run", "-q", "--bin", "replay"],
                           cwd=ROOT / "kunit" / "host", env=setup.cargo_env("host"), check=False,
@@ -256,8 +256,8 @@ def _one_guest(variant, todo, stages):
 
 
 def _judge(todo, stages, tap, splats, log, failure):
-    """Reports how a guest ended for each script that began in it, and returns the others. If
-    none began, none would in another guest."""
+    """Reports how a guest ended, for each script that began in it, and returns the others. If none
+    began, reports for all, because none would begin in another guest."""
     names = [script.name for script in todo]
     begun = [name for name in names if name in tap.begun] or names
     for name in begun:
@@ -265,7 +265,7 @@ def _judge(todo, stages, tap, splats, log, failure):
         ended = name in tap.ended
         if not ended:
             stage("runs to its end", False, f"it did not end\n{failure}")
-        # What the kernel said of none of them is the last one's.
+        # Splats that belong to no script count for the last one.
         mine = [str(splat) for splat in splats if splat.during == name
                 or splat.during not in begun and name == begun[-1]]
         if failure and name == begun[-1]:
@@ -281,8 +281,8 @@ def _group(variant, todo, stages):
 
 
 def _groups(todo):
-    """Who shares a guest: the longest first into the lane with the least to do. Scripts that ask
-    for the same other kind of guest share one of that kind."""
+    """Groups scripts by guest: each one, beginning with the longest, goes into the lane with the
+    least to do. Scripts that need the same special kind of guest share one."""
     lanes = [[] for _ in range(LANES)]
     kinds = {}
     for script in sorted(todo, key=lambda script: -script.timeout):

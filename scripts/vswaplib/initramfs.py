@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The guest's first file system: busybox, our C workloads, the scripts.
+"""The guest's initramfs: busybox, our C workloads, the scripts.
 
-Written as a cpio archive (newc format) without any tool, so that device nodes
-need no root and the same input gives the same bytes.
+It is written as a cpio archive (newc format) without any tool. So device nodes need no root, and
+the same input gives the same bytes.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from . import setup
 from .common import CACHE, ROOT, die, run
 
 GUEST = ROOT / "kunit" / "guest"
-PAGE = 4096     # PAGE of guestlib.h, unless the compiler is told another
+PAGE = 4096     # default of PAGE in guestlib.h
 
 
 class Cpio:
@@ -60,8 +60,8 @@ class Cpio:
 
 
 def compiler(arch, page_size):
-    """The command that compiles a program of the guest. Arrays are as long as a page: so a
-    program is made for one page size, and refuses to run with another (guestlib.h)."""
+    """Returns the command that compiles a program of the guest. Arrays have the length of a page,
+    so a program is made for one page size and refuses to run with another (guestlib.h)."""
     return [f"clang-{setup.LLVM}",
             *([f"--target={arch.target}", f"-fuse-ld=lld-{setup.LLVM}"] if arch.target else []),
             *([f"-DPAGE={page_size}UL"] if page_size != PAGE else []),
@@ -69,8 +69,8 @@ def compiler(arch, page_size):
 
 
 def workloads(arch=archs.X86_64, page_size=PAGE):
-    """Compiles kunit/guest/*.c and those of the architecture, each into a static
-    program of the same name; files without a main() are shared by the others."""
+    """Compiles kunit/guest/*.c and files of the architecture, each into a static program of the
+    same name. Files without a main() are linked with all others."""
     sources = sorted([*GUEST.glob("*.c"), *(GUEST / arch.name).glob("*.c")])
     headers = sorted(GUEST.glob("*.h"))
     flags = compiler(arch, page_size)
@@ -95,7 +95,7 @@ def workloads(arch=archs.X86_64, page_size=PAGE):
 
 
 def base(arch, page_size):
-    """Busybox, init, workloads and the guest scripts."""
+    """Returns an archive with busybox, init, workloads and the guest scripts."""
     busybox = setup.busybox(arch)
     if not busybox.exists():
         die(f"no {busybox}", "scripts/vswap setup; build the variant to fetch that of another "

@@ -3,7 +3,7 @@
 
 import re
 
-# KTAP's own lines. Other messages of the kernel may stand between any two of them.
+# Lines of KTAP. Other messages of the kernel may come between any two of them.
 LINE = re.compile(r"""(\ *)(?:
     (?P<version>KTAP\ version\ \d+)
   | \#\ Subtest:\ (?P<subtest>\S+)
@@ -62,7 +62,8 @@ class _Reader:
         level.plan = number
 
     def result(self, depth, found):
-        # A result ends what is open below it; more than one level of that has lost its results.
+        # A result ends the open levels below it. If these are more than one, their results were
+        # lost.
         ended = self.levels[depth + 1] if len(self.levels) > depth + 1 else None
         while len(self.levels) > depth + 1:
             self.end(self.levels[-1])
@@ -85,7 +86,8 @@ class _Reader:
             self.problem(f"{self.path(name)} has no results")
         if ok and level.failed:
             self.problem(f"{self.path(name)} is ok, but a case of it is not")
-        # Its cases were reported; the suite itself counts when none of them says why.
+        # The cases were reported already. The failure of the suite counts only if no case has
+        # failed.
         if ok is False and not level.failed:
             self.results.append((self.path(name), False))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `test` checks without running a kernel.
+"""Checks of `test` that run no kernel.
 
-Each check is a function that returns a list of problems, and each problem
-names the file, the line and the fix. CHECKS has them all.
+Each check is a function that returns a list of problems, and each problem names the file, the line
+and the fix. CHECKS lists them all.
 """
 
 import ast
@@ -18,24 +18,24 @@ import tempfile
 from . import benchreport, build, common, series, setup, tree, unsafety
 from .common import ROOT, run
 
-# Files without an SPDX line of their own: no comments there, or not ours to mark.
+# Files without an SPDX line: they cannot have comments, or are not ours.
 NO_SPDX = ("*.patch", "series", "*.md", "COPYING", ".gitignore", "Cargo.lock", "*.svg", "*.png",
            "*.json", "Documentation/ABI/testing/*")
 
-# Addresses that tracked text may link to. Anything else needs a reason to be
-# here: a mirror or a registry is set up on the machine, not in the project.
+# Sites that tracked text may link to. Others need a reason: mirrors and registries are configured
+# on the machine, not in the project.
 LINKS_ALLOWED = ("kernel.org", "lwn.net", "gnu.org", "qemu.org", "github.com", "rust-lang.org",
                  "debian.org", "testanything.org", "w3.org")
 
 MAX_LINE = 100
 
-# Documents whose tables are measured.
+# Documents whose tables have measured figures.
 FIGURES = ("Documentation/rust/vswap/benchmarks.rst", "Documentation/rust/vswap/figures*.rst")
 
 
 @functools.cache
 def tracked():
-    """Relative paths of the project's files: what git has or would take."""
+    """Returns the relative paths of the project's files: those that git tracks or would track."""
     done = run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=False)
     names = done.text.splitlines()
     if done.returncode:
@@ -46,13 +46,13 @@ def tracked():
 
 
 def named(*patterns):
-    """Tracked files by pattern; a * reaches across folders."""
+    """Returns tracked files by pattern. A * also matches slashes."""
     return [name for name in tracked()
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def lines_of(name):
-    """(number, line) of a text file; nothing of a file that is not text."""
+    """Returns [(number, line)] of a text file; [] of a binary file."""
     try:
         text = (ROOT / name).read_text()
     except UnicodeDecodeError:
@@ -67,7 +67,7 @@ def shebang(name):
 
 
 def script_files(word, *patterns):
-    """Files written for an interpreter, by name or by their first line."""
+    """Returns files for an interpreter, by name or by their first line."""
     return sorted(set(named(*patterns))
                   | {name for name in tracked()
                      if "." not in pathlib.PurePath(name).name and word in shebang(name)})
@@ -76,7 +76,7 @@ def script_files(word, *patterns):
 # --- Rust --------------------------------------------------------------------
 
 def rustfmt():
-    """As the kernel's rustfmtcheck does, with the kernel's own settings."""
+    """Checks formatting like the kernel's rustfmtcheck, with the kernel's settings."""
     names = named("rust/*.rs", "kunit/host/*.rs")
     if not names:
         return []
@@ -97,19 +97,19 @@ def rustfmt():
 
 
 def short_messages(text, prefix=""):
-    """The lines of `--error-format=short` output that name a place."""
+    """Returns the lines of `--error-format=short` output that name a place."""
     found = re.findall(r"^(\S+?:\d+:\d+: (?:warning|error).*)$", text, re.M)
     return [prefix + line.replace(f"{ROOT}/", "") for line in dict.fromkeys(found)]
 
 
 def figures():
-    """No table of figures mixes trees, or was changed by hand."""
+    """Checks that no table of figures mixes trees, or was changed by hand."""
     return [problem for name in named(*FIGURES)
             for problem in benchreport.table_problems(name, (ROOT / name).read_text())]
 
 
 def clippy_host():
-    """The host crate, its tests included, with warnings denied."""
+    """Runs clippy on the host crate and its tests, with warnings denied."""
     # cargo would look for its subcommand in the user's ~/.cargo/bin first.
     done = run([setup.rust_tool("cargo-clippy"), "clippy", "-q", "--all-targets",
                 "--message-format=short", "--", "-Dwarnings"],
@@ -122,15 +122,15 @@ def clippy_host():
 
 @functools.cache
 def _kernel_rustc():
-    """How make compiles the kernel crate for User Mode Linux: the words before
-    the compiler, which are variables of its environment, and those after it."""
+    """Returns how make compiles the kernel crate for User Mode Linux: the words before the
+    compiler, which set environment variables, and those after it."""
     build.ensure("um")
     saved = build.folder("um") / "rust" / "mm" / ".vswap.o.cmd"
     if not saved.exists():
         common.die("rust/mm/vswap.rs is not in the um kernel", "is CONFIG_RUST_VSWAP=y there?")
     command = re.match(r"savedcmd_\S+ := (.*)", saved.read_text()).group(1)
-    # What follows the first ';' works on rustc's output, which is not wanted here. Nor
-    # does rustdoc know of paths that are told otherwise.
+    # Drop the commands after the first ';', which process rustc's output. Drop path options that
+    # rustdoc does not know.
     command = re.sub(r"--emit=\S+|--out-dir \S+|--remap-path-\S+", "", command.split(";")[0])
     words = shlex.split(command.replace("$$", "$"))
     rustc = next((n for n, word in enumerate(words) if pathlib.Path(word).name == "rustc"), None)
@@ -140,12 +140,12 @@ def _kernel_rustc():
 
 
 def _kernel_crate(tool, *more):
-    """Runs another tool on the kernel crate, by the very command that make saved,
-    with the tool in rustc's place.
+    """Runs another tool on the kernel crate: the command that make saved, with the tool instead of
+    rustc.
 
-    `make CLIPPY=1` would say the same, but it is another command for each Rust
-    library, so that it and the next ordinary build rebuild all of Rust by turns;
-    and `make rustdoc` knows nothing of crates outside of rust/.
+    `make CLIPPY=1` would do the same. But it changes the command of each Rust library, so that it
+    and the next ordinary build would each rebuild all of Rust. And `make rustdoc` does not support
+    crates outside of rust/.
     """
     variables, words = _kernel_rustc()
     env = {**setup.tool_env(), "RUSTC_BOOTSTRAP": "1", "CLIPPY_CONF_DIR": str(tree.pristine())}
@@ -168,7 +168,7 @@ def rustdoc_kernel():
 
 
 def comment_above(lines, number):
-    """The comments and attributes right above a line, as one text."""
+    """Returns the comments and attributes right above a line, as one text."""
     above = []
     while number and re.match(r"\s*(//|#!?\[|\*|/\*)", lines[number - 1]):
         number -= 1
@@ -177,7 +177,7 @@ def comment_above(lines, number):
 
 
 def unsafe_code():
-    """unsafe has one home, and each use says what it rests on."""
+    """Checks that unsafe is only in allowed files, and that each use has a SAFETY comment."""
     problems = []
     for name in named("rust/*.rs"):
         source = (ROOT / name).read_text()
@@ -191,7 +191,7 @@ def unsafe_code():
             if not allowed:
                 problems.append(f"{place}: unsafe in a file without it: wrap it in rust/mm/ffi/, "
                                 "or add the file to LIMITS in scripts/vswaplib/unsafety.py")
-            # A type, not a function.
+            # A function pointer type.
             elif re.search(r'\bunsafe\s+(extern\b[^(]*?\s)?fn\s*\(', line):
                 continue
             elif re.search(r'\bunsafe\s+(extern\b[^(]*?\s)?(fn|trait)\b', line):
@@ -207,7 +207,7 @@ MISUSE = "kunit/misuse.rs"
 
 
 def misuse():
-    """What safe code must not be able to do does not compile."""
+    """Checks that misuse of the safe API in kunit/misuse.rs does not compile."""
     expected = sorted((number, code) for number, line in lines_of(MISUSE)
                       for code in re.findall(r"E\d{4}", line.partition("//~")[2]))
     variables, words = _kernel_rustc()
@@ -236,7 +236,7 @@ def misuse():
 # --- C and patches -----------------------------------------------------------
 
 def checkpatch_files():
-    """The kernel's own checker about the C files that we add."""
+    """Runs checkpatch.pl on the C files that we add."""
     problems = []
     for name in tree.overlay_files():
         if name.endswith((".c", ".h")):
@@ -246,8 +246,8 @@ def checkpatch_files():
 
 
 def patches_apply():
-    """Each patch on top of those before it; on the kernel that they are made
-    for, every hunk exactly where it says."""
+    """Checks that each patch applies on top of those before it: without offsets on the kernel that
+    they are made for."""
     source = tree.pristine()
     version = setup.check_tree(source)
     exact = "offset|" if version == setup.BASE_VERSION else ""
@@ -279,7 +279,7 @@ def patches_apply():
 
 
 def patch_series():
-    """The series as it would be mailed: complete, checkpatch-clean, and git am takes it."""
+    """Checks the series as it would be mailed: complete, checkpatch-clean, and taken by git am."""
     if not tree.series():
         return series.placement_problems()
     with tempfile.TemporaryDirectory(prefix="vswap-series-") as work:
@@ -289,7 +289,7 @@ def patch_series():
 # --- scripts -----------------------------------------------------------------
 
 def unused_imports(module):
-    """(line, name) of what a Python file imports and never names again."""
+    """Returns (line, name) of unused imports of a Python file."""
     imported = {}
     for node in ast.walk(module):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -300,14 +300,14 @@ def unused_imports(module):
 
 
 def string_lines(module):
-    """Numbers of the lines that begin inside of a string: a tab there is text."""
+    """Returns the numbers of lines that begin inside of a string, where a tab is text."""
     return {number for node in ast.walk(module)
             if isinstance(node, (ast.Constant, ast.JoinedStr))
             for number in range(node.lineno + 1, node.end_lineno + 1)}
 
 
 def python_files():
-    """They compile, are documented, and use what they import."""
+    """Checks that Python files compile, have a docstring, and use their imports."""
     problems = []
     for name in script_files("python", "*.py"):
         text = (ROOT / name).read_text()
@@ -335,7 +335,7 @@ def python_files():
 
 
 def shell_files():
-    """They parse in the shell that they are written for."""
+    """Checks that shell scripts parse in their shell."""
     problems = []
     for name in script_files("sh", "*.sh"):
         shell = "bash" if "bash" in shebang(name) else "sh"
@@ -350,7 +350,7 @@ def shell_files():
 # --- every file --------------------------------------------------------------
 
 def spdx():
-    """Each file says its licence in one of its first three lines."""
+    """Checks that each file has an SPDX line among its first three lines."""
     problems = []
     for name in tracked():
         if any(pathlib.PurePath(name).match(pattern) for pattern in NO_SPDX):
@@ -362,7 +362,7 @@ def spdx():
 
 
 def whitespace():
-    """As .editorconfig says; patches are left alone, their blanks are context."""
+    """Checks white space as in .editorconfig. Skips patches, whose blanks are context."""
     problems = []
     for name in tracked():
         if name.endswith(".patch"):
@@ -376,7 +376,7 @@ def whitespace():
 
 
 def places():
-    """No path of the machine that it was written on, and no address of a mirror."""
+    """Checks that no file has a path of one machine, or the address of a mirror."""
     machine = re.compile(r"(?<![\w.$}/])/(work|root|tmp/w)(?=/)")
     link = re.compile(r"https?://([\w.-]+)")
     problems = []
@@ -395,7 +395,7 @@ def places():
 
 
 def reported(check):
-    """A check that cannot run has a problem; the others go on."""
+    """Turns an error of a check into a problem, so that other checks run."""
     @functools.wraps(check)
     def wrapped():
         try:

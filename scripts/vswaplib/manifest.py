@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run of the tests has to report: kunit/expected/.
+"""The results that a run of the tests must report: kunit/expected/.
 
-A manifest has the name of one result a line. Kernels that run the same tests share a manifest;
-a line "@debug NAME" is for that kernel alone. skips.txt names the results that may be skipped,
-each with the reason in an indented line below it, and * for any text.
+A manifest has the name of one result on each line. Kernels that run the same tests share a
+manifest; a line "@debug NAME" is for that kernel alone. skips.txt names the results that may be
+skipped, with * for any text, each followed by the reason in an indented line.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ class Part:
     """A part of a run with results of its own, such as one guest script on one kernel."""
     name: str                  # "guest debug cgroup"
     file: str                  # its manifest, below FOLDER
-    word: str = ""             # which of `words` this part is
-    words: tuple = ("",)       # all that share the manifest
+    word: str = ""             # the word of this part
+    words: tuple = ("",)       # words of all parts that share the manifest
 
     def path(self):
         return FOLDER / self.file
 
     def shown(self):
-        """The manifest's path as a reader of the checkout knows it."""
+        """Returns the path of the manifest in the checkout."""
         return f"kunit/expected/{self.file}"
 
 
@@ -44,7 +44,7 @@ def _lines(path):
 
 
 def _read(part):
-    """Returns {word: [name]} of a manifest."""
+    """Reads a manifest. Returns {word: [name]}."""
     lists = {word: [] for word in part.words}
     for line in _lines(part.path()):
         tag, _, rest = line.partition(" ")
@@ -62,17 +62,17 @@ def names(part):
 
 
 def merged(old, new):
-    """`new` and what else `old` has, each name of `old` after the one that it followed."""
+    """Returns `new` with the other names of `old`, each after the name that it followed there."""
     out = list(new)
     for index, name in enumerate(old):
         if name not in out:
-            # All that `old` has before it is there by now.
+            # All earlier names of `old` are in `out` now.
             out.insert(out.index(old[index - 1]) + 1 if index else 0, name)
     return out
 
 
 def write(part, wanted):
-    """Makes `wanted` the names of a part, and leaves those of others that share the manifest."""
+    """Makes `wanted` the names of a part. Keeps those of other parts that share the manifest."""
     lists = {**_read(part), part.word: wanted}
     order = []
     for word in part.words:
@@ -86,7 +86,7 @@ def write(part, wanted):
 
 
 def skips():
-    """Returns {"PART: NAME": reason} of what may be skipped; * stands for any text."""
+    """Returns {"PART: NAME": reason} of results that may be skipped. * stands for any text."""
     path = FOLDER / "skips.txt"
     reasons, last = {}, None
     for line in path.read_text().splitlines() if path.exists() else []:

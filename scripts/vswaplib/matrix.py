@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """build --matrix: compiles mm/ and rust/mm/ under many configurations.
 
-Each cell is one configuration of one tree, compiled with W=1 and judged: no
-error, no warning in a file of ours, and in the kernel's own files no warning
-that the pristine tree does not print in the same cell.
+Each cell is one configuration of one tree. It is compiled with W=1 and judged: no
+error, and no warning in a file of ours. In the kernel's own files there may be no
+warning that the pristine tree does not print in the same cell.
 
-What makes it bearable on two cores:
- - a cell's build folder starts as a copy of one that has the same toolchain
-   and tree, so make rebuilds only what the option changes, and it is kept, so
-   that after an edit each cell compiles only what the edit touched;
- - the pristine tree is compiled only for the objects that printed something
-   in a file of the kernel's, and what it said is remembered;
- - a cell that passed is not run again until one of its inputs changes (the
-   tree, the configuration, a tool, or this judge).
+To be fast enough on two cores:
+ - The build folder of a cell starts as a copy of one with the same toolchain and
+   tree. So make rebuilds only what the option changes. The folder is kept, so that
+   after an edit each cell compiles only what the edit affects.
+ - The pristine tree is compiled only for objects that printed something about a
+   file of the kernel, and its messages are remembered.
+ - A cell that passed is not run again until one of its inputs changes (the tree,
+   the configuration, a tool, or this module).
 """
 
 import collections
@@ -33,7 +33,7 @@ X86 = ("common", "x86_64", "vswap")
 ARM = ("common", "vswap")
 ARM_LINES = ("CONFIG_TRANSPARENT_HUGEPAGE=y", "CONFIG_LRU_GEN=y", "CONFIG_USERFAULTFD=y",
              "CONFIG_ARM64_TAGGED_ADDR_ABI=y", "CONFIG_ARM64_MTE=y")
-# Compiled on purpose with warnings that do not stop make: all are counted.
+# Warnings must not stop make, because all of them are counted.
 ALWAYS = ("CONFIG_WERROR=n",)
 
 
@@ -51,7 +51,7 @@ class Cell:
 
 
 def option(name, value, about, extra=()):
-    """A cell that differs from x86_64-clang by one option."""
+    """Returns a cell that differs from x86_64-clang by one option."""
     sign = "no-" if value == "n" else ""
     lines = (f"CONFIG_{name}={value}", *extra)
     return Cell(f"{sign}{name.lower()}", about, lines=lines, seed="x86_64-clang")
@@ -59,7 +59,7 @@ def option(name, value, about, extra=()):
 
 # The parts of our work that can be on or off.
 PARTS = ("CONFIG_RUST_VSWAP", "CONFIG_RUST_ZSWAP")
-# What a cell must still have of them: a dependency too many would empty it unseen.
+# The parts that a cell must have. Otherwise an extra dependency could silently remove them.
 STAYS = tuple(f"{part}=y" for part in PARTS)
 OFF = tuple(f"{part}=n" for part in PARTS)
 
@@ -99,7 +99,7 @@ CELLS = [
 
 
 def patch_cells():
-    """One cell for each patch of the series, in its order."""
+    """Returns one cell for each patch of the series, in its order."""
     return [Cell(f"patch-{number:02}", patch.name, patches=number)
             for number, (patch, _) in enumerate(tree.series(), 1)]
 
@@ -111,8 +111,8 @@ def home():
 
 
 def folder(cell):
-    """A cell's build folder. Sparse reads what its sibling compiled; the patches
-    of the series are compiled one after the other in one folder."""
+    """Returns the build folder of a cell. Sparse shares the folder of x86_64-clang. The patches of
+    the series are compiled one after the other in one folder."""
     if cell.kind == "sparse":
         return home() / "x86_64-clang"
     if cell.patches:
@@ -139,34 +139,34 @@ def toolchain(cell):
 
 @functools.cache
 def our_options():
-    """The options that our Kconfig files add."""
+    """Returns the options that our Kconfig files add."""
     files = [ROOT / name for name in tree.overlay_files() if "/Kconfig" in name]
     return {f"CONFIG_{name}" for path in files
             for name in re.findall(r"^config (\w+)$", path.read_text(), re.M)}
 
 
 def ours_on(config):
-    """Which parts of our work a configuration has."""
+    """Returns which parts of our work a configuration has."""
     return [part.removeprefix("CONFIG_") for part in PARTS if config.get(part) == "y"]
 
 
 def checker():
-    """The sparse command. Debian 12's sparse is older than typeof_unqual, and
-    the kernel then skips the check; read as typeof it costs a few complaints,
-    which the pristine tree makes as well."""
+    """Returns the sparse command. Debian 12's sparse does not know typeof_unqual, and the kernel
+    then skips the check. Reading it as typeof causes a few complaints, which the pristine tree
+    gets as well."""
     probe = run(["sh", tree.pristine() / "scripts" / "checker-valid.sh", "sparse", "-m64"],
                 env=setup.tool_env(), check=False)
     return "sparse" if probe.text.strip() == "1" else \
         "sparse -D__typeof_unqual__=__typeof__"
 
 
-# What a sparse older than the kernel cannot read: {complaint: lines where it is mistaken}.
-# These macros hold a static_assert() on the length of a string.
+# What an old sparse cannot read: {complaint: lines where it is mistaken}. These macros have a
+# static_assert() on the length of a string.
 MISTAKEN = {"error: bad constant expression": r"(MODULE_[A-Z]+|module_param\w*)\("}
 
 
 def without_mistakes(log):
-    """A log without what sparse says about macros of the kernel that it cannot read."""
+    """Returns a log without sparse's complaints about macros of the kernel that it cannot read."""
     kept = []
     for line in log.splitlines():
         found = re.match(r"(\S+?):(\d+):\d+: (.*)$", line)
@@ -181,13 +181,13 @@ def without_mistakes(log):
 
 
 def missing(cell):
-    """What this machine lacks for a cell, or nothing."""
+    """Returns what this machine lacks for a cell, or ""."""
     need = {"arm64-gcc": "aarch64-linux-gnu-gcc", "x86_64-sparse": "sparse"}.get(cell.name)
     return "" if not need or shutil.which(need) else f"{need} is not installed"
 
 
 def goals(cell, srctree, config):
-    """What make builds: mm/, rust/mm/, and what the patches touch elsewhere."""
+    """Returns what make builds: mm/, rust/mm/, and objects that patches change elsewhere."""
     wanted = ["mm/"]
     if ours_on(config) and (srctree / "rust" / "mm" / "Makefile").exists():
         wanted.append("rust/mm/")
@@ -197,13 +197,13 @@ def goals(cell, srctree, config):
             path = pathlib.PurePath(name)
             if path.suffix != ".c" or path.parts[0] in ("mm", "rust", "tools", "samples"):
                 continue
-            # A folder deep down is small and knows its own conditions.
+            # A deep folder is small, and its Makefile knows the conditions.
             wanted.append(f"{path.parent}/" if len(path.parts) > 2 else f"{path.with_suffix('.o')}")
     return sorted(set(wanted))
 
 
 def inputs(cell):
-    """A hash of all that a cell's verdict depends on."""
+    """Returns a hash of all inputs of a cell's verdict."""
     digest = hashlib.sha256()
     source_tree = tree.pristine()
     digest.update(f"{source_tree} {(source_tree / 'Makefile').stat().st_mtime_ns}".encode())
@@ -245,8 +245,8 @@ def remember(name, value):
 # --- building ----------------------------------------------------------------
 
 def plant(seed, target):
-    """Starts a build folder as a copy of another. The commands saved in it name
-    the folder (OBJTREE=), and make would rebuild all of Rust for that."""
+    """Makes a build folder as a copy of another. Replaces the name of the folder in saved commands
+    (OBJTREE=), because otherwise make would rebuild all of Rust."""
     temp = target.with_name(target.name + ".new")
     shutil.rmtree(temp, ignore_errors=True)
     run(["cp", "-a", "--reflink=auto", seed, temp])
@@ -259,7 +259,7 @@ def plant(seed, target):
 
 
 def make(builddir, srctree, args, *targets):
-    """True when make succeeded. The log is appended to: see diagnostics.py."""
+    """Runs make. Returns true if it succeeded. Appends to the log: see diagnostics.py."""
     done = run(["make", "-C", srctree, f"O={builddir}", f"-j{common.JOBS}", "-Otarget", "-k",
                 *args, "W=1", *targets],
                log=builddir / "make.log", env=setup.tool_env(), check=False)
@@ -267,7 +267,7 @@ def make(builddir, srctree, args, *targets):
 
 
 def configure(cell, builddir, srctree, pristine=False):
-    """Configures a cell; returns what Kconfig refused of its own lines, and .config."""
+    """Configures a cell. Returns the lines that Kconfig refused, and .config."""
     paths = [path for path in fragments(cell) if not (pristine and path.stem == "vswap")]
     lines = [line for line in (*cell.lines, *ALWAYS)
              if not (pristine and line.partition("=")[0] in our_options())]
@@ -277,8 +277,8 @@ def configure(cell, builddir, srctree, pristine=False):
 
 
 def compile_cell(cell, builddir):
-    """Builds a cell in the tree with our work: ([problem], .config, tree or nothing
-    when there was nothing to build)."""
+    """Builds a cell in the tree with our work. Returns ([problem], .config, tree), or no tree if
+    there was nothing to build."""
     srctree = source(cell)
     builddir.mkdir(parents=True, exist_ok=True)
     refused, config = configure(cell, builddir, srctree)
@@ -286,7 +286,7 @@ def compile_cell(cell, builddir):
         return ["Kconfig did not take " + ", ".join(refused)], config, None
     args, targets = toolchain(cell), goals(cell, srctree, config)
     if cell.kind == "sparse":
-        # Compiled first, so that what the compiler says is not taken for sparse's.
+        # Compile first, so that warnings of the compiler are not mistaken for those of sparse.
         make(builddir, srctree, args, *targets)
         args = [*args, "C=2", f"CHECK={checker()}"]
     log = builddir / "make.log"
@@ -298,10 +298,10 @@ def compile_cell(cell, builddir):
 
 
 def said(cell, builddir, srctree):
-    """{step: Counter of diagnostics} for the objects that this cell consists of.
+    """Returns {step: Counter of diagnostics} for the objects of this cell.
 
-    The log came with the copied folder and grew since: an object of mm/ that
-    this configuration does not have is not this cell's.
+    The log came with the copied folder and has grown since. It may contain objects of mm/ that
+    this configuration does not have.
     """
     log = (builddir / "make.log").read_text(errors="replace")
     if cell.kind == "sparse":
@@ -320,15 +320,15 @@ def said(cell, builddir, srctree):
 # --- judging -----------------------------------------------------------------
 
 def made_alone(step):
-    """The object that a step makes and that make can be asked for by name, or nothing.
-    All others (Rust's libraries, generated files) come with every make."""
+    """Returns the object that a step makes, if make can build it by name; otherwise "". All others
+    (Rust's libraries, generated files) are built by every make."""
     made = diagnostics.source_of(step)
     return made if made.endswith(".o") and not made.startswith(("rust/", "scripts/", "tools/")) \
         else ""
 
 
 def base_said(cell, steps):
-    """What the pristine tree says in the same cell at these steps: {step: Counter}."""
+    """Returns messages of the pristine tree in the same cell at these steps: {step: Counter}."""
     builddir = home() / f"base-{cell.arch}-{cell.cc}"
     srctree = tree.pristine()
     memory = remembered("base-said.json")
@@ -341,7 +341,7 @@ def base_said(cell, steps):
         configure(cell, builddir, srctree, pristine=True)
         objects = sorted({made_alone(step) for step in unknown} - {""})
         for obj in objects:
-            # Else make skips it, and the log tells what another configuration said.
+            # Otherwise make skips it, and the log has messages of another configuration.
             (builddir / obj).unlink(missing_ok=True)
         args = toolchain(cell) + (["C=1", f"CHECK={checker()}"] if cell.kind == "sparse" else [])
         make(builddir, srctree, args, *(objects or ["prepare"]))
@@ -354,14 +354,14 @@ def base_said(cell, steps):
 
 
 def judge(cell, spoken):
-    """([problem], number of warnings that the pristine tree prints too)."""
+    """Returns ([problem], number of warnings that the pristine tree prints, too)."""
     pristine = tree.pristine()
     problems, suspects = [], {}
     for step, counter in spoken.items():
         for found, count in counter.items():
             if found.file and not (pristine / found.file).is_file():
                 problems.append(f"{diagnostics.shown(found)} ({step})")
-            # One step that prints it is enough to ask the pristine tree about.
+            # It is enough to compile one such step of the pristine tree.
             elif count > suspects.get(found, ("", 0))[1]:
                 suspects[found] = (step, count)
     before = base_said(cell, sorted({step for step, _ in suspects.values()})) if suspects else {}
@@ -371,7 +371,7 @@ def judge(cell, spoken):
 
 
 def run_compile(cell):
-    """([problem], note) of a compile or sparse cell."""
+    """Returns ([problem], note) of a compile or sparse cell."""
     builddir = folder(cell)
     if cell.seed and not builddir.exists():
         seed = next(other for other in CELLS if other.name == cell.seed)
@@ -391,7 +391,7 @@ def run_compile(cell):
 
 
 def run_identical(cell):
-    """([problem], note): our tree with our work off against the pristine tree."""
+    """Compares our tree with our work off to the pristine tree. Returns ([problem], note)."""
     off = next(other for other in CELLS if other.name == cell.seed)
     problems, _ = run_compile(off)
     base = home() / f"base-{cell.arch}-{cell.cc}"
@@ -428,7 +428,7 @@ def report(number, total, verdict, cell, note, seconds):
 
 
 def run_cell(cell, memory):
-    """(verdict, note, [problem]) of one cell; what passed is remembered."""
+    """Returns (verdict, note, [problem]) of one cell, and remembers that it passed."""
     reason = missing(cell)
     if reason:
         return "skip", reason, []
@@ -440,10 +440,10 @@ def run_cell(cell, memory):
     try:
         problems, note = (run_identical if cell.kind == "identical" else run_compile)(cell)
     except common.Failure as failure:
-        # A tree or a configuration that cannot be made fails this cell alone.
+        # If a tree or a configuration cannot be made, only this cell fails.
         problems, note = [*failure.what.splitlines(), f"next: {failure.hint}"], ""
     memory.pop(cell.name, None)
-    # What was edited while it ran is judged by the next run.
+    # If a file was edited meanwhile, the next run judges again.
     if not problems and inputs(cell) == stamp:
         memory[cell.name] = {"inputs": stamp, "note": note,
                              "seconds": round(time.monotonic() - start)}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Mutation tests of the pure modules, which the host crate tests.
 
-A mutant is a module with one small change, such as < for <=. Each that no test
-notices is an assertion that is missing. cargo-mutants makes and tries them. It
-changes only files inside of a crate's folder, so it works on a staging copy of
-the host crate which has the modules in src/.
+A mutant is a module with one small change, such as < for <=. A mutant that no test notices shows
+that an assertion is missing. cargo-mutants makes and tries them. It changes only files inside of a
+crate's folder, so it works on a staging copy of the host crate with the modules in src/.
 """
 
 import collections
@@ -23,7 +22,7 @@ ALLOWED = HOST / "mutants.txt"
 OUTSIDE, INSIDE = "../../../rust/mm/", "mm/"
 STAGED = "src/" + INSIDE
 
-# What became of a mutant: cargo-mutants' word for it.
+# The result of a mutant, by cargo-mutants' word for it.
 VERDICTS = {"CaughtMutant": "found", "MissedMutant": "missed", "Unviable": "unviable",
             "Timeout": "timeout"}
 
@@ -49,26 +48,26 @@ def install():
 # --- the staging copy --------------------------------------------------------
 
 def modules(lib):
-    """The modules that lib.rs takes from rust/mm, as paths in the checkout."""
+    """Returns the modules that lib.rs takes from rust/mm, as paths in the checkout."""
     found = re.findall(rf'#\[path = "{re.escape(OUTSIDE)}([\w/]+\.rs)"\]', lib)
     return sorted({f"rust/mm/{name}" for name in found})
 
 
 def staged_name(name):
-    """Where the staging copy has a module of the checkout."""
+    """Returns the name of a module of the checkout in the staging copy."""
     return STAGED + name.removeprefix("rust/mm/")
 
 
 def real_name(name):
-    """The module of the checkout that a file of the staging copy is."""
+    """Returns the name in the checkout of a file of the staging copy."""
     return "rust/mm/" + name.removeprefix(STAGED)
 
 
 def staged_lib(lib):
-    """lib.rs for the staging copy.
+    """Returns lib.rs for the staging copy.
 
-    cargo-mutants follows `mod` lines, but not into macros, where most of the modules
-    are. All go into one, and each is named once more where only cargo-mutants looks.
+    cargo-mutants follows `mod` lines, but not into macros, where most modules are. So all `mod`
+    lines go into a macro, and each module is named once more where only cargo-mutants looks.
     """
     text = lib.replace(OUTSIDE, INSIDE)
     text = re.sub(r'^(#\[path = "[^"]+"\]\n(?:pub )?mod \w+;)$', r"as_it_is! {\n\1\n}", text,
@@ -86,7 +85,7 @@ def stage(place):
     names = modules(lib)
     for part in ("src", "tests"):
         shutil.rmtree(place / part, ignore_errors=True)
-    # With their times: cargo builds only what changed.
+    # Keep time stamps, so that cargo builds only what changed.
     shutil.copytree(HOST / "tests", place / "tests")
     for name in names:
         target = place / staged_name(name)
@@ -100,7 +99,7 @@ def stage(place):
 
 
 def test_target(name):
-    """The tests of a module: those in its own file in tests/, else those in itself."""
+    """Returns the tests of a module: those in its own file in tests/, or those in the module."""
     stem = pathlib.PurePath(name).stem
     return f"--test={stem}" if (HOST / "tests" / f"{stem}.rs").exists() else "--lib"
 
@@ -108,13 +107,13 @@ def test_target(name):
 # --- running -----------------------------------------------------------------
 
 def staged_diff(diff):
-    """A diff of the checkout, as one of the staging copy."""
+    """Returns a diff of the checkout as one of the staging copy."""
     return re.sub(r"^((?:---|\+\+\+) [ab]/|diff --git a/)rust/mm/", rf"\1{STAGED}", diff,
                   flags=re.M)
 
 
 def diff_since(revision, names, place):
-    """A file with what changed in modules since a revision; nothing if none did."""
+    """Writes a file with changes of modules since a revision. Returns None if there are none."""
     done = run(["git", "diff", "--no-color", "--no-ext-diff", revision, "--", *names], cwd=ROOT,
                hint=f"is {revision} a revision of this checkout?")
     if not done.text.strip():
@@ -125,7 +124,7 @@ def diff_since(revision, names, place):
 
 
 def changed_line(source, span, replacement):
-    """The line of a mutant, changed; nothing where a change spans lines."""
+    """Returns the changed line of a mutant, or "" if the change spans lines."""
     start, end = span["start"], span["end"]
     if start["line"] != end["line"]:
         return ""
@@ -135,7 +134,7 @@ def changed_line(source, span, replacement):
 
 
 def parse(outcomes, source):
-    """The mutants in cargo-mutants' outcomes.json, of one module with this text."""
+    """Returns the mutants of one module, with this text, from cargo-mutants' outcomes.json."""
     found = []
     for outcome in outcomes["outcomes"]:
         if outcome["scenario"] == "Baseline":
@@ -151,8 +150,8 @@ def parse(outcomes, source):
 
 
 def quick_env():
-    """The environment of cargo in which a mutant takes seconds: little is optimised, and a
-    failed property is not made small."""
+    """Returns an environment of cargo in which a mutant takes seconds: with little optimization,
+    and without shrinking of failed properties."""
     return {**setup.cargo_env("host-mutants"), "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
             "CARGO_PROFILE_DEV_DEBUG": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
             "RUST_BACKTRACE": "0"}
@@ -175,14 +174,14 @@ def run_file(tool, place, name, diff):
     report = output / "outcomes.json"
     if not report.exists():
         return []
-    # Not the checkout's text, which may have changed meanwhile.
+    # Not the file in the checkout, which may have changed meanwhile.
     return parse(json.loads(report.read_text()), (place / staged_name(name)).read_text())
 
 
 # --- equivalent mutants ------------------------------------------------------
 
 def read_allowed(text, where="kunit/host/mutants.txt"):
-    """The list of mutants that no test can find, each with the reason."""
+    """Parses the list of mutants that no test can find, each with the reason."""
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -210,7 +209,7 @@ def allows(entry, mutant):
 
 
 def stale(entries, mutants, whole):
-    """Entries of files that were tried which fit no mutant, or one that a test found.
+    """Returns problems: entries of tried files that fit no mutant, or one that a test found.
 
     `whole`: the files of which all mutants were tried.
     """
@@ -231,14 +230,14 @@ def stale(entries, mutants, whole):
 # --- what is printed ---------------------------------------------------------
 
 def score(counts):
-    """The share of mutants that tests found; a test that never ends has found it, too."""
+    """Returns the share of mutants that tests found. A timeout counts as found."""
     found = counts["found"] + counts["timeout"]
     tried = found + counts["missed"]
     return f"{100 * found / tried:.1f} %" if tried else "-"
 
 
 def table(names, mutants, entries):
-    """One row a module, and one for all."""
+    """Returns a table: one row for each module, and one for all."""
     columns = ("mutants", "found", "missed", "unviable", "timeout", "equivalent")
     total = collections.Counter()
     lines = [" ".join([f"{'module':<24}", *(f"{column:>10}" for column in columns), "    score"])]
@@ -258,7 +257,7 @@ def table(names, mutants, entries):
 
 
 def survivors(mutants, entries):
-    """The mutants that no test found, one a line, with the place in the checkout."""
+    """Returns the mutants that no test found, one on each line, with the place in the checkout."""
     return [f"{mutant.file}:{mutant.line}: {mutant.name}"
             + (f"\n    {mutant.text}" if mutant.text else "")
             for mutant in mutants
@@ -266,7 +265,7 @@ def survivors(mutants, entries):
 
 
 def chosen(names, files):
-    """The modules that were asked for; all if none was."""
+    """Returns the modules that were asked for, or all if none was."""
     wanted = []
     for file in files:
         matches = [name for name in names if name.endswith("/" + file.removeprefix("rust/mm/"))]
@@ -286,7 +285,7 @@ def add_arguments(group):
 
 
 def main(files, revision=None):
-    """Tries mutants of modules; with a revision, only in lines that changed since."""
+    """Tries mutants of modules. With a revision, only in lines that changed since."""
     entries = read_allowed(ALLOWED.read_text())
     tool = install()
     place = CACHE / "mutants"

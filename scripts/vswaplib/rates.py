@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """Decides whether a line of a selftest fails more often on a kernel than on base.
 
-Both kernels ran it; a count is a pair (failed, runs).
+Both kernels run the line. A count is a pair (failed, runs).
 """
 
 import math
 
-# As long as a line is open, both kernels run it STEP times more, until each ran it LIMIT times.
+# While a line is open, both kernels run it STEP more times, until each has run it LIMIT times.
 STEP, LIMIT = 5, 20
-# The chance, were both kernels the same, below which a line is worse: when it was run LIMIT
-# times, and before that, where a line is judged up to four times.
+# A line is worse if its probability, assuming equal kernels, is below this: WORSE after LIMIT
+# runs, and SURE before, when a line is judged up to four times.
 WORSE, SURE = 0.05, 0.01
 
 
 def fisher(base, other):
-    """Returns the chance that `other` has as many failures as it has, or more, if both
-    kernels fail equally often (Fisher's exact test, one-sided)."""
+    """Returns the probability that `other` has at least its number of failures, if both kernels
+    fail equally often (Fisher's exact test, one-sided)."""
     (failed, runs), (its, again) = base, other
     total = failed + its
     ways = sum(math.comb(again, count) * math.comb(runs, total - count)
@@ -24,11 +24,12 @@ def fisher(base, other):
 
 
 def verdict(base, other, before=None):
-    """Returns "ok", "worse", or "open": to be run more often. What never fails on base
-    must never fail.
+    """Returns "ok", "worse", or "open", which means that more runs are needed. A line that never
+    fails on base must never fail.
 
-    `before`: so often a line failed on base that is known to fail by chance. Then it need not
-    fail there again, and is worse only when that is almost sure."""
+    `before` is the count of earlier failures on base, for a line that is known to fail by chance.
+    Such a line need not fail on base again, and is worse only if that is almost certain.
+    """
     (failed, runs), (its, again) = base, other
     if its * runs <= failed * again:
         return "ok"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The results of a run: each is printed as it comes and compared with what was expected."""
+"""The results of a run. Each is printed when it comes, and compared with the expected ones."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ ACCEPT = "'scripts/vswap test --accept' writes what passed"
 
 
 class Stopped(BaseException):
-    """The run ends now, with a verdict: a signal came, or the deadline has passed."""
+    """Ends the run now, with a verdict, because of a signal or the deadline."""
 
 
 class Report:
@@ -26,7 +26,7 @@ class Report:
         self.failures = []
         self.start = time.monotonic()
         self.times = []                # "TITLE MINUTES" of each step
-        # Guests report from threads of their own, a signal's handler from within a result.
+        # Guests report from their own threads, and a signal handler from within a result.
         self.lock = threading.RLock()
         self.leave = manifest.skips()
 
@@ -34,7 +34,7 @@ class Report:
         return (time.monotonic() - self.start) / 60
 
     def count(self, name, ok, detail=""):
-        """Counts and prints one result; ok is None if it was skipped with leave."""
+        """Counts and prints one result. ok is None if it was skipped with permission."""
         with self.lock:
             if ok is None:
                 self.skipped += 1
@@ -67,8 +67,8 @@ class Report:
             say("              " + line)
 
     def run(self, title, stages, func, *args):
-        """Runs one step. An error in it is one failed result, and the next step goes on.
-        Returns True if there was none."""
+        """Runs one step. An error in it counts as one failed result, and the run goes on. Returns
+        True if there was none."""
         say(f"--- {title} [{self.minutes():.1f} min]")
         error, begun = "", self.minutes()
         try:
@@ -101,11 +101,11 @@ class Report:
 
 
 class Stage:
-    """Takes the results of one part. Called with (name, ok, detail), ok None for a skip."""
+    """Takes the results of one part. Called with (name, ok, detail); ok is None for a skip."""
 
     def __init__(self, report, part, unit_of=lambda name: name, wanted=None):
-        """With `wanted`, only results whose unit_of(name) is in it are expected; a result of
-        unit None belongs to the part as a whole and is not expected then."""
+        """With `wanted`, only results whose unit_of(name) is in it are expected. A result of unit
+        None belongs to the part as a whole and is not expected then."""
         self.report = report
         self.part = part
         self.unit_of = unit_of
@@ -133,7 +133,7 @@ class Stage:
             self.report.count(whole, ok, detail)
 
     def _unique(self, name):
-        """A name that comes again is told apart by its number."""
+        """Returns the name, with a number if it has come before."""
         number, unique = 1, name
         while unique in self.seen:
             number += 1
@@ -141,8 +141,9 @@ class Stage:
         return unique
 
     def finish(self, ended):
-        """Ends the stage: what did not come is missing, or with --accept expected no more. A
-        stage with a failure is not accepted: more may be missing for it."""
+        """Ends the stage. Results that did not come are missing, or with --accept no longer
+        expected. A stage with a failure is not accepted, because the failure may have prevented
+        other results."""
         if self.over:
             return
         self.over = True
@@ -154,9 +155,11 @@ class Stage:
             self.report.did_not_run(self.part, missing)
 
     def _accept(self):
-        """Writes what passed to the manifest. What was skipped or not selected stays there."""
+        """Writes results that passed to the manifest. Results that were skipped or not selected
+        stay there."""
         passed = [name for name, ok in self.seen.items() if ok and self.wants(name)]
-        # In the order that they have: tests that run side by side end in another one each time.
+        # Keep the order of the manifest, because tests that run in parallel end in another order
+        # each time.
         stay = [name for name in manifest.names(self.part) if not self.wants(name)
                 or name in passed or name in self.seen and self.seen[name] is None]
         manifest.write(self.part, manifest.merged(passed, stay))

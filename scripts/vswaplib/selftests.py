@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the kernel's own selftests that concern swap, and compares them with base.
 
-They are built out of tree, and run in guests of base and of our kernels, in the same run
-and equally often. A selftest that cannot pass in our guest fails on base too, so base is
-the judge: rates.py decides whether a line fails more often than there.
+They are built out of tree, and run in guests of base and of our kernels, in the same run and
+equally often. A selftest that cannot pass in our guest fails on base, too. So base is the
+reference: rates.py decides whether a line fails more often than there.
 """
 
 import collections
@@ -24,13 +24,13 @@ PREFIX = "VSWAP-SELFTEST"
 class Side:
     """A kernel that runs the selftests."""
     name: str
-    kind: str                     # what its results are called
+    kind: str                     # prefix of its results
     variant: str
     append: str = ""
-    slow: int = 1                 # how much longer than its time-out a test may take
+    slow: int = 1                 # factor for the time-outs of tests
 
     def takes(self, test):
-        # A guest with virtual slots has enabled zswap, and the debug kernel is slow.
+        # With virtual slots zswap was enabled, and the debug kernel is too slow for large tests.
         return not (self is VIRTUAL and test.fresh or self is DEBUG and test.full)
 
 
@@ -52,11 +52,11 @@ class Test:
     mem: str = "1G"
     smp: int = 2
     numa: bool = False
-    timeout: int = 300            # seconds: a bound, also on a busy machine
+    timeout: int = 300            # seconds, enough for a busy machine
     full: bool = False            # only with `test --full`
-    # In a guest that never enabled zswap: only there zram gives large folios back whole.
+    # Needs a guest that never enabled zswap, because only there large folios are read from zram.
     fresh: bool = False
-    rounds: int = 1               # how often each kernel runs it, unless a line is open
+    rounds: int = 1               # how often each kernel runs it at first
     # Lines that fail by chance, and why: {line: (failed, runs) on base, counted by hand}.
     by_chance: dict = dataclasses.field(default_factory=dict, compare=False)
 
@@ -69,13 +69,13 @@ class Test:
         return self.mem, self.smp, self.numa, self.fresh
 
 
-# 64 KiB folios and no larger, as tools/mm/thp_swap_allocator_test.c asks for.
+# Only folios of 64 KiB, as tools/mm/thp_swap_allocator_test.c requires.
 ONLY_64K = """
 for f in /sys/kernel/mm/transparent_hugepage/hugepages-*/enabled; do echo never > $f; done
 echo always > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled
 """
 
-# Once zswap was set up, each page that is touched comes back from zram alone.
+# Sets zswap up, after which zram is read page by page.
 SMALL_BACK = "echo 0 > /sys/module/zswap/parameters/enabled" + ONLY_64K
 
 
@@ -88,7 +88,7 @@ def _ksm(what, args, **more):
     return Test(f"ksm_tests@{what}", "mm", args=args, **more)
 
 
-# Waits for children that are still leaving their cgroup, and for kswapd: patient.c says why.
+# Waits for children that are still leaving their cgroup, and for kswapd: see patient.c.
 PATIENT = "env LD_PRELOAD=$FS/patient.so"
 
 # A test that has variants is listed once for each: name@what.
@@ -97,12 +97,13 @@ TESTS = [
     Test("test_zswap", "cgroup", under=PATIENT, rounds=3),
     # Three children of test_memcg_min and _low share one file descriptor. Each reads the
     # file's size, makes the file 50 MiB larger, then reads 50 MiB from the common position.
-    # Two at once make the file 100 MiB in all, and the faster ones read the others' share.
-    # On one CPU and first in, first out, each is ready before the next begins.
+    # If two do so at once, both see the same size. The file then grows to 100 MiB only, and the
+    # faster ones read the others' share. On one CPU with SCHED_FIFO, each child is done before
+    # the next begins.
     #
-    # test_memcg_low wants memory.current within 3 % of 30 MiB. There are 28.1 MiB, in every round
-    # on every kernel, and 63 pages for each of three children whose last charge is still kept
-    # ahead by the CPU: by chance none is.
+    # test_memcg_low expects memory.current within 3 % of 30 MiB. It is 28.1 MiB in every round
+    # on every kernel, plus 63 pages for each of three children whose last charge is still in
+    # the stock of the CPU. By chance there is none.
     Test("test_memcontrol", "cgroup", swap="disk", under=f"taskset 1 chrt --fifo 1 {PATIENT}",
          rounds=3, by_chance={"test_memcg_low": (4, 59)}),
     Test("uffd-wp-mremap", "mm"),
@@ -112,10 +113,10 @@ TESTS = [
     _ksm("zero", "-Z -p 10 -z 0"),
     _ksm("zeropage", "-Z -p 10 -z 1"),
     Test("zram02.sh", "zram", swap="none"),
-    # It fills a device by 1 KiB for each process that it starts.
+    # Fills a device with 1 KiB for each process that it starts.
     Test("zram01.sh", "zram", swap="none", full=True),
     Test("cow", "mm", full=True),
-    # It holds 512 huge pages.
+    # Needs 512 huge pages.
     Test("khugepaged", "mm", mem="3G", full=True),
     Test("khugepaged@shmem", "mm", args="all:shmem", mem="3G", full=True),
     Test("ksm_functional_tests", "mm", full=True),
@@ -127,7 +128,7 @@ TESTS = [
     Test("transhuge-stress", "mm", args="-d 20", full=True),
     Test("soft-dirty", "mm", full=True),
     Test("pagemap_ioctl", "mm", full=True),
-    # Each case moves a page between two nodes for 20 seconds, with a CPU more than it needs.
+    # Each case migrates a page between two nodes for 20 seconds, and wants one CPU more.
     Test("migration", "mm", smp=4, numa=True, full=True),
     _ksm("across", "-N -m 1", smp=4, numa=True, full=True),
     _ksm("apart", "-N -m 0", smp=4, numa=True, full=True),
@@ -142,7 +143,7 @@ TESTS = [
 
 # ------------------------------------------------------------------- building
 
-# What the Makefiles and the programs include, below the kernel's tree.
+# Files and folders of the kernel's tree that the Makefiles and programs need.
 COPIED = ["tools/testing/selftests/" + name for name in
           ("cgroup", "mm", "zram", "clone3", "pidfd", "x86", "kselftest", "lib.mk",
            "kselftest.h", "kselftest_harness.h")] + ["tools/include", "tools/mm", "mm/gup_test.h",
@@ -153,7 +154,7 @@ PRELOADED = common.ROOT / "kunit/guest/selftests/patient.c"
 
 
 def programs():
-    """Builds all selftests of the table once; {file name: path}."""
+    """Builds all selftests of the table once. Returns {file name: path}."""
     wanted = sorted({(test.source, test.program) for test in TESTS} | {("zram", "zram_lib.sh")})
     stamp = hashlib.sha256(json.dumps([wanted, COPIED, PRELOADED.read_text()]).encode())
     stamp = stamp.hexdigest()[:12]
@@ -194,8 +195,8 @@ def _build(folder, wanted):
 
 
 def _make_part(make, copy, headers, part, wanted, log):
-    """The part's own Makefile makes them, only those that we want: others ask
-    for libraries that we have no use for. Returns the folder that has them."""
+    """Builds the wanted programs of a part with its own Makefile. Other programs need libraries
+    that are not installed. Returns the folder of the programs."""
     if part == "tools/mm":
         for program in wanted:
             common.run(["gcc", "-O2", "-Wall", "-pthread", "-o", copy / part / program,
@@ -214,8 +215,8 @@ def _make_part(make, copy, headers, part, wanted, log):
 
 # -------------------------------------------------------------------- running
 
-# A real file system to page from (test_memcontrol measures its page cache), and
-# each test starts with an empty swap of the kind it wants.
+# A real file system to read from (test_memcontrol measures its page cache). Each test starts with
+# an empty swap device of the kind that it wants.
 GUEST_SETUP = r"""
 FS=/run/vswap-fs
 mkdir -p $FS
@@ -242,13 +243,13 @@ swap_none() { :; }
 """
 
 
-# mkdirty and ksm_functional_tests write through /proc/self/mem to what they may not;
-# kmemleak doubles the time of everything.
+# mkdirty and ksm_functional_tests write to read-only memory through /proc/self/mem. kmemleak
+# doubles the time of everything.
 APPEND = "proc_mem.force_override=always kmemleak=off"
 
 
 def _script(side, todo):
-    """Shell text that runs each test of {test: rounds} so often."""
+    """Returns shell text that runs each test of {test: rounds} that often."""
     lines = [GUEST_SETUP]
     for test, rounds in todo.items():
         lines += [f"for round in $(seq {rounds}); do",
@@ -270,7 +271,7 @@ RESULT = re.compile(r"^\s*(not ok|ok) (\d+)(?: -)? *(.*?) *(?:# *(SKIP|XFAIL)\b 
 
 
 def parse(text):
-    """Result lines of one program's output: [(case, 'ok' | 'not ok' | 'skip')]."""
+    """Parses the output of one program into [(case, 'ok' | 'not ok' | 'skip')]."""
     results = []
     for line in text.splitlines():
         found = RESULT.match(line)
@@ -283,7 +284,8 @@ def parse(text):
 
 
 def _parse_allocator(text):
-    """thp_swap_allocator_test has no TAP: it wants 0 % of the 64 KiB folios split."""
+    """Parses the output of thp_swap_allocator_test, which has no TAP. It expects that 0 % of the
+    64 KiB folios were split."""
     shares = re.findall(r"^Iteration \d+: .*percentage: (\S+)%", text, re.M)
     return [("100 iterations", "ok" if len(shares) == 100 else "not ok"),
             ("no large folio was split",
@@ -291,18 +293,20 @@ def _parse_allocator(text):
 
 
 def _parse_zram(text):
-    """Nor has zram: some of its complaints leave the last line as it is."""
+    """Parses the output of the zram tests, which have no TAP. A failure may leave the last line
+    unchanged."""
     passed = re.search(r"^zram\d+ : \[PASS\]$", text, re.M) and not re.search(r"^FAIL", text, re.M)
     return [("all steps", "ok" if passed else "not ok")]
 
 
-# What is compared beside a program's own lines: whether it said all that it planned to say
-# and exited by itself, with one of kselftest's exit codes.
+# Also compared: whether a program reported all that it planned, and exited by itself with an exit
+# code of kselftest.
 END = "to its end"
 
 
 def results_of(test, text, code):
-    """One round of a test: {case: word}; a case that comes twice has its number behind it."""
+    """Returns the results of one round of a test: {case: word}. A case that comes twice gets a
+    number."""
     parser = {"thp_swap_allocator_test": _parse_allocator, "zram01.sh": _parse_zram,
               "zram02.sh": _parse_zram}.get(test.program, parse)
     results, seen = {}, collections.Counter()
@@ -316,11 +320,11 @@ def results_of(test, text, code):
 
 
 class _Stream:
-    """Splits a guest's output into rounds of tests while it comes."""
+    """Splits a guest's output into rounds of tests as it comes."""
 
     def __init__(self, side, tests, before=None):
         self.side = side
-        self.before = before or {}    # {test: rounds of other guests}: their logs stay
+        self.before = before or {}    # {test: rounds of other guests}, to keep their logs
         self.tests = {test.name: test for test in tests}
         self.rounds = {test: [] for test in tests}
         self.text = ""
@@ -342,9 +346,9 @@ class _Stream:
 
 
 def _boot(side, todo, before=None):
-    """Runs {test: rounds} in one guest, after {test: rounds} in others. Returns
-    ({test: [results of a round]}, what went wrong with the guest or ""). A round that did not
-    come has nothing but a bad end."""
+    """Runs {test: rounds} in one guest, after {test: rounds} in others. Returns ({test: [results
+    of a round]}, what went wrong with the guest or ""). A round that did not come has only a
+    failed end."""
     tests = list(todo)
     mem, smp, numa, _ = tests[0].guest
     stream = _Stream(side, tests, before)
@@ -369,12 +373,12 @@ def _boot(side, todo, before=None):
 
 @dataclasses.dataclass
 class Line:
-    """One case, as all rounds of base and of another kernel had it: (failed, runs)."""
+    """One case: the counts (failed, runs) of all rounds of base and of another kernel."""
     case: str
     base: tuple
     other: tuple
     verdict: str
-    skipped: bool                 # both skip it, or it never passes on both
+    skipped: bool                 # both skip it, or it passes on neither
 
     def __str__(self):
         (failed, runs), (its, again) = self.base, self.other
@@ -382,8 +386,9 @@ class Line:
 
 
 def _line(case, base, other, before):
-    """Compares the words of one case. What base skips may be skipped; what base never says
-    may be said, but not 'not ok'. That base itself comes to its end is no matter of rates."""
+    """Compares the words of one case. A case that base skips may be skipped. A case that base
+    never reports may be reported, but not as 'not ok'. Whether base itself comes to its end is not
+    a matter of rates."""
     good = {"ok", "skip"} if set(base) == {"skip"} else {"ok"}
     if set(base) == {None}:
         good, base = {"ok", "skip", None}, ["ok"] * len(base)
@@ -397,7 +402,7 @@ def _line(case, base, other, before):
 
 
 def compare(base, other, by_chance):
-    """Lines of a test, from the rounds of base and of another kernel."""
+    """Returns the lines of a test, from the rounds of base and of another kernel."""
     cases = dict.fromkeys(case for results in [*base, *other] for case in results)
     return [_line(case, [results.get(case) for results in base],
                   [results.get(case) for results in other], by_chance.get(case))
@@ -405,13 +410,13 @@ def compare(base, other, by_chance):
 
 
 def is_open(lines):
-    """Returns true if more rounds are to decide: not where a program did not end well."""
+    """Returns true if more rounds are needed. If a program did not end well, they are not."""
     ended = all(line.verdict == "ok" for line in lines if line.case == END)
     return ended and any(line.verdict == "open" for line in lines)
 
 
 def report_test(side, test, lines, report):
-    """Reports one result for each case of a small test, one for a large one."""
+    """Reports one result for each case of a small test, or one for a whole large test."""
     name = f"{side.kind} {test.name}"
     if len(lines) <= 20:
         for line in lines:
@@ -425,7 +430,7 @@ def report_test(side, test, lines, report):
 
 
 def _rounds(sides, todo, got, failures):
-    """Runs todo, {side: {test: rounds}}, two guests at a time; adds what they said."""
+    """Runs todo, {side: {test: rounds}}, two guests at a time, and adds the results."""
     with guest.pool(2) as pool:
         waiting = [(side, pool.submit(_boot, side, todo[side],
                                       {test: len(got[side, test]) for test in todo[side]}))
@@ -438,8 +443,8 @@ def _rounds(sides, todo, got, failures):
 
 
 def run_group(tests, sides, report):
-    """Runs tests that share a guest on base and on other kernels, until each line is
-    decided, and reports what each kernel does worse than base."""
+    """Runs tests that share a guest on base and on other kernels, until each line is decided.
+    Reports what each kernel does worse than base."""
     got, failures = collections.defaultdict(list), {side: [] for side in [BASE, *sides]}
     todo = {side: {test: test.rounds for test in tests if side.takes(test)} for side in failures}
     lines = {}
@@ -460,14 +465,14 @@ def run_group(tests, sides, report):
 
 
 def run_all(full, report):
-    """What the verb test runs: on the vswap kernel, whose speed is the one that
-    the selftests' own time-outs are made for; with --full more of them, and what
-    the debug kernel is fast enough for."""
+    """Runs the selftests for the verb test: on the vswap kernel, for whose speed their time-outs
+    are made. With --full, runs more of them, and on the debug kernel those that it is fast enough
+    for."""
     sides = [PLAIN, VIRTUAL] + ([DEBUG] if full else [])
     for variant in dict.fromkeys(side.variant for side in [BASE, *sides]):
         build.ensure(variant)
     programs()
-    # Once, before two guests could compile the workloads at the same time.
+    # Compile the workloads before two guests could do so at the same time.
     initramfs.workloads()
     groups = collections.defaultdict(list)
     for test in TESTS:

@@ -26,8 +26,8 @@ import textwrap
 from . import setup, tree
 from .common import CACHE, ROOT, die, run, say
 
-# What `bench` leaves (benchreport.write_json). Its figures are quoted only when
-# "about" says, in "tree", that they are of exactly this text: fingerprint().
+# Results of `bench` (benchreport.write_json). Figures are quoted only if "tree" in "about" says
+# that they are of exactly this text: fingerprint().
 FIGURES = CACHE / "bench"
 UNITS = {"icount": "instructions per page (QEMU, deterministic clock)",
          "wall": "ns per page (User Mode Linux)"}
@@ -36,7 +36,7 @@ BASE_DATE = "2026-01-01T00:00:00+00:00"
 BASE_AUTHOR = ("rust-vswap", "rust-vswap@localhost")
 WIDTH = 72
 
-# Complaints of checkpatch.pl that are mistaken: {(type, text of the line): reason}.
+# Wrong complaints of checkpatch.pl: {(type, text of the line): reason}.
 MISTAKEN = {
     ("UNDOCUMENTED_SETUP", r'\+?__setup\("vswap="'):
         "it looks into the kernel's own file, and a patch of ours adds it there",
@@ -59,8 +59,8 @@ Patch = collections.namedtuple("Patch", "path places author address date subject
 
 
 def fingerprint():
-    """Names the exact text of our code: patches, their order and the overlay
-    without the documentation, which is where figures are written down."""
+    """Returns a hash of our code: patches, their order and the overlay without the documentation,
+    which contains figures."""
     digest = hashlib.sha256()
     for patch, places in tree.series():
         digest.update(f"{patch.name} {' '.join(places)}\n".encode() + patch.read_bytes())
@@ -73,7 +73,7 @@ def fingerprint():
 # --- reading patches/ --------------------------------------------------------
 
 def placement_problems():
-    """Every overlay file belongs to exactly one line of patches/series."""
+    """Checks that every overlay file belongs to exactly one line of patches/series."""
     problems = []
     entries = tree.series()
     files = tree.overlay_files()
@@ -95,7 +95,7 @@ def placement_problems():
 
 
 def read_patch(path, places):
-    """A patch of patches/: a mail, as git format-patch writes it."""
+    """Reads a patch of patches/, which is a mail as git format-patch writes it."""
     text = path.read_text()
     # The first line is git's own envelope, which is not a mail header.
     text = re.sub(r"\AFrom [0-9a-f]{40} .*\n", "", text)
@@ -112,7 +112,7 @@ def read_patch(path, places):
 
 
 def read_cover():
-    """(subject, text) of patches/cover-letter.txt; lines that begin with # are notes."""
+    """Returns (subject, text) of patches/cover-letter.txt. Lines that begin with # are notes."""
     try:
         lines = COVER.read_text().splitlines()
     except OSError:
@@ -129,7 +129,7 @@ def read_cover():
 # --- the repository ----------------------------------------------------------
 
 class Repository:
-    """A repository that knows nothing of the user's git configuration."""
+    """A repository that ignores the user's git configuration."""
 
     def __init__(self, path):
         self.path = path
@@ -159,7 +159,7 @@ def copy_in(source, name, folder):
 
 
 def commit_base(repo, patches):
-    """The pristine text of every file that the series changes."""
+    """Commits the pristine text of every file that the series changes."""
     source = tree.pristine()
     version = setup.check_tree(source)
     for name in sorted({name for patch in patches for name in tree.files_of(patch.path)}):
@@ -183,9 +183,9 @@ def commit_patch(repo, patch):
 # --- the cover letter --------------------------------------------------------
 
 def line_counts(repo, base):
-    """{existing file: (added, changed, removed)} from the first to the last patch.
+    """Returns {existing file: (added, changed, removed)} from the first to the last patch.
 
-    In a hunk that takes m lines and gives n, the smaller number counts as changed.
+    In a hunk that removes m lines and adds n, the smaller number counts as changed.
     """
     counts = {}
     name, minus, plus = None, 0, 0
@@ -215,7 +215,7 @@ def line_counts(repo, base):
 
 
 def table(rows):
-    """Lines of text, the first column to the left and the others to the right."""
+    """Formats rows as lines of text, the first column aligned left and the others right."""
     widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
     return ["  " + "  ".join(f"{str(cell):<{width}}" if column == 0 else f"{str(cell):>{width}}"
                              for column, (cell, width) in enumerate(zip(row, widths))).rstrip()
@@ -230,7 +230,7 @@ def existing_files(counts):
 
 
 def measured():
-    """The latest full results of bench for exactly this tree, or nothing."""
+    """Returns the latest full results of bench for exactly this tree, or None."""
     wanted = fingerprint()
     for path in sorted(FIGURES.glob("core-*/core.json"), reverse=True):
         try:
@@ -244,7 +244,7 @@ def measured():
 
 
 def figures():
-    """Medians and ratios as bench measured them, or that it measured nothing."""
+    """Returns medians and ratios that bench measured, or a line that there are none."""
     found = measured()
     if not found:
         return ["Figures: none were measured on exactly this tree."]
@@ -265,10 +265,10 @@ def figures():
 
 
 def base_note(repo, base):
-    """What the base is, so that a reader can check it and is not misled."""
+    """Describes the base, so that a reader can check it and is not misled."""
     source = tree.pristine()
     version = setup.check_tree(source)
-    # Debian's source packages say so in the text that a kernel prints about itself.
+    # Debian's source packages have this in the Makefile, for the version text of a kernel.
     debian = "LINUX_PACKAGE_ID" in (source / "Makefile").read_text(errors="replace")
     origin = "Debian's source package of Linux" if debian else "a source tree of Linux"
     return version, textwrap.wrap(
@@ -287,8 +287,8 @@ def cover_text(repo, base, prose):
 
 
 def fill_cover(path, subject, text):
-    """Puts subject and text into the form that git wrote; its shortlog, diffstat
-    and base-commit stay."""
+    """Inserts subject and text into the cover letter that git wrote. Its shortlog, diffstat and
+    base-commit stay."""
     letter = path.read_text()
     letter = letter.replace("*** SUBJECT HERE ***", subject, 1)
     letter = letter.replace("*** BLURB HERE ***", text, 1)
@@ -298,7 +298,7 @@ def fill_cover(path, subject, text):
 # --- judging -----------------------------------------------------------------
 
 def checkpatch(path, source, *options):
-    """[complaint] of the kernel's own checker about one file."""
+    """Returns complaints of checkpatch.pl about one file."""
     done = run(["perl", source / "scripts" / "checkpatch.pl", "--strict", "--terse",
                 "--no-summary", "--show-types", f"--root={source}", *options, path],
                cwd=source, env={"LC_ALL": "C.UTF-8"}, check=False)
@@ -318,14 +318,14 @@ def checkpatch(path, source, *options):
 
 
 def checkpatch_options(patches):
-    """Where a patch of the series gives the new files a maintainer, no other
-    patch has to."""
+    """Returns the option that disables the check for MAINTAINERS, if a patch of the series updates
+    it."""
     given = any("MAINTAINERS" in tree.files_of(patch.path) for patch in patches)
     return ["--ignore=FILE_PATH_CHANGES"] if given else []
 
 
 def replay(folder, repo, base, files):
-    """The mails must make the same tree again that they were written from."""
+    """Checks that applying the mails gives the tree that they were written from."""
     copy = folder / "replay"
     run(["git", "clone", "-q", "--no-hardlinks", repo.path, copy])
     again = Repository.__new__(Repository)
@@ -338,7 +338,7 @@ def replay(folder, repo, base, files):
 
 
 def make(folder):
-    """Writes the series into folder/out: (cover and patch files, [problem])."""
+    """Writes the series into folder/out. Returns (cover and patch files, [problem])."""
     problems = placement_problems()
     if problems:
         return [], problems

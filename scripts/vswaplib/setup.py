@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Installs the tools and fetches the kernel source.
 
-Everything is checked first and only what is missing is installed, so that a
-rerun costs a fraction of a second. Every other verb calls ensure().
+Checks everything first and installs only what is missing, so that a rerun takes a fraction of a
+second. Every other verb calls ensure().
 """
 
 import hashlib
@@ -24,7 +24,7 @@ LLVM = "22"
 BINDGEN = "0.72.1"
 QEMU_MIN = (10, 0)  # 7.2 crashed two-CPU guests that use CONFIG_JUMP_LABEL
 KERNEL_SERIES = ("7", "3")
-BASE_VERSION = "7.3.4"  # the patches are made for it; later 7.3.y take them with offsets
+BASE_VERSION = "7.3.4"  # version of the patches; on later 7.3.y they apply with offsets
 
 PACKAGES = f"""
 clang-{LLVM} lld-{LLVM} llvm-{LLVM} libclang-{LLVM}-dev libclang-rt-{LLVM}-dev
@@ -42,21 +42,22 @@ def rustc():
 
 
 def rust_tool(name):
-    """A tool that comes with the chosen rustc (cargo, rustfmt, clippy-driver)."""
+    """Returns a tool that comes with the chosen rustc (cargo, rustfmt, clippy-driver)."""
     beside = pathlib.Path(rustc()).with_name(name)
     return str(beside) if beside.exists() else f"/usr/bin/{name}"
 
 
 def tool_env():
-    """The environment in which our own tools come before the machine's."""
+    """Returns an environment in which our own tools come before the machine's."""
     return {"PATH": f"{TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "LIBCLANG_PATH": f"/usr/lib/llvm-{LLVM}/lib",
             "RUSTC": rustc(), "LC_ALL": "C.UTF-8"}
 
 
 def cargo_env(what):
-    """For cargo: out of the checkout, and apart from the user's own settings. Each checkout has
-    a folder of its own, because cargo takes what another one built for the same and up to date."""
+    """Returns cargo's environment: builds go outside of the checkout, and the user's settings are
+    ignored. Each checkout has its own folder, because cargo would take builds of another checkout
+    for its own and up to date."""
     checkout = hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
     return {**tool_env(), "CARGO": rust_tool("cargo"),
             "CARGO_TARGET_DIR": str(CACHE / "cargo" / checkout / what),
@@ -66,14 +67,15 @@ def cargo_env(what):
 # --- what the machine has to have ------------------------------------------
 
 GIB = 1 << 30
-# What an empty cache grows to, with all kernels; and what a build more takes.
+# The size of a cache with all kernels, and the room that another build needs.
 FIRST_ROOM, ROOM = 20 * GIB, 2 * GIB
-# Two compilers and two guests at a time.
+# Enough for two compilers and two guests at a time.
 MEMORY = 4 * GIB
 
 
 def check_machine():
-    """One line for what would end a run after half an hour, before anything is installed."""
+    """Fails with one line, before anything is installed, if the machine lacks room or memory.
+    Otherwise a run would fail after half an hour."""
     another = "or name another folder: VSWAP_CACHE=DIR scripts/vswap ..."
     try:
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -92,7 +94,7 @@ def check_machine():
 
 
 def root_prefix():
-    """What makes a command root's without a question; None where nothing does."""
+    """Returns the prefix that runs a command as root without a password, or None."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") and run(["sudo", "-n", "true"], check=False).returncode == 0:
@@ -116,7 +118,7 @@ def os_release():
 
 
 def machine_mirror():
-    """The archive that this machine's own apt uses, and the key that signs it."""
+    """Returns the archive that this machine's apt uses, and the key that signs it."""
     parts = pathlib.Path("/etc/apt/sources.list.d")
     for path in sorted(parts.glob("*.sources")):
         for stanza in path.read_text().split("\n\n"):
@@ -136,10 +138,11 @@ def machine_mirror():
 
 
 def isolated_apt(*suites, debian=""):
-    """apt-get options for suites, or an architecture, that the machine's own apt does not follow.
+    """Returns apt-get options for suites, or an architecture, that the machine's own apt does not
+    follow.
 
-    Its lists and cache live in our cache, so the machine's set-up stays as it
-    is; packages are still verified against Debian's archive key.
+    Lists and packages are kept in our cache, so that the machine's configuration does not change.
+    Packages are still verified against Debian's archive key.
     """
     base = CACHE / "apt" / "-".join([*suites, *([debian] if debian else [])])
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
@@ -152,14 +155,14 @@ def isolated_apt(*suites, debian=""):
                f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
                "APT::Sandbox::User=root"]
     if debian:
-        # What is installed here is of another architecture.
+        # Packages installed on this machine are of another architecture.
         options += [f"APT::Architecture={debian}", f"APT::Architectures={debian}",
                     "Dir::State::status=/dev/null"]
     return [word for option in options for word in ("-o", option)]
 
 
 def packages_wanted(names):
-    """(what is missing, commands for root that install it)."""
+    """Returns (missing packages as text, commands for root that install them)."""
     missing = missing_packages(names) if shutil.which("dpkg-query") else list(names)
     if not missing:
         return "", []
@@ -180,7 +183,7 @@ def qemu_version(arch=archs.X86_64):
 
 
 def qemu_wanted(arch):
-    """The same for QEMU."""
+    """Like packages_wanted(), for QEMU."""
     have = qemu_version(arch)
     if have and have >= QEMU_MIN:
         return "", []
@@ -195,7 +198,7 @@ def qemu_wanted(arch):
 
 
 def install(log, names=PACKAGES, arch=archs.X86_64):
-    """Installs packages and QEMU, where they are missing. A user who may not do that gets all
+    """Installs packages and QEMU if they are missing. A user without the right to do so gets all
     commands at once."""
     wanted = [found for found in (packages_wanted(names), qemu_wanted(arch)) if found[1]]
     if not wanted:
@@ -220,12 +223,12 @@ def install(log, names=PACKAGES, arch=archs.X86_64):
 
 
 def busybox(arch=archs.X86_64):
-    """The static busybox that guests of an architecture have."""
+    """Returns the static busybox for guests of an architecture."""
     return TOOLS / f"busybox-{arch.debian}" if arch.debian else pathlib.Path("/bin/busybox")
 
 
 def fetch_busybox(log, arch):
-    """Debian's busybox-static of another architecture. It is not installed."""
+    """Fetches Debian's busybox-static of another architecture, without installing it."""
     binary = busybox(arch)
     if binary.exists():
         return
@@ -278,7 +281,7 @@ def makefile_version(tree):
 
 
 def version_of(tree, hint="give a 7.3.y tree"):
-    """The version of a tree that the series is made for, as text."""
+    """Returns the version of a tree, as text. Fails if the series is not made for it."""
     version = makefile_version(tree)
     if not version:
         die(f"{tree} is not a Linux source tree", "give the top of a Linux 7.3.y tree")
@@ -289,7 +292,7 @@ def version_of(tree, hint="give a 7.3.y tree"):
 
 
 def check_tree(tree):
-    """The version of a usable tree as text, or an error that says what is wrong."""
+    """Returns the version of a usable tree, as text. Otherwise fails and says what is wrong."""
     text = version_of(tree, "give a 7.3.y tree, or no --kernel to fetch one")
     if not (tree / "mm/swap_table.h").exists():
         die(f"{tree} lacks mm/swap_table.h: not a complete Linux {text} tree",
@@ -301,7 +304,7 @@ def check_tree(tree):
 
 
 def kernel_home():
-    """(folder of our trees and builds, pristine tree) of the chosen kernel, or None."""
+    """Returns (folder of our trees and builds, pristine tree) of the chosen kernel, or None."""
     given = os.environ.get("VSWAP_KERNEL")
     if given:
         tree = pathlib.Path(given)
@@ -317,7 +320,7 @@ def kernel_home():
 
 
 def keep_tree(unpacked):
-    """Moves a freshly unpacked tree to its place; the marker is written last."""
+    """Moves a freshly unpacked tree to its place, and writes the marker last."""
     version = check_tree(unpacked)
     place = CACHE / "kernel" / version / "linux"
     if place.exists():
@@ -348,10 +351,10 @@ def fetch_debian(log):
 
 
 def fetch_kernel_org(log):
-    """kernel.org's tarball, checked against the list of sums of the same site.
+    """Fetches kernel.org's tarball and checks it against the list of sums of the same site.
 
-    The list's own OpenPGP signature is not checked: this machine need not have
-    the keys. Debian's package, the default, is checked from end to end.
+    Does not check the OpenPGP signature of the list, because this machine may lack the keys.
+    Debian's package, the default, is verified completely.
     """
     site = "https://cdn.kernel.org/pub/linux/kernel/v7.x"
     name = f"linux-{BASE_VERSION}.tar.xz"
@@ -382,7 +385,7 @@ _done = False
 
 
 def ensure(source="debian"):
-    """Installs and fetches what is missing. Cheap when nothing is."""
+    """Installs and fetches what is missing. Fast if nothing is."""
     global _done
     if _done:
         return
@@ -398,7 +401,7 @@ def ensure(source="debian"):
 
 
 def ensure_guests(arch):
-    """Installs what guests of another architecture than the host's need. Cheap when it is there."""
+    """Installs what guests of another architecture than the host's need. Fast if it is there."""
     if not arch.target:
         return
     with common.locked("setup"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verb test: one line per test, a running count, a plain last line."""
+"""The verb test: prints one line for each test, a running count, and a verdict at the end."""
 
 import dataclasses
 import fnmatch
@@ -17,8 +17,8 @@ from .manifest import Part
 from .results import Report, Stage, Stopped
 
 DEADLINE = 75           # minutes
-FULL_DEADLINE = 300     # two cores take half of it to build the kernels that only --full boots
-GRACE = 60              # seconds from the end of the run's time to its verdict
+FULL_DEADLINE = 300     # half of it is for building the kernels of --full on two cores
+GRACE = 60              # seconds from the deadline to the verdict
 SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test",
                  "coverage_test", "stat_test", "frontdoor_test"]
 # The kernels that run KUnit.
@@ -36,7 +36,7 @@ def run_lint(stage):
 # ---------------------------------------------------------------- the scripts
 
 def scripts_results(text):
-    """Returns [(name, ok, detail)] of what unittest -v prints."""
+    """Parses the output of unittest -v into [(name, ok, detail)]."""
     seen = re.findall(r"^(\w+) \((\S+?)\)(?:\n.*)? \.\.\. (ok|FAIL|ERROR|skipped .*|skipped)$",
                       text, re.M)
     # Since Python 3.11 the second part ends with the first.
@@ -47,9 +47,9 @@ def scripts_results(text):
 
 
 def run_scripts(stage):
-    """The scripts' own tests: bad input, trees, what counts as a failure."""
+    """Runs the tests of the scripts: bad input, trees, what counts as a failure."""
     chosen = SCRIPTS_TESTS if stage.wanted is None else sorted(stage.wanted - {""})
-    # Only the verdicts are on standard error.
+    # Standard error has only the verdicts.
     done = subprocess.run([sys.executable, "-B", "-m", "unittest", "-v", *chosen],
                           cwd=ROOT / "kunit" / "host", text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
@@ -66,21 +66,21 @@ def run_scripts(stage):
 # ----------------------------------------------------------------------- host
 
 def run_host(stage):
-    """The pure modules under cargo: properties and models in seconds."""
+    """Runs the tests of the pure modules under cargo: properties and models in seconds."""
     run_cargo(stage, "host")
 
 
 def run_loom(stage):
-    # The flag is for all crates: in one directory each run would build anew what the other did.
+    # In a directory of its own, because the flag makes cargo rebuild all crates.
     run_cargo(stage, "host-loom", "--release", "--test", "loom", RUSTFLAGS="--cfg loom")
 
 
 def cargo_results(text):
-    """Returns [(name, ok)] of what cargo test prints, and how many tests it says there were."""
+    """Parses the output of cargo test into [(name, ok)], and the number of tests reported."""
     seen = re.findall(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b", text, re.M)
     totals = re.findall(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored;", text, re.M)
     words = {"ok": True, "FAILED": False, "ignored": None}
-    # A test in documentation has its line in its name.
+    # The name of a documentation test includes its line.
     return ([(re.sub(r" \(line \d+\)", "", name), words[word]) for name, word in seen],
             sum(int(number) for total in totals for number in total))
 
@@ -148,9 +148,9 @@ def selftest_of(name):
 
 
 def run_selftests(full, stage):
-    """Runs all, or those that were selected."""
+    """Runs all selftests, or those that were selected."""
     def report(name, ok, detail=""):
-        # Which selftests shared the guest is no part of a result's name.
+        # Remove the list of selftests that shared the guest from the name of a result.
         stage(re.sub(r" \([^()]*\)$", "", name) if "log is clean" in name else name, ok, detail)
 
     chosen = [test for test in selftests.TESTS if stage.wanted is None
@@ -167,7 +167,7 @@ def run_selftests(full, stage):
 
 @dataclasses.dataclass
 class Step:
-    """Something to run: `func` is called with `args` and the stages of its parts."""
+    """A step of a run: `func` is called with `args` and the stages of its parts."""
     title: str
     func: object
     parts: list                    # of Part
@@ -179,7 +179,7 @@ class Step:
 
 
 def _listed(part, unit_of=lambda name: name):
-    """Units of a part whose tests only their own program can list: what the manifest has."""
+    """Returns the units of a part that only its own program can list: those of the manifest."""
     return lambda: {unit_of(name): part for name in manifest.names(part) if unit_of(name)}
 
 
@@ -214,8 +214,8 @@ def _selftests(full):
 
 
 def steps(full, lasts=False):
-    """Returns all steps, with what only --full runs if `full`, and storms at full length if
-    `lasts`."""
+    """Returns all steps. With `full`, includes those that only --full runs; with `lasts`, storms
+    run at full length."""
     return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra=["all end"]),
             _simple("host", run_host, extra=["all build and end"]),
             _simple("host-loom", run_loom, extra=["all build and end"]),
@@ -227,8 +227,8 @@ def steps(full, lasts=False):
 
 
 def select(plan, pattern):
-    """Returns [(step, {unit})] of what a pattern matches: a step, a unit, or both. A step that is
-    named has units that nobody knows yet, too: then None is in their place."""
+    """Returns [(step, {unit})] that a pattern matches: a step, a unit, or both. If a step is
+    named, its unknown units are selected, too: then the set is None."""
     chosen = []
     for step in plan:
         units = step.units()
@@ -269,8 +269,8 @@ def run_step(report, step, stages):
 
 @dataclasses.dataclass
 class Watch:
-    """Ends the run at its deadline, or on a signal: once by an exception in the main thread,
-    and if that does not end it, by the verdict of what there is."""
+    """Ends the run at its deadline, or on a signal: first by an exception in the main thread. If
+    that does not end it, prints a verdict on the results so far."""
     report: Report
     planned: list              # all Stage
     stopped: str = ""
@@ -294,7 +294,7 @@ class Watch:
         raise Stopped(self.stopped)
 
     def verdict(self):
-        """Counts what did not run, and prints the verdict. Returns the exit code."""
+        """Counts tests that did not run, and prints the verdict. Returns the exit code."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self.stopped:
             self.report.count(f"the run goes to its end: {self.stopped}", False)
@@ -329,7 +329,7 @@ def chosen(args):
 
 
 def minutes_of(args):
-    """When a run has to end."""
+    """Returns after how many minutes a run has to end."""
     return args.deadline or (FULL_DEADLINE if args.full else DEADLINE)
 
 
@@ -347,7 +347,7 @@ def main(args):
     watch = Watch(report, [stage for _, stages in todo for stage in stages.values()])
     watch.begin(minutes_of(args))
     try:
-        # Its failure is told in one line, not as thousands of results that did not come.
+        # Fail here with one line, not with thousands of missing results.
         setup.ensure()
         say(f"logs of guests: {common.LOGS}; this ends in {minutes_of(args):.0f} minutes at most")
         for step, stages in todo:

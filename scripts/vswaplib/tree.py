@@ -36,7 +36,7 @@ def pristine():
 
 
 def series():
-    """[(patch file, [overlay paths])] in order."""
+    """Returns [(patch file, [overlay paths])] in order."""
     entries = []
     listing = ROOT / "patches" / "series"
     for line in listing.read_text().splitlines() if listing.exists() else []:
@@ -51,7 +51,7 @@ def series():
 
 
 def overlay_files():
-    """Relative paths of all files that we add to the kernel tree."""
+    """Returns the relative paths of all files that we add to the kernel tree."""
     found = []
     for top in OVERLAY:
         for folder, _, names in os.walk(ROOT / top):
@@ -65,12 +65,12 @@ def belongs(path, places):
 
 
 def files_of(patch):
-    """Relative paths of the files that a patch changes."""
+    """Returns the relative paths of the files that a patch changes."""
     return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
 
 
 def patched(entries, source, version):
-    """Content of every patched file: {relative path: bytes}."""
+    """Returns the content of every patched file: {relative path: bytes}."""
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         touched = []
@@ -124,7 +124,8 @@ def assemble(dest, count=None):
                     "rename it, or change the kernel's file with a patch")
             if count is None or belongs(name, places):
                 wanted[name] = (ROOT / name).read_bytes()
-        # The list is saved before the files change: an interrupted run is cleaned by the next.
+        # Save the list before files change, so that the next run cleans up after an interrupted
+        # one.
         old = set(state["files"])
         state["files"] = sorted(old | set(wanted))
         common.write_if_changed(state_file, json.dumps(state))
@@ -132,7 +133,8 @@ def assemble(dest, count=None):
             common.write_if_changed(dest / name, data)
         for name in old - set(wanted):
             if (source / name).exists():
-                # Written anew, not linked: make must see a time stamp newer than its objects.
+                # Write it, do not link it, because make must see a time stamp newer than its
+                # objects.
                 common.write_if_changed(dest / name, (source / name).read_bytes())
             else:
                 (dest / name).unlink(missing_ok=True)
@@ -147,12 +149,12 @@ def copy_tree(source, dest):
     shutil.rmtree(dest, ignore_errors=True)
     dest.parent.mkdir(parents=True, exist_ok=True)
     if run(["cp", "-al", source.resolve(), temp], check=False).returncode:
-        # Another file system: no hard links there.
+        # On another file system there are no hard links.
         shutil.rmtree(temp, ignore_errors=True)
         run(["cp", "-a", "--reflink=auto", source.resolve(), temp])
     os.replace(temp, dest)
 
 
 def vswap():
-    """The tree with all of our work in it."""
+    """Returns the tree with all of our work in it."""
     return assemble(home() / "tree" / "vswap")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""unsafe: counts the lines of rust/mm, and where its unsafe code is.
+"""unsafe: counts the lines of rust/mm, and lists where its unsafe code is.
 
-A block is an `unsafe {}`. Declarations are C functions that the macros of
-rust/mm/ffi/call.rs make callable by safe code: one block each, were it not for
-the macros. Hiding is not removing, so both are counted and limited.
+A block is an `unsafe {}`. Declarations are C functions that the macros of rust/mm/ffi/call.rs make
+callable by safe code. Without the macros, each would be one block. Both are counted and limited,
+because hiding unsafe code does not remove it.
 """
 
 import fnmatch
@@ -11,8 +11,8 @@ import re
 
 from .common import ROOT, say
 
-# The most blocks, and declarations, that a file may have. Fewer is a reason to
-# lower the limit. A file that is not here forbids unsafe code.
+# How many blocks and declarations a file may have. If it has fewer, lower the limit. A file that
+# is not listed forbids unsafe code.
 LIMITS = {
     "rust/mm/exports/swapin.rs": (26, 2),
     "rust/mm/exports/vswap.rs": (25, 0),
@@ -35,14 +35,14 @@ LIMITS = {
     "rust/mm/zswap/table.rs": (24, 1),
 }
 
-# Tests, and the roots of the crate and of its modules, which apply to what is below.
+# Tests, and the roots of the crate and of its modules, whose lints apply to the modules below.
 EXEMPT = ("*_kunit.rs", "rust/mm/vswap.rs", "rust/mm/exports.rs", "rust/mm/ffi.rs",
           "rust/mm/ffi/swap_table.rs", "rust/mm/tests.rs", "rust/mm/vswap/mod.rs",
           "rust/mm/zswap.rs")
 
 
 def code_only(text):
-    """Rust source with the content of comments and strings blanked, line by line."""
+    """Returns Rust source with comments and strings blanked, with the same lines."""
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|b?"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', re.S)
     return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
 
@@ -65,14 +65,14 @@ def forbids(source):
 
 
 def files():
-    """Returns {name: source} of the Rust code, tests aside."""
+    """Returns {name: source} of the Rust code without tests."""
     return {str(path.relative_to(ROOT)): path.read_text()
             for path in sorted((ROOT / "rust" / "mm").rglob("*.rs"))
             if not path.name.endswith("_kunit.rs")}
 
 
 def problems():
-    """What breaks a limit."""
+    """Returns problems: files that exceed a limit."""
     found = []
     sources = files()
     for name, source in sources.items():
@@ -90,7 +90,7 @@ def problems():
 
 
 def add_arguments(_parser):
-    """No arguments."""
+    """Adds no arguments."""
 
 
 def main(_args):
