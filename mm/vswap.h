@@ -7,6 +7,7 @@
 #ifndef _MM_VSWAP_H
 #define _MM_VSWAP_H
 
+#include <linux/oom.h>
 #include <linux/page-flags.h>
 #include <linux/percpu.h>
 #include <linux/vswap.h>
@@ -22,10 +23,10 @@ struct swap_cluster_info;
  */
 #define vswap_is_fast(si)	(data_race((si)->flags & SWP_SYNCHRONOUS_IO) != 0)
 
-#ifdef CONFIG_RUST_VSWAP
-
-#include <linux/oom.h>
-#include <linux/swap_ops.h>
+/*
+ * Without CONFIG_RUST_VSWAP, vswap_used() is a constant, and no call of what is only
+ * declared here is compiled.
+ */
 
 /*
  * Value of swap_cluster_info.flags in a virtual cluster. It is set when the
@@ -75,7 +76,11 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
  * Marks a static function with a second caller in vswap. Without this, the
  * compiler would not inline it into its first caller any more.
  */
+#ifdef CONFIG_RUST_VSWAP
 #define vswap_inline	__always_inline
+#else
+#define vswap_inline
+#endif
 
 /* Rust functions that C calls. rust/mm/exports/vswap.rs says what each requires of its caller. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
@@ -119,8 +124,13 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
  * lock held. It collects their charges in the mmu_gather, and uncharges them
  * after it has dropped the lock.
  */
+#ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
+#else
+#define tlb_vswap_zap(tlb)	((struct vswap_zap *)NULL)
+#endif
 
+#ifdef CONFIG_MMU
 /*
  * Drops one swap count of each of @nr virtual entries, from @entry on. Returns
  * false, and does nothing, if the entries are physical.
@@ -132,6 +142,7 @@ static inline bool vswap_zap_entries(struct vswap_zap *zap, swp_entry_t entry, i
 	vswap_rs_zap(zap, swp_offset(entry), nr);
 	return true;
 }
+#endif
 
 static inline void vswap_zap_end(struct vswap_zap *zap)
 {
@@ -157,7 +168,7 @@ static inline unsigned long vswap_mk_rmap(unsigned long offset)
 
 static inline bool vswap_is_rmap(unsigned long swp_tb)
 {
-	return (swp_tb & VSWAP_RMAP_MASK) == VSWAP_RMAP_MARK;
+	return IS_ENABLED(CONFIG_RUST_VSWAP) && (swp_tb & VSWAP_RMAP_MASK) == VSWAP_RMAP_MARK;
 }
 
 static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
@@ -190,6 +201,7 @@ static inline void vswap_count_slots(unsigned int type, long nr)
 	atomic_long_add(nr, &vswap_nr_slots[type]);
 }
 
+#ifdef CONFIG_SWAP
 /*
  * Returns the device slot that has the data of @entry: the one that backs it if
  * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
@@ -272,6 +284,7 @@ static inline bool vswap_slots_found(struct folio *folio)
 		return __vswap_slots_found();
 	return folio_test_swapcache(folio);
 }
+#endif /* CONFIG_SWAP */
 
 /*
  * Virtual slots record their cgroup, so the device slots that back them need
@@ -316,12 +329,17 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
  * for order 0 in the clusters of higher orders would go on, with preemption
  * disabled, until swapoff has emptied them.
  */
+#ifdef CONFIG_RUST_VSWAP
 static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_cluster_info *ci,
 				   struct folio *folio)
 {
 	return !(READ_ONCE(si->flags) & SWP_WRITEOK) ||
 	       (vswap_used() && __vswap_lacks_ids(ci, folio));
 }
+#else
+/* A macro, because an inline function would change the code layout of its callers. */
+#define vswap_ends_scan(...)	false
+#endif
 
 extern atomic_t vswap_nr_unuse;
 
@@ -398,6 +416,10 @@ static inline bool vswap_split(bool failed, struct folio *folio, struct list_hea
 {
 	return vswap_used() && failed && __vswap_split(folio, list);
 }
+
+#ifdef CONFIG_RUST_VSWAP
+
+#include <linux/swap_ops.h>
 
 /* C functions that Rust calls, in mm/vswap.c, swapfile.c and memcontrol.c */
 swp_entry_t vswap_alloc_slots(struct folio *folio);
@@ -562,262 +584,6 @@ enum vswap_mode {
 };
 
 extern int vswap_mode;
-
-#else
-
-#define vswap_inline
-
-static inline bool vswap_is_cluster(const struct swap_cluster_info *ci)
-{
-	return false;
-}
-
-static inline struct swap_cluster_info *vswap_cluster(unsigned long offset)
-{
-	return NULL;
-}
-
-static inline struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
-{
-	return NULL;
-}
-
-static inline struct swap_info_struct *vswap_get_device(void)
-{
-	return NULL;
-}
-
-static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
-{
-	return false;
-}
-
-static inline int vswap_alloc_folio(struct folio *folio)
-{
-	return -EAGAIN;
-}
-
-static inline void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache)
-{
-}
-
-static inline struct vswap_zap *tlb_vswap_zap(struct mmu_gather *tlb)
-{
-	return NULL;
-}
-
-static inline bool vswap_zap_entries(struct vswap_zap *zap, swp_entry_t entry, int nr)
-{
-	return false;
-}
-
-static inline void vswap_zap_end(struct vswap_zap *zap)
-{
-}
-
-static inline int vswap_dup_entries(unsigned long offset, int nr)
-{
-	return -EINVAL;
-}
-
-static inline int vswap_retry_table_alloc(unsigned long offset, gfp_t gfp)
-{
-	return 0;
-}
-
-static inline int vswap_count(unsigned long offset)
-{
-	return 0;
-}
-
-static inline bool vswap_folio_swapped(struct folio *folio)
-{
-	return false;
-}
-
-static inline bool vswap_only_has_cache(struct swap_cluster_info *ci,
-					unsigned int ci_off, int nr)
-{
-	return false;
-}
-
-static inline int vswap_cache_add_check(struct swap_cluster_info *ci,
-					unsigned int ci_off, unsigned long nr,
-					void **shadowp, unsigned short *memcg_id)
-{
-	return -ENOENT;
-}
-
-static inline void vswap_cache_add(struct swap_cluster_info *ci,
-				   struct folio *folio, swp_entry_t entry)
-{
-}
-
-static inline void vswap_cache_del(struct swap_cluster_info *ci,
-				   struct folio *folio, swp_entry_t entry, void *shadow)
-{
-}
-
-static inline void vswap_cache_del_folio(struct folio *folio)
-{
-}
-
-static inline void vswap_cache_replace(struct swap_cluster_info *ci,
-				       struct folio *old, struct folio *new)
-{
-}
-
-static inline struct folio *vswap_cache_get_folio(unsigned long offset)
-{
-	return NULL;
-}
-
-static inline bool vswap_cache_has_folio(unsigned long offset)
-{
-	return false;
-}
-
-static inline void *vswap_cache_get_shadow(unsigned long offset)
-{
-	return NULL;
-}
-
-static inline bool vswap_zero_set(struct folio *folio)
-{
-	return false;
-}
-
-static inline int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero)
-{
-	return 0;
-}
-
-static inline unsigned long vswap_next_used(unsigned long prev)
-{
-	return 0;
-}
-
-static inline bool vswap_in_use(void)
-{
-	return false;
-}
-
-static inline bool vswap_alloc_backing(struct folio *folio)
-{
-	return false;
-}
-
-static inline bool vswap_is_rmap(unsigned long swp_tb)
-{
-	return false;
-}
-
-static inline bool vswap_rmap_cached(unsigned long swp_tb)
-{
-	return false;
-}
-
-static inline int vswap_reclaim_slot(unsigned long swp_tb)
-{
-	return 0;
-}
-
-static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
-{
-	return entry;
-}
-
-static inline bool vswap_wants_slots(struct folio *folio)
-{
-	return false;
-}
-
-static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
-{
-	return true;
-}
-
-static inline bool vswap_takes_new(void)
-{
-	return false;
-}
-
-static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
-{
-	return 0;
-}
-
-static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
-{
-	return true;
-}
-
-/* A macro, because an inline function would change the code layout of its callers. */
-#define vswap_ends_scan(...)	false
-
-static inline bool vswap_may_split(struct folio *folio)
-{
-	return false;
-}
-
-#define swap_cluster_add_folio __swap_cache_add_folio
-
-static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t entry)
-{
-	return false;
-}
-
-static inline bool vswap_slots_found(struct folio *folio)
-{
-	return folio_test_swapcache(folio);
-}
-
-static inline bool vswap_make_room(int type)
-{
-	return false;
-}
-
-static inline void vswap_reclaim_bound(struct swap_info_struct *si)
-{
-}
-
-static inline bool vswap_is_bound(const struct swap_cluster_info *ci)
-{
-	return false;
-}
-
-static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried)
-{
-	return false;
-}
-
-static inline bool vswap_lacks_table(const struct swap_cluster_info *ci)
-{
-	return false;
-}
-
-static inline void vswap_unuse_begin(void)
-{
-}
-
-static inline void vswap_unuse_end(void)
-{
-}
-
-static inline bool vswap_task_unuses(void)
-{
-	return false;
-}
-
-static inline int vswap_swapoff_device(struct swap_info_struct *si)
-{
-	return 0;
-}
-
-static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
-{
-	return false;
-}
 
 #endif /* CONFIG_RUST_VSWAP */
 #endif /* _MM_VSWAP_H */

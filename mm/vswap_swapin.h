@@ -24,6 +24,109 @@ static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 	return vswap_is_fast(si) ? ~0UL : 0;
 }
 
+struct vswap_around;
+
+/* Returns true if the policy was ever switched on. */
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
+#define vswap_swapin_on()	static_branch_unlikely(&vswap_swapin_key)
+#else
+#define vswap_swapin_on()	false
+#endif
+
+unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
+				  swp_entry_t entry);
+unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
+				       struct inode *inode, pgoff_t index, int order,
+				       struct vm_area_struct *vma);
+void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
+			 swp_entry_t entry, unsigned long plan);
+void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address);
+bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around);
+bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry);
+void __vswap_swapin_mapped(struct folio *folio);
+bool __vswap_swapin_skip(swp_entry_t entry);
+struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
+				  struct vm_fault *vmf);
+struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault *vmf,
+				   swp_entry_t entry);
+void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free);
+void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
+bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr);
+bool __vswap_swapin_failed(struct folio *folio);
+
+/* How many pages readahead reads at most: in mm/swap_state.c. */
+int vswap_readahead_max(void);
+
+/* How to bring in what a file has: a folio of the order of its entry, or a page. */
+static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
+						   struct inode *inode, pgoff_t index, int order,
+						   struct vm_area_struct *vma)
+{
+	return vswap_swapin_on() ?
+	       __vswap_swapin_plan_file(si, entry, inode, index, order, vma) :
+	       vswap_swapin_by_device(si);
+}
+
+/* Returns true if the folio can be large. By C's rule (~0): not once zswap was used. */
+static __always_inline bool vswap_plan_large(unsigned long plan)
+{
+	if (!IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) || plan == ~0UL)
+		return zswap_never_enabled();
+	return plan > BIT(0);
+}
+
+/* Returns those of @orders that the plan allows. */
+static __always_inline unsigned long vswap_plan_orders(unsigned long orders, unsigned long plan)
+{
+	return IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) ? orders & plan : orders;
+}
+
+/* What became of the plan. @page is where @entry is. */
+static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
+				     swp_entry_t entry, unsigned long plan)
+{
+	if (vswap_swapin_on() && plan > BIT(0))
+		__vswap_swapin_done(folio, owner, page, entry, plan);
+}
+
+/* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
+static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
+{
+	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
+}
+
+/* Is a neighbour not to be read ahead? */
+static inline bool vswap_swapin_skip(swp_entry_t entry)
+{
+	return vswap_swapin_on() && __vswap_swapin_skip(entry);
+}
+
+/* Has the swap cache just been looked at, before what swapin_sync() is told to do? */
+static inline bool vswap_swapin_looked(bool *again)
+{
+	bool looked = vswap_swapin_on() && !*again;
+
+	*again = true;
+	return looked;
+}
+
+/* Are slots of a device all in zswap, or none of them? */
+static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
+{
+	return !IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) || __vswap_swapin_uniform(entry, nr);
+}
+
+/*
+ * A large folio that was to be read at once, and cannot be: it is out of the
+ * swap cache, and the reference gone. Page by page, only the broken one fails.
+ */
+static inline bool vswap_swapin_failed(struct folio *folio)
+{
+	return vswap_swapin_on() && folio_test_large(folio) && !folio_test_locked(folio) &&
+	       !folio_test_uptodate(folio) && __vswap_swapin_failed(folio);
+}
+
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 
 /*
@@ -95,84 +198,11 @@ struct vswap_around {
 	enum vswap_claim claim;	/* VSWAP_CLAIM_NONE: the folio is not claimed */
 };
 
-DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
-
 struct attribute_group;
 
 extern const struct attribute_group vswap_swapin_attr_group;
 
-/* Returns true if the policy was ever enabled. */
-static inline bool vswap_swapin_on(void)
-{
-	return static_branch_unlikely(&vswap_swapin_key);
-}
-
-unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
-				  swp_entry_t entry);
-unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
-				       struct inode *inode, pgoff_t index, int order,
-				       struct vm_area_struct *vma);
-void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
-			 swp_entry_t entry, unsigned long plan);
-void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address);
-bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around);
-bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry);
-void __vswap_swapin_mapped(struct folio *folio);
-bool __vswap_swapin_skip(swp_entry_t entry);
-struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
-				  struct vm_fault *vmf);
-struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault *vmf,
-				   swp_entry_t entry);
-void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free);
-void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
-bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr);
-bool __vswap_swapin_failed(struct folio *folio);
 int vswap_swapin_start(void);
-
-/* Returns how many pages readahead reads at most: in mm/swap_state.c. */
-int vswap_readahead_max(void);
-
-/* Returns the plan for a folio of shmem: the order of its entry, a single page, or readahead. */
-static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
-						   struct inode *inode, pgoff_t index, int order,
-						   struct vm_area_struct *vma)
-{
-	return vswap_swapin_on() ?
-	       __vswap_swapin_plan_file(si, entry, inode, index, order, vma) :
-	       vswap_swapin_by_device(si);
-}
-
-/*
- * Returns true if a plan allows a large folio. With C's rule (~0), it does
- * until zswap is first enabled.
- */
-static __always_inline bool vswap_plan_large(unsigned long plan)
-{
-	return plan == ~0UL ? zswap_never_enabled() : plan > BIT(0);
-}
-
-/* Returns those of @orders that the plan allows. */
-static __always_inline unsigned long vswap_plan_orders(unsigned long orders, unsigned long plan)
-{
-	return orders & plan;
-}
-
-/* Records the outcome of a plan. @page is the page number or index of @entry. */
-static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
-				     swp_entry_t entry, unsigned long plan)
-{
-	if (vswap_swapin_on() && plan > BIT(0))
-		__vswap_swapin_done(folio, owner, page, entry, plan);
-}
-
-/*
- * Returns true if a fault read a large folio and then did not map it. Such a
- * folio is removed from the swap cache, and swapoff tries the page again.
- */
-static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
-{
-	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
-}
 
 /*
  * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL
@@ -318,42 +348,7 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	return folio;
 }
 
-/* Returns true if readahead shall skip a neighbour. */
-static inline bool vswap_swapin_skip(swp_entry_t entry)
-{
-	return vswap_swapin_on() && __vswap_swapin_skip(entry);
-}
-
-/*
- * Returns true the first time, if the policy is on: the callers of
- * swapin_sync() have just looked in the swap cache, so it need not look again.
- */
-static inline bool vswap_swapin_looked(bool *again)
-{
-	bool looked = vswap_swapin_on() && !*again;
-
-	*again = true;
-	return looked;
-}
-
-/* Returns true if zswap has the pages of all @nr entries, or of none. */
-static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
-{
-	return __vswap_swapin_uniform(entry, nr);
-}
-
-/*
- * Returns true if a large folio could not be read. It is then removed from the
- * swap cache, and the reference is dropped. The caller reads page by page, so
- * that only the broken page fails.
- */
-static inline bool vswap_swapin_failed(struct folio *folio)
-{
-	return vswap_swapin_on() && folio_test_large(folio) && !folio_test_locked(folio) &&
-	       !folio_test_uptodate(folio) && __vswap_swapin_failed(folio);
-}
-
-/* Where a page is, as far as the policy needs to know it first. */
+/* Where a page is, as far as that decides how it comes back. */
 enum vswap_source {
 	VSWAP_SOURCE_SLOW,	/* on a slow device */
 	VSWAP_SOURCE_ALONE,	/* elsewhere, and no page is on a slow device */
@@ -391,59 +386,7 @@ bool vswap_rs_swapin_consume(struct folio *folio, bool free);
 
 #else
 
-static inline bool vswap_swapin_on(void)
-{
-	return false;
-}
-
-static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
-						   struct inode *inode, pgoff_t index, int order,
-						   struct vm_area_struct *vma)
-{
-	return vswap_swapin_by_device(si);
-}
-
-static inline bool vswap_plan_large(unsigned long plan)
-{
-	return zswap_never_enabled();
-}
-
-static inline unsigned long vswap_plan_orders(unsigned long orders, unsigned long plan)
-{
-	return orders;
-}
-
-static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
-				     swp_entry_t entry, unsigned long plan)
-{
-}
-
-static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
-{
-	return false;
-}
-
-static inline bool vswap_swapin_skip(swp_entry_t entry)
-{
-	return false;
-}
-
-static inline bool vswap_swapin_looked(bool *again)
-{
-	return false;
-}
-
-static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
-{
-	return true;
-}
-
-static inline bool vswap_swapin_failed(struct folio *folio)
-{
-	return false;
-}
-
-/* Macros, because do_swap_page() has no variable @around in this configuration. */
+/* Macros, because do_swap_page() has no @around. */
 #define vswap_fault_plan(around, si, vmf, entry)	vswap_swapin_by_device(si)
 #define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
 #define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)

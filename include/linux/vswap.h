@@ -22,23 +22,37 @@ struct mem_cgroup;
 /* Set when virtual entries are first allowed, and never cleared. */
 DECLARE_STATIC_KEY_FALSE(vswap_ever_on);
 
-/* The dummy device of all virtual entries. It always exists, and is on no list. */
-extern struct swap_info_struct vswap_si;
-
 /* Returns true if virtual entries were ever allowed. */
 static inline bool vswap_used(void)
 {
 	return static_branch_unlikely(&vswap_ever_on);
 }
 
-static inline bool vswap_is_si(const struct swap_info_struct *si)
+static inline bool swp_is_virtual(swp_entry_t entry)
 {
-	return vswap_used() && si == &vswap_si;
+	return vswap_used() && swp_type(entry) == SWP_VSWAP;
+}
+
+#else
+
+static inline bool vswap_used(void)
+{
+	return false;
 }
 
 static inline bool swp_is_virtual(swp_entry_t entry)
 {
-	return vswap_used() && swp_type(entry) == SWP_VSWAP;
+	return false;
+}
+
+#endif /* CONFIG_RUST_VSWAP */
+
+/* The dummy device of all virtual entries. It always exists, and is on no list. */
+extern struct swap_info_struct vswap_si;
+
+static inline bool vswap_is_si(const struct swap_info_struct *si)
+{
+	return vswap_used() && si == &vswap_si;
 }
 
 bool __vswap_may_swap(void);
@@ -104,52 +118,4 @@ static inline bool vswap_full(void)
 	       atomic_long_read(&vswap_used_slots) >= (long)READ_ONCE(vswap_half_max);
 }
 
-#else
-
-static inline bool vswap_used(void)
-{
-	return false;
-}
-
-static inline bool vswap_full(void)
-{
-	return false;
-}
-
-static inline bool vswap_is_si(const struct swap_info_struct *si)
-{
-	return false;
-}
-
-static inline bool swp_is_virtual(swp_entry_t entry)
-{
-	return false;
-}
-
-static inline long vswap_capacity(struct mem_cgroup *memcg, long slots)
-{
-	return slots;
-}
-
-static inline bool vswap_may_swap(void)
-{
-	return false;
-}
-
-static inline unsigned long vswap_extra_pages(struct mem_cgroup *memcg)
-{
-	return 0;
-}
-
-static inline long vswap_total_pages(void)
-{
-	return total_swap_pages;
-}
-
-static inline long vswap_max_pages(void)
-{
-	return total_swap_pages;
-}
-
-#endif /* CONFIG_RUST_VSWAP */
 #endif /* _LINUX_VSWAP_H */

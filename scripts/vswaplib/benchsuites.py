@@ -129,6 +129,8 @@ SUITES = {
                           timeout=3000) for name in ("zswap", "zero", "disk")),
     # Operations whose cost must not grow with the number of cgroups.
     "cgroups": (Group("cgroups", "cgroups.sh 50 1000", mem="1G", disks=("256M",)),),
+    # A process beside another one that pages out random data.
+    "neighbour": (Group("neighbour", "neighbour.sh", disks=("1G",)),),
     # A compiler in two cgroups that are too small for it.
     "compile": (Group("compile", "compile.sh 20 28", quick=False, host_root=True, timeout=3000),),
     # Programs under global pressure: seconds, since they wait.
@@ -145,6 +147,7 @@ SUITES = {
 VARIANTS = {"zswap": "vswap-c,vswap", "accept": "hooks",
             "virtual": "base,base-zram,zswap,vswap,vswap-on",
             "small": "base,base-zram,vswap-on", "cgroups": "base,vswap-device",
+            "neighbour": "base,vswap-on",
             "device": "base,vswap,vswap-device", "slow": "base,vswap-device",
             "compile": "base,base-zram,vswap,vswap-on", "apps": "base,vswap-device",
             "memory": "base,vswap-on,vswap-device", "off": "base,vswap,vswap-was-on",
