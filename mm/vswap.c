@@ -44,7 +44,7 @@
 
 DEFINE_STATIC_KEY_FALSE(vswap_ever_on);
 
-int vswap_mode = VSWAP_OFF;
+int vswap_enabled;
 
 /* The dummy device */
 
@@ -821,19 +821,9 @@ static int vswap_cpu_dead(unsigned int cpu)
 
 struct vswap_refusals vswap_refusals;
 
-static bool vswap_is_on(void)
-{
-	return READ_ONCE(vswap_mode) != VSWAP_OFF;
-}
-
 bool __vswap_may_swap(void)
 {
-	return vswap_is_on() && zswap_is_enabled();
-}
-
-bool __vswap_takes_new(void)
-{
-	return READ_ONCE(vswap_mode) == VSWAP_ON || __vswap_may_swap();
+	return READ_ONCE(vswap_enabled) && zswap_is_enabled();
 }
 
 /* Returns how many pages can be swapped out. Called by drivers and by global reclaim. */
@@ -964,14 +954,11 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 
 /* Boot parameter and sysfs */
 
-/* Protects changes of vswap_mode and the setup. Held while drain swaps pages in. */
+/* Protects changes of vswap_enabled and the setup. Held while drain swaps pages in. */
 static DEFINE_MUTEX(vswap_mutex);
 
-static const char * const vswap_modes[] = {
-	[VSWAP_OFF]	= "off",
-	[VSWAP_AUTO]	= "auto",
-	[VSWAP_ON]	= "on",
-};
+/* By vswap_enabled. "auto" is another word for "on". */
+static const char * const vswap_words[] = { "off", "on", "auto" };
 
 static bool vswap_ready;
 
@@ -1012,12 +999,12 @@ int vswap_kunit_setup(void)
 }
 #endif
 
-static int vswap_switch(enum vswap_mode mode)
+static int vswap_switch(bool on)
 {
 	int ret;
 
 	lockdep_assert_held(&vswap_mutex);
-	if (mode != VSWAP_OFF) {
+	if (on) {
 		ret = vswap_setup();
 		if (ret)
 			return ret;
@@ -1028,7 +1015,7 @@ static int vswap_switch(enum vswap_mode mode)
 #endif
 		static_branch_enable(&vswap_ever_on);
 	}
-	WRITE_ONCE(vswap_mode, mode);
+	WRITE_ONCE(vswap_enabled, on);
 	return 0;
 }
 
@@ -1043,7 +1030,7 @@ static int vswap_drain(void)
 	int ret = 0;
 
 	mutex_lock(&vswap_mutex);
-	WRITE_ONCE(vswap_mode, VSWAP_OFF);
+	WRITE_ONCE(vswap_enabled, 0);
 	if (vswap_ready) {
 		/*
 		 * Wait for allocations that have not seen the new mode, so that
@@ -1062,20 +1049,20 @@ static int vswap_drain(void)
 
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", vswap_modes[READ_ONCE(vswap_mode)]);
+	return sysfs_emit(buf, "%s\n", vswap_words[READ_ONCE(vswap_enabled)]);
 }
 
 static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 			     const char *buf, size_t count)
 {
-	int mode = sysfs_match_string(vswap_modes, buf);
+	int word = sysfs_match_string(vswap_words, buf);
 	int ret;
 
-	if (mode < 0)
-		return mode;
+	if (word < 0)
+		return word;
 	if (mutex_lock_interruptible(&vswap_mutex))
 		return -EINTR;
-	ret = vswap_switch(mode);
+	ret = vswap_switch(word);
 	mutex_unlock(&vswap_mutex);
 	return ret ? ret : count;
 }
@@ -1332,17 +1319,17 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 	return 0;
 }
 
-static enum vswap_mode vswap_boot_mode __initdata = VSWAP_OFF;
+static bool vswap_on_at_boot __initdata;
 
 static int __init vswap_param(char *str)
 {
-	int mode = match_string(vswap_modes, ARRAY_SIZE(vswap_modes), str);
+	int word = match_string(vswap_words, ARRAY_SIZE(vswap_words), str);
 
-	if (mode < 0) {
-		pr_warn("vswap=%s: it is one of on, off and auto\n", str);
+	if (word < 0) {
+		pr_warn("vswap=%s: it is one of on and off\n", str);
 		return 0;
 	}
-	vswap_boot_mode = mode;
+	vswap_on_at_boot = word;
 	return 1;
 }
 __setup("vswap=", vswap_param);
@@ -1353,7 +1340,7 @@ static int __init vswap_init(void)
 	int ret;
 
 	mutex_lock(&vswap_mutex);
-	ret = vswap_switch(vswap_boot_mode);
+	ret = vswap_switch(vswap_on_at_boot);
 	mutex_unlock(&vswap_mutex);
 	if (ret)
 		pr_err("not enabled: %d\n", ret);

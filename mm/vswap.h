@@ -291,14 +291,19 @@ static inline bool vswap_slots_found(struct folio *folio)
  * not. A cluster of a device gets a table of cgroup ids only when a folio
  * without virtual slots takes a slot of it.
  */
-bool __vswap_takes_new(void);
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
 
-/* Returns true if the mode gives virtual slots to folios that are swapped out now. */
+/*
+ * 1 if new entries are virtual, 0 if they are a device's: the boot parameter "vswap="
+ * and sysfs. Virtual entries stay valid either way.
+ */
+extern int vswap_enabled;
+
+/* Returns true if folios that are swapped out now get virtual slots. */
 static inline bool vswap_takes_new(void)
 {
-	return vswap_used() && __vswap_takes_new();
+	return vswap_used() && READ_ONCE(vswap_enabled);
 }
 
 unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
@@ -575,15 +580,6 @@ int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);
 void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged,
 			    size_t bytes, long nr_stored, long nr_incomp);
-
-/* Modes: set by the boot parameter "vswap=" and in sysfs. */
-enum vswap_mode {
-	VSWAP_OFF,	/* new entries are physical */
-	VSWAP_AUTO,	/* new entries are virtual while zswap accepts pages */
-	VSWAP_ON,	/* new entries are virtual */
-};
-
-extern int vswap_mode;
 
 #endif /* CONFIG_RUST_VSWAP */
 #endif /* _MM_VSWAP_H */

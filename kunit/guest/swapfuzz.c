@@ -1937,7 +1937,7 @@ static void op_vswap(struct rng *rng)
 	default:
 		break;
 	}
-	CHOOSE(rng, VSWAP "/enabled", "on", "on", "auto", "off");
+	CHOOSE(rng, VSWAP "/enabled", "on", "on", "on", "off");
 }
 
 static void op_zswap(struct rng *rng)
@@ -2416,7 +2416,7 @@ static void machine_init(void)
 	machine_reset();
 	CHOOSE(&rng, ZSWAP "/compressor", "lz4", "zstd", "lzo");
 	CHOOSE(&rng, ZSWAP "/enabled", "1", "1", "0");
-	CHOOSE(&rng, VSWAP "/enabled", "on", "on", "on", "auto", "off");
+	CHOOSE(&rng, VSWAP "/enabled", "on", "on", "on", "on", "off");
 	CHOOSE(&rng, "/sys/kernel/mm/ksm/run", "1", "0");
 	for (i = 0; i < 3; i++)
 		op_thp(&rng);

@@ -64,7 +64,7 @@ none_left "virtual slots on a disk"
 
 no_swap
 zswap_on zstd
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 plain_loads "virtual slots in zswap" zswpout 0
 consistent "virtual slots in zswap"
 check "virtual slots in zswap: all is brought back" set_to 1 $VSWAP/drain

@@ -95,7 +95,7 @@ done
 PERCENT=0
 no_swap
 zswap_on zstd
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 held "drain" set_to 1 $VSWAP/drain
 none_left "drain"
 

@@ -11,7 +11,7 @@ no_swap
 # leaves few.
 zswap_on zstd
 echo 50 > $ZSWAP/max_pool_percent
-check "it is switched on" set_to auto $VSWAP/enabled
+check "it is switched on" set_to on $VSWAP/enabled
 is "there is no swap device" "$(sed 1d /proc/swaps | wc -l)" -eq 0
 
 load "anonymous, in order" refault --size $(mb 12) --zero 10 --incompressible 0 --out madvise &&
@@ -85,7 +85,7 @@ is "drained: nothing is stored" "$(stored)" -eq 0
 is "drained: the cgroup has none" "$(value $CG/hold/memory.stat vswap)" -eq 0
 verified "drained"
 
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 hold --incompressible 0 --shmem
 is "shared memory is swapped out" "$(slots used)" -gt $(pages 8 50)
 check "shared memory is brought back" set_to 1 $VSWAP/drain
@@ -94,7 +94,7 @@ is "drain switches off" "$(cat $VSWAP/enabled | grep -c off)" -eq 1
 verified "shared memory"
 
 # The limit of slots: pages that do not fit stay in memory.
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 old=$(cat $VSWAP/max_slots)
 check "the limit is lowered" set_to 1024 $VSWAP/max_slots
 # The limit is rounded down to whole clusters: 0 if a cluster is larger.

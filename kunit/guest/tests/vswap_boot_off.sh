@@ -11,7 +11,7 @@ hold --zero 10 --incompressible 0
 is "no page has a virtual slot" "$(slots headers)" -eq 0
 is "they have slots of the disk" "$(used)" -ge $(($(pages 8 95) * 4))
 verified "vswap=off"
-check "virtual slots can be switched on" set_to auto $VSWAP/enabled
+check "virtual slots can be switched on" set_to on $VSWAP/enabled
 hold --zero 10 --incompressible 0
 is "then pages have virtual slots" "$(slots used)" -ge $(pages 8 95)
 verified "switched on"

@@ -34,7 +34,7 @@ done
 # At the limit pages stay in memory, and none is lost.
 no_swap
 zswap_on lz4
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 set_to 1535 $VSWAP/max_slots
 hold --try --size 16M --zero 0 --incompressible 0
 is "no more slots are used than max_slots says" "$(slots used)" -le 1024
@@ -49,7 +49,7 @@ for kind in "" --shmem; do
 	no_swap
 	swap_on $DISK
 	zswap_on lz4
-	set_to auto $VSWAP/enabled
+	set_to on $VSWAP/enabled
 	hold_as one $kind --size $(mb 16) --zero 10 --incompressible 20
 	hold_as two --size $(mb 16) --zero 10 --incompressible 20 --seed 2
 	hold_as three --size $(mb 16) --zero 10 --incompressible 20 --seed 3

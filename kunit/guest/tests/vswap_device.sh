@@ -65,11 +65,11 @@ none_left "used again"
 no_swap
 swap_on $DISK
 zswap_on zstd
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 echo > $TRACING/trace
 traced 1
 hold --incompressible 0
-is "auto, with a device: slots are virtual" "$(slots used)" -ge $(pages 8 75)
+is "with a device: slots are virtual" "$(slots used)" -ge $(pages 8 75)
 is "what fits in zswap takes no room on the device" "$(used_of $DISK)" -eq 0
 is "nor is it charged as swap" "$(cat $CG/hold/memory.swap.current)" -le $(($(slots zero) * 4096))
 
@@ -110,33 +110,29 @@ cgroup hold memory.zswap.writeback=0
 hold --incompressible 50 --zero 0 --try
 is "memory.zswap.writeback=0: nothing is on a device" "$(slots device)" -eq 0
 verified "memory.zswap.writeback=0"
-# This holds for each reason: the mode, a full pool, the limit of the cgroup, the limit of slots.
+# This holds for each reason: a full pool, the limit of the cgroup, the limit of slots.
 max_slots=$(cat $VSWAP/max_slots)
-for mode in auto on; do
-	set_to $mode $VSWAP/enabled
-	for limit in pool cgroup slots; do
-		cgroup hold memory.zswap.writeback=0 memory.zswap.max=max
-		[ $limit = pool ] && set_to 0 $ZSWAP/max_pool_percent
-		[ $limit = cgroup ] && cgroup hold memory.zswap.max=64K
-		[ $limit = slots ] && set_to 0 $VSWAP/max_slots
-		hold --incompressible 20 --zero 0 --try
-		is "$mode, writeback=0, limit of the $limit: nothing is on a device" "$(used)" -eq 0
-		set_to 20 $ZSWAP/max_pool_percent
-		set_to $max_slots $VSWAP/max_slots
-		verified "$mode, writeback=0, limit of the $limit"
-	done
+for limit in pool cgroup slots; do
+	cgroup hold memory.zswap.writeback=0 memory.zswap.max=max
+	[ $limit = pool ] && set_to 0 $ZSWAP/max_pool_percent
+	[ $limit = cgroup ] && cgroup hold memory.zswap.max=64K
+	[ $limit = slots ] && set_to 0 $VSWAP/max_slots
+	hold --incompressible 20 --zero 0 --try
+	is "writeback=0, limit of the $limit: nothing is on a device" "$(used)" -eq 0
+	set_to 20 $ZSWAP/max_pool_percent
+	set_to $max_slots $VSWAP/max_slots
+	verified "writeback=0, limit of the $limit"
 done
-# In mode "on", pages that exceed memory.zswap.max have virtual slots on the device.
-set_to on $VSWAP/enabled
+# Pages that exceed memory.zswap.max have virtual slots on the device.
 for max in 0 64K; do
 	cgroup hold memory.zswap.writeback=1 memory.zswap.max=$max
 	hold --zero 0
-	is "on, memory.zswap.max=$max: slots are on the device" "$(slots device)" -ge $(pages 8 75)
+	is "memory.zswap.max=$max: slots are on the device" "$(slots device)" -ge $(pages 8 75)
 	is "and no others" "$(used)" -le $(($(slots device) * 4))
-	consistent "on, memory.zswap.max=$max"
-	verified "on, memory.zswap.max=$max"
+	consistent "memory.zswap.max=$max"
+	verified "memory.zswap.max=$max"
 done
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 cgroup wb memory.zswap.max=512K
 load "memory.zswap.max of 512 KiB" refault --cgroup $CG/wb --size $(mb 16) --incompressible 20 \
 	--slack 100 &&

@@ -44,7 +44,7 @@ is "there is less memory" "$less" -gt 0
 is "the default is lower" "$(cat $VSWAP/max_slots)" -lt "$before"
 
 zswap_on lz4
-check "the layer is set up" set_to auto $VSWAP/enabled
+check "the layer is set up" set_to on $VSWAP/enabled
 low=$(cat $VSWAP/max_slots)
 is "with the lower default" "$low" -lt "$before"
 check "the block comes back" set_to online $block/state

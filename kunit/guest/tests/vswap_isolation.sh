@@ -12,7 +12,7 @@ begin() {
 	no_swap
 	zswap_on lz4
 	echo 50 > $ZSWAP/max_pool_percent
-	set_to auto $VSWAP/enabled
+	set_to on $VSWAP/enabled
 }
 
 # neighbour WHAT [SETTING...]: run two processes in a cgroup, with 1.75 times its memory.max. The
@@ -62,7 +62,7 @@ is "the device has free slots" "$left" -gt 0
 is "fewer than 64 of them" "$left" -lt 64
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 note "$left free slots"
 neighbour "few free slots"
 ended "the device's pages are there" filler

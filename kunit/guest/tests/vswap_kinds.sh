@@ -94,7 +94,7 @@ no_swap
 DISK2=/dev/ram2
 if [ -d $THP/hugepages-64kB ] && swapfile_on; then
 	zswap_on lz4
-	set_to auto $VSWAP/enabled
+	set_to on $VSWAP/enabled
 	set_to always $THP/hugepages-64kB/enabled
 	hold --size 16M --huge --zero 0 --incompressible 0
 	set_to 0 $ZSWAP/max_pool_percent
@@ -118,27 +118,25 @@ fi
 # that is switched on has type 0.
 DISK2=$OTHER
 if [ -e $NOFS ]; then
-	for mode in auto on; do
-		no_swap
-		swap_on $DISK && swap_on $DISK2
-		zswap_on lz4
-		set_to $mode $VSWAP/enabled
-		cgroup hold memory.zswap.max=64K
-		set_to 1 $NOFS
-		hold --zero 0
-		is "$mode, NFS and a disk: slots are on the disk" "$(slots device)" -ge $(pages 8 75)
-		is "all of them" "$(used_of $DISK2)" -ge $(($(slots device) * 4))
-		consistent "$mode, NFS and a disk"
-		verified "$mode, NFS and a disk"
-		none_left "$mode, NFS and a disk"
+	no_swap
+	swap_on $DISK && swap_on $DISK2
+	zswap_on lz4
+	set_to on $VSWAP/enabled
+	cgroup hold memory.zswap.max=64K
+	set_to 1 $NOFS
+	hold --zero 0
+	is "NFS and a disk: slots are on the disk" "$(slots device)" -ge $(pages 8 75)
+	is "all of them" "$(used_of $DISK2)" -ge $(($(slots device) * 4))
+	consistent "NFS and a disk"
+	verified "NFS and a disk"
+	none_left "NFS and a disk"
 
-		cgroup hold memory.zswap.max=64K
-		set_to 3 $NOFS
-		hold --zero 0 --try
-		is "$mode, NFS alone: no slot is on it" "$(slots device)" -eq 0
-		is "but what zswap refuses" "$(used)" -ge $(($(pages 8 75) * 4))
-		verified "$mode, NFS alone"
-	done
+	cgroup hold memory.zswap.max=64K
+	set_to 3 $NOFS
+	hold --zero 0 --try
+	is "NFS alone: no slot is on it" "$(slots device)" -eq 0
+	is "but what zswap refuses" "$(used)" -ge $(($(pages 8 75) * 4))
+	verified "NFS alone"
 	set_to 0 $NOFS
 else
 	skip "files of NFS" "the kernel takes no device for one"

@@ -34,7 +34,7 @@ beyond() {
 no_swap
 swap_on $DISK
 zswap_on lz4
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 must_log oom
 cgroup random memory.max=$(mb 24) memory.swap.max=$(mb 4)
 start_random random > $TMP/random 2>&1
@@ -103,7 +103,7 @@ for more in "" more; do
 	no_swap
 	zswap_on lz4
 	echo 50 > $ZSWAP/max_pool_percent
-	set_to auto $VSWAP/enabled
+	set_to on $VSWAP/enabled
 	tight --incompressible 0
 	fails drain
 	is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
@@ -113,7 +113,7 @@ for more in "" more; do
 		check "$kind: all is brought back" set_to 1 $VSWAP/drain
 		is "$kind: no slot is in use" "$(slots used)" -eq 0
 	else
-		set_to auto $VSWAP/enabled
+		set_to on $VSWAP/enabled
 	fi
 	thawed
 done
@@ -145,7 +145,7 @@ done
 # statistics are flushed. Otherwise a second process would be killed until then.
 no_swap
 zswap_on lz4
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 cgroup again memory.max=$(mb 40) memory.zswap.max=$((4096 / SCALE))K
 for round in 1 2 3; do
 	kind="memory.zswap.max, round $round"
@@ -170,7 +170,7 @@ none_left "memory.zswap.max"
 # memory.stat counts the slots of a cgroup in all cgroups above it, also after its removal.
 no_swap
 zswap_on lz4
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 cgroup above cgroup.subtree_control=+memory
 CG=$CG/above
 hold_as one --light --incompressible 0

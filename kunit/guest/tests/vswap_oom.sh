@@ -9,7 +9,7 @@
 no_swap
 zswap_on lz4
 swap_on $DISK
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 cgroup oom memory.max=60M memory.swap.max=8M
 must_log oom
 pswpout=$(vm pswpout)

@@ -17,38 +17,36 @@ refused() {
 	hold_as $1 --size $2 --zero 0 --incompressible 100
 }
 
-for mode in auto on; do
-	label="$mode, other priorities"
-	no_swap
-	prefer $DISK 5
-	prefer $DISK2 10 8196
-	zswap_on lz4
-	set_to $mode $VSWAP/enabled
-	refused first 4M
-	is "$label: the higher one is used" "$(used_of $DISK2)" -ge 3900
-	is "$label: the lower one is not" "$(used_of $DISK)" -eq 0
-	refused second 8M
-	is "$label: the higher one is full" "$(used_of $DISK2)" -ge 8000
-	is "$label: the lower one has the rest" "$(used_of $DISK)" -ge 3800
-	consistent "$label"
-	check "$label: swapoff of the higher one" swapoff $DISK2
-	ended "$label: every byte is there" first
-	ended "$label: every byte of the second is there" second
-	none_left "$label"
+label="other priorities"
+no_swap
+prefer $DISK 5
+prefer $DISK2 10 8196
+zswap_on lz4
+set_to on $VSWAP/enabled
+refused first 4M
+is "$label: the higher one is used" "$(used_of $DISK2)" -ge 3900
+is "$label: the lower one is not" "$(used_of $DISK)" -eq 0
+refused second 8M
+is "$label: the higher one is full" "$(used_of $DISK2)" -ge 8000
+is "$label: the lower one has the rest" "$(used_of $DISK)" -ge 3800
+consistent "$label"
+check "$label: swapoff of the higher one" swapoff $DISK2
+ended "$label: every byte is there" first
+ended "$label: every byte of the second is there" second
+none_left "$label"
 
-	label="$mode, the same priority"
-	no_swap
-	prefer $DISK 5
-	prefer $DISK2 5
-	zswap_on lz4
-	set_to $mode $VSWAP/enabled
-	refused both 16M
-	is "$label: one has a part" "$(used_of $DISK)" -ge 4000
-	is "$label: the other has a part" "$(used_of $DISK2)" -ge 4000
-	consistent "$label"
-	ended "$label: every byte is there" both
-	none_left "$label"
-done
+label="the same priority"
+no_swap
+prefer $DISK 5
+prefer $DISK2 5
+zswap_on lz4
+set_to on $VSWAP/enabled
+refused both 16M
+is "$label: one has a part" "$(used_of $DISK)" -ge 4000
+is "$label: the other has a part" "$(used_of $DISK2)" -ge 4000
+consistent "$label"
+ended "$label: every byte is there" both
+none_left "$label"
 
 # On a rotating disk, all CPUs allocate from one cluster, and neighbours are read ahead.
 ROTATIONAL=/sys/block/${DISK#/dev/}/queue/rotational

@@ -6,7 +6,7 @@
 no_swap
 zswap_on lz4
 swap_on $DISK
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 was=$(cat /proc/sys/vm/overcommit_memory)
 echo 1 > /proc/sys/vm/overcommit_memory
 short_lists

@@ -59,7 +59,7 @@ others_fit() {
 no_swap
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 old=$(cat $VSWAP/max_slots)
 check "the limit is lowered" set_to $MAX $VSWAP/max_slots
 is "it is a multiple of a cluster" "$(cat $VSWAP/max_slots)" -eq $MAX
@@ -84,7 +84,7 @@ is "the tables are charged to the cgroup that needs them" $charged -ge $((tables
 # A state word and a cgroup id take 10 bytes a slot.
 is "a cluster's tables are charged whole" $charged -ge $((clusters * CLUSTER * 10))
 ended "huge pages: every byte is there" huge
-set_to auto $VSWAP/enabled
+set_to on $VSWAP/enabled
 none_left "huge pages"
 
 # Folios of several sizes, each with a third of the clusters.

@@ -6,7 +6,10 @@
 
 use crate::{
     ffi::{
-        device::Owned,
+        device::{
+            self,
+            Owned, //
+        },
         folio::{
             FolioRef,
             SwapEntry,
@@ -104,7 +107,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
             limits::want_room();
             return ENOMEM.to_errno();
         }
-        if !crate::ffi::vswap::without_zswap() {
+        if !device::have_free() {
             return refused(&folio, EAGAIN).to_errno();
         }
         to_device = true;
@@ -114,7 +117,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     };
     let id = match folio.record_id(to_device) {
         // Its cgroup has in zswap what it may have there, and may write.
-        Err(error) if error == EDQUOT && crate::ffi::vswap::without_zswap() => {
+        Err(error) if error == EDQUOT && device::have_free() => {
             to_device = true;
             folio.record_id(true)
         }

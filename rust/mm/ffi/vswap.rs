@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios that get virtual slots, memory cgroup ids, and the mode (off, auto, on).
+//! Folios that get virtual slots, memory cgroup ids, and the switch.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -44,21 +44,11 @@ use kernel::{
     }, //
 };
 
-/// The mode that [`mm/vswap.c`](srctree/mm/vswap.c) keeps.
-fn mode() -> u32 {
-    // SAFETY: A static, which C also writes in one piece.
-    unsafe { Atomic::<i32>::from_ptr(&raw mut bindings::vswap_mode) }.load(Relaxed) as u32
-}
-
 /// Returns true if new slots are virtual ones.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    mode() != bindings::vswap_mode_VSWAP_OFF
-}
-
-/// Returns true if they are when zswap takes no pages: what they are for is room on a device, then.
-pub(crate) fn without_zswap() -> bool {
-    mode() == bindings::vswap_mode_VSWAP_ON && device::have_free()
+    // SAFETY: A static, which C also writes in one piece.
+    unsafe { Atomic::<i32>::from_ptr(&raw mut bindings::vswap_enabled) }.load(Relaxed) != 0
 }
 
 c_functions! {
