@@ -1110,25 +1110,36 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
 
-static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	struct vswap_stats stats = {};
-
-	vswap_rs_stats(&stats);
-	return sysfs_emit(buf,
-			  "used %lu\ncached %lu\nzero %lu\nzswap %lu\ndevice %lu\nclusters %lu\nbound %lu\nheaders %lu\nbytes %lu\n",
-			  stats.used, stats.cached, stats.zero, stats.zswap, stats.device,
-			  stats.clusters, stats.bound, stats.headers, stats.bytes);
+/* Defines a file of stats/. Only root may read it, because that looks at each slot in use. */
+#define VSWAP_STAT(_name)							\
+static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
+			    char *buf)						\
+{										\
+	struct vswap_stats stats = {};						\
+										\
+	vswap_rs_stats(&stats);							\
+	return sysfs_emit(buf, "%lu\n", stats._name);				\
+}										\
+										\
+static struct kobj_attribute _name##_attr = {					\
+	.attr = { .name = __stringify(_name), .mode = 0400 },			\
+	.show = _name##_show,							\
 }
 
-/* For root only, because reading it looks at each slot of all clusters in use. */
-static struct kobj_attribute stats_attr = __ATTR_RO_MODE(stats, 0400);
+VSWAP_STAT(used);
+VSWAP_STAT(cached);
+VSWAP_STAT(zero);
+VSWAP_STAT(zswap);
+VSWAP_STAT(device);
+VSWAP_STAT(clusters);
+VSWAP_STAT(bound);
+VSWAP_STAT(headers);
+VSWAP_STAT(bytes);
 
 static struct attribute *vswap_attrs[] = {
 	&enabled_attr.attr,
 	&drain_attr.attr,
 	&max_slots_attr.attr,
-	&stats_attr.attr,
 	NULL,
 };
 
@@ -1136,20 +1147,41 @@ static const struct attribute_group vswap_attr_group = {
 	.attrs = vswap_attrs,
 };
 
+static struct attribute *vswap_stats_attrs[] = {
+	&used_attr.attr,
+	&cached_attr.attr,
+	&zero_attr.attr,
+	&zswap_attr.attr,
+	&device_attr.attr,
+	&clusters_attr.attr,
+	&bound_attr.attr,
+	&headers_attr.attr,
+	&bytes_attr.attr,
+	NULL,
+};
+
+static const struct attribute_group vswap_stats_attr_group = {
+	.name = "stats",
+	.attrs = vswap_stats_attrs,
+};
+
 static const struct attribute_group * const vswap_attr_groups[] = {
 	&vswap_attr_group,
-#ifdef CONFIG_RUST_VSWAP_SWAPIN
-	&vswap_swapin_attr_group,
-#endif
+	&vswap_stats_attr_group,
 	NULL,
 };
 
 static void __init vswap_sysfs_init(void)
 {
 	struct kobject *kobj = kobject_create_and_add("vswap", mm_kobj);
+	int ret = kobj ? sysfs_create_groups(kobj, vswap_attr_groups) : -ENOMEM;
 
-	if (!kobj || sysfs_create_groups(kobj, vswap_attr_groups)) {
-		pr_err("no files in sysfs\n");
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+	if (!ret)
+		ret = vswap_swapin_sysfs_init(kobj);
+#endif
+	if (ret) {
+		pr_err("no files in sysfs: %d\n", ret);
 		kobject_put(kobj);
 	}
 }

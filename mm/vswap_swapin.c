@@ -14,6 +14,7 @@
 #include <linux/blkdev.h>
 #include <linux/delayacct.h>
 #include <linux/hash.h>
+#include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
@@ -845,56 +846,92 @@ static ssize_t max_order_store(struct kobject *kobj, struct kobj_attribute *attr
 
 static struct kobj_attribute max_order_attr = __ATTR_RW(max_order);
 
-static const char * const vswap_swapin_names[] = {
-	[VSWAP_SWAPIN_SLOW]		= "plan_slow",
-	[VSWAP_SWAPIN_FAST]		= "plan_fast",
-	[VSWAP_SWAPIN_SLOW_AROUND]	= "plan_slow_around",
-	[VSWAP_SWAPIN_NOT_SPARED]	= "plan_not_spared",
-	[VSWAP_SWAPIN_SMALL]		= "plan_small",
-	[VSWAP_SWAPIN_RANDOM]		= "plan_random",
-	[VSWAP_SWAPIN_FAR]		= "plan_far",
-	[VSWAP_SWAPIN_MIXED]		= "plan_mixed",
-	[VSWAP_SWAPIN_NEAR]		= "plan_near",
-	[VSWAP_SWAPIN_SEQUENCE]		= "plan_sequence",
-	[VSWAP_SWAPIN_HINTED]		= "plan_hinted",
-	[VSWAP_SWAPIN_LARGE]		= "large",
-	[VSWAP_SWAPIN_SMALLER]		= "large_smaller",
-	[VSWAP_SWAPIN_UNREADABLE]	= "large_unreadable",
-	[VSWAP_SWAPIN_USED_FULL]	= "large_used",
-	[VSWAP_SWAPIN_USED_PART]	= "large_used_in_part",
-	[VSWAP_SWAPIN_USED_LITTLE]	= "large_wasted",
-	[VSWAP_SWAPIN_SKIPPED]		= "readahead_skipped",
-	[VSWAP_SWAPIN_MAPPED]		= "mapped_around",
-};
-
-static ssize_t stats_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	int event, cpu, len = 0;
-
-	for (event = 0; event < NR_VSWAP_SWAPIN_EVENTS; event++) {
-		unsigned long nr = 0;
-
-		for_each_possible_cpu(cpu)
-			nr += per_cpu(vswap_swapin_events[event], cpu);
-		len += sysfs_emit_at(buf, len, "%s %lu\n", vswap_swapin_names[event], nr);
-	}
-	return len;
-}
-
-static struct kobj_attribute stats_attr = __ATTR_RO(stats);
-
 static struct attribute *vswap_swapin_attrs[] = {
 	&enabled_attr.attr,
 	&bypass_attr.attr,
 	&large_attr.attr,
 	&map_around_attr.attr,
 	&max_order_attr.attr,
-	&stats_attr.attr,
 	NULL,
 };
 
-const struct attribute_group vswap_swapin_attr_group = {
-	.name = "swapin",
+static const struct attribute_group vswap_swapin_attr_group = {
 	.attrs = vswap_swapin_attrs,
 };
+
+/* A file of stats/, and the event that it counts. */
+struct vswap_swapin_stat {
+	struct kobj_attribute attr;
+	enum vswap_swapin_event event;
+};
+
+static ssize_t vswap_swapin_stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+				      char *buf)
+{
+	struct vswap_swapin_stat *stat = container_of(attr, struct vswap_swapin_stat, attr);
+	unsigned long nr = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		nr += per_cpu(vswap_swapin_events[stat->event], cpu);
+	return sysfs_emit(buf, "%lu\n", nr);
+}
+
+/* Defines a file of stats/, and points to its attribute. */
+#define VSWAP_SWAPIN_STAT(_name, _event)					\
+	(&((struct vswap_swapin_stat) {						\
+		.attr = __ATTR(_name, 0444, vswap_swapin_stat_show, NULL),	\
+		.event = _event,						\
+	}).attr.attr)
+
+static struct attribute *vswap_swapin_stats_attrs[] = {
+	VSWAP_SWAPIN_STAT(plan_slow, VSWAP_SWAPIN_SLOW),
+	VSWAP_SWAPIN_STAT(plan_fast, VSWAP_SWAPIN_FAST),
+	VSWAP_SWAPIN_STAT(plan_slow_around, VSWAP_SWAPIN_SLOW_AROUND),
+	VSWAP_SWAPIN_STAT(plan_not_spared, VSWAP_SWAPIN_NOT_SPARED),
+	VSWAP_SWAPIN_STAT(plan_small, VSWAP_SWAPIN_SMALL),
+	VSWAP_SWAPIN_STAT(plan_random, VSWAP_SWAPIN_RANDOM),
+	VSWAP_SWAPIN_STAT(plan_far, VSWAP_SWAPIN_FAR),
+	VSWAP_SWAPIN_STAT(plan_mixed, VSWAP_SWAPIN_MIXED),
+	VSWAP_SWAPIN_STAT(plan_near, VSWAP_SWAPIN_NEAR),
+	VSWAP_SWAPIN_STAT(plan_sequence, VSWAP_SWAPIN_SEQUENCE),
+	VSWAP_SWAPIN_STAT(plan_hinted, VSWAP_SWAPIN_HINTED),
+	VSWAP_SWAPIN_STAT(large, VSWAP_SWAPIN_LARGE),
+	VSWAP_SWAPIN_STAT(large_smaller, VSWAP_SWAPIN_SMALLER),
+	VSWAP_SWAPIN_STAT(large_unreadable, VSWAP_SWAPIN_UNREADABLE),
+	VSWAP_SWAPIN_STAT(large_used, VSWAP_SWAPIN_USED_FULL),
+	VSWAP_SWAPIN_STAT(large_used_in_part, VSWAP_SWAPIN_USED_PART),
+	VSWAP_SWAPIN_STAT(large_wasted, VSWAP_SWAPIN_USED_LITTLE),
+	VSWAP_SWAPIN_STAT(readahead_skipped, VSWAP_SWAPIN_SKIPPED),
+	VSWAP_SWAPIN_STAT(mapped_around, VSWAP_SWAPIN_MAPPED),
+	NULL,
+};
+
+/* Each event has a file. */
+static_assert(ARRAY_SIZE(vswap_swapin_stats_attrs) == NR_VSWAP_SWAPIN_EVENTS + 1);
+
+static const struct attribute_group vswap_swapin_stats_attr_group = {
+	.name = "stats",
+	.attrs = vswap_swapin_stats_attrs,
+};
+
+static const struct attribute_group * const vswap_swapin_attr_groups[] = {
+	&vswap_swapin_attr_group,
+	&vswap_swapin_stats_attr_group,
+	NULL,
+};
+
+/*
+ * Adds the directory swapin to that of virtual slots. Returns 0, or an error number
+ * with nothing added.
+ */
+int __init vswap_swapin_sysfs_init(struct kobject *parent)
+{
+	struct kobject *kobj = kobject_create_and_add("swapin", parent);
+	int ret = kobj ? sysfs_create_groups(kobj, vswap_swapin_attr_groups) : -ENOMEM;
+
+	if (ret)
+		kobject_put(kobj);
+	return ret;
+}
 #endif /* CONFIG_SYSFS */

@@ -198,11 +198,10 @@ struct vswap_around {
 	enum vswap_claim claim;	/* VSWAP_CLAIM_NONE: the folio is not claimed */
 };
 
-struct attribute_group;
-
-extern const struct attribute_group vswap_swapin_attr_group;
+struct kobject;
 
 int vswap_swapin_start(void);
+int vswap_swapin_sysfs_init(struct kobject *parent);
 
 /*
  * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL

@@ -45,7 +45,7 @@ none)
 esac
 if [ -d $vswap ]; then
 	echo on > $vswap/enabled || fail "cannot switch virtual slots on"
-	files="$files $vswap/stats"
+	files="$files $vswap/stats/*"
 fi
 
 # Pages are of 4 KiB. What a device holds on the base kernel is all that is swapped out and not
@@ -53,7 +53,13 @@ fi
 sample() {
 	awk -v size=$((size << 8)) '
 		FILENAME ~ /mm_stat/ { held = $3; next }
-		FILENAME ~ /mm.vswap/ { slots[$1] = $2; virtual = 1; next }
+		FILENAME ~ /mm.vswap/ {
+			name = FILENAME
+			sub(".*/", "", name)
+			slots[name] = $1
+			virtual = 1
+			next
+		}
 		FILENAME ~ /vmstat/ { event[$1] = $2; next }
 		{ sub(":", "", $1); memory[$1] = $2 / 4 }
 		END {
@@ -88,8 +94,8 @@ awk '/^(pgmajfault|pswpin|pswpout|zswpin|zswpout|swpin_zero|swpout_zero|oom_kill
 awk '$3 == "vda" { print "written_kb", $10 / 2 }' /proc/diskstats
 # What was swapped out is given back a moment after its process has ended.
 for i in 1 2 3 4 5 6 7 8 9 10; do
-	[ -d $vswap ] && ! grep -q '^used 0$' $vswap/stats || break
+	[ -d $vswap ] && [ "$(cat $vswap/stats/used)" != 0 ] || break
 	sleep 0.2
 done
-[ ! -d $vswap ] || sed 's/^/left_/' $vswap/stats
+[ ! -d $vswap ] || (cd $vswap/stats && grep -H . * | sed 's/^/left_/; s/:/ /')
 exit $code

@@ -45,7 +45,7 @@ struct uffdio_move {
 
 static const char usage_text[] =
 "usage: swapcalls report|move|poison --cgroup PATH [options]\n"
-"       swapcalls interrupt DRAIN STATS\n"
+"       swapcalls interrupt DRAIN USED\n"
 "       swapcalls swapon DEVICE PRIORITY\n"
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
 "  --size SIZE        in MiB (8)\n"
@@ -498,24 +498,28 @@ static void met(int signal)
 	(void)signal;
 }
 
-/* Reads how many virtual slots are in use from the file stats of virtual slots. */
-static uint64_t slots_used(const char *stats)
+/* Reads how many virtual slots are in use from a file with that number. */
+static uint64_t slots_used(const char *path)
 {
-	char text[4096] = "", *line;
+	char text[32], *end;
+	uint64_t used;
 
-	if (read_file(stats, text, sizeof(text)) < 0 || !(line = strstr(text, "used ")))
-		die(EXIT_BROKEN, "no number of slots in %s", stats);
-	return strtoull(line + 5, NULL, 10);
+	if (read_file(path, text, sizeof(text)) < 0)
+		die(EXIT_BROKEN, "cannot read %s", path);
+	used = strtoull(text, &end, 10);
+	if (end == text)
+		die(EXIT_BROKEN, "no number of slots in %s", path);
+	return used;
 }
 
 /*
  * Writes to the file while a child sends signals: from the moment when slots
  * have become free, until one signal ends the write.
  */
-static void run_interrupt(const char *path, const char *stats)
+static void run_interrupt(const char *path, const char *used)
 {
 	struct sigaction action = { .sa_handler = met };
-	uint64_t before = slots_used(stats);
+	uint64_t before = slots_used(used);
 	pid_t writer = getpid(), watcher;
 	bool good;
 	int error;
@@ -528,7 +532,7 @@ static void run_interrupt(const char *path, const char *stats)
 	while (!watcher) {
 		if (getppid() != writer)
 			_exit(0);
-		if (slots_used(stats) < before)
+		if (slots_used(used) < before)
 			kill(writer, SIGALRM);
 		usleep(500);
 	}

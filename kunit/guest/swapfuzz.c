@@ -2570,8 +2570,8 @@ static const struct {
 	{ "zswap in memory.stat", CGROUP "/memory.stat", "zswap" },
 	{ "zswapped in memory.stat", CGROUP "/memory.stat", "zswapped" },
 	{ "vswap in memory.stat", CGROUP "/memory.stat", "vswap" },
-	{ "used virtual slots", VSWAP "/stats", "used" },
-	{ "tables of virtual slots", VSWAP "/stats", "clusters" },
+	{ "used virtual slots", VSWAP "/stats/used", "" },
+	{ "tables of virtual slots", VSWAP "/stats/clusters", "" },
 	{ "pages stored by zswap", ZDEBUG "/stored_pages", "" },
 };
 

@@ -29,8 +29,15 @@ PAGE = stat.PAGE
 FILES = {
     "sys/kernel/mm/vswap/enabled": "on\n",
     "sys/kernel/mm/vswap/max_slots": "1024\n",
-    "sys/kernel/mm/vswap/stats": "used 100\ncached 7\nzero 20\nzswap 50\ndevice 30\nclusters 2\n"
-                                 "headers 1\nbytes 9000\n",
+    "sys/kernel/mm/vswap/stats/used": "100\n",
+    "sys/kernel/mm/vswap/stats/cached": "7\n",
+    "sys/kernel/mm/vswap/stats/zero": "20\n",
+    "sys/kernel/mm/vswap/stats/zswap": "50\n",
+    "sys/kernel/mm/vswap/stats/device": "30\n",
+    "sys/kernel/mm/vswap/stats/clusters": "2\n",
+    "sys/kernel/mm/vswap/stats/bound": "0\n",
+    "sys/kernel/mm/vswap/stats/headers": "3\n",
+    "sys/kernel/mm/vswap/stats/bytes": "9000\n",
     "proc/meminfo": f"MemTotal: 1000 kB\nZswap: 64 kB\nZswapped: {60 * PAGE // 1024} kB\n",
     "proc/swaps": "Filename Type Size Used Priority\n"
                   f"/dev/vda partition 10240 {40 * PAGE // 1024} -1\n",
@@ -76,13 +83,14 @@ class Stat(unittest.TestCase):
         self.assertEqual(lines[-1], "tables: 8.8 KiB in 2 clusters, 90.0 B a page")
 
     def test_nothing_is_swapped_out(self):
-        self.write("sys/kernel/mm/vswap/stats", FILES["sys/kernel/mm/vswap/stats"]
-                   .replace("used 100", "used 0"))
+        self.write("sys/kernel/mm/vswap/stats/used", "0\n")
         self.assertIn("tables: 8.8 KiB in 2 clusters\n", self.run_tool())
 
     def test_numbers_for_programs(self):
         found = json.loads(self.run_tool("-j"))
-        self.assertEqual(found["slots"]["device"], 30)
+        self.assertEqual(found["slots"], {
+            "used": 100, "cached": 7, "zero": 20, "zswap": 50, "device": 30, "clusters": 2,
+            "bound": 0, "headers": 3, "bytes": 9000})
         self.assertEqual(found["zswap"], {"pages": 60, "bytes": 65536})
         self.assertEqual(found["devices"], [{"name": "/dev/vda", "bytes": 10240 * 1024,
                                              "used": 40 * PAGE, "priority": -1}])
@@ -133,7 +141,7 @@ class Stat(unittest.TestCase):
         real = pathlib.Path.read_text
 
         def denied(path, *args):
-            if path.name == "stats":
+            if path.parent.name == "stats":
                 raise PermissionError(13, "Permission denied")
             return real(path, *args)
         with mock.patch.object(pathlib.Path, "read_text", denied):

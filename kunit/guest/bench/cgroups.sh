@@ -54,10 +54,10 @@ for number in "$@"; do
 	cat /sys/fs/cgroup/memory.stat > /dev/null
 	cost "$tag/memory.stat" 1 20 "read -r line < /sys/fs/cgroup/memory.stat"
 	if [ -d $LAYER ]; then
-		slots=$(awk '/^used/ { print $2 }' $LAYER/stats)
-		cost "$tag/stats" "$slots" 1 "read -r line < $LAYER/stats"
+		slots=$(cat $LAYER/stats/used)
+		cost "$tag/stats" "$slots" 1 "read -r line < $LAYER/stats/used"
 		cost "$tag/drain" "$slots" 1 "echo 1 > $LAYER/drain"
-		[ "$(awk '/^used/ { print $2 }' $LAYER/stats)" -eq 0 ] || fail "$tag: drain has left slots"
+		[ "$(cat $LAYER/stats/used)" -eq 0 ] || fail "$tag: drain has left slots"
 		echo on > $LAYER/enabled
 		swap_out "$number"
 	fi

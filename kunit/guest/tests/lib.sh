@@ -152,6 +152,23 @@ cached() {
 	value /proc/vmstat nr_swapcached
 }
 
+# numbers FOLDER: print "name number" for each file of a folder whose files have one number each
+numbers() {
+	(cd "$1" && grep -H . * | tr : ' ')
+}
+
+# snapshot FOLDER: note the numbers of such a folder, for grown
+snapshot() {
+	SNAPSHOT=$1
+	numbers "$1" > "$TMP/snapshot"
+}
+
+# grown NAME: print by how much that number has grown since the snapshot. Without such a file it
+# prints nothing, which fails in `is`.
+grown() {
+	echo $(($(cat "$SNAPSHOT/$1") - $(figure "$TMP/snapshot" "$1")))
+}
+
 # mthp SIZE NAME: print a counter of folios of SIZE KiB
 mthp() {
 	cat "$THP/hugepages-$1kB/stats/$2"
@@ -242,7 +259,7 @@ drained() {
 
 # slots NAME: print a number of the virtual swap space
 slots() {
-	figure $VSWAP/stats "$1"
+	cat "$VSWAP/stats/$1"
 }
 
 # consistent WHAT: check that the tables of the virtual swap space agree

@@ -13,10 +13,10 @@ for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	for cluster in 3 1 0; do
 		echo $cluster > /proc/sys/vm/page-cluster
-		cp $SWAPIN/stats $TMP/before
+		snapshot $SWAPIN/stats
 		load "$layer, page-cluster $cluster" refault --size $(mb 8) --zero 0 || continue
-		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
-		slow=$(($(value $SWAPIN/stats plan_slow) - $(value $TMP/before plan_slow)))
+		mapped=$(grown mapped_around)
+		slow=$(grown plan_slow)
 		# All pages but one of each readahead window.
 		all=$(pages 8 100)
 		is "$layer, page-cluster $cluster: mapped around" $mapped -ge \
@@ -38,10 +38,10 @@ for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	for how in '' --lock --protect --merge; do
 		cgroup marks
-		cp $SWAPIN/stats $TMP/before
+		snapshot $SWAPIN/stats
 		check "$layer: marks $how" swapmarks --size $(mb 8) $how --cgroup $CG/marks
 		note "$(tail -n 1 $TMP/out)"
-		mapped=$(($(value $SWAPIN/stats mapped_around) - $(value $TMP/before mapped_around)))
+		mapped=$(grown mapped_around)
 		case "$how" in
 		# The process has other pages that may be mapped around a fault.
 		--protect|--merge) is "each page had its fault" $mapped -le $(pages 8 2) ;;
@@ -54,10 +54,6 @@ echo 0 > /sys/kernel/mm/ksm/run
 
 # A device as fast as memory: C's rule decides. A page is swapped in with the folio that it was
 # swapped out in, whatever the history of faults is.
-made() {
-	echo $(($(value $SWAPIN/stats "$1") - $(value $TMP/before "$1")))
-}
-
 swapoff $DISK
 for device in /dev/ram2 zram; do
 	case $device in
@@ -68,11 +64,11 @@ for device in /dev/ram2 zram; do
 		check "$device: virtual slots are $layer" set_to $layer $VSWAP/enabled
 		for how in "--pattern random" "--pattern random --hint random" \
 			"--pattern random --mem shmem"; do
-			cp $SWAPIN/stats $TMP/before
+			snapshot $SWAPIN/stats
 			load "$device, $layer: 64 KiB folios $how" refault --size $(mb 8) --folio 64K \
 				--zero 0 $how || continue
 			is "all come in large" "$(of refault mthp_swpin)" -ge $(($(pages 8 95) / 16))
-			is "by the device alone" "$(made plan_fast)" -ge $(($(pages 8 95) / 16))
+			is "by the device alone" "$(grown plan_fast)" -ge $(($(pages 8 95) / 16))
 			is "with few faults" "$(of refault pgfault)" -le $(pages 8 30)
 		done
 		check "$device, $layer: large folios can be switched off" set_to 0 $SWAPIN/large

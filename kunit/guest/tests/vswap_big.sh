@@ -22,7 +22,7 @@ ready=0
 for i in $(seq $PROCS); do
 	eval "wait_for $TMP/ready-$i \$pid_$i" && ready=$((ready + 1))
 done
-note "$(tr '\n' ' ' < $VSWAP/stats)"
+note "$(numbers $VSWAP/stats | tr '\n' ' ')"
 is "all processes are swapped out" $ready -eq $PROCS
 is "at the same time" "$(slots used)" -ge $((PAGES * 95 / 100))
 is "more than half of it on the disk" "$(slots device)" -ge $((PAGES * 50 / 100))

@@ -17,13 +17,12 @@ for layer in off on; do
 	set_to $layer $VSWAP/enabled
 	set_to 1 $SWAPIN/enabled
 	for kind in "" "--shmem" "--huge" "--huge --shmem"; do
-		before=$(value $SWAPIN/stats large)
+		snapshot $SWAPIN/stats
 		check "$layer: what was on node 0 comes back on node 1 $kind" \
 			swapcheck hold --size $(mb 8) --zero 0 --incompressible 0 \
 			--cgroup $CG/hold --node 1 $kind
 		[ "$kind" = "${kind#--huge}" ] ||
-			is "$layer: large $kind" $(($(value $SWAPIN/stats large) - before)) \
-				-ge $(($(pages 8 60) / 16))
+			is "$layer: large $kind" "$(grown large)" -ge $(($(pages 8 60) / 16))
 	done
 	for kind in "" "--shmem"; do
 		check "$layer: on two nodes in turn, each page comes back where it was $kind" \

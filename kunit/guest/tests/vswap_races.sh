@@ -17,18 +17,13 @@ meanwhile() {
 	done
 }
 
-# large: print how many large folios were swapped in since the race began
-large() {
-	echo $(($(value $SWAPIN/stats large) - before))
-}
-
 # race_until_large [OPTION]...: race, and again if no large folio was swapped in. If threads are
 # slow, a race can end before any of their faults are a sequence.
 race_until_large() {
 	for turn in 1 2 3 4; do
 		swapcheck race --size 4M --incompressible 5 --cgroup $CG/race --rounds "$ROUNDS" \
 			--huge "$@" || return
-		[ "$(large)" -lt 3 ] || return 0
+		[ "$(grown large)" -lt 3 ] || return 0
 	done
 }
 
@@ -36,12 +31,12 @@ race_until_large() {
 race() {
 	what="$layer: $1"
 	shift
-	before=$(value $SWAPIN/stats large)
+	snapshot $SWAPIN/stats
 	check "$what" race_until_large "$@"
 	touch "$STOP"
 	wait
-	note "$(cat "$TMP/out") large=$(large)"
-	is "$what: folios came in large" "$(large)" -ge 3
+	note "$(cat "$TMP/out") large=$(grown large)"
+	is "$what: folios came in large" "$(grown large)" -ge 3
 	consistent "$what"
 	rm -f "$STOP"
 }

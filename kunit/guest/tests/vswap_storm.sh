@@ -40,7 +40,7 @@ caps() {
 		echo "$slots" > $VSWAP/max_slots
 		sleep 0.2
 	done
-	cat $VSWAP/stats > /dev/null
+	cat $VSWAP/stats/* > /dev/null
 }
 
 compressed() {

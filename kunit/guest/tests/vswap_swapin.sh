@@ -7,19 +7,10 @@
 SWAPIN=$VSWAP/swapin
 needs $SWAPIN
 
-# counted: save the counters of the policy. made NAME: print how much a counter has grown since.
-counted() {
-	cat $SWAPIN/stats > "$TMP/before"
-}
-
-made() {
-	echo $(($(value $SWAPIN/stats "$1") - $(value "$TMP/before" "$1")))
-}
-
 plans() {
 	sum=0
 	for why in slow fast slow_around not_spared small random far mixed near sequence hinted; do
-		sum=$((sum + $(made plan_$why)))
+		sum=$((sum + $(grown plan_$why)))
 	done
 	echo $sum
 }
@@ -45,47 +36,47 @@ for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	check "the policy is on" set_to 1 $SWAPIN/enabled
 
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: small folios" refault --size $(mb 8) --incompressible 10 &&
 		is "$layer: none is read ahead" "$(of refault swap_ra)" -eq 0 &&
 		is "$layer: each was a decision" "$(plans)" -ge $(pages 8 90)
 
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: 64 KiB folios in sequence" refault --size $(mb 8) --folio 64K &&
-		is "$layer: they come in large" "$(made large)" -ge $(($(pages 8 60) / 16)) &&
-		is "$layer: as zswap's statistics say" "$(of refault mthp_swpin)" -eq "$(made large)" &&
+		is "$layer: they come in large" "$(grown large)" -ge $(($(pages 8 60) / 16)) &&
+		is "$layer: as zswap's statistics say" "$(of refault mthp_swpin)" -eq "$(grown large)" &&
 		is "$layer: page for page" "$(of refault zswpin)" -ge $(pages 8 95) &&
 		is "$layer: with few faults" "$(of refault pgfault)" -le $(pages 8 50) &&
-		is "$layer: which were used" "$(made large_wasted)" -eq 0
+		is "$layer: which were used" "$(grown large_wasted)" -eq 0
 	load "$layer: 64 KiB folios, written" refault --size $(mb 8) --folio 64K --access write
 
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: 64 KiB folios at random" refault --size $(mb 8) --folio 64K --pattern random &&
-		is "$layer: few come in large" "$(made large)" -le $(($(pages 8 10) / 16))
-	counted
+		is "$layer: few come in large" "$(grown large)" -le $(($(pages 8 10) / 16))
+	snapshot $SWAPIN/stats
 	load "$layer: one page of each" refault --size $(mb 16) --folio 64K --pattern stride --touch 16 &&
 		is "$layer: no more come back" "$(of refault zswpin)" -le $(($(pages 16 115) / 16))
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: told that it is random" refault --size $(mb 4) --folio 64K --hint random &&
-		is "$layer: none is large" "$(made large)" -eq 0
-	counted
+		is "$layer: none is large" "$(grown large)" -eq 0
+	snapshot $SWAPIN/stats
 	load "$layer: told that it is sequential" refault --size $(mb 4) --folio 64K --hint sequential &&
-		is "$layer: all are large" "$(made large)" -ge $(($(pages 4 90) / 16))
+		is "$layer: all are large" "$(grown large)" -ge $(($(pages 4 90) / 16))
 
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: 64 KiB folios of shared memory" refault --size $(mb 8) --folio 64K --mem shmem &&
-		is "$layer: they come in large" "$(made large)" -ge $(($(pages 8 60) / 16))
+		is "$layer: they come in large" "$(grown large)" -ge $(($(pages 8 60) / 16))
 	load "$layer: shared memory at random" refault --size $(mb 8) --folio 64K --mem shmem --pattern random
 
 	check "$layer: large folios can be switched off" set_to 0 $SWAPIN/large
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: in sequence, without" refault --size $(mb 4) --folio 64K &&
-		is "$layer: none is large" "$(made large)" -eq 0
+		is "$layer: none is large" "$(grown large)" -eq 0
 	set_to 1 $SWAPIN/large
 	check "$layer: or kept small" set_to 3 $SWAPIN/max_order
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer: in sequence, kept small" refault --size $(mb 4) --folio 64K &&
-		is "$layer: none is of 64 KiB" "$(made large)" -eq 0
+		is "$layer: none is of 64 KiB" "$(grown large)" -eq 0
 	set_to 9 $SWAPIN/max_order
 
 	check "$layer: readahead can be had back" set_to 0 $SWAPIN/bypass
@@ -104,7 +95,7 @@ for layer in off on; do
 	done
 	if [ -e $ZDEBUG/corrupt_stores ]; then
 		# Damage a page in the middle of a large folio: only this page must fail.
-		counted
+		snapshot $SWAPIN/stats
 		cgroup hold
 		echo 21 > $ZDEBUG/corrupt_stores
 		check "$layer: a page of a large folio is damaged" swapcheck hold --size $(mb 8) \
@@ -112,7 +103,7 @@ for layer in off on; do
 		is "$layer: only those pages are lost" \
 			"$(sed -n 's/.* sigbus=//p' "$TMP/out")" -eq 21
 		is "$layer: folios were tried, and came back page by page" \
-			"$(made large_unreadable)" -ge 1
+			"$(grown large_unreadable)" -ge 1
 		check "$layer: its cgroup goes away" cgroup_gone hold
 	else
 		skip "$layer: a page of a large folio is damaged" "this kernel cannot damage pages"
@@ -128,14 +119,14 @@ for cluster in 3 1 0; do
 	echo $cluster > /proc/sys/vm/page-cluster
 	for around in 1 0; do
 		set_to $around $SWAPIN/map_around
-		counted
+		snapshot $SWAPIN/stats
 		load "disk, page-cluster $cluster, mapped around $around" refault --size $(mb 8) || continue
 		if [ $around = 1 ] && [ $cluster = 3 ]; then
-			is "most were mapped around" "$(made mapped_around)" -ge $(pages 8 60)
-			is "and count as readahead's" "$(of refault swap_ra_hit)" -ge "$(made mapped_around)"
+			is "most were mapped around" "$(grown mapped_around)" -ge $(pages 8 60)
+			is "and count as readahead's" "$(of refault swap_ra_hit)" -ge "$(grown mapped_around)"
 			is "which saves faults" "$(of refault pgfault)" -le $(pages 8 40)
 		elif [ $around = 0 ] || [ $cluster = 0 ]; then
-			is "none was" "$(made mapped_around)" -eq 0
+			is "none was" "$(grown mapped_around)" -eq 0
 		fi
 	done
 	set_to 1 $SWAPIN/map_around
@@ -149,14 +140,14 @@ swapoff $DISK
 check "a fast device" swap_on /dev/ram2
 for layer in off on; do
 	check "$layer, a fast device" set_to $layer $VSWAP/enabled
-	counted
+	snapshot $SWAPIN/stats
 	load "$layer, a fast device: 64 KiB folios at random" refault --size $(mb 8) --folio 64K \
 		--pattern random &&
-		is "$layer, a fast device: few come in large" "$(made large)" -le $(($(pages 8 10) / 16))
-	is "$layer, a fast device: it does not decide" "$(made plan_fast)" -eq 0
-	counted
+		is "$layer, a fast device: few come in large" "$(grown large)" -le $(($(pages 8 10) / 16))
+	is "$layer, a fast device: it does not decide" "$(grown plan_fast)" -eq 0
+	snapshot $SWAPIN/stats
 	load "$layer, a fast device: 64 KiB folios in sequence" refault --size $(mb 8) --folio 64K &&
-		is "$layer, a fast device: they come in large" "$(made large)" -ge $(($(pages 8 60) / 16))
+		is "$layer, a fast device: they come in large" "$(grown large)" -ge $(($(pages 8 60) / 16))
 done
 swapoff /dev/ram2
 swap_on $DISK

@@ -31,7 +31,7 @@ done
 for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	is "max_slots is what was set" "$(cat $VSWAP/max_slots)" -eq $((slots / 1024 * 512))
-	before=$(value $VSWAP/swapin/stats large)
+	snapshot $VSWAP/swapin/stats
 	set_to 1 $VSWAP/swapin/enabled
 	mkdir $CG/test
 	echo $((32 << 20)) > $CG/test/memory.limit_in_bytes
@@ -46,8 +46,7 @@ for layer in off on; do
 		check "$layer: $folio folios of shared memory" in_cgroup test swapload refault \
 			$OUT --size $(mb 8) --folio $folio --mem shmem
 	done
-	is "$layer: folios came in large" \
-		$(($(value $VSWAP/swapin/stats large) - before)) -ge $(pages 8 3)
+	is "$layer: folios came in large" "$(grown large)" -ge $(pages 8 3)
 	for kind in --huge "--huge --shmem"; do
 		check "$layer: everything at random $kind" in_cgroup test swapcheck churn \
 			--size $(mb 10) --procs 3 --rounds $(scaled 100) --seed 13 $kind

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts slots and tables when an administrator reads `stats` in sysfs.
+//! Counts slots and tables when an administrator reads a file of `stats/` in sysfs.
 //!
 //! Swap-out and swap-in maintain only the count of slots in use, because further counts would slow
-//! down every swap-out. Reading `stats` looks at each cluster in one RCU section. The numbers are
-//! not of one moment.
+//! down every swap-out. Reading a file looks at each cluster in one RCU section, and collects all
+//! numbers. They are not of one moment.
 
 #![forbid(unsafe_code)]
 
