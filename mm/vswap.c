@@ -1009,9 +1009,7 @@ static int vswap_switch(bool on)
 		if (ret)
 			return ret;
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
-		/* Go on after a failure: without the policy, swap-in follows C's rule. */
-		if (vswap_swapin_start())
-			pr_warn("no memory for records of swap-in\n");
+		vswap_swapin_start();
 #endif
 		static_branch_enable(&vswap_ever_on);
 	}

@@ -2,10 +2,9 @@
 /*
  * Swap-in policy: the parts that have to be C.
  *
- * __vswap_swapin_plan() answers simple cases itself: the policy is off, the
- * page is on a slow device, or zswap was never enabled. For all others it asks
- * rust/mm/swapin/policy.rs. do_swap_page(), shmem and readahead follow the
- * plan. The switches and the counts are here, too.
+ * rust/mm/swapin/ makes the plans that do_swap_page(), shmem and readahead follow.
+ * This file looks at page tables, reads claimed pages, and has the switches and the
+ * counts.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -45,275 +44,16 @@ DEFINE_STATIC_KEY_FALSE(vswap_swapin_key);
  * checks that a large folio needs depend on vswap_swapin_key, which is never
  * disabled.
  */
-static bool vswap_swapin_enabled;
-static bool vswap_bypass = true;
-static bool vswap_large = true;
-static bool vswap_map_around = true;
-static unsigned int vswap_max_order = BITS_PER_LONG;
+struct vswap_swapin_switches vswap_swapin_switches = {
+	.bypass = true,
+	.large = true,
+	.map_around = true,
+	.max_order = BITS_PER_LONG,
+};
 
-static DEFINE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
+DEFINE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
 
-void vswap_swapin_count(unsigned int event)
-{
-	if (event < NR_VSWAP_SWAPIN_EVENTS)
-		this_cpu_inc(vswap_swapin_events[event]);
-}
-
-/*
- * History of the faults of each mapping and file, in a hash table by address,
- * so that neither structure grows. Two that share a record disturb the sequence
- * of each other, but do no other harm.
- */
-#define VSWAP_RECORD_BITS	10
-
-static atomic_long_t *vswap_records;
-
-static atomic_long_t *vswap_record_of(const void *owner)
-{
-	/* Set before vswap_swapin_key, and never changed. */
-	return &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)];
-}
-
-static unsigned char vswap_hint_of(const struct vm_area_struct *vma)
-{
-	if (!vma)
-		return 0;
-	if (vma->vm_flags & VM_SEQ_READ)
-		return 1;
-	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
-}
-
-/*
- * Returns the plan for a policy that is off. C's rule: decide by the device of
- * the entry, and read no large folios once zswap was enabled.
- */
-static unsigned long vswap_no_plan(struct swap_info_struct *si)
-{
-	unsigned long plan = vswap_swapin_by_device(si);
-
-	return zswap_never_enabled() ? plan : plan & BIT(0);
-}
-
-bool vswap_swapin_any_slow(void)
-{
-	unsigned int type, last = READ_ONCE(vswap_highest_type);
-
-	for (type = 0; type <= last; type++) {
-		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_type_is_fast(type))
-			return true;
-	}
-	return false;
-}
-
-/* Returns true if neither the page nor a neighbour of it can be on a slow device. */
-static __always_inline bool vswap_all_fast(struct swap_info_struct *si, swp_entry_t entry)
-{
-	return swp_is_virtual(entry) ? !vswap_swapin_any_slow() : vswap_is_fast(si);
-}
-
-/*
- * Returns all orders that the switches allow. That is C's rule for fast
- * devices, until zswap is first enabled. The history of faults does not matter,
- * because it does not tell whether the rest of a folio will be used. If it is
- * used, single pages cost 3 to 5 times as much.
- */
-static unsigned long vswap_plan_fast(bool count)
-{
-	unsigned int max_order = READ_ONCE(vswap_max_order);
-
-	if (count)
-		vswap_swapin_count(VSWAP_SWAPIN_FAST);
-	if (!READ_ONCE(vswap_large))
-		return BIT(0);
-	return VSWAP_PLAN_DEVICE | (max_order < PMD_ORDER ? BIT(max_order + 1) - 1 : ~0UL);
-}
-
-/*
- * Returns true if the process itself faults. An access by khugepaged or another
- * task says nothing about its pattern.
- */
-static bool vswap_faults(struct vm_fault *vmf)
-{
-	return current->mm == vmf->vma->vm_mm;
-}
-
-/*
- * Returns the orders that a folio may be swapped in with: those enabled for any
- * anonymous memory.
- */
-static unsigned long vswap_anon_orders(void)
-{
-#ifdef CONFIG_TRANSPARENT_HUGEPAGE
-	unsigned long orders = READ_ONCE(huge_anon_orders_always) |
-			       READ_ONCE(huge_anon_orders_madvise) |
-			       READ_ONCE(huge_anon_orders_inherit);
-
-	/* PMD_ORDER is enabled by default, but swap-in never uses it. */
-	return READ_ONCE(vswap_large) ? orders & (BIT(PMD_ORDER) - 1) : 0;
-#else
-	return 0;
-#endif
-}
-
-/* Adds what is known of faults and of shmem alike, and asks the policy. @vma may be NULL. */
-static unsigned long vswap_decide(struct vswap_fault *fault, struct swap_info_struct *si,
-				  const struct vm_area_struct *vma)
-{
-	fault->hint = vswap_hint_of(vma);
-	fault->fast = vswap_is_fast(si);
-	fault->bypass = READ_ONCE(vswap_bypass);
-	fault->traced = trace_vswap_swapin_plan_enabled();
-	fault->zswap = !zswap_never_enabled();
-	return vswap_rs_swapin_plan(fault);
-}
-
-static noinline unsigned long vswap_plan_anon(struct swap_info_struct *si,
-					      struct vm_fault *vmf, swp_entry_t entry)
-{
-	struct vm_area_struct *vma = vmf->vma;
-	struct vswap_fault fault = {
-		.vmf = vmf,
-		.entry = entry,
-		.page = vmf->address >> PAGE_SHIFT,
-		.record = vswap_record_of(vma),
-		.large = vswap_anon_orders(),
-	};
-
-	return vswap_decide(&fault, si, vma);
-}
-
-/*
- * Returns the plan where folios can have one of @orders.
- * vswap_rs_swapin_alone() decides most faults of a random pattern by one or two
- * lookups.
- */
-static noinline unsigned long vswap_plan_among(struct swap_info_struct *si, struct vm_fault *vmf,
-					       swp_entry_t entry, unsigned long orders)
-{
-	if (vswap_rs_swapin_alone(vswap_record_of(vmf->vma), vmf, vmf->address >> PAGE_SHIFT,
-				  vswap_hint_of(vmf->vma), __ffs(orders)))
-		return BIT(0);
-	return vswap_plan_anon(si, vmf, entry);
-}
-
-/* Returns the plan where no neighbour can be on a slow device. */
-static __always_inline unsigned long vswap_plan_near(struct swap_info_struct *si,
-						     struct vm_fault *vmf, swp_entry_t entry)
-{
-	unsigned long orders = vswap_anon_orders();
-
-	if (orders)
-		return vswap_plan_among(si, vmf, entry, orders);
-	vswap_swapin_count(VSWAP_SWAPIN_SMALL);
-	return BIT(0);
-}
-
-/*
- * Returns the plan to read ahead. Records the fault if readahead can read more
- * than one page, because only then does a sequence matter.
- */
-static unsigned long vswap_plan_slow(struct vm_fault *vmf)
-{
-	if (vswap_readahead_max() > 1)
-		__vswap_swapin_hit(vmf->vma, vmf->address);
-	vswap_swapin_count(VSWAP_SWAPIN_SLOW);
-	return 0;
-}
-
-static noinline unsigned long vswap_plan_more(struct swap_info_struct *si, struct vm_fault *vmf,
-					      swp_entry_t entry)
-{
-	enum vswap_source source = vswap_rs_swapin_source(entry, vswap_is_fast(si));
-
-	if (!vswap_faults(vmf))
-		return source == VSWAP_SOURCE_SLOW ? 0 : BIT(0);
-	if (!READ_ONCE(vswap_bypass) || trace_vswap_swapin_plan_enabled())
-		return vswap_plan_anon(si, vmf, entry);
-	if (source == VSWAP_SOURCE_SLOW)
-		return vswap_plan_slow(vmf);
-	if (source == VSWAP_SOURCE_ALONE)
-		return vswap_plan_near(si, vmf, entry);
-	return vswap_plan_anon(si, vmf, entry);
-}
-
-unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
-				  swp_entry_t entry)
-{
-	if (!READ_ONCE(vswap_swapin_enabled))
-		return vswap_no_plan(si);
-	/*
-	 * In most cases no slow device backs virtual slots, so it does not
-	 * matter what backs this one.
-	 */
-	if (vswap_all_fast(si, entry)) {
-		if (zswap_never_enabled())
-			return vswap_plan_fast(vswap_faults(vmf));
-		if (READ_ONCE(vswap_bypass) && !trace_vswap_swapin_plan_enabled())
-			return vswap_faults(vmf) ? vswap_plan_near(si, vmf, entry) : BIT(0);
-	} else if (!swp_is_virtual(entry) && zswap_never_enabled()) {
-		/*
-		 * The device alone decides here. Neighbours are mapped here,
-		 * too, so record the fault.
-		 */
-		return vswap_faults(vmf) ? vswap_plan_slow(vmf) : 0;
-	}
-	return vswap_plan_more(si, vmf, entry);
-}
-
-unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
-				       struct inode *inode, pgoff_t index, int order,
-				       struct vm_area_struct *vma)
-{
-	struct vswap_fault fault = {
-		.entry = entry,
-		.page = index,
-		.record = vswap_record_of(inode),
-		.order = order,
-		.large = order && READ_ONCE(vswap_large) && !(vma && userfaultfd_armed(vma)),
-	};
-	unsigned long plan;
-
-	if (!READ_ONCE(vswap_swapin_enabled))
-		return vswap_no_plan(si);
-	if (!zswap_never_enabled())
-		plan = vswap_decide(&fault, si, vma);
-	else if (vswap_all_fast(si, entry))
-		plan = vswap_plan_fast(true);
-	else if (swp_is_virtual(entry))
-		plan = vswap_decide(&fault, si, vma);
-	else
-		return 0;
-	/* Only the order of the entry or a single page is possible. */
-	return plan & BIT(order) ? plan & (VSWAP_PLAN_DEVICE | BIT(order) | BIT(0)) :
-				   plan & BIT(0);
-}
-
-void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
-			 swp_entry_t entry, unsigned long plan)
-{
-	unsigned int order;
-
-	/* The outcome of C's rule says nothing about the faults. */
-	if ((plan & VSWAP_PLAN_DEVICE) || IS_ERR_OR_NULL(folio))
-		return;
-	order = folio_order(folio);
-	vswap_swapin_count(order ? VSWAP_SWAPIN_LARGE : VSWAP_SWAPIN_SMALLER);
-	if (order)
-		vswap_rs_swapin_done(vswap_record_of(owner),
-				     page - swp_offset(entry) % (1UL << order), order);
-}
-
-void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address)
-{
-	vswap_rs_swapin_hit(vswap_record_of(vma), address >> PAGE_SHIFT);
-}
-
-bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around)
-{
-	/* Without a hardware accessed bit, the first use of an old PTE is a fault. */
-	return arch_has_hw_pte_young() &&
-	       (around || vswap_rs_swapin_probes(vswap_record_of(vma), address >> PAGE_SHIFT));
-}
+atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
 
 /*
  * Frees the slots of a large folio that was mapped, or at least zswap's copies.
@@ -325,27 +65,6 @@ void __vswap_swapin_mapped(struct folio *folio)
 {
 	if (vswap_rs_in_memory(folio->swap) && !folio_free_swap(folio))
 		vswap_rs_swapin_forget(folio);
-}
-
-bool __vswap_swapin_skip(swp_entry_t entry)
-{
-	if (!READ_ONCE(vswap_swapin_enabled) || !READ_ONCE(vswap_bypass))
-		return false;
-	if (!swp_is_virtual(entry) && zswap_never_enabled())
-		return false;
-	if (!vswap_rs_in_memory(entry))
-		return false;
-	vswap_swapin_count(VSWAP_SWAPIN_SKIPPED);
-	return true;
-}
-
-/*
- * Called under ci->lock before the folio enters the swap cache. zswap cannot
- * write its pages back after that.
- */
-bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
-{
-	return zswap_never_enabled() || vswap_rs_swapin_uniform(entry, nr);
 }
 
 /*
@@ -423,9 +142,9 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 		around->left = vswap_readahead_max() - 1;
 		if (!around->left)
 			return NULL;
-		around->step = vswap_rs_swapin_direction(vswap_record_of(vma),
-							 vmf->address >> PAGE_SHIFT);
-		if (!READ_ONCE(vswap_map_around) || !READ_ONCE(vswap_swapin_enabled) ||
+		around->step = vswap_rs_swapin_direction(vma, vmf->address >> PAGE_SHIFT);
+		if (!READ_ONCE(vswap_swapin_switches.map_around) ||
+		    !READ_ONCE(vswap_swapin_switches.enabled) ||
 		    !around->step || userfaultfd_armed(vma))
 			around->left = 0;
 	}
@@ -673,35 +392,15 @@ void vswap_swapin_trace(const struct vswap_decision *decision)
 	trace_vswap_swapin_plan(decision);
 }
 
-/*
- * Stores the smallest and the largest order above 0 that a folio may have.
- * Leaves both as they are if only single pages are possible. For shmem, stores
- * *@most only.
- */
-void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
-			unsigned int *most)
+/* Returns the orders above 0 that a folio for a fault may have. */
+unsigned long vswap_fault_orders(struct vm_fault *vmf)
 {
-	unsigned int max_order = READ_ONCE(vswap_max_order);
-	struct vm_area_struct *vma;
-	unsigned long orders;
+	struct vm_area_struct *vma = vmf->vma;
 
-	/* Only the order of the entry or a single page is possible. */
-	if (!fault->vmf) {
-		if (fault->order <= max_order)
-			*most = fault->order;
-		return;
-	}
-	vma = fault->vmf->vma;
 	/* With userfaultfd, each page has to fault for itself. */
 	if (userfaultfd_armed(vma))
-		return;
-	orders = thp_vma_allowable_orders(vma, vma->vm_flags, TVA_PAGEFAULT, BIT(PMD_ORDER) - 1);
-	if (max_order < PMD_ORDER)
-		orders &= BIT(max_order + 1) - 1;
-	if (!orders)
-		return;
-	*least = __ffs(orders);
-	*most = highest_order(orders);
+		return 0;
+	return thp_vma_allowable_orders(vma, vma->vm_flags, TVA_PAGEFAULT, BIT(PMD_ORDER) - 1);
 }
 
 /*
@@ -718,7 +417,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 	pte_t *pte;
 	int used = 0;
 
-	if (!vmf || !arch_has_hw_pte_young())
+	if (!arch_has_hw_pte_young())
 		return -1;
 	/* Look at this page table and this VMA only. */
 	if (start < max(vmf->address & PMD_MASK, vmf->vma->vm_start) ||
@@ -745,38 +444,29 @@ static DEFINE_MUTEX(vswap_swapin_mutex);
 /* The policy was switched on or off: vswap_swapin_start() does nothing then. */
 static bool vswap_swapin_chosen;
 
-static int vswap_swapin_enable(void)
+static void vswap_swapin_set(bool on)
 {
 	lockdep_assert_held(&vswap_swapin_mutex);
-	if (!vswap_records)
-		vswap_records = kcalloc(1UL << VSWAP_RECORD_BITS, sizeof(*vswap_records),
-					GFP_KERNEL);
-	if (!vswap_records)
-		return -ENOMEM;
-	WRITE_ONCE(vswap_swapin_enabled, true);
-	/* Never disabled, because a fault may still follow a plan: see vswap_swapin_enabled. */
-	static_branch_enable(&vswap_swapin_key);
-	return 0;
+	WRITE_ONCE(vswap_swapin_switches.enabled, on);
+	vswap_swapin_chosen = true;
+	/* Never disabled, because a fault may still follow a plan: see vswap_swapin_switches. */
+	if (on)
+		static_branch_enable(&vswap_swapin_key);
 }
 
 /* Enables the policy when virtual entries are first allowed, unless sysfs has set it before. */
-int vswap_swapin_start(void)
+void vswap_swapin_start(void)
 {
-	int ret = 0;
-
 	mutex_lock(&vswap_swapin_mutex);
 	if (!vswap_swapin_chosen)
-		ret = vswap_swapin_enable();
-	if (!ret)
-		vswap_swapin_chosen = true;
+		vswap_swapin_set(true);
 	mutex_unlock(&vswap_swapin_mutex);
-	return ret;
 }
 
 #ifdef CONFIG_SYSFS
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_enabled));
+	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_switches.enabled));
 }
 
 static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -788,13 +478,9 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (ret)
 		return ret;
 	mutex_lock(&vswap_swapin_mutex);
-	if (on)
-		ret = vswap_swapin_enable();
-	else
-		WRITE_ONCE(vswap_swapin_enabled, false);
-	vswap_swapin_chosen = true;
+	vswap_swapin_set(on);
 	mutex_unlock(&vswap_swapin_mutex);
-	return ret ? ret : count;
+	return count;
 }
 
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
@@ -803,7 +489,7 @@ static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			   char *buf)						\
 {										\
-	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_##name));		\
+	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_switches.name));		\
 }										\
 										\
 static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
@@ -814,7 +500,7 @@ static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
 										\
 	if (ret)								\
 		return ret;							\
-	WRITE_ONCE(vswap_##name, on);						\
+	WRITE_ONCE(vswap_swapin_switches.name, on);						\
 	return count;								\
 }										\
 										\
@@ -826,7 +512,7 @@ VSWAP_SWITCH(map_around);
 
 static ssize_t max_order_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", min_t(unsigned int, READ_ONCE(vswap_max_order),
+	return sysfs_emit(buf, "%u\n", min_t(unsigned int, READ_ONCE(vswap_swapin_switches.max_order),
 					     PMD_ORDER));
 }
 
@@ -840,7 +526,7 @@ static ssize_t max_order_store(struct kobject *kobj, struct kobj_attribute *attr
 		return ret;
 	if (order > PMD_ORDER)
 		return -EINVAL;
-	WRITE_ONCE(vswap_max_order, order);
+	WRITE_ONCE(vswap_swapin_switches.max_order, order);
 	return count;
 }
 

@@ -10,7 +10,9 @@
 #define _MM_VSWAP_SWAPIN_H
 
 #include <linux/mm.h>
+#include <linux/pgtable.h>
 #include <linux/swap.h>
+#include <linux/userfaultfd_k.h>
 #include <linux/zswap.h>
 #include "swap.h"
 #include "vswap.h"
@@ -26,7 +28,7 @@ static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 
 struct vswap_around;
 
-/* Returns true if the policy was ever switched on. */
+/* Returns true if the policy was ever enabled. */
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 #define vswap_swapin_on()	static_branch_unlikely(&vswap_swapin_key)
@@ -34,41 +36,54 @@ DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 #define vswap_swapin_on()	false
 #endif
 
-unsigned long __vswap_swapin_plan(struct swap_info_struct *si, struct vm_fault *vmf,
-				  swp_entry_t entry);
-unsigned long __vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
-				       struct inode *inode, pgoff_t index, int order,
-				       struct vm_area_struct *vma);
-void __vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
-			 swp_entry_t entry, unsigned long plan);
-void __vswap_swapin_hit(struct vm_area_struct *vma, unsigned long address);
-bool __vswap_swapin_untouched(struct vm_area_struct *vma, unsigned long address, bool around);
+/* Rust functions that C calls. rust/mm/exports/swapin.rs says what each requires of its caller. */
+unsigned long vswap_rs_swapin_plan(struct vm_fault *vmf, swp_entry_t entry, bool fast);
+unsigned long vswap_rs_swapin_plan_file(struct inode *inode, unsigned long index,
+					swp_entry_t entry, unsigned int order,
+					struct vm_area_struct *vma, bool armed, bool fast);
+void vswap_rs_swapin_done(const void *owner, unsigned long page, unsigned long offset,
+			  unsigned int order);
+void vswap_rs_swapin_hit(const void *owner, unsigned long page);
+bool vswap_rs_swapin_probes(const void *owner, unsigned long first);
+int vswap_rs_swapin_direction(const void *owner, unsigned long page);
+bool vswap_rs_swapin_skip(swp_entry_t entry);
+bool vswap_rs_swapin_uniform(swp_entry_t entry, unsigned long nr);
+bool vswap_rs_in_memory(swp_entry_t entry);
+void vswap_rs_swapin_forget(struct folio *folio);
+bool vswap_rs_swapin_claimable(unsigned long offset);
+unsigned int vswap_rs_swapin_claim(struct folio *folio, unsigned long offset, void **shadowp,
+				   unsigned short *memcg_id);
+void vswap_rs_swapin_load(struct folio *folio);
+bool vswap_rs_swapin_consume(struct folio *folio, bool free);
+
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry);
 void __vswap_swapin_mapped(struct folio *folio);
-bool __vswap_swapin_skip(swp_entry_t entry);
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf);
 struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault *vmf,
 				   swp_entry_t entry);
 void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free);
 void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
-bool __vswap_swapin_uniform(swp_entry_t entry, unsigned long nr);
 bool __vswap_swapin_failed(struct folio *folio);
 
-/* How many pages readahead reads at most: in mm/swap_state.c. */
+/* Returns how many pages readahead reads at most: in mm/swap_state.c. */
 int vswap_readahead_max(void);
 
-/* How to bring in what a file has: a folio of the order of its entry, or a page. */
+/* Returns the plan for a folio of shmem: the order of its entry, a single page, or readahead. */
 static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
 						   struct inode *inode, pgoff_t index, int order,
 						   struct vm_area_struct *vma)
 {
 	return vswap_swapin_on() ?
-	       __vswap_swapin_plan_file(si, entry, inode, index, order, vma) :
+	       vswap_rs_swapin_plan_file(inode, index, entry, order, vma,
+					 vma && userfaultfd_armed(vma), vswap_is_fast(si)) :
 	       vswap_swapin_by_device(si);
 }
 
-/* Returns true if the folio can be large. By C's rule (~0): not once zswap was used. */
+/*
+ * Returns true if a plan allows a large folio. With C's rule (~0), it does
+ * until zswap is first enabled.
+ */
 static __always_inline bool vswap_plan_large(unsigned long plan)
 {
 	if (!IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) || plan == ~0UL)
@@ -82,27 +97,35 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 	return IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) ? orders & plan : orders;
 }
 
-/* What became of the plan. @page is where @entry is. */
+/* Records the outcome of a plan. @page is the page number or index of @entry. */
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
 {
-	if (vswap_swapin_on() && plan > BIT(0))
-		__vswap_swapin_done(folio, owner, page, entry, plan);
+	/* The outcome of C's rule says nothing about the faults. */
+	if (vswap_swapin_on() && plan > BIT(0) && !(plan & VSWAP_PLAN_DEVICE) &&
+	    !IS_ERR_OR_NULL(folio))
+		vswap_rs_swapin_done(owner, page, swp_offset(entry), folio_order(folio));
 }
 
-/* Was it brought in for a fault that then did not map it? It is gone, and swapoff asks again. */
+/*
+ * Returns true if a fault read a large folio and then did not map it. Such a
+ * folio is removed from the swap cache, and swapoff tries the page again.
+ */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
 }
 
-/* Is a neighbour not to be read ahead? */
+/* Returns true if readahead shall skip a neighbour. */
 static inline bool vswap_swapin_skip(swp_entry_t entry)
 {
-	return vswap_swapin_on() && __vswap_swapin_skip(entry);
+	return vswap_swapin_on() && vswap_rs_swapin_skip(entry);
 }
 
-/* Has the swap cache just been looked at, before what swapin_sync() is told to do? */
+/*
+ * Returns true the first time, if the policy is on: the callers of
+ * swapin_sync() have just looked in the swap cache, so it need not look again.
+ */
 static inline bool vswap_swapin_looked(bool *again)
 {
 	bool looked = vswap_swapin_on() && !*again;
@@ -111,15 +134,21 @@ static inline bool vswap_swapin_looked(bool *again)
 	return looked;
 }
 
-/* Are slots of a device all in zswap, or none of them? */
+/*
+ * Returns true if zswap has the pages of all @nr entries, or of none. Called under
+ * ci->lock before the folio enters the swap cache, because zswap cannot write its
+ * pages back after that.
+ */
 static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 {
-	return !IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) || __vswap_swapin_uniform(entry, nr);
+	return !IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) || zswap_never_enabled() ||
+	       vswap_rs_swapin_uniform(entry, nr);
 }
 
 /*
- * A large folio that was to be read at once, and cannot be: it is out of the
- * swap cache, and the reference gone. Page by page, only the broken one fails.
+ * Returns true if a large folio could not be read. It is then removed from the
+ * swap cache, and the reference is dropped. The caller reads page by page, so
+ * that only the broken page fails.
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
@@ -160,21 +189,6 @@ enum vswap_swapin_event {
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/* A page fault, or an access to shmem, that finds its page swapped out. */
-struct vswap_fault {
-	struct vm_fault *vmf;		/* NULL for shmem */
-	swp_entry_t entry;
-	unsigned long page;		/* page number of the address, or index */
-	atomic_long_t *record;		/* history of the mapping or file */
-	unsigned int order;		/* shmem: order of the entry */
-	bool large;			/* large folios are possible */
-	unsigned char hint;		/* 1: sequential, 2: random */
-	bool fast;			/* physical entry, on a device as fast as memory */
-	bool bypass;			/* compressed neighbours are not read ahead */
-	bool traced;			/* the tracepoint is enabled */
-	bool zswap;			/* zswap was ever enabled */
-};
-
 /* Data of the tracepoint vswap_swapin_plan. Numbers are those of rust/mm/swapin/policy.rs. */
 struct vswap_decision {
 	u64 page, record, next;
@@ -200,7 +214,7 @@ struct vswap_around {
 
 struct kobject;
 
-int vswap_swapin_start(void);
+void vswap_swapin_start(void);
 int vswap_swapin_sysfs_init(struct kobject *parent);
 
 /*
@@ -225,7 +239,7 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 
 	if (!around)
 		return vswap_swapin_by_device(si);
-	plan = __vswap_swapin_plan(si, vmf, entry);
+	plan = vswap_rs_swapin_plan(vmf, entry, vswap_is_fast(si));
 	if (plan)
 		around->left = 0;
 	return plan;
@@ -250,8 +264,8 @@ static __always_inline void vswap_fault_done(struct vswap_around *around, struct
 					     struct vm_fault *vmf, swp_entry_t entry,
 					     unsigned long plan)
 {
-	if (around && plan > BIT(0))
-		__vswap_swapin_done(folio, vmf->vma, vmf->address >> PAGE_SHIFT, entry, plan);
+	if (around)
+		vswap_swapin_done(folio, vmf->vma, vmf->address >> PAGE_SHIFT, entry, plan);
 }
 
 /* Returns true if the fault has claimed the folio, and holds its lock. */
@@ -278,9 +292,12 @@ static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 
 	if (!around)
 		return false;
+	/* Without a hardware accessed bit, the first use of an old PTE is a fault. */
+	if (!arch_has_hw_pte_young())
+		return false;
 	neighbour = vmf == &around->next;
-	return (neighbour || nr_pages > 1) &&
-	       __vswap_swapin_untouched(vmf->vma, address, neighbour);
+	return neighbour || (nr_pages > 1 &&
+			     vswap_rs_swapin_probes(vmf->vma, address >> PAGE_SHIFT));
 }
 
 /*
@@ -314,7 +331,7 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 		__vswap_swapin_mapped(folio);
 	/* @ret says how the fault found its own page. A neighbour was in the swap cache. */
 	if (!folio_test_large(folio) && (!(ret & VM_FAULT_MAJOR) || vmf == &around->next))
-		__vswap_swapin_hit(vmf->vma, vmf->address);
+		vswap_rs_swapin_hit(vmf->vma, vmf->address >> PAGE_SHIFT);
 }
 
 /* Settles a claimed folio that could not be mapped. Caller unlocks it afterwards. */
@@ -347,45 +364,39 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	return folio;
 }
 
-/* Where a page is, as far as that decides how it comes back. */
-enum vswap_source {
-	VSWAP_SOURCE_SLOW,	/* on a slow device */
-	VSWAP_SOURCE_ALONE,	/* elsewhere, and no page is on a slow device */
-	VSWAP_SOURCE_MIXED,	/* elsewhere, but its neighbours may be on a slow device */
+/* The switches in sysfs. */
+struct vswap_swapin_switches {
+	bool enabled;
+	bool bypass;		/* compressed neighbours are not read ahead */
+	bool large;		/* folios may be large */
+	bool map_around;	/* neighbours in the swap cache are mapped with a fault */
+	unsigned int max_order;	/* largest order of a folio */
 };
 
+extern struct vswap_swapin_switches vswap_swapin_switches;
+
+/*
+ * History of the faults of each mapping and file, in a hash table by address,
+ * so that neither structure grows. Two that share a record disturb the sequence
+ * of each other, but do no other harm.
+ */
+#define VSWAP_RECORD_BITS	10
+
+extern atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
+
+DECLARE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
+
 /* C functions that Rust calls */
-void vswap_swapin_count(unsigned int event);
 bool vswap_swapin_is_zero(swp_entry_t entry);
-bool vswap_swapin_any_slow(void);
 bool vswap_swapin_any_written(void);
 void vswap_swapin_trace(const struct vswap_decision *decision);
-void vswap_fault_limits(const struct vswap_fault *fault, unsigned int *least,
-			unsigned int *most);
+unsigned long vswap_fault_orders(struct vm_fault *vmf);
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step, bool run);
 
-/* Rust functions that C calls. rust/mm/exports/swapin.rs says what each requires of its caller. */
-unsigned int vswap_rs_swapin_source(swp_entry_t entry, bool fast);
-bool vswap_rs_swapin_alone(atomic_long_t *record, struct vm_fault *vmf, unsigned long page,
-			   unsigned char hint, unsigned int least);
-unsigned long vswap_rs_swapin_plan(const struct vswap_fault *fault);
-void vswap_rs_swapin_done(atomic_long_t *record, unsigned long first, unsigned int order);
-void vswap_rs_swapin_hit(atomic_long_t *record, unsigned long page);
-bool vswap_rs_swapin_probes(atomic_long_t *record, unsigned long first);
-int vswap_rs_swapin_direction(atomic_long_t *record, unsigned long page);
-bool vswap_rs_in_memory(swp_entry_t entry);
-bool vswap_rs_swapin_uniform(swp_entry_t entry, unsigned long nr);
-void vswap_rs_swapin_forget(struct folio *folio);
-bool vswap_rs_swapin_claimable(unsigned long offset);
-unsigned int vswap_rs_swapin_claim(struct folio *folio, unsigned long offset, void **shadowp,
-				   unsigned short *memcg_id);
-void vswap_rs_swapin_load(struct folio *folio);
-bool vswap_rs_swapin_consume(struct folio *folio, bool free);
-
 #else
 
-/* Macros, because do_swap_page() has no @around. */
+/* Macros, because do_swap_page() has no variable @around in this configuration. */
 #define vswap_fault_plan(around, si, vmf, entry)	vswap_swapin_by_device(si)
 #define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
 #define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)

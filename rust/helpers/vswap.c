@@ -391,4 +391,85 @@ __rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)
 	arch_swap_invalidate_page(SWP_VSWAP, offset);
 }
 
+/* Swap-in */
+
+#ifdef CONFIG_RUST_VSWAP_SWAPIN
+
+#include <linux/hash.h>
+#include <linux/huge_mm.h>
+#include <linux/percpu.h>
+#include <trace/events/vswap.h>
+#include "../../mm/vswap_swapin.h"
+
+__rust_helper atomic_long_t *rust_helper_vswap_record_of(const void *owner)
+{
+	return &vswap_records[hash_ptr(owner, VSWAP_RECORD_BITS)];
+}
+
+__rust_helper unsigned char rust_helper_vswap_hint_of(const struct vm_area_struct *vma)
+{
+	if (!vma)
+		return 0;
+	if (vma->vm_flags & VM_SEQ_READ)
+		return 1;
+	return vma->vm_flags & VM_RAND_READ ? 2 : 0;
+}
+
+__rust_helper bool rust_helper_vswap_fault_is_own(const struct vm_fault *vmf)
+{
+	return current->mm == vmf->vma->vm_mm;
+}
+
+__rust_helper unsigned long rust_helper_vswap_fault_page(const struct vm_fault *vmf)
+{
+	return vmf->address >> PAGE_SHIFT;
+}
+
+__rust_helper struct vm_area_struct *rust_helper_vswap_fault_vma(const struct vm_fault *vmf)
+{
+	return vmf->vma;
+}
+
+__rust_helper bool rust_helper_vswap_zswap_was_enabled(void)
+{
+	return !zswap_never_enabled();
+}
+
+__rust_helper bool rust_helper_vswap_any_slow(void)
+{
+	unsigned int type, last = READ_ONCE(vswap_highest_type);
+
+	for (type = 0; type <= last; type++) {
+		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_type_is_fast(type))
+			return true;
+	}
+	return false;
+}
+
+/* Without that of a PMD, which is always there, and never used for swap-in. */
+__rust_helper unsigned long rust_helper_vswap_anon_orders(void)
+{
+#ifdef CONFIG_TRANSPARENT_HUGEPAGE
+	unsigned long orders = READ_ONCE(huge_anon_orders_always) |
+			       READ_ONCE(huge_anon_orders_madvise) |
+			       READ_ONCE(huge_anon_orders_inherit);
+
+	return orders & (BIT(PMD_ORDER) - 1);
+#else
+	return 0;
+#endif
+}
+
+__rust_helper bool rust_helper_vswap_swapin_is_traced(void)
+{
+	return trace_vswap_swapin_plan_enabled();
+}
+
+__rust_helper void rust_helper_vswap_swapin_count(unsigned int event)
+{
+	if (event < NR_VSWAP_SWAPIN_EVENTS)
+		this_cpu_inc(vswap_swapin_events[event]);
+}
+
+#endif /* CONFIG_RUST_VSWAP_SWAPIN */
 #endif /* CONFIG_RUST_VSWAP */

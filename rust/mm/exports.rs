@@ -3,7 +3,6 @@
 //! The functions that C calls.
 //!
 //! Each turns its arguments, and the promises of its C caller, into types, and calls safe code.
-//! `swapin` also gathers the evidence that `swapin::policy` decides by.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 mod swapin;

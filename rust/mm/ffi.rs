@@ -15,6 +15,8 @@ pub(crate) mod swap_table;
 pub(crate) mod acomp;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod device;
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+pub(crate) mod fault;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod folio;
 #[cfg(CONFIG_RUST_ZSWAP)]

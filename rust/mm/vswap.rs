@@ -9,11 +9,10 @@
 //!
 //! # Modules
 //!
-//! - `exports`: the functions that C calls. They turn arguments into types. Those for `swapin` also
-//!   gather the evidence that its policy decides by.
+//! - `exports`: the functions that C calls. They turn arguments into types.
 //! - `vswap`: virtual slots, from their words to the device slots that back them.
 //! - `zswap`: the compressed cache, for virtual and physical slots.
-//! - `swapin`: the policy of swap-in.
+//! - `swapin`: how a page comes back.
 //! - `ffi`: wrappers of C, as safe types.
 //! - `tests`: KUnit suites. `kunit/host` tests on the host what needs no kernel.
 //!
@@ -21,7 +20,7 @@
 //!
 //! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `swap_writeout()` calls
 //!   `backing::set_zero`, then `zswap::store`, then `device_slot::back`.
-//! - Fault: `do_swap_page()` asks `swapin::policy`. C's swap cache calls `swap_cache`.
+//! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `swap_cache`.
 //! - Zap: `zap_nonpresent_ptes()` calls `slot::zap_entries`.
 //! - Reclaim: `vswap_capacity()` calls `capacity::room`.
 //! - swapoff: `vswap_swapoff_device()` calls `swapoff::unuse`.

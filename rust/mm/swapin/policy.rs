@@ -426,6 +426,70 @@ pub struct Plan {
     pub record: Record,
 }
 
+/// Where a page and its neighbours can be, by the devices alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Devices {
+    /// In memory, or on fast devices.
+    Fast,
+    /// On a slow device, or zeros: nothing is compressed.
+    Slow,
+    /// The place of the page tells.
+    Mixed,
+}
+
+/// What most faults end with, before [`plan`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shortcut {
+    /// C's rule for fast devices: a folio as large as is allowed.
+    Device,
+    /// Nothing near is on a slow device: [`alone`] may tell that the page comes in alone.
+    Alone,
+    /// On a slow device: read ahead, and note the fault.
+    Slow,
+    /// This page, and nothing is noted.
+    Single,
+    /// Read ahead, and nothing is noted.
+    ReadAhead,
+    /// The whole [`plan`].
+    Whole,
+}
+
+/// Returns what the devices alone decide. `None`: the place of the page has to be found, for
+/// [`by_source`].
+///
+/// `zswap`: zswap was ever enabled. `own`: the task faults in its own memory; otherwise the fault
+/// says nothing of its use. `brief`: a plan need not be made in full.
+#[inline]
+pub fn by_devices(devices: Devices, zswap: bool, own: bool, brief: bool) -> Option<Shortcut> {
+    match devices {
+        Devices::Fast if !zswap => Some(Shortcut::Device),
+        Devices::Fast if brief && own => Some(Shortcut::Alone),
+        Devices::Fast if brief => Some(Shortcut::Single),
+        Devices::Slow if own => Some(Shortcut::Slow),
+        Devices::Slow => Some(Shortcut::ReadAhead),
+        Devices::Fast | Devices::Mixed => None,
+    }
+}
+
+/// Returns what the place of the page decides. `any_slow`: neighbours can be on a slow device. The
+/// others are as in [`by_devices`].
+#[inline]
+pub fn by_source(
+    source: Source,
+    any_slow: impl FnOnce() -> bool,
+    own: bool,
+    brief: bool,
+) -> Shortcut {
+    match source {
+        Source::Slow if !own => Shortcut::ReadAhead,
+        _ if !own => Shortcut::Single,
+        _ if !brief => Shortcut::Whole,
+        Source::Slow => Shortcut::Slow,
+        Source::Memory if any_slow() => Shortcut::Whole,
+        Source::Memory | Source::Fast => Shortcut::Alone,
+    }
+}
+
 /// Whether to look at the pages next to this one, and on which side (`true`: above it).
 ///
 /// Looking has a cost: once in a while will do, for one of several sequences in a mapping. Where

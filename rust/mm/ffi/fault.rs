@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Page faults on swapped out pages: what C knows of them, and the switches of the policy.
+//!
+//! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
+
+use crate::{
+    ffi::folio::SwapEntry,
+    swapin::policy::{
+        Evidence,
+        Hint,
+        How,
+        Limits,
+        Outcome,
+        Plan,
+        Record,
+        Used,
+        Why, //
+    },
+    zswap::table::Ci, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// The switches in sysfs: C's `struct vswap_swapin_switches`.
+#[repr(C)]
+struct Switches {
+    enabled: Atomic<bool>,
+    bypass: Atomic<bool>,
+    large: Atomic<bool>,
+    map_around: Atomic<bool>,
+    max_order: Atomic<u32>,
+}
+
+same_layout!(Switches = bindings::vswap_swapin_switches {
+    enabled = enabled,
+    bypass = bypass,
+    large = large,
+    map_around = map_around,
+    max_order = max_order,
+});
+
+#[inline]
+fn switches() -> &'static Switches {
+    // SAFETY: A static. C writes each field in one piece, and Rust accesses them atomically.
+    unsafe { &*(&raw const bindings::vswap_swapin_switches).cast() }
+}
+
+/// Returns true if the policy plans.
+#[inline]
+pub(crate) fn is_enabled() -> bool {
+    switches().enabled.load(Relaxed)
+}
+
+/// Returns true if compressed neighbours are not read ahead.
+#[inline]
+pub(crate) fn bypass() -> bool {
+    switches().bypass.load(Relaxed)
+}
+
+/// Returns true if folios may be large.
+#[inline]
+pub(crate) fn large() -> bool {
+    switches().large.load(Relaxed)
+}
+
+/// Returns the largest order that a folio may have.
+#[inline]
+pub(crate) fn max_order() -> u32 {
+    switches().max_order.load(Relaxed)
+}
+
+c_functions! {
+    /// Returns true if zswap was ever enabled.
+    pub(crate) fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
+    /// Returns true if a slow device has slots under virtual ones.
+    pub(crate) fn any_slow_device() -> bool = vswap_any_slow;
+    /// Returns true if zswap has written back, or refused, much of what is swapped out.
+    pub(crate) fn any_written() -> bool = vswap_swapin_any_written;
+    /// Returns the orders enabled for some anonymous memory, by bit.
+    pub(crate) fn anon_orders() -> usize = vswap_anon_orders;
+    /// Returns how many pages readahead reads at most.
+    pub(crate) fn readahead_max() -> i32 = vswap_readahead_max;
+    /// Returns true if plans are traced.
+    pub(crate) fn is_traced() -> bool = vswap_swapin_is_traced;
+}
+
+/// Counts an event that sysfs shows.
+#[inline]
+pub(crate) fn count(event: bindings::vswap_swapin_event) {
+    // SAFETY: No requirements.
+    unsafe { bindings::vswap_swapin_count(event) };
+}
+
+/// Counts the reason of a plan.
+#[inline]
+pub(crate) fn count_why(why: Why) {
+    count(match why {
+        Why::Slow => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW,
+        Why::Fast => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAST,
+        Why::SlowAround => bindings::vswap_swapin_event_VSWAP_SWAPIN_SLOW_AROUND,
+        Why::NotSpared => bindings::vswap_swapin_event_VSWAP_SWAPIN_NOT_SPARED,
+        Why::Small => bindings::vswap_swapin_event_VSWAP_SWAPIN_SMALL,
+        Why::Random => bindings::vswap_swapin_event_VSWAP_SWAPIN_RANDOM,
+        Why::Far => bindings::vswap_swapin_event_VSWAP_SWAPIN_FAR,
+        Why::Mixed => bindings::vswap_swapin_event_VSWAP_SWAPIN_MIXED,
+        Why::Near => bindings::vswap_swapin_event_VSWAP_SWAPIN_NEAR,
+        Why::Sequence => bindings::vswap_swapin_event_VSWAP_SWAPIN_SEQUENCE,
+        Why::Hinted => bindings::vswap_swapin_event_VSWAP_SWAPIN_HINTED,
+    });
+}
+
+/// Counts how much of an earlier large folio was used.
+pub(crate) fn count_outcome(outcome: Outcome) {
+    count(match outcome {
+        Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
+        Outcome::Part => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_PART,
+        Outcome::Waste => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_LITTLE,
+    });
+}
+
+/// The record of a mapping or a file. Writers do not exclude each other: see [`Record`].
+#[derive(Clone, Copy)]
+pub(crate) struct Kept(&'static Atomic<i64>);
+
+impl Kept {
+    /// Returns the record of an owner, by its address: owners share a table of records.
+    #[inline]
+    pub(crate) fn of<T>(owner: *const T) -> Self {
+        // SAFETY: C only hashes the address. It returns an element of a static array, which is
+        // accessed atomically only.
+        Self(unsafe {
+            let record = bindings::vswap_record_of(owner.cast());
+            Atomic::from_ptr(&raw mut (*record).counter)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn get(self) -> Record {
+        Record::decode(self.0.load(Relaxed) as u64)
+    }
+
+    #[inline]
+    pub(crate) fn set(self, record: Record) {
+        self.0.store(record.encode() as i64, Relaxed);
+    }
+}
+
+/// Returns the hint that `madvise()` left in a VMA; none for NULL.
+///
+/// # Safety
+///
+/// `vma` is NULL, or stays meanwhile.
+#[inline]
+pub(crate) unsafe fn hint_of(vma: *const bindings::vm_area_struct) -> Hint {
+    // SAFETY: As required of the caller.
+    match unsafe { bindings::vswap_hint_of(vma) } {
+        1 => Hint::Sequential,
+        2 => Hint::Random,
+        _ => Hint::None,
+    }
+}
+
+/// A page fault that finds its page swapped out.
+///
+/// # Invariants
+///
+/// The structure, its VMA and its PMD are those of a fault that runs during `'a`.
+pub(crate) struct Fault<'a> {
+    vmf: NonNull<bindings::vm_fault>,
+    _fault: PhantomData<&'a ()>,
+}
+
+impl Fault<'_> {
+    /// # Safety
+    ///
+    /// `vmf` is of a fault that runs while the value lives.
+    #[inline]
+    pub(crate) unsafe fn from_raw(vmf: NonNull<bindings::vm_fault>) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            vmf,
+            _fault: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::vm_fault {
+        self.vmf.as_ptr()
+    }
+
+    c_methods! {
+        /// Returns true if the task faults in its own memory. khugepaged and others walk that of
+        /// others, which says nothing of its use.
+        pub(crate) fn is_own(&self) -> bool = vswap_fault_is_own;
+        /// Returns the page number of its address.
+        fn page_nr(&self) -> usize = vswap_fault_page;
+        /// Returns the orders that a folio may have, which is not a page, by bit.
+        fn orders(&self) -> usize = vswap_fault_orders;
+    }
+
+    /// Returns the page number of its address.
+    #[inline]
+    pub(crate) fn page(&self) -> u64 {
+        self.page_nr() as u64
+    }
+
+    #[inline]
+    fn vma(&self) -> *mut bindings::vm_area_struct {
+        // SAFETY: By the invariants.
+        unsafe { bindings::vswap_fault_vma(self.as_ptr()) }
+    }
+
+    /// Returns the record of its mapping.
+    #[inline]
+    pub(crate) fn record(&self) -> Kept {
+        Kept::of(self.vma())
+    }
+
+    /// Returns the hint of its mapping.
+    #[inline]
+    pub(crate) fn hint(&self) -> Hint {
+        // SAFETY: By the invariants.
+        unsafe { hint_of(self.vma()) }
+    }
+
+    /// Returns the smallest and the largest order that a large folio may have.
+    pub(crate) fn limits(&self) -> Limits {
+        let most = max_order();
+        let allowed = 2usize.checked_shl(most).unwrap_or(0).wrapping_sub(1);
+        match self.orders() & allowed {
+            0 => Limits::default(),
+            orders => Limits {
+                least: orders.trailing_zeros(),
+                most: orders.ilog2(),
+            },
+        }
+    }
+
+    /// Returns how many of `nr` pages from `first` on, of which each `step`-th is looked at, were
+    /// used lately. With `run`, only those before the first that was not.
+    #[inline]
+    pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
+        let (first, nr, step) = (first as usize, nr as usize, step as usize);
+        // SAFETY: By the invariants. C checks that the pages are of the table at hand.
+        let used = unsafe { bindings::vswap_fault_used(self.as_ptr(), first, nr, step, run) };
+        u32::try_from(used).ok()
+    }
+}
+
+/// An entry whose device stays.
+///
+/// # Invariants
+///
+/// The device of the entry stays during `'a`, and the entry is one of its.
+#[derive(Clone, Copy)]
+pub(crate) struct HeldEntry<'a> {
+    entry: SwapEntry,
+    _device: PhantomData<&'a ()>,
+}
+
+impl HeldEntry<'_> {
+    /// # Safety
+    ///
+    /// The device of the entry stays while the value lives, and the entry is one of its.
+    #[inline]
+    pub(crate) unsafe fn from_raw(entry: bindings::swp_entry_t) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            entry: SwapEntry::from_raw(entry),
+            _device: PhantomData,
+        }
+    }
+
+    /// Returns the entry.
+    #[inline]
+    pub(crate) fn entry(self) -> SwapEntry {
+        self.entry
+    }
+
+    /// Returns the entry with another offset in the same cluster: a device has all of a cluster.
+    #[inline]
+    pub(crate) fn at(self, offset: usize) -> Option<Self> {
+        const SLOTS: usize = crate::ffi::layout::SWAPFILE_CLUSTER as usize;
+
+        (offset / SLOTS == self.entry.offset() / SLOTS).then(|| Self {
+            entry: self.entry.at(offset),
+            ..self
+        })
+    }
+
+    /// Returns true if zswap has the page. The answer can be old when it is there.
+    #[inline]
+    pub(crate) fn is_stored(self) -> bool {
+        // SAFETY: By the invariants.
+        match unsafe { Ci::of_entry(self.entry) } {
+            Some((ci, off)) => ci.peek_is_stored(off),
+            None => false,
+        }
+    }
+
+    /// Returns true if the zero flag of a device slot is set. The answer can be old when it is
+    /// there.
+    #[inline]
+    pub(crate) fn is_zero(self) -> bool {
+        // SAFETY: By the invariants.
+        unsafe { bindings::vswap_swapin_is_zero(self.entry.as_raw()) }
+    }
+}
+
+/// Facts that a plan has asked for, for the tracepoint.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) near: u32,
+    pub(crate) limits: Limits,
+    pub(crate) any_slow: bool,
+    pub(crate) uniform: u32,
+}
+
+/// Traces all that was known, and the plan, so that the plan can be made again elsewhere.
+#[cold]
+pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
+    let (how, order) = match plan.how {
+        How::ReadAhead => (0, 0),
+        How::Single => (1, 0),
+        How::Large(order) => (2, order),
+    };
+    let used = evidence.used.unwrap_or(Used {
+        touched: 0,
+        sampled: 0,
+    });
+    let flags = u8::from(found.any_slow)
+        | u8::from(evidence.file) << 1
+        | u8::from(evidence.bypass) << 2
+        | u8::from(evidence.large) << 3
+        | u8::from(evidence.zswap) << 4;
+    let decision = bindings::vswap_decision {
+        page: evidence.page,
+        record: evidence.record.encode(),
+        next: plan.record.encode(),
+        touched: used.touched as u8,
+        sampled: used.sampled as u8,
+        near: found.near as u8,
+        hint: evidence.hint as u8,
+        source: evidence.source as u8,
+        flags,
+        least: found.limits.least as u8,
+        most: found.limits.most as u8,
+        uniform: found.uniform as u8,
+        how,
+        order: order as u8,
+        why: plan.why as u8,
+    };
+    // SAFETY: It is valid.
+    unsafe { bindings::vswap_swapin_trace(&decision) };
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Plans how a page comes back: gathers the evidence that the [`policy`] decides by.
+//!
+//! A plan is the orders that the folio may have, by bit. Bit 0 is always among them. 0 is to read
+//! ahead. [`BY_DEVICE`] is set if C's rule was followed: what becomes of the plan says nothing.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    ffi::fault::{
+        self,
+        Fault,
+        Found,
+        HeldEntry,
+        Kept, //
+    },
+    swapin::{
+        locate::{
+            self,
+            Place, //
+        },
+        policy::{
+            self,
+            Evidence,
+            Hint,
+            How,
+            Inquiry,
+            Limits,
+            Record,
+            Shortcut,
+            Used,
+            Why,
+            NEAR, //
+        }, //
+    }, //
+};
+
+/// Reads ahead.
+const READ_AHEAD: usize = 0;
+/// A folio of one page.
+const SINGLE: usize = 1;
+/// C's rule was followed.
+pub(crate) const BY_DEVICE: usize = 1 << (usize::BITS - 1);
+
+/// Plans for a page fault. `fast`: the device of the entry is, if it is a device's.
+#[inline]
+pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+    if !fault::is_enabled() {
+        return without_policy(fast);
+    }
+    let devices = locate::devices(entry, fast);
+    let zswap = fault::zswap_was_enabled();
+    // A plan that is traced is made in full.
+    let brief = fault::bypass() && !fault::is_traced();
+    match policy::by_devices(devices, zswap, fault.is_own(), brief) {
+        Some(Shortcut::Alone) => near(fault, entry, fast),
+        Some(shortcut) => shorten(shortcut, fault, entry, fast),
+        None => by_place(fault, entry, fast, brief),
+    }
+}
+
+/// C's rule while the policy is off: by the device of the entry, and nothing large once zswap was
+/// enabled.
+#[cold]
+fn without_policy(fast: bool) -> usize {
+    match (fast, fault::zswap_was_enabled()) {
+        (false, _) => READ_AHEAD,
+        (true, true) => SINGLE,
+        (true, false) => usize::MAX,
+    }
+}
+
+/// Returns all orders that the switches allow. A folio is as large as its mapping and its slots
+/// allow, whatever the faults before were: where the rest of it is used later, single pages cost 3
+/// to 5 times as much, and no fault can tell.
+fn by_device() -> usize {
+    if !fault::large() {
+        return SINGLE;
+    }
+    let orders = 2usize.checked_shl(fault::max_order()).unwrap_or(0);
+    BY_DEVICE | orders.wrapping_sub(1)
+}
+
+#[inline(never)]
+fn by_place(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) -> usize {
+    let source = Place::of(entry).source(entry, fast);
+    let any_slow = || locate::any_slow(entry, fast);
+    let shortcut = policy::by_source(source, any_slow, fault.is_own(), brief);
+    shorten(shortcut, fault, entry, fast)
+}
+
+#[inline(never)]
+fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+    match shortcut {
+        Shortcut::Single => SINGLE,
+        Shortcut::ReadAhead => READ_AHEAD,
+        Shortcut::Device => {
+            if fault.is_own() {
+                fault::count_why(Why::Fast);
+            }
+            by_device()
+        }
+        Shortcut::Slow => {
+            // The sequence matters where readahead brings in neighbours, to map them.
+            if fault::readahead_max() > 1 {
+                found_cached(fault.record(), fault.page());
+            }
+            fault::count_why(Why::Slow);
+            READ_AHEAD
+        }
+        Shortcut::Alone => near(fault, entry, fast),
+        Shortcut::Whole => whole_of_fault(fault, entry, fast),
+    }
+}
+
+/// Neither the page nor a neighbour is on a slow device.
+#[inline]
+fn near(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+    let orders = allowed_orders();
+    if orders == 0 {
+        fault::count_why(Why::Small);
+        return SINGLE;
+    }
+    near_among(fault, entry, fast, orders)
+}
+
+/// The orders that a large folio of anonymous memory may have somewhere.
+#[inline]
+fn allowed_orders() -> usize {
+    if fault::large() {
+        fault::anon_orders()
+    } else {
+        0
+    }
+}
+
+/// As [`near`], where folios of some of `orders` can be large. Most faults of programs that jump
+/// about end with a look or two.
+#[inline(never)]
+fn near_among(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize) -> usize {
+    let (record, page) = (fault.record(), fault.page());
+    let used = |down| used_near(fault, page, down);
+    let alone = policy::alone(record.get(), page, fault.hint(), orders.trailing_zeros(), used);
+    match alone {
+        Some((why, next)) => {
+            record.set(next);
+            fault::count_why(why);
+            SINGLE
+        }
+        None => whole_of_fault(fault, entry, fast),
+    }
+}
+
+#[inline(never)]
+fn whole_of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
+    let whole = Access {
+        fault: Some(fault),
+        entry,
+        fast,
+        page: fault.page(),
+        record: fault.record(),
+        hint: fault.hint(),
+        large: allowed_orders() != 0,
+        order: 0,
+    };
+    orders_of(whole.plan())
+}
+
+/// An access to a file that finds its page swapped out.
+pub(crate) struct FileAccess<'a> {
+    /// The entry in the page cache.
+    pub(crate) entry: HeldEntry<'a>,
+    /// Its order.
+    pub(crate) order: u32,
+    /// The page number in the file.
+    pub(crate) index: u64,
+    /// Of the file.
+    pub(crate) record: Kept,
+    /// Of the mapping, if there is one.
+    pub(crate) hint: Hint,
+    /// userfaultfd wants a fault for each page of the mapping.
+    pub(crate) armed: bool,
+}
+
+/// Plans for an access to a file. `fast`: the device of the entry is, if it is a device's.
+pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
+    if !fault::is_enabled() {
+        return without_policy(fast);
+    }
+    let (entry, order) = (access.entry, access.order);
+    let devices = locate::devices(entry, fast);
+    let zswap = fault::zswap_was_enabled();
+    let plan = match policy::by_devices(devices, zswap, true, false) {
+        Some(Shortcut::Device) => {
+            fault::count_why(Why::Fast);
+            by_device()
+        }
+        Some(Shortcut::Slow) => return READ_AHEAD,
+        _ => {
+            let whole = Access {
+                fault: None,
+                entry,
+                fast,
+                page: access.index,
+                record: access.record,
+                hint: access.hint,
+                large: order != 0 && fault::large() && !access.armed,
+                order,
+            };
+            orders_of(whole.plan())
+        }
+    };
+    // A folio of a file has the order of its entry, or one page.
+    let bit = 1usize.wrapping_shl(order);
+    if plan & bit != 0 {
+        plan & (BY_DEVICE | bit | SINGLE)
+    } else {
+        plan & SINGLE
+    }
+}
+
+/// Notes that a page was found in the swap cache.
+#[inline]
+pub(crate) fn found_cached(record: Kept, page: u64) {
+    record.set(record.get().next(page, None, Hint::None));
+}
+
+fn orders_of(how: How) -> usize {
+    match how {
+        How::ReadAhead => READ_AHEAD,
+        How::Single => SINGLE,
+        // All up to that one.
+        How::Large(order) => 2usize.wrapping_shl(order).wrapping_sub(1),
+    }
+}
+
+/// Returns how many pages next to one were used lately: [`NEAR`], or less.
+#[inline]
+fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
+    let first = if down {
+        page.wrapping_add(1)
+    } else {
+        page.wrapping_sub(NEAR.into())
+    };
+    fault.used(first, NEAR.into(), 1, true).unwrap_or(0)
+}
+
+/// A page fault, or an access to a file, that takes the whole policy.
+struct Access<'a> {
+    /// `None`: it is an access to a file.
+    fault: Option<&'a Fault<'a>>,
+    entry: HeldEntry<'a>,
+    fast: bool,
+    page: u64,
+    record: Kept,
+    hint: Hint,
+    large: bool,
+    /// Of the entry of a file.
+    order: u32,
+}
+
+impl Access<'_> {
+    fn plan(&self) -> How {
+        let record = self.record.get();
+        let place = Place::of(self.entry);
+        let evidence = Evidence {
+            page: self.page,
+            record,
+            used: self.outcome(record),
+            hint: self.hint,
+            source: place.source(self.entry, self.fast),
+            large: self.large,
+            file: self.fault.is_none(),
+            bypass: fault::bypass(),
+            zswap: fault::zswap_was_enabled(),
+        };
+        let mut look = Look {
+            access: self,
+            place,
+            found: Found::default(),
+        };
+        let plan = policy::plan(&evidence, &mut look);
+        self.record.set(plan.record);
+        fault::count_why(plan.why);
+        if fault::is_traced() {
+            fault::trace(&evidence, &look.found, &plan);
+        }
+        plan.how
+    }
+
+    /// Returns how much of the large folio before was used, if that is to be seen.
+    fn outcome(&self, record: Record) -> Option<Used> {
+        const SAMPLES: u64 = 16;
+
+        let (first, nr) = record.probe()?;
+        let step = (nr / SAMPLES).max(1);
+        let used = Used {
+            touched: self.fault?.used(first, nr, step, false)?,
+            sampled: nr.checked_div(step)? as u32,
+        };
+        fault::count_outcome(used.outcome());
+        Some(used)
+    }
+}
+
+/// Finds out more about an access.
+struct Look<'a> {
+    access: &'a Access<'a>,
+    place: Place,
+    found: Found,
+}
+
+impl Inquiry for Look<'_> {
+    fn near(&mut self, down: bool) -> u32 {
+        let page = self.access.page;
+        let used = |fault| used_near(fault, page, down);
+        self.found.near = self.access.fault.map_or(0, used);
+        self.found.near
+    }
+
+    fn limits(&mut self) -> Limits {
+        self.found.limits = match self.access.fault {
+            Some(fault) => fault.limits(),
+            // It is the order of the entry, or a page.
+            None if self.access.order <= fault::max_order() => Limits {
+                least: 0,
+                most: self.access.order,
+            },
+            None => Limits::default(),
+        };
+        self.found.limits
+    }
+
+    fn any_slow(&mut self) -> bool {
+        self.found.any_slow = locate::any_slow(self.access.entry, self.access.fast);
+        self.found.any_slow
+    }
+
+    fn uniform(&mut self, max: u32) -> u32 {
+        if !self.place.is_in_order() {
+            return 0;
+        }
+        let entry = self.access.entry;
+        let offset = entry.entry().offset() as u64;
+        self.found.uniform = policy::uniform_order(offset, max, |offset| {
+            entry
+                .at(offset as usize)
+                .is_some_and(|at| Place::of(at) == self.place)
+        });
+        self.found.uniform
+    }
+}
