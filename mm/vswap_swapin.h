@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Swap-in policy. mm/vswap_swapin.c gathers what rust/mm/swapin/policy.rs
- * decides by. do_swap_page(), shmem and readahead follow the plan.
+ * Swap-in policy. rust/mm/swapin/ makes a plan for each fault, which
+ * do_swap_page(), shmem and readahead follow.
  *
  * A plan is a bit mask of the orders that a folio may have if it is swapped in
  * without readahead. Bit 0 is always set. The plan 0 means readahead.
@@ -41,7 +41,7 @@ unsigned long vswap_rs_swapin_plan(struct vm_fault *vmf, swp_entry_t entry, bool
 unsigned long vswap_rs_swapin_plan_file(struct inode *inode, unsigned long index,
 					swp_entry_t entry, unsigned int order,
 					struct vm_area_struct *vma, bool armed, bool fast);
-void vswap_rs_swapin_done(const void *owner, unsigned long page, unsigned long offset,
+void vswap_rs_swapin_done(const void *owner, unsigned long page, swp_entry_t entry,
 			  unsigned int order);
 void vswap_rs_swapin_hit(const void *owner, unsigned long page);
 bool vswap_rs_swapin_probes(const void *owner, unsigned long first);
@@ -104,7 +104,7 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 	/* The outcome of C's rule says nothing about the faults. */
 	if (vswap_swapin_on() && plan > BIT(0) && !(plan & VSWAP_PLAN_DEVICE) &&
 	    !IS_ERR_OR_NULL(folio))
-		vswap_rs_swapin_done(owner, page, swp_offset(entry), folio_order(folio));
+		vswap_rs_swapin_done(owner, page, entry, folio_order(folio));
 }
 
 /*

@@ -208,6 +208,53 @@ proptest! {
         }
     }
 
+    /// The shortcuts by the devices and by the place of the page agree with the whole plan.
+    #[test]
+    fn shortcuts_say_what_the_plan_says(evidence in evidence(), facts in facts(), own: bool, brief: bool) {
+        let source = evidence.source;
+        let devices = match (source, facts.any_slow) {
+            (Source::Slow, _) => Devices::Slow,
+            (_, true) => Devices::Mixed,
+            (_, false) => Devices::Fast,
+        };
+        let evidence = Evidence { large: true, bypass: evidence.bypass || brief, ..evidence };
+        let mut asked = false;
+        let by_devices = by_devices(devices, evidence.zswap, own, brief);
+        let by_source = by_source(source, || { asked = true; facts.any_slow }, own, brief);
+        prop_assert!(!asked || source == Source::Memory);
+        for shortcut in by_devices.into_iter().chain([by_source]) {
+            let plan = plan(&evidence, &mut facts.clone());
+            match shortcut {
+                Shortcut::Device => prop_assert!(!evidence.zswap && source != Source::Slow),
+                Shortcut::Slow => {
+                    prop_assert!(own);
+                    prop_assert_eq!((plan.how, plan.why), (How::ReadAhead, Why::Slow));
+                }
+                // A fault in the memory of another task records nothing.
+                Shortcut::ReadAhead => {
+                    prop_assert!(!own);
+                    prop_assert_eq!(plan.how, How::ReadAhead);
+                }
+                Shortcut::Single => prop_assert!(!own && source != Source::Slow),
+                // No neighbour is on a slow device, so alone() can tell.
+                Shortcut::Alone => {
+                    prop_assert!(own && brief && source != Source::Slow);
+                    prop_assert!(!facts.any_slow || source == Source::Fast);
+                }
+                Shortcut::Whole => prop_assert!(own),
+            }
+        }
+    }
+
+    /// The place of the page has to be found only between fast and slow devices, or for a plan that
+    /// is made in full.
+    #[test]
+    fn the_devices_decide_most(zswap: bool, own: bool, brief: bool) {
+        prop_assert_eq!(by_devices(Devices::Mixed, zswap, own, brief), None);
+        prop_assert_eq!(by_devices(Devices::Fast, zswap, own, brief).is_none(), zswap && !brief);
+        prop_assert!(by_devices(Devices::Slow, zswap, own, brief).is_some());
+    }
+
     /// Finds the same range as a search through all ranges.
     #[test]
     fn finds_the_uniform_range(offset in 0u64..64, odd in proptest::collection::vec(0u64..64, 0..4),

@@ -16,7 +16,10 @@ use crate::{
             HeldEntry,
             Kept, //
         },
-        folio::SwapFolio,
+        folio::{
+            SwapEntry,
+            SwapFolio, //
+        },
         trace, //
     },
     swapin::{
@@ -93,12 +96,12 @@ unsafe extern "C" fn vswap_rs_swapin_plan_file(
 }
 
 /// Notes that a folio came in after a plan that allowed a large one. `owner` is its mapping or
-/// file, of which it has the page number `page`, and `offset` is that of the page's entry.
+/// file, of which it has the page number `page`, and `entry` is that of the page.
 #[export]
 extern "C" fn vswap_rs_swapin_done(
     owner: *const c_void,
     page: c_ulong,
-    offset: c_ulong,
+    entry: bindings::swp_entry_t,
     order: c_uint,
 ) {
     if order == 0 {
@@ -106,7 +109,7 @@ extern "C" fn vswap_rs_swapin_done(
         return;
     }
     fault::count(bindings::vswap_swapin_event_VSWAP_SWAPIN_LARGE);
-    let within = offset & 1usize.wrapping_shl(order).wrapping_sub(1);
+    let within = SwapEntry::from_raw(entry).offset() & 1usize.wrapping_shl(order).wrapping_sub(1);
     let record = Kept::of(owner);
     record.set(record.get().settle(page.wrapping_sub(within) as u64, order));
 }

@@ -141,7 +141,13 @@ fn allowed_orders() -> usize {
 fn near_among(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize) -> usize {
     let (record, page) = (fault.record(), fault.page());
     let used = |down| used_near(fault, page, down);
-    let alone = policy::alone(record.get(), page, fault.hint(), orders.trailing_zeros(), used);
+    let alone = policy::alone(
+        record.get(),
+        page,
+        fault.hint(),
+        orders.trailing_zeros(),
+        used,
+    );
     match alone {
         Some((why, next)) => {
             record.set(next);

@@ -3,10 +3,10 @@
 //! Decides whether a page is swapped in alone, in a large folio, or by readahead.
 //!
 //! [`plan`] decides every case: evidence in, a plan out, and a [`Record`] of a few bits for each
-//! mapping or file that goes from one fault to the next. `__vswap_swapin_plan()` in C answers
-//! simple cases before it, by the same rules. `exports::swapin` gathers the evidence, and C does
-//! what the plan says. What C finds then (page tables that differ, no memory) can make a folio
-//! smaller than planned, never larger.
+//! mapping or file that goes from one fault to the next. Most faults need less evidence:
+//! [`by_devices`], [`by_source`] and [`alone`] say what the plan would. `swapin::plan` gathers the
+//! evidence, and C does what the plan says. What C finds then (page tables that differ, no memory)
+//! can make a folio smaller than planned, never larger.
 //!
 //! # What is decided
 //!
