@@ -410,17 +410,9 @@ bool vswap_old_entries(void)
 	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
 	unsigned int type, last = READ_ONCE(vswap_highest_type);
 
-	for (type = 0; type <= last; type++) {
-		struct swap_info_struct *si = READ_ONCE(swap_info[type]);
-
-		/*
-		 * During swapoff of a device, its slots that back virtual slots
-		 * are not subtracted, so the result can be true because of
-		 * these alone.
-		 */
-		if (si && data_race(si->flags & SWP_WRITEOK))
-			nr -= atomic_long_read(&vswap_nr_slots[type]);
-	}
+	/* During swapoff, both numbers lack the device's pages, so its used slots still count. */
+	for (type = 0; type <= last; type++)
+		nr -= atomic_long_read(&vswap_nr_slots[type]);
 	return nr > 0;
 }
 
