@@ -18,7 +18,10 @@ use crate::{
         memcg::Memcg, //
     },
     vswap::{
-        cluster::LockedCluster,
+        cluster::{
+            Guard,
+            LockedCluster, //
+        },
         slot_map::ListState, //
     },
     zswap::{
@@ -40,6 +43,17 @@ fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>
 
 fn a_new_folio_is_not_swapped_for_another(mut a: NewFolio, mut b: NewFolio) {
     core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
+}
+
+// As is a cluster.
+fn a_locked_cluster_is_not_swapped_for_another(mut a: Guard, mut b: Guard) {
+    core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
+}
+
+fn a_lent_cluster_is_not_kept(mut guard: Guard) {
+    let lent = guard.lend();
+    drop(guard); //~ E0505
+    drop(lent);
 }
 
 fn a_lent_folio_is_not_kept(mut folio: ReadFolio<'_>) {
@@ -123,7 +137,7 @@ fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
     replaced.other = 1; //~ E0616
 }
 
-fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster) {
+fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster<'_>) {
     cluster.free_run(0, 1); //~ E0624
     cluster.set_list(ListState::Full); //~ E0624
 }

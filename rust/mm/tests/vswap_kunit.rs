@@ -85,6 +85,7 @@ fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
     let mut run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
     let Run { guard, off, .. } = &mut run;
+    let mut guard = guard.lend();
     let mut taken = false;
     for at in *off..*off + (1 << order) {
         taken |= guard.state(at) != State::Null;
@@ -150,7 +151,7 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
 /// The word of a slot becomes another.
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
-    cluster.lock().set_state(off, state);
+    cluster.lock().lend().set_state(off, state);
     Ok(())
 }
 
@@ -579,7 +580,7 @@ mod tests {
         let (cluster, off) = find(start).ok_or(EINVAL)?;
 
         // No cgroup has to have this id: it is taken back before the slot is freed.
-        cluster.lock().set_ids(off + 1, 1, 7);
+        cluster.lock().lend().set_ids(off + 1, 1, 7);
         // Without memory cgroups there are no ids.
         let noted = cluster.lock().id(off + 1) == 7;
         let expected = noted.then_some(EBUSY);
@@ -592,7 +593,7 @@ mod tests {
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
         let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
-        cluster.lock().set_ids(off + 1, 1, 0);
+        cluster.lock().lend().set_ids(off + 1, 1, 0);
 
         assert_eq!(cluster.lock().id(SWAPFILE_CLUSTER), 0);
         assert!(with_id.iter().all(|error| *error == expected));
@@ -625,7 +626,7 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
-        swap_cache::add(&mut cluster.lock(), off, 4, old);
+        swap_cache::add(&mut cluster.lock().lend(), off, 4, old);
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }
@@ -646,14 +647,14 @@ mod tests {
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // It is split.
-        swap_cache::replace(&mut cluster.lock(), off + 2, 2, old, new);
+        swap_cache::replace(&mut cluster.lock().lend(), off + 2, 2, old, new);
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // What nobody counts on goes with it.
-        swap_cache::del(&mut cluster.lock(), off, 2, old, value);
-        swap_cache::del(&mut cluster.lock(), off + 2, 2, new, value);
+        swap_cache::del(&mut cluster.lock().lend(), off, 2, old, value);
+        swap_cache::del(&mut cluster.lock().lend(), off + 2, 2, new, value);
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
         assert!(slot::peek(start + 2) == State::Null);
@@ -695,19 +696,19 @@ mod tests {
         let (cluster, _) = find(slot).ok_or(EINVAL)?;
 
         assert!(!cluster.peek_has_backing());
-        assert!(!cluster.lock().reserve(1));
+        assert!(!cluster.lock().lend().reserve(1));
         let (one, two) = (
             BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
             BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
         );
-        cluster.lock().add_backing_table(one);
-        assert!(cluster.lock().reserve(2));
+        cluster.lock().lend().add_backing_table(one);
+        assert!(cluster.lock().lend().reserve(2));
         assert!(cluster.lock().any_backed());
         // The first stays.
-        cluster.lock().add_backing_table(two);
-        cluster.lock().unreserve(1);
+        cluster.lock().lend().add_backing_table(two);
+        cluster.lock().lend().unreserve(1);
         assert!(cluster.peek_has_backing());
-        cluster.lock().unreserve(1);
+        cluster.lock().lend().unreserve(1);
         assert!(!cluster.lock().any_backed());
         // The next slot may need it.
         assert!(cluster.peek_has_backing());
@@ -725,11 +726,11 @@ mod tests {
         let (cluster, _) = find(first).ok_or(EINVAL)?;
 
         let table = BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?;
-        cluster.lock().add_backing_table(table);
-        assert!(cluster.lock().reserve(SWAPFILE_CLUSTER));
-        cluster.lock().unreserve(1);
+        cluster.lock().lend().add_backing_table(table);
+        assert!(cluster.lock().lend().reserve(SWAPFILE_CLUSTER));
+        cluster.lock().lend().unreserve(1);
         assert!(cluster.peek_has_backing());
-        cluster.lock().unreserve(SWAPFILE_CLUSTER - 1);
+        cluster.lock().lend().unreserve(SWAPFILE_CLUSTER - 1);
         assert!(!cluster.peek_has_backing());
 
         put(first, SLOTS);

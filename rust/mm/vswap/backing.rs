@@ -115,11 +115,11 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 /// the cgroup of `owner`. Returns with the lock held, but may sleep before.
 pub(crate) fn reserve(cluster: &'static Cluster, nr: u32, owner: Owner<'_>) -> Result<Guard> {
     let mut guard = cluster.lock();
-    while !guard.reserve(nr) {
+    while !guard.lend().reserve(nr) {
         drop(guard);
         let table = BackingTable::alloc(owner).ok_or(ENOMEM)?;
         guard = cluster.lock();
-        guard.add_backing_table(table);
+        guard.lend().add_backing_table(table);
     }
     Ok(guard)
 }
@@ -221,10 +221,11 @@ pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut FreedBacking) {
     };
     let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
-    let mut charged = guard.idle_device(start, end.wrapping_sub(start));
+    let mut locked = guard.lend();
+    let mut charged = locked.idle_device(start, end.wrapping_sub(start));
     let mut any = charged != 0;
     for off in start..end {
-        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
+        if let Some(backed) = locked.take_of(folio, off, &mut freed.entries) {
             any = true;
             charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
             freed.add(backed, &mut stored);
@@ -260,16 +261,17 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut freed = FreedBacking::nothing();
     let mut stored = Sum::NONE;
     let mut guard = cluster.lock();
-    guard.idle_device(start, end.wrapping_sub(start));
+    let mut locked = guard.lend();
+    locked.idle_device(start, end.wrapping_sub(start));
     for off in start..end {
-        match guard.state(off).with_zero(true) {
-            Ok(state) => guard.set_state(off, state),
+        match locked.state(off).with_zero(true) {
+            Ok(state) => locked.set_state(off, state),
             Err(_) => {
                 warn_on_once!(true);
             }
         }
         // What was stored for an earlier content.
-        if let Some(backed) = guard.take_of(folio, off, &mut freed.entries) {
+        if let Some(backed) = locked.take_of(folio, off, &mut freed.entries) {
             freed.add(backed, &mut stored);
         }
     }
@@ -299,16 +301,17 @@ pub(crate) fn clear_zero(guard: Guard, slots: Range<u32>) {
 
 #[cold]
 fn clear_zero_slowly(mut guard: Guard, slots: Range<u32>) {
-    let id = guard.id(slots.start);
+    let mut locked = guard.lend();
+    let id = locked.id(slots.start);
     let mut nr = 0u32;
     for off in slots {
-        let state = guard.state(off);
+        let state = locked.state(off);
         if !is_zero(state) {
             continue;
         }
         nr = nr.wrapping_add(1);
         if let Ok(state) = state.with_zero(false) {
-            guard.set_state(off, state);
+            locked.set_state(off, state);
         }
     }
     drop(guard);

@@ -90,11 +90,9 @@ use crate::{
 };
 use core::{
     cell::UnsafeCell,
+    marker::PhantomData,
     mem::ManuallyDrop,
-    ops::{
-        Deref,
-        DerefMut, //
-    },
+    ops::Deref,
     ptr::NonNull, //
 };
 use kernel::{
@@ -201,10 +199,7 @@ impl Cluster {
         // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
         unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
         // INVARIANT: Locked.
-        Guard(LockedCluster {
-            cluster: self,
-            _thread: NotThreadSafe,
-        })
+        Guard(LockedCluster::new(self))
     }
 
     /// Locks it, unless somebody else has.
@@ -212,12 +207,7 @@ impl Cluster {
         // SAFETY: As above.
         let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
         // INVARIANT: Locked, in that case.
-        locked.then(|| {
-            Guard(LockedCluster {
-                cluster: self,
-                _thread: NotThreadSafe,
-            })
-        })
+        locked.then(|| Guard(LockedCluster::new(self)))
     }
 
     /// The words, for who looks without the lock.
@@ -357,7 +347,7 @@ pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, D
     let mut freed = FreeBatch::new();
     match place(slot) {
         // SAFETY: The right to the slot is the caller's.
-        Some((cluster, off)) => unsafe { cluster.lock().exchange(off, slots, &mut freed) },
+        Some((cluster, off)) => unsafe { cluster.lock().lend().exchange(off, slots, &mut freed) },
         None => Err(slots),
     }
 }
@@ -477,15 +467,30 @@ impl AtHand {
 
 /// A cluster that is locked.
 ///
+/// It is a right, not the lock itself: dropping it changes nothing. The owner of the lock, a
+/// [`Guard`] or C, lends the right out; it never gives a `&mut` to one that it keeps, which could be
+/// swapped for that of another cluster.
+///
 /// # Invariants
 ///
-/// The lock is held as long as the value is there.
-pub(crate) struct LockedCluster {
+/// The lock is held during `'g`, and one value at a time can be used.
+pub(crate) struct LockedCluster<'g> {
     cluster: &'static Cluster,
+    _lock: PhantomData<&'g mut ()>,
     _thread: NotThreadSafe,
 }
 
-impl LockedCluster {
+impl LockedCluster<'_> {
+    /// Caller sees to the invariants.
+    #[inline]
+    fn new(cluster: &'static Cluster) -> Self {
+        Self {
+            cluster,
+            _lock: PhantomData,
+            _thread: NotThreadSafe,
+        }
+    }
+
     /// A cluster that C has locked.
     ///
     /// # Safety
@@ -494,11 +499,8 @@ impl LockedCluster {
     #[inline]
     pub(crate) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
         // INVARIANT: As required of the caller.
-        Self {
-            // SAFETY: As required of the caller.
-            cluster: unsafe { Cluster::from_ci(ci) },
-            _thread: NotThreadSafe,
-        }
+        // SAFETY: As required of the caller.
+        Self::new(unsafe { Cluster::from_ci(ci) })
     }
 
     /// The cluster.
@@ -1185,21 +1187,28 @@ impl LockedCluster {
 }
 
 /// A cluster that we have locked: dropping unlocks it.
-pub(crate) struct Guard(LockedCluster);
+///
+/// # Invariants
+///
+/// The value owns the lock.
+#[must_use]
+pub(crate) struct Guard(LockedCluster<'static>);
 
-impl Deref for Guard {
-    type Target = LockedCluster;
-
+impl Guard {
+    /// Lends the right out, which it takes to change anything.
     #[inline]
-    fn deref(&self) -> &LockedCluster {
-        &self.0
+    pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
+        // INVARIANT: Locked while `self` is borrowed, and `self` is not used meanwhile.
+        LockedCluster::new(self.0.cluster)
     }
 }
 
-impl DerefMut for Guard {
+impl Deref for Guard {
+    type Target = LockedCluster<'static>;
+
     #[inline]
-    fn deref_mut(&mut self) -> &mut LockedCluster {
-        &mut self.0
+    fn deref(&self) -> &LockedCluster<'static> {
+        &self.0
     }
 }
 
@@ -1403,7 +1412,7 @@ impl Populated {
         let mut guard = self.cluster.lock();
         // SAFETY: The lock is held. The cluster was without tables, and its owner is `self`.
         unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
-        guard.assign(cpu, order);
+        guard.lend().assign(cpu, order);
         guard
     }
 }

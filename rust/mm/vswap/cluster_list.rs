@@ -98,7 +98,7 @@ impl Lists {
 
     /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the
     /// front: it was full, so that it is fuller than others, which may become empty meanwhile.
-    pub(super) fn add(&mut self, cluster: &mut LockedCluster, state: ListState) {
+    pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
         // On the free list are those without tables, and no others.
         let fits = (state == ListState::Free) != cluster.has_table();
@@ -137,7 +137,7 @@ impl Lists {
     }
 
     /// The CPU does not allocate from the cluster any more.
-    pub(crate) fn retire(&mut self, cluster: &mut LockedCluster) {
+    pub(crate) fn retire(&mut self, cluster: &mut LockedCluster<'_>) {
         self.add(
             cluster,
             ListState::retired(cluster.has_run(), cluster.used()),
@@ -192,7 +192,7 @@ impl Lists {
         }
         (1..NR_ORDERS).find_map(|order| {
             let mut guard = self.take_partial(cpu, order, ty)?;
-            guard.assign(cpu, 0);
+            guard.lend().assign(cpu, 0);
             Some(guard)
         })
     }
@@ -221,7 +221,7 @@ impl Lists {
             if let Some(mut guard) = cluster.try_lock() {
                 // SAFETY: The lists are locked, and it is on one.
                 unsafe { bindings::vswap_lists_del(ci) };
-                guard.assign(cpu, order);
+                guard.lend().assign(cpu, order);
                 return Some(guard);
             }
         }
@@ -326,7 +326,7 @@ impl Local {
                     continue;
                 };
                 if guard.is_for(cpu, order, Kind::Unbound) && guard.used() < SWAPFILE_CLUSTER {
-                    guard.assign(self.cpu(), 0);
+                    guard.lend().assign(self.cpu(), 0);
                     return Some(guard);
                 }
             }

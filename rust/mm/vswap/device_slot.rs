@@ -161,7 +161,7 @@ impl SlotReservation {
             return Err(EINVAL);
         };
         let (first, nr) = (slots.nth(0), slots.nr());
-        let result = self.cluster.lock().set_slots(self.start, slots);
+        let result = self.cluster.lock().lend().set_slots(self.start, slots);
         match result {
             Ok(()) => {
                 self.backed(first, nr);
@@ -180,7 +180,7 @@ impl Drop for SlotReservation {
         self.slots = None;
         vswap::uncharge_id(self.id, self.charged);
         if self.promised != 0 {
-            self.cluster.lock().unreserve(self.promised);
+            self.cluster.lock().lend().unreserve(self.promised);
         }
     }
 }
@@ -228,7 +228,7 @@ fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
     let id = cluster.lock().id(start);
     vswap::charge_id(id, nr, ChargeFor::More)?;
     let mut guard = cluster.lock();
-    let taken = guard.take_device(start, nr);
+    let taken = guard.lend().take_device(start, nr);
     let first = guard.backing(start);
     drop(guard);
     match first {

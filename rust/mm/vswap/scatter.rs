@@ -84,14 +84,14 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
 /// Ends the binding of a cluster, if there is memory for the words that it needs then.
 fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
     // Without data on the device it needs none.
-    if cluster.lock().scatter(&mut None) {
+    if cluster.lock().lend().scatter(&mut None) {
         return true;
     }
     if let Memory::Untried = memory {
         *memory = Memory::Tried(Scatter::alloc());
     }
     match memory {
-        Memory::Tried(memory) => cluster.lock().scatter(memory),
+        Memory::Tried(memory) => cluster.lock().lend().scatter(memory),
         Memory::Untried => false,
     }
 }

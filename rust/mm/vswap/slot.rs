@@ -112,7 +112,7 @@ impl Ids {
 /// Frees slots that nothing pins any more. Their charges are added to `uncharge`.
 #[inline]
 pub(super) fn free_slots(
-    cluster: &mut LockedCluster,
+    cluster: &mut LockedCluster<'_>,
     start: u32,
     nr: u32,
     freed: &mut FreedBacking,
@@ -151,7 +151,12 @@ pub(super) fn free_slots(
 /// As [`free_slots`], of a cluster without backing words.
 // Not in line: the other kind would have fewer registers.
 #[inline(never)]
-fn free_unbacked_slots(cluster: &mut LockedCluster, start: u32, nr: u32, uncharge: &mut Uncharge) {
+fn free_unbacked_slots(
+    cluster: &mut LockedCluster<'_>,
+    start: u32,
+    nr: u32,
+    uncharge: &mut Uncharge,
+) {
     free_unbacked(cluster, start, nr, |id, nr, charged| {
         uncharge.add(id, nr, charged, Sum::NONE);
     });
@@ -160,7 +165,7 @@ fn free_unbacked_slots(cluster: &mut LockedCluster, start: u32, nr: u32, uncharg
 /// As [`free_slots`], of a cluster without backing words. Tells `uncharge` a cgroup, how many slots
 /// of it are freed, and how many of them are charged as swap.
 fn free_unbacked(
-    cluster: &mut LockedCluster,
+    cluster: &mut LockedCluster<'_>,
     start: u32,
     nr: u32,
     uncharge: impl FnMut(u16, u32, u32),
@@ -179,7 +184,7 @@ fn free_unbacked(
 /// had.
 #[inline]
 pub(super) fn free_slot(
-    cluster: &mut LockedCluster,
+    cluster: &mut LockedCluster<'_>,
     off: u32,
     freed: &mut FreeBatch,
     mut uncharge: impl FnMut(u16, u32, Sum),
@@ -230,7 +235,7 @@ impl FreeRun {
     #[inline]
     pub(super) fn flush(
         &mut self,
-        cluster: &mut LockedCluster,
+        cluster: &mut LockedCluster<'_>,
         freed: &mut FreedBacking,
         uncharge: &mut Uncharge,
     ) {
@@ -281,6 +286,7 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
         return None;
     }
     let Run { guard, off, .. } = &mut run;
+    let mut guard = guard.lend();
     let offset = guard.cluster().first().wrapping_add(*off as usize);
     let state = State::Pfn {
         flags: Flags::EMPTY,
@@ -329,7 +335,7 @@ pub(super) enum Put {
 
 /// One user less of a slot. In line, as each way out goes on elsewhere.
 #[inline(always)]
-pub(super) fn put_one(cluster: &mut LockedCluster, off: u32) -> Put {
+pub(super) fn put_one(cluster: &mut LockedCluster<'_>, off: u32) -> Put {
     let (mut left, mut last) = (0, false);
     if cluster.try_word(off, |word| {
         last = is_last_word(word);
@@ -353,7 +359,7 @@ pub(super) fn put_one(cluster: &mut LockedCluster, off: u32) -> Put {
 }
 
 #[cold]
-fn put_slowly(cluster: &mut LockedCluster, off: u32) -> Put {
+fn put_slowly(cluster: &mut LockedCluster<'_>, off: u32) -> Put {
     let state = cluster.state(off);
     match state.put() {
         Ok(State::Null) => Put::Last,
@@ -430,7 +436,7 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) 
     let mut guard = cluster.lock();
     let mut last = false;
     // What a page fault does: its folio keeps the slot.
-    let done = guard.try_word(off, |word| {
+    let done = guard.lend().try_word(off, |word| {
         last = is_last_word(word);
         put_word(word).filter(|next| !reclaim || is_counted_word(*next))
     });
@@ -444,7 +450,7 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) 
 #[inline(never)]
 pub(super) fn free_alone(mut guard: Guard, off: u32, uncharge: impl FnMut(u16, u32, Sum)) {
     let mut freed = FreeBatch::new();
-    let slots = free_slot(&mut guard, off, &mut freed, uncharge);
+    let slots = free_slot(&mut guard.lend(), off, &mut freed, uncharge);
     // So the locks of the page allocator and of devices are not taken inside that of the cluster.
     drop(guard);
     drop(slots);
@@ -487,17 +493,18 @@ fn put_range(
         let mut freed = FreedBacking::nothing();
         let mut doomed = FreeRun::NONE;
         let mut guard = cluster.lock();
+        let mut locked = guard.lend();
         for off in at..stop {
-            match put_one(&mut guard, off) {
+            match put_one(&mut locked, off) {
                 Put::Last => doomed.add(off),
                 Put::CacheOnly => {
                     cache_only = true;
-                    doomed.flush(&mut guard, &mut freed, uncharge);
+                    doomed.flush(&mut locked, &mut freed, uncharge);
                 }
-                Put::Counted => doomed.flush(&mut guard, &mut freed, uncharge),
+                Put::Counted => doomed.flush(&mut locked, &mut freed, uncharge),
             }
         }
-        doomed.flush(&mut guard, &mut freed, uncharge);
+        doomed.flush(&mut locked, &mut freed, uncharge);
         drop(guard);
         at = stop;
     }
@@ -518,7 +525,7 @@ fn put_range(
 
 /// One user more of a slot; `ENOMEM` when there must be a table for large counts first.
 #[inline]
-fn dup_one(cluster: &mut LockedCluster, off: u32) -> Result {
+fn dup_one(cluster: &mut LockedCluster<'_>, off: u32) -> Result {
     if cluster.try_word(off, dup_word) || cluster.raise_extended(off) {
         return Ok(());
     }
@@ -556,8 +563,9 @@ fn dup_one(cluster: &mut LockedCluster, off: u32) -> Result {
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
+    let mut locked = guard.lend();
     // What fork does for each entry of a page table.
-    if nr == 1 && (guard.try_word(start, dup_word) || guard.raise_extended(start)) {
+    if nr == 1 && (locked.try_word(start, dup_word) || locked.raise_extended(start)) {
         return Ok(());
     }
     dup_range(guard, cluster, start, nr)
@@ -567,14 +575,14 @@ pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
 fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -> Result {
     let mut off = start;
     while off < start.wrapping_add(nr) {
-        match dup_one(&mut guard, off) {
+        match dup_one(&mut guard.lend(), off) {
             Ok(()) => off = off.wrapping_add(1),
             Err(error) if error == ENOMEM => {
                 drop(guard);
                 let table = ExtendTable::alloc_atomic();
                 guard = cluster.lock();
                 match table {
-                    Some(table) => guard.add_extend_table(table),
+                    Some(table) => guard.lend().add_extend_table(table),
                     None => {
                         undo_dup(guard, start, off);
                         return Err(ENOMEM);
@@ -593,7 +601,7 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
 fn undo_dup(mut guard: Guard, start: u32, end: u32) {
     for off in start..end {
         // It had a count or a folio before.
-        put_one(&mut guard, off);
+        put_one(&mut guard.lend(), off);
     }
 }
 
@@ -605,7 +613,7 @@ pub(crate) fn extend(offset: usize, table: ExtendTable) {
     let mut guard = cluster.lock();
     // By now the slot may be free, or have lost users.
     if matches!(guard.state(off).flags(), Ok(flags) if flags.count >= Count::INLINE_MAX) {
-        guard.add_extend_table(table);
+        guard.lend().add_extend_table(table);
     }
 }
 
@@ -641,7 +649,7 @@ fn is_counted(state: State) -> bool {
 }
 
 /// Returns true if the swap count of each slot of a range is 0.
-pub(crate) fn none_counted(cluster: &LockedCluster, start: u32, nr: u32) -> bool {
+pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> bool {
     !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
 }
 

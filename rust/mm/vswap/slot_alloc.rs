@@ -88,8 +88,9 @@ impl Run {
     /// Gives the slots back.
     pub(crate) fn cancel(mut self) {
         if let Some(nr) = 1u32.checked_shl(self.guard.order()) {
-            self.guard.idle_device(self.off, nr);
-            self.guard.free_run(self.off, nr);
+            let mut cluster = self.guard.lend();
+            cluster.idle_device(self.off, nr);
+            cluster.free_run(self.off, nr);
         }
     }
 }
@@ -104,14 +105,14 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     if let Some(cluster) = local.current(order, kind) {
         let mut guard = cluster.lock();
         if guard.is_for(local.cpu(), order, kind) {
-            if let Some(off) = guard.take_run() {
+            if let Some(off) = guard.lend().take_run() {
                 return Some(Run {
                     guard,
                     off,
                     _local: local,
                 });
             }
-            Lists::lock().retire(&mut guard);
+            Lists::lock().retire(&mut guard.lend());
         }
         drop(guard);
         local.set_current(order, kind, None);
@@ -136,10 +137,10 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
         let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
         match refill {
             Refill::Partial(mut guard) => {
-                if let Some(off) = guard.take_run() {
+                if let Some(off) = guard.lend().take_run() {
                     return Some(switch_to(local, order, kind, guard, off));
                 }
-                Lists::lock().retire(&mut guard);
+                Lists::lock().retire(&mut guard.lend());
                 if kind == Kind::Bound {
                     // Its device is being turned off.
                     return None;
@@ -175,14 +176,14 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
         local.set_current(order, kind, None);
     }
     let mut guard = populated.claim(local.cpu(), order);
-    if ty.is_some_and(|ty| !guard.bind(ty)) {
+    if ty.is_some_and(|ty| !guard.lend().bind(ty)) {
         // Somebody else was faster. The tables are for the next folio that needs no device.
-        Lists::lock().retire(&mut guard);
+        Lists::lock().retire(&mut guard.lend());
         return None;
     }
     // There is always a place in an empty cluster, unless swapoff has just begun.
-    let Some(off) = guard.take_run() else {
-        Lists::lock().retire(&mut guard);
+    let Some(off) = guard.lend().take_run() else {
+        Lists::lock().retire(&mut guard.lend());
         return None;
     };
     Some(switch_to(local, order, kind, guard, off))
@@ -235,8 +236,8 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
         // Idle slots of these become free when there are no others: see `scatter`.
         Kind::Bound => listed?,
     };
-    let Some(off) = guard.take_run() else {
-        Lists::lock().retire(&mut guard);
+    let Some(off) = guard.lend().take_run() else {
+        Lists::lock().retire(&mut guard.lend());
         return None;
     };
     Some(switch_to(local, 0, kind, guard, off))
@@ -246,7 +247,7 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
 fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     let mut guard = cluster.lock();
     if guard.is_for(cpu, order, kind) {
-        Lists::lock().retire(&mut guard);
+        Lists::lock().retire(&mut guard.lend());
     }
 }
 

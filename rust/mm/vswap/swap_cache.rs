@@ -53,12 +53,16 @@ pub(crate) struct Addable {
 /// Checks that a page can enter the swap cache for a slot. `ENOENT`: the swap count is 0.
 /// `EEXIST`: there is a folio.
 #[inline]
-pub(crate) fn may_add_page(cluster: &LockedCluster, off: u32, with_id: bool) -> Result<Addable> {
+pub(crate) fn may_add_page(
+    cluster: &LockedCluster<'_>,
+    off: u32,
+    with_id: bool,
+) -> Result<Addable> {
     may_add_as(cluster, off, with_id).map(|(found, _)| found)
 }
 
 #[inline]
-fn may_add_as(cluster: &LockedCluster, off: u32, with_id: bool) -> Result<(Addable, Flags)> {
+fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(Addable, Flags)> {
     let state = cluster.state(off);
     if matches!(state, State::Pfn { .. }) {
         return Err(EEXIST);
@@ -85,7 +89,7 @@ pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Ad
     let mut guard = cluster.lock();
     let (found, flags) = may_add_as(&guard, off, true).ok()?;
     let held = guard.at_hand(off, flags.zero)?;
-    add_one(&mut guard, off, pfn);
+    add_one(&mut guard.lend(), off, pfn);
     enter();
     Some((found, held))
 }
@@ -106,14 +110,14 @@ pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce())
         free_alone(guard, off, forget_one);
         return true;
     }
-    put_one(&mut guard, off);
+    put_one(&mut guard.lend(), off);
     false
 }
 
 /// As [`may_add_page`], for a folio of `nr` pages. `EBUSY`: a smaller one may fit, as its other
 /// slots are not all like this one.
 pub(crate) fn may_add(
-    cluster: &LockedCluster,
+    cluster: &LockedCluster<'_>,
     off: u32,
     nr: u32,
     with_id: bool,
@@ -140,7 +144,7 @@ pub(crate) fn may_add(
 
 /// A folio enters the swap cache.
 #[inline]
-pub(crate) fn add(cluster: &mut LockedCluster, off: u32, nr: u32, pfn: Pfn) {
+pub(crate) fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
     if nr == 1 {
         return add_one(cluster, off, pfn);
     }
@@ -150,14 +154,14 @@ pub(crate) fn add(cluster: &mut LockedCluster, off: u32, nr: u32, pfn: Pfn) {
 }
 
 #[inline]
-fn add_one(cluster: &mut LockedCluster, off: u32, pfn: Pfn) {
+fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
     if !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
         add_slowly(cluster, off, pfn);
     }
 }
 
 #[cold]
-fn add_slowly(cluster: &mut LockedCluster, off: u32, pfn: Pfn) {
+fn add_slowly(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
     match cluster.state(off).cache_add(pfn) {
         Ok(state) => cluster.set_state(off, state),
         Err(_) => {
@@ -170,7 +174,7 @@ fn add_slowly(cluster: &mut LockedCluster, off: u32, pfn: Pfn) {
 ///
 /// C holds the lock, and interrupts may be off: what backed them is given back here and now.
 #[inline]
-pub(crate) fn del(cluster: &mut LockedCluster, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
+pub(crate) fn del(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
     if nr != 1 {
         del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
     } else if del_one(cluster, off, pfn, shadow) {
@@ -188,7 +192,7 @@ pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) 
     if nr == 1 {
         let mut guard = cluster.lock();
         leave();
-        if del_one(&mut guard, off, pfn, Shadow::NONE) {
+        if del_one(&mut guard.lend(), off, pfn, Shadow::NONE) {
             free_alone(guard, off, forget_one);
         }
         return;
@@ -196,13 +200,13 @@ pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) 
     let mut freed = FreedBacking::nothing();
     let mut guard = cluster.lock();
     leave();
-    del_range(&mut guard, off, nr, pfn, Shadow::NONE, &mut freed);
+    del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
     drop(guard);
 }
 
 /// Returns true if the slot is to be freed.
 #[inline]
-fn del_one(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
+fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     let mut last = false;
     let done = cluster.try_word(off, |word| {
         last = is_last_cached_word(word, pfn);
@@ -212,7 +216,7 @@ fn del_one(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -> b
 }
 
 #[cold]
-fn del_slowly(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
+fn del_slowly(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     match cluster.state(off).cache_del(pfn, shadow) {
         Ok(State::Null) => return true,
         Ok(state) => cluster.set_state(off, state),
@@ -226,7 +230,7 @@ fn del_slowly(cluster: &mut LockedCluster, off: u32, pfn: Pfn, shadow: Shadow) -
 /// Not in line: most folios have one slot.
 #[inline(never)]
 fn del_range(
-    cluster: &mut LockedCluster,
+    cluster: &mut LockedCluster<'_>,
     off: u32,
     nr: u32,
     pfn: Pfn,
@@ -249,7 +253,7 @@ fn del_range(
 
 /// A folio takes the place of another, or of a part of it.
 #[inline]
-pub(crate) fn replace(cluster: &mut LockedCluster, off: u32, nr: u32, old: Pfn, new: Pfn) {
+pub(crate) fn replace(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, old: Pfn, new: Pfn) {
     for at in off..off.wrapping_add(nr) {
         match cluster.state(at).cache_replace(old, new) {
             Ok(state) => cluster.set_state(at, state),

@@ -71,7 +71,7 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
         }
     }
     for cluster in owned.bound() {
-        cluster.lock().leave_device(owned.ty())?;
+        cluster.lock().lend().leave_device(owned.ty())?;
     }
     Ok(())
 }
