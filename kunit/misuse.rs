@@ -20,7 +20,8 @@ use crate::{
     vswap::{
         cluster::{
             Guard,
-            LockedCluster, //
+            LockedCluster,
+            Unpinned, //
         },
         slot_map::ListState, //
     },
@@ -140,4 +141,16 @@ fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
 fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster<'_>) {
     cluster.free_run(0, 1); //~ E0624
     cluster.set_list(ListState::Full); //~ E0624
+}
+
+fn the_right_to_free_slots_is_not_made_up(cluster: &mut LockedCluster<'_>) {
+    let _ = cluster.unpinned(0, 1); //~ E0624
+}
+
+fn slots_are_freed_once(slots: Unpinned<'_>) {
+    let Ok(slots) = slots.unbacked() else {
+        return;
+    };
+    slots.clear(|_, _, _| {}).free();
+    slots.clear(|_, _, _| {}).free(); //~ E0382
 }

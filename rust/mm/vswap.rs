@@ -20,7 +20,7 @@
 //!
 //! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `swap_writeout()` calls
 //!   `backing::set_zero`, then `zswap::store`, then `device_slot::back`.
-//! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `swap_cache`.
+//! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `cluster::swap_cache`.
 //! - Zap: `zap_nonpresent_ptes()` calls `slot::zap_entries`.
 //! - Reclaim: `vswap_capacity()` calls `capacity::room`.
 //! - swapoff: `vswap_swapoff_device()` calls `swapoff::unuse`.

@@ -28,8 +28,8 @@ use vswap_host::thp_4k::{
     order::{self, Member as _, Seat, Turn},
     record::{Kept, Object, Pattern, Place, Record},
     swap_table::{
-        cache_add_word, dup_word, is_last_user_word, is_last_word, put_word, Count, Flags, Pfn,
-        Shadow, State,
+        cache_add_word, consume_word, dup_word, is_last_word, put_word, Count, Flags, Pfn, Shadow,
+        State,
     },
 };
 use vswap_host::um::{
@@ -1286,7 +1286,9 @@ impl Swapped {
         }
         ptes[at] = Pte::Mapped(folio.content.unwrap());
         let mut backed = self.ci.lock().unwrap();
-        if is_last_user_word(self.word.load(Relaxed), Self::pfn(frame)) {
+        if let Some(word) = consume_word(self.word.load(Relaxed), Self::pfn(frame)) {
+            self.set(word);
+            assert!(is_last_word(word));
             self.set(State::Null.encode());
             backed.zswap = None;
         } else {

@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS, SWAPFILE_CLUSTER},
                 record::{Invalid, Kept, Object, Pattern, Place, Record, Sum},
                 swap_table::{
-                    cache_add_word, cache_del_word, dup_word, is_counted_word, is_extended_word, is_last_cached_word, is_last_user_word, is_last_word, is_zero_word, put_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -135,8 +135,7 @@ macro_rules! tests {
                         prop_assert_eq!((dup, put, is_zero_word(word)), (None, None, false));
                     }
                     prop_assert_eq!((added, gone(pfn)), (None, None));
-                    prop_assert!(!is_last_cached_word(word, pfn));
-                    prop_assert!(!is_last_user_word(word, pfn));
+                    prop_assert_eq!(consume_word(word, pfn), None);
                     return Ok(());
                 };
                 let stays = |state: &State| *state != State::Null;
@@ -153,16 +152,22 @@ macro_rules! tests {
                     State::Pfn { pfn, .. } => pfn,
                     _ => pfn,
                 };
-                let zero = state.flags().is_ok_and(|flags| flags.zero);
                 for old in [own, pfn] {
-                    let left = state.cache_del(old, shadow).ok().filter(stays);
-                    prop_assert_eq!(gone(old), left.map(State::encode));
-                    // For a zero page the shortcut may say no.
-                    let last = state.cache_del(old, shadow) == Ok(State::Null) && !zero;
-                    prop_assert_eq!(is_last_cached_word(word, old), last);
+                    // What is to be freed keeps its flags until then.
+                    let without = |value| state.flags().map(|flags| State::Shadow { flags, value });
+                    let left = state.cache_del(old, shadow).and_then(|left| match left {
+                        State::Null => without(shadow),
+                        left => Ok(left),
+                    });
+                    prop_assert_eq!(gone(old), left.ok().map(State::encode));
                     let last = state.put().and_then(|left| left.cache_del(old, shadow));
-                    prop_assert_eq!(is_last_user_word(word, old), last == Ok(State::Null));
+                    let consumed = match last {
+                        Ok(State::Null) => without(Shadow::NONE).ok().map(State::encode),
+                        _ => None,
+                    };
+                    prop_assert_eq!(consume_word(word, old), consumed);
                 }
+                let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);
                 // The reverse undoes it.
                 if let Some(dup) = dup {

@@ -34,9 +34,11 @@ use crate::{
         policy::Direction, //
     },
     vswap::{
-        cluster::AtHand,
-        directory::find,
-        swap_cache, //
+        cluster::{
+            swap_cache,
+            AtHand, //
+        },
+        directory::find, //
     },
     zswap::load, //
 };

@@ -27,6 +27,7 @@ use crate::{
         capacity,
         cluster::{
             self,
+            swap_cache,
             ExtendTable,
             LockedCluster, //
         },
@@ -44,7 +45,6 @@ use crate::{
         slot,
         slot_alloc,
         stats,
-        swap_cache,
         swap_table::{
             Backing,
             Pfn,

@@ -271,13 +271,6 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
     }
 }
 
-/// What the architecture keeps for a slot, as memory tags, goes.
-#[inline]
-pub(crate) fn invalidate_tags(cluster: &Cluster, off: u32) {
-    // SAFETY: The slot is being freed, under the lock of its cluster.
-    unsafe { bindings::vswap_invalidate_tags(cluster.first().wrapping_add(off as usize)) };
-}
-
 /// Takes the folio of a slot out of the swap cache, if nobody else needs it there. Returns the
 /// number of its pages, or 0.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {

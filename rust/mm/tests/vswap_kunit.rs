@@ -21,7 +21,10 @@ use crate::{
     },
     vswap::{
         capacity,
-        cluster::BackingTable,
+        cluster::{
+            swap_cache,
+            BackingTable, //
+        },
         cluster_list::{
             Kind,
             Lists, //
@@ -36,7 +39,6 @@ use crate::{
             Run, //
         },
         stats,
-        swap_cache,
         swap_table::{
             Count,
             Flags,

@@ -32,6 +32,9 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
+mod count;
+pub(crate) mod swap_cache;
+
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::ffi::device;
 use crate::{
@@ -468,8 +471,8 @@ impl AtHand {
 /// A cluster that is locked.
 ///
 /// It is a right, not the lock itself: dropping it changes nothing. The owner of the lock, a
-/// [`Guard`] or C, lends the right out; it never gives a `&mut` to one that it keeps, which could be
-/// swapped for that of another cluster.
+/// [`Guard`] or C, lends the right out. It never gives a `&mut` to one that it keeps, which could
+/// be swapped for that of another cluster.
 ///
 /// # Invariants
 ///
@@ -547,6 +550,16 @@ impl LockedCluster<'_> {
         }
     }
 
+    /// Makes the one value for slots that nothing pins. Caller sees to the invariants.
+    #[inline]
+    fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
+        Unpinned {
+            cluster: Self::new(self.cluster),
+            start,
+            nr,
+        }
+    }
+
     /// Changes the word of a slot.
     #[inline]
     pub(crate) fn set_state(&mut self, off: u32, state: State) {
@@ -575,7 +588,7 @@ impl LockedCluster<'_> {
 
     /// Returns what `f` says of the word of a slot; false if there is no such slot.
     #[inline]
-    pub(crate) fn is_word(&self, off: u32, f: impl FnOnce(u64) -> bool) -> bool {
+    fn is_word(&self, off: u32, f: impl FnOnce(u64) -> bool) -> bool {
         self.words()
             .and_then(|words| words.0.get(off as usize))
             .is_some_and(|word| f(word.load(Relaxed)))
@@ -970,16 +983,14 @@ impl LockedCluster<'_> {
         Name::of_virtual(self.cluster.first()).add(off)
     }
 
-    /// Clears the words of slots that nothing pins, of a cluster with backing words. `f` is told
-    /// what each word was, the memory cgroup id, and what backed the slot.
-    // In line, as what there is of tables is looked up once.
+    /// What [`Unpinned::clear`] does.
     #[inline(always)]
-    pub(super) fn kill(
+    fn kill(
         &mut self,
         start: u32,
         nr: u32,
         freed: &mut FreeBatch,
-        mut f: impl FnMut(u32, u64, u16, Option<Backed>),
+        mut f: impl FnMut(u64, u16, Option<Backed>),
     ) {
         let range = start as usize..start.wrapping_add(nr) as usize;
         let words = self.words().and_then(|words| words.0.get(range.clone()));
@@ -1003,7 +1014,8 @@ impl LockedCluster<'_> {
             if bound && device.has(off) {
                 backed = Some(Backed::Bound);
             }
-            f(off, old, id, backed);
+            f(old, id, backed);
+            self.invalidate_tags(off);
         }
         if bound {
             self.idle_device(start, nr);
@@ -1016,11 +1028,9 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// As [`Self::kill`], of a cluster without backing words: zeros, and what is on the device that
-    /// the cluster is bound to. `f` is told how many slots each memory cgroup id had, and how many
-    /// of them are charged as swap.
+    /// What [`Unbacked::clear`] does.
     #[inline(always)]
-    pub(super) fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
+    fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
         let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
@@ -1049,6 +1059,17 @@ impl LockedCluster<'_> {
         // SAFETY: The lock is held.
         let idle = unsafe { Self::idle(device, from, last) };
         f(id, last, charged.wrapping_add(idle));
+        for off in start..end {
+            self.invalidate_tags(off);
+        }
+    }
+
+    /// Drops what the architecture keeps for a slot that is being freed, such as memory tags.
+    #[inline]
+    fn invalidate_tags(&self, off: u32) {
+        let offset = self.cluster.first().wrapping_add(off as usize);
+        // SAFETY: The lock is held, and nothing pins the slot: nobody looks for its tags.
+        unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 
     /// Takes away what the word of a slot says backs it, of a folio that is locked, and dirty or
@@ -1131,7 +1152,7 @@ impl LockedCluster<'_> {
     /// One more, if the count of a slot is in the extend table: in one look at each, as fork does
     /// it for each entry of a page table. `false`: it is not there, or cannot be more.
     #[inline]
-    pub(crate) fn raise_extended(&mut self, off: u32) -> bool {
+    fn raise_extended(&mut self, off: u32) -> bool {
         let word = self.words().and_then(|words| words.0.get(off as usize));
         if !word.is_some_and(|word| is_extended_word(word.load(Relaxed))) {
             return false;
@@ -1152,7 +1173,7 @@ impl LockedCluster<'_> {
     }
 
     /// Changes a count in the extend table; 0 takes it out. The table goes with the last.
-    pub(crate) fn set_extended(&mut self, off: u32, count: u32) {
+    fn set_extended(&mut self, off: u32, count: u32) {
         let Some(word) = self.extend_word(off) else {
             warn_on_once!(true);
             return;
@@ -1183,6 +1204,126 @@ impl LockedCluster<'_> {
             // SAFETY: Under the lock.
             unsafe { (*self.ci()).extend_table = table };
         }
+    }
+}
+
+/// Slots in a row that nothing pins, of a locked cluster: the right to free them.
+///
+/// Dropping it leaves them in use.
+///
+/// # Invariants
+///
+/// The slots are in use, and the swap cache has no folio for them. Nobody counts on them but the
+/// owner of the value, who gives that up. There is one value for them.
+#[must_use]
+pub(crate) struct Unpinned<'g> {
+    cluster: LockedCluster<'g>,
+    start: u32,
+    nr: u32,
+}
+
+impl<'g> Unpinned<'g> {
+    /// Returns what is freed with less, if the cluster has no backing words.
+    #[inline]
+    pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
+        if self.cluster.any_backed() {
+            Err(self)
+        } else {
+            // INVARIANT: Just checked, under the lock.
+            Ok(Unbacked(self))
+        }
+    }
+
+    /// Clears the words, and takes out what backs the slots. `f` is told what each word was, the
+    /// memory cgroup id, and what backed the slot.
+    // In line, as what there is of tables is looked up once.
+    #[inline(always)]
+    pub(crate) fn clear(
+        mut self,
+        freed: &mut FreeBatch,
+        f: impl FnMut(u64, u16, Option<Backed>),
+    ) -> Cleared<'g> {
+        self.cluster.kill(self.start, self.nr, freed, f);
+        // INVARIANT: The words are null now.
+        Cleared(self)
+    }
+}
+
+/// As [`Unpinned`], of a cluster without backing words.
+///
+/// # Invariants
+///
+/// No word backs a slot of the cluster.
+#[must_use]
+pub(crate) struct Unbacked<'g>(Unpinned<'g>);
+
+impl<'g> Unbacked<'g> {
+    /// As [`Unpinned::clear`]: zeros, and what is on the device that the cluster is bound to. `f`
+    /// is told how many slots each memory cgroup id had, and how many of them are charged as swap.
+    #[inline(always)]
+    pub(crate) fn clear(self, f: impl FnMut(u16, u32, u32)) -> Cleared<'g> {
+        let Self(mut slots) = self;
+        slots.cluster.kill_unbacked(slots.start, slots.nr, f);
+        // INVARIANT: The words are null now.
+        Cleared(slots)
+    }
+}
+
+/// Slots that were cleared, and are still taken in the slot map: dropping leaves them so.
+///
+/// # Invariants
+///
+/// The words of the slots are null, and nothing backs them. There is one value for them.
+#[must_use]
+pub(crate) struct Cleared<'g>(Unpinned<'g>);
+
+impl Cleared<'_> {
+    /// Gives the slots back. The cluster may lose its tables by that.
+    #[inline]
+    pub(crate) fn free(self) {
+        let Self(mut slots) = self;
+        slots.cluster.free_run(slots.start, slots.nr);
+    }
+}
+
+/// Slots in a row that nothing pins, while more of them are found.
+///
+/// # Invariants
+///
+/// As of [`Unpinned`], for the slots from `start` to `end`.
+struct Row {
+    start: u32,
+    end: u32,
+}
+
+impl Row {
+    // INVARIANT: These are none.
+    const NONE: Self = Self { start: 0, end: 0 };
+
+    /// Adds a slot of the cluster, for which the invariants hold. Gives those before to `free`, if
+    /// they are not in a row with it.
+    #[inline]
+    fn add(
+        &mut self,
+        cluster: &mut LockedCluster<'_>,
+        off: u32,
+        free: &mut impl FnMut(Unpinned<'_>),
+    ) {
+        if self.end != off {
+            self.flush(cluster, free);
+            self.start = off;
+        }
+        self.end = off.wrapping_add(1);
+    }
+
+    /// Gives the slots to `free`.
+    #[inline]
+    fn flush(&mut self, cluster: &mut LockedCluster<'_>, free: &mut impl FnMut(Unpinned<'_>)) {
+        let nr = self.end.wrapping_sub(self.start);
+        if nr != 0 {
+            free(cluster.unpinned(self.start, nr));
+        }
+        self.start = self.end;
     }
 }
 
@@ -1217,6 +1358,34 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
         unsafe { bindings::spin_unlock(&raw mut (*self.0.ci()).lock) };
+    }
+}
+
+/// A cluster that we have locked, one of whose slots nothing pins: as [`Unpinned`].
+///
+/// # Invariants
+///
+/// As of [`Unpinned`], for the slot.
+#[must_use]
+pub(crate) struct UnpinnedAlone {
+    guard: Guard,
+    off: u32,
+}
+
+impl UnpinnedAlone {
+    /// Caller sees to the invariants.
+    #[inline]
+    fn new(guard: Guard, off: u32) -> Self {
+        Self { guard, off }
+    }
+
+    /// Runs `free` on the slot, and unlocks the cluster.
+    #[inline]
+    pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {
+        let Self { mut guard, off } = self;
+        let ret = free(guard.lend().unpinned(off, 1));
+        drop(guard);
+        ret
     }
 }
 

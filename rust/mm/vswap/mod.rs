@@ -8,7 +8,8 @@
 //!
 //! Clusters, and the slots in them:
 //!
-//! - `cluster`: the memory of clusters, their lock, and the state under it.
+//! - `cluster`: the memory of clusters, their lock, and the state under it. Its own modules change
+//!   the words of slots: `count` and `swap_cache`.
 //! - `directory`: finds the cluster of a slot without a lock.
 //! - `cluster_list`: the lists of clusters that a CPU can take next, and those that it allocates
 //!   from.
@@ -19,7 +20,8 @@
 //! Operations on a slot:
 //!
 //! - `slot`: allocates, counts and frees slots.
-//! - `swap_cache`: adds and removes the folio of a slot.
+//! - `cluster::count`: counts the users of a slot.
+//! - `cluster::swap_cache`: adds and removes the folio of a slot.
 //! - [`lookup`]: finds the folio of a slot without a lock, pure.
 //!
 //! The backing of a slot:
@@ -52,7 +54,6 @@ pub(crate) mod scatter;
 pub(crate) mod slot;
 pub(crate) mod slot_alloc;
 pub(crate) mod stats;
-pub(crate) mod swap_cache;
 pub(crate) mod swapoff;
 
 // Pure modules find these beside them, as on the host, where another `layout` is.

@@ -2,15 +2,15 @@
 
 //! Operations on virtual slots: allocate, count, free. `swap_cache` has the rest.
 //!
-//! [`State`] has the transitions of words. This file adds the large swap counts that do not fit in
-//! a word, cgroups, the backing, and the lock.
+//! `cluster` changes the words. This file adds cgroups, the backing, and the lock.
 //!
 //! # What pins a slot
 //!
-//! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left,
-//! the slot is freed under the lock of the cluster: its word becomes null, and its cgroup id and
-//! its backing are taken out. The slot can then be allocated again. The backing is freed after
-//! that: under the lock if C holds it, otherwise without it as far as possible ([`FreedBacking`]).
+//! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
+//! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
+//! cgroup id and its backing are taken out. The slot can then be allocated again. The backing is
+//! freed after that: under the lock if C holds it, otherwise without it as far as possible
+//! ([`FreedBacking`]).
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,10 @@ use crate::{
             Cluster,
             ExtendTable,
             Guard,
-            LockedCluster, //
+            LockedCluster,
+            Unbacked,
+            Unpinned,
+            UnpinnedAlone, //
         },
         cluster_list::Kind,
         directory::find,
@@ -48,19 +51,13 @@ use crate::{
             Run, //
         },
         swap_table::{
-            dup_word,
             is_counted_word,
-            is_last_word,
             is_zero_word,
-            put_word,
             Backing,
             Count,
             Flags,
             Pfn,
-            State,
-            StateError,
-            SWP_TB_COUNT_MAX,
-            SWP_TB_COUNT_SHIFT, //
+            State, //
         }, //
     },
     warn::warn_on_once,
@@ -109,23 +106,16 @@ impl Ids {
     }
 }
 
-/// Frees slots that nothing pins any more. Their charges are added to `uncharge`.
+/// Frees slots. Their charges are added to `uncharge`.
 #[inline]
-pub(super) fn free_slots(
-    cluster: &mut LockedCluster<'_>,
-    start: u32,
-    nr: u32,
-    freed: &mut FreedBacking,
-    uncharge: &mut Uncharge,
-) {
-    if !cluster.any_backed() {
-        return free_unbacked_slots(cluster, start, nr, uncharge);
-    }
+pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge: &mut Uncharge) {
+    let slots = match slots.unbacked() {
+        Ok(slots) => return free_unbacked_slots(slots, uncharge),
+        Err(slots) => slots,
+    };
     let mut ids = Ids::NONE;
-    let of = cluster.cluster();
-
-    let mut slots = freed.slots.take();
-    cluster.kill(start, nr, &mut freed.entries, |off, word, id, backed| {
+    let mut devices = freed.slots.take();
+    let cleared = slots.clear(&mut freed.entries, |word, id, backed| {
         ids.turn_to(id, uncharge);
         // One match that says both: the slots are many.
         let charged = match backed {
@@ -134,71 +124,51 @@ pub(super) fn free_slots(
                 is_zero_word(word)
             }
             Some(Backed::Device(more)) => {
-                grow(&mut slots, more);
+                grow(&mut devices, more);
                 true
             }
             Some(Backed::Bound) => true,
             None => is_zero_word(word),
         };
         ids.add(charged);
-        vswap::invalidate_tags(of, off);
     });
-    freed.slots = slots;
+    freed.slots = devices;
     ids.flush(uncharge);
-    cluster.free_run(start, nr);
+    cleared.free();
 }
 
 /// As [`free_slots`], of a cluster without backing words.
 // Not in line: the other kind would have fewer registers.
 #[inline(never)]
-fn free_unbacked_slots(
-    cluster: &mut LockedCluster<'_>,
-    start: u32,
-    nr: u32,
-    uncharge: &mut Uncharge,
-) {
-    free_unbacked(cluster, start, nr, |id, nr, charged| {
+fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
+    free_unbacked(slots, |id, nr, charged| {
         uncharge.add(id, nr, charged, Sum::NONE);
     });
 }
 
 /// As [`free_slots`], of a cluster without backing words. Tells `uncharge` a cgroup, how many slots
 /// of it are freed, and how many of them are charged as swap.
-fn free_unbacked(
-    cluster: &mut LockedCluster<'_>,
-    start: u32,
-    nr: u32,
-    uncharge: impl FnMut(u16, u32, u32),
-) {
-    let of = cluster.cluster();
-
-    cluster.kill_unbacked(start, nr, uncharge);
-    for off in start..start.wrapping_add(nr) {
-        vswap::invalidate_tags(of, off);
-    }
-    cluster.free_run(start, nr);
+fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(u16, u32, u32)) {
+    slots.clear(uncharge).free();
 }
 
-/// Frees a slot that nothing pins any more: as [`free_slots`], which costs a page fault more than
-/// all the rest of it. Tells `uncharge` its cgroup, whether it is charged as swap, and what zswap
-/// had.
+/// Frees a slot: as [`free_slots`], which costs a page fault more than all the rest of it. Tells
+/// `uncharge` its cgroup, whether it is charged as swap, and what zswap had.
 #[inline]
 pub(super) fn free_slot(
-    cluster: &mut LockedCluster<'_>,
-    off: u32,
+    slot: Unpinned<'_>,
     freed: &mut FreeBatch,
     mut uncharge: impl FnMut(u16, u32, Sum),
 ) -> Option<DeviceSlots> {
-    if !cluster.any_backed() {
-        free_unbacked(cluster, off, 1, |id, _, charged| {
-            uncharge(id, charged, Sum::NONE);
-        });
-        return None;
-    }
+    let slot = match slot.unbacked() {
+        Ok(slot) => {
+            free_unbacked(slot, |id, _, charged| uncharge(id, charged, Sum::NONE));
+            return None;
+        }
+        Err(slot) => slot,
+    };
     let mut slots = None;
-    let of = cluster.cluster();
-
-    cluster.kill(off, 1, freed, |off, word, id, backed| {
+    let cleared = slot.clear(freed, |word, id, backed| {
         let (charged, stored) = match backed {
             Some(Backed::Zswap(stored)) => (is_zero_word(word), stored),
             Some(Backed::Device(its)) => {
@@ -209,41 +179,9 @@ pub(super) fn free_slot(
             None => (is_zero_word(word), Sum::NONE),
         };
         uncharge(id, charged.into(), stored);
-        vswap::invalidate_tags(of, off);
     });
-    cluster.free_run(off, 1);
+    cleared.free();
     slots
-}
-
-/// A run of slots that is growing, to be freed at once.
-pub(super) struct FreeRun {
-    start: u32,
-    nr: u32,
-}
-
-impl FreeRun {
-    pub(super) const NONE: Self = Self { start: 0, nr: 0 };
-
-    #[inline]
-    pub(super) fn add(&mut self, off: u32) {
-        if self.nr == 0 {
-            self.start = off;
-        }
-        self.nr = self.nr.wrapping_add(1);
-    }
-
-    #[inline]
-    pub(super) fn flush(
-        &mut self,
-        cluster: &mut LockedCluster<'_>,
-        freed: &mut FreedBacking,
-        uncharge: &mut Uncharge,
-    ) {
-        if self.nr != 0 {
-            free_slots(cluster, self.start, self.nr, freed, uncharge);
-        }
-        *self = Self::NONE;
-    }
 }
 
 /// Slots that a folio has just got.
@@ -323,77 +261,6 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
     Some(new)
 }
 
-/// What `put_one()` did.
-pub(super) enum Put {
-    /// The slot stays: its swap count is not 0.
-    Counted,
-    /// The slot stays for the folio in the swap cache alone.
-    CacheOnly,
-    /// Nothing pins the slot: it is to be freed.
-    Last,
-}
-
-/// One user less of a slot. In line, as each way out goes on elsewhere.
-#[inline(always)]
-pub(super) fn put_one(cluster: &mut LockedCluster<'_>, off: u32) -> Put {
-    let (mut left, mut last) = (0, false);
-    if cluster.try_word(off, |word| {
-        last = is_last_word(word);
-        if last {
-            return None;
-        }
-        let next = put_word(word)?;
-        left = next >> SWP_TB_COUNT_SHIFT;
-        Some(next)
-    }) {
-        return if left == 0 {
-            Put::CacheOnly
-        } else {
-            Put::Counted
-        };
-    }
-    if last {
-        return Put::Last;
-    }
-    put_slowly(cluster, off)
-}
-
-#[cold]
-fn put_slowly(cluster: &mut LockedCluster<'_>, off: u32) -> Put {
-    let state = cluster.state(off);
-    match state.put() {
-        Ok(State::Null) => Put::Last,
-        Ok(next) => {
-            cluster.set_state(off, next);
-            match next {
-                State::Pfn { flags, .. } if flags.count == Count::ZERO => Put::CacheOnly,
-                _ => Put::Counted,
-            }
-        }
-        Err(StateError::CountExtended) => {
-            let count = cluster.extended(off).saturating_sub(1);
-            if count >= u32::from(SWP_TB_COUNT_MAX) {
-                cluster.set_extended(off, count);
-            } else {
-                // It fits in the word again.
-                match state.with_count(Count::INLINE_MAX) {
-                    Ok(next) => cluster.set_state(off, next),
-                    Err(_) => {
-                        warn_on_once!(true);
-                    }
-                }
-                cluster.set_extended(off, 0);
-            }
-            Put::Counted
-        }
-        Err(_) => {
-            // Nobody had a right to put it: it stays as it is.
-            warn_on_once!(true);
-            Put::Counted
-        }
-    }
-}
-
 /// One user less of each slot of a range. With `reclaim`, folios that are left alone with their
 /// slots are taken out of the swap cache, if that can be done at once.
 ///
@@ -433,26 +300,21 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) 
     let Some((cluster, off)) = find(offset) else {
         return false;
     };
-    let mut guard = cluster.lock();
-    let mut last = false;
-    // What a page fault does: its folio keeps the slot.
-    let done = guard.lend().try_word(off, |word| {
-        last = is_last_word(word);
-        put_word(word).filter(|next| !reclaim || is_counted_word(*next))
-    });
-    if last {
-        free_alone(guard, off, uncharge);
+    match cluster.lock().put_alone(off, reclaim) {
+        Ok(done) => done,
+        Err(slot) => {
+            free_alone(slot, uncharge);
+            true
+        }
     }
-    done || last
 }
 
 /// Not in line: most of it is not what a page fault needs.
 #[inline(never)]
-pub(super) fn free_alone(mut guard: Guard, off: u32, uncharge: impl FnMut(u16, u32, Sum)) {
+pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(u16, u32, Sum)) {
     let mut freed = FreeBatch::new();
-    let slots = free_slot(&mut guard.lend(), off, &mut freed, uncharge);
+    let slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
     // So the locks of the page allocator and of devices are not taken inside that of the cluster.
-    drop(guard);
     drop(slots);
     drop(freed);
 }
@@ -491,20 +353,9 @@ fn put_range(
     while at < end {
         let stop = end.min(at.wrapping_add(MOST_PUT));
         let mut freed = FreedBacking::nothing();
-        let mut doomed = FreeRun::NONE;
         let mut guard = cluster.lock();
         let mut locked = guard.lend();
-        for off in at..stop {
-            match put_one(&mut locked, off) {
-                Put::Last => doomed.add(off),
-                Put::CacheOnly => {
-                    cache_only = true;
-                    doomed.flush(&mut locked, &mut freed, uncharge);
-                }
-                Put::Counted => doomed.flush(&mut locked, &mut freed, uncharge),
-            }
-        }
-        doomed.flush(&mut locked, &mut freed, uncharge);
+        cache_only |= locked.put_range(at..stop, |slots| free_slots(slots, &mut freed, uncharge));
         drop(guard);
         at = stop;
     }
@@ -523,38 +374,6 @@ fn put_range(
     }
 }
 
-/// One user more of a slot; `ENOMEM` when there must be a table for large counts first.
-#[inline]
-fn dup_one(cluster: &mut LockedCluster<'_>, off: u32) -> Result {
-    if cluster.try_word(off, dup_word) || cluster.raise_extended(off) {
-        return Ok(());
-    }
-    let state = cluster.state(off);
-    match state.dup() {
-        Ok(next) => {
-            cluster.set_state(off, next);
-            Ok(())
-        }
-        Err(StateError::CountFull) => {
-            if !cluster.can_extend() {
-                return Err(ENOMEM);
-            }
-            cluster.set_state(off, state.with_count(Count::EXTENDED).map_err(|_| EINVAL)?);
-            cluster.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
-            Ok(())
-        }
-        // It is not there, or is as large as can be.
-        Err(StateError::CountExtended | StateError::Bad) => {
-            warn_on_once!(true);
-            Err(EINVAL)
-        }
-        Err(_) => {
-            warn_on_once!(true);
-            Err(ENOENT)
-        }
-    }
-}
-
 /// One user more of each slot of a range, which is in one cluster, or of none.
 ///
 /// Something of the caller's keeps the slots, so that the lock can be dropped in between. Does not
@@ -563,9 +382,8 @@ fn dup_one(cluster: &mut LockedCluster<'_>, off: u32) -> Result {
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
-    let mut locked = guard.lend();
     // What fork does for each entry of a page table.
-    if nr == 1 && (locked.try_word(start, dup_word) || locked.raise_extended(start)) {
+    if nr == 1 && guard.lend().try_dup(start) {
         return Ok(());
     }
     dup_range(guard, cluster, start, nr)
@@ -575,7 +393,7 @@ pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
 fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -> Result {
     let mut off = start;
     while off < start.wrapping_add(nr) {
-        match dup_one(&mut guard.lend(), off) {
+        match guard.lend().dup_one(off) {
             Ok(()) => off = off.wrapping_add(1),
             Err(error) if error == ENOMEM => {
                 drop(guard);
@@ -599,10 +417,8 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
 }
 
 fn undo_dup(mut guard: Guard, start: u32, end: u32) {
-    for off in start..end {
-        // It had a count or a folio before.
-        put_one(&mut guard.lend(), off);
-    }
+    // None is to be freed: each had a count or a folio before.
+    guard.lend().put_range(start..end, |_| {});
 }
 
 /// Sees to it that the count of a slot can become large.

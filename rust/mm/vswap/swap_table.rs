@@ -300,9 +300,9 @@ pub enum State {
     Null,
     /// In use, not in the swap cache.
     ///
-    /// A count of 0 is what C leaves for an instant, under the lock of the cluster, between taking
-    /// a folio out of the swap cache and freeing its slot; those who look without the lock can
-    /// meet it. No transition here makes one.
+    /// A count of 0 is there for an instant, under the lock of the cluster, between taking a folio
+    /// out of the swap cache and freeing its slot; those who look without the lock can meet it.
+    /// Only [`cache_del_word`] makes one.
     Shadow {
         /// Count and zero flag.
         flags: Flags,
@@ -540,32 +540,26 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     }
 }
 
-/// A folio leaves the swap cache of a slot that somebody counts on: as [`State::cache_del`].
-/// `None`: that has to look closer.
+/// A folio leaves the swap cache: as [`State::cache_del`], but a slot that nobody counts on has a
+/// shadow and a count of 0 until it is freed. `None`: the folio is not there.
 #[inline]
 pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
-    let cached = word & !SWP_TB_FLAGS_MASK == old.word();
-
-    if cached && word & SWP_TB_COUNT_MASK != 0 {
+    if word & !SWP_TB_FLAGS_MASK == old.word() {
         Some(word & SWP_TB_FLAGS_MASK | value.word())
     } else {
         None
     }
 }
 
-/// Returns true if a slot is free when a folio leaves the swap cache: as [`State::cache_del`].
-/// `false`: that has to look closer.
+/// As [`cache_del_word`], of a slot with one user, who goes with the folio: [`State::put`] and then
+/// [`State::cache_del`] leave the slot free. `None`: they do not.
 #[inline]
-pub const fn is_last_cached_word(word: u64, old: Pfn) -> bool {
-    // With no count, and no flag.
-    word == old.word()
-}
-
-/// Returns true if [`State::put`] and then [`State::cache_del`] of folio `old` leave the slot free:
-/// the folio is in the swap cache, and the swap count is one.
-#[inline]
-pub const fn is_last_user_word(word: u64, old: Pfn) -> bool {
-    word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT
+pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
+    if word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT {
+        Some(word & SWP_TB_FLAGS_MASK | Shadow::NONE.word())
+    } else {
+        None
+    }
 }
 
 /// Returns true if the swap count of a slot is not 0: as [`Flags::count`], where the word has

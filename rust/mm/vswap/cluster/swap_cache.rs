@@ -10,8 +10,7 @@
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
     cluster::AtHand,
-    slot::put_one,
-    swap_table::is_last_user_word, //
+    swap_table::consume_word, //
 };
 use crate::{
     ffi::vswap::Uncharge,
@@ -20,18 +19,23 @@ use crate::{
             is_next,
             FreedBacking, //
         },
-        cluster::LockedCluster,
+        cluster::{
+            LockedCluster,
+            Row,
+            Unpinned,
+            UnpinnedAlone, //
+        },
         directory::find,
         slot::{
             forget_one,
             free_alone,
             free_slot,
-            FreeRun, //
+            free_slots, //
         },
         swap_table::{
             cache_add_word,
             cache_del_word,
-            is_last_cached_word,
+            is_counted_word,
             Count,
             Flags,
             Pfn,
@@ -105,12 +109,13 @@ pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce())
         return false;
     };
     let mut guard = cluster.lock();
-    if free && guard.is_word(off, |word| is_last_user_word(word, pfn)) {
+    if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
         leave();
-        free_alone(guard, off, forget_one);
+        // INVARIANT: The page has left, and the one user is the caller, who goes.
+        free_alone(UnpinnedAlone::new(guard, off), forget_one);
         return true;
     }
-    put_one(&mut guard.lend(), off);
+    guard.lend().put_one(off);
     false
 }
 
@@ -155,19 +160,8 @@ pub(crate) fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) 
 
 #[inline]
 fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
-    if !cluster.try_word(off, |word| cache_add_word(word, pfn)) {
-        add_slowly(cluster, off, pfn);
-    }
-}
-
-#[cold]
-fn add_slowly(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
-    match cluster.state(off).cache_add(pfn) {
-        Ok(state) => cluster.set_state(off, state),
-        Err(_) => {
-            warn_on_once!(true);
-        }
-    }
+    let added = cluster.try_word(off, |word| cache_add_word(word, pfn));
+    warn_on_once!(!added);
 }
 
 /// A folio leaves the swap cache. Slots that nobody counts on are freed.
@@ -178,7 +172,9 @@ pub(crate) fn del(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn, 
     if nr != 1 {
         del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
     } else if del_one(cluster, off, pfn, shadow) {
-        drop(free_slot(cluster, off, &mut FreeBatch::new(), forget_one));
+        // INVARIANT: The folio has left, and nobody counts on the slot.
+        let slot = cluster.unpinned(off, 1);
+        drop(free_slot(slot, &mut FreeBatch::new(), forget_one));
     }
 }
 
@@ -193,7 +189,8 @@ pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) 
         let mut guard = cluster.lock();
         leave();
         if del_one(&mut guard.lend(), off, pfn, Shadow::NONE) {
-            free_alone(guard, off, forget_one);
+            // INVARIANT: The folio has left, and nobody counts on the slot.
+            free_alone(UnpinnedAlone::new(guard, off), forget_one);
         }
         return;
     }
@@ -204,27 +201,15 @@ pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) 
     drop(guard);
 }
 
-/// Returns true if the slot is to be freed.
+/// Returns true if nothing pins the slot any more: it is to be freed.
 #[inline]
 fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
-    let mut last = false;
+    let mut counted = true;
     let done = cluster.try_word(off, |word| {
-        last = is_last_cached_word(word, pfn);
+        counted = is_counted_word(word);
         cache_del_word(word, pfn, shadow)
     });
-    last || !done && del_slowly(cluster, off, pfn, shadow)
-}
-
-#[cold]
-fn del_slowly(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
-    match cluster.state(off).cache_del(pfn, shadow) {
-        Ok(State::Null) => return true,
-        Ok(state) => cluster.set_state(off, state),
-        Err(_) => {
-            warn_on_once!(true);
-        }
-    }
-    false
+    !warn_on_once!(!done) && !counted
 }
 
 /// Not in line: most folios have one slot.
@@ -237,17 +222,17 @@ fn del_range(
     shadow: Shadow,
     freed: &mut FreedBacking,
 ) {
-    let mut doomed = FreeRun::NONE;
+    let mut row = Row::NONE;
     let mut uncharge = Uncharge::none();
+    let mut free = |slots: Unpinned<'_>| free_slots(slots, freed, &mut uncharge);
 
     for at in off..off.wrapping_add(nr) {
         if del_one(cluster, at, pfn, shadow) {
-            doomed.add(at);
-        } else {
-            doomed.flush(cluster, freed, &mut uncharge);
+            // INVARIANT: The folio has left, and nobody counts on the slot.
+            row.add(cluster, at, &mut free);
         }
     }
-    doomed.flush(cluster, freed, &mut uncharge);
+    row.flush(cluster, &mut free);
     uncharge.settle();
 }
 

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Swap counts: how many page table entries and shmem entries name a slot.
+//!
+//! [`State`] has the transitions of words. This file adds the counts that do not fit in a word.
+//! They are in the extend table of the cluster.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    vswap::{
+        cluster::{
+            Guard,
+            LockedCluster,
+            Row,
+            Unpinned,
+            UnpinnedAlone, //
+        },
+        swap_table::{
+            dup_word,
+            is_counted_word,
+            is_last_word,
+            put_word,
+            Count,
+            State,
+            StateError,
+            SWP_TB_COUNT_MAX,
+            SWP_TB_COUNT_SHIFT, //
+        }, //
+    },
+    warn::warn_on_once, //
+};
+use core::ops::Range;
+use kernel::prelude::*;
+
+/// What `put_one()` did.
+pub(super) enum Put {
+    /// The slot stays: its swap count is not 0.
+    Counted,
+    /// The slot stays for the folio in the swap cache alone.
+    CacheOnly,
+    /// Nothing: the count is the last thing that pins the slot, which is to be freed.
+    Last,
+}
+
+impl LockedCluster<'_> {
+    /// Drops one swap count of a slot. In line, as each way out goes on elsewhere.
+    #[inline(always)]
+    pub(super) fn put_one(&mut self, off: u32) -> Put {
+        let (mut left, mut last) = (0, false);
+        if self.try_word(off, |word| {
+            last = is_last_word(word);
+            if last {
+                return None;
+            }
+            let next = put_word(word)?;
+            left = next >> SWP_TB_COUNT_SHIFT;
+            Some(next)
+        }) {
+            return if left == 0 {
+                Put::CacheOnly
+            } else {
+                Put::Counted
+            };
+        }
+        if last {
+            return Put::Last;
+        }
+        self.put_slowly(off)
+    }
+
+    #[cold]
+    fn put_slowly(&mut self, off: u32) -> Put {
+        let state = self.state(off);
+        match state.put() {
+            Ok(State::Null) => Put::Last,
+            Ok(next) => {
+                self.set_state(off, next);
+                match next {
+                    State::Pfn { flags, .. } if flags.count == Count::ZERO => Put::CacheOnly,
+                    _ => Put::Counted,
+                }
+            }
+            Err(StateError::CountExtended) => {
+                let count = self.extended(off).saturating_sub(1);
+                if count >= u32::from(SWP_TB_COUNT_MAX) {
+                    self.set_extended(off, count);
+                } else {
+                    // It fits in the word again.
+                    match state.with_count(Count::INLINE_MAX) {
+                        Ok(next) => self.set_state(off, next),
+                        Err(_) => {
+                            warn_on_once!(true);
+                        }
+                    }
+                    self.set_extended(off, 0);
+                }
+                Put::Counted
+            }
+            Err(_) => {
+                // Nobody had a right to put it: it stays as it is.
+                warn_on_once!(true);
+                Put::Counted
+            }
+        }
+    }
+
+    /// Drops one swap count of each slot of a range. Gives `free` the slots that nothing pins then,
+    /// those in a row together. Returns true if a slot stays for the folio in the swap cache alone.
+    #[inline]
+    pub(crate) fn put_range(
+        &mut self,
+        slots: Range<u32>,
+        mut free: impl FnMut(Unpinned<'_>),
+    ) -> bool {
+        let mut cache_only = false;
+        let mut row = Row::NONE;
+        for off in slots {
+            match self.put_one(off) {
+                // INVARIANT: The count that is dropped was all that pins the slot.
+                Put::Last => row.add(self, off, &mut free),
+                Put::CacheOnly => cache_only = true,
+                Put::Counted => {}
+            }
+        }
+        row.flush(self, &mut free);
+        cache_only
+    }
+
+    /// Adds one swap count of a slot, where that is only a larger number in its word or in the
+    /// extend table. Returns false if that takes more.
+    #[inline]
+    pub(crate) fn try_dup(&mut self, off: u32) -> bool {
+        self.try_word(off, dup_word) || self.raise_extended(off)
+    }
+
+    /// Adds one swap count of a slot; `ENOMEM` when there must be a table for large counts first.
+    #[inline]
+    pub(crate) fn dup_one(&mut self, off: u32) -> Result {
+        if self.try_dup(off) {
+            return Ok(());
+        }
+        let state = self.state(off);
+        match state.dup() {
+            Ok(next) => {
+                self.set_state(off, next);
+                Ok(())
+            }
+            Err(StateError::CountFull) => {
+                if !self.can_extend() {
+                    return Err(ENOMEM);
+                }
+                self.set_state(off, state.with_count(Count::EXTENDED).map_err(|_| EINVAL)?);
+                self.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
+                Ok(())
+            }
+            // It is not there, or is as large as can be.
+            Err(StateError::CountExtended | StateError::Bad) => {
+                warn_on_once!(true);
+                Err(EINVAL)
+            }
+            Err(_) => {
+                warn_on_once!(true);
+                Err(ENOENT)
+            }
+        }
+    }
+}
+
+impl Guard {
+    /// Drops one swap count of a slot, and unlocks the cluster. `Err`: that was all that pins the
+    /// slot, which is to be freed. `Ok(false)`: nothing was done, because that takes more; with
+    /// `reclaim`, also if only the folio in the swap cache would be left.
+    #[inline(always)]
+    pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
+        let mut last = false;
+        // What a page fault does: its folio keeps the slot.
+        let done = self.lend().try_word(off, |word| {
+            last = is_last_word(word);
+            put_word(word).filter(|next| !reclaim || is_counted_word(*next))
+        });
+        if last {
+            // INVARIANT: The count that is dropped was all that pins the slot.
+            return Err(UnpinnedAlone::new(self, off));
+        }
+        Ok(done)
+    }
+}
