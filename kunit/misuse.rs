@@ -15,12 +15,14 @@ use crate::{
             SwapFolio,
             SwapPage, //
         },
-        memcg::Memcg, //
+        memcg::Memcg,
+        vswap::NewSwap, //
     },
     vswap::{
         cluster::{
             Guard,
             LockedCluster,
+            Taken,
             Unpinned, //
         },
         slot_map::ListState, //
@@ -141,6 +143,20 @@ fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
 fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster<'_>) {
     cluster.free_run(0, 1); //~ E0624
     cluster.set_list(ListState::Full); //~ E0624
+}
+
+fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: NewSwap<'_>) {
+    let _ = one.fill(folio, 0);
+    let _ = other.fill(folio, 0); //~ E0382
+}
+
+fn slots_are_for_one_folio(slots: Taken, one: NewSwap<'_>, other: NewSwap<'_>) {
+    let _ = slots.fill(one, 0);
+    let _ = slots.fill(other, 0); //~ E0382
+}
+
+fn a_folio_does_not_say_itself_what_its_slots_are(folio: NewSwap<'_>) {
+    folio.enter_cache(0); //~ E0133
 }
 
 fn the_right_to_free_slots_is_not_made_up(cluster: &mut LockedCluster<'_>) {

@@ -221,11 +221,6 @@ __rust_helper unsigned int rust_helper_vswap_this_cpu(void)
 
 /* Folios */
 
-__rust_helper unsigned int rust_helper_vswap_folio_order(const struct folio *folio)
-{
-	return folio_order(folio);
-}
-
 __rust_helper unsigned long rust_helper_vswap_folio_pfn(const struct folio *folio)
 {
 	return folio_pfn(folio);

@@ -28,9 +28,9 @@
 //!
 //! # Unsafe code and locks
 //!
-//! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster`,
-//! `cluster_list` and `directory` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
-//! files forbid it.
+//! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster` with its
+//! `swap_cache`, `cluster_list` and `directory` of `vswap`; `pool`, `ring` and `table` of `zswap`.
+//! All other files forbid it.
 //!
 //! The order of the locks is in `vswap::slot_alloc` and `zswap`.
 

@@ -20,7 +20,8 @@ use crate::{
             SwapEntry,
             SwapFolio, //
         },
-        trace, //
+        trace,
+        vswap::NewSwap, //
     },
     swapin::{
         locate::{
@@ -215,13 +216,12 @@ unsafe extern "C" fn vswap_rs_swapin_claim(
 ) -> bindings::vswap_claim {
     const NONE: bindings::vswap_claim = bindings::vswap_claim_VSWAP_CLAIM_NONE;
 
-    // SAFETY: As required of the caller.
-    let Some((pfn, _)) = (unsafe { extent(folio) }) else {
+    let Some(folio) = NonNull::new(folio) else {
         return NONE;
     };
-    // SAFETY: As required of the caller. The slot has the folio from now on.
-    let enter = || unsafe { bindings::vswap_folio_enter_cache(folio, offset) };
-    let Some((found, held)) = swap_cache::claim(offset, pfn, enter) else {
+    // SAFETY: As required of the caller.
+    let folio = unsafe { NewSwap::from_raw(folio) };
+    let Some((found, held)) = swap_cache::claim(offset, folio) else {
         return NONE;
     };
     // SAFETY: As required of the caller.

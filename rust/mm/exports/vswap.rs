@@ -89,11 +89,11 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 /// The folio is locked by the caller, uptodate, not in the swap cache, and of an order that fits.
 #[export]
 unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
-    let Some(folio) = NonNull::new(folio) else {
+    let Some(raw) = NonNull::new(folio) else {
         return EINVAL.to_errno();
     };
     // SAFETY: As required of the caller.
-    let folio = unsafe { NewSwap::from_raw(folio) };
+    let folio = unsafe { NewSwap::from_raw(raw) };
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
@@ -112,9 +112,6 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         }
         to_device = true;
     }
-    let Some(pfn) = folio.pfn() else {
-        return EINVAL.to_errno();
-    };
     let id = match folio.record_id(to_device) {
         // Its cgroup has in zswap what it may have there, and may write.
         Err(error) if error == EDQUOT && device::have_free() => {
@@ -124,20 +121,17 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         id => id,
     };
     let new = match id {
-        Ok(id) => slot::alloc_folio(&folio, pfn, id, to_device),
-        Err(_) => None,
+        Ok(id) => slot::alloc_folio(folio, id, to_device),
+        Err(_) => Err(folio),
     };
-    let Some(new) = new else {
-        if !folio.may_be_written() {
-            return ENOMEM.to_errno();
-        }
-        return refused(&folio, EAGAIN).to_errno();
+    let new = match new {
+        Ok(new) => new,
+        Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
+        Err(folio) => return refused(&folio, EAGAIN).to_errno(),
     };
     if to_device && !new.on_device {
-        let raw = folio.into_raw();
         // As early, room on a device: a large folio for which there is none can still be split.
-        // SAFETY: Locked by the caller, and in the swap cache since just now.
-        if let Err(error) = device_slot::back_new(&mut unsafe { SwapFolio::from_raw(raw) }, new) {
+        if let Err(error) = device_slot::back_new(new) {
             // SAFETY: Locked by the caller, in the swap cache, and not under writeback: it was just
             // added.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };

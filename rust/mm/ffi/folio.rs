@@ -163,22 +163,25 @@ impl Folio {
     ///
     /// The folio is not freed during `'a`.
     #[inline]
-    unsafe fn from_raw<'a>(folio: NonNull<bindings::folio>) -> &'a Self {
+    pub(super) unsafe fn from_raw<'a>(folio: NonNull<bindings::folio>) -> &'a Self {
         // SAFETY: As required of the caller. The type is transparent.
         unsafe { folio.cast::<Self>().as_ref() }
     }
 
     #[inline]
-    fn as_ptr(&self) -> *mut bindings::folio {
+    pub(super) fn as_ptr(&self) -> *mut bindings::folio {
         self.0.get()
     }
 
     c_methods! {
+        pub(super) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(super) fn pfn(&self) -> usize = vswap_folio_pfn;
         fn nid(&self) -> c_int = zswap_folio_nid;
         fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         fn flush_dcache(&self) = zswap_flush_dcache_folio;
         // C takes the RCU lock that its cgroup needs.
-        fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
+        pub(super) fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
         fn memcg_get(&self) -> *mut bindings::mem_cgroup = zswap_folio_memcg_get;
         // Looks at it only, and that under `CONFIG_DEBUG_VM`.
         fn check(&self) = zswap_folio_check;
@@ -223,12 +226,11 @@ impl<'a> SwapPage<'a> {
     ///
     /// The folio is locked, and stays so, during `'a`.
     #[inline]
-    pub(crate) unsafe fn first_of(folio: NonNull<bindings::folio>) -> Self {
+    pub(super) unsafe fn first_of(folio: &'a Folio) -> Self {
         // INVARIANT: A folio begins with its first page.
         Self {
-            page: folio.cast(),
-            // SAFETY: As required of the caller.
-            folio: unsafe { Folio::from_raw(folio) },
+            page: NonNull::from(folio).cast(),
+            folio,
         }
     }
 
@@ -403,11 +405,28 @@ impl<'a> SwapFolio<'a> {
         // SAFETY: A locked folio is not freed.
         let folio = unsafe { Folio::from_raw(folio) };
         folio.check();
+        // SAFETY: As required of the caller.
+        unsafe { Self::new(folio) }
+    }
+
+    /// As [`Self::from_raw`], for a folio that we have just added to the swap cache.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Self::from_raw`].
+    #[inline]
+    pub(super) unsafe fn new(folio: &'a Folio) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             folio,
             _lock: PhantomData,
         }
+    }
+
+    /// Returns the number of its pages.
+    #[inline]
+    pub(crate) fn nr_pages(&self) -> usize {
+        self.folio.nr_pages()
     }
 
     #[inline]
@@ -426,8 +445,6 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        /// Returns the number of its pages.
-        pub(crate) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         /// Marks the folio uptodate: its bytes are what was swapped out.
         pub(crate) fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         /// Returns true if it is large, was read for a fault, and no fault has mapped it.
@@ -436,6 +453,9 @@ impl<'a> SwapFolio<'a> {
         /// Returns true if its bytes are what was swapped out.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
+        /// Counts it among the folios in the swap cache.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) fn count_cached(&self) = vswap_folio_count_cached;
         /// Counts that its pages were loaded.
         pub(crate) fn count_zswpin(&self) = zswap_folio_count_zswpin;
         /// Counts that its page is written back.
@@ -542,22 +562,19 @@ pub(crate) struct Owner<'a> {
     folio: Option<&'a Folio>,
 }
 
-impl Owner<'_> {
+impl<'a> Owner<'a> {
     /// No cgroup is charged: for tests, which have no folio.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) const NONE: Self = Self { folio: None };
 
     /// # Safety
     ///
-    /// The caller holds the lock of the folio while the value lives.
+    /// The folio is locked during `'a`.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) unsafe fn of(folio: NonNull<bindings::folio>) -> Self {
+    pub(super) unsafe fn of(folio: &'a Folio) -> Self {
         // INVARIANT: As required of the caller.
-        Self {
-            // SAFETY: A locked folio is not freed.
-            folio: Some(unsafe { Folio::from_raw(folio) }),
-        }
+        Self { folio: Some(folio) }
     }
 
     /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to the cgroup.

@@ -8,7 +8,9 @@ use crate::{
     ffi::{
         device,
         folio::{
+            Folio,
             Owner,
+            SwapFolio,
             SwapPage, //
         },
         memcg::{
@@ -17,11 +19,7 @@ use crate::{
         },
         params, //
     },
-    vswap::{
-        cluster::Cluster,
-        directory::offset_of,
-        swap_table::Pfn, //
-    },
+    vswap::swap_table::Pfn,
     zswap::{
         record::Sum,
         rules::Variety, //
@@ -58,41 +56,39 @@ c_functions! {
     pub(crate) fn slots_on_devices() -> usize = vswap_slots_on_devices;
 }
 
-/// A locked folio that is not in the swap cache, and is to get slots.
+/// A locked folio that is not in the swap cache, and is to enter it.
 ///
 /// # Invariants
 ///
-/// The folio is locked during `'a`.
+/// The folio is locked and not in the swap cache during `'a`, and there is one value for it. It has
+/// `nr` pages.
 pub(crate) struct NewSwap<'a> {
-    folio: NonNull<bindings::folio>,
+    folio: &'a Folio,
+    nr: u32,
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl NewSwap<'_> {
+impl<'a> NewSwap<'a> {
     /// # Safety
     ///
-    /// The caller holds the lock of the folio while the value lives.
+    /// The caller holds the lock of the folio, which is not in the swap cache, during `'a`. There
+    /// is no second value for the folio meanwhile.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+        // SAFETY: A locked folio is not freed.
+        let folio = unsafe { Folio::from_raw(folio) };
         // INVARIANT: As required of the caller.
         Self {
             folio,
+            nr: folio.nr_pages() as u32,
             _lock: PhantomData,
         }
-    }
-
-    fn as_ptr(&self) -> *mut bindings::folio {
-        self.folio.as_ptr()
-    }
-
-    pub(crate) fn into_raw(self) -> NonNull<bindings::folio> {
-        self.folio
     }
 
     /// The cgroup that is charged for its tables.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
-        // SAFETY: Locked, by the invariants, and borrowed as long.
+        // SAFETY: Locked, by the invariants.
         unsafe { Owner::of(self.folio) }
     }
 
@@ -104,24 +100,22 @@ impl NewSwap<'_> {
         f(unsafe { Memcg::from_raw(bindings::vswap_folio_memcg(self.folio.as_ptr())) })
     }
 
-    c_methods! {
-        /// The order of its size.
-        pub(crate) fn order(&self) -> u32 = vswap_folio_order;
-        /// Counts it among the folios in the swap cache.
-        pub(crate) fn count_cached(&self) = vswap_folio_count_cached;
+    /// The order of its size.
+    #[inline]
+    pub(crate) fn order(&self) -> u32 {
+        self.nr.trailing_zeros()
     }
 
     /// The number of its pages.
     #[inline]
     pub(crate) fn nr_pages(&self) -> u32 {
-        1u32.wrapping_shl(self.order())
+        self.nr
     }
 
     /// Where its memory is.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
-        // SAFETY: The folio stays, being locked.
-        Pfn::new(unsafe { bindings::vswap_folio_pfn(self.folio.as_ptr()) as u64 })
+        Pfn::new(self.folio.pfn() as u64)
     }
 
     /// The memory cgroup id to note for its slots, with a reference for each page; 0 for none.
@@ -135,35 +129,32 @@ impl NewSwap<'_> {
         Ok(id)
     }
 
-    /// Notes in the folio that it is in the swap cache, for slots from `off` on.
+    /// Notes in the folio that it is in the swap cache, for the slots from `offset` on.
     ///
-    /// Under the lock of the cluster, whose words say the same.
+    /// # Safety
+    ///
+    /// The caller has the lock of the cluster. The words of as many slots as the folio has pages
+    /// name the folio, since this section of the lock, and no other words do.
     #[inline]
-    pub(crate) fn enter_cache(&self, cluster: &Cluster, off: u32) {
-        if let Some(offset) = offset_of(cluster, off) {
-            // SAFETY: The folio is locked, by us, and not in the swap cache.
-            unsafe {
-                bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset.get() as usize)
-            };
-        }
+    pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
+        // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
+        unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
+        // SAFETY: Locked during `'a`, by the invariants, and in the swap cache since just now.
+        unsafe { SwapFolio::new(self.folio) }
     }
 
     /// How varied its content is. Of a large folio nothing is said.
     pub(crate) fn variety(&self) -> Variety {
-        if self.order() != 0 {
+        if self.nr != 1 {
             return Variety::of(core::iter::empty());
         }
-        // SAFETY: The folio stays, being locked.
+        // SAFETY: Locked, by the invariants.
         unsafe { SwapPage::first_of(self.folio) }.variety()
     }
 
     /// Returns true if its cgroup lets pages that zswap has, or refuses, be written to a device.
     pub(crate) fn may_be_written(&self) -> bool {
-        if !params::enabled() {
-            return true;
-        }
-        // SAFETY: The folio stays, being locked.
-        unsafe { bindings::zswap_folio_writeback_enabled(self.folio.as_ptr()) }
+        !params::enabled() || self.folio.writeback_enabled()
     }
 }
 

@@ -34,10 +34,7 @@ use crate::{
             Directory, //
         },
         slot,
-        slot_alloc::{
-            self,
-            Run, //
-        },
+        slot_alloc,
         stats,
         swap_table::{
             Count,
@@ -86,19 +83,18 @@ fn in_use() -> usize {
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
     let mut run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
-    let Run { guard, off, .. } = &mut run;
-    let mut guard = guard.lend();
-    let mut taken = false;
-    for at in *off..*off + (1 << order) {
-        taken |= guard.state(at) != State::Null;
-        guard.set_state(at, used);
+    let (cluster, start) = (run.taken.cluster(), run.taken.start());
+    let mut locked = run.taken.lend();
+    let mut in_use = false;
+    for off in start..start + (1 << order) {
+        in_use |= locked.state(off) != State::Null;
+        locked.set_state(off, used);
     }
-    let offset = guard.cluster().first() + *off as usize;
     drop(run);
-    if taken {
+    if in_use {
         return Err(EEXIST);
     }
-    Ok(offset)
+    Ok(cluster.first() + start as usize)
 }
 
 /// So many clusters may have tables, until the value is dropped.

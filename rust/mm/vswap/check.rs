@@ -24,14 +24,12 @@ use crate::{
     },
     vswap::{
         cluster::Cluster,
-        directory::{
-            find,
-            offset_of, //
-        },
+        directory::find,
         slot_alloc,
         swap_table::{
             Backing,
-            State, //
+            State,
+            VOffset, //
         }, //
     }, //
 };
@@ -61,7 +59,8 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         note(check, in_use || backing == Backing::None);
         if let Backing::Phys(slot) = backing {
             check.slots = check.slots.wrapping_add(1);
-            note(check, device::owner_of(slot) == offset_of(cluster, off));
+            let offset = cluster.first().wrapping_add(off as usize);
+            note(check, device::owner_of(slot) == VOffset::new(offset as u64));
         }
     }
     note(check, used == guard.used());

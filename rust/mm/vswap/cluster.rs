@@ -46,6 +46,7 @@ use crate::{
             SwapFolio, //
         },
         layout::SWAPFILE_CLUSTER,
+        vswap::NewSwap,
         zsmalloc::Name, //
     },
     vswap::{
@@ -70,6 +71,7 @@ use crate::{
             is_extended_word,
             is_zero_word,
             Backing,
+            Flags,
             PhysSlot,
             State, //
         }, //
@@ -639,10 +641,9 @@ impl LockedCluster<'_> {
         self.own().map.find(self.order()).is_some()
     }
 
-    /// Takes the slots for a folio, if there is a place for one: returns the first. Those of a
-    /// bound cluster are taken together with the slots of the device.
+    /// What [`Guard::take_run`] does. Returns the first slot, and how many there are.
     #[inline]
-    pub(crate) fn take_run(&mut self) -> Option<u32> {
+    fn take_run(&mut self) -> Option<(u32, u32)> {
         let order = self.order();
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
@@ -654,7 +655,7 @@ impl LockedCluster<'_> {
             .used
             .store(self.used().wrapping_add(nr), Relaxed);
         SlotUsage::change(nr as c_long);
-        Some(start)
+        Some((start, nr))
     }
 
     /// Takes idle slots of the device into use for slots of a bound cluster. Returns false if the
@@ -776,7 +777,7 @@ impl LockedCluster<'_> {
 
     /// Gives slots back, whose words are null. The cluster may lose its tables by that.
     #[inline]
-    pub(super) fn free_run(&mut self, start: u32, nr: u32) {
+    fn free_run(&mut self, start: u32, nr: u32) {
         let order = self.order();
         let own = self.own_mut();
         // A leak is the lesser evil than a slot that two folios have.
@@ -1342,6 +1343,22 @@ impl Guard {
         // INVARIANT: Locked while `self` is borrowed, and `self` is not used meanwhile.
         LockedCluster::new(self.0.cluster)
     }
+
+    /// Takes the slots for a folio of its order, if there is a place for one. Those of a bound
+    /// cluster are taken together with the slots of the device. `Err`: there is none.
+    #[inline]
+    pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
+        let run = self.lend().take_run();
+        match run {
+            // INVARIANT: Just taken. The word of a free slot is null.
+            Some((start, nr)) => Ok(Taken {
+                guard: self,
+                start,
+                nr,
+            }),
+            None => Err(self),
+        }
+    }
 }
 
 impl Deref for Guard {
@@ -1358,6 +1375,89 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
         unsafe { bindings::spin_unlock(&raw mut (*self.0.ci()).lock) };
+    }
+}
+
+/// Slots in a row that were taken for a folio, of a cluster that we have locked.
+///
+/// To let it go without using the slots, give them back: [`Self::cancel`].
+///
+/// # Invariants
+///
+/// The slots are taken in the slot map, and their words are null. There is one value for them.
+#[must_use]
+pub(crate) struct Taken {
+    guard: Guard,
+    start: u32,
+    nr: u32,
+}
+
+impl Taken {
+    /// The cluster.
+    #[inline]
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.guard.cluster()
+    }
+
+    /// The first of the slots.
+    #[inline]
+    pub(crate) fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// Lends the right to change the cluster out.
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
+        self.guard.lend()
+    }
+
+    /// Gives the slots back, and unlocks the cluster.
+    pub(crate) fn cancel(self) {
+        let Self {
+            mut guard,
+            start,
+            nr,
+        } = self;
+        let mut cluster = guard.lend();
+        cluster.idle_device(start, nr);
+        cluster.free_run(start, nr);
+    }
+
+    /// Adds a folio to the swap cache for the slots, and notes their memory cgroup id. `Err`: it is
+    /// not as large as they are, which are given back.
+    #[inline]
+    pub(crate) fn fill<'a>(
+        self,
+        folio: NewSwap<'a>,
+        id: u16,
+    ) -> Result<(Guard, SwapFolio<'a>), NewSwap<'a>> {
+        let pfn = folio.pfn().filter(|_| folio.nr_pages() == self.nr);
+        let Some(pfn) = pfn else {
+            warn_on_once!(true);
+            self.cancel();
+            return Err(folio);
+        };
+        let Self {
+            mut guard,
+            start,
+            nr,
+        } = self;
+        let mut cluster = guard.lend();
+        let state = State::Pfn {
+            flags: Flags::EMPTY,
+            pfn,
+        };
+        for off in start..start.wrapping_add(nr) {
+            cluster.set_state(off, state);
+        }
+        if id != 0 {
+            cluster.set_ids(start, nr, id);
+        }
+        let offset = cluster.cluster().first().wrapping_add(start as usize);
+        // SAFETY: The lock is held. The words of these slots, as many as the folio has pages, name
+        // it since just now. By the invariants nobody else has them.
+        let folio = unsafe { folio.enter_cache(offset) };
+        Ok((guard, folio))
     }
 }
 

@@ -240,7 +240,7 @@ fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
 
 /// As [`back`], for a folio that has just got its virtual slots: nothing backs them, and they are
 /// charged.
-pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
+pub(crate) fn back_new(mut new: New<'_>) -> Result {
     let mut room = SlotReservation {
         cluster: new.cluster,
         start: new.start,
@@ -250,9 +250,9 @@ pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
         slots: None,
     };
     if room.promised == 0 {
-        drop(backing::reserve(room.cluster, new.nr, folio.owner())?);
+        drop(backing::reserve(room.cluster, new.nr, new.folio.owner())?);
         room.promised = new.nr;
     }
-    room.slots = Some(DeviceSlots::alloc(folio)?);
+    room.slots = Some(DeviceSlots::alloc(&mut new.folio)?);
     room.fill()
 }

@@ -7,10 +7,7 @@
 //! with its first cluster. Chunks and clusters are never freed.
 
 use crate::{
-    vswap::{
-        cluster::Cluster,
-        swap_table::VOffset, //
-    },
+    vswap::cluster::Cluster,
     zswap::table::SLOTS, //
 };
 use core::mem::ManuallyDrop;
@@ -140,10 +137,4 @@ impl Directory {
 pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
     let cluster = Directory::find(offset / SLOTS)?;
     Some((cluster, (offset % SLOTS) as u32))
-}
-
-/// The offset of a slot.
-#[inline]
-pub(crate) fn offset_of(cluster: &Cluster, off: u32) -> Option<VOffset> {
-    VOffset::new((cluster.first() as u64).checked_add(off.into())?)
 }

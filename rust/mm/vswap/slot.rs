@@ -17,6 +17,7 @@
 use crate::{
     ffi::{
         device::DeviceSlots,
+        folio::SwapFolio,
         layout::SWAPFILE_CLUSTER,
         trace::{
             self,
@@ -55,8 +56,6 @@ use crate::{
             is_zero_word,
             Backing,
             Count,
-            Flags,
-            Pfn,
             State, //
         }, //
     },
@@ -184,8 +183,9 @@ pub(super) fn free_slot(
     slots
 }
 
-/// Slots that a folio has just got.
-pub(crate) struct New {
+/// A folio that has just got slots.
+pub(crate) struct New<'a> {
+    pub(crate) folio: SwapFolio<'a>,
     pub(crate) cluster: &'static Cluster,
     pub(crate) start: u32,
     pub(crate) nr: u32,
@@ -197,14 +197,22 @@ pub(crate) struct New {
     pub(crate) on_device: bool,
 }
 
-/// Allocates slots for a folio, for which `id` was recorded, and adds it to the swap cache. `None`:
+/// Allocates slots for a folio, for which `id` was recorded, and adds it to the swap cache. `Err`:
 /// no slots are free, or vswap was turned off. The recorded ids and charges are dropped then.
 ///
 /// `to_device`: the slots are to be backed there now. They are charged as swap. Those of a bound
 /// cluster have room there; for others there is a promise of backing words if that takes no memory.
-pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: bool) -> Option<New> {
+pub(crate) fn alloc_folio<'a>(
+    folio: NewSwap<'a>,
+    id: u16,
+    to_device: bool,
+) -> Result<New<'a>, NewSwap<'a>> {
     let nr = folio.nr_pages();
     let charged = if to_device { nr } else { 0 };
+    let refuse = |folio| {
+        vswap::forget_ids(id, nr, charged, Sum::NONE);
+        Err(folio)
+    };
 
     let bound = if to_device {
         slot_alloc::alloc_run(folio.order(), Kind::Bound, folio.owner())
@@ -213,52 +221,44 @@ pub(crate) fn alloc_folio(folio: &NewSwap<'_>, pfn: Pfn, id: u16, to_device: boo
     };
     let on_device = bound.is_some();
     let run = bound.or_else(|| slot_alloc::alloc_run(folio.order(), Kind::Unbound, folio.owner()));
-    let Some(mut run) = run else {
-        vswap::forget_ids(id, nr, charged, Sum::NONE);
-        return None;
+    let Some(run) = run else {
+        return refuse(folio);
     };
     // Under the lock of the cluster: see the races of `slot_alloc`.
     if !vswap::is_on() {
         run.cancel();
-        vswap::forget_ids(id, nr, charged, Sum::NONE);
-        return None;
+        return refuse(folio);
     }
-    let Run { guard, off, .. } = &mut run;
-    let mut guard = guard.lend();
-    let offset = guard.cluster().first().wrapping_add(*off as usize);
-    let state = State::Pfn {
-        flags: Flags::EMPTY,
-        pfn,
+    let Run { taken, local } = run;
+    let (cluster, start) = (taken.cluster(), taken.start());
+    let (mut guard, folio) = match taken.fill(folio, id) {
+        Ok(filled) => filled,
+        Err(folio) => return refuse(folio),
     };
-    for at in *off..off.wrapping_add(nr) {
-        guard.set_state(at, state);
-    }
-    if id != 0 {
-        guard.set_ids(*off, nr, id);
-    }
-    folio.enter_cache(guard.cluster(), *off);
-    let new = New {
-        cluster: guard.cluster(),
-        start: *off,
-        nr,
-        id,
-        promised: if to_device && !on_device && guard.reserve(nr) {
-            nr
-        } else {
-            0
-        },
-        on_device,
+    let promised = if to_device && !on_device && guard.lend().reserve(nr) {
+        nr
+    } else {
+        0
     };
-    drop(run);
+    drop(guard);
+    drop(local);
     folio.count_cached();
-    trace::alloc(offset, nr, id);
+    trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
     if on_device {
-        if let Backing::Phys(first) = new.cluster.peek_backing(new.start) {
-            let end = new.start.wrapping_add(nr);
-            moved(new.cluster, new.start..end, To::Device(first));
+        if let Backing::Phys(first) = cluster.peek_backing(start) {
+            let end = start.wrapping_add(nr);
+            moved(cluster, start..end, To::Device(first));
         }
     }
-    Some(new)
+    Ok(New {
+        folio,
+        cluster,
+        start,
+        nr,
+        id,
+        promised,
+        on_device,
+    })
 }
 
 /// One user less of each slot of a range. With `reclaim`, folios that are left alone with their

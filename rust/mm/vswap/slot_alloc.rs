@@ -60,7 +60,8 @@ use crate::{
             Guard,
             Populated,
             SlotUsage,
-            Spare, //
+            Spare,
+            Taken, //
         },
         cluster_list::{
             Kind,
@@ -73,25 +74,18 @@ use crate::{
     warn::warn_on_once, //
 };
 
-/// Slots that were taken for a folio, whose words are still null. The cluster is locked.
-///
-/// To let it go without using the slots, give them back: [`Run::cancel`].
+/// Slots that were taken for a folio, and the lock of the CPU that allocates them.
 #[must_use]
 pub(crate) struct Run {
     // In the order in which they are released.
-    pub(crate) guard: Guard,
-    pub(crate) off: u32,
-    _local: Local,
+    pub(crate) taken: Taken,
+    pub(crate) local: Local,
 }
 
 impl Run {
     /// Gives the slots back.
-    pub(crate) fn cancel(mut self) {
-        if let Some(nr) = 1u32.checked_shl(self.guard.order()) {
-            let mut cluster = self.guard.lend();
-            cluster.idle_device(self.off, nr);
-            cluster.free_run(self.off, nr);
-        }
+    pub(crate) fn cancel(self) {
+        self.taken.cancel();
     }
 }
 
@@ -105,13 +99,10 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     if let Some(cluster) = local.current(order, kind) {
         let mut guard = cluster.lock();
         if guard.is_for(local.cpu(), order, kind) {
-            if let Some(off) = guard.lend().take_run() {
-                return Some(Run {
-                    guard,
-                    off,
-                    _local: local,
-                });
-            }
+            guard = match guard.take_run() {
+                Ok(taken) => return Some(Run { taken, local }),
+                Err(guard) => guard,
+            };
             Lists::lock().retire(&mut guard.lend());
         }
         drop(guard);
@@ -136,10 +127,11 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
         // The lock of the lists goes at the end of the statement, before a leaf is taken again.
         let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
         match refill {
-            Refill::Partial(mut guard) => {
-                if let Some(off) = guard.lend().take_run() {
-                    return Some(switch_to(local, order, kind, guard, off));
-                }
+            Refill::Partial(guard) => {
+                let mut guard = match guard.take_run() {
+                    Ok(taken) => return Some(switch_to(local, order, kind, taken)),
+                    Err(guard) => guard,
+                };
                 Lists::lock().retire(&mut guard.lend());
                 if kind == Kind::Bound {
                     // Its device is being turned off.
@@ -182,11 +174,7 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
         return None;
     }
     // There is always a place in an empty cluster, unless swapoff has just begun.
-    let Some(off) = guard.lend().take_run() else {
-        Lists::lock().retire(&mut guard.lend());
-        return None;
-    };
-    Some(switch_to(local, order, kind, guard, off))
+    take_from(local, order, kind, guard)
 }
 
 fn kind_for(ty: Option<u8>) -> Kind {
@@ -197,12 +185,19 @@ fn kind_for(ty: Option<u8>) -> Kind {
 }
 
 /// Returns what was taken from a cluster that this CPU allocates from, from now on.
-fn switch_to(mut local: Local, order: u32, kind: Kind, guard: Guard, off: u32) -> Run {
-    local.set_current(order, kind, Some(guard.cluster()));
-    Run {
-        guard,
-        off,
-        _local: local,
+fn switch_to(mut local: Local, order: u32, kind: Kind, taken: Taken) -> Run {
+    local.set_current(order, kind, Some(taken.cluster()));
+    Run { taken, local }
+}
+
+/// Goes on with a cluster. `None`: it has no place for a folio of its order, and is retired.
+fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
+    match guard.take_run() {
+        Ok(taken) => Some(switch_to(local, order, kind, taken)),
+        Err(mut guard) => {
+            Lists::lock().retire(&mut guard.lend());
+            None
+        }
     }
 }
 
@@ -230,17 +225,13 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
         local.set_current(0, kind, None);
     }
     let listed = Lists::lock().take_any(local.cpu(), ty);
-    let mut guard = match kind {
+    let guard = match kind {
         // Where none is on a list, those that CPUs allocate from are left.
         Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
         // Idle slots of these become free when there are no others: see `scatter`.
         Kind::Bound => listed?,
     };
-    let Some(off) = guard.lend().take_run() else {
-        Lists::lock().retire(&mut guard.lend());
-        return None;
-    };
-    Some(switch_to(local, 0, kind, guard, off))
+    take_from(local, 0, kind, guard)
 }
 
 /// The CPU does not allocate from the cluster any more, if it did.

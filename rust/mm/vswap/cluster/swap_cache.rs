@@ -5,12 +5,13 @@
 //! A slot whose word has a page frame number is in the swap cache. The task that adds or removes
 //! the folio has locked it. A slot whose swap count is 0 is freed when its folio leaves.
 
-#![forbid(unsafe_code)]
-
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-use crate::vswap::{
-    cluster::AtHand,
-    swap_table::consume_word, //
+use crate::{
+    ffi::vswap::NewSwap,
+    vswap::{
+        cluster::AtHand,
+        swap_table::consume_word, //
+    }, //
 };
 use crate::{
     ffi::vswap::Uncharge,
@@ -83,18 +84,22 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
     Ok((Addable { shadow, id }, flags))
 }
 
-/// Adds a page to the swap cache for a slot whose page can be read at once. Returns `None` if it
-/// cannot, if nobody counts on the slot, or if it has a folio. Calls `enter` under the lock of the
-/// cluster, to change the folio.
+/// Adds a folio of one page to the swap cache for a slot whose page can be read at once. Returns
+/// `None` if it cannot, if nobody counts on the slot, or if it has a folio.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
-pub(crate) fn claim(offset: usize, pfn: Pfn, enter: impl FnOnce()) -> Option<(Addable, AtHand)> {
+pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
+    let pfn = folio.pfn().filter(|_| folio.nr_pages() == 1)?;
     let (cluster, off) = find(offset)?;
     let mut guard = cluster.lock();
     let (found, flags) = may_add_as(&guard, off, true).ok()?;
     let held = guard.at_hand(off, flags.zero)?;
-    add_one(&mut guard.lend(), off, pfn);
-    enter();
+    if !add_one(&mut guard.lend(), off, pfn) {
+        return None;
+    }
+    // SAFETY: The lock is held. The word of the slot at this offset names the folio since just now,
+    // which has one page.
+    unsafe { folio.enter_cache(offset) };
     Some((found, held))
 }
 
@@ -151,17 +156,19 @@ pub(crate) fn may_add(
 #[inline]
 pub(crate) fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
     if nr == 1 {
-        return add_one(cluster, off, pfn);
+        add_one(cluster, off, pfn);
+        return;
     }
     for at in off..off.wrapping_add(nr) {
         add_one(cluster, at, pfn);
     }
 }
 
+/// Returns true if the word of the slot names the folio now.
 #[inline]
-fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
+fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
     let added = cluster.try_word(off, |word| cache_add_word(word, pfn));
-    warn_on_once!(!added);
+    !warn_on_once!(!added)
 }
 
 /// A folio leaves the swap cache. Slots that nobody counts on are freed.
