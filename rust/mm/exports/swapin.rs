@@ -10,6 +10,7 @@ use crate::{
         tell, //
     },
     ffi::{
+        call::Out,
         fault::{
             self,
             Fault,
@@ -200,36 +201,24 @@ extern "C" fn vswap_rs_swapin_claimable(offset: c_ulong) -> bool {
     find(offset).is_some_and(|(cluster, off)| cluster.peek_at_hand(off).is_some())
 }
 
-/// Adds a folio to the swap cache for a virtual slot, if the slot has none and its page can be read
-/// at once. Does not count it there.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, not in the swap cache, and of one page. The pointers are
-/// valid.
-#[export]
-unsafe extern "C" fn vswap_rs_swapin_claim(
-    folio: *mut bindings::folio,
-    offset: c_ulong,
-    shadowp: *mut *mut c_void,
-    memcg_id: *mut c_ushort,
-) -> bindings::vswap_claim {
-    const NONE: bindings::vswap_claim = bindings::vswap_claim_VSWAP_CLAIM_NONE;
-
-    let Some(folio) = NonNull::new(folio) else {
-        return NONE;
-    };
-    // SAFETY: As required of the caller.
-    let folio = unsafe { NewSwap::from_raw(folio) };
-    let Some((found, held)) = swap_cache::claim(offset, folio) else {
-        return NONE;
-    };
-    // SAFETY: As required of the caller.
-    unsafe { tell(Ok(found), shadowp, memcg_id) };
-    match held {
-        AtHand::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
-        AtHand::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
-        AtHand::Device => bindings::vswap_claim_VSWAP_CLAIM_DEVICE,
+c_exports! {
+    /// Adds a folio to the swap cache for a virtual slot, if the slot has none and its page can be
+    /// read at once. Does not count it there.
+    fn vswap_rs_swapin_claim(
+        folio: Option<NewSwap<'_>> = *mut bindings::folio,
+        offset: usize = c_ulong,
+        shadowp: Out<'_, *mut c_void> = *mut *mut c_void,
+        memcg_id: Out<'_, c_ushort> = *mut c_ushort
+    ) -> bindings::vswap_claim {
+        let Some((found, held)) = folio.and_then(|folio| swap_cache::claim(offset, folio)) else {
+            return bindings::vswap_claim_VSWAP_CLAIM_NONE;
+        };
+        tell(Ok(found), shadowp, memcg_id);
+        match held {
+            AtHand::Zeros => bindings::vswap_claim_VSWAP_CLAIM_ZEROS,
+            AtHand::Zswap => bindings::vswap_claim_VSWAP_CLAIM_ZSWAP,
+            AtHand::Device => bindings::vswap_claim_VSWAP_CLAIM_DEVICE,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::{
     ffi::{
+        call::Out,
         device::{
             self,
             Owned, //
@@ -231,27 +232,23 @@ unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache
     slot::put_entries(offset, nr as u32, reclaim_cache);
 }
 
-/// Drops one swap count of each slot of a range that a page table does not name any more. What is
-/// not charged any more is added to `zap`.
-///
-/// # Safety
-///
-/// The caller holds a count on each. `zap` is valid, was all zero at first, and is nobody else's.
-#[export]
-unsafe extern "C" fn vswap_rs_zap(zap: *mut bindings::vswap_zap, offset: c_ulong, nr: c_int) {
-    // SAFETY: As required of the caller.
-    slot::zap_entries(offset, nr as u32, unsafe { Uncharge::from_raw(zap) });
-}
+c_exports! {
+    /// Drops one swap count of each slot of a range that a page table does not name any more. What
+    /// is not charged any more is added to `zap`.
+    ///
+    /// The caller holds a count on each.
+    fn vswap_rs_zap(
+        zap: &mut Uncharge = *mut bindings::vswap_zap,
+        offset: usize = c_ulong,
+        nr: i32 = c_int
+    ) {
+        slot::zap_entries(offset, nr as u32, zap);
+    }
 
-/// Uncharges what [`vswap_rs_zap`] has added to `zap`, which is all zero again.
-///
-/// # Safety
-///
-/// As of [`vswap_rs_zap`].
-#[export]
-unsafe extern "C" fn vswap_rs_zap_end(zap: *mut bindings::vswap_zap) {
-    // SAFETY: As required of the caller.
-    unsafe { Uncharge::from_raw(zap) }.settle();
+    /// Uncharges what [`vswap_rs_zap`] has added to `zap`, which is all zero again.
+    fn vswap_rs_zap_end(zap: &mut Uncharge = *mut bindings::vswap_zap) {
+        zap.settle();
+    }
 }
 
 /// One user more of each slot of a range, which is in one cluster.
@@ -301,88 +298,62 @@ unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
     }
 }
 
-/// Returns true if the swap count of each slot of a folio in the swap cache is 0.
-///
-/// # Safety
-///
-/// The cluster is a virtual one, and locked by the caller.
-#[export]
-unsafe extern "C" fn vswap_only_has_cache(
-    ci: *mut bindings::swap_cluster_info,
-    ci_off: c_uint,
-    nr: c_int,
-) -> bool {
-    // SAFETY: As required of the caller.
-    slot::none_counted(&unsafe { LockedCluster::by_caller(ci) }, ci_off, nr as u32)
-}
+c_exports! {
+    /// Returns true if the swap count of each slot of a folio in the swap cache is 0.
+    fn vswap_only_has_cache(
+        cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
+        ci_off: u32 = c_uint,
+        nr: i32 = c_int
+    ) -> bool {
+        slot::none_counted(&cluster, ci_off, nr as u32)
+    }
 
-/// Whether a folio of `nr` pages can enter the swap cache for a slot.
-///
-/// # Safety
-///
-/// The cluster is a virtual one, and locked by the caller. The pointers are NULL or valid.
-#[export]
-unsafe extern "C" fn vswap_cache_add_check(
-    ci: *mut bindings::swap_cluster_info,
-    ci_off: c_uint,
-    nr: c_ulong,
-    shadowp: *mut *mut c_void,
-    memcg_id: *mut c_ushort,
-) -> c_int {
-    // SAFETY: As required of the caller.
-    unsafe {
+    /// Checks whether a folio of `nr` pages can enter the swap cache for a slot.
+    fn vswap_cache_add_check(
+        cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
+        ci_off: u32 = c_uint,
+        nr: usize = c_ulong,
+        shadowp: Out<'_, *mut c_void> = *mut *mut c_void,
+        memcg_id: Out<'_, c_ushort> = *mut c_ushort
+    ) -> c_int {
         if nr != 1 {
-            return cache_add_check_large(ci, ci_off, nr, shadowp, memcg_id);
+            return cache_add_check_large(cluster, ci_off, nr as u32, shadowp, memcg_id);
         }
-        let found =
-            swap_cache::may_add_page(&LockedCluster::by_caller(ci), ci_off, !memcg_id.is_null());
+        let found = swap_cache::may_add_page(&cluster, ci_off, memcg_id.is_some());
         tell(found, shadowp, memcg_id)
     }
 }
 
 /// Checks a large folio for [`vswap_cache_add_check`]. Out of line, so that the check of a single
 /// page does not save the registers that this needs.
-///
-/// # Safety
-///
-/// As of [`vswap_cache_add_check`].
 #[inline(never)]
-unsafe fn cache_add_check_large(
-    ci: *mut bindings::swap_cluster_info,
-    ci_off: c_uint,
-    nr: c_ulong,
-    shadowp: *mut *mut c_void,
-    memcg_id: *mut c_ushort,
+fn cache_add_check_large(
+    cluster: LockedCluster<'_>,
+    ci_off: u32,
+    nr: u32,
+    shadowp: Out<'_, *mut c_void>,
+    memcg_id: Out<'_, c_ushort>,
 ) -> c_int {
-    // SAFETY: As required of the caller.
-    unsafe {
-        let cluster = LockedCluster::by_caller(ci);
-        let found = swap_cache::may_add(&cluster, ci_off, nr as u32, !memcg_id.is_null());
-        tell(found, shadowp, memcg_id)
-    }
+    let found = swap_cache::may_add(&cluster, ci_off, nr, memcg_id.is_some());
+    tell(found, shadowp, memcg_id)
 }
 
-/// # Safety
-///
-/// The pointers are NULL or valid.
+/// Tells C what was found.
 #[inline]
-pub(crate) unsafe fn tell(
+pub(crate) fn tell(
     found: Result<swap_cache::Addable>,
-    shadowp: *mut *mut c_void,
-    memcg_id: *mut c_ushort,
+    shadowp: Out<'_, *mut c_void>,
+    memcg_id: Out<'_, c_ushort>,
 ) -> c_int {
     let found = match found {
         Ok(found) => found,
         Err(error) => return error.to_errno(),
     };
-    // SAFETY: As required of the caller.
-    unsafe {
-        if let (Some(shadow), false) = (found.shadow, shadowp.is_null()) {
-            *shadowp = shadow_to_raw(shadow);
-        }
-        if !memcg_id.is_null() {
-            *memcg_id = found.id;
-        }
+    if let (Some(shadow), Some(place)) = (found.shadow, shadowp) {
+        place.write(shadow_to_raw(shadow));
+    }
+    if let Some(place) = memcg_id {
+        place.write(found.id);
     }
     0
 }
@@ -543,19 +514,19 @@ extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
     }
 }
 
-/// How many slots are zeros as the first, or are not as the first.
-///
-/// # Safety
-///
-/// `is_zero` is NULL or valid.
-#[export]
-unsafe extern "C" fn vswap_zero_batch(offset: c_ulong, max_nr: c_int, is_zero: *mut bool) -> c_int {
-    let (nr, zero) = backing::zero_batch(offset, max_nr as u32);
-    if !is_zero.is_null() {
-        // SAFETY: As required of the caller.
-        unsafe { *is_zero = zero };
+c_exports! {
+    /// How many slots are zeros as the first, or are not as the first.
+    fn vswap_zero_batch(
+        offset: usize = c_ulong,
+        max_nr: i32 = c_int,
+        is_zero: Out<'_, bool> = *mut bool
+    ) -> c_int {
+        let (nr, zero) = backing::zero_batch(offset, max_nr as u32);
+        if let Some(place) = is_zero {
+            place.write(zero);
+        }
+        nr as c_int
     }
-    nr as c_int
 }
 
 /// The offset of the next slot in use after one; 0 if there is none.
@@ -600,43 +571,29 @@ extern "C" fn vswap_rs_get_max() -> c_ulong {
     capacity::max_slots()
 }
 
-/// How many pages of a cgroup can be swapped out without a slot of a device.
-///
-/// # Safety
-///
-/// `memcg` is NULL, or stays meanwhile.
-#[export]
-unsafe extern "C" fn vswap_rs_room(memcg: *mut bindings::mem_cgroup) -> c_ulong {
-    // SAFETY: As required of the caller.
-    capacity::room(unsafe { Memcg::from_raw(memcg) })
-}
+c_exports! {
+    /// How many pages of a cgroup can be swapped out without a slot of a device.
+    fn vswap_rs_room(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
+        capacity::room(memcg)
+    }
 
-/// How many pages of a cgroup are, or can be, swapped out without a slot of a device.
-///
-/// # Safety
-///
-/// `memcg` is NULL, or stays meanwhile.
-#[export]
-unsafe extern "C" fn vswap_rs_extra_pages(memcg: *mut bindings::mem_cgroup) -> c_ulong {
-    // SAFETY: As required of the caller.
-    capacity::extra_pages(unsafe { Memcg::from_raw(memcg) })
+    /// How many pages of a cgroup are, or can be, swapped out without a slot of a device.
+    fn vswap_rs_extra_pages(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
+        capacity::extra_pages(memcg)
+    }
+
+    /// Counts what there is.
+    fn vswap_rs_stats(stats: Out<'_, bindings::vswap_stats> = *mut bindings::vswap_stats) {
+        if let Some(place) = stats {
+            place.write(stats::collect());
+        }
+    }
 }
 
 /// Waits for those who allocate: afterwards they have seen the switch.
 #[export]
 extern "C" fn vswap_rs_quiesce() {
     slot_alloc::quiesce();
-}
-
-/// Counts what there is.
-///
-/// # Safety
-///
-/// `stats` is valid.
-#[export]
-unsafe extern "C" fn vswap_rs_stats(stats: *mut bindings::vswap_stats) {
-    // SAFETY: As required of the caller.
-    unsafe { *stats = stats::collect() };
 }
 
 /// Gives up what a CPU that is offline allocated from.
@@ -651,16 +608,14 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
     }
 }
 
-/// Looks whether the tables agree.
-///
-/// # Safety
-///
-/// `check` is valid.
 #[cfg(CONFIG_DEBUG_VM)]
-#[export]
-unsafe extern "C" fn vswap_rs_check(check: *mut bindings::vswap_check) {
-    // SAFETY: As required of the caller.
-    unsafe { *check = crate::vswap::check::clusters() };
+c_exports! {
+    /// Looks whether the tables agree.
+    fn vswap_rs_check(check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check) {
+        if let Some(place) = check {
+            place.write(crate::vswap::check::clusters());
+        }
+    }
 }
 
 /// Looks whether the slots of a device agree, too.

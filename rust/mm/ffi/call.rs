@@ -73,7 +73,10 @@ macro_rules! same_layout {
     };
 }
 
-use core::ffi::CStr;
+use core::{
+    ffi::CStr,
+    mem::MaybeUninit, //
+};
 use kernel::{
     bindings,
     prelude::*, //
@@ -142,6 +145,20 @@ impl<T> FromC<*const T> for *const T {
     #[inline]
     unsafe fn from_c(raw: *const T) -> Self {
         raw
+    }
+}
+
+/// A place that a function of ours writes a result to, if C wants it.
+pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
+impl<T> FromC<*mut T> for Out<'_, T> {
+    /// # Safety
+    ///
+    /// `raw` is NULL, or valid for writes and nobody else's while the function runs.
+    #[inline]
+    unsafe fn from_c(raw: *mut T) -> Self {
+        // SAFETY: As required of the caller. Nothing is said of what is there.
+        unsafe { raw.cast::<MaybeUninit<T>>().as_mut() }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::{
     ffi::{
+        call::FromC,
         device,
         folio::{
             Folio,
@@ -158,6 +159,18 @@ impl<'a> NewSwap<'a> {
     }
 }
 
+impl FromC<*mut bindings::folio> for Option<NewSwap<'_>> {
+    /// # Safety
+    ///
+    /// `folio` is NULL, or a folio that is not in the swap cache, whose lock the caller holds while
+    /// the function runs.
+    #[inline]
+    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
+        // SAFETY: As required of the caller, who enters Rust here.
+        NonNull::new(folio).map(|folio| unsafe { NewSwap::from_raw(folio) })
+    }
+}
+
 /// Forgets the memory cgroup id of slots, some of which are charged, and what zswap kept of them.
 #[inline]
 pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32, stored: Sum) {
@@ -186,18 +199,6 @@ impl Uncharge {
     pub(crate) fn none() -> Self {
         // INVARIANT: There is none.
         Self(bindings::vswap_zap::default())
-    }
-
-    /// Returns what C keeps between two calls.
-    ///
-    /// # Safety
-    ///
-    /// `zap` is valid and nobody else's during `'a`. It was all zero at first, and nothing but this
-    /// type has changed it.
-    #[inline]
-    pub(crate) unsafe fn from_raw<'a>(zap: *mut bindings::vswap_zap) -> &'a mut Self {
-        // SAFETY: As required of the caller. The type is transparent.
-        unsafe { &mut *zap.cast::<Self>() }
     }
 
     /// Adds freed slots of a cgroup: `nr`, of which `nr_charged` are charged as swap, and what
@@ -231,6 +232,19 @@ impl Uncharge {
             };
             forget_ids(zap.id, zap.nr, zap.nr_charged, stored);
         }
+    }
+}
+
+/// What C keeps between two calls.
+impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
+    /// # Safety
+    ///
+    /// `zap` is valid and nobody else's while the function runs. It was all zero at first, and
+    /// nothing but this type has changed it.
+    #[inline]
+    unsafe fn from_c(zap: *mut bindings::vswap_zap) -> Self {
+        // SAFETY: As required of the caller. The type is transparent.
+        unsafe { &mut *zap.cast::<Uncharge>() }
     }
 }
 

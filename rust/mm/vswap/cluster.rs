@@ -39,6 +39,7 @@ pub(crate) mod swap_cache;
 use crate::ffi::device;
 use crate::{
     ffi::{
+        call::FromC,
         device::DeviceSlots,
         folio::{
             Owner,
@@ -1205,6 +1206,17 @@ impl LockedCluster<'_> {
             // SAFETY: Under the lock.
             unsafe { (*self.ci()).extend_table = table };
         }
+    }
+}
+
+impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
+    /// # Safety
+    ///
+    /// `ci` is of a virtual cluster, whose lock the caller holds while the function runs.
+    #[inline]
+    unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
+        // SAFETY: As required of the caller.
+        unsafe { Self::by_caller(ci) }
     }
 }
 
