@@ -16,16 +16,24 @@ use crate::{
             SwapPage, //
         },
         memcg::Memcg,
-        vswap::NewSwap, //
+        vswap::{
+            LeavingFolio,
+            NewSwap, //
+        }, //
     },
     vswap::{
         cluster::{
+            swap_cache,
             Guard,
             LockedCluster,
             Taken,
             Unpinned, //
         },
-        slot_map::ListState, //
+        slot_map::ListState,
+        swap_table::{
+            Pfn,
+            State, //
+        }, //
     },
     zswap::{
         pool::{
@@ -143,6 +151,21 @@ fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
 fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster<'_>) {
     cluster.free_run(0, 1); //~ E0624
     cluster.set_list(ListState::Full); //~ E0624
+}
+
+// A number in a word becomes a pointer to a folio.
+fn a_word_is_not_made_up(cluster: &mut LockedCluster<'_>, state: State) {
+    cluster.set_state(0, state); //~ E0624
+    let _ = cluster.try_word(0, Some); //~ E0624
+}
+
+fn a_number_is_not_a_folio(cluster: &mut LockedCluster<'_>, pfn: Pfn) {
+    swap_cache::add(cluster, 0, 1, pfn); //~ E0133
+}
+
+fn a_folio_leaves_once(folio: LeavingFolio<'_>) {
+    swap_cache::del_folio(folio);
+    swap_cache::del_folio(folio); //~ E0382
 }
 
 fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: NewSwap<'_>) {

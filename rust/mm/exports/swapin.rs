@@ -5,10 +5,7 @@
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
 use crate::{
-    exports::vswap::{
-        extent,
-        tell, //
-    },
+    exports::vswap::tell,
     ffi::{
         call::Out,
         fault::{
@@ -22,7 +19,10 @@ use crate::{
             SwapFolio, //
         },
         trace,
-        vswap::NewSwap, //
+        vswap::{
+            LeavingFolio,
+            NewSwap, //
+        }, //
     },
     swapin::{
         locate::{
@@ -241,23 +241,17 @@ unsafe extern "C" fn vswap_rs_swapin_load(folio: *mut bindings::folio) {
     trace::load(entry, 1, result);
 }
 
-/// Drops one swap count of a claimed folio. If that was the last and `free`, removes the folio from
-/// the swap cache, frees its slot and returns true: the caller puts the reference of the swap
-/// cache.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, of one page, and in the swap cache, where it is not counted.
-/// The caller holds a count on its slot.
-#[export]
-unsafe extern "C" fn vswap_rs_swapin_consume(folio: *mut bindings::folio, free: bool) -> bool {
-    // SAFETY: As required of the caller.
-    unsafe {
-        let offset = bindings::vswap_folio_offset(folio);
-        let Some((pfn, _)) = extent(folio) else {
-            return false;
-        };
-        let leave = || bindings::vswap_folio_leave_cache(folio);
-        swap_cache::consume(offset, pfn, free, leave)
+c_exports! {
+    /// Drops one swap count of a claimed folio. If that was the last and `free`, removes the folio
+    /// from the swap cache, frees its slot and returns true: the caller puts the reference of the
+    /// swap cache.
+    ///
+    /// The folio is of one page, and not counted in the swap cache. The caller holds a count on its
+    /// slot.
+    fn vswap_rs_swapin_consume(
+        folio: Option<LeavingFolio<'_>> = *mut bindings::folio,
+        free: bool = bool
+    ) -> bool {
+        folio.is_some_and(|folio| swap_cache::consume(folio, free))
     }
 }

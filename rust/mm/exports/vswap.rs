@@ -19,6 +19,7 @@ use crate::{
         layout::SWAPFILE_CLUSTER,
         memcg::Memcg,
         vswap::{
+            LeavingFolio,
             NewSwap,
             Uncharge, //
         }, //
@@ -374,7 +375,7 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
 ///
 /// The folio is valid, and stays as large as it is.
 #[inline]
-pub(crate) unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
+unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
     // SAFETY: As required of the caller.
     unsafe {
         let pfn = Pfn::new(bindings::vswap_folio_pfn(folio) as u64)?;
@@ -435,22 +436,14 @@ unsafe extern "C" fn vswap_cache_del(
     }
 }
 
-/// A folio leaves the swap cache, with nothing left behind. The references of the swap cache are
-/// the caller's to put.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, and in the swap cache, with virtual entries.
-#[export]
-unsafe extern "C" fn vswap_cache_del_folio(folio: *mut bindings::folio) {
-    // SAFETY: As required of the caller.
-    unsafe {
-        let offset = bindings::vswap_folio_offset(folio);
-        let Some((pfn, nr)) = extent(folio) else {
-            return;
-        };
-        bindings::vswap_folio_uncount_cached(folio);
-        swap_cache::del_folio(offset, nr, pfn, || bindings::vswap_folio_leave_cache(folio));
+c_exports! {
+    /// A folio leaves the swap cache, with nothing left behind. The references of the swap cache
+    /// are the caller's to put.
+    fn vswap_cache_del_folio(folio: Option<LeavingFolio<'_>> = *mut bindings::folio) {
+        if let Some(folio) = folio {
+            folio.uncount_cached();
+            swap_cache::del_folio(folio);
+        }
     }
 }
 
@@ -484,8 +477,9 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     let found = lookup::cached(
         || cluster.peek(off),
         |pfn| {
-            // SAFETY: A page frame number that was in a word has a `struct page`, whatever became
-            // of the folio meanwhile: C looks at its count, and takes a reference if that is not 0.
+            // SAFETY: By the invariants of `Cluster`, a page frame number that was in a word was a
+            // folio's. It has a `struct page`, whatever became of the folio meanwhile. C looks at
+            // its count, and takes a reference if that is not 0.
             unsafe {
                 let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
                 NonNull::new(folio).map(|folio| FolioRef::from_raw(folio))

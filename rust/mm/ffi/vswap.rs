@@ -171,6 +171,74 @@ impl FromC<*mut bindings::folio> for Option<NewSwap<'_>> {
     }
 }
 
+/// A locked folio that is in the swap cache with virtual slots, and is to leave it.
+///
+/// # Invariants
+///
+/// The folio is locked and in the swap cache during `'a`, and there is one value for it. Its slots
+/// are virtual ones.
+pub(crate) struct LeavingFolio<'a> {
+    folio: &'a Folio,
+    _lock: PhantomData<&'a mut ()>,
+}
+
+impl LeavingFolio<'_> {
+    /// The offset of its first slot.
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        // SAFETY: The folio stays, being locked. It has an entry, as it is in the swap cache.
+        unsafe { bindings::vswap_folio_offset(self.folio.as_ptr()) }
+    }
+
+    /// The number of its pages.
+    #[inline]
+    pub(crate) fn nr_pages(&self) -> u32 {
+        self.folio.nr_pages() as u32
+    }
+
+    /// Where its memory is.
+    #[inline]
+    pub(crate) fn pfn(&self) -> Option<Pfn> {
+        Pfn::new(self.folio.pfn() as u64)
+    }
+
+    /// Counts it among the folios in the swap cache no more.
+    pub(crate) fn uncount_cached(&self) {
+        // SAFETY: The folio is locked, by the invariants.
+        unsafe { bindings::vswap_folio_uncount_cached(self.folio.as_ptr()) };
+    }
+
+    /// Notes in the folio that it is not in the swap cache. The references of the swap cache are
+    /// C's to put.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the lock of the cluster. The words of the slots do not name the folio any
+    /// more, since this section of the lock.
+    #[inline]
+    pub(crate) unsafe fn leave_cache(self) {
+        // SAFETY: The folio is locked, and in the swap cache, by the invariants.
+        unsafe { bindings::vswap_folio_leave_cache(self.folio.as_ptr()) };
+    }
+}
+
+impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
+    /// # Safety
+    ///
+    /// `folio` is NULL, or a folio in the swap cache, with virtual slots, whose lock the caller
+    /// holds while the function runs.
+    #[inline]
+    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
+        let folio = NonNull::new(folio)?;
+        // INVARIANT: As required of the caller, who enters Rust here.
+        Some(LeavingFolio {
+            // SAFETY: A locked folio is not freed.
+            folio: unsafe { Folio::from_raw(folio) },
+            _lock: PhantomData,
+        })
+    }
+}
+
 /// Forgets the memory cgroup id of slots, some of which are charged, and what zswap kept of them.
 #[inline]
 pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32, stored: Sum) {

@@ -88,7 +88,8 @@ fn alloc(order: u32) -> Result<usize> {
     let mut in_use = false;
     for off in start..start + (1 << order) {
         in_use |= locked.state(off) != State::Null;
-        locked.set_state(off, used);
+        // SAFETY: The word names no folio, and was taken by us.
+        unsafe { locked.make_up(off, used) };
     }
     drop(run);
     if in_use {
@@ -149,7 +150,8 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
 /// The word of a slot becomes another.
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
-    cluster.lock().lend().set_state(off, state);
+    // SAFETY: Nobody else knows the slot.
+    unsafe { cluster.lock().lend().make_up(off, state) };
     Ok(())
 }
 
@@ -613,7 +615,7 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
-        // Nobody follows them: they are in the words of slots that nobody else knows.
+        // They are in the words of slots that nobody else knows.
         let old = Pfn::new(8).ok_or(EINVAL)?;
         let new = Pfn::new(4).ok_or(EINVAL)?;
         let value = Shadow::new(0x1234).ok_or(EINVAL)?;
@@ -624,7 +626,8 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
-        swap_cache::add(&mut cluster.lock().lend(), off, 4, old);
+        // SAFETY: Nobody follows the numbers, here and below.
+        unsafe { swap_cache::add(&mut cluster.lock().lend(), off, 4, old) };
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }
@@ -645,14 +648,17 @@ mod tests {
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // It is split.
-        swap_cache::replace(&mut cluster.lock().lend(), off + 2, 2, old, new);
+        // SAFETY: As above.
+        unsafe { swap_cache::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // What nobody counts on goes with it.
-        swap_cache::del(&mut cluster.lock().lend(), off, 2, old, value);
-        swap_cache::del(&mut cluster.lock().lend(), off + 2, 2, new, value);
+        // SAFETY: As above.
+        unsafe { swap_cache::del(&mut cluster.lock().lend(), off, 2, old, value) };
+        // SAFETY: As above.
+        unsafe { swap_cache::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
         assert!(slot::peek(start + 2) == State::Null);

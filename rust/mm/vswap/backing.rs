@@ -43,11 +43,9 @@ use crate::{
         swap_table::{
             is_zero_word,
             Backing,
-            PhysSlot,
-            State, //
+            PhysSlot, //
         }, //
     },
-    warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
         record::Sum,
@@ -155,17 +153,13 @@ pub(crate) fn replace(replaced: &mut Replaced) {
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
-    is_zero(cluster.peek(off))
+    is_zero_word(cluster.peek_word(off))
 }
 
 /// Returns true if any slot is zeros, as seen without the lock.
 #[inline]
 pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
     slots.any(|off| is_zero_word(cluster.peek_word(off)))
-}
-
-fn is_zero(state: State) -> bool {
-    matches!(state.flags(), Ok(flags) if flags.zero)
 }
 
 /// Where the slots of a folio are.
@@ -264,12 +258,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut locked = guard.lend();
     locked.idle_device(start, end.wrapping_sub(start));
     for off in start..end {
-        match locked.state(off).with_zero(true) {
-            Ok(state) => locked.set_state(off, state),
-            Err(_) => {
-                warn_on_once!(true);
-            }
-        }
+        locked.set_zero(off, true);
         // What was stored for an earlier content.
         if let Some(backed) = locked.take_of(folio, off, &mut freed.entries) {
             freed.add(backed, &mut stored);
@@ -305,13 +294,9 @@ fn clear_zero_slowly(mut guard: Guard, slots: Range<u32>) {
     let id = locked.id(slots.start);
     let mut nr = 0u32;
     for off in slots {
-        let state = locked.state(off);
-        if !is_zero(state) {
-            continue;
-        }
-        nr = nr.wrapping_add(1);
-        if let Ok(state) = state.with_zero(false) {
-            locked.set_state(off, state);
+        if locked.is_zero(off) {
+            locked.set_zero(off, false);
+            nr = nr.wrapping_add(1);
         }
     }
     drop(guard);

@@ -123,6 +123,11 @@ use kernel::{
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 
 /// A virtual cluster.
+///
+/// # Invariants
+///
+/// A word that names a folio names one that is in the swap cache for the slot, except that the
+/// holder of the lock changes both one after the other.
 #[repr(C)]
 pub(crate) struct Cluster {
     // C finds it here.
@@ -563,9 +568,30 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Changes the word of a slot.
+    /// Makes a word up.
+    ///
+    /// # Safety
+    ///
+    /// Nobody but the caller knows the slot, or else the word keeps the invariants of [`Cluster`].
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) unsafe fn make_up(&mut self, off: u32, state: State) {
+        self.set_state(off, state);
+    }
+
+    /// Notes whether a slot, which is in use, is zeros.
     #[inline]
-    pub(crate) fn set_state(&mut self, off: u32, state: State) {
+    pub(crate) fn set_zero(&mut self, off: u32, zero: bool) {
+        match self.state(off).with_zero(zero) {
+            Ok(state) => self.set_state(off, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+    }
+
+    /// Changes the word of a slot. Caller keeps the invariants of [`Cluster`].
+    #[inline]
+    fn set_state(&mut self, off: u32, state: State) {
         match self.words().and_then(|words| words.0.get(off as usize)) {
             Some(word) => word.store(state.encode(), Relaxed),
             None => {
@@ -574,9 +600,10 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Changes the word of a slot, if `f` knows what it is to become.
+    /// Changes the word of a slot, if `f` knows what it is to become. Caller keeps the invariants
+    /// of [`Cluster`].
     #[inline]
-    pub(crate) fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
+    fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
         let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
             return false;
         };

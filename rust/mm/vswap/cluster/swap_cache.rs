@@ -4,6 +4,9 @@
 //!
 //! A slot whose word has a page frame number is in the swap cache. The task that adds or removes
 //! the folio has locked it. A slot whose swap count is 0 is freed when its folio leaves.
+//!
+//! The number in a word becomes a folio again. So it is that of a folio which a type stands for, or
+//! which C promises.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::{
@@ -14,7 +17,10 @@ use crate::{
     }, //
 };
 use crate::{
-    ffi::vswap::Uncharge,
+    ffi::vswap::{
+        LeavingFolio,
+        Uncharge, //
+    },
     vswap::{
         backing::{
             is_next,
@@ -103,19 +109,20 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     Some((found, held))
 }
 
-/// Drops one swap count of a slot whose page the caller has claimed. If that was the last and
-/// `free`, removes the page from the swap cache, frees the slot and returns true. Calls `leave`
-/// under the cluster lock, to change the folio.
+/// Drops one swap count of the slot of a folio of one page, which the caller has claimed. If that
+/// was the last and `free`, removes the folio from the swap cache, frees the slot and returns true.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
-pub(crate) fn consume(offset: usize, pfn: Pfn, free: bool, leave: impl FnOnce()) -> bool {
-    let Some((cluster, off)) = find(offset) else {
+pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
+    let pfn = folio.pfn().filter(|_| folio.nr_pages() == 1);
+    let (Some(pfn), Some((cluster, off))) = (pfn, find(folio.offset())) else {
         warn_on_once!(true);
         return false;
     };
     let mut guard = cluster.lock();
     if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
-        leave();
+        // SAFETY: The lock is held. The word of its one slot names the folio no more.
+        unsafe { folio.leave_cache() };
         // INVARIANT: The page has left, and the one user is the caller, who goes.
         free_alone(UnpinnedAlone::new(guard, off), forget_one);
         return true;
@@ -153,8 +160,13 @@ pub(crate) fn may_add(
 }
 
 /// A folio enters the swap cache.
+///
+/// # Safety
+///
+/// `pfn` is that of a locked folio of `nr` pages, which C adds to the swap cache for the slots from
+/// `off` on, in this section of the lock.
 #[inline]
-pub(crate) fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
+pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
     if nr == 1 {
         add_one(cluster, off, pfn);
         return;
@@ -174,8 +186,19 @@ fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
 /// A folio leaves the swap cache. Slots that nobody counts on are freed.
 ///
 /// C holds the lock, and interrupts may be off: what backed them is given back here and now.
+///
+/// # Safety
+///
+/// `pfn` is that of a locked folio of `nr` pages, which C removes from the swap cache, where it has
+/// the slots from `off` on, in this section of the lock.
 #[inline]
-pub(crate) fn del(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
+pub(crate) unsafe fn del(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    nr: u32,
+    pfn: Pfn,
+    shadow: Shadow,
+) {
     if nr != 1 {
         del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
     } else if del_one(cluster, off, pfn, shadow) {
@@ -185,17 +208,20 @@ pub(crate) fn del(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn, 
     }
 }
 
-/// A folio leaves the swap cache, with nothing left behind; `leave` changes the folio under the
-/// lock. What backed slots that nobody counts on is given back without the lock.
-pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) {
-    let Some((cluster, off)) = find(offset) else {
+/// A folio leaves the swap cache, with nothing left behind. What backed slots that nobody counts on
+/// is given back without the lock.
+pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
+    let (Some(pfn), Some((cluster, off))) = (folio.pfn(), find(folio.offset())) else {
         warn_on_once!(true);
         return;
     };
+    let nr = folio.nr_pages();
     if nr == 1 {
         let mut guard = cluster.lock();
-        leave();
-        if del_one(&mut guard.lend(), off, pfn, Shadow::NONE) {
+        let last = del_one(&mut guard.lend(), off, pfn, Shadow::NONE);
+        // SAFETY: The lock is held. The word of its one slot names the folio no more.
+        unsafe { folio.leave_cache() };
+        if last {
             // INVARIANT: The folio has left, and nobody counts on the slot.
             free_alone(UnpinnedAlone::new(guard, off), forget_one);
         }
@@ -203,8 +229,9 @@ pub(crate) fn del_folio(offset: usize, nr: u32, pfn: Pfn, leave: impl FnOnce()) 
     }
     let mut freed = FreedBacking::nothing();
     let mut guard = cluster.lock();
-    leave();
     del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
+    // SAFETY: The lock is held. The words of its slots name the folio no more.
+    unsafe { folio.leave_cache() };
     drop(guard);
 }
 
@@ -244,8 +271,19 @@ fn del_range(
 }
 
 /// A folio takes the place of another, or of a part of it.
+///
+/// # Safety
+///
+/// Both are locked. C puts the folio at `new` in the place of that at `old`, for the slots from
+/// `off` on, as many as it has pages, in this section of the lock.
 #[inline]
-pub(crate) fn replace(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, old: Pfn, new: Pfn) {
+pub(crate) unsafe fn replace(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    nr: u32,
+    old: Pfn,
+    new: Pfn,
+) {
     for at in off..off.wrapping_add(nr) {
         match cluster.state(at).cache_replace(old, new) {
             Ok(state) => cluster.set_state(at, state),
