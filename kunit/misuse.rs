@@ -13,7 +13,8 @@ use crate::{
             NewFolio,
             ReadFolio,
             SwapFolio,
-            SwapPage, //
+            SwapPage,
+            Writes, //
         },
         memcg::Memcg,
         vswap::{
@@ -52,8 +53,16 @@ fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>
     core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
 }
 
-fn a_new_folio_is_not_swapped_for_another(mut a: NewFolio, mut b: NewFolio) {
-    core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
+fn a_new_folio_is_not_written_before_it_is_filled(folio: NewFolio, writes: &mut Writes) {
+    folio.write(writes); //~ E0599
+}
+
+fn a_folio_is_not_uptodate_before_it_is_filled(folio: &mut SwapFolio<'_>) {
+    let _ = folio.fill(|_, _| Ok(())); //~ E0308
+}
+
+fn a_page_is_not_filled_by_words(page: &SwapPage<'_>) {
+    let _ = page.filled(); //~ E0624
 }
 
 // As is a cluster.
@@ -123,7 +132,7 @@ fn a_pool_is_made_current_once(pool: Initial) {
 }
 
 fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
-    let Some((mut slot, page)) = folio.only() else {
+    let Some((mut slot, page)) = folio.nth(0) else {
         return;
     };
     let entry = Entry::same(Pattern::ZERO, slot.entry());

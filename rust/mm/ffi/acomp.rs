@@ -17,6 +17,7 @@ use crate::{
     ffi::{
         folio::{
             Bytes,
+            FilledPage,
             SwapPage, //
         },
         zsmalloc::Parts, //
@@ -273,38 +274,46 @@ impl LockedContext<'_> {
         Bytes::of(output.get(..len).unwrap_or(output))
     }
 
-    /// Decompresses an object to a page. Returns what the compressor says, and the length that came
-    /// out.
+    /// Decompresses an object to a page. Returns the length that came out, too. `EIO`: that is not
+    /// all of the page.
     #[inline]
-    pub(crate) fn decompress(
+    pub(crate) fn decompress<'p>(
         &mut self,
         mut object: Parts<'_>,
-        page: &SwapPage<'_>,
-    ) -> (Result, u32) {
+        page: &SwapPage<'p>,
+    ) -> (Result<FilledPage<'p>>, u32) {
         let mut output = MaybeUninit::<bindings::scatterlist>::uninit();
         // SAFETY: The object is as long as it says, and stays. `output` is initialized to the page,
         // which stays, and which nobody reads before it is uptodate.
-        unsafe {
+        let (result, len) = unsafe {
             bindings::zswap_sg_one_page(output.as_mut_ptr(), page.as_ptr());
             self.run(
                 bindings::crypto_acomp_decompress,
                 (object.as_sg(), object.len()),
                 (output.as_mut_ptr(), PAGE_LEN),
             )
-        }
+        };
+        let filled = match result {
+            // SAFETY: So much was written, which is all of the page.
+            Ok(()) if len == PAGE_LEN => Ok(unsafe { page.filled() }),
+            Ok(()) => Err(EIO),
+            Err(error) => Err(error),
+        };
+        (filled, len)
     }
 }
 
 /// Copies an object that is a plain page to a page. `EIO`: it is not as long as one.
 #[inline]
-pub(crate) fn copy_plain(mut object: Parts<'_>, page: &SwapPage<'_>) -> Result {
+pub(crate) fn copy_plain<'p>(mut object: Parts<'_>, page: &SwapPage<'p>) -> Result<FilledPage<'p>> {
     if object.len() != PAGE_LEN {
         return Err(EIO);
     }
     // SAFETY: The object is as long as a page, and `to` is a page, which is mapped, and which
-    // nobody reads before it is uptodate.
-    page.overwrite(|to| unsafe {
-        bindings::memcpy_from_sglist(to.cast(), object.as_sg(), 0, PAGE_LEN)
-    });
-    Ok(())
+    // nobody reads before it is uptodate. All of it is written.
+    Ok(unsafe {
+        page.overwrite(|to| {
+            bindings::memcpy_from_sglist(to.cast(), object.as_sg(), 0, PAGE_LEN);
+        })
+    })
 }

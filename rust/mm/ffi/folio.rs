@@ -177,6 +177,7 @@ impl Folio {
         pub(super) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(super) fn pfn(&self) -> usize = vswap_folio_pfn;
+        fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         fn nid(&self) -> c_int = zswap_folio_nid;
         fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         fn flush_dcache(&self) = zswap_flush_dcache_folio;
@@ -266,9 +267,9 @@ impl<'a> SwapPage<'a> {
     }
 
     /// Fills the page with 64 bits.
-    pub(crate) fn fill(&self, value: u64) {
-        // SAFETY: C writes the page, as far as the length says.
-        self.overwrite(|to| unsafe { bindings::zswap_fill(to.cast(), value, PAGE_SIZE) });
+    pub(crate) fn fill(&self, value: u64) -> FilledPage<'a> {
+        // SAFETY: C writes the page, as far as the length says, which is all of it.
+        unsafe { self.overwrite(|to| bindings::zswap_fill(to.cast(), value, PAGE_SIZE)) }
     }
 
     /// Returns true if the cgroup of the page lets zswap write it to a device.
@@ -302,10 +303,52 @@ impl<'a> SwapPage<'a> {
     }
 
     /// Maps the page while `f` writes it, and makes that visible to user space.
+    ///
+    /// # Safety
+    ///
+    /// `f` writes all of the page.
     #[inline]
-    pub(crate) fn overwrite(&self, f: impl FnOnce(*mut u8)) {
+    pub(super) unsafe fn overwrite(&self, f: impl FnOnce(*mut u8)) -> FilledPage<'a> {
         self.mapped(f);
         self.folio.flush_dcache();
+        // SAFETY: As required of the caller.
+        unsafe { self.filled() }
+    }
+
+    /// Says that the page is filled.
+    ///
+    /// # Safety
+    ///
+    /// All of the page was written.
+    #[inline]
+    pub(super) unsafe fn filled(&self) -> FilledPage<'a> {
+        // INVARIANT: As required of the caller.
+        FilledPage {
+            page: self.page,
+            _folio: PhantomData,
+        }
+    }
+}
+
+/// Says that a page of a locked folio is filled: its bytes are what was swapped out.
+///
+/// # Invariants
+///
+/// The page is one of a folio that is locked during `'a`. All of it was written.
+#[must_use]
+pub(crate) struct FilledPage<'a> {
+    page: NonNull<bindings::page>,
+    _folio: PhantomData<&'a Folio>,
+}
+
+impl FilledPage<'_> {
+    /// `EIO`: it is another page.
+    #[inline]
+    fn check(self, page: &SwapPage<'_>) -> Result {
+        if warn_on_once!(self.page != page.page) {
+            return Err(EIO);
+        }
+        Ok(())
     }
 }
 
@@ -445,8 +488,6 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        /// Marks the folio uptodate: its bytes are what was swapped out.
-        pub(crate) fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         /// Returns true if it is large, was read for a fault, and no fault has mapped it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
@@ -520,8 +561,12 @@ impl<'a> SwapFolio<'a> {
         Some((slot, SwapPage { page, folio }))
     }
 
+    /// Has `f` fill the page of a folio that is not large. `None`: it is large.
     #[inline]
-    fn into_only(self) -> Option<(Slot<'a>, SwapPage<'a>)> {
+    fn fill_only(
+        &mut self,
+        f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+    ) -> Option<Result> {
         if self.nr_pages() != 1 {
             return None;
         }
@@ -530,13 +575,32 @@ impl<'a> SwapFolio<'a> {
             page: NonNull::from(self.folio).cast(),
             folio: self.folio,
         };
-        Some((self.into_first_slot(), page))
+        Some(f(self.first_slot(), &page).and_then(|filled| filled.check(&page)))
     }
 
-    /// Returns the slot and the page of a folio that is not large.
+    /// Has `f` fill the page of a folio that is not large, and marks the folio uptodate then.
+    /// `None`: it is large.
     #[inline]
-    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
-        self.lend().into_only()
+    pub(crate) fn fill(
+        &mut self,
+        f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+    ) -> Option<Result> {
+        let filled = self.fill_only(f)?;
+        Some(filled.map(|()| self.folio.mark_uptodate()))
+    }
+
+    /// Has `f` fill each page of a folio, which it gets with its number, and marks the folio
+    /// uptodate then.
+    pub(crate) fn fill_all(
+        &mut self,
+        mut f: impl for<'p> FnMut(usize, Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+    ) -> Result {
+        for n in 0..self.nr_pages() {
+            let (slot, page) = self.nth(n).ok_or(EIO)?;
+            f(n, slot, &page)?.check(&page)?;
+        }
+        self.folio.mark_uptodate();
+        Ok(())
     }
 }
 
@@ -666,12 +730,6 @@ impl<'a> ReadFolio<'a> {
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()
-    }
-
-    /// Returns the slot and the page of a folio that is not large.
-    #[inline]
-    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
-        self.0.only()
     }
 
     /// Leaves the folio locked, for C.
@@ -805,16 +863,53 @@ impl NewFolio {
         self.0.lend()
     }
 
-    /// Returns the slot and the page.
+    /// Has `f` fill the page. `Err` has the folio, for who has to give back first what is for it.
+    pub(crate) fn fill(
+        mut self,
+        f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+    ) -> Result<FilledFolio, (Error, Self)> {
+        match self.0.fill_only(f).unwrap_or(Err(EINVAL)) {
+            // INVARIANT: Just filled.
+            Ok(()) => Ok(FilledFolio(self)),
+            Err(error) => Err((error, self)),
+        }
+    }
+}
+
+impl Drop for NewFolio {
+    fn drop(&mut self) {
+        let folio = self.0.as_ptr();
+        // SAFETY: By the invariants. The reference is put last.
+        unsafe {
+            bindings::swap_cache_del_folio(folio);
+            bindings::folio_unlock(folio);
+            bindings::zswap_folio_put(folio);
+        }
+    }
+}
+
+/// A new folio in the swap cache that was filled, and is to be written.
+///
+/// Dropping removes it from the swap cache again.
+///
+/// # Invariants
+///
+/// The page of the folio is filled.
+#[must_use]
+pub(crate) struct FilledFolio(NewFolio);
+
+impl FilledFolio {
+    /// Lends the folio out.
     #[inline]
-    pub(crate) fn only(&mut self) -> Option<(Slot<'_>, SwapPage<'_>)> {
-        self.0.only()
+    pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
+        self.0.lend()
     }
 
     /// Writes the folio to its device. It is unlocked when I/O was started.
     pub(crate) fn write(self, writes: &mut Writes) {
-        self.0.mark_uptodate();
-        let folio = ManuallyDrop::new(self).0.as_ptr();
+        let folio = ManuallyDrop::new(self.0);
+        folio.0.folio.mark_uptodate();
+        let folio = folio.0.as_ptr();
         let open = writes.ctx.sio;
         // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
         // `self` any more. `__swap_writepage()` consumes the lock. Our reference is put last: under
@@ -837,26 +932,6 @@ impl NewFolio {
         if begun {
             writes.requests = writes.requests.wrapping_add(1);
             params::WRITTEN_BACK_REQUESTS.inc();
-        }
-    }
-}
-
-impl Deref for NewFolio {
-    type Target = SwapFolio<'static>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl Drop for NewFolio {
-    fn drop(&mut self) {
-        let folio = self.0.as_ptr();
-        // SAFETY: By the invariants. The reference is put last.
-        unsafe {
-            bindings::swap_cache_del_folio(folio);
-            bindings::folio_unlock(folio);
-            bindings::zswap_folio_put(folio);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     ffi::{
         acomp,
         folio::{
+            FilledPage,
             SwapEntry,
             SwapPage, //
         },
@@ -69,14 +70,13 @@ pub(super) fn compress(
 
 /// Decompresses what is stored of a slot to a page. `EIO`: the result is not a whole page.
 #[inline]
-pub(super) fn decompress<'h>(
+pub(super) fn decompress<'h, 'p>(
     slot: SwapEntry,
     held: &'h Held<'h>,
-    page: &SwapPage<'_>,
-) -> Result<Loaded<'h>> {
+    page: &SwapPage<'p>,
+) -> Result<(Loaded<'h>, FilledPage<'p>)> {
     if let Some((pattern, loaded)) = held.same() {
-        page.fill(pattern.get());
-        return Ok(loaded);
+        return Ok((loaded, page.fill(pattern.get())));
     }
     let pool = held.pool().ok_or(EIO)?;
     let mut context = pool.contexts().lock().map_err(|_| EIO)?;
@@ -92,7 +92,7 @@ pub(super) fn decompress<'h>(
     });
     drop(context);
     let (from, to) = match result {
-        Ok(((Ok(()), _, to), loaded)) if to as usize == PAGE_SIZE => return Ok(loaded),
+        Ok(((Ok(filled), ..), loaded)) => return Ok((loaded, filled)),
         Ok(((_, from, to), _)) => (from, to),
         Err(_) => (0, 0),
     };

@@ -29,11 +29,13 @@ use kernel::prelude::*;
 /// `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has left
 /// the swap cache.
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
-    let Some((mut slot, page)) = folio.only() else {
+    let read = folio.lend().fill(|mut slot, page| {
+        let entry = slot.entry();
+        table::consume(&mut slot, |held| compress::decompress(entry, held, page))
+    });
+    let Some(read) = read else {
         return load_large(folio);
     };
-    let entry = slot.entry();
-    let read = table::consume(&mut slot, |held| compress::decompress(entry, held, &page));
     match read {
         Ok(()) => {}
         Err(error) if error == ENOENT => return Err(folio.keep_locked()),
@@ -41,7 +43,6 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     }
     // It is the only copy. Other tasks wait for the lock, and see it dirty.
     folio.count_zswpin();
-    folio.mark_uptodate();
     folio.mark_dirty();
     Ok(Ok(()))
 }
@@ -50,11 +51,13 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
 /// the slot, or calls [`forget`].
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
-    let (slot, page) = folio.only().ok_or(EINVAL)?;
-    let held = table::get(&slot).ok_or(ENOENT)?;
-    compress::decompress(slot.entry(), &held, &page)?;
+    let read = folio.fill(|slot, page| {
+        let held = table::get(&slot).ok_or(ENOENT)?;
+        let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
+        Ok(filled)
+    });
+    read.unwrap_or(Err(EINVAL))?;
     folio.count_zswpin();
-    folio.mark_uptodate();
     Ok(())
 }
 
@@ -66,10 +69,7 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
 /// fault reads page by page.
 fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     match load_pages(&mut folio.lend()) {
-        Ok(()) => {
-            folio.mark_uptodate();
-            Ok(Ok(()))
-        }
+        Ok(()) => Ok(Ok(())),
         Err(error) if error == ENOENT => Err(folio.keep_locked()),
         Err(error) => {
             // Before it is unlocked: otherwise another fault takes it for a folio all of whose
@@ -82,17 +82,15 @@ fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
 
 fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
     let nr = folio.nr_pages();
-    for n in 0..nr {
-        let (slot, page) = folio.nth(n).ok_or(EIO)?;
-        let Some(held) = table::get(&slot) else {
-            // The device has an older content of the pages that zswap has, if it has any.
-            return Err(if n == 0 && !any_stored(folio, 1..nr) {
-                ENOENT
-            } else {
-                EIO
-            });
-        };
-        compress::decompress(slot.entry(), &held, &page)?;
+    let read = folio.fill_all(|n, slot, page| {
+        let held = table::get(&slot).ok_or(if n == 0 { ENOENT } else { EIO })?;
+        let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
+        Ok(filled)
+    });
+    match read {
+        // The device has an older content of the pages that zswap has.
+        Err(error) if error == ENOENT && any_stored(folio, 1..nr) => return Err(EIO),
+        read => read?,
     }
     folio.count_zswpin();
     folio.count_large_swpin();

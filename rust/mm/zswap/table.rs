@@ -643,12 +643,12 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
 /// Reads what is stored of a slot with `read`, and frees it. `ENOENT`: nothing is stored. What
 /// could not be read stays.
 #[inline]
-pub(crate) fn consume(
+pub(crate) fn consume<R>(
     slot: &mut Slot<'_>,
-    read: impl for<'h> FnOnce(&'h Held<'h>) -> Result<Loaded<'h>>,
-) -> Result {
+    read: impl for<'h> FnOnce(&'h Held<'h>) -> Result<(Loaded<'h>, R)>,
+) -> Result<R> {
     let held = get(slot).ok_or(ENOENT)?;
-    let loaded = read(&held)?;
+    let (loaded, ret) = read(&held)?;
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     let mut freed = FreeBatch::new();
     let mut guard = ci.lock();
@@ -660,7 +660,7 @@ pub(crate) fn consume(
     table.sub(1);
     drop(guard);
     memcg::unstored(id, sum);
-    Ok(())
+    Ok(ret)
 }
 
 /// Stores an entry in the slot that it was made for. `None`: there is no memory, or it was made for

@@ -22,6 +22,8 @@
 use crate::{
     ffi::{
         folio::{
+            FilledFolio,
+            FilledPage,
             NewFolio,
             SwapEntry,
             SwapPage,
@@ -83,40 +85,58 @@ impl Met {
 
 /// Moves a stored page to a new folio in the swap cache, to be written. Gives a virtual slot a
 /// device slot first.
-fn prepare_folio(met: Met, wait: Wait) -> Result<NewFolio> {
-    let mut folio = NewFolio::add(met.slot, wait)?;
+fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
+    let folio = NewFolio::add(met.slot, wait)?;
     // The folio is locked in the swap cache: from here on writeback has the right to the slot,
     // which may have been freed and used again before.
     #[cfg(CONFIG_RUST_VSWAP)]
-    let room = if met.slot.is_virtual() {
-        if !is_there(&mut folio, met) {
-            return Err(ENOENT);
-        }
-        let what = if met.is_plain() {
-            ChargeFor::Kept
-        } else {
-            ChargeFor::More
-        };
-        Some(SlotReservation::for_entry(&mut folio.lend(), what)?)
-    } else {
-        None
-    };
-    let (mut slot, page) = folio.only().ok_or(EINVAL)?;
-    #[cfg(CONFIG_RUST_VSWAP)]
-    if let Some(room) = room {
-        let held = table::get(&slot).ok_or(ENOENT)?;
-        drop(read(met, &held, &page)?);
-        folio.count_zswpwb();
-        room.back(&mut folio.lend())?;
-        return Ok(folio);
+    if met.slot.is_virtual() {
+        return prepare_virtual(folio, met);
     }
-    table::consume(&mut slot, |held| read(met, held, &page))?;
-    folio.count_zswpwb();
+    let filled =
+        folio.fill(|mut slot, page| table::consume(&mut slot, |held| read(met, held, page)));
+    let mut folio = filled.map_err(|(error, _)| error)?;
+    folio.lend().count_zswpwb();
+    Ok(folio)
+}
+
+/// As [`prepare_folio`], of a virtual slot.
+#[cfg(CONFIG_RUST_VSWAP)]
+fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
+    if !is_there(&mut folio, met) {
+        return Err(ENOENT);
+    }
+    let what = if met.is_plain() {
+        ChargeFor::Kept
+    } else {
+        ChargeFor::More
+    };
+    let room = SlotReservation::for_entry(&mut folio.lend(), what)?;
+    let filled = folio.fill(|slot, page| {
+        let held = table::get(&slot).ok_or(ENOENT)?;
+        let (_, filled) = read(met, &held, page)?;
+        Ok(filled)
+    });
+    let mut folio = match filled {
+        Ok(folio) => folio,
+        Err((error, folio)) => {
+            // First, as the slot keeps its cgroup only while it has the folio.
+            drop(room);
+            drop(folio);
+            return Err(error);
+        }
+    };
+    folio.lend().count_zswpwb();
+    room.back(&mut folio.lend())?;
     Ok(folio)
 }
 
 /// Reads the page that was met, if it is what is stored.
-fn read<'h>(met: Met, held: &'h Held<'h>, page: &SwapPage<'_>) -> Result<Loaded<'h>> {
+fn read<'h, 'p>(
+    met: Met,
+    held: &'h Held<'h>,
+    page: &SwapPage<'p>,
+) -> Result<(Loaded<'h>, FilledPage<'p>)> {
     if !met.is(held.record()) {
         return Err(ENOENT);
     }
@@ -170,7 +190,7 @@ struct Written {
 impl Run {
     /// Writes the pages. A page that cannot be written stays on the ring.
     fn write(&mut self) -> Written {
-        let mut folios: [Option<NewFolio>; MOST] = [const { None }; MOST];
+        let mut folios: [Option<FilledFolio>; MOST] = [const { None }; MOST];
         let mut result = Written::default();
         let mut wait = Wait::Yes;
 
