@@ -38,7 +38,7 @@ DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 
 /* Rust functions that C calls. rust/mm/exports/swapin.rs says what each requires of its caller. */
 unsigned long vswap_rs_swapin_plan(struct vm_fault *vmf, swp_entry_t entry, bool fast);
-unsigned long vswap_rs_swapin_plan_file(struct inode *inode, unsigned long index,
+unsigned long vswap_rs_swapin_plan_file(const struct inode *inode, unsigned long index,
 					swp_entry_t entry, unsigned int order,
 					struct vm_area_struct *vma, bool armed, bool fast);
 void vswap_rs_swapin_done(const void *owner, unsigned long page, swp_entry_t entry,

@@ -5,7 +5,11 @@
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
 use crate::{
-    ffi::folio::SwapEntry,
+    ffi::{
+        call::FromC,
+        folio::SwapEntry,
+        layout::SWAPFILE_CLUSTER, //
+    },
     swapin::policy::{
         Evidence,
         Hint,
@@ -97,7 +101,7 @@ c_functions! {
 
 /// Counts an event that sysfs shows.
 #[inline]
-pub(crate) fn count(event: bindings::vswap_swapin_event) {
+fn count(event: bindings::vswap_swapin_event) {
     // SAFETY: No requirements.
     unsafe { bindings::vswap_swapin_count(event) };
 }
@@ -129,6 +133,20 @@ pub(crate) fn count_outcome(outcome: Outcome) {
     });
 }
 
+/// Counts a folio that was planned to be large, and whether it is.
+pub(crate) fn count_size(large: bool) {
+    count(if large {
+        bindings::vswap_swapin_event_VSWAP_SWAPIN_LARGE
+    } else {
+        bindings::vswap_swapin_event_VSWAP_SWAPIN_SMALLER
+    });
+}
+
+/// Counts a page that readahead has skipped.
+pub(crate) fn count_skipped() {
+    count(bindings::vswap_swapin_event_VSWAP_SWAPIN_SKIPPED);
+}
+
 /// The record of a mapping or a file. Writers do not exclude each other: see [`Record`].
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(&'static Atomic<i64>);
@@ -156,18 +174,19 @@ impl Kept {
     }
 }
 
-/// Returns the hint that `madvise()` left in a VMA; none for NULL.
-///
-/// # Safety
-///
-/// `vma` is NULL, or stays meanwhile.
-#[inline]
-pub(crate) unsafe fn hint_of(vma: *const bindings::vm_area_struct) -> Hint {
-    // SAFETY: As required of the caller.
-    match unsafe { bindings::vswap_hint_of(vma) } {
-        1 => Hint::Sequential,
-        2 => Hint::Random,
-        _ => Hint::None,
+/// The hint that `madvise()` left in a VMA; none for NULL.
+impl FromC<*mut bindings::vm_area_struct> for Hint {
+    /// # Safety
+    ///
+    /// `vma` is NULL, or stays while the function runs.
+    #[inline]
+    unsafe fn from_c(vma: *mut bindings::vm_area_struct) -> Self {
+        // SAFETY: As required of the caller.
+        match unsafe { bindings::vswap_hint_of(vma) } {
+            1 => Self::Sequential,
+            2 => Self::Random,
+            _ => Self::None,
+        }
     }
 }
 
@@ -181,19 +200,21 @@ pub(crate) struct Fault<'a> {
     _fault: PhantomData<&'a ()>,
 }
 
-impl Fault<'_> {
+impl FromC<*mut bindings::vm_fault> for Option<Fault<'_>> {
     /// # Safety
     ///
-    /// `vmf` is of a fault that runs while the value lives.
+    /// `vmf` is NULL, or of a fault that runs longer than the function.
     #[inline]
-    pub(crate) unsafe fn from_raw(vmf: NonNull<bindings::vm_fault>) -> Self {
+    unsafe fn from_c(vmf: *mut bindings::vm_fault) -> Self {
         // INVARIANT: As required of the caller.
-        Self {
+        NonNull::new(vmf).map(|vmf| Fault {
             vmf,
             _fault: PhantomData,
-        }
+        })
     }
+}
 
+impl Fault<'_> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::vm_fault {
         self.vmf.as_ptr()
@@ -231,7 +252,7 @@ impl Fault<'_> {
     #[inline]
     pub(crate) fn hint(&self) -> Hint {
         // SAFETY: By the invariants.
-        unsafe { hint_of(self.vma()) }
+        unsafe { Hint::from_c(self.vma()) }
     }
 
     /// Returns the smallest and the largest order that a large folio may have.
@@ -269,32 +290,35 @@ pub(crate) struct HeldEntry<'a> {
     _device: PhantomData<&'a ()>,
 }
 
-impl HeldEntry<'_> {
+impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
-    /// The device of the entry stays while the value lives, and the entry is one of its.
+    /// The device of the entry stays while the function runs, by a reference or by the lock of the
+    /// cluster. The entry is one of its.
     #[inline]
-    pub(crate) unsafe fn from_raw(entry: bindings::swp_entry_t) -> Self {
+    unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller.
         Self {
             entry: SwapEntry::from_raw(entry),
             _device: PhantomData,
         }
     }
+}
 
+impl HeldEntry<'_> {
     /// Returns the entry.
     #[inline]
     pub(crate) fn entry(self) -> SwapEntry {
         self.entry
     }
 
-    /// Returns the entry with another offset in the same cluster: a device has all of a cluster.
+    /// Returns the entry with another offset. `None`: that is of another cluster.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Option<Self> {
-        const SLOTS: usize = crate::ffi::layout::SWAPFILE_CLUSTER as usize;
-
-        (offset / SLOTS == self.entry.offset() / SLOTS).then(|| Self {
-            entry: self.entry.at(offset),
+        let here = self.entry.offset();
+        // INVARIANT: It is of the same cluster, all of which is of the device.
+        (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
+            entry: self.entry.add(offset.wrapping_sub(here)),
             ..self
         })
     }

@@ -113,13 +113,6 @@ impl SwapEntry {
         swp_is_virtual(self)
     }
 
-    /// Returns the entry of the same type with another offset.
-    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-    #[inline]
-    pub(crate) fn at(self, offset: usize) -> Self {
-        self.add(offset.wrapping_sub(self.offset()))
-    }
-
     /// Returns the entry `n` slots after this one.
     ///
     /// The offset is in the low bits of an entry, and the slots of a folio are of one device.

@@ -126,12 +126,6 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     !fast && fault::any_written()
 }
 
-/// Returns true if readahead spares a neighbour, because it is in memory.
-pub(crate) fn spares(entry: HeldEntry<'_>) -> bool {
-    let compressed = entry.entry().is_virtual() || fault::zswap_was_enabled();
-    fault::is_enabled() && fault::bypass() && compressed && Place::of(entry).is_memory()
-}
-
 /// Returns true if `nr` device slots, the aligned ones around an entry, are all in zswap, or none
 /// of them.
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {

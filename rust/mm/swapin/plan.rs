@@ -226,6 +226,28 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     }
 }
 
+/// Notes that a folio of an order came in after a plan that allowed a large one. It has the page
+/// number `page`, whose entry has the offset `offset`.
+pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
+    fault::count_size(order != 0);
+    if order != 0 {
+        let within = offset & 1usize.wrapping_shl(order).wrapping_sub(1);
+        let first = page.wrapping_sub(within) as u64;
+        record.set(record.get().settle(first, order));
+    }
+}
+
+/// Returns true if readahead skips a neighbour, because it is in memory. Counts that.
+pub(crate) fn skips(entry: HeldEntry<'_>) -> bool {
+    let compressed = entry.entry().is_virtual() || fault::zswap_was_enabled();
+    let skips =
+        fault::is_enabled() && fault::bypass() && compressed && Place::of(entry).is_memory();
+    if skips {
+        fault::count_skipped();
+    }
+    skips
+}
+
 /// Notes that a page was found in the swap cache.
 #[inline]
 pub(crate) fn found_cached(record: Kept, page: u64) {
