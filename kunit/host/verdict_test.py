@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 import unittest
@@ -1229,16 +1230,30 @@ class Stopping(Kept):
     """Tests that an error of one lane ends the guests of all lanes."""
 
     def test_no_guest_boots_after_it(self):
-        with self.assertRaises(KeyboardInterrupt), mock.patch.object(guest, "end_children") as end:
-            with guest.pool(1):
+        def boot():
+            stopped.wait(20)
+            return guest.boot("nosuch")
+        stopped = threading.Event()
+        with self.assertRaises(KeyboardInterrupt), \
+                mock.patch.object(guest, "end_children", side_effect=stopped.set) as end:
+            with guest.pool(1) as pool:
+                late = pool.submit(boot)
                 raise KeyboardInterrupt
         end.assert_called_once_with()
         with self.assertRaises(guest.GuestStopped):
-            guest.boot("nosuch")
-        # The next run starts without that error.
-        with guest.pool(1):
+            late.result()
+
+    def test_the_next_step_boots_its_guests(self):
+        """It may be KUnit's, which has no pool."""
+        def refused():
             with self.assertRaisesRegex(common.Failure, "unknown variant"):
                 guest.boot("nosuch", ensure=False)
+        with self.assertRaises(ValueError), mock.patch.object(guest, "end_children"):
+            with guest.pool(1):
+                raise ValueError
+        refused()
+        with guest.pool(1) as pool:
+            pool.submit(refused).result()
 
     def test_one_that_ran_meanwhile(self):
         def watched(*_):
@@ -1248,10 +1263,11 @@ class Stopping(Kept):
         for target, name, value in ((guest, "_watch", watched),
                                     (guest, "_qemu", mock.Mock(return_value=[])),
                                     (guest, "LOGS", self.top / "logs"),
+                                    (guest.build, "page_size", lambda _: 4096),
                                     (guest.initramfs, "build", mock.Mock())):
             self.patch(target, name, value)
-        with self.assertRaises(guest.GuestStopped):
-            guest.boot("vswap", ensure=False)
+        with guest.pool(1) as pool, self.assertRaises(guest.GuestStopped):
+            pool.submit(guest.boot, "vswap", ensure=False).result()
 
 
 UNITTEST = """\

@@ -312,8 +312,7 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
     ended without the script's exit code. With `splats_ok` splats are only
     reported in the Result. `allowed` names KINDS that the script may provoke.
     """
-    if _stopping.is_set():
-        raise GuestStopped("the run was stopped")
+    _refuse_if_stopped()
     image = build.ensure(variant) if ensure else build.image(variant)
     arch = build.arch_of(variant)
     uml = not arch.qemu
@@ -340,8 +339,7 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
         if memory:
             counters.save(build.folder(variant), memory, log.stem)
-    if _stopping.is_set():
-        raise GuestStopped("the run was stopped")
+    _refuse_if_stopped()
     return _verdict(variant, output, console, ended, timeout, log,
                     time.monotonic() - start, splats_ok, allowed)
 
@@ -414,8 +412,15 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
     return output.text, console.text, ended
 
 
-# Set while pool() ends its threads: none of them may boot another guest.
+# Set when pool() ends its threads: none of them may boot another guest.
 _stopping = threading.Event()
+
+
+def _refuse_if_stopped():
+    """Raises GuestStopped in a thread of a pool() that ended. The main thread goes on with the
+    next step of the run."""
+    if _stopping.is_set() and threading.current_thread() is not threading.main_thread():
+        raise GuestStopped("the run was stopped")
 
 
 @contextlib.contextmanager
