@@ -386,6 +386,11 @@ class Guests(Folder):
                          PASS.strip())
         self.assertFalse((self.top / "logs/selftest-vswap-prog@x-0.log").exists())
 
+    def test_a_splat_is_told_with_the_selftest_that_it_came_in(self):
+        selftests._boot(selftests.PLAIN, {Test("prog@x", "mm"): 2})
+        splat, = guest.splats_in((self.fs / "kmsg").read_text() + "BUG: odd\n")
+        self.assertEqual(str(splat), "during prog@x: BUG: odd")
+
     def test_the_guest(self):
         tests = {Test("prog", "mm", mem="3G", smp=4, numa=True, timeout=7): 2,
                  Test("prog@b", "mm", mem="3G", smp=4, numa=True, timeout=11): 1}

@@ -280,11 +280,11 @@ class Splats(unittest.TestCase):
         self.assertEqual(len(found), 2)
 
     def test_which_test_it_was(self):
-        found = guest.splats_in("BUG: a\nVSWAP-TEST one\nBUG: b\nselftest test_zswap\nBUG: c\n"
-                                "a selftest x\nBUG: d\n")
+        found = guest.splats_in("BUG: a\nVSWAP-TEST one\nBUG: b\nselftest test_zswap 12\nBUG: c\n"
+                                "a selftest x 1\nBUG: d\nselftest cow one\nBUG: e\n")
         self.assertEqual([(splat.during, splat.line) for splat in found],
                          [("", "BUG: a"), ("one", "BUG: b"), ("test_zswap", "BUG: c"),
-                          ("test_zswap", "BUG: d")])
+                          ("test_zswap", "BUG: d"), ("test_zswap", "BUG: e")])
 
     def test_stamps(self):
         self.assertEqual(guest.plain("<4>[    1.5][ T1] a\n[  2.0] b\n[ 3.0][ C0] c\nd [1.0] e\n"),

@@ -47,8 +47,9 @@ KINDS = {
     "io": re.compile(r"Read-error on swap|Write-error on swap|I/O error, dev"),
     "segfault": re.compile(r"segfault at|\btraps:"),
 }
-# Marks that scripts write to the kernel's log: which test begins, and what it expects.
-TEST_MARK = re.compile(r"(?:VSWAP-TEST|^selftest) (\S+)$")
+# Marks that scripts write to the kernel's log: which test begins (of a selftest also the number
+# of the round), and what it expects.
+TEST_MARK = re.compile(r"(?:VSWAP-TEST|^selftest) (\S+)(?: \d+)?$")
 EXPECT_MARK = re.compile(r"VSWAP-EXPECT (may|must|no) (\S+)$")
 
 
