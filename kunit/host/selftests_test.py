@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import math
+import os
 import pathlib
 import re
 import subprocess
@@ -855,6 +856,31 @@ class Builds(Folder):
         # Base has no file of ours.
         self.warnings = "mm/vswap.c:3: warning: ours\n"
         self.ensure("base")
+
+    def test_a_warning_comes_again_until_it_is_mended(self):
+        """make compiles what is newer than its objects."""
+        ours = [self.top / "ours" / name for name in ("mm/vswap.c", "rust/mm/vswap.rs")]
+        for path in ours:
+            path.parent.mkdir(parents=True)
+            path.write_text("")
+        self.warnings = "mm/vswap.c:3: warning: ours\n"
+        # With an error in another file, make itself fails.
+        for error, word in (("", "compiler warnings"), ("failed (2): make", "failed")):
+            self.log = error
+            for path in ours:
+                os.utime(path, (1, 1))
+            with self.assertRaisesRegex(common.Failure, re.escape(word)):
+                self.ensure("um")
+            self.assertEqual([path.stat().st_mtime > 1 for path in ours], [True, False])
+
+    def test_rustc_tells_the_place_of_a_warning_afterwards(self):
+        self.warnings = "warning: unused variable: `x`\n  --> /tree/rust/mm/vswap.rs:3:5\n   |\n" \
+            "warning[E0999]: odd\n --> rust/mm/vswap.rs:4:1\n" \
+            "warning: theirs\n --> rust/kernel/lib.rs:1:1\nwarning: 3 warnings emitted\n"
+        with self.assertRaises(common.Failure) as raised:
+            self.ensure("um")
+        self.assertIn("2 compiler warnings, the first: warning: unused variable: `x` --> /tree/",
+                      raised.exception.what)
 
     def test_an_unknown_variant(self):
         for function in (build.image, build.folder, build.fragments):

@@ -2,11 +2,13 @@
 """Configures and builds the kernel variants."""
 
 import contextlib
+import os
 import pathlib
+import re
 import time
 
 from . import arch as archs
-from . import common, counters, setup, tree
+from . import common, counters, diagnostics, setup, tree
 from .common import ROOT, die, run, say
 
 BOOT_FRAGMENTS = ("vswap", "kunit", "boots")
@@ -118,8 +120,23 @@ def our_warnings(log):
     """Returns compiler warnings about our files. (On x86-64, where the whole kernel is free of
     warnings, CONFIG_WERROR finds others.)"""
     names = tree.overlay_files()
-    return [line for line in log.read_text(errors="replace").splitlines()
-            if "warning:" in line and any(name in line for name in names)]
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    # rustc tells the place in a line of its own.
+    for number, line in enumerate(lines):
+        if diagnostics.RUST_STYLE.match(line):
+            lines[number] += next((f" {after.strip()}" for after in lines[number + 1:number + 8]
+                                   if diagnostics.RUST_PLACE.match(after)), "")
+    return [line for line in lines
+            if re.search(r"\bwarning(\[\w+\])?:", line) and any(name in line for name in names)]
+
+
+def outdate(srctree, warnings):
+    """Gives the files that were warned about a new time: the next make compiles them again, and
+    the warning comes again. Otherwise a second build would pass."""
+    for name in tree.overlay_files():
+        if any(name in line for line in warnings):
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(srctree / name)
 
 
 def ensure(variant):
@@ -139,12 +156,16 @@ def ensure(variant):
             log.unlink()
         args = make_args(arch.name) + counters.make_args(variant)
         configure(builddir, srctree, fragments(variant), args)
-        if variant == counters.VARIANT:
-            # All objects, and no link of them.
-            make(builddir, srctree, args, "vmlinux_a", log=log, show=True)
-            counters.take_maps(builddir)
-        make(builddir, srctree, args, *arch.goals, log=log, show=True)
-        warnings = our_warnings(log) if ours else []
+        try:
+            if variant == counters.VARIANT:
+                # All objects, and no link of them.
+                make(builddir, srctree, args, "vmlinux_a", log=log, show=True)
+                counters.take_maps(builddir)
+            make(builddir, srctree, args, *arch.goals, log=log, show=True)
+        finally:
+            # Another file may have an error, which ends make.
+            warnings = our_warnings(log) if ours else []
+            outdate(srctree, warnings)
         if warnings:
             die(f"{len(warnings)} compiler warnings, the first: {warnings[0]}",
                 f"fix them; the whole log: {log}")
