@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -1397,6 +1398,86 @@ class Programs(Kept):
                                     ("c", mock.Mock(side_effect=AssertionError))])
         testrun.run_lint(self.recorder)
         self.assertEqual(self.recorder.seen, [("a", True, ""), ("b", False, "x:1: bad\nx:2: bad")])
+
+
+class Checks(Kept):
+    """Checks of lint whose program says little, or nothing."""
+
+    def check(self, check, text, code):
+        """What a check finds when its program says `text` and ends with `code`."""
+        done = types.SimpleNamespace(text=text, returncode=code)
+        self.patch(lint, "ROOT", self.top)
+        self.patch(lint, "run", mock.Mock(return_value=done))
+        self.patch(setup, "tool_env", lambda: {})
+        self.patch(lint.tree, "pristine", lambda: self.top)
+        self.patch(build, "folder", lambda _: self.top)
+        for name in ("rustc", "rust_tool"):
+            self.patch(setup, name, lambda *_: "tool")
+        return check()
+
+    def test_rustfmt(self):
+        path = self.top / "rust/mm/a.rs"
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        (self.top / ".rustfmt.toml").write_text('edition = "2021"\n')
+        self.patch(lint, "named", lambda *_: ["rust/mm/a.rs"])
+        for text, code, said in (("", 0, None), (f"{path}\n", 1, "rust/mm/a.rs: not formatted"),
+                                 ("error: odd\n", 1, "error: odd"),
+                                 ("", 1, "rustfmt --check ends with 1"), ("", -9, "ends with -9")):
+            problems = self.check(lint.rustfmt, text, code)
+            self.assertEqual(len(problems), said is not None)
+            self.assertIn(said or "", "".join(problems))
+
+    ERRORS = ("{top}/work/mm/misuse.rs:2:5: error[E0505]: one\n"
+              "{top}/work/mm/misuse.rs:3:5: error[E0596]: two\n"
+              "{top}/work/mm/misuse.rs:3:9: error[E0596]: three\n")
+
+    def misuse(self, *changes):
+        text = self.ERRORS.format(top=self.top)
+        for before, after in changes:
+            self.assertIn(before, text)
+            text = text.replace(before, after, 1)
+        shutil.rmtree(self.top, ignore_errors=True)
+        for name, source in (("kunit/misuse.rs", "\na; //~ E0505\nb; //~ E0596 E0596\nc;\n"),
+                             ("rust/mm/vswap.rs", "\n"), ("work/none", "")):
+            (self.top / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / name).write_text(source)
+        work = contextlib.nullcontext(str(self.top / "work"))
+        self.patch(lint.tempfile, "TemporaryDirectory", lambda: work)
+        self.patch(lint, "_kernel_rustc", lambda: ([], ["-Copt", "/tree/rust/mm/vswap.rs"]))
+        return self.check(lint.misuse, text, 1)
+
+    def test_misuse_that_does_not_compile(self):
+        self.assertEqual(self.misuse(), [])
+        self.assertEqual(lint.run.call_args.args[0][2:4],
+                         ["-Copt", f"{self.top}/work/mm/vswap.rs"])
+        self.assertEqual((self.top / "work/mm/vswap.rs").read_text(), "\nmod misuse;\n")
+
+    def test_misuse_that_compiles(self):
+        for number, (line, code) in enumerate(((2, "E0505"), (3, "E0596"), (3, "E0596"))):
+            gone = self.ERRORS.format(top=self.top).splitlines(keepends=True)[number]
+            self.assertEqual(self.misuse((gone, "")),
+                             [f"kunit/misuse.rs:{line}: the compiler does not say {code}"])
+
+    def test_misuse_that_is_refused_for_another_reason(self):
+        self.assertEqual(self.misuse(("E0505", "E0382")),
+                         ["kunit/misuse.rs:2: the compiler does not say E0505",
+                          "kunit/misuse.rs:2: the compiler says E0382, which is not expected"])
+        more = f"{self.top}/work/mm/misuse.rs:4:1: error[E0596]: four\n"
+        self.assertEqual(self.misuse(("three\n", f"three\n{more}")),
+                         ["kunit/misuse.rs:4: the compiler says E0596, which is not expected"])
+
+    def test_misuse_in_a_crate_that_does_not_compile(self):
+        error = f"{self.top}/work/mm/zswap/pool.rs:7:1: error: odd\n"
+        self.assertEqual(self.misuse(("three\n", f"three\n{error}")),
+                         ["rust/mm/zswap/pool.rs:7: does not compile"])
+
+    def test_a_copy_that_another_repository_ignores_has_files(self):
+        for code in (0, 128):
+            (self.top / "a.py").write_text("")
+            lint.tracked.cache_clear()
+            self.addCleanup(lint.tracked.cache_clear)
+            self.assertEqual(self.check(lint.tracked, "", code), ["a.py"])
 
 
 class Kunit(Kept):

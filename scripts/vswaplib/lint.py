@@ -6,6 +6,7 @@ and the fix. CHECKS lists them all.
 """
 
 import ast
+import collections
 import fnmatch
 import functools
 import pathlib
@@ -38,8 +39,8 @@ def tracked():
     """Returns the relative paths of the project's files: those that git tracks or would track."""
     done = run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=False)
     names = done.text.splitlines()
-    if done.returncode:
-        # A copy without its repository, such as a release tarball.
+    if done.returncode or not names:
+        # A copy without its repository, such as a release tarball, or ignored by another's.
         names = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")
                  if not {".git", "target", "__pycache__"} & set(path.parts)]
     return sorted(name for name in names if (ROOT / name).is_file())
@@ -93,6 +94,8 @@ def rustfmt():
                             f"--config-path {settings} {path.relative_to(ROOT)}")
         elif line.strip():
             problems.append(line)
+    if done.returncode and not problems:
+        problems.append(f"rustfmt --check ends with {done.returncode} and names no file")
     return sorted(set(problems))
 
 
@@ -208,8 +211,9 @@ MISUSE = "kunit/misuse.rs"
 
 def misuse():
     """Checks that misuse of the safe API in kunit/misuse.rs does not compile."""
-    expected = sorted((number, code) for number, line in lines_of(MISUSE)
-                      for code in re.findall(r"E\d{4}", line.partition("//~")[2]))
+    # A line may have the same error several times.
+    expected = collections.Counter((number, code) for number, line in lines_of(MISUSE)
+                                   for code in re.findall(r"E\d{4}", line.partition("//~")[2]))
     variables, words = _kernel_rustc()
     root = next((word for word in words if word.endswith("rust/mm/vswap.rs")), None)
     with tempfile.TemporaryDirectory() as work:
@@ -226,11 +230,12 @@ def misuse():
     places = re.findall(r"(\S+\.rs):(\d+):\d+: error(?:\[(E\d{4})\])?", done.text)
     problems = [f"{name.replace(str(copy), 'rust/mm')}:{line}: does not compile" for name, line, _
                 in places if not name.endswith("misuse.rs")]
-    found = sorted((int(line), code) for name, line, code in places if name.endswith("misuse.rs"))
+    found = collections.Counter((int(line), code) for name, line, code in places
+                                if name.endswith("misuse.rs"))
     return problems + [f"{MISUSE}:{line}: the compiler does not say {code}"
-                       for line, code in expected if (line, code) not in found] + \
+                       for line, code in sorted((expected - found).elements())] + \
         [f"{MISUSE}:{line}: the compiler says {code}, which is not expected"
-         for line, code in found if (line, code) not in expected]
+         for line, code in sorted((found - expected).elements())]
 
 
 # --- C and patches -----------------------------------------------------------
