@@ -3,6 +3,7 @@
 depends. Tests of verdicts are in verdict_test.py."""
 
 import argparse
+import collections
 import os
 import pathlib
 import re
@@ -18,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (apply, arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
-                      diagnostics, disasm, guest, guesttests, initramfs, manifest, series,
+                      diagnostics, disasm, guest, guesttests, initramfs, manifest, matrix, series,
                       setup, testrun, tree, unsafety)
 
 
@@ -554,6 +555,126 @@ class Diagnostics(unittest.TestCase):
         self.assertEqual([diagnostics.source_of(step) for step in
                           ("CHECK mm/a.c", "CC mm/a.o", "RUSTC L rust/mm.o", "make")],
                          ["mm/a.o", "mm/a.o", "rust/mm.o", ""])
+
+
+class Matrix(Toy):
+    """Which cells of the compile matrix pass, and which are not compiled again."""
+
+    CELL = matrix.Cell("x", "about", fragments=())
+    SPARSE = matrix.Cell("y", "about", kind="sparse", fragments=())
+
+    def setUp(self):
+        super().setUp()
+        self.patch(matrix, "home", lambda: self.top / "matrix")
+        self.patch(matrix, "toolchain", lambda _: [])
+        self.patch(matrix, "checker", lambda: "sparse")
+        self.patch(matrix, "tool_versions", lambda: ("1",))
+
+    def patch(self, target, name, value):
+        patcher = mock.patch.object(target, name, value)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+
+    def run_cell(self, *inputs, result=((), "note"), error=None):
+        """Runs a cell whose inputs are these, one after the other."""
+        self.patch(matrix, "inputs", mock.Mock(side_effect=inputs))
+        self.compiled = mock.Mock(return_value=(list(result[0]), result[1]), side_effect=error)
+        self.patch(matrix, "run_compile", self.compiled)
+        return matrix.run_cell(self.CELL, matrix.remembered("passed.json"))
+
+    def test_what_passed_is_not_compiled_again(self):
+        self.assertEqual(self.run_cell("a", "a"), ("ok", "note", []))
+        self.assertEqual(self.run_cell("a"), ("ok", "note (unchanged)", []))
+        self.compiled.assert_not_called()
+        self.assertEqual(self.run_cell("b", "b"), ("ok", "note", []))
+        self.compiled.assert_called_once_with(self.CELL)
+
+    def test_what_was_edited_meanwhile_is_compiled_again(self):
+        self.assertEqual(self.run_cell("a", "b", "b")[0], "ok")
+        self.run_cell("b", "b")
+        self.compiled.assert_called_once_with(self.CELL)
+
+    def test_what_failed_is_compiled_again(self):
+        self.run_cell("a", "a")
+        self.assertEqual(self.run_cell("b", "b", result=(["bad"], "note")),
+                         ("FAIL", "note", ["bad"]))
+        for inputs in ("a", "b"):
+            self.run_cell(inputs, inputs, result=(["bad"], ""))
+            self.compiled.assert_called_once_with(self.CELL)
+        failure = common.Failure("no tree\nat all", "make one")
+        self.assertEqual(self.run_cell("c", "c", error=failure),
+                         ("FAIL", "", ["no tree", "at all", "next: make one"]))
+
+    def test_a_cell_without_its_compiler_is_skipped(self):
+        self.patch(matrix, "missing", lambda _: "no gcc")
+        self.assertEqual(self.run_cell(), ("skip", "no gcc", []))
+
+    def test_a_verdict_depends_on_what_is_compiled_and_on_who_judges(self):
+        self.patch(matrix, "ROOT", self.checkout)
+        read = []
+        with mock.patch.object(pathlib.Path, "read_bytes", autospec=True,
+                               side_effect=lambda path: read.append(path.name) or b""):
+            matrix.inputs(self.CELL)
+        self.assertEqual(read, ["0001-hook.patch", "vswap.c", "matrix.py", "build.py",
+                                "diagnostics.py", "disasm.py"])
+
+    def test_what_the_stage_is_told(self):
+        cells = [matrix.Cell(name, "") for name in ("a", "b", "c", "d")]
+        self.patch(matrix, "chosen", lambda _: cells)
+        self.patch(matrix, "judged", lambda some: zip(some, ("ok", "FAIL", "skip"), ("1", "", "3"),
+                                                      ([], ["x", "y"], [])))
+        told = []
+
+        def stage(*result):
+            told.append(result)
+        stage.wants = lambda name: name != "d"
+        testrun.run_matrix(stage)
+        self.assertEqual(told, [("a", True, "1"), ("b", False, "x\ny"), ("c", None, "3")])
+
+    def judge(self, ours, theirs):
+        """Judges what one step says, {diagnostic: count}, beside what it says in the pristine
+        tree."""
+        self.patch(matrix, "base_said", lambda cell, steps: {
+            step: collections.Counter(theirs) for step in steps})
+        return matrix.judge(self.CELL, {"CC mm/swap.o": collections.Counter(ours)})
+
+    def test_a_warning_in_a_file_of_ours(self):
+        found = diagnostics.Diagnostic("mm/vswap.c", "warning", "odd")
+        self.assertEqual(self.judge({found: 1}, {found: 1}),
+                         (["mm/vswap.c: warning: odd (CC mm/swap.o)"], 0))
+
+    def test_a_warning_that_the_pristine_tree_has_too(self):
+        found = diagnostics.Diagnostic("mm/swap.h", "warning", "odd")
+        other = found._replace(text="other")
+        self.assertEqual(self.judge({found: 2}, {found: 2}), ([], 1))
+        new = ["new: mm/swap.h: warning: odd (CC mm/swap.o)"]
+        self.assertEqual(self.judge({found: 2}, {}), (new, 0))
+        self.assertEqual(self.judge({found: 2}, {found: 1}), (new, 0))
+        self.assertEqual(self.judge({found: 1, other: 1}, {other: 1}), (new, 1))
+        self.assertEqual(self.judge({}, {}), ([], 0))
+
+    def compile_cell(self, cell, said, made=True, refused=()):
+        def make(builddir, *_):
+            with (builddir / "make.log").open("a") as log:
+                log.write(said)
+            return made
+        for name, value in (("source", lambda _: self.source), ("goals", lambda *_: ["mm/"]),
+                            ("configure", lambda *_: (refused, {})), ("make", make)):
+            self.patch(matrix, name, value)
+        return matrix.compile_cell(cell, self.top / "matrix/x")
+
+    def test_a_cell_that_does_not_compile(self):
+        self.assertEqual(self.compile_cell(self.CELL, ""), ([], {}, self.source))
+        self.assertEqual(self.compile_cell(self.CELL, "", made=False)[0], ["make failed"])
+        self.assertEqual(self.compile_cell(self.CELL, "", refused=["CONFIG_A=y"]),
+                         (["Kconfig did not take CONFIG_A=y"], {}, None))
+
+    def test_a_cell_that_sparse_has_to_read(self):
+        # What gcc quotes is not ASCII, and the log grows from run to run.
+        self.compile_cell(self.CELL, "mm/a.c:1:1: warning: unused ‘x’\n" * 100)
+        for said, problems in (("  CC      mm/a.o\n  CHECK   mm/a.c\n", 0),
+                               ("  CC      mm/a.o\n", 1)):
+            self.assertEqual(len(self.compile_cell(self.SPARSE, said)[0]), problems)
 
 
 class Unsafe(unittest.TestCase):

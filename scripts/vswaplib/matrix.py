@@ -215,7 +215,7 @@ def inputs(cell):
             if not name.startswith("Documentation/")
             and (not cell.patches or tree.belongs(name, places))]
     judge = [pathlib.Path(__file__).with_name(f"{name}.py")
-             for name in ("matrix", "diagnostics", "disasm")]
+             for name in ("matrix", "build", "diagnostics", "disasm")]
     for path in [*(patch for patch, _ in entries), *(ROOT / name for name in ours),
                  *fragments(cell), *judge]:
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
@@ -292,7 +292,7 @@ def compile_cell(cell, builddir):
     log = builddir / "make.log"
     before = log.stat().st_size if log.exists() else 0
     problems = [] if make(builddir, srctree, args, *targets) else ["make failed"]
-    if cell.kind == "sparse" and "\n  CHECK " not in log.read_text(errors="replace")[before:]:
+    if cell.kind == "sparse" and b"\n  CHECK " not in log.read_bytes()[before:]:
         problems.append("make did not run sparse: is it too old for this kernel?")
     return problems, config, srctree
 
