@@ -693,6 +693,30 @@ class Unsafe(unittest.TestCase):
                   "}\n")
         self.assertEqual(unsafety.count(source), (9, 2, 0))
 
+    def test_blocks_are_counted_and_not_their_lines(self):
+        self.assertEqual(unsafety.count("f(unsafe { a() }, unsafe{ b() });\nlet x = unsafe\n{ c() "
+                                        "};\nunsafe fn g();\nmake_unsafe {}\n"), (5, 3, 0))
+
+    def test_limits(self):
+        forbidden, block = "#![forbid(unsafe_code)]\n", "fn f() { unsafe { a() } }\n"
+        sources = {"ffi/a.rs": 2 * block, "ffi/b.rs": block + "c_functions! {\n    fn g();\n}\n",
+                   "c.rs": forbidden, "d_kunit.rs": block}
+
+        def problems(**changes):
+            with mock.patch.object(unsafety, "LIMITS", {"ffi/a.rs": (2, 0), "ffi/b.rs": (1, 1)}), \
+                    mock.patch.object(unsafety, "files", lambda: {**sources, **changes}):
+                return unsafety.problems()
+        self.assertEqual(problems(), [])
+        for changes, word in (({"ffi/a.rs": 3 * block}, "ffi/a.rs: 3 unsafe blocks, more than 2"),
+                              ({"ffi/b.rs": "c_methods! {\n    fn f();\n    fn g();\n}\n"},
+                               "ffi/b.rs: 2 unsafe declarations, more than 1"),
+                              ({"c.rs": ""}, "c.rs: say '#![forbid(unsafe_code)]'"),
+                              ({"e.rs": ""}, "e.rs: say '#![forbid(unsafe_code)]'")):
+            problem, = problems(**changes)
+            self.assertTrue(problem.startswith(word), problem)
+        del sources["ffi/b.rs"]
+        self.assertIn("ffi/b.rs does not exist", problems()[0])
+
     def test_declarations_are_counted(self):
         source = ("impl A {\n"
                   "    c_methods! {\n"
