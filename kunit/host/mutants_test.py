@@ -2,6 +2,8 @@
 """Tests mutants.py and coverage.py: the staging copy, what is reported of a mutant, which entries
 of the list are stale, and which lines count as executed."""
 
+import contextlib
+import io
 import json
 import pathlib
 import re
@@ -125,6 +127,25 @@ class Outcomes(unittest.TestCase):
         self.assertIn("4", raised.exception.what)
         self.assertTrue(raised.exception.hint)
 
+    def test_what_the_tool_reports_is_read(self):
+        """It ends with 2 if a mutant was missed, with 3 if one had no time to be found."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            (place / "src/mm").mkdir(parents=True)
+            (place / "src/mm/alloc.rs").write_text(self.SOURCE)
+            for code, word in ((0, "CaughtMutant"), (2, "MissedMutant"), (3, "Timeout")):
+                def tried(command, code=code, word=word, **_):
+                    self.assertIn("--file=src/mm/alloc.rs", command)
+                    (place / "mutants.out").mkdir()
+                    (place / "mutants.out" / "outcomes.json").write_text(json.dumps(
+                        {"outcomes": [{"scenario": "Baseline", "summary": "Success"},
+                                      outcome(word, columns=(10, 11))]}))
+                    return mock.Mock(returncode=code)
+                with mock.patch.object(mutants, "run", tried):
+                    mutant, = mutants.run_file("tool", place, "rust/mm/alloc.rs", None)
+                self.assertEqual((mutant.file, mutant.text, mutant.verdict),
+                                 ("rust/mm/alloc.rs", "if a <= b {", mutants.VERDICTS[word]))
+
     def test_old_outcomes_are_not_taken_for_new(self):
         # With nothing to do, cargo-mutants writes no report.
         with mock.patch.object(mutants, "run", return_value=mock.Mock(returncode=0)), \
@@ -184,6 +205,40 @@ class Equivalent(unittest.TestCase):
         self.assertEqual(lines[1].split(), ["rust/mm/a.rs", "5", "1", "1", "1", "1", "1", "66.7",
                                             "%"])
         self.assertEqual(lines[2].split()[1:], lines[1].split()[1:])
+
+
+class Verb(unittest.TestCase):
+    """How a run of mutants ends."""
+
+    MISSED = Mutant("rust/mm/a.rs", 2, "replace < with <= in f", "if a <= b {", "missed")
+
+    def main(self, *tried, revision=None, diff="changes.diff"):
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            top = pathlib.Path(folder)
+            (top / "mutants.txt").write_text(Equivalent.TEXT.partition("rust/mm/b.rs")[0])
+            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            for target, name, value in (
+                    (mutants, "ALLOWED", top / "mutants.txt"), (mutants, "install", lambda: "tool"),
+                    (common, "CACHE", top), (mutants, "stage", lambda _: ["rust/mm/a.rs"]),
+                    (mutants, "diff_since", lambda *_: diff),
+                    (mutants, "run_file", lambda *_: list(tried))):
+                stack.enter_context(mock.patch.object(target, name, value))
+            return mutants.main([], revision)
+
+    def test_ends(self):
+        other = self.MISSED._replace(text="if c <= d {")
+        self.assertEqual(self.main(self.MISSED), 0)
+        self.assertEqual(self.main(self.MISSED, other._replace(verdict="found")), 0)
+        self.assertEqual(self.main(self.MISSED, other), 1)
+        self.assertEqual(self.main(self.MISSED._replace(verdict="found")), 1)
+        self.assertEqual(self.main(other._replace(verdict="found")), 1)
+
+    def test_nothing_to_change_is_no_success(self):
+        with self.assertRaisesRegex(common.Failure, "nothing to change in rust/mm/a.rs"):
+            self.main()
+        # But lines that changed since a revision may have nothing.
+        self.assertEqual(self.main(revision="HEAD"), 0)
+        self.assertEqual(self.main(revision="HEAD", diff=None), 0)
 
 
 class Choice(unittest.TestCase):

@@ -299,6 +299,9 @@ def main(files, revision=None):
         for name in names:
             with step(f"mutants of {name}"):
                 mutants += run_file(tool, place, name, diff)
+    if not mutants and not revision:
+        die("cargo-mutants found nothing to change in " + " ".join(names),
+            f"does it see the modules in {place}? The log: {common.LOGS / 'mutants.log'}")
     say("\n" + table(names, mutants, entries))
     left = survivors(mutants, entries)
     problems = stale(entries, mutants, [] if revision else names)
