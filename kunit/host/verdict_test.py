@@ -345,6 +345,57 @@ class Ends(unittest.TestCase):
                 guest._watch(["sh", "-c", "echo no such machine >&2; exit 1"], out, log, False, 9,
                              True)
 
+    def watched(self, script, said="", log="", timeout=600, step=5):
+        """Watches a shell script instead of a guest, which has said this much. A look at it takes
+        `step` seconds. Returns (output, console, how it ended, after how many seconds)."""
+        clock = types.SimpleNamespace(now=100)
+
+        def sleep(_):
+            clock.now += step
+            if clock.now > 5000:
+                raise AssertionError("it is waited for without an end")
+            time.sleep(0.005)
+        clock.monotonic, clock.sleep = lambda: clock.now, sleep
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(guest, "_env", return_value=None), \
+                mock.patch.object(guest, "time", clock):
+            paths = out, console = [pathlib.Path(folder) / name for name in ("out", "boot.log")]
+            out.write_text(said)
+            console.write_text(log)
+            ended = guest._watch(["sh", "-c", script.format(*paths)], out, console, False, timeout,
+                                 True)
+        return *ended, clock.now - 100
+
+    def test_a_guest_that_ends(self):
+        self.assertEqual(self.watched("echo a > {0}; echo b > {1}; echo c >> {0}", step=0),
+                         ("a\nc\n", "b\n", "exit", 0))
+
+    def test_a_guest_that_does_not_power_off(self):
+        said = "VSWAP-EXIT 0\n"
+        self.assertEqual(self.watched("exec sleep 60", said), (said, "", "timeout", 65))
+        # It has no longer for that than it has in all.
+        self.assertEqual(self.watched("exec sleep 60", said, timeout=30),
+                         (said, "", "timeout", 35))
+
+    def test_a_guest_that_does_not_end(self):
+        self.assertEqual(self.watched("exec sleep 60"), ("", "", "timeout", 605))
+
+    def test_a_guest_that_hangs_after_a_panic(self):
+        log = "Kernel panic - x\n"
+        self.assertEqual(self.watched("exec sleep 60", log=log), ("", log, "exit", 5))
+
+    def test_what_was_read_is_not_read_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "out"
+            follower = guest._Follower(path)
+            self.assertEqual(follower.poll(), "")
+            pieces = ("ok 1 - größer als ½\r\n", "ok 2 - a\r\n", "", "ok 3")
+            with path.open("wb", buffering=0) as out:
+                for piece in pieces:
+                    out.write(piece.encode())
+                    self.assertEqual(follower.poll(), piece.replace("\r", ""))
+        self.assertEqual(follower.text, "".join(pieces).replace("\r", ""))
+
     def test_who_needs_the_script_ends_with_it(self):
         done = self.verdict("a\n\nVSWAP-EXIT 0\n")
         self.assertIs(guest.require(done, "the load"), done)
@@ -1516,6 +1567,11 @@ class Kunit(Kept):
         self.assertEqual(found["all results came"], False)
         self.assertIn("words has 2 results, but planned 3", self.seen[-2][2])
 
+    def test_lost_results_of_a_suite_that_was_selected(self):
+        for wanted in ({"", "words"}, {"", "slots"}):
+            found = self.run_kunit(Ktap.GOOD.replace("    ok 2 pfn\n", ""), wanted=wanted)
+            self.assertEqual(found["all results came"], False)
+
     def test_splat(self):
         found = self.run_kunit(Ktap.GOOD, splats=[guest.Splat("", "BUG: x")])
         self.assertEqual(found, {**self.GOOD, "the kernel's log is clean": False})
@@ -1580,6 +1636,13 @@ class Runs(Kept):
         for error in (ValueError("odd"), common.Failure("x", "y"), OSError(5, "z")):
             self.assertEqual(self.main(mock.Mock(side_effect=error), self.good("c")),
                              (1, "1 passed, 1 failed, 2 did not run"))
+
+    def test_a_run_without_results_fails(self):
+        self.file("one.txt")
+        self.assertEqual(self.main(self.good()), (1, "0 passed, 0 failed"))
+        self.file("skips.txt", "one: a", "    why")
+        self.assertEqual(self.main(lambda stage: stage("a", None)),
+                         (1, "0 passed, 0 failed, 1 skipped"))
 
     def test_set_up_fails(self):
         setup.ensure.side_effect = common.Failure("no network", "")
