@@ -148,6 +148,18 @@ fn a_table_is_not_freed_while_words_are_in_use(mut table: table::LockedTable<'_>
     table.free(); //~ E0133
 }
 
+fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
+    table.sub(1); //~ E0133
+}
+
+fn a_promise_is_taken_back_once(cluster: &mut LockedCluster<'_>) {
+    let Some(promise) = cluster.reserve(1) else {
+        return;
+    };
+    cluster.unreserve(promise);
+    cluster.unreserve(promise); //~ E0382
+}
+
 fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
     let _ = table.word(0); //~ E0624
     let _ = table.words(); //~ E0624

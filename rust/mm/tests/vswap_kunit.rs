@@ -700,19 +700,20 @@ mod tests {
         let (cluster, _) = find(slot).ok_or(EINVAL)?;
 
         assert!(!cluster.peek_has_backing());
-        assert!(!cluster.lock().lend().reserve(1));
+        assert!(cluster.lock().lend().reserve(1).is_none());
         let (one, two) = (
             BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
             BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
         );
         cluster.lock().lend().add_backing_table(one);
-        assert!(cluster.lock().lend().reserve(2));
+        let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
+        let second = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         assert!(cluster.lock().any_backed());
         // The first stays.
         cluster.lock().lend().add_backing_table(two);
-        cluster.lock().lend().unreserve(1);
+        cluster.lock().lend().unreserve(first);
         assert!(cluster.peek_has_backing());
-        cluster.lock().lend().unreserve(1);
+        cluster.lock().lend().unreserve(second);
         assert!(!cluster.lock().any_backed());
         // The next slot may need it.
         assert!(cluster.peek_has_backing());
@@ -731,10 +732,11 @@ mod tests {
 
         let table = BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?;
         cluster.lock().lend().add_backing_table(table);
-        assert!(cluster.lock().lend().reserve(SWAPFILE_CLUSTER));
-        cluster.lock().lend().unreserve(1);
+        let one = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
+        let rest = cluster.lock().lend().reserve(SWAPFILE_CLUSTER - 1);
+        cluster.lock().lend().unreserve(one);
         assert!(cluster.peek_has_backing());
-        cluster.lock().lend().unreserve(SWAPFILE_CLUSTER - 1);
+        cluster.lock().lend().unreserve(rest.ok_or(EINVAL)?);
         assert!(!cluster.peek_has_backing());
 
         put(first, SLOTS);

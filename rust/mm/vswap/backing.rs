@@ -49,7 +49,10 @@ use crate::{
     zswap::{
         pool::FreeBatch,
         record::Sum,
-        table::Replaced, //
+        table::{
+            Promise,
+            Replaced, //
+        }, //
     }, //
 };
 use core::ops::Range;
@@ -111,15 +114,22 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 
 /// Promises `nr` slots of a cluster that they can be backed without memory. A table is charged to
 /// the cgroup of `owner`. Returns with the lock held, but may sleep before.
-pub(crate) fn reserve(cluster: &'static Cluster, nr: u32, owner: Owner<'_>) -> Result<Guard> {
+pub(crate) fn reserve(
+    cluster: &'static Cluster,
+    nr: u32,
+    owner: Owner<'_>,
+) -> Result<(Guard, Promise)> {
     let mut guard = cluster.lock();
-    while !guard.lend().reserve(nr) {
+    loop {
+        let promise = guard.lend().reserve(nr);
+        if let Some(promise) = promise {
+            return Ok((guard, promise));
+        }
         drop(guard);
         let table = BackingTable::alloc(owner).ok_or(ENOMEM)?;
         guard = cluster.lock();
         guard.lend().add_backing_table(table);
     }
-    Ok(guard)
 }
 
 /// Prepares the slots of a folio for what zswap stores: they are no zeros any more. `EBUSY`: they

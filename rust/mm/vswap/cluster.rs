@@ -88,6 +88,7 @@ use crate::{
             Ci,
             LockedTable,
             NewTable,
+            Promise,
             Replaced,
             Words,
             SLOTS, //
@@ -784,7 +785,8 @@ impl LockedCluster<'_> {
             return false;
         };
         self.table().give(table);
-        if !self.reserve(nr) {
+        // The words have the promise then.
+        if self.reserve(nr).is_none() {
             return false;
         }
         let mut bits = [0u64; bound::WORDS];
@@ -940,16 +942,23 @@ impl LockedCluster<'_> {
         self.table_ref().nr() != 0
     }
 
-    /// Promises `nr` slots that they can be backed without memory; fails if there is no table.
+    /// Promises `nr` slots that they can be backed without memory; `None` if there is no table.
     #[inline]
-    pub(crate) fn reserve(&mut self, nr: u32) -> bool {
-        self.table().add(nr)
+    pub(crate) fn reserve(&mut self, nr: u32) -> Option<Promise> {
+        self.table().promise(nr)
     }
 
-    /// Takes back promises, or counts backings that are gone.
+    /// Takes a promise back.
     #[inline]
-    pub(crate) fn unreserve(&mut self, nr: u32) {
-        self.table().sub(nr);
+    pub(crate) fn unreserve(&mut self, promise: Promise) {
+        self.table().take_back(promise);
+    }
+
+    /// Counts backing words no more, which the caller has taken out.
+    #[inline]
+    fn words_gone(&mut self, nr: u32) {
+        // SAFETY: As said. Only this module changes them, under the lock.
+        unsafe { self.table().sub(nr) };
     }
 
     /// Makes `table` that of the backing words, unless there is one.
@@ -957,16 +966,21 @@ impl LockedCluster<'_> {
         self.table().give(table.0);
     }
 
-    /// Backs slots with those of a device, for which there are promises. What backed them before
+    /// Backs slots with those of a device, for which there is a promise. What backed them before
     /// was taken out.
-    pub(crate) fn set_slots(&mut self, off: u32, slots: DeviceSlots) -> Result<(), DeviceSlots> {
+    pub(crate) fn set_slots(
+        &mut self,
+        off: u32,
+        slots: DeviceSlots,
+        promise: Promise,
+    ) -> Result<(), (DeviceSlots, Promise)> {
         let nr = slots.nr();
-        for n in 0..nr {
-            if !matches!(self.backing(off.wrapping_add(n)), Backing::None) {
-                warn_on_once!(true);
-                return Err(slots);
-            }
+        let is_unbacked = |n| matches!(self.backing(off.wrapping_add(n)), Backing::None);
+        let fits = self.table_ref().has_promised(&promise, nr) && (0..nr).all(is_unbacked);
+        if warn_on_once!(!fits) {
+            return Err((slots, promise));
         }
+        // The words have the promise then.
         for n in 0..nr {
             match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
                 (Some(word), Some(slot)) => word.store(Backing::Phys(slot).encode(), Relaxed),
@@ -1053,7 +1067,7 @@ impl LockedCluster<'_> {
             self.table().forget(start, nr);
         }
         if nr_backed != 0 {
-            self.unreserve(nr_backed);
+            self.words_gone(nr_backed);
         }
     }
 
@@ -1122,7 +1136,7 @@ impl LockedCluster<'_> {
             Some(Backed::Device(_) | Backed::Bound) => {}
             None => return None,
         }
-        self.unreserve(1);
+        self.words_gone(1);
         backed
     }
 

@@ -60,7 +60,8 @@ use crate::{
             PhysSlot, //
         }, //
     },
-    warn::warn_on_once, //
+    warn::warn_on_once,
+    zswap::table::Promise, //
 };
 use core::ops::Range;
 use kernel::prelude::*;
@@ -71,8 +72,8 @@ use kernel::prelude::*;
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
     start: u32,
-    // What there is a promise for.
-    promised: u32,
+    // Of backing words for the slots.
+    promise: Option<Promise>,
     // What is charged to `id`.
     charged: u32,
     id: u16,
@@ -87,8 +88,10 @@ impl SlotReservation {
     fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
-        room.id = backing::reserve(room.cluster, nr, folio.owner())?.id(room.start);
-        room.promised = nr;
+        let (guard, promise) = backing::reserve(room.cluster, nr, folio.owner())?;
+        room.id = guard.id(room.start);
+        drop(guard);
+        room.promise = Some(promise);
         vswap::charge_id(room.id, nr, ChargeFor::More)?;
         room.charged = nr;
         room.slots = Some(DeviceSlots::alloc(folio)?);
@@ -118,7 +121,7 @@ impl SlotReservation {
         Ok(Self {
             cluster,
             start,
-            promised: 0,
+            promise: None,
             charged: 0,
             id: 0,
             slots: None,
@@ -156,19 +159,22 @@ impl SlotReservation {
     /// The slots, which nothing backs, are backed there from now on.
     #[inline]
     fn fill(mut self) -> Result {
-        let Some(slots) = self.slots.take() else {
+        let (Some(slots), Some(promise)) = (self.slots.take(), self.promise.take()) else {
             warn_on_once!(true);
             return Err(EINVAL);
         };
         let (first, nr) = (slots.nth(0), slots.nr());
-        let result = self.cluster.lock().lend().set_slots(self.start, slots);
+        let mut guard = self.cluster.lock();
+        let result = guard.lend().set_slots(self.start, slots, promise);
+        drop(guard);
         match result {
             Ok(()) => {
                 self.backed(first, nr);
                 Ok(())
             }
-            Err(slots) => {
+            Err((slots, promise)) => {
                 self.slots = Some(slots);
+                self.promise = Some(promise);
                 Err(EINVAL)
             }
         }
@@ -179,8 +185,8 @@ impl Drop for SlotReservation {
     fn drop(&mut self) {
         self.slots = None;
         vswap::uncharge_id(self.id, self.charged);
-        if self.promised != 0 {
-            self.cluster.lock().lend().unreserve(self.promised);
+        if let Some(promise) = self.promise.take() {
+            self.cluster.lock().lend().unreserve(promise);
         }
     }
 }
@@ -244,14 +250,15 @@ pub(crate) fn back_new(mut new: New<'_>) -> Result {
     let mut room = SlotReservation {
         cluster: new.cluster,
         start: new.start,
-        promised: new.promised,
+        promise: new.promise,
         charged: new.nr,
         id: new.id,
         slots: None,
     };
-    if room.promised == 0 {
-        drop(backing::reserve(room.cluster, new.nr, new.folio.owner())?);
-        room.promised = new.nr;
+    if room.promise.is_none() {
+        let (guard, promise) = backing::reserve(room.cluster, new.nr, new.folio.owner())?;
+        drop(guard);
+        room.promise = Some(promise);
     }
     room.slots = Some(DeviceSlots::alloc(&mut new.folio)?);
     room.fill()

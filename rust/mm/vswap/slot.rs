@@ -62,7 +62,8 @@ use crate::{
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
-        record::Sum, //
+        record::Sum,
+        table::Promise, //
     }, //
 };
 use kernel::prelude::*;
@@ -191,8 +192,8 @@ pub(crate) struct New<'a> {
     pub(crate) nr: u32,
     /// Whose they are.
     pub(crate) id: u16,
-    /// How many of them there is a promise of backing words for.
-    pub(crate) promised: u32,
+    /// The promise of backing words, if there is one.
+    pub(crate) promise: Option<Promise>,
     /// They are of a bound cluster, and have room on its device.
     pub(crate) on_device: bool,
 }
@@ -235,10 +236,10 @@ pub(crate) fn alloc_folio<'a>(
         Ok(filled) => filled,
         Err(folio) => return refuse(folio),
     };
-    let promised = if to_device && !on_device && guard.lend().reserve(nr) {
-        nr
+    let promise = if to_device && !on_device {
+        guard.lend().reserve(nr)
     } else {
-        0
+        None
     };
     drop(guard);
     drop(local);
@@ -256,7 +257,7 @@ pub(crate) fn alloc_folio<'a>(
         start,
         nr,
         id,
-        promised,
+        promise,
         on_device,
     })
 }

@@ -310,9 +310,46 @@ impl<'g> LockedTable<'g> {
         self.table().map_or(0, |table| table.nr.load(Relaxed))
     }
 
+    /// Promises words, which counts them. `None`: there is no table.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn promise(&mut self, nr: u32) -> Option<Promise> {
+        let ci = self.0;
+        // INVARIANT: Just counted.
+        self.add(nr).then(|| Promise { ci, nr })
+    }
+
+    /// Returns true if it has made a promise, which is of `nr` words.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn has_promised(&self, promise: &Promise, nr: u32) -> bool {
+        promise.ci == self.0 && promise.nr == nr
+    }
+
+    /// Takes a promise back. The last one frees the table.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn take_back(&mut self, promise: Promise) {
+        if warn_on_once!(promise.ci != self.0) {
+            return;
+        }
+        self.uncount(promise.nr);
+    }
+
+    /// Counts words no more that were taken out of use. The last one frees the table.
+    ///
+    /// # Safety
+    ///
+    /// So many words were in use, and are not any more.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) unsafe fn sub(&mut self, nr: u32) {
+        self.uncount(nr);
+    }
+
     /// Counts words that are in use, or promised, from now on. `false`: there is no table.
     #[inline]
-    pub(crate) fn add(&mut self, nr: u32) -> bool {
+    fn add(&mut self, nr: u32) -> bool {
         let Some(table) = self.table() else {
             return false;
         };
@@ -327,7 +364,7 @@ impl<'g> LockedTable<'g> {
     /// would need it again: swapping out zero pages would allocate a table for each of them, and
     /// the tables that wait for an RCU grace period are charged to the cgroup.
     #[inline]
-    pub(crate) fn sub(&mut self, nr: u32) {
+    fn uncount(&mut self, nr: u32) {
         let Some(table) = self.table() else {
             warn_on_once!(nr != 0);
             return;
@@ -425,7 +462,7 @@ impl<'g> LockedTable<'g> {
         // SAFETY: As required of the caller. The cluster is locked, by the invariants.
         unsafe { freed.take(word, name, 0, sum) };
         self.forget(off, 1);
-        self.sub(1);
+        self.uncount(1);
     }
 
     /// Puts an entry into the word of a slot, which then stands on the ring of the page's cgroup.
@@ -546,7 +583,7 @@ impl<'g> LockedTable<'g> {
         memcg::unstored(sum_id, sum);
         if taken != 0 {
             self.forget(start, nr);
-            self.sub(taken);
+            self.uncount(taken);
         }
     }
 
@@ -581,6 +618,18 @@ impl FromC<*mut bindings::swap_cluster_info> for Option<LockedTable<'_>> {
         // SAFETY: As required of the caller.
         NonNull::new(ci).map(|ci| unsafe { LockedTable::by_caller(ci) })
     }
+}
+
+/// Words that the table of a cluster has promised. To let it go would keep the table.
+///
+/// # Invariants
+///
+/// The table counts so many words for this value.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[must_use]
+pub(crate) struct Promise {
+    ci: NonNull<bindings::swap_cluster_info>,
+    nr: u32,
 }
 
 /// A table that is of no cluster yet.
@@ -657,7 +706,7 @@ pub(crate) fn consume<R>(
     // SAFETY: The right to the slot is the caller's, and nobody else's.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
-    table.sub(1);
+    table.uncount(1);
     drop(guard);
     memcg::unstored(id, sum);
     Ok(ret)
@@ -688,7 +737,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
                     // Frees a table that was just given.
-                    ci.lock().table().sub(0);
+                    ci.lock().table().uncount(0);
                     return None;
                 }
             }
