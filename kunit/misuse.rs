@@ -18,8 +18,10 @@ use crate::{
         },
         memcg::Memcg,
         vswap::{
+            IdRefs,
             LeavingFolio,
-            NewSwap, //
+            NewSwap,
+            Uncharge, //
         }, //
     },
     vswap::{
@@ -42,7 +44,10 @@ use crate::{
             Held,
             Initial, //
         },
-        record::Pattern,
+        record::{
+            Pattern,
+            Sum, //
+        },
         ring::Ring,
         table, //
     }, //
@@ -190,13 +195,13 @@ fn a_folio_leaves_once(folio: LeavingFolio<'_>) {
 }
 
 fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: NewSwap<'_>) {
-    let _ = one.fill(folio, 0);
-    let _ = other.fill(folio, 0); //~ E0382
+    let _ = one.fill(folio, IdRefs::NONE);
+    let _ = other.fill(folio, IdRefs::NONE); //~ E0382
 }
 
 fn slots_are_for_one_folio(slots: Taken, one: NewSwap<'_>, other: NewSwap<'_>) {
-    let _ = slots.fill(one, 0);
-    let _ = slots.fill(other, 0); //~ E0382
+    let _ = slots.fill(one, IdRefs::NONE);
+    let _ = slots.fill(other, IdRefs::NONE); //~ E0382
 }
 
 fn a_folio_does_not_say_itself_what_its_slots_are(folio: NewSwap<'_>) {
@@ -211,6 +216,15 @@ fn slots_are_freed_once(slots: Unpinned<'_>) {
     let Ok(slots) = slots.unbacked() else {
         return;
     };
-    slots.clear(|_, _, _| {}).free();
-    slots.clear(|_, _, _| {}).free(); //~ E0382
+    slots.clear(|_, _| {}).free();
+    slots.clear(|_, _| {}).free(); //~ E0382
+}
+
+fn references_to_an_id_are_put_once(ids: IdRefs) {
+    ids.put(0, Sum::NONE);
+    ids.put(0, Sum::NONE); //~ E0382
+}
+
+fn a_number_is_not_a_reference_to_an_id(uncharge: &mut Uncharge) {
+    uncharge.add(1, 0, Sum::NONE); //~ E0308
 }

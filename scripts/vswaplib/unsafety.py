@@ -26,7 +26,7 @@ LIMITS = {
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (8, 11),
     "rust/mm/ffi/trace.rs": (5, 0),
-    "rust/mm/ffi/vswap.rs": (18, 2),
+    "rust/mm/ffi/vswap.rs": (20, 2),
     "rust/mm/ffi/zsmalloc.rs": (10, 1),
     "rust/mm/vswap/cluster.rs": (62, 4),
     "rust/mm/vswap/cluster/swap_cache.rs": (4, 0),

@@ -114,16 +114,16 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         }
         to_device = true;
     }
-    let id = match folio.record_id(to_device) {
+    let ids = match folio.record_id(to_device) {
         // Its cgroup has in zswap what it may have there, and may write.
         Err(error) if error == EDQUOT && device::have_free() => {
             to_device = true;
             folio.record_id(true)
         }
-        id => id,
+        ids => ids,
     };
-    let new = match id {
-        Ok(id) => slot::alloc_folio(folio, id, to_device),
+    let new = match ids {
+        Ok(ids) => slot::alloc_folio(folio, ids, to_device),
         Err(_) => Err(folio),
     };
     let new = match new {

@@ -123,11 +123,12 @@ impl<'a> NewSwap<'a> {
     /// Fails if there is to be no swap for it; with `EDQUOT`, no more in zswap. `charge`: the slots
     /// are charged as swap, too, and zswap is not asked for.
     #[inline]
-    pub(crate) fn record_id(&self, charge: bool) -> Result<u16> {
+    pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
         // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
         to_result(unsafe { bindings::vswap_record_id(self.folio.as_ptr(), &mut id, charge) })?;
-        Ok(id)
+        // INVARIANT: C has taken them.
+        Ok(IdRefs { id, nr: self.nr })
     }
 
     /// Notes in the folio that it is in the swap cache, for the slots from `offset` on.
@@ -239,16 +240,91 @@ impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
     }
 }
 
-/// Forgets the memory cgroup id of slots, some of which are charged, and what zswap kept of them.
-#[inline]
-pub(crate) fn forget_ids(id: u16, nr: u32, nr_charged: u32, stored: Sum) {
-    memcg::count_unstored(stored);
-    if id != 0 {
-        let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);
-        // SAFETY: Each slot had a reference to the id.
-        unsafe {
-            bindings::vswap_forget_ids(id, nr, nr_charged, stored.bytes, nr_stored, nr_plain)
-        };
+/// References to a memory cgroup id, one for each of some slots. To let them go is a leak.
+///
+/// # Invariants
+///
+/// So many references are ours, unless the id is 0: that is no cgroup.
+#[must_use]
+pub(crate) struct IdRefs {
+    id: u16,
+    nr: u32,
+}
+
+impl IdRefs {
+    /// Those of no slot.
+    // INVARIANT: There are none.
+    pub(crate) const NONE: Self = Self { id: 0, nr: 0 };
+
+    /// Makes that of a slot up.
+    ///
+    /// # Safety
+    ///
+    /// It is not put.
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) unsafe fn make_up(id: u16) -> Self {
+        Self { id, nr: 1 }
+    }
+
+    /// Takes that of a slot, which has none then.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the lock of the cluster, of which the slot is.
+    #[inline]
+    pub(crate) unsafe fn take(ci: *mut bindings::swap_cluster_info, off: u32) -> Self {
+        // SAFETY: As required of the caller. C checks that there is a table.
+        let id = unsafe { bindings::vswap_ci_take_id(ci, off) };
+        // INVARIANT: It was the slot's.
+        Self { id, nr: 1 }
+    }
+
+    /// Gives them to slots, from `off` on. If those had some, these are leaked.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the lock of the cluster, of which the slots are.
+    #[inline]
+    pub(crate) unsafe fn give(self, ci: *mut bindings::swap_cluster_info, off: u32) {
+        // SAFETY: As required of the caller. C checks that there is a table.
+        unsafe { bindings::vswap_ci_set_ids(ci, off, self.nr, self.id) };
+    }
+
+    /// The id, 0 for none.
+    #[inline]
+    pub(crate) fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// How many slots they are of.
+    #[inline]
+    pub(crate) fn nr(&self) -> u32 {
+        self.nr
+    }
+
+    /// Adds others, if they are to the same id.
+    #[inline]
+    pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
+        if other.id != self.id {
+            return Err(other);
+        }
+        // INVARIANT: Those of the other are ours now.
+        self.nr = self.nr.wrapping_add(other.nr);
+        Ok(())
+    }
+
+    /// Puts them. Tells the cgroup how many of the slots were charged, and what zswap kept of them.
+    #[inline]
+    pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
+        memcg::count_unstored(stored);
+        let Self { id, nr } = self;
+        if id != 0 {
+            let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);
+            // SAFETY: By the invariants.
+            unsafe {
+                bindings::vswap_forget_ids(id, nr, nr_charged, stored.bytes, nr_stored, nr_plain)
+            };
+        }
     }
 }
 
@@ -269,19 +345,20 @@ impl Uncharge {
         Self(bindings::vswap_zap::default())
     }
 
-    /// Adds freed slots of a cgroup: `nr`, of which `nr_charged` are charged as swap, and what
-    /// zswap had of them. Tells another cgroup first, if there are slots of one.
+    /// Adds freed slots of a cgroup, of which `nr_charged` are charged as swap, and what zswap had
+    /// of them. Tells another cgroup first, if there are slots of one.
     #[inline]
-    pub(crate) fn add(&mut self, id: u16, nr: u32, nr_charged: u32, stored: Sum) {
-        if nr == 0 {
+    pub(crate) fn add(&mut self, refs: IdRefs, nr_charged: u32, stored: Sum) {
+        if refs.nr == 0 {
             return;
         }
-        if id != self.0.id {
+        if refs.id != self.0.id {
             self.settle();
-            self.0.id = id;
+            self.0.id = refs.id;
         }
         let zap = &mut self.0;
-        zap.nr = zap.nr.wrapping_add(nr);
+        // INVARIANT: Their references are these.
+        zap.nr = zap.nr.wrapping_add(refs.nr);
         zap.nr_charged = zap.nr_charged.wrapping_add(nr_charged);
         zap.bytes = zap.bytes.wrapping_add(stored.bytes);
         zap.nr_stored = zap.nr_stored.wrapping_add(stored.nr);
@@ -298,7 +375,12 @@ impl Uncharge {
                 nr: zap.nr_stored,
                 nr_plain: zap.nr_plain,
             };
-            forget_ids(zap.id, zap.nr, zap.nr_charged, stored);
+            // INVARIANT: By those of this type.
+            let refs = IdRefs {
+                id: zap.id,
+                nr: zap.nr,
+            };
+            refs.put(zap.nr_charged, stored);
         }
     }
 }

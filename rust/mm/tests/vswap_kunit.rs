@@ -14,6 +14,7 @@ use crate::{
     ffi::{
         folio::Owner,
         layout::SWAPFILE_CLUSTER,
+        vswap::IdRefs,
         vswap_kunit::{
             setup,
             Pinned, //
@@ -579,8 +580,10 @@ mod tests {
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
 
-        // No cgroup has to have this id: it is taken back before the slot is freed.
-        cluster.lock().lend().set_ids(off + 1, 1, 7);
+        // No cgroup has to have this id.
+        // SAFETY: It is taken back before the slot is freed.
+        let made_up = unsafe { IdRefs::make_up(7) };
+        cluster.lock().lend().set_ids(off + 1, made_up);
         // Without memory cgroups there are no ids.
         let noted = cluster.lock().id(off + 1) == 7;
         let expected = noted.then_some(EBUSY);
@@ -593,7 +596,9 @@ mod tests {
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
         let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
-        cluster.lock().lend().set_ids(off + 1, 1, 0);
+        // SAFETY: It is that of no cgroup.
+        let none = unsafe { IdRefs::make_up(0) };
+        cluster.lock().lend().set_ids(off + 1, none);
 
         assert_eq!(cluster.lock().id(SWAPFILE_CLUSTER), 0);
         assert!(with_id.iter().all(|error| *error == expected));

@@ -47,7 +47,10 @@ use crate::{
             SwapFolio, //
         },
         layout::SWAPFILE_CLUSTER,
-        vswap::NewSwap,
+        vswap::{
+            IdRefs,
+            NewSwap, //
+        },
         zsmalloc::Name, //
     },
     vswap::{
@@ -856,15 +859,15 @@ impl LockedCluster<'_> {
         self.table_ref().id(off)
     }
 
-    /// Notes the memory cgroup id of slots.
+    /// Notes the memory cgroup id of slots, which have the references from now on.
     #[inline]
-    pub(crate) fn set_ids(&mut self, off: u32, nr: u32, id: u16) {
+    pub(crate) fn set_ids(&mut self, off: u32, ids: IdRefs) {
+        let nr = ids.nr();
         if warn_on_once!(nr == 0 || off.saturating_add(nr) > SWAPFILE_CLUSTER) {
             return;
         }
-        // SAFETY: The lock is held, and the slots are of the cluster. C checks that there is a
-        // table.
-        unsafe { bindings::vswap_ci_set_ids(self.ci(), off, nr, id) };
+        // SAFETY: The lock is held, and the slots are of the cluster.
+        unsafe { ids.give(self.ci(), off) };
     }
 
     /// What backs a slot.
@@ -1033,7 +1036,7 @@ impl LockedCluster<'_> {
         start: u32,
         nr: u32,
         freed: &mut FreeBatch,
-        mut f: impl FnMut(u64, u16, Option<Backed>),
+        mut f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) {
         let range = start as usize..start.wrapping_add(nr) as usize;
         let words = self.words().and_then(|words| words.0.get(range.clone()));
@@ -1048,8 +1051,8 @@ impl LockedCluster<'_> {
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: The lock is held. C checks that there is a table.
-            let id = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
+            // SAFETY: The lock is held.
+            let id = unsafe { IdRefs::take(self.ci(), off) };
             // SAFETY: The name is that of the slot, which nothing pins.
             let mut backed = unsafe { Self::take_word(backing, self.name(off), freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
@@ -1073,7 +1076,7 @@ impl LockedCluster<'_> {
 
     /// What [`Unbacked::clear`] does.
     #[inline(always)]
-    fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(u16, u32, u32)) {
+    fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
         let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
@@ -1081,27 +1084,26 @@ impl LockedCluster<'_> {
             return;
         };
         let device = &self.cluster.device;
-        let (mut from, mut id, mut charged) = (start, 0, 0u32);
+        let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: The lock is held. C checks that there is a table.
-            let its = unsafe { bindings::vswap_ci_take_id(self.ci(), off) };
-            if its != id {
-                let before = off.wrapping_sub(from);
-                if before != 0 {
+            // SAFETY: The lock is held.
+            let id = unsafe { IdRefs::take(self.ci(), off) };
+            if let Err(id) = ids.append(id) {
+                let before = core::mem::replace(&mut ids, id);
+                if before.nr() != 0 {
                     // SAFETY: The lock is held.
-                    let idle = unsafe { Self::idle(device, from, before) };
-                    f(id, before, charged.wrapping_add(idle));
+                    let idle = unsafe { Self::idle(device, from, before.nr()) };
+                    f(before, charged.wrapping_add(idle));
                 }
-                (from, id, charged) = (off, its, 0);
+                (from, charged) = (off, 0);
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        let last = end.wrapping_sub(from);
         // SAFETY: The lock is held.
-        let idle = unsafe { Self::idle(device, from, last) };
-        f(id, last, charged.wrapping_add(idle));
+        let idle = unsafe { Self::idle(device, from, ids.nr()) };
+        f(ids, charged.wrapping_add(idle));
         for off in start..end {
             self.invalidate_tags(off);
         }
@@ -1288,14 +1290,14 @@ impl<'g> Unpinned<'g> {
         }
     }
 
-    /// Clears the words, and takes out what backs the slots. `f` is told what each word was, the
-    /// memory cgroup id, and what backed the slot.
+    /// Clears the words, and takes out what backs the slots. `f` gets what each word was, the
+    /// reference to the memory cgroup id, and what backed the slot.
     // In line, as what there is of tables is looked up once.
     #[inline(always)]
     pub(crate) fn clear(
         mut self,
         freed: &mut FreeBatch,
-        f: impl FnMut(u64, u16, Option<Backed>),
+        f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> Cleared<'g> {
         self.cluster.kill(self.start, self.nr, freed, f);
         // INVARIANT: The words are null now.
@@ -1313,9 +1315,9 @@ pub(crate) struct Unbacked<'g>(Unpinned<'g>);
 
 impl<'g> Unbacked<'g> {
     /// As [`Unpinned::clear`]: zeros, and what is on the device that the cluster is bound to. `f`
-    /// is told how many slots each memory cgroup id had, and how many of them are charged as swap.
+    /// gets the references to a memory cgroup id, and how many of their slots are charged as swap.
     #[inline(always)]
-    pub(crate) fn clear(self, f: impl FnMut(u16, u32, u32)) -> Cleared<'g> {
+    pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Cleared<'g> {
         let Self(mut slots) = self;
         slots.cluster.kill_unbacked(slots.start, slots.nr, f);
         // INVARIANT: The words are null now.
@@ -1482,13 +1484,13 @@ impl Taken {
     pub(crate) fn fill<'a>(
         self,
         folio: NewSwap<'a>,
-        id: u16,
-    ) -> Result<(Guard, SwapFolio<'a>), NewSwap<'a>> {
+        ids: IdRefs,
+    ) -> Result<(Guard, SwapFolio<'a>), (NewSwap<'a>, IdRefs)> {
         let pfn = folio.pfn().filter(|_| folio.nr_pages() == self.nr);
         let Some(pfn) = pfn else {
             warn_on_once!(true);
             self.cancel();
-            return Err(folio);
+            return Err((folio, ids));
         };
         let Self {
             mut guard,
@@ -1503,8 +1505,8 @@ impl Taken {
         for off in start..start.wrapping_add(nr) {
             cluster.set_state(off, state);
         }
-        if id != 0 {
-            cluster.set_ids(start, nr, id);
+        if ids.id() != 0 {
+            cluster.set_ids(start, ids);
         }
         let offset = cluster.cluster().first().wrapping_add(start as usize);
         // SAFETY: The lock is held. The words of these slots, as many as the folio has pages, name

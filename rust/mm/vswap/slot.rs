@@ -25,6 +25,7 @@ use crate::{
         },
         vswap::{
             self,
+            IdRefs,
             NewSwap,
             Uncharge, //
         }, //
@@ -70,39 +71,31 @@ use kernel::prelude::*;
 
 /// Neighbouring slots of one cgroup that are being freed, counted in registers.
 struct Ids {
-    id: u16,
-    nr: u32,
+    refs: IdRefs,
     nr_charged: u32,
     stored: Sum,
 }
 
 impl Ids {
     const NONE: Self = Self {
-        id: 0,
-        nr: 0,
+        refs: IdRefs::NONE,
         nr_charged: 0,
         stored: Sum::NONE,
     };
 
     /// Goes on with a slot of a cgroup.
     #[inline]
-    fn turn_to(&mut self, id: u16, uncharge: &mut Uncharge) {
-        if id != self.id {
+    fn add(&mut self, id: IdRefs, uncharge: &mut Uncharge) {
+        if let Err(id) = self.refs.append(id) {
             self.flush(uncharge);
-            self.id = id;
+            self.refs = id;
         }
     }
 
     #[inline]
-    fn add(&mut self, charged: bool) {
-        self.nr = self.nr.wrapping_add(1);
-        self.nr_charged = self.nr_charged.wrapping_add(u32::from(charged));
-    }
-
-    #[inline]
     fn flush(&mut self, uncharge: &mut Uncharge) {
-        uncharge.add(self.id, self.nr, self.nr_charged, self.stored);
-        *self = Self::NONE;
+        let ids = core::mem::replace(self, Self::NONE);
+        uncharge.add(ids.refs, ids.nr_charged, ids.stored);
     }
 }
 
@@ -116,7 +109,7 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     let mut ids = Ids::NONE;
     let mut devices = freed.slots.take();
     let cleared = slots.clear(&mut freed.entries, |word, id, backed| {
-        ids.turn_to(id, uncharge);
+        ids.add(id, uncharge);
         // One match that says both: the slots are many.
         let charged = match backed {
             Some(Backed::Zswap(stored)) => {
@@ -130,7 +123,7 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
             Some(Backed::Bound) => true,
             None => is_zero_word(word),
         };
-        ids.add(charged);
+        ids.nr_charged = ids.nr_charged.wrapping_add(charged.into());
     });
     freed.slots = devices;
     ids.flush(uncharge);
@@ -141,28 +134,27 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
 // Not in line: the other kind would have fewer registers.
 #[inline(never)]
 fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
-    free_unbacked(slots, |id, nr, charged| {
-        uncharge.add(id, nr, charged, Sum::NONE);
-    });
+    free_unbacked(slots, |ids, charged| uncharge.add(ids, charged, Sum::NONE));
 }
 
-/// As [`free_slots`], of a cluster without backing words. Tells `uncharge` a cgroup, how many slots
-/// of it are freed, and how many of them are charged as swap.
-fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(u16, u32, u32)) {
+/// As [`free_slots`], of a cluster without backing words. Gives `uncharge` the references to a
+/// cgroup, and tells it how many of their slots are charged as swap.
+fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     slots.clear(uncharge).free();
 }
 
-/// Frees a slot: as [`free_slots`], which costs a page fault more than all the rest of it. Tells
-/// `uncharge` its cgroup, whether it is charged as swap, and what zswap had.
+/// Frees a slot: as [`free_slots`], which costs a page fault more than all the rest of it. Gives
+/// `uncharge` the reference to its cgroup, and tells it whether the slot is charged as swap, and
+/// what zswap had.
 #[inline]
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
     freed: &mut FreeBatch,
-    mut uncharge: impl FnMut(u16, u32, Sum),
+    mut uncharge: impl FnMut(IdRefs, u32, Sum),
 ) -> Option<DeviceSlots> {
     let slot = match slot.unbacked() {
         Ok(slot) => {
-            free_unbacked(slot, |id, _, charged| uncharge(id, charged, Sum::NONE));
+            free_unbacked(slot, |id, charged| uncharge(id, charged, Sum::NONE));
             return None;
         }
         Err(slot) => slot,
@@ -198,20 +190,21 @@ pub(crate) struct New<'a> {
     pub(crate) on_device: bool,
 }
 
-/// Allocates slots for a folio, for which `id` was recorded, and adds it to the swap cache. `Err`:
-/// no slots are free, or vswap was turned off. The recorded ids and charges are dropped then.
+/// Allocates slots for a folio, for which `ids` were recorded, and adds it to the swap cache.
+/// `Err`: no slots are free, or vswap was turned off. The recorded ids and charges are dropped
+/// then.
 ///
 /// `to_device`: the slots are to be backed there now. They are charged as swap. Those of a bound
 /// cluster have room there; for others there is a promise of backing words if that takes no memory.
 pub(crate) fn alloc_folio<'a>(
     folio: NewSwap<'a>,
-    id: u16,
+    ids: IdRefs,
     to_device: bool,
 ) -> Result<New<'a>, NewSwap<'a>> {
-    let nr = folio.nr_pages();
+    let (nr, id) = (folio.nr_pages(), ids.id());
     let charged = if to_device { nr } else { 0 };
-    let refuse = |folio| {
-        vswap::forget_ids(id, nr, charged, Sum::NONE);
+    let refuse = |(folio, ids): (_, IdRefs)| {
+        ids.put(charged, Sum::NONE);
         Err(folio)
     };
 
@@ -223,18 +216,18 @@ pub(crate) fn alloc_folio<'a>(
     let on_device = bound.is_some();
     let run = bound.or_else(|| slot_alloc::alloc_run(folio.order(), Kind::Unbound, folio.owner()));
     let Some(run) = run else {
-        return refuse(folio);
+        return refuse((folio, ids));
     };
     // Under the lock of the cluster: see the races of `slot_alloc`.
     if !vswap::is_on() {
         run.cancel();
-        return refuse(folio);
+        return refuse((folio, ids));
     }
     let Run { taken, local } = run;
     let (cluster, start) = (taken.cluster(), taken.start());
-    let (mut guard, folio) = match taken.fill(folio, id) {
+    let (mut guard, folio) = match taken.fill(folio, ids) {
         Ok(filled) => filled,
-        Err(folio) => return refuse(folio),
+        Err(refused) => return refuse(refused),
     };
     let promise = if to_device && !on_device {
         guard.lend().reserve(nr)
@@ -280,7 +273,7 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
 #[inline]
 pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     if nr == 1 {
-        let add = |id, charged, stored| uncharge.add(id, 1, charged, stored);
+        let add = |id, charged, stored| uncharge.add(id, charged, stored);
         if put_alone(offset, true, add) {
             return;
         }
@@ -290,14 +283,14 @@ pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
 
 /// Drops a freed slot's reference to its cgroup id, and uncharges its swap and its stored page.
 #[inline]
-pub(super) fn forget_one(id: u16, charged: u32, stored: Sum) {
-    vswap::forget_ids(id, 1, charged, stored);
+pub(super) fn forget_one(id: IdRefs, charged: u32, stored: Sum) {
+    id.put(charged, stored);
 }
 
 /// One user less of a slot, if that leaves it to others, or to nobody. `uncharge`: as for
 /// [`free_slot`].
 #[inline]
-fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) -> bool {
+fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum)) -> bool {
     let Some((cluster, off)) = find(offset) else {
         return false;
     };
@@ -312,7 +305,7 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(u16, u32, Sum)) 
 
 /// Not in line: most of it is not what a page fault needs.
 #[inline(never)]
-pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(u16, u32, Sum)) {
+pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
     let mut freed = FreeBatch::new();
     let slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
     // So the locks of the page allocator and of devices are not taken inside that of the cluster.
