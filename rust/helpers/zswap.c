@@ -97,15 +97,6 @@ __rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
 	return swp_offset(entry);
 }
 
-__rust_helper bool rust_helper_zswap_swp_is_virtual(swp_entry_t entry)
-{
-#ifdef CONFIG_RUST_VSWAP
-	return swp_is_virtual(entry);
-#else
-	return false;
-#endif
-}
-
 __rust_helper struct folio *
 rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, gfp_t gfp)
 {

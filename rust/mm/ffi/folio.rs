@@ -49,7 +49,6 @@ c_functions! {
     fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = zswap_swp_entry;
     fn swp_type(entry: SwapEntry) -> c_uint = zswap_swp_type;
     fn swp_offset(entry: SwapEntry) -> usize = zswap_swp_offset;
-    fn swp_is_virtual(entry: SwapEntry) -> bool = zswap_swp_is_virtual;
 }
 
 /// A swap entry: a swap type and an offset.
@@ -107,10 +106,17 @@ impl SwapEntry {
         swp_offset(self)
     }
 
-    /// Returns true if it names a virtual slot.
+    /// Returns true if it names a virtual slot. No device has that type.
+    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn is_virtual(self) -> bool {
-        swp_is_virtual(self)
+        self.0 >> bindings::VSWAP_SWP_TYPE_SHIFT == bindings::VSWAP_SWP_VSWAP
+    }
+
+    #[cfg(not(CONFIG_RUST_VSWAP))]
+    #[inline]
+    pub(crate) fn is_virtual(self) -> bool {
+        false
     }
 
     /// Returns the entry `n` slots after this one.
