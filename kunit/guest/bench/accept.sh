@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-# accept.sh off|once|full: a hot set refaults while cold memory streams by, with a
-# pool of 1 percent of memory and a disk that takes its time (device mapper).
+# accept.sh off|once|full: a working set refaults while other memory is filled and never touched
+# again. The pool is 1 % of memory, and the disk below it is slow (device mapper).
 #   off   no zswap
-#   once  the worker stops after one page, as it did before Linux 6.6
-#   full  the worker goes on until the pool can accept again
+#   once  the worker of zswap stops after one page, as before Linux 6.6
+#   full  the worker continues until the pool can accept pages again
 . /vswap/bench/lib.sh
 describe
 case "$1" in

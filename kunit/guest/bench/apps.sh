@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# apps.sh compile|redis|tmpfs disk|zram|ram: programs as people use them, in a guest that has
-# too little memory for them, or a cgroup. In the host's root file system.
+# apps.sh compile|redis|tmpfs disk|zram|ram: usual programs, in a guest or a cgroup that has too
+# little memory for them. Runs in the host's root file system.
 . /vswap/bench/lib.sh
 describe
 zswap_off
@@ -11,7 +11,7 @@ ram) ram_disk /dev/ram0 ;;
 *) fail "apps does not know '$2'" ;;
 esac
 
-# Three at a time.
+# Runs three compilers at a time.
 compile() {
 	compiler_on
 	load "compile/$1" run --exec "
@@ -20,8 +20,8 @@ compile() {
 		$compile -O2 swapcheck.c -o /tmp/check.o && wait \$first && wait \$second"
 }
 
-# A server with keys that are set and asked for at random. The package with the client has
-# it too, by the name of another tool, and starts nothing when it is installed.
+# Runs a redis server, and sets and reads keys at random. The package with the client also has the
+# server, under the name of another tool, and starts no server when it is installed.
 redis() {
 	keys=80000
 	ln -s "$(command -v redis-check-rdb)" /tmp/redis-server || fail "there is no redis"
@@ -41,9 +41,9 @@ redis() {
 	done
 }
 
-# Four readers of files in memory, of which a cgroup may have a quarter: at more than that it
-# has to wait for reclaim. (As a hard limit, this ends with an OOM kill now and then, of the
-# unmodified kernel too.)
+# Four threads read files in tmpfs, of which the cgroup may keep a quarter in memory. Above that
+# memory.high makes it wait for reclaim. (memory.max sometimes causes an OOM kill, on the unmodified
+# kernel, too.)
 tmpfs() {
 	for zipf in 0.5 1.2; do
 		fresh
@@ -54,7 +54,7 @@ tmpfs() {
 				--ioengine=mmap --rw=randread --bs=4k --norandommap \
 				--random_distribution=zipf:$zipf --randseed=$((RUN + 1)) \
 				--time_based --runtime=8 --group_reporting --minimal > /tmp/fio"
-		# The seventh field of this format is the bandwidth in KiB/s.
+		# The seventh field is the bandwidth in KiB/s.
 		ns=$(awk -F ';' '$7 > 0 { printf "%.0f", 4e9 / $7 }' /tmp/fio)
 		[ -n "$ns" ] || fail "fio said nothing"
 		figure "tmpfs-zipf-$zipf/$1" read "$ns"

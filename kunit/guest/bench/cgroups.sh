@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# cgroups.sh NUMBER...: what asks about virtual slots, or gives them back, must cost in proportion
-# to the slots or to the cgroup in question, however many cgroups there are. Each has 16 pages of
-# tmpfs that are swapped out.
+# cgroups.sh NUMBER...: operations that count or free virtual slots, with that many cgroups. Their
+# cost must grow only with the slots, or with the one cgroup that they are for. Each cgroup has 16
+# pages of tmpfs that are swapped out.
 . /vswap/bench/lib.sh
 describe
 GROUPS_ROOT=/sys/fs/cgroup/many
@@ -15,7 +15,7 @@ mkdir -p $GROUPS_ROOT $FILES
 mount -t tmpfs many $FILES
 echo +memory > $GROUPS_ROOT/cgroup.subtree_control
 
-# fill NUMBER: make the cgroups, with their pages in memory
+# fill NUMBER: create the cgroups, with their pages in memory
 fill() {
 	for n in $(seq "$1"); do
 		mkdir $GROUPS_ROOT/$n
@@ -24,7 +24,8 @@ fill() {
 	done
 }
 
-# swap_out NUMBER: swap the pages of each out; the last may still be on their way to the LRU lists
+# swap_out NUMBER: swap out the pages of each cgroup. Tries three times, because the last pages may
+# not be on the LRU lists yet.
 swap_out() {
 	for n in $(seq "$1"); do
 		for i in 1 2 3; do
@@ -33,15 +34,16 @@ swap_out() {
 	done
 }
 
-# cost TAG DIVISOR TIMES COMMAND: instructions of the command, for each of DIVISOR things
+# cost TAG DIVISOR TIMES COMMAND: run the command TIMES times, and print its instructions divided by
+# DIVISOR
 cost() {
-	# A process is begun and ended as well: that is measured with a command that does nothing.
+	# Subtract the cost of starting and ending a process.
 	nothing=$(run_ns ":")
 	ns=$(run_ns "for i in \$(seq $3); do $4; done")
 	figure "$1" run $(((ns - nothing) / $2 / $3))
 }
 
-# What it computes: how long it waits for the disk is a property of the host.
+# run_ns COMMAND: print the CPU time of a command. The wait for the disk depends on the host.
 run_ns() {
 	swapload run --cgroup none --exec "$1" |
 		sed -n 's/.* phase=run .* ns=\([0-9]*\) .*/\1/p'
@@ -61,7 +63,7 @@ for number in "$@"; do
 		echo on > $LAYER/enabled
 		swap_out "$number"
 	fi
-	# zswap writes back what it has of a cgroup, if there is a device.
+	# If there is a device, zswap writes back pages of the cgroup.
 	cost "$tag/shrink-of-one" 1 10 "echo 64K > $GROUPS_ROOT/\$i/memory.reclaim 2>/dev/null || :"
 	rm -f $FILES/*
 	for n in $(seq "$number"); do

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# compile.sh LIMIT...: a compiler, two at a time, in a cgroup with this many MiB,
-# and zswap or zram. In the host's root file system.
+# compile.sh LIMIT...: two compilers at a time, in a cgroup with this many MiB, with zswap or zram.
+# Runs in the host's root file system.
 . /vswap/bench/lib.sh
 describe
 compressed zstd

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A disk without zswap: a ram disk, so that no time passes in a host's disk.
+# A disk without zswap. It is a ram disk, so that no time passes in a disk of the host.
 . /vswap/bench/lib.sh
 describe
 zswap_off

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by scripts/vswaplib/bench.py's script before a case: busybox ash.
+# Functions for the benchmarks, which source this file (busybox ash).
 #
 # From the environment:
 #   QUICK    1: fewer cells
-#   RUN      number of this run: other contents, other random orders, and a
-#            little more memory in usemem, the same for all variants (0)
+#   RUN      number of this run (0). Runs differ in contents, in random orders and, in
+#            usemem, by a little memory. All variants get the same.
 #   SIZE     memory of one cell (32M)
-#   CONTENT  light or mixed, see swapload (light)
+#   CONTENT  light or mixed: see swapload (light)
 #   INCOMPRESSIBLE   percent of pages that do not compress (30)
-#   MIXED    0: no cells of mixed content, some of which does not compress (1)
-#   SWAPDEV  swap device below zswap (the first disk), none, or zram: then zram
-#            with the same compressor takes the place of zswap
+#   MIXED    0: no cells with mixed content, part of which does not compress (1)
+#   SWAPDEV  swap device below zswap (the first disk), none, or zram. zram takes the
+#            place of zswap, with the same compressor.
+#   SWAPIN_ON, SWAPIN_OFF   switches of the swap-in policy to turn on or off, see swapin.rst
+#   VSWAP_OFF   1: switch the layer off, which the command line has switched on
 
 QUICK=${QUICK:-0}
 RUN=${RUN:-0}
@@ -33,7 +35,6 @@ first_disk() {
 }
 SWAPDEV=${SWAPDEV:-$(first_disk)}
 
-# SWAPIN_ON, SWAPIN_OFF: switches of the swap-in policy, see swapin.rst
 for switch in $SWAPIN_ON; do
 	echo 1 > /sys/kernel/mm/vswap/swapin/$switch || fail "no switch $switch"
 done
@@ -41,10 +42,9 @@ for switch in $SWAPIN_OFF; do
 	echo 0 > /sys/kernel/mm/vswap/swapin/$switch || fail "no switch $switch"
 done
 
-# VSWAP_OFF: 1 switches the layer off, which was on since the kernel came up
 [ "$VSWAP_OFF" != 1 ] || echo off > /sys/kernel/mm/vswap/enabled || fail "the layer stays on"
 
-# What the figures depend on; the report prints it.
+# Prints what the figures depend on, for the report.
 describe() {
 	echo "info kernel=$(uname -r) machine=$(uname -m) cpus=$(nproc)"
 	echo "info cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 | tr ' ' _)"
@@ -62,7 +62,8 @@ zswap_on() {
 	[ "$(cat $ZSWAP/compressor)" = "$1" ] || fail "zswap has no compressor $1"
 }
 
-# Even writing a 0 sets zswap up, and every slot is looked for there from then on.
+# Disables zswap if it is enabled. Otherwise writes nothing, because even a write of 0 sets zswap up,
+# and then each swap-in looks for its slot there.
 zswap_off() {
 	grep -q N $ZSWAP/enabled || echo 0 > $ZSWAP/enabled || fail "zswap stays on"
 }
@@ -73,7 +74,7 @@ swap_on() {
 	mkswap "$1" > /dev/null && swapon "$1" || fail "cannot swap to $1"
 }
 
-# compressed COMPRESSOR: zswap with SWAPDEV below it, or zram in its place.
+# compressed COMPRESSOR: enable zswap with SWAPDEV below it, or zram instead
 compressed() {
 	if [ "$SWAPDEV" = zram ]; then
 		zswap_off
@@ -89,7 +90,8 @@ swap_off() {
 	swapoff "$current_swap" || fail "cannot swapoff $current_swap"
 }
 
-# A ram disk takes its pages at the first write: let that be now, not when measured.
+# ram_disk DEVICE: swap on a ram disk. Writes all of it before, because a ram disk allocates a page
+# at the first write.
 ram_disk() {
 	dd if=/dev/zero of="$1" bs=1M > /dev/null 2>&1
 	swap_on "$1"
@@ -102,7 +104,7 @@ zram_on() {
 	swap_on /dev/zram0
 }
 
-# No cell shall meet what another one left: an empty device, no clean cache.
+# Empties the swap device and the page cache, so that a cell does not depend on earlier ones.
 fresh() {
 	if [ "$current_swap" != none ]; then
 		swap_off
@@ -111,7 +113,7 @@ fresh() {
 	echo 3 > /proc/sys/vm/drop_caches
 }
 
-# load TAG COMMAND OPTIONS...
+# load TAG COMMAND OPTIONS...: run swapload, which must succeed
 load() {
 	load_tag=$1
 	load_command=$2
@@ -121,8 +123,8 @@ load() {
 		fail "$load_tag $load_command: swapload ended with code $?"
 }
 
-# A compiler that works, and all that it reads of files in the page cache: what is read for the
-# first time is not what is measured.
+# Checks the compiler, and brings the files that it reads into the page cache, because the first
+# read of a file is not to be measured.
 compiler_on() {
 	cd /vswap/src || fail "there is no source to compile"
 	compile="gcc -std=gnu11 -pipe -c"
@@ -131,7 +133,7 @@ compiler_on() {
 		fail "the compiler does not work"
 }
 
-# figure TAG PHASE NS: what a program has measured, as swapload's command "run" prints it
+# figure TAG PHASE NS: print a figure of another program, as swapload's command "run" does
 figure() {
 	echo "swapload tag=$1 phase=config command=run"
 	echo "swapload tag=$1 phase=$2 pages=1 ns=$3 ns_per_page=$3"
@@ -141,7 +143,7 @@ have_large_folios() {
 	[ -d $GROUP_HUGE/hugepages-64kB ]
 }
 
-# Swap-out, refault and free for each folio size and order of visit.
+# patterns TAG: swap-out, refault and free for each folio size and order of visits
 patterns() {
 	folios="4K 64K"
 	orders="seq stride random"
@@ -157,7 +159,7 @@ patterns() {
 	done
 }
 
-# The same with contents as programs have them: compressors work harder.
+# mixed TAG: the same with the contents of real programs, which take more work to compress
 mixed() {
 	[ "${MIXED:-1}" = 1 ] || return
 	content_was=$CONTENT

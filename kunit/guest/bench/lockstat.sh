@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-# lockstat.sh: which locks two CPUs waited for: counts, since waiting time is emulated.
-# lockstat.sh holds: for how long one CPU has them when it frees, on the deterministic clock.
+# lockstat.sh: which locks two CPUs wait for. Only counts matter, because time is emulated.
+# lockstat.sh holds: how long one CPU holds locks when it frees, on the deterministic clock.
 . /vswap/bench/lib.sh
 describe
 [ -e /proc/lock_stat ] || fail "this kernel has no CONFIG_LOCK_STAT"
 zswap_on lz4
 swap_on "$SWAPDEV"
 
-# Columns of /proc/lock_stat, from the end: the class name may hold blanks.
+# Counts columns of /proc/lock_stat from the end, because the name of the class may contain blanks.
 print_locks() {
 	awk -v tag="$1" '
 	$0 ~ /^ *[^ ].*: +[0-9]+ +[0-9]+ / && NF > 12 {
@@ -36,6 +36,6 @@ if [ "$1" = holds ]; then
 	measured lockstat/fork fork --forks 20
 	exit
 fi
-# The cgroup is charged for the compressed pages too: they must fit.
+# Compressed pages are charged to the cgroup, too, and must fit.
 SIZE=24M
 measured lockstat/usemem-2 usemem --procs 2 --memory-max 36M

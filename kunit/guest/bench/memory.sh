@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# memory.sh zswap|zero|disk: kernel memory for each page of 1 GiB that is swapped out.
+# memory.sh zswap|zero|disk: kernel memory for each swapped out page, of 1 GiB.
 . /vswap/bench/lib.sh
 describe
 SIZE=1G

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# User Mode Linux, native clock: what does not fault. A swap device in memory.
+# The native clock of User Mode Linux: operations without page faults, with a ram disk for swap.
 . /vswap/bench/lib.sh
 describe
 ram_disk /dev/ram0

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-# neighbour.sh: a process whose memory compresses well and exceeds its cgroup's memory.max, alone and
-# beside another one that pages out random data and reads it again in a loop: in a cgroup of its own,
-# and in the root cgroup. The attacker takes the CPU as well, so that twice the time is its fair share.
+# neighbour.sh: a process whose memory compresses well and exceeds memory.max of its cgroup. It runs
+# alone, and beside an attacker that pages out random data and reads it again in a loop. The attacker
+# is first in a cgroup of its own, then in the root cgroup. It also uses the CPU, so a fair share of
+# the CPU doubles the time of the neighbour.
 . /vswap/bench/lib.sh
 describe
 DONE=/tmp/neighbour-go
@@ -9,13 +10,13 @@ zswap_on lz4
 swap_on "$SWAPDEV"
 fresh
 
-# neighbour TAG: the time that the neighbour takes; it verifies its pages, and ends by itself
+# neighbour TAG: measure the neighbour, which verifies its pages and ends by itself
 neighbour() {
 	load "$1" run --memory-max 40M --exec \
 		"swapload usemem --size 72M --passes 2 --content light --incompressible 0 --seed $((RUN + 1)) > /tmp/neighbour"
 }
 
-# attack OPTIONS...: page out random data, and return when it was paged out a few times
+# attack OPTIONS...: start the attacker, and return when it has paged out its data a few times
 attack() {
 	rm -f $DONE /tmp/neighbour-ready
 	swapcheck pageout --size 200M --incompressible 100 --zero 0 --rounds 3 \
@@ -27,7 +28,7 @@ attack() {
 	done
 }
 
-# calm: end the attacker, which must still have its data
+# calm: end the attacker, which must not have lost data
 calm() {
 	touch $DONE
 	wait $attacker || fail "the attacker lost data: $(cat /tmp/attack)"

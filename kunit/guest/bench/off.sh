@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A ram disk and zram, after zswap was enabled once.
+# A ram disk and zram, after zswap was enabled and disabled.
 . /vswap/bench/lib.sh
 describe
 zswap_on lz4

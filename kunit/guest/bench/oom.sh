@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# oom.sh none|swapmax: data that does not compress, until its process is killed. none: 1.5 times
-# what there is of memory, and no device. swapmax: in a cgroup of 60 MiB that may have 8 MiB of swap,
-# of which the device has more.
+# oom.sh none|swapmax: a process fills memory with incompressible data until it is killed.
+#   none      1.5 times the memory, without a device
+#   swapmax   in a cgroup of 60 MiB that may have 8 MiB of swap; the device is larger
 . /vswap/bench/lib.sh
 describe
 zswap_on lz4

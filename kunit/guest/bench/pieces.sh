@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Folios of 64 KiB go out to a device whose free slots lie one by one: half of the
-# slots, which a process fills page by page, then frees every other of them.
+# Swaps out folios of 64 KiB to a device without two adjacent free slots. A process fills the slots
+# page by page before, and frees every other one.
 . /vswap/bench/lib.sh
 describe
 zswap_off

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# A guest of 128 MiB with more than that to hold: how long the worst touches take, and who
-# has to reclaim for himself.
+# Processes fill more memory than a guest of 128 MiB has free: the latency of the slowest touches,
+# and the number of direct reclaims.
 . /vswap/bench/lib.sh
 describe
 compressed lz4

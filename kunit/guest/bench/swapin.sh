@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Refaults from zswap in the shapes of the published tables.
+# swapin.sh COMPRESSOR: refaults from zswap, with the access patterns of published tables.
 . /vswap/bench/lib.sh
 describe
 zswap_on "$1"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Refaults from a disk that is read ahead of, and from one below zswap that has
-# half of the pages.
+# Refaults from a disk with readahead, first without zswap, then below a zswap that cannot store all
+# pages.
 . /vswap/bench/lib.sh
 describe
 zswap_off
@@ -18,7 +18,7 @@ echo 3 > /proc/sys/vm/page-cluster
 fresh
 load "swapin-disk/shmem/seq" refault --mem shmem --pattern seq
 
-# zswap stores no more than fits in its pool: the rest goes to the disk.
+# Pages that do not fit into the pool go to the disk.
 zswap_on lz4 1
 for folio in 4K 64K; do
 	for order in seq random; do

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Refaults from devices as fast as memory, without zswap: all of it, and one page of
-# each 64 KiB.
+# Refaults from devices as fast as memory, without zswap: of all pages, and of one page of each
+# 64 KiB.
 . /vswap/bench/lib.sh
 describe
 zswap_off

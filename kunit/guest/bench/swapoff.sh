@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# swapoff.sh DEVICE PROCESSES...: swapoff of pages that so many processes share. The device is
-# a ram disk, a slow one that is one (device mapper), or a disk.
+# swapoff.sh DEVICE PROCESSES...: swapoff of pages that so many processes share. The device is a ram
+# disk, a slow ram disk (device mapper), or a disk.
 . /vswap/bench/lib.sh
 describe
 device=$1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# usemem.sh zswap|disk|zram TOTAL_MB [COMPRESSOR]: processes that together fill
-# more memory than the guest has, then free it; nothing but global pressure.
+# usemem.sh zswap|disk|zram TOTAL_MB [COMPRESSOR]: processes together fill more memory than the guest
+# has, then free it. Only global reclaim runs.
 . /vswap/bench/lib.sh
 describe
 kind=$1
@@ -28,8 +28,8 @@ counts="1 4 16"
 [ "$QUICK" = 1 ] && counts="1 4"
 for count in $counts; do
 	fresh
-	# Who evicts what hangs on a microsecond: a run with a few pages more is
-	# another sample, a run with the same number is the same one again.
+	# Small changes decide which process reclaims which pages. So a run with a few
+	# pages more is another sample. A run with the same number repeats exactly.
 	SIZE=$((total * 1024 / count + 28 * RUN))K
 	load "usemem-$kind/$count" usemem --procs "$count"
 done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# writeback.sh COMPRESSOR [DEVICE]: what a page costs on its way from zswap to the device,
-# a ram disk or what is on it, and how many go at a time.
+# writeback.sh COMPRESSOR [DEVICE]: the cost of writing back a page of zswap to the device, and pages
+# per request. The device is a ram disk, or device mapper above it.
 . /vswap/bench/lib.sh
 describe
 device=${2:-/dev/ram0}

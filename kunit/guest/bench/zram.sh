@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# zram without zswap, once for each compressor named.
+# zram.sh COMPRESSOR...: zram without zswap, once for each compressor.
 . /vswap/bench/lib.sh
 describe
 zswap_off

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# zswap.sh COMPRESSOR [WHAT]: zswap over a disk that is never written, since zswap takes
-# all, or zram in its place. WHAT is added to the names of the cells.
+# zswap.sh COMPRESSOR [WHAT]: zswap above a disk that is never written, because all pages fit into
+# the pool; or zram instead. WHAT is appended to the names of the cells.
 . /vswap/bench/lib.sh
 describe
 compressed "$1"
