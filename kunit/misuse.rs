@@ -27,6 +27,7 @@ use crate::{
     vswap::{
         cluster::{
             swap_cache,
+            FolioSlots,
             Guard,
             LockedCluster,
             Taken,
@@ -96,6 +97,18 @@ fn there_is_one_right_to_a_slot(folio: &mut SwapFolio<'_>) {
     let first = folio.first_slot();
     let second = folio.first_slot(); //~ E0499
     drop((first, second));
+}
+
+fn there_is_one_right_to_the_slots_of_a_folio(folio: &mut SwapFolio<'_>) {
+    let slots = FolioSlots::of(folio);
+    let slot = folio.first_slot(); //~ E0499
+    drop((slots, slot));
+}
+
+fn the_slots_of_a_folio_are_changed_with_its_right(cluster: &mut LockedCluster<'_>) {
+    cluster.idle_device(0, 1); //~ E0624
+    cluster.take_device(0, 1); //~ E0624
+    cluster.set_zero(0, true); //~ E0624
 }
 
 fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {

@@ -516,15 +516,6 @@ impl<'a> SwapFolio<'a> {
         }
     }
 
-    /// Returns true if a virtual slot is one of the folio's.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(crate) fn has_virtual_slot(&mut self, offset: usize) -> bool {
-        let nr = self.nr_pages();
-        let first = self.first_slot().entry();
-        first.is_virtual() && offset.wrapping_sub(first.offset()) < nr
-    }
-
     #[inline]
     fn into_first_slot(self) -> Slot<'a> {
         // SAFETY: A folio in the swap cache has its entry there.

@@ -37,7 +37,9 @@ use crate::{
             Backed,
             BackingTable,
             Cluster,
-            Guard, //
+            FolioSlots,
+            Guard,
+            LockedSlots, //
         },
         directory::find,
         swap_table::{
@@ -75,14 +77,25 @@ impl FreedBacking {
         }
     }
 
-    /// Adds what backed a slot; what is charged for it is added to `sum`.
+    /// Adds what backs slots of a folio, and takes it away. What is charged for it in zswap is
+    /// added to `sum`. Returns how many slots of a device that are, or `None` if nothing is backed.
     #[inline]
-    fn add(&mut self, backed: Backed, sum: &mut Sum) {
-        match backed {
-            Backed::Zswap(stored) => sum.merge(stored),
-            Backed::Device(slots) => grow(&mut self.slots, slots),
-            Backed::Bound => {}
-        }
+    fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut Sum) -> Option<u32> {
+        let Self { entries, slots } = self;
+        let mut nr_device = locked.idle_device();
+        let mut any = nr_device != 0;
+        locked.take(entries, |backed| {
+            any = true;
+            match backed {
+                Backed::Zswap(stored) => sum.merge(stored),
+                Backed::Device(more) => {
+                    grow(slots, more);
+                    nr_device = nr_device.wrapping_add(1);
+                }
+                Backed::Bound => {}
+            }
+        });
+        any.then_some(nr_device)
     }
 }
 
@@ -135,13 +148,13 @@ pub(crate) fn reserve(
 /// Prepares the slots of a folio for what zswap stores: they are no zeros any more. `EBUSY`: they
 /// must stay backed as they are.
 pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
-    let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
-    if frozen(cluster, start..end) {
+    let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
+    if frozen(&slots) {
         return Err(EBUSY);
     }
     // The lock of the folio keeps what is seen without that of the cluster.
-    if any_zero(cluster, start..end) {
-        clear_zero(cluster.lock(), start..end);
+    if any_zero(slots.cluster(), slots.range()) {
+        clear_zero(&mut slots);
     }
     Ok(())
 }
@@ -172,19 +185,13 @@ pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
     slots.any(|off| is_zero_word(cluster.peek_word(off)))
 }
 
-/// Where the slots of a folio are.
-pub(crate) fn slots_of(folio: &mut SwapFolio<'_>) -> Option<(&'static Cluster, u32, u32)> {
-    let nr = folio.nr_pages() as u32;
-    let (cluster, start) = find(folio.first_slot().entry().offset())?;
-    Some((cluster, start, start.wrapping_add(nr)))
-}
-
 /// Returns true if all slots of a locked folio are on a device, in one run: as seen without the
 /// lock.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
-    let Some((cluster, start, end)) = slots_of(folio) else {
+    let Some(slots) = FolioSlots::of(folio) else {
         return false;
     };
+    let (cluster, Range { start, end }) = (slots.cluster(), slots.range());
     let first = cluster.peek_backing(start);
     matches!(first, Backing::Phys(_))
         && (start.wrapping_add(1)..end)
@@ -194,69 +201,54 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
 
 /// Returns true if any slot of a locked folio is on the device of a type: as seen without the lock.
 pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return false;
-    };
-    any_phys(cluster, start..end, |slot| slot.ty() == ty)
+    FolioSlots::of(folio).is_some_and(|slots| any_phys(&slots, |slot| slot.ty() == ty))
 }
 
-fn any_phys(cluster: &Cluster, mut slots: Range<u32>, is: impl Fn(PhysSlot) -> bool) -> bool {
-    slots.any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
+fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
+    let cluster = slots.cluster();
+    slots
+        .range()
+        .any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
 /// Returns true if slots must stay backed as they are: an image of memory, which was taken, names
 /// what any of them has on a device.
-pub(crate) fn frozen(cluster: &Cluster, slots: Range<u32>) -> bool {
-    device::suspended() && any_phys(cluster, slots, |_| true)
+pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
+    device::suspended() && any_phys(slots, |_| true)
 }
 
 /// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
 /// it with something else. What was on a device is not charged any more.
-#[inline]
-pub(crate) fn unback(folio: &mut SwapFolio<'_>) {
-    unback_into(folio, &mut FreedBacking::nothing());
-}
-
-/// As [`unback`], for many folios: what they have on a device is given back in runs, when `freed`
-/// is dropped or meets the next.
-pub(crate) fn unback_into(folio: &mut SwapFolio<'_>, freed: &mut FreedBacking) {
-    let Some((cluster, start, end)) = slots_of(folio) else {
-        return;
-    };
+///
+/// Of many folios, that is given back in runs, when `freed` is dropped or meets the next.
+pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
     let mut stored = Sum::NONE;
-    let mut guard = cluster.lock();
-    let mut locked = guard.lend();
-    let mut charged = locked.idle_device(start, end.wrapping_sub(start));
-    let mut any = charged != 0;
-    for off in start..end {
-        if let Some(backed) = locked.take_of(folio, off, &mut freed.entries) {
-            any = true;
-            charged = charged.wrapping_add(matches!(backed, Backed::Device(_)).into());
-            freed.add(backed, &mut stored);
-        }
-    }
-    let id = guard.id(start);
-    drop(guard);
+    let mut locked = slots.lock();
+    let taken = freed.take(&mut locked, &mut stored);
+    let id = locked.id();
+    drop(locked);
     memcg::unstored(id, stored);
-    vswap::uncharge_id(id, charged);
-    if any {
-        moved(cluster, start..end, To::Memory);
+    if let Some(charged) = taken {
+        vswap::uncharge_id(id, charged);
+        moved(slots.cluster(), slots.range(), To::Memory);
     }
 }
 
 /// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
 /// cgroup may not have more swap.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
-    let (cluster, start, end) = slots_of(folio).ok_or(EINVAL)?;
-    if frozen(cluster, start..end) {
+    let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
+    if frozen(&slots) {
         return Err(EBUSY);
     }
+    let (cluster, range) = (slots.cluster(), slots.range());
 
     // The lock of the folio keeps the flags, what backs the slots, and the ids, while this charges
     // without the cluster's lock. Slots on a device are charged already.
     let guard = cluster.lock();
-    let id = guard.id(start);
-    let new = (start..end)
+    let id = guard.id(range.start);
+    let new = range
+        .clone()
         .filter(|off| !guard.is_zero(*off) && !matches!(guard.backing(*off), Backing::Phys(_)))
         .count() as u32;
     drop(guard);
@@ -264,19 +256,13 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
 
     let mut freed = FreedBacking::nothing();
     let mut stored = Sum::NONE;
-    let mut guard = cluster.lock();
-    let mut locked = guard.lend();
-    locked.idle_device(start, end.wrapping_sub(start));
-    for off in start..end {
-        locked.set_zero(off, true);
-        // What was stored for an earlier content.
-        if let Some(backed) = locked.take_of(folio, off, &mut freed.entries) {
-            freed.add(backed, &mut stored);
-        }
-    }
-    drop(guard);
+    let mut locked = slots.lock();
+    locked.set_zeros();
+    // What was stored for an earlier content.
+    freed.take(&mut locked, &mut stored);
+    drop(locked);
     memcg::unstored(id, stored);
-    moved(cluster, start..end, To::Zeros);
+    moved(cluster, range, To::Zeros);
     Ok(())
 }
 
@@ -287,30 +273,18 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
     trace::moved(offset, slots.len() as u32, to);
 }
 
-/// Slots of a locked folio, which was written to, are no zeros any more. Drops the lock.
+/// Slots of a locked folio, which was written to, are no zeros any more.
 ///
 /// The folio is dirty: should it find no room elsewhere it stays so, and nobody reads what is
 /// behind it.
-#[inline]
-pub(crate) fn clear_zero(guard: Guard, slots: Range<u32>) {
-    if slots.clone().any(|off| guard.is_zero(off)) {
-        clear_zero_slowly(guard, slots);
+pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
+    let mut locked = slots.lock();
+    let nr = locked.clear_zeros();
+    if nr != 0 {
+        let id = locked.id();
+        drop(locked);
+        vswap::uncharge_id(id, nr);
     }
-}
-
-#[cold]
-fn clear_zero_slowly(mut guard: Guard, slots: Range<u32>) {
-    let mut locked = guard.lend();
-    let id = locked.id(slots.start);
-    let mut nr = 0u32;
-    for off in slots {
-        if locked.is_zero(off) {
-            locked.set_zero(off, false);
-            nr = nr.wrapping_add(1);
-        }
-    }
-    drop(guard);
-    vswap::uncharge_id(id, nr);
 }
 
 /// How many slots from the first on are zeros like it, or like it are not; and whether it is.

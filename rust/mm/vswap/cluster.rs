@@ -102,7 +102,10 @@ use core::{
     cell::UnsafeCell,
     marker::PhantomData,
     mem::ManuallyDrop,
-    ops::Deref,
+    ops::{
+        Deref,
+        Range, //
+    },
     ptr::NonNull, //
 };
 use kernel::{
@@ -584,7 +587,7 @@ impl LockedCluster<'_> {
 
     /// Notes whether a slot, which is in use, is zeros.
     #[inline]
-    pub(crate) fn set_zero(&mut self, off: u32, zero: bool) {
+    fn set_zero(&mut self, off: u32, zero: bool) {
         match self.state(off).with_zero(zero) {
             Ok(state) => self.set_state(off, state),
             Err(_) => {
@@ -693,7 +696,7 @@ impl LockedCluster<'_> {
     /// Takes idle slots of the device into use for slots of a bound cluster. Returns false if the
     /// cluster is not bound, if the slots are not idle, or when swapoff has begun.
     #[inline]
-    pub(crate) fn take_device(&mut self, start: u32, nr: u32) -> bool {
+    fn take_device(&mut self, start: u32, nr: u32) -> bool {
         let device = &self.cluster.device;
         let Some(first) = device.binding() else {
             return false;
@@ -712,7 +715,7 @@ impl LockedCluster<'_> {
     /// Makes the slots of the device idle that back slots of a bound cluster. Returns how many of
     /// them did: these are not charged any more.
     #[inline]
-    pub(crate) fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
+    fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
         // SAFETY: The lock is held.
         unsafe { Self::idle(&self.cluster.device, start, nr) }
     }
@@ -1117,31 +1120,6 @@ impl LockedCluster<'_> {
         unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 
-    /// Takes away what the word of a slot says backs it, of a folio that is locked, and dirty or
-    /// about to be.
-    #[inline]
-    pub(crate) fn take_of(
-        &mut self,
-        folio: &mut SwapFolio<'_>,
-        off: u32,
-        freed: &mut FreeBatch,
-    ) -> Option<Backed> {
-        let word = self.backing_word(off)?;
-        let offset = self.cluster.first().wrapping_add(off as usize);
-        if warn_on_once!(!folio.has_virtual_slot(offset)) {
-            return None;
-        }
-        // SAFETY: The lock of the folio is the right to its slots, of which this is one.
-        let backed = unsafe { Self::take_word(word, self.name(off), freed) };
-        match backed {
-            Some(Backed::Zswap(_)) => self.table().forget(off, 1),
-            Some(Backed::Device(_) | Backed::Bound) => {}
-            None => return None,
-        }
-        self.words_gone(1);
-        backed
-    }
-
     /// Takes what backs a slot out of its word.
     ///
     /// # Safety
@@ -1430,6 +1408,144 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // SAFETY: Locked, by the invariants.
         unsafe { bindings::spin_unlock(&raw mut (*self.0.ci()).lock) };
+    }
+}
+
+/// The slots of a folio: the right to change what backs them.
+///
+/// # Invariants
+///
+/// They are the virtual slots of a folio that is locked and in the swap cache during `'f`. There is
+/// one value for them.
+pub(crate) struct FolioSlots<'f> {
+    cluster: &'static Cluster,
+    start: u32,
+    nr: u32,
+    _lock: PhantomData<&'f mut ()>,
+}
+
+impl<'f> FolioSlots<'f> {
+    /// The slots of a folio. `None`: they are not virtual ones.
+    #[inline]
+    pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
+        let nr = folio.nr_pages() as u32;
+        let (cluster, start) = place(&folio.first_slot())?;
+        // INVARIANT: By those of the folio, which is borrowed. Its slots are consecutive.
+        Some(Self {
+            cluster,
+            start,
+            nr,
+            _lock: PhantomData,
+        })
+    }
+
+    /// Their cluster.
+    #[inline]
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.cluster
+    }
+
+    /// Which of the cluster they are.
+    #[inline]
+    pub(crate) fn range(&self) -> Range<u32> {
+        self.start..self.start.wrapping_add(self.nr)
+    }
+
+    /// Locks their cluster.
+    #[inline]
+    pub(crate) fn lock(&mut self) -> LockedSlots<'_> {
+        LockedSlots {
+            guard: self.cluster.lock(),
+            slots: self,
+        }
+    }
+}
+
+/// The slots of a folio, whose cluster we have locked: dropping unlocks it.
+///
+/// # Invariants
+///
+/// The slots are of the cluster, and were borrowed exclusively.
+#[must_use]
+pub(crate) struct LockedSlots<'s> {
+    guard: Guard,
+    slots: &'s FolioSlots<'s>,
+}
+
+impl LockedSlots<'_> {
+    /// The memory cgroup id of the slots, 0 for none.
+    #[inline]
+    pub(crate) fn id(&self) -> u16 {
+        self.guard.id(self.slots.start)
+    }
+
+    /// Takes idle slots of the device into use for them, and returns the first. `None`: the cluster
+    /// is not bound, the slots are not idle, or swapoff has begun.
+    #[inline]
+    pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        if !self.guard.lend().take_device(start, nr) {
+            return None;
+        }
+        self.slots.cluster.device.find(start)
+    }
+
+    /// Makes the slots of the device idle that back them. Returns how many: these are not charged
+    /// any more.
+    #[inline]
+    pub(crate) fn idle_device(&mut self) -> u32 {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        self.guard.lend().idle_device(start, nr)
+    }
+
+    /// Takes away what backing words say backs the slots, whose folio is dirty or about to be. `f`
+    /// gets it.
+    #[inline]
+    pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        let mut cluster = self.guard.lend();
+        let (mut nr_backed, mut any_entry) = (0u32, false);
+        for off in self.slots.range() {
+            let Some(word) = cluster.backing_word(off) else {
+                return;
+            };
+            // SAFETY: The name is that of the slot. The lock of the folio is the right to it.
+            let backed = unsafe { LockedCluster::take_word(word, cluster.name(off), freed) };
+            if let Some(backed) = backed {
+                nr_backed = nr_backed.wrapping_add(1);
+                any_entry |= matches!(backed, Backed::Zswap(_));
+                f(backed);
+            }
+        }
+        if any_entry {
+            cluster.table().forget(start, nr);
+        }
+        if nr_backed != 0 {
+            cluster.words_gone(nr_backed);
+        }
+    }
+
+    /// Notes that the slots are zeros.
+    #[inline]
+    pub(crate) fn set_zeros(&mut self) {
+        let mut cluster = self.guard.lend();
+        for off in self.slots.range() {
+            cluster.set_zero(off, true);
+        }
+    }
+
+    /// Notes that no slot is zeros. Returns how many were.
+    #[inline]
+    pub(crate) fn clear_zeros(&mut self) -> u32 {
+        let mut cluster = self.guard.lend();
+        let mut nr = 0u32;
+        for off in self.slots.range() {
+            if cluster.is_zero(off) {
+                cluster.set_zero(off, false);
+                nr = nr.wrapping_add(1);
+            }
+        }
+        nr
     }
 }
 

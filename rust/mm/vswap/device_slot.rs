@@ -49,21 +49,21 @@ use crate::{
         }, //
     },
     vswap::{
-        backing,
+        backing::{
+            self,
+            FreedBacking, //
+        },
         cluster::{
             self,
-            Cluster, //
+            Cluster,
+            FolioSlots, //
         },
         slot::New,
-        swap_table::{
-            Backing,
-            PhysSlot, //
-        }, //
+        swap_table::PhysSlot, //
     },
     warn::warn_on_once,
     zswap::table::Promise, //
 };
-use core::ops::Range;
 use kernel::prelude::*;
 
 /// Room on a device for a folio, which the words of its slots do not name yet. Dropping gives it
@@ -117,10 +117,10 @@ impl SlotReservation {
         if !device::have_free() {
             return Err(ENOSPC);
         }
-        let (cluster, start, _) = backing::slots_of(folio).ok_or(EINVAL)?;
+        let slots = FolioSlots::of(folio).ok_or(EINVAL)?;
         Ok(Self {
-            cluster,
-            start,
+            cluster: slots.cluster(),
+            start: slots.range().start,
             promise: None,
             charged: 0,
             id: 0,
@@ -208,14 +208,14 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
 #[inline(never)]
 fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // A store that failed in the middle has left some of its pages there.
-    let (cluster, start, end) = backing::slots_of(folio).ok_or(EINVAL)?;
-    if backing::frozen(cluster, start..end) {
+    let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
+    if backing::frozen(&slots) {
         return Err(EBUSY);
     }
     // First, so that these are not charged twice. Nor are they zeros any more.
-    backing::unback(folio);
-    backing::clear_zero(cluster.lock(), start..end);
-    if back_bound(cluster, start..end)? {
+    backing::unback(&mut slots, &mut FreedBacking::nothing());
+    backing::clear_zero(&mut slots);
+    if back_bound(&mut slots)? {
         return Ok(());
     }
     SlotReservation::take(folio)?.fill()
@@ -224,24 +224,22 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
 /// Backs the slots of a folio, which nothing backs, with those of the device cluster that their
 /// cluster is bound to. Returns false if it is not bound. `ENOMEM`: the cgroup may have no more
 /// swap.
-fn back_bound(cluster: &'static Cluster, slots: Range<u32>) -> Result<bool> {
-    let (start, nr) = (slots.start, slots.len() as u32);
+fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
+    let (cluster, range) = (slots.cluster(), slots.range());
+    let nr = range.len() as u32;
     match cluster.peek_binding() {
         // The pages of a large folio are to lie side by side.
         Some(first) if nr == 1 || device::in_order(first.ty()) => {}
         _ => return Ok(false),
     }
-    let id = cluster.lock().id(start);
+    let id = slots.lock().id();
     vswap::charge_id(id, nr, ChargeFor::More)?;
-    let mut guard = cluster.lock();
-    let taken = guard.lend().take_device(start, nr);
-    let first = guard.backing(start);
-    drop(guard);
-    match first {
-        Backing::Phys(first) if taken => backing::moved(cluster, slots, To::Device(first)),
-        _ => vswap::uncharge_id(id, nr),
+    let taken = slots.lock().take_device();
+    match taken {
+        Some(first) => backing::moved(cluster, range, To::Device(first)),
+        None => vswap::uncharge_id(id, nr),
     }
-    Ok(taken)
+    Ok(taken.is_some())
 }
 
 /// As [`back`], for a folio that has just got its virtual slots: nothing backs them, and they are

@@ -40,9 +40,12 @@ use crate::{
         folio::FolioRef,
         params, //
     },
-    vswap::backing::{
-        self,
-        FreedBacking, //
+    vswap::{
+        backing::{
+            self,
+            FreedBacking, //
+        },
+        cluster::FolioSlots, //
     }, //
 };
 use kernel::prelude::*;
@@ -123,11 +126,16 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     if folio.is_unclaimed() {
         // Its pages are met again, one by one.
         folio.forget();
-    } else if folio.is_uptodate() {
+        return;
+    }
+    let is_read = folio.is_uptodate();
+    if is_read {
         folio.mark_dirty();
-        backing::unback_into(&mut folio.lend(), freed);
-    } else {
-        backing::unback_into(&mut folio.lend(), freed);
+    }
+    if let Some(mut slots) = FolioSlots::of(&mut folio.lend()) {
+        backing::unback(&mut slots, freed);
+    }
+    if !is_read {
         folio.forget();
     }
 }
