@@ -134,8 +134,10 @@ class Outcomes(unittest.TestCase):
             (place / "src/mm").mkdir(parents=True)
             (place / "src/mm/alloc.rs").write_text(self.SOURCE)
             for code, word in ((0, "CaughtMutant"), (2, "MissedMutant"), (3, "Timeout")):
-                def tried(command, code=code, word=word, **_):
+                def tried(command, code=code, word=word, **options):
                     self.assertIn("--file=src/mm/alloc.rs", command)
+                    self.assertFalse([it for it in command if str(it).startswith("--in-diff")])
+                    self.assertIs(options["check"], False)
                     (place / "mutants.out").mkdir()
                     (place / "mutants.out" / "outcomes.json").write_text(json.dumps(
                         {"outcomes": [{"scenario": "Baseline", "summary": "Success"},
@@ -213,15 +215,17 @@ class Verb(unittest.TestCase):
     MISSED = Mutant("rust/mm/a.rs", 2, "replace < with <= in f", "if a <= b {", "missed")
 
     def main(self, *tried, revision=None, diff="changes.diff"):
+        self.diffs = []
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             top = pathlib.Path(folder)
             (top / "mutants.txt").write_text(Equivalent.TEXT.partition("rust/mm/b.rs")[0])
-            stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+            self.said = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
             for target, name, value in (
                     (mutants, "ALLOWED", top / "mutants.txt"), (mutants, "install", lambda: "tool"),
                     (common, "CACHE", top), (mutants, "stage", lambda _: ["rust/mm/a.rs"]),
                     (mutants, "diff_since", lambda *_: diff),
-                    (mutants, "run_file", lambda *_: list(tried))):
+                    (mutants, "run_file", lambda *given: self.diffs.append(given[-1]) or
+                     list(tried))):
                 stack.enter_context(mock.patch.object(target, name, value))
             return mutants.main([], revision)
 
@@ -230,6 +234,8 @@ class Verb(unittest.TestCase):
         self.assertEqual(self.main(self.MISSED), 0)
         self.assertEqual(self.main(self.MISSED, other._replace(verdict="found")), 0)
         self.assertEqual(self.main(self.MISSED, other), 1)
+        self.assertIn("no test found:\nrust/mm/a.rs:2: replace < with <= in f\n    if c <= d {",
+                      self.said.getvalue())
         self.assertEqual(self.main(self.MISSED._replace(verdict="found")), 1)
         self.assertEqual(self.main(other._replace(verdict="found")), 1)
 
@@ -238,7 +244,9 @@ class Verb(unittest.TestCase):
             self.main()
         # But lines that changed since a revision may have nothing.
         self.assertEqual(self.main(revision="HEAD"), 0)
+        self.assertEqual(self.diffs, ["changes.diff"])
         self.assertEqual(self.main(revision="HEAD", diff=None), 0)
+        self.assertEqual(self.diffs, [])
 
 
 class Choice(unittest.TestCase):

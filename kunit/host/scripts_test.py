@@ -590,15 +590,17 @@ class Matrix(Toy):
         self.compiled.assert_called_once_with(self.CELL)
 
     def test_what_was_edited_meanwhile_is_compiled_again(self):
-        self.assertEqual(self.run_cell("a", "b", "b")[0], "ok")
-        self.run_cell("b", "b")
-        self.compiled.assert_called_once_with(self.CELL)
+        # Also where the edit is undone.
+        for after in ("b", "a"):
+            self.assertEqual(self.run_cell("a", "b", "b")[0], "ok")
+            self.run_cell(after, "c", "c")
+            self.compiled.assert_called_once_with(self.CELL)
 
     def test_what_failed_is_compiled_again(self):
         self.run_cell("a", "a")
         self.assertEqual(self.run_cell("b", "b", result=(["bad"], "note")),
                          ("FAIL", "note", ["bad"]))
-        for inputs in ("a", "b"):
+        for inputs in ("b", "a"):
             self.run_cell(inputs, inputs, result=(["bad"], ""))
             self.compiled.assert_called_once_with(self.CELL)
         failure = common.Failure("no tree\nat all", "make one")
@@ -652,9 +654,16 @@ class Matrix(Toy):
         self.assertEqual(self.judge({found: 2}, {found: 1}), (new, 0))
         self.assertEqual(self.judge({found: 1, other: 1}, {other: 1}), (new, 1))
         self.assertEqual(self.judge({}, {}), ([], 0))
+        # objtool and the linker name no file.
+        linker = diagnostics.Diagnostic("", "warning", "odd")
+        self.assertEqual(self.judge({linker: 1}, {linker: 1}), ([], 1))
+        self.assertEqual(self.judge({linker: 1}, {}), (["new: warning: odd (CC mm/swap.o)"], 0))
 
     def compile_cell(self, cell, said, made=True, refused=()):
-        def make(builddir, *_):
+        self.made = []
+
+        def make(builddir, _, args, *targets):
+            self.made.append((*args, *targets))
             with (builddir / "make.log").open("a") as log:
                 log.write(said)
             return made
@@ -665,6 +674,7 @@ class Matrix(Toy):
 
     def test_a_cell_that_does_not_compile(self):
         self.assertEqual(self.compile_cell(self.CELL, ""), ([], {}, self.source))
+        self.assertEqual(self.made, [("mm/",)])
         self.assertEqual(self.compile_cell(self.CELL, "", made=False)[0], ["make failed"])
         self.assertEqual(self.compile_cell(self.CELL, "", refused=["CONFIG_A=y"]),
                          (["Kconfig did not take CONFIG_A=y"], {}, None))
@@ -675,6 +685,8 @@ class Matrix(Toy):
         for said, problems in (("  CC      mm/a.o\n  CHECK   mm/a.c\n", 0),
                                ("  CC      mm/a.o\n", 1)):
             self.assertEqual(len(self.compile_cell(self.SPARSE, said)[0]), problems)
+            # The compiler comes first.
+            self.assertEqual(self.made, [("mm/",), ("C=2", "CHECK=sparse", "mm/")])
 
 
 class Unsafe(unittest.TestCase):

@@ -875,7 +875,7 @@ class Builds(Folder):
 
     def test_rustc_tells_the_place_of_a_warning_afterwards(self):
         self.warnings = "warning: unused variable: `x`\n  --> /tree/rust/mm/vswap.rs:3:5\n   |\n" \
-            "warning[E0999]: odd\n --> rust/mm/vswap.rs:4:1\n" \
+            "warning: odd\n  CC      mm/page.o\n --> rust/mm/vswap.rs:4:1\n" \
             "warning: theirs\n --> rust/kernel/lib.rs:1:1\nwarning: 3 warnings emitted\n"
         with self.assertRaises(common.Failure) as raised:
             self.ensure("um")

@@ -1474,10 +1474,15 @@ class Checks(Kept):
         self.patch(lint, "named", lambda *_: ["rust/mm/a.rs"])
         for text, code, said in (("", 0, None), (f"{path}\n", 1, "rust/mm/a.rs: not formatted"),
                                  ("error: odd\n", 1, "error: odd"),
+                                 (f"{self.top}/b.rs\n", 1, f"{self.top}/b.rs"),
+                                 ("rustfmt\n", 1, "rustfmt"),
                                  ("", 1, "rustfmt --check ends with 1"), ("", -9, "ends with -9")):
             problems = self.check(lint.rustfmt, text, code)
             self.assertEqual(len(problems), said is not None)
             self.assertIn(said or "", "".join(problems))
+        self.assertIs(lint.run.call_args.kwargs["check"], False)
+        self.patch(lint, "named", lambda *_: [])
+        self.assertEqual(self.check(lint.rustfmt, "", 1), [])
 
     ERRORS = ("{top}/work/mm/misuse.rs:2:5: error[E0505]: one\n"
               "{top}/work/mm/misuse.rs:3:5: error[E0596]: two\n"
@@ -1502,7 +1507,9 @@ class Checks(Kept):
         self.assertEqual(self.misuse(), [])
         self.assertEqual(lint.run.call_args.args[0][2:4],
                          ["-Copt", f"{self.top}/work/mm/vswap.rs"])
+        self.assertIs(lint.run.call_args.kwargs["check"], False)
         self.assertEqual((self.top / "work/mm/vswap.rs").read_text(), "\nmod misuse;\n")
+        self.assertIn("E0505", (self.top / "work/mm/misuse.rs").read_text())
 
     def test_misuse_that_compiles(self):
         for number, (line, code) in enumerate(((2, "E0505"), (3, "E0596"), (3, "E0596"))):
