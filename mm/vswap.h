@@ -10,6 +10,7 @@
 #include <linux/oom.h>
 #include <linux/page-flags.h>
 #include <linux/percpu.h>
+#include <linux/swapops.h>
 #include <linux/vswap.h>
 #include <linux/vswap_zap.h>
 
@@ -109,6 +110,7 @@ void vswap_rs_zap(struct vswap_zap *zap, unsigned long offset, int nr);
 void vswap_rs_zap_end(struct vswap_zap *zap);
 unsigned long vswap_next_used(unsigned long prev);
 bool vswap_in_use(void);
+int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_alloc_backing(struct folio *folio);
 swp_entry_t vswap_phys_entry(unsigned long offset);
 int vswap_rs_unuse(unsigned int type);
@@ -201,18 +203,6 @@ static inline void vswap_count_slots(unsigned int type, long nr)
 	atomic_long_add(nr, &vswap_nr_slots[type]);
 }
 
-#ifdef CONFIG_SWAP
-/*
- * Returns the device slot that has the data of @entry: the one that backs it if
- * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
- * backs a virtual entry. The answer does not change while the folio of the
- * entry in the swap cache is locked or under writeback.
- */
-static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
-{
-	return swp_is_virtual(entry) ? vswap_phys_entry(swp_offset(entry)) : entry;
-}
-
 extern bool vswap_met_fast;
 bool __vswap_on_fast_device(struct folio *folio);
 
@@ -223,6 +213,18 @@ bool __vswap_on_fast_device(struct folio *folio);
 static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
 {
 	return vswap_is_si(si) && READ_ONCE(vswap_met_fast) && __vswap_on_fast_device(folio);
+}
+
+#ifdef CONFIG_SWAP
+/*
+ * Returns the device slot that has the data of @entry: the one that backs it if
+ * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
+ * backs a virtual entry. The answer does not change while the folio of the
+ * entry in the swap cache is locked or under writeback.
+ */
+static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
+{
+	return swp_is_virtual(entry) ? vswap_phys_entry(swp_offset(entry)) : entry;
 }
 
 /*
@@ -350,12 +352,14 @@ extern atomic_t vswap_nr_unuse;
 
 static inline void vswap_unuse_begin(void)
 {
-	atomic_inc(&vswap_nr_unuse);
+	if (IS_ENABLED(CONFIG_RUST_VSWAP))
+		atomic_inc(&vswap_nr_unuse);
 }
 
 static inline void vswap_unuse_end(void)
 {
-	atomic_dec(&vswap_nr_unuse);
+	if (IS_ENABLED(CONFIG_RUST_VSWAP))
+		atomic_dec(&vswap_nr_unuse);
 }
 
 /*
@@ -442,7 +446,6 @@ void vswap_unbind(unsigned int type, unsigned int offset, unsigned long voffset,
 unsigned long vswap_next_bound(unsigned int type, unsigned long *index);
 void vswap_count_bound(struct swap_info_struct *si, long nr);
 bool vswap_has_partial(unsigned int type, unsigned int order);
-int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_has_room(struct mem_cgroup *memcg);
 bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr);
 void vswap_count_swap_max(struct mem_cgroup *memcg);
