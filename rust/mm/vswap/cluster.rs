@@ -1032,7 +1032,7 @@ impl LockedCluster<'_> {
         Name::of_virtual(self.cluster.first()).add(off)
     }
 
-    /// What [`Unpinned::clear`] does.
+    /// What [`Unpinned::clear`] does. Returns false, and does nothing, without tables.
     #[inline(always)]
     fn kill(
         &mut self,
@@ -1040,13 +1040,13 @@ impl LockedCluster<'_> {
         nr: u32,
         freed: &mut FreeBatch,
         mut f: impl FnMut(u64, IdRefs, Option<Backed>),
-    ) {
+    ) -> bool {
         let range = start as usize..start.wrapping_add(nr) as usize;
         let words = self.words().and_then(|words| words.0.get(range.clone()));
         let backings = self.backings().and_then(|words| words.0.get(range));
         let (Some(words), Some(backings)) = (words, backings) else {
             warn_on_once!(true);
-            return;
+            return false;
         };
         let (mut nr_backed, mut any_entry) = (0u32, false);
         let device = &self.cluster.device;
@@ -1075,16 +1075,17 @@ impl LockedCluster<'_> {
         if nr_backed != 0 {
             self.words_gone(nr_backed);
         }
+        true
     }
 
-    /// What [`Unbacked::clear`] does.
+    /// What [`Unbacked::clear`] does. Returns false, and does nothing, without tables.
     #[inline(always)]
-    fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) {
+    fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) -> bool {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
         let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
             warn_on_once!(true);
-            return;
+            return false;
         };
         let device = &self.cluster.device;
         let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
@@ -1110,6 +1111,7 @@ impl LockedCluster<'_> {
         for off in start..end {
             self.invalidate_tags(off);
         }
+        true
     }
 
     /// Drops what the architecture keeps for a slot that is being freed, such as memory tags.
@@ -1269,17 +1271,18 @@ impl<'g> Unpinned<'g> {
     }
 
     /// Clears the words, and takes out what backs the slots. `f` gets what each word was, the
-    /// reference to the memory cgroup id, and what backed the slot.
+    /// reference to the memory cgroup id, and what backed the slot. `None`: the cluster has no
+    /// tables, which cannot be, and the slots stay taken.
     // In line, as what there is of tables is looked up once.
     #[inline(always)]
     pub(crate) fn clear(
         mut self,
         freed: &mut FreeBatch,
         f: impl FnMut(u64, IdRefs, Option<Backed>),
-    ) -> Cleared<'g> {
-        self.cluster.kill(self.start, self.nr, freed, f);
+    ) -> Option<Cleared<'g>> {
+        let cleared = self.cluster.kill(self.start, self.nr, freed, f);
         // INVARIANT: The words are null now.
-        Cleared(self)
+        cleared.then(|| Cleared(self))
     }
 }
 
@@ -1295,11 +1298,11 @@ impl<'g> Unbacked<'g> {
     /// As [`Unpinned::clear`]: zeros, and what is on the device that the cluster is bound to. `f`
     /// gets the references to a memory cgroup id, and how many of their slots are charged as swap.
     #[inline(always)]
-    pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Cleared<'g> {
+    pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(mut slots) = self;
-        slots.cluster.kill_unbacked(slots.start, slots.nr, f);
+        let cleared = slots.cluster.kill_unbacked(slots.start, slots.nr, f);
         // INVARIANT: The words are null now.
-        Cleared(slots)
+        cleared.then(|| Cleared(slots))
     }
 }
 

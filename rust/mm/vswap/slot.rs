@@ -127,7 +127,9 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     });
     freed.slots = devices;
     ids.flush(uncharge);
-    cleared.free();
+    if let Some(cleared) = cleared {
+        cleared.free();
+    }
 }
 
 /// As [`free_slots`], of a cluster without backing words.
@@ -140,7 +142,9 @@ fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
 /// As [`free_slots`], of a cluster without backing words. Gives `uncharge` the references to a
 /// cgroup, and tells it how many of their slots are charged as swap.
 fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
-    slots.clear(uncharge).free();
+    if let Some(cleared) = slots.clear(uncharge) {
+        cleared.free();
+    }
 }
 
 /// Frees a slot: as [`free_slots`], which costs a page fault more than all the rest of it. Gives
@@ -172,7 +176,9 @@ pub(super) fn free_slot(
         };
         uncharge(id, charged.into(), stored);
     });
-    cleared.free();
+    if let Some(cleared) = cleared {
+        cleared.free();
+    }
     slots
 }
 
