@@ -10,6 +10,7 @@
 #define _MM_VSWAP_SWAPIN_H
 
 #include <linux/mm.h>
+#include <linux/percpu.h>
 #include <linux/pgtable.h>
 #include <linux/swap.h>
 #include <linux/userfaultfd_k.h>
@@ -385,6 +386,12 @@ extern struct vswap_swapin_switches vswap_swapin_switches;
 extern atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
 
 DECLARE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
+
+static inline void vswap_swapin_count(unsigned int event)
+{
+	if (event < NR_VSWAP_SWAPIN_EVENTS)
+		this_cpu_inc(vswap_swapin_events[event]);
+}
 
 /* C functions that Rust calls */
 bool vswap_swapin_is_zero(swp_entry_t entry);

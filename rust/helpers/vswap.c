@@ -392,7 +392,6 @@ __rust_helper void rust_helper_vswap_invalidate_tags(unsigned long offset)
 
 #include <linux/hash.h>
 #include <linux/huge_mm.h>
-#include <linux/percpu.h>
 #include <trace/events/vswap.h>
 #include "../../mm/vswap_swapin.h"
 
@@ -413,16 +412,6 @@ __rust_helper unsigned char rust_helper_vswap_hint_of(const struct vm_area_struc
 __rust_helper bool rust_helper_vswap_fault_is_own(const struct vm_fault *vmf)
 {
 	return current->mm == vmf->vma->vm_mm;
-}
-
-__rust_helper unsigned long rust_helper_vswap_fault_page(const struct vm_fault *vmf)
-{
-	return vmf->address >> PAGE_SHIFT;
-}
-
-__rust_helper struct vm_area_struct *rust_helper_vswap_fault_vma(const struct vm_fault *vmf)
-{
-	return vmf->vma;
 }
 
 __rust_helper bool rust_helper_vswap_zswap_was_enabled(void)
@@ -462,8 +451,7 @@ __rust_helper bool rust_helper_vswap_swapin_is_traced(void)
 
 __rust_helper void rust_helper_vswap_swapin_count(unsigned int event)
 {
-	if (event < NR_VSWAP_SWAPIN_EVENTS)
-		this_cpu_inc(vswap_swapin_events[event]);
+	vswap_swapin_count(event);
 }
 
 #endif /* CONFIG_RUST_VSWAP_SWAPIN */

@@ -20,7 +20,7 @@ LIMITS = {
     "rust/mm/ffi/acomp.rs": (11, 2),
     "rust/mm/ffi/call.rs": (5, 0),
     "rust/mm/ffi/device.rs": (13, 5),
-    "rust/mm/ffi/fault.rs": (10, 9),
+    "rust/mm/ffi/fault.rs": (10, 8),
     "rust/mm/ffi/folio.rs": (31, 19),
     "rust/mm/ffi/memcg.rs": (15, 15),
     "rust/mm/ffi/node.rs": (0, 1),

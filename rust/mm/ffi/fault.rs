@@ -29,6 +29,7 @@ use core::{
 };
 use kernel::{
     bindings,
+    page::PAGE_SHIFT,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -197,6 +198,8 @@ impl FromC<*mut bindings::vm_area_struct> for Hint {
 /// The structure, its VMA and its PMD are those of a fault that runs during `'a`.
 pub(crate) struct Fault<'a> {
     vmf: NonNull<bindings::vm_fault>,
+    vma: *mut bindings::vm_area_struct,
+    page: u64,
     _fault: PhantomData<&'a ()>,
 }
 
@@ -206,10 +209,16 @@ impl FromC<*mut bindings::vm_fault> for Option<Fault<'_>> {
     /// `vmf` is NULL, or of a fault that runs longer than the function.
     #[inline]
     unsafe fn from_c(vmf: *mut bindings::vm_fault) -> Self {
-        // INVARIANT: As required of the caller.
-        NonNull::new(vmf).map(|vmf| Fault {
-            vmf,
-            _fault: PhantomData,
+        NonNull::new(vmf).map(|vmf| {
+            // SAFETY: As required of the caller.
+            let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
+            // INVARIANT: As required of the caller.
+            Fault {
+                vmf,
+                vma: at.vma,
+                page: (at.address >> PAGE_SHIFT) as u64,
+                _fault: PhantomData,
+            }
         })
     }
 }
@@ -224,35 +233,27 @@ impl Fault<'_> {
         /// Returns true if the task faults in its own memory. khugepaged and others walk that of
         /// others, which says nothing of its use.
         pub(crate) fn is_own(&self) -> bool = vswap_fault_is_own;
-        /// Returns the page number of its address.
-        fn page_nr(&self) -> usize = vswap_fault_page;
-        /// Returns the orders that a folio may have, which is not a page, by bit.
+        /// Returns the orders above 0 that a folio may have, by bit.
         fn orders(&self) -> usize = vswap_fault_orders;
     }
 
     /// Returns the page number of its address.
     #[inline]
     pub(crate) fn page(&self) -> u64 {
-        self.page_nr() as u64
-    }
-
-    #[inline]
-    fn vma(&self) -> *mut bindings::vm_area_struct {
-        // SAFETY: By the invariants.
-        unsafe { bindings::vswap_fault_vma(self.as_ptr()) }
+        self.page
     }
 
     /// Returns the record of its mapping.
     #[inline]
     pub(crate) fn record(&self) -> Kept {
-        Kept::of(self.vma())
+        Kept::of(self.vma)
     }
 
     /// Returns the hint of its mapping.
     #[inline]
     pub(crate) fn hint(&self) -> Hint {
         // SAFETY: By the invariants.
-        unsafe { Hint::from_c(self.vma()) }
+        unsafe { Hint::from_c(self.vma) }
     }
 
     /// Returns the smallest and the largest order that a large folio may have.
@@ -293,8 +294,8 @@ pub(crate) struct HeldEntry<'a> {
 impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
-    /// The device of the entry stays while the function runs, by a reference or by the lock of the
-    /// cluster. The entry is one of its.
+    /// The device of the entry stays while the function runs: by a reference, by the lock of the
+    /// cluster, or by RCU if the entry was read from a page table. The entry is one of its.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller.

@@ -7,7 +7,6 @@
 use crate::{
     ffi::{
         call::FromC,
-        device,
         folio::{
             Folio,
             Owner,
