@@ -123,7 +123,7 @@ class Rates(unittest.TestCase):
         self.assertEqual(rates.verdict((0, 6), (6, 6)), "worse")
 
     def test_false_alarms_are_rare(self):
-        """Checks the figures of testing.rst."""
+        """Checks the figures of testing-judge.rst."""
         for rounds, most in ((1, 0.018), (3, 0.045)):
             for rate in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.9):
                 self.assertLess(chance_of_worse(rate, rate, rounds), most)

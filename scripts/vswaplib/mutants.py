@@ -278,7 +278,7 @@ def chosen(names, files):
 
 def add_arguments(group):
     group.add_argument("--mutants", nargs="*", metavar="FILE",
-                       help="which small changes of the pure modules (or of these: word.rs) do "
+                       help="which small changes of the pure modules (or of these: slot_map.rs) do "
                        "the host tests not notice?")
     group.add_argument("--mutants-diff", nargs="?", const="HEAD", metavar="REV",
                        help="the same, for lines that changed since a revision (HEAD)")

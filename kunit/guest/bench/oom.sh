@@ -24,4 +24,4 @@ swapmax)
 	fail "oom.sh does not know '$1'"
 	;;
 esac
-grep -q 'oom_kill 1' /proc/vmstat || fail "nobody was killed"
+grep -q 'oom_kill 1' /proc/vmstat || fail "no process was killed"
