@@ -1,81 +1,83 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! zswap: a compressed cache for pages that are swapped out.
+//! zswap: a compressed cache for swapped out pages.
 //!
-//! A drop-in replacement for `mm/zswap.c`, behind the same interface
-//! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls `exports::zswap`. The
-//! modules are:
+//! This is a drop-in replacement for `mm/zswap.c`, with the same interface
+//! ([`include/linux/zswap.h`](srctree/include/linux/zswap.h)). C calls the functions in
+//! `exports::zswap`. The modules are:
 //!
-//! - `store`, `load`: store a folio, load a folio.
-//! - [`record`]: the word that zswap keeps for a page.
-//! - `table`: the words of a cluster.
-//! - `pool`: the pools of objects.
+//! - `store`, `load`: store and load the pages of a folio.
+//! - [`record`]: the 64-bit word that zswap keeps for a stored page.
+//! - `table`: the table with the words of a swap cluster.
+//! - `pool`: the pools of zsmalloc objects.
 //! - `limits`: the size limits of the pools, and the switch to another compressor.
-//! - `compress`: compresses a page to an object, and decompresses it.
-//! - [`order`], `ring`: which page is written back next.
-//! - `writeback`: writes it back, many pages together.
-//! - `shrink`: the worker, and the shrinker for memory pressure.
+//! - `compress`: compresses a page to an object, and decompresses an object to a page.
+//! - [`order`], `ring`: the order in which pages are written back.
+//! - `writeback`: writes pages back, many of them together.
+//! - `shrink`: the shrink worker, and the shrinker for memory pressure.
 //! - `setup`: initialization.
 //! - `rules`: the decisions of the other modules, as pure functions.
 //!
 //! # Ownership
 //!
-//! The table of a cluster has a word for each slot. The word owns the compressed object, and a
-//! reference to the pool that the object is in. The charge is to the cgroup whose id is recorded
-//! for the slot: the slot pins the id, the id pins the cgroup, and the cgroup pins the `obj_cgroup`
-//! that is charged. So the charge is given back before the id is. A place in the order of writeback
-//! owns nothing.
+//! The table of a cluster has a word for each slot. The word owns the zsmalloc object and a
+//! reference to the object's pool. The object is charged to the memory cgroup whose id is recorded
+//! for the slot. The slot pins the id, the id pins the cgroup, and the cgroup pins the `obj_cgroup`
+//! that is charged. So an object is uncharged before the id is released. A ring owns neither
+//! objects nor references.
 //!
 //! # Locks, in the order in which they are taken
 //!
-//! 1. folio lock: each store, load or writeback holds that of its folio, which pins the slots, and
-//!    so the device and its clusters. Inside a store, writeback locks new folios without waiting.
-//! 2. the mutex of a compression context: its buffer and request. Locks 1 and 2 are not taken
-//!    inside.
-//! 3. cluster lock: the words of the table, the table itself, and which members of the order have
-//!    which slots. A task that frees a slot takes out the stored page under this lock, in places
-//!    with interrupts off. So nothing that is taken inside it sleeps.
-//! 4. the lock of a ring, and inside it that of a ring above; zsmalloc's locks. These are leaves:
-//!    under its locks, zsmalloc looks up words without the cluster lock.
+//! 1. Folio lock: each store, load or writeback holds the lock of its folio. It pins the slots, and
+//!    so the swap device and its clusters. Inside a store, writeback locks new folios without
+//!    waiting.
+//! 2. The mutex of a compression context: its buffer and request. No task takes lock 1 or another
+//!    lock 2 while it holds lock 2.
+//! 3. Cluster lock (`ci->lock`): the table, its words, and the bits of the members. A task that
+//!    frees a slot frees the stored page under this lock, in some places with interrupts disabled.
+//!    So no code sleeps while it holds this lock.
+//! 4. Ring lock, with the lock of an ancestor's ring inside it, and zsmalloc's locks. These are
+//!    leaf locks: zsmalloc looks up words under its own locks, without the cluster lock.
 //!
-//! The worker and the removal of a cgroup take the lock of the shrink cursor, and no other of these
-//! then. The hand of the clock and the shrinker take the lock of a ring. So do the freeing of a
-//! table, a member's move to another ring, and the removal of a cgroup. A store, a load or a free
-//! that does none of these does not take it.
+//! The shrink worker and the removal of a cgroup take the lock of the shrink cursor, and none of
+//! the above while they hold it. The clock hand and the shrinker take a ring lock. So do the
+//! freeing of a table, a member's move to another ring, and the removal of a cgroup. Stores, loads
+//! and frees that do none of these take no ring lock.
 //!
 //! # Races
 //!
 //! - *Writeback against free, load or store of the same slot.* Writeback starts from the ring,
-//!   which does not pin the stored page. It copies the slot's name and the word, and drops the lock
-//!   of the ring. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`),
-//!   another task was faster. If it succeeds, writeback has the right to the slot, and reads the
-//!   word again. If the word differs, the slot was freed and used again meanwhile. The comparison
-//!   ignores the place, because zsmalloc may have moved the object. So an equal word can be that of
-//!   a newer object, which has lost its second chance, too. Writing that one back is right: it is
+//!   which does not pin the stored page. It copies the swap entry and the word, and drops the ring
+//!   lock. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another task
+//!   was faster. If it succeeds, writeback owns the right to the slot, and reads the word again. If
+//!   the word differs, the slot was freed and used again meanwhile. The comparison ignores the
+//!   place, because zsmalloc may have moved the object. So an equal word can be that of a newer
+//!   object that has lost its second chance too. Writing that one back is correct, because it is
 //!   the object of this slot.
-//! - *The hand against a change of the word.* The hand does not hold the lock of the cluster. It
-//!   changes only the bit of the second chance, by compare-and-exchange. A task with the lock
-//!   replaces the whole word. If the hand was first, its change goes with the old word. If it comes
-//!   later, its exchange fails.
-//! - *The hand against a free that takes the table.* Members leave their rings before the table
-//!   goes, under the lock of the ring; the hand looks at words under that lock alone.
-//! - *Migration and compaction in zsmalloc.* They change the place in a word, by compare-and-
-//!   exchange, with the lock of the object's class held. A task that follows a word, or stores
-//!   another over it, does so under that lock. A new object is not moved before it is in its word,
-//!   nor one that is being read.
-//! - *Store over what an earlier swap-out left.* The section that writes the new word frees the old
-//!   object. Its charge is given back after that.
+//! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
+//!   only clears the referenced bit, by compare-and-exchange. A task with the cluster lock replaces
+//!   the whole word. If the hand is first, its change is lost with the old word. If it is later,
+//!   its exchange fails.
+//! - *The clock hand against a free of the table.* Members leave their rings under the ring lock,
+//!   before the table is freed. The hand reads words only under that lock.
+//! - *Migration and compaction in zsmalloc.* They change the place in a word by
+//!   compare-and-exchange, with the lock of the object's size class held. A task that follows a
+//!   word to its object, or replaces the word, does so under that lock. zsmalloc does not move a
+//!   new object before it is in its word, nor an object that is being read.
+//! - *Store over an older copy.* The critical section that writes the new word frees the old
+//!   object. The old object is uncharged after that.
 //! - *Load against swapoff.* The locked folio in the swap cache pins the device.
-//! - *Store while the pool is replaced.* The store has a reference to the old pool, and puts its
-//!   objects there. The old pool, and its number, live as long as its objects.
-//! - *Two writers of a parameter.* The parameter code excludes them.
-//! - *Removal of a cgroup.* It declares the rings of the cgroup dead, then moves their members to
-//!   the ring above. A store that joins a ring checks afterwards whether the ring is dead, and then
-//!   moves the members itself. Charges follow the cgroup to its parent (`obj_cgroup`).
-//! - *A CPU comes or goes.* A context exists for each CPU that ever was online. A task keeps the
-//!   one that it locked.
-//! - *The first store while zswap is being initialized.* Nothing is stored before there is a
-//!   current pool, which is the last step.
+//! - *Store while the pool is replaced.* The store has a reference to the old pool, and stores its
+//!   objects there. The old pool and its number live as long as its objects.
+//! - *Two writers of a parameter.* The module parameter code serializes them.
+//! - *Removal of a cgroup.* It marks the rings of the cgroup as dead, then moves their members to
+//!   the nearest live ring above. A store that joins a ring checks afterwards whether the ring is
+//!   dead. If it is, the store moves the members itself. Charges follow the cgroup to its parent
+//!   (`obj_cgroup`).
+//! - *CPU hotplug.* There is a compression context for each CPU that was ever online. A task keeps
+//!   using the context that it locked.
+//! - *The first store against initialization.* No page is stored before there is a current pool,
+//!   which is the last step of the initialization.
 
 mod compress;
 pub(crate) mod limits;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of objects without handles, on the allocator itself: what was stored is there, wherever it
-//! was moved to, and the numbers that C keeps come back to zero.
+//! Tests of zsmalloc objects without handles. They check that objects keep their data when zsmalloc
+//! moves them, and that the pool's page count returns to zero.
 //!
-//! The decisions are tested on the host: `zswap/rules.rs`.
+//! The host tests cover the decisions of zswap: `zswap/rules.rs`.
 
 use crate::{
     ffi::{
@@ -35,12 +35,12 @@ use kernel::{
 
 const NR: usize = 600;
 
-/// The words of the tests, which run one after the other. Object `n` has the name `n + 1`.
+/// The words of all tests, which run one after the other. Object `n` has the name `n + 1`.
 static WORDS: [Atomic<u64>; NR] = [const { Atomic::new(0) }; NR];
 
 /// # Safety
 ///
-/// None is needed: words are never freed.
+/// No requirement: the words are static.
 unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let word = (name as usize).checked_sub(1).and_then(|n| WORDS.get(n));
     word.map_or(core::ptr::null_mut(), Atomic::as_ptr)
@@ -50,7 +50,8 @@ fn name(n: usize) -> Name {
     Name::from_raw(n as u64 + 1)
 }
 
-/// Some are small, some lie on two pages, some fill one.
+/// Returns the length of object `n`. Some objects are small, some cross a page boundary, and some
+/// fill a page.
 fn len_of(n: usize) -> usize {
     match n % 8 {
         7 => PAGE_SIZE,
@@ -67,11 +68,12 @@ fn node() -> Result<Node> {
 }
 
 fn pool() -> Result<ZsPool> {
-    // SAFETY: What is not pinned is in the word for its name: see `store()`.
+    // SAFETY: `store()` unpins an object only in the word that `find_word()` returns for its name.
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
 }
 
-/// Stores object `n`, and puts it into its word, with the lowest bits as zswap has them.
+/// Stores object `n`, and puts it into its word. The lowest bits of the word are those of a zswap
+/// record.
 fn store(pool: &ZsPool, n: usize) -> Result {
     let mut data = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
     for at in 0..len_of(n) {
@@ -81,15 +83,15 @@ fn store(pool: &ZsPool, n: usize) -> Result {
     let place = Place::new(object.place()).ok_or(EINVAL)?;
     let kept = Object::new(place, (n % 8) as u8, n % 2 == 0).ok_or(EINVAL)?;
     WORDS[n].store(Record::new(Kept::Object(kept)).encode(), Relaxed);
-    // SAFETY: It is in its word.
+    // SAFETY: The object is pinned, and in the word for its name.
     unsafe { unpin(object.into_place()) };
     Ok(())
 }
 
-/// Whether object `n` is what was stored.
+/// Returns true if the data of object `n` and the lowest bits of its word are as stored.
 fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
     let mut data = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
-    // SAFETY: It is in its word, and nobody frees it.
+    // SAFETY: The object is in its word, and no other task frees it.
     let (len, _pin) = unsafe {
         pool.read(&WORDS[n], name(n), |mut parts| {
             let len = parts.len() as usize;
@@ -111,9 +113,9 @@ fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
 
 fn free(pool: &ZsPool, n: usize) -> Result {
     let mut emptied = Emptied::NONE;
-    // SAFETY: It is in its word, and nobody else looks at it.
+    // SAFETY: The object is in its word, and no other task uses it.
     let len = unsafe { pool.free(&WORDS[n], name(n), 0, &mut emptied) }?;
-    // SAFETY: It is of this pool.
+    // SAFETY: The freed memory belongs to this pool.
     unsafe { pool.give_back(&mut emptied) };
     if len as usize != len_of(n) || WORDS[n].load(Relaxed) != 0 {
         return Err(EINVAL);
@@ -171,7 +173,7 @@ mod tests {
             before.push(place, GFP_KERNEL)?;
         }
         let pages = pool.total_pages();
-        // SAFETY: The pool exists.
+        // SAFETY: `pool` is a valid zsmalloc pool.
         let freed = unsafe { bindings::zs_compact(pool.as_ptr()) };
         assert!(freed > 0);
         assert_eq!(pool.total_pages(), pages - freed);
@@ -189,7 +191,8 @@ mod tests {
     #[test]
     fn pinned_objects_are_not_moved() -> Result {
         let pool = pool()?;
-        // One object on each of many pages: compaction would bring all together.
+        // The objects that are left are spread over many pages, so compaction would move them
+        // together.
         let text = [7u8; 1000];
         let mut pinned = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in 0..40 {
@@ -201,7 +204,7 @@ mod tests {
             nth % 4 == 0
         });
         let pages = pool.total_pages();
-        // SAFETY: The pool exists.
+        // SAFETY: `pool` is a valid zsmalloc pool.
         let freed = unsafe { bindings::zs_compact(pool.as_ptr()) };
         assert_eq!(freed, 0);
         assert_eq!(pool.total_pages(), pages);
@@ -213,7 +216,7 @@ mod tests {
     #[test]
     fn what_is_read_is_not_moved_until_it_is_freed() -> Result {
         let pool = pool()?;
-        // All are of one size.
+        // All of these objects have one size.
         let objects = || (0..40).map(|n| 8 * n + 1);
         for n in objects() {
             store(&pool, n)?;
@@ -224,19 +227,19 @@ mod tests {
         }
         let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in objects().filter(is_left) {
-            // SAFETY: It is in its word, and freed below.
+            // SAFETY: The object is in its word, and is freed only below.
             let (len, pin) = unsafe { pool.read(&WORDS[n], name(n), |parts| parts.len()) }?;
             assert_eq!(len as usize, len_of(n));
             read.push((n, pin, WORDS[n].load(Relaxed)), GFP_KERNEL)?;
         }
-        // SAFETY: The pool exists.
+        // SAFETY: `pool` is a valid zsmalloc pool.
         let freed = unsafe { bindings::zs_compact(pool.as_ptr()) };
         assert_eq!(freed, 0);
         for (n, pin, word) in read {
             assert_eq!(WORDS[n].load(Relaxed), word);
             let mut emptied = Emptied::NONE;
-            // SAFETY: It was read by way of its word, and nobody else looks at it. What becomes
-            // free is of this pool.
+            // SAFETY: The object was read by way of its word, and no other task uses it. The freed
+            // memory belongs to this pool.
             unsafe {
                 pool.free_read(pin, &WORDS[n], 0, &mut emptied);
                 pool.give_back(&mut emptied);

@@ -2,7 +2,7 @@
 
 //! Compresses a page to an object, and decompresses an object to a page.
 //!
-//! Takes the mutex of a compression context; zsmalloc's locks are taken inside.
+//! Takes the mutex of a compression context. zsmalloc's locks nest inside it.
 
 #![forbid(unsafe_code)]
 
@@ -35,11 +35,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// Compresses a page to an entry for a slot. A page that repeats a value becomes that value.
+/// Compresses a page to an entry for a slot. A page that repeats one value becomes an entry with
+/// that value and no object.
 ///
-/// A page that does not get smaller is stored as it is, so that pages are written back in the order
-/// of their age. This is done only if `keeps_plain` and its cgroup say that it can be written back.
-/// Otherwise the copy would cost more than the page.
+/// A page that does not get smaller is stored uncompressed, so that pages are written back in order
+/// of age. This is done only if `keeps_plain` and the page's memory cgroup say that it can be
+/// written back. Otherwise the copy would use more memory than the page itself.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,
@@ -68,7 +69,8 @@ pub(super) fn compress(
     entry.map_err(|error| Reject::of_allocator(error == ENOSPC))
 }
 
-/// Decompresses what is stored of a slot to a page. `EIO`: the result is not a whole page.
+/// Decompresses the stored page of a slot to a page. Returns `EIO` if the result is not a whole
+/// page.
 #[inline]
 pub(super) fn decompress<'h, 'p>(
     slot: SwapEntry,

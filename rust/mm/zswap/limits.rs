@@ -31,12 +31,13 @@ use kernel::{
     }, //
 };
 
-/// The pool was full, and has not come down to the accept threshold since.
+/// True if the pool was full, and has not shrunk to the accept threshold since.
 ///
-/// A hint: a task that looks at it and at the size one after the other may be wrong for a moment.
+/// This is a hint: a task reads it and the size of the pool without a lock, so the two may not
+/// match for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
-/// Returns the limits as they are now.
+/// Returns the current size limits.
 #[inline]
 pub(super) fn limits() -> Limits {
     Limits::new(
@@ -46,15 +47,15 @@ pub(super) fn limits() -> Limits {
     )
 }
 
-/// Returns true if the pool was full, and has not come down to the accept threshold since.
+/// Returns true if the pool was full, and has not shrunk to the accept threshold since.
 #[inline]
 pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
 }
 
-/// Returns true if pages can be written back, so that a pool that was full comes down to the accept
-/// threshold. Otherwise it is not waited for: one cgroup that holds the pool above the threshold
-/// would keep the rest of it from all others.
+/// Returns true if pages can be written back, so that a full pool shrinks to the accept threshold.
+/// Otherwise stores do not wait for the threshold: one memory cgroup that holds the pool above it
+/// would keep all others from storing pages.
 fn drains() -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     return device::have_free() || device::old_entries();
@@ -62,7 +63,8 @@ fn drains() -> bool {
     true
 }
 
-/// Returns true if there is room for more. Notes if there is not.
+/// Returns true if the pool accepts a store. Counts it if the pool is at its limit, and updates
+/// [`REACHED_FULL`].
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
@@ -82,14 +84,15 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Returns true if a store would find room, as things are now.
+/// Returns true if the pool would accept a store now.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn has_room() -> bool {
     room() != 0
 }
 
-/// Wakes the worker if the pool is full. Called when reclaim refuses a page before it unmaps it.
+/// Wakes the shrink worker if the pool is full. Reclaim calls this when it refuses a page before it
+/// unmaps the page.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn want_room() {
     if !accepts() && reached_full() {
@@ -97,8 +100,8 @@ pub(crate) fn want_room() {
     }
 }
 
-/// Returns how many pages could be stored, by a careful estimate: as many as there is room for
-/// without compression. 0 while nothing is accepted. Counts and changes nothing.
+/// Returns the number of pages that the pool has room for, assuming that they do not compress.
+/// Returns 0 while the pool accepts nothing. Changes no counter and no state.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn room() -> usize {
@@ -113,10 +116,11 @@ pub(crate) fn room() -> usize {
     }
 }
 
-/// Switches to a compressor, and calls `commit` to change the parameter.
+/// Switches to a compressor. Calls `commit` to change the module parameter.
 ///
-/// New pages go to a pool with it. The pool before is retired: it stays as long as it has objects,
-/// and is revived if its compressor is asked for meanwhile.
+/// New pages are stored in a pool with this compressor. The previous pool is retired: it stays as
+/// long as it has objects, and is revived if its compressor is chosen again meanwhile. Returns
+/// `ENOENT` if there is no such compressor, and `EINVAL` if no pool can be created.
 pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) -> Result {
     if !acomp::exists(name) {
         pr_err!("compressor {name} not available\n");
@@ -126,7 +130,7 @@ pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) ->
         Some(pool) => pool,
         None => Pool::create(name).map_err(|_| EINVAL)?,
     };
-    // Otherwise the pool is retired.
+    // On failure, dropping `pool` retires it.
     commit()?;
     pool.make_current();
     setup::note_pool();

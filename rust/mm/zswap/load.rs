@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loads a folio.
+//! Loads the pages of a folio.
 //!
-//! Loading a page frees the stored copy: the folio in the swap cache is the only copy then, and
-//! dirty. Keeping both would cost memory, to save the time of compressing the page again. The copy
-//! of a large folio is freed when a fault has mapped the folio. That of a claimed page is freed
-//! when the fault consumes or settles the claim.
+//! Loading a single page frees the stored copy. Then the folio in the swap cache is the only copy,
+//! and dirty. Keeping both would use memory only to save compressing the page again. The stored
+//! copy of a large folio is freed when a fault has mapped the folio. The stored copy of a claimed
+//! page is freed when the fault consumes or settles the claim.
 
 #![forbid(unsafe_code)]
 
@@ -23,11 +23,11 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// Loads the page of a folio, or its pages, and unlocks the folio. If zswap does not have it, keeps
-/// it locked.
+/// Loads the page or pages of a folio, and unlocks the folio. Keeps the folio locked if zswap does
+/// not have it.
 ///
-/// `EIO`: it cannot be decompressed. The folio is not uptodate: an I/O error. A large one has left
-/// the swap cache.
+/// Returns `EIO` if a page cannot be decompressed. The folio is not uptodate then, which is an I/O
+/// error. A large folio has been removed from the swap cache.
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     let read = folio.lend().fill(|mut slot, page| {
         let entry = slot.entry();
@@ -41,14 +41,15 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
         Err(error) if error == ENOENT => return Err(folio.keep_locked()),
         Err(error) => return Ok(Err(error)),
     }
-    // It is the only copy. Other tasks wait for the lock, and see it dirty.
+    // The folio is the only copy now. Other tasks wait for the folio lock, so they see the folio
+    // dirty.
     folio.count_zswpin();
     folio.mark_dirty();
     Ok(Ok(()))
 }
 
-/// Loads the page of a folio that a fault has claimed. What is stored stays until the fault frees
-/// the slot, or calls [`forget`].
+/// Loads the page of a folio that a fault has claimed. The stored copy stays until the fault frees
+/// the slot or calls [`forget`].
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
@@ -61,19 +62,19 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Loads a large folio. What is stored stays, and the folio is clean: the fault may be unable to
-/// map it as it is, and then drops it. A fault that has mapped it calls [`forget`].
+/// Loads a large folio. The stored copies stay and the folio is clean, because the fault may be
+/// unable to map the folio, and then drops it. A fault that has mapped it calls [`forget`].
 ///
-/// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
-/// In the swap cache, the folio keeps them from being written back. Otherwise this fails, and the
-/// fault reads page by page.
+/// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none. A
+/// folio in the swap cache keeps its pages from being written back. If zswap has only some of them
+/// nevertheless, this fails, and the fault reads the pages one by one.
 fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     match load_pages(&mut folio.lend()) {
         Ok(()) => Ok(Ok(())),
         Err(error) if error == ENOENT => Err(folio.keep_locked()),
         Err(error) => {
-            // Before it is unlocked: otherwise another fault takes it for a folio all of whose
-            // pages are broken.
+            // Remove the folio from the swap cache before it is unlocked. Otherwise another fault
+            // would take all of its pages for broken.
             folio.forget();
             Ok(Err(error))
         }
@@ -88,7 +89,8 @@ fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
         Ok(filled)
     });
     match read {
-        // The device has an older content of the pages that zswap has.
+        // The device has older content of the pages that zswap has, so the caller must not read
+        // them from there.
         Err(error) if error == ENOENT && any_stored(folio, 1..nr) => return Err(EIO),
         read => read?,
     }
@@ -105,8 +107,8 @@ fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     })
 }
 
-/// Makes a folio the only copy, if zswap still has what was loaded to it. Otherwise its copy on a
-/// device stays.
+/// Frees the stored copies of a folio and marks it dirty, if zswap still has them. Otherwise
+/// changes nothing, because the copy on a device stays valid.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
     if table::get(&folio.first_slot()).is_none() {

@@ -2,78 +2,79 @@
 
 //! The order in which pages are written back: a clock.
 //!
-//! A *ring* has the pages of one cgroup on one node. It consists of *members*: the pages of the
-//! ring among 64 consecutive slots, with one bit for each. The hand is at the head of the ring. It
-//! passes the pages of the first member one by one, then moves that member to the end. When the
-//! hand meets a page for the first time, it clears the referenced bit in the record: the page has a
-//! second chance. When the hand meets a page with this bit clear, the page is written back.
+//! A *ring* has the pages of one memory cgroup on one node. It consists of *members*. A member has
+//! the pages of the ring among 64 consecutive slots, with one bit for each. The clock hand is at
+//! the head of the ring. It passes the pages of the first member one by one, then moves that member
+//! to the end. When the hand meets a page for the first time, it clears the referenced bit in the
+//! record: the page had its second chance. When the hand meets a page with this bit clear, the page
+//! is written back.
 //!
-//! So a page stays for one round of the hand at least, and for two at most. That needs no
-//! timestamp. Even a page that is stored just before the hand comes to its slot is met once. The
-//! hand does not meet it again for a whole round.
+//! So a page stays stored for at least one round of the hand, and at most two, without a timestamp.
+//! A page that is stored just before the hand reaches its slot loses its second chance right away.
+//! The hand does not meet it again for a whole round.
 //!
 //! # Locking
 //!
-//! - The lock of the cluster: the bits of a member, and the words of its slots. Two parts of a word
-//!   change without it, by compare-and-exchange. The hand clears the referenced bit, and zsmalloc
+//! - The cluster lock protects the bits of a member and the words of its slots. Two parts of a word
+//!   change without it, by compare-and-exchange: the hand clears the referenced bit, and zsmalloc
 //!   changes the place.
-//! - The lock of the ring: the ring, and the seats of the members that stand on it.
+//! - The ring lock protects the ring, and the seats of the members that are on it.
 //!
-//! A store takes only the lock of the cluster. It sets the bit of its slot, and is done if the
-//! member had bits before. The hand takes members without bits off the ring, so that it passes over
-//! them once. [`fill`] and [`park`] settle the race between the two. The store changes the bits,
-//! then reads the seat. The hand changes the seat, then reads the bits. At least one of them sees
-//! the change of the other. The one that takes the free seat puts the member on a ring.
+//! A store takes only the cluster lock. It sets the bit of its slot, and is done if the member had
+//! bits before. The hand removes members without bits from the ring, so that it passes over them
+//! only once. [`fill`] and [`park`] resolve the race between the two. The store changes the bits,
+//! then reads the seat. The hand changes the seat, then reads the bits. So at least one of them
+//! sees the change of the other. The task that takes the free seat puts the member on a ring.
 //!
-//! A member is freed with its table, when its slots have no bits any more. [`retire`] takes its
-//! seat away for good. So the hand cannot put back a member that it took off, and whose bits it may
-//! still be reading. RCU keeps the memory of the member for readers, one of which is the hand.
+//! A member is freed with its table, when none of its slots has a bit any more. [`retire`] takes
+//! its seat away for good. Otherwise the hand could put back a member that it has removed, and
+//! whose bits it still reads. RCU keeps the memory of the member for readers, and the hand is one
+//! of them.
 //!
 //! # Context
 //!
-//! Values only, like [`record`](super::record). On the host, this is run with all interleavings:
-//! `kunit/host/tests/loom.rs`.
+//! Works on values only, like [`record`](super::record). The host tests run this with all
+//! interleavings: `kunit/host/tests/loom.rs`.
 
 #![forbid(unsafe_code)]
 
 use super::record::Record;
 
-/// Where a member stands.
+/// The ring that a member is on, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seat<R> {
-    /// On no ring.
+    /// The member is on no ring.
     Free,
-    /// On a ring, or about to be.
+    /// The member is on this ring, or about to join it.
     On(R),
-    /// On none ever again.
+    /// The member is on no ring, and never joins one again.
     Gone,
 }
 
-/// A member, as far as the protocol goes.
+/// The operations on a member that the protocol uses.
 pub trait Member {
-    /// Names a ring.
+    /// Identifies a ring.
     type Ring: Copy + PartialEq;
 
-    /// Its bits. The lock of the cluster is held, or that of the ring.
+    /// Returns the bits. Caller holds the cluster lock or the ring lock.
     fn bits(&self) -> u64;
 
-    /// Changes them, under the lock of the cluster.
+    /// Sets the bits. Caller holds the cluster lock.
     fn set_bits(&self, bits: u64);
 
-    /// Its seat.
+    /// Returns the seat.
     fn seat(&self) -> Seat<Self::Ring>;
 
-    /// Changes the seat, if it is `from`: fully ordered. Returns whether it was.
+    /// Changes the seat to `to` if it is `from`, with full ordering. Returns true if it was `from`.
     fn exchange_seat(&self, from: Seat<Self::Ring>, to: Seat<Self::Ring>) -> bool;
 
-    /// Orders what was written before with what is read after.
+    /// Orders all earlier writes before all later reads.
     fn full_barrier(&self);
 }
 
-/// A page is stored: its bit is set. Returns true if the caller has to put the member on `ring`.
+/// Sets the bit of a stored page. Returns true if the caller has to put the member on `ring`.
 ///
-/// The caller holds the lock of the cluster, and has seen that the member has no seat or one on
-/// that ring.
+/// Caller holds the cluster lock, and has checked that the member's seat is free or on `ring`.
 #[inline]
 pub fn fill<M: Member>(member: &M, bit: u64, ring: M::Ring) -> bool {
     let before = member.bits();
@@ -85,10 +86,10 @@ pub fn fill<M: Member>(member: &M, bit: u64, ring: M::Ring) -> bool {
     member.seat() == Seat::Free && member.exchange_seat(Seat::Free, Seat::On(ring))
 }
 
-/// Takes a member off the ring if it has no bits. Returns true if the member left the ring.
+/// Removes a member from its ring if it has no bits. Returns true if the member left the ring.
 ///
-/// The caller holds the lock of the ring, and RCU. `unlink` and `relink` take the member off the
-/// ring and put it back.
+/// Caller holds the ring lock and the RCU read lock. `unlink` removes the member from the ring, and
+/// `relink` puts it back.
 #[inline]
 pub fn park<M: Member>(
     member: &M,
@@ -100,10 +101,10 @@ pub fn park<M: Member>(
         return false;
     }
     unlink();
-    // The seat of a member on the ring changes under the lock alone.
+    // This succeeds, because the seat of a member on the ring changes under the ring lock only.
     member.exchange_seat(Seat::On(ring), Seat::Free);
     member.full_barrier();
-    // A store that did not see the free seat has set its bit before.
+    // A store that did not see the free seat has set its bit before this read.
     if member.bits() != 0 && member.exchange_seat(Seat::Free, Seat::On(ring)) {
         relink();
         return false;
@@ -111,10 +112,12 @@ pub fn park<M: Member>(
     true
 }
 
-/// Takes the seat of a member that has no bits, and leaves `to`, which is not a ring.
+/// Changes the seat of a member without bits to `to`, which is not on a ring. Removes the member
+/// from the ring that it is on.
 ///
-/// The caller holds the lock of the cluster, and RCU. `remove` takes the member off a ring, under
-/// the lock of that, and leaves `to`; `false` if it does not stand there any more.
+/// Caller holds the cluster lock and the RCU read lock. `remove` removes the member from a ring
+/// under the ring lock, and changes the seat to `to`. It returns false if the member is not on that
+/// ring any more.
 #[inline]
 pub fn retire<M: Member>(
     member: &M,
@@ -133,18 +136,19 @@ pub fn retire<M: Member>(
     }
 }
 
-/// What the hand does with a page.
+/// What the clock hand does with a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// Nothing is there, or it changes.
+    /// No page is stored, or its word changed meanwhile: nothing is done.
     Pass,
-    /// It has had its second chance.
+    /// The page lost its second chance, and stays.
     Spare,
-    /// It is written back.
+    /// The page is written back.
     WriteBack,
 }
 
-/// Decides that. `exchange` changes the word, if it is still what was read.
+/// Decides what the clock hand does with a page, and clears the referenced bit if it is set.
+/// `exchange` replaces the word by its argument if it is still `word`, and returns true if it was.
 #[inline]
 pub fn turn(word: u64, exchange: impl FnOnce(u64) -> bool) -> Turn {
     match Record::decode(word) {
@@ -160,7 +164,7 @@ pub fn turn(word: u64, exchange: impl FnOnce(u64) -> bool) -> Turn {
     }
 }
 
-/// The number of the first slot with a bit, at or after one of the 64.
+/// Returns the number of the first slot whose bit is set, starting at slot `from` of the 64.
 #[inline]
 pub const fn next_bit(bits: u64, from: u32) -> Option<u32> {
     let Some(mask) = u64::MAX.checked_shl(from) else {
@@ -172,7 +176,8 @@ pub const fn next_bit(bits: u64, from: u32) -> Option<u32> {
     }
 }
 
-/// The bits of `nr` slots from one of the 64 on: those that are among them.
+/// Returns the bits of `nr` slots starting at slot `from` of the 64. Slots beyond the 64 have no
+/// bit.
 #[inline]
 pub const fn bits_of(from: u32, nr: u32) -> u64 {
     if nr == 0 || from >= u64::BITS {
@@ -186,7 +191,8 @@ pub const fn bits_of(from: u32, nr: u32) -> u64 {
     all << from
 }
 
-/// How many pages stand on a ring with `members`, when the first `looked` of them have `pages`.
+/// Estimates the number of pages on a ring with `members` members, the first `looked` of which have
+/// `pages` pages.
 #[inline]
 pub const fn estimate(members: usize, looked: usize, pages: usize) -> usize {
     if looked >= members {

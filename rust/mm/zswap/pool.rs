@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools. A pool is a compressor and the objects that it compressed.
+//! Pools. A pool consists of a compressor and the zsmalloc objects that it has compressed.
 //!
-//! # What keeps a pool
+//! # Lifetime
 //!
 //! A pool has a per-CPU reference count:
-//! - each stored object has a reference, whether it is in a word or not yet ([`Entry`]),
-//! - a store has one while it runs ([`PoolRef`]),
-//! - the current pool has the *initial* reference ([`Initial`]). While it is there, the count stays
-//!   per CPU, so that getting and putting references is cheap. Dropping it retires the pool.
+//! - Each stored object holds a reference, both before ([`Entry`]) and after it is in a word.
+//! - A store holds a reference while it runs ([`PoolRef`]).
+//! - The current pool holds the *initial* reference ([`Initial`]). As long as it exists, the count
+//!   stays per CPU, so that getting and putting references is cheap. Dropping it retires the pool.
 //!
 //! # Finding a pool
 //!
-//! A pool has a number, which is its index in [`POOLS`], from its creation until its last reference
-//! is put. One pool is [`CURRENT`]. Both are read under RCU. The task that puts the last reference,
-//! in any context, clears the place of the pool. It queues a work item, which waits for the RCU
-//! readers and frees the pool. In between, [`PoolRef::get`] fails for the pool.
+//! A pool has a number, its index in [`POOLS`], from its creation until its last reference is put.
+//! [`CURRENT`] points to the pool that stores use. Both are read under RCU. The task that puts the
+//! last reference, in any context, clears the place of the pool in [`POOLS`]. It queues a work
+//! item, which waits for an RCU grace period and frees the pool. Until then [`PoolRef::get`] fails
+//! for the pool.
 //!
-//! If its compressor is chosen again before its last object is gone, [`take_retired`] revives a
-//! retired pool: it makes a new initial reference.
+//! If the compressor of a retired pool is chosen again before the last object of the pool is freed,
+//! [`take_retired`] revives the pool: it takes a new initial reference.
 //!
 //! # CPU hotplug
 //!
-//! The pool is an instance of a CPU hotplug state from its creation to its end, so that a CPU gets
-//! its compression context before it is online; see [`crate::ffi::acomp`].
+//! A pool is an instance of a multi-instance CPU hotplug state from its creation until it is freed.
+//! So a CPU gets its compression context before it is online; see [`crate::ffi::acomp`].
 
 use crate::{
     ffi::{
@@ -100,8 +101,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// It is in a box that was leaked, and found by references only. Putting the last one schedules the
-/// work item, which frees it.
+/// After its creation, a pool is a leaked box that is only reached through references. Putting the
+/// last reference schedules the work item, which frees the pool.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Pool {
     zs: ZsPool,
@@ -113,27 +114,29 @@ pub(crate) struct Pool {
     #[pin]
     hotplug: Opaque<bindings::hlist_node>,
     hotplug_added: Atomic<bool>,
-    /// The initial reference was dropped. Clearing this is the right to make it anew.
+    /// True if the initial reference was dropped. The task that clears this may take a new initial
+    /// reference.
     retired: Atomic<bool>,
     number: SetOnce<u8>,
     name: CString,
 }
 
-// SAFETY: What has no lock of its own is not changed while the pool is shared.
+// SAFETY: Fields without synchronization of their own do not change while the pool is shared.
 unsafe impl Send for Pool {}
-// SAFETY: As above.
+// SAFETY: As for `Send`: unsynchronized fields do not change while the pool is shared.
 unsafe impl Sync for Pool {}
 
 #[pinned_drop]
 impl PinnedDrop for Pool {
     fn drop(self: Pin<&mut Self>) {
         if self.hotplug_added.load(Relaxed) {
-            // SAFETY: It was added. Afterwards no CPU is prepared for this pool any more.
+            // SAFETY: The node was added. After the removal, no CPU is prepared for this pool any
+            // more.
             unsafe { bindings::zswap_cpuhp_remove(self.hotplug.get()) };
         }
-        // SAFETY: The count is initialized or zeroed, and nobody uses it.
+        // SAFETY: The count is initialized or zeroed, and no reference to the pool is left.
         unsafe { bindings::percpu_ref_exit(self.refs.get()) };
-        // The contexts and the objects' memory go with the fields.
+        // Dropping the fields frees the compression contexts and the zsmalloc pool.
     }
 }
 
@@ -144,41 +147,43 @@ impl_has_work! {
 impl WorkItem for Pool {
     type Pointer = Pin<KBox<Self>>;
 
-    /// Frees a pool, which has left its place.
+    /// Frees a pool that is no longer in [`POOLS`].
     fn run(pool: Self::Pointer) {
-        // A reader may still have found it there.
+        // An RCU reader may have found the pool in `POOLS` before it was removed.
         rcu::synchronize_rcu();
-        // SAFETY: The count is initialized.
+        // SAFETY: The count was initialized when the pool was created.
         warn_on!(!unsafe { bindings::percpu_ref_is_zero(pool.refs.get()) });
         pool.report(c"destroying");
     }
 }
 
-/// How many pools were made: zsmalloc wants a name for each.
+/// Number of pools created so far. Makes unique names, which zsmalloc requires.
 static POOLS_MADE: Atomic<u32> = Atomic::new(0);
 
-/// The most pools that there can be. There are few: one for each compressor that was chosen while
-/// the objects of the one before were still there.
+/// The maximum number of pools. Few exist at a time: a pool other than the current one exists only
+/// as long as it has objects or users.
 const MAX_POOLS: usize = 1 << POOL_BITS;
 
-/// All pools by their number, which takes less room in a word than a pointer.
+/// All pools, indexed by their number. A word stores the number because it takes fewer bits than a
+/// pointer.
 ///
-/// A pool in its place is complete, and is not freed before a grace period has passed since it left
-/// its place.
+/// A pool in this array is fully initialized. It is freed only after a grace period has passed
+/// since it left the array.
 static POOLS: [Atomic<*const Pool>; MAX_POOLS] =
     [const { Atomic::new(core::ptr::null()) }; MAX_POOLS];
 
-/// The pool to store to. Being here is the initial reference.
+/// The pool that stores use. This pointer owns the initial reference of the pool.
 static CURRENT: Atomic<*const Pool> = Atomic::new(core::ptr::null());
 
 impl Pool {
-    /// Makes a pool with a compressor. May sleep. `ENOSPC`: all numbers are taken.
+    /// Creates a pool with a compressor. May sleep. Returns `ENOSPC` if all numbers are taken.
     pub(crate) fn create(compressor: &CStr) -> Result<Initial> {
         let nth = POOLS_MADE.fetch_add(1, Full).wrapping_add(1);
         let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
         let pool = KBox::try_pin_init(
             try_pin_init!(Self {
-                // SAFETY: An object of a pool is published in the word of its slot.
+                // SAFETY: `Entry::publish()` unpins an object only in the word of its slot, which
+                // `find_word()` returns for the object's name.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 refs: Opaque::zeroed(),
@@ -191,11 +196,11 @@ impl Pool {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: The node is zeroed, and stays where it is until the pool's drop takes it off.
-        // Calls `zswap_rs_cpu_prepare()` for all CPUs that are online.
+        // SAFETY: The node is zeroed, and pinned until the pool's drop removes it. This calls
+        // `zswap_rs_cpu_prepare()` for each online CPU.
         to_result(unsafe { bindings::zswap_cpuhp_add(pool.hotplug.get()) })?;
         pool.hotplug_added.store(true, Relaxed);
-        // SAFETY: The count is zeroed, and stays where it is.
+        // SAFETY: The count is zeroed, and pinned until the pool is dropped.
         to_result(unsafe {
             bindings::percpu_ref_init(
                 pool.refs.get(),
@@ -204,28 +209,28 @@ impl Pool {
                 bindings::GFP_KERNEL,
             )
         })?;
-        // From here on it is found, and nothing fails.
+        // After this, RCU readers can find the pool, so no later step may fail.
         pool.take_place()?;
         let initial = Initial(NonNull::from(&*pool));
-        // INVARIANT: The box is leaked here.
+        // INVARIANT: The box is leaked here, and `initial` owns the initial reference.
         pool.into_foreign();
         initial.report(c"created");
         params::note_ever_enabled();
         Ok(initial)
     }
 
-    /// Returns the name of the compressor.
+    /// Returns the name of the pool's compressor.
     pub(crate) fn compressor(&self) -> &CStr {
         &self.name
     }
 
-    /// Returns the compression contexts.
+    /// Returns the per-CPU compression contexts of the pool.
     #[inline]
     pub(crate) fn contexts(&self) -> &Contexts {
         &self.contexts
     }
 
-    /// Makes the compression context of a CPU. May sleep.
+    /// Prepares the compression context of a CPU. May sleep.
     pub(crate) fn prepare(&self, cpu: CpuId) -> Result {
         self.contexts.prepare(cpu, self.compressor())
     }
@@ -234,17 +239,17 @@ impl Pool {
         params::report_pool(what, self.compressor());
     }
 
-    /// Takes a number that no pool has.
+    /// Takes a free number and puts the pool into [`POOLS`]. Returns `ENOSPC` if there is none.
     fn take_place(&self) -> Result {
         let free =
             |place: &Atomic<*const Self>| place.cmpxchg(core::ptr::null(), self, Full).is_ok();
         let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
-        // There are less than 256.
+        // The cast is lossless: `MAX_POOLS` is less than 256.
         self.number.populate(nr as u8);
         Ok(())
     }
 
-    /// Lets another pool have the number.
+    /// Removes the pool from [`POOLS`], so that another pool can take its number.
     fn leave_place(&self) {
         for place in &POOLS {
             let _ = place.cmpxchg(self, core::ptr::null(), Full);
@@ -255,42 +260,44 @@ impl Pool {
 impl FromC<*mut bindings::hlist_node> for &Pool {
     /// # Safety
     ///
-    /// `node` is the `hotplug` of a pool, which stays while the function runs.
+    /// `node` is the `hotplug` field of a pool that is not freed while the called function runs.
     unsafe fn from_c(node: *mut bindings::hlist_node) -> Self {
         // SAFETY: As required of the caller.
         unsafe { &*kernel::container_of!(Opaque::cast_from(node), Pool, hotplug) }
     }
 }
 
-/// Called by the task that puts the last reference, in any context.
+/// Removes a pool from [`POOLS`] and queues the work item that frees it. The task that puts the
+/// last reference calls this, in any context.
 ///
 /// # Safety
 ///
-/// `refs` is the count of a pool.
+/// `refs` is the reference count of a pool, and its last reference was just put.
 unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, `refs` is the `refs` field of a pool.
     let pool = unsafe { kernel::container_of!(Opaque::cast_from(refs), Pool, refs) };
-    // SAFETY: The box was leaked, and belongs to the last reference.
+    // SAFETY: By the invariants of `Pool`, the box was leaked, and it belongs to the last
+    // reference.
     let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast_mut().cast()) };
-    // No word has an object of it any more, so nobody looks for its number.
+    // No word names an object of the pool any more, so no task looks up its number.
     pool.leave_place();
     workqueue::system().enqueue(pool);
 }
 
-/// The initial reference of a pool. Dropping it retires the pool, which goes when its last object
-/// is gone.
+/// The initial reference of a pool. Dropping it retires the pool: the pool is freed when its last
+/// object and its last user are gone.
 ///
 /// # Invariants
 ///
-/// The initial reference is ours.
+/// This value owns the initial reference of the pool.
 #[must_use]
 pub(crate) struct Initial(NonNull<Pool>);
 
 impl Initial {
-    /// Makes the pool the current one; retires the one before.
+    /// Makes the pool the current one, and retires the previous one.
     pub(crate) fn make_current(self) {
         let pool = ManuallyDrop::new(self).0.as_ptr();
-        // INVARIANT: The initial reference of the pool before is not in its place any more.
+        // INVARIANT: `CURRENT` does not own the initial reference of the previous pool any more.
         drop(NonNull::new(CURRENT.xchg(pool, Full).cast_mut()).map(Self));
     }
 }
@@ -299,19 +306,20 @@ impl Deref for Initial {
     type Target = Pool;
 
     fn deref(&self) -> &Pool {
-        // SAFETY: There is a reference, by the invariants.
+        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Initial {
     fn drop(&mut self) {
-        // The initial reference may be the last one: the pool is used after it is dropped.
+        // The initial reference may be the last one. This reference keeps the pool for the use
+        // below.
         let Some(pool) = PoolRef::get(self) else {
             warn_on!(true);
             return;
         };
-        // SAFETY: The initial reference is ours, by the invariants.
+        // SAFETY: By the invariants of `Initial`, this value owns the initial reference.
         unsafe { bindings::zswap_ref_kill(pool.refs.get()) };
         pool.retired.store(true, kernel::sync::atomic::Release);
     }
@@ -321,24 +329,24 @@ impl Drop for Initial {
 ///
 /// # Invariants
 ///
-/// The reference is ours.
+/// This value owns one reference to the pool.
 pub(crate) struct PoolRef(NonNull<Pool>);
 
-// SAFETY: References may be used and dropped anywhere.
+// SAFETY: A reference may be used and put in any task and on any CPU.
 unsafe impl Send for PoolRef {}
-// SAFETY: All methods that take a shared reference may be called from any thread.
+// SAFETY: All methods that take `&self` may be called from any thread at the same time.
 unsafe impl Sync for PoolRef {}
 
 impl PoolRef {
-    /// Takes a reference, unless the last one is gone.
+    /// Takes a reference to the pool. Returns `None` if the last reference was put already.
     #[inline]
     fn get(pool: &Pool) -> Option<Self> {
-        // SAFETY: The pool exists, so its count does.
+        // SAFETY: `pool` is a valid reference, so its count is initialized.
         unsafe { bindings::zswap_ref_tryget(pool.refs.get()) }.then(|| Self(NonNull::from(pool)))
     }
 
-    /// Stores a copy of the bytes in the pool, for a slot. `EOVERFLOW`: it would be in memory that
-    /// a word cannot name.
+    /// Stores a copy of `bytes` in the pool, for a slot. Returns `EOVERFLOW` if the object's place
+    /// does not fit in a word.
     #[inline]
     pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, entry: SwapEntry) -> Result<Entry> {
         let number = self.number.copy().ok_or(EINVAL)?;
@@ -348,10 +356,11 @@ impl PoolRef {
         let kept = Place::new(object.place())
             .and_then(|place| Object::new(place, number, len == PAGE_SIZE))
             .ok_or(EOVERFLOW)?;
-        // Both go with the entry.
+        // The entry takes over the object and a new pool reference.
         let _ = object.into_place();
         let _ = ManuallyDrop::new(self.clone());
-        // INVARIANT: As given.
+        // INVARIANT: The object is pinned, is in the pool with this number, and has this name. The
+        // entry owns the reference leaked above.
         Ok(Entry {
             word: Record::new(Kept::Object(kept)).encode(),
             len: len as u32,
@@ -363,7 +372,7 @@ impl PoolRef {
 impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
-        // SAFETY: There is a reference, by the invariants.
+        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
         unsafe { bindings::zswap_ref_get(self.refs.get()) };
         Self(self.0)
     }
@@ -374,7 +383,7 @@ impl Deref for PoolRef {
 
     #[inline]
     fn deref(&self) -> &Pool {
-        // SAFETY: There is a reference, by the invariants.
+        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
         unsafe { self.0.as_ref() }
     }
 }
@@ -382,49 +391,51 @@ impl Deref for PoolRef {
 impl Drop for PoolRef {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariants.
+        // SAFETY: By the invariants of `PoolRef`, this value owns the reference.
         unsafe { bindings::zswap_ref_put(self.refs.get()) };
     }
 }
 
-/// The pool with a number.
+/// Returns the pool of an object, found by its number.
 ///
 /// # Safety
 ///
-/// If a pool has the number, there is a reference to it during `'a`.
+/// If there is a pool with the object's number, a reference to that pool is held during `'a`.
 #[inline]
 unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
-    // SAFETY: A pool is in its place as long as it is referred to.
+    // SAFETY: As required of the caller, a reference is held, which keeps the pool from being
+    // freed.
     unsafe { at(POOLS.get(usize::from(object.pool()))?) }
 }
 
-/// The pool in a place.
+/// Returns the pool that a place points to.
 ///
 /// # Safety
 ///
-/// If there is one, it is not freed during `'a`.
+/// If `place` points to a pool, that pool is not freed during `'a`.
 #[inline]
 unsafe fn at<'a>(place: &Atomic<*const Pool>) -> Option<&'a Pool> {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the pool is not freed during `'a`.
     unsafe { place.load(Acquire).as_ref() }
 }
 
-/// Returns all pools.
+/// Returns all pools, the current one and the retired ones.
 #[inline]
 fn each(_rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
-    // SAFETY: RCU keeps those that are found.
+    // SAFETY: A pool is freed a grace period after it left `POOLS`, and the RCU read lock is held.
     POOLS.iter().filter_map(|place| unsafe { at(place) })
 }
 
-/// Returns a reference to the current pool, if there is one.
+/// Returns a reference to the current pool, or `None` if there is none.
 #[inline]
 pub(crate) fn current() -> Option<PoolRef> {
     let _rcu = rcu::read_lock();
-    // SAFETY: RCU keeps it, as it was in its place when it was current.
+    // SAFETY: The current pool is in `POOLS`. It is freed a grace period after it left `POOLS`, and
+    // the RCU read lock is held.
     unsafe { at(&CURRENT) }.and_then(PoolRef::get)
 }
 
-/// Revives a retired pool with that compressor, if there is one.
+/// Revives a retired pool with the compressor. Returns `None` if there is no such pool.
 pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
     let rcu = rcu::read_lock();
     let found = each(&rcu)
@@ -433,14 +444,14 @@ pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
         .find(|pool| pool.retired.cmpxchg(true, false, Full).is_ok())?;
     drop(rcu);
     found.report(c"using existing");
-    // SAFETY: The initial reference is gone, as the pool was retired, and by clearing that we have
-    // the right to make it anew. There is a reference, so that the count is not zero.
+    // SAFETY: The pool was retired, so its initial reference is gone. This task cleared `retired`,
+    // so only it may make a new one. `found` is a reference, so the count is not zero.
     unsafe { bindings::percpu_ref_resurrect(found.refs.get()) };
-    // INVARIANT: Just made.
+    // INVARIANT: The call above made a new initial reference.
     Some(Initial(found.0))
 }
 
-/// Returns the pages that all pools take.
+/// Returns the number of pages that all pools use.
 #[inline]
 pub(crate) fn total_pages() -> usize {
     let rcu = rcu::read_lock();
@@ -449,13 +460,13 @@ pub(crate) fn total_pages() -> usize {
     })
 }
 
-/// What is to be stored of a page, in no word: dropping frees it.
+/// A page to be stored, which no word names yet. Dropping it frees the object.
 ///
 /// # Invariants
 ///
-/// `word` is that of a record. If it is an object, it is one of the pool with its number, pinned,
-/// and there is a reference to the pool for it. It has the name. No table names it, nor another
-/// value.
+/// `word` is a valid record. If the record names an object, the object is pinned, belongs to the
+/// pool with the record's number, and has the name `name`. The entry owns the object and one
+/// reference to the pool. No table and no other value names the object.
 #[must_use]
 pub(crate) struct Entry {
     word: u64,
@@ -464,10 +475,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Returns that of a page that repeats one value, for a slot.
+    /// Returns the entry of a page that repeats one value, for a slot.
     #[inline]
     pub(crate) fn same(pattern: Pattern, entry: SwapEntry) -> Self {
-        // INVARIANT: It is no object.
+        // INVARIANT: The word is a valid record that names no object.
         Self {
             word: Record::new(Kept::Same(pattern)).encode(),
             len: 0,
@@ -481,29 +492,29 @@ impl Entry {
         self.name == name
     }
 
-    /// What is kept.
+    /// Returns the object or the value of the page.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
         match Record::decode(self.word) {
             Ok(record) => record.kept,
-            // By the invariants it is one.
+            // Not reached: by the invariants of `Entry`, the word is a valid record.
             Err(_) => Kept::Same(Pattern::ZERO),
         }
     }
 
-    /// The length of the object.
+    /// Returns the length of the object's data in bytes, or 0 without an object.
     #[inline]
     pub(crate) fn data_len(&self) -> u32 {
         self.len
     }
 
-    /// Puts it into the word of a slot. What was stored there is freed, and added to the sum;
-    /// returns what else was there.
+    /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
+    /// was in the word, and adds it to `sum`. Returns the previous word.
     ///
     /// # Safety
     ///
-    /// The word is that of the slot that it [is for](Self::is_for). The cluster is locked, and the
-    /// caller has the right to the slot.
+    /// `word` is the word of the slot that the entry [is for](Self::is_for). The cluster is locked,
+    /// and the caller owns the right to the slot.
     #[inline]
     pub(crate) unsafe fn publish(
         self,
@@ -514,13 +525,13 @@ impl Entry {
         let this = ManuallyDrop::new(self);
         let old = word.load(Relaxed);
         if Record::is_tag(old) {
-            // SAFETY: As required of the caller.
+            // SAFETY: As required of the caller. The name of the slot is that of the entry.
             unsafe { freed.take(word, this.name, this.word, sum) };
         } else {
             word.store(this.word, Relaxed);
         }
         if let Kept::Object(object) = this.kept() {
-            // SAFETY: It is in its word.
+            // SAFETY: By the invariants of `Entry`, the object was pinned. It is in its word now.
             unsafe { zsmalloc::unpin(object.place().get()) };
         }
         old
@@ -533,26 +544,29 @@ impl Drop for Entry {
         let Kept::Object(object) = self.kept() else {
             return;
         };
-        // SAFETY: There is a reference, by the invariants, which is given back here.
+        // SAFETY: By the invariants of `Entry`, there is a reference to the pool, which is put
+        // below.
         if let Some(pool) = unsafe { pool_of(object) } {
-            // SAFETY: By the invariants it is an object of the pool, and nobody else names it.
+            // SAFETY: By the invariants of `Entry`, it is a pinned object of the pool, and nothing
+            // else names it.
             drop(unsafe { Pinned::from_place(&pool.zs, object.place().get()) });
             drop(PoolRef(NonNull::from(pool)));
         }
     }
 }
 
-/// What is left of entries that were freed: references to their pool, and memory. Dropping gives it
-/// back. That is to be done without locks, where it can.
+/// A batch of freed objects: references to their pool, and memory to give back to zsmalloc.
+/// Dropping it puts the references and gives the memory back. Drop it without spinlocks held where
+/// possible.
 pub(crate) struct FreeBatch {
-    // INVARIANT: `nr` references to it are ours. What is emptied is its.
+    // INVARIANT: This value owns `nr` references to `pool`. The memory in `emptied` is that pool's.
     pool: Option<NonNull<Pool>>,
     nr: usize,
     emptied: Emptied,
 }
 
 impl FreeBatch {
-    /// Nothing.
+    /// Returns an empty batch.
     #[inline]
     pub(crate) const fn new() -> Self {
         Self {
@@ -562,13 +576,13 @@ impl FreeBatch {
         }
     }
 
-    /// Frees what the word of a slot says is stored, and makes it `new`. What is not charged any
-    /// more is added to `sum`.
+    /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
+    /// `sum`, for the caller to uncharge.
     ///
     /// # Safety
     ///
-    /// The word is that of the slot with the name. The cluster is locked, and the caller has the
-    /// right to the slot.
+    /// `word` is the word of the slot with the name `name`. The cluster is locked, and the caller
+    /// owns the right to the slot.
     #[inline]
     pub(crate) unsafe fn take(&mut self, word: &Atomic<u64>, name: Name, new: u64, sum: &mut Sum) {
         let kept = match Record::decode(word.load(Relaxed)) {
@@ -584,31 +598,33 @@ impl FreeBatch {
             sum.add(kept, 0);
             return;
         };
-        // SAFETY: If the word is not damaged, it has a reference.
+        // SAFETY: The object in a word holds a reference to its pool, unless the word is damaged.
         let Some(pool) = (unsafe { pool_of(object) }) else {
             warn_on_once!(true);
             word.store(new, Relaxed);
             return;
         };
         self.turn_to(pool);
-        // SAFETY: As required of the caller.
+        // SAFETY: The object is in the word and was unpinned. The caller owns the right to the
+        // slot, so no other task reads or frees the object.
         match unsafe { pool.zs.free(word, name, new, &mut self.emptied) } {
             Ok(len) => {
                 sum.add(kept, len);
-                // INVARIANT: The object had a reference.
+                // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);
             }
-            // The word was damaged. What it named stays, is charged, and keeps the pool.
+            // The word was damaged. The object stays allocated, and keeps its pool reference. The
+            // page is added to `sum` without the object's length, so those bytes stay charged.
             Err(_) => sum.add(kept, 0),
         }
     }
 
-    /// Frees what was read by way of the word of a slot, which is 0 then; returns what is not
-    /// charged any more.
+    /// Frees the stored page that was read, and clears its word. Returns the page, for the caller
+    /// to uncharge.
     ///
     /// # Safety
     ///
-    /// As for [`Self::take`].
+    /// The cluster is locked, and the caller owns the right to the slot.
     #[inline]
     pub(crate) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
         let Loaded { held, object, len } = loaded;
@@ -617,10 +633,10 @@ impl FreeBatch {
         match object {
             Some((pool, pin)) => {
                 self.turn_to(pool);
-                // SAFETY: As required of the caller. By the invariants it is the object of the
-                // word, and the pool's.
+                // SAFETY: As required of the caller. By the invariants of `Loaded`, the object is
+                // named by the word and belongs to the pool.
                 unsafe { pool.zs.free_read(pin, held.word, 0, &mut self.emptied) };
-                // INVARIANT: The object had a reference.
+                // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);
             }
             None => held.word.store(0, Relaxed),
@@ -628,27 +644,29 @@ impl FreeBatch {
         sum
     }
 
-    /// Goes on with objects of a pool.
+    /// Prepares the batch for objects of `pool`. Flushes it first if it has objects of another
+    /// pool.
     #[inline]
     fn turn_to(&mut self, pool: &Pool) {
         let pool = Some(NonNull::from(pool));
         if self.pool != pool {
             self.flush();
-            // INVARIANT: There is nothing of it yet.
+            // INVARIANT: The batch is empty, so it owns no references and no memory of the pool.
             self.pool = pool;
         }
     }
 
-    /// Gives all back.
+    /// Puts the references and gives the memory back.
     #[inline(never)]
     fn flush(&mut self) {
         let Some(pool) = self.pool.take() else {
             return;
         };
         let nr = core::mem::take(&mut self.nr);
-        // Of a pool that a damaged word named there is none.
+        // `nr` is 0 if the only word of the batch was damaged. Then there is no reference to put.
         if nr != 0 {
-            // SAFETY: By the invariants. The references are the last that is used of the pool.
+            // SAFETY: By the invariant of the fields, this value owns the memory and `nr`
+            // references. The pool is not used after the references are put.
             unsafe {
                 pool.as_ref().zs.give_back(&mut self.emptied);
                 bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr);
@@ -666,12 +684,12 @@ impl Drop for FreeBatch {
     }
 }
 
-/// What a table has stored of a page, where it stays during `'a`.
+/// A stored page in a table, which is not freed during `'a`.
 ///
 /// # Invariants
 ///
-/// The word is that of the slot with the name, and was the record's, which was published. What it
-/// names is not freed during `'a`; but it may be moved.
+/// `word` is the word of the slot with the name `name`, and was equal to `record`. The object that
+/// it names is not freed during `'a`, but zsmalloc may move it.
 pub(crate) struct Held<'a> {
     word: &'a Atomic<u64>,
     name: Name,
@@ -679,12 +697,12 @@ pub(crate) struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    /// `None`: nothing is stored.
+    /// Returns the stored page that a word names, or `None` if there is none.
     ///
     /// # Safety
     ///
-    /// The word is that of the slot with the name, in a table, and what it says is not taken out
-    /// during the lifetime.
+    /// `word` is in a table, and belongs to the slot with the name `name`. The stored page is not
+    /// freed during `'a`.
     #[inline]
     pub(crate) unsafe fn of(word: &'a Atomic<u64>, name: Name) -> Option<Self> {
         let value = word.load(Relaxed);
@@ -692,7 +710,8 @@ impl<'a> Held<'a> {
             return None;
         }
         match Record::decode(value) {
-            // INVARIANT: As required of the caller.
+            // INVARIANT: As required of the caller, the word has this name, and the page is not
+            // freed.
             Ok(record) => Some(Self { word, name, record }),
             Err(_) => {
                 warn_on_once!(true);
@@ -701,23 +720,24 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The record, as it was when it was looked up.
+    /// Returns the record as it was when the page was looked up.
     #[inline]
     pub(crate) fn record(&self) -> Record {
         self.record
     }
 
-    /// The pool of an object.
+    /// Returns the pool of the object, or `None` if the page has no object.
     #[inline]
     pub(crate) fn pool(&self) -> Option<&Pool> {
         match self.record.kept {
-            // SAFETY: The object has a reference to its pool as long as it is there.
+            // SAFETY: By the invariants of `Held`, the object is not freed, and it holds a
+            // reference to its pool.
             Kept::Object(object) => unsafe { pool_of(object) },
             Kept::Same(_) => None,
         }
     }
 
-    /// Gives the object's memory to `f`. Fails if the word is damaged, or names no object.
+    /// Calls `f` with the object's memory. Fails if the word is damaged or names no object.
     #[inline]
     pub(crate) fn read<R>(&self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, Loaded<'_>)> {
         let pool = self.pool().ok_or(EIO)?;
@@ -726,9 +746,10 @@ impl<'a> Held<'a> {
             len = parts.len();
             f(parts)
         };
-        // SAFETY: By the invariants; the result keeps `self` borrowed.
+        // SAFETY: By the invariants of `Held`, the object is in the word and not freed. The result
+        // keeps `self` borrowed.
         let (ret, pin) = unsafe { pool.zs.read(self.word, self.name, read) }?;
-        // INVARIANT: It was just read.
+        // INVARIANT: The object was just read by way of the word, from its pool.
         let loaded = Loaded {
             held: self,
             object: Some((pool, pin)),
@@ -737,13 +758,13 @@ impl<'a> Held<'a> {
         Ok((ret, loaded))
     }
 
-    /// A page that repeats one value has nothing else to be read.
+    /// Returns the value of a page that repeats one value, or `None` for an object.
     #[inline]
     pub(crate) fn same(&self) -> Option<(Pattern, Loaded<'_>)> {
         let Kept::Same(pattern) = self.record.kept else {
             return None;
         };
-        // INVARIANT: There is no object.
+        // INVARIANT: The word names no object.
         let loaded = Loaded {
             held: self,
             object: None,
@@ -753,11 +774,12 @@ impl<'a> Held<'a> {
     }
 }
 
-/// What was read: an object stays where it is, as long as this is there.
+/// A stored page that was read. It keeps the object pinned, so zsmalloc does not move it.
 ///
 /// # Invariants
 ///
-/// It is what the word names. An object is one of the pool.
+/// `object` is `Some` if the word of `held` names an object. Then the pin is of that object, and
+/// the object belongs to the pool.
 pub(crate) struct Loaded<'h> {
     held: &'h Held<'h>,
     object: Option<(&'h Pool, ReadPin)>,

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The word that zswap keeps for a page.
+//! The 64-bit word that zswap keeps for a stored page.
 //!
-//! `decode()` is total, and the codec is canonical: `encode(decode(word)?) == word` and
-//! `decode(encode(record)) == Ok(record)`. So comparing words is comparing records.
+//! `decode()` accepts any word, and the codec is canonical: `encode(decode(word)?) == word` and
+//! `decode(encode(record)) == Ok(record)`. So two records are equal if and only if their words are.
 //!
 //! # Context
 //!
-//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
-//! by its path, into the crate of host tests in `kunit/host`.
+//! Works on values only: no lock, no memory, no `unsafe`, no panic. This file is built into the
+//! kernel. The host tests in `kunit/host` include it by its path.
 
 #![forbid(unsafe_code)]
 
-/// The lowest bit: an object of zsmalloc.
+/// Tag in the lowest bit: the word names a zsmalloc object.
 const OBJECT_TAG: u64 = 0b1;
 const OBJECT_REFERENCED: u64 = 1 << 1;
 const POOL_SHIFT: u32 = 2;
-/// Bits of the number of a pool.
+/// Number of bits of a pool number.
 pub const POOL_BITS: u32 = 3;
 const OBJECT_PLAIN: u64 = 1 << (POOL_SHIFT + POOL_BITS);
-/// Where the place of an object begins, which takes the rest.
+/// Lowest bit of an object's place, which takes the remaining bits.
 pub const PLACE_SHIFT: u32 = 6;
-/// Bits of a place.
+/// Number of bits of a place.
 pub const PLACE_BITS: u32 = u64::BITS - PLACE_SHIFT;
 
 const _: () = assert!(OBJECT_PLAIN < 1 << PLACE_SHIFT);
 
-/// The lowest three bits: a page that repeats one value.
+/// Tag in the lowest three bits: the page repeats one value.
 const SAME_TAG: u64 = 0b100;
 const TAG_MASK: u64 = 0b111;
 const SAME_REFERENCED: u64 = 1 << 3;
@@ -38,44 +38,44 @@ const FORM_HIGH: u64 = 2;
 const VALUE_SHIFT: u32 = 6;
 const VALUE_BITS: u32 = u64::BITS - VALUE_SHIFT;
 
-/// How a word is no record.
+/// Reason why a word is not a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invalid {
-    /// The tag is that of no record.
+    /// The tag is not that of a record.
     Tag,
-    /// It names an object at the beginning of memory.
+    /// The word names an object with the place 0.
     NullPlace,
-    /// The value of a page is not in the form that is its own.
+    /// The value of the page is not encoded in its canonical form.
     Form,
 }
 
-/// Where an object of zsmalloc is. It changes when the object is moved.
+/// The place of a zsmalloc object. It changes when zsmalloc moves the object.
 ///
 /// # Invariants
 ///
-/// Not 0, and less than 2 to the power of `PLACE_BITS`.
+/// The place is not 0, and less than 2 to the power of `PLACE_BITS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(u64);
 
 impl Place {
-    /// Returns `place`, if a word has room for it.
+    /// Returns the place, or `None` if it is 0 or does not fit in a word.
     #[inline]
     pub const fn new(place: u64) -> Option<Self> {
         if place == 0 || place >> PLACE_BITS != 0 {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The check above.
         Some(Self(place))
     }
 
-    /// Returns the number.
+    /// Returns the place as a number.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// A compressed page, or a page as it was: an object of zsmalloc, which knows its length.
+/// A page in a zsmalloc object, compressed or uncompressed. zsmalloc knows the length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Object {
     place: Place,
@@ -85,17 +85,17 @@ pub struct Object {
 }
 
 impl Object {
-    /// Returns the object of a pool, if a word has room for it.
+    /// Returns the object of a pool, or `None` if the pool number does not fit in a word.
     #[inline]
     pub const fn new(place: Place, pool: u8, plain: bool) -> Option<Self> {
         if pool >> POOL_BITS != 0 {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The check above.
         Some(Self { place, pool, plain })
     }
 
-    /// Returns the place.
+    /// Returns the place of the object.
     #[inline]
     pub const fn place(self) -> Place {
         self.place
@@ -107,45 +107,46 @@ impl Object {
         self.pool
     }
 
-    /// Returns true if it is the page as it was.
+    /// Returns true if the page is stored uncompressed.
     #[inline]
     pub const fn is_plain(self) -> bool {
         self.plain
     }
 }
 
-/// The 64 bits that a page repeats.
+/// The 64-bit value that a page repeats.
 ///
 /// # Invariants
 ///
-/// The value has one of the forms below.
+/// `form_of()` finds a form for the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern(u64);
 
 impl Pattern {
-    /// Zeros.
-    // INVARIANT: It repeats 32 bits.
+    /// The pattern of a page of zeros.
+    // INVARIANT: The value repeats 32 bits.
     pub const ZERO: Self = Self(0);
 
-    /// Returns `value`, if a word has room for it: it repeats 32 bits, or is a number of 58 bits
-    /// with its sign, or its lowest 6 bits are 0, as those of most floating point numbers are.
+    /// Returns the pattern of a value, or `None` if the value does not fit in a word. It fits if it
+    /// repeats 32 bits, is a signed number of 58 bits, or has 6 low bits that are 0, as most
+    /// floating point numbers have.
     #[inline]
     pub const fn new(value: u64) -> Option<Self> {
         match form_of(value) {
-            // INVARIANT: It has a form.
+            // INVARIANT: `form_of()` found a form.
             Some(_) => Some(Self(value)),
             None => None,
         }
     }
 
-    /// Returns the value.
+    /// Returns the value that the page repeats.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// The form of a value, and what a word has of it.
+/// Returns the form of a value, and the bits that a word keeps of it.
 const fn form_of(value: u64) -> Option<(u64, u64)> {
     let half = value & u32::MAX as u64;
     // Sign-extends the lowest `VALUE_BITS` bits, which are all that `FORM_LOW` keeps.
@@ -171,16 +172,16 @@ const fn value_of(form: u64, bits: u64) -> Option<u64> {
     }
 }
 
-/// What is kept for a page.
+/// What zswap keeps for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
-    /// An object.
+    /// An object in a pool.
     Object(Object),
-    /// The value that the page repeats. There is no object.
+    /// The value that the page repeats, without an object.
     Same(Pattern),
 }
 
-/// What is kept for a page, and whether the hand of the clock has passed it.
+/// What zswap keeps for a page, and whether the page still has its second chance.
 ///
 /// ```text
 ///          63                                    6 5 4   2 1 0
@@ -194,14 +195,15 @@ pub enum Kept {
 ///         +---------------------------------------+----+-+-+-+-+
 /// ```
 ///
-/// `P` is set for a page as it was, `R` until the hand has passed. zsmalloc changes the place. The
-/// forms of a value are 0: 32 bits, twice; 1: a number with its sign; 2: its lowest 6 bits are 0. A
-/// value has the first of these that fits.
+/// `P` is set if the page is stored uncompressed. `R` is the referenced bit, which is set until the
+/// clock hand has passed the page. zsmalloc changes the place. The forms of a value are 0: a 32-bit
+/// value, twice; 1: a sign-extended number; 2: the lowest 6 bits are 0. A value has the first of
+/// these forms that fits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The page.
+    /// The object or value of the page.
     pub kept: Kept,
-    /// The hand has not passed it since it was stored.
+    /// True if the clock hand has not passed the page since it was stored.
     pub referenced: bool,
 }
 
@@ -215,13 +217,13 @@ impl Record {
         }
     }
 
-    /// Returns true if a word can be that of a record.
+    /// Returns true if the tag of a word is that of a record. Does not check the other bits.
     #[inline]
     pub const fn is_tag(word: u64) -> bool {
         word & OBJECT_TAG != 0 || word & TAG_MASK == SAME_TAG
     }
 
-    /// Reads a word.
+    /// Decodes a word.
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, Invalid> {
         if word & OBJECT_TAG != 0 {
@@ -231,7 +233,7 @@ impl Record {
             return Ok(Self {
                 kept: Kept::Object(Object {
                     place,
-                    // INVARIANT: There are so many bits.
+                    // INVARIANT: The mask has `POOL_BITS` bits.
                     pool: (word >> POOL_SHIFT & ((1 << POOL_BITS) - 1)) as u8,
                     plain: word & OBJECT_PLAIN != 0,
                 }),
@@ -247,7 +249,7 @@ impl Record {
         };
         match form_of(value) {
             Some((its, same)) if its == form && same == bits => Ok(Self {
-                // INVARIANT: It has a form.
+                // INVARIANT: `form_of()` found a form.
                 kept: Kept::Same(Pattern(value)),
                 referenced: word & SAME_REFERENCED != 0,
             }),
@@ -255,7 +257,7 @@ impl Record {
         }
     }
 
-    /// Returns the word.
+    /// Encodes the record as a word.
     #[inline]
     pub const fn encode(self) -> u64 {
         match self.kept {
@@ -275,7 +277,7 @@ impl Record {
             Kept::Same(Pattern(value)) => {
                 let (form, bits) = match form_of(value) {
                     Some(form) => form,
-                    // By the invariant of a pattern there is one.
+                    // Not reached: by the invariants of `Pattern`, the value has a form.
                     None => (FORM_HALF, 0),
                 };
                 let referenced = if self.referenced { SAME_REFERENCED } else { 0 };
@@ -284,14 +286,14 @@ impl Record {
         }
     }
 
-    /// Returns true for a page as it was.
+    /// Returns true if the page is stored uncompressed.
     #[inline]
     pub const fn is_plain(self) -> bool {
         matches!(self.kept, Kept::Object(object) if object.is_plain())
     }
 
-    /// Returns true if `word` is that of the record. Ignores the place of an object, because
-    /// zsmalloc may have moved it.
+    /// Returns true if `word` encodes the record. Ignores the place of an object, because zsmalloc
+    /// may have moved the object.
     #[inline]
     pub const fn was(self, word: u64) -> bool {
         let changed = self.encode() ^ word;
@@ -301,7 +303,7 @@ impl Record {
         }
     }
 
-    /// Returns the record without its second chance, as the hand leaves it.
+    /// Returns the record with the referenced bit clear, as the clock hand leaves it.
     #[inline]
     pub const fn passed(self) -> Self {
         Self {
@@ -313,26 +315,26 @@ impl Record {
 
 const _: () = assert!(VALUE_BITS > u32::BITS);
 
-/// What records that are freed, or stored, together have in common.
+/// The totals of a number of records that are charged or uncharged together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Sum {
-    /// Bytes of objects.
+    /// Bytes of data in objects.
     pub bytes: usize,
-    /// Pages.
+    /// Number of pages.
     pub nr: usize,
-    /// Of them, those that are objects as they were.
+    /// Number of these pages that are stored uncompressed.
     pub nr_plain: usize,
 }
 
 impl Sum {
-    /// No record.
+    /// The sum of no records.
     pub const NONE: Self = Self {
         bytes: 0,
         nr: 0,
         nr_plain: 0,
     };
 
-    /// Adds another.
+    /// Adds another sum.
     #[inline]
     pub const fn merge(&mut self, other: Self) {
         self.bytes = self.bytes.wrapping_add(other.bytes);
@@ -340,7 +342,7 @@ impl Sum {
         self.nr_plain = self.nr_plain.wrapping_add(other.nr_plain);
     }
 
-    /// Adds a record, whose object has `len` bytes of data.
+    /// Adds a page, whose object, if it has one, has `len` bytes of data.
     #[inline]
     pub const fn add(&mut self, kept: Kept, len: u32) {
         self.nr = self.nr.wrapping_add(1);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rings of the order of writeback. Their protocol is that of [`order`].
+//! The rings that order pages for writeback. [`order`] describes the protocol.
 //!
 //! # Lifetime
 //!
-//! - A ring is in the lruvec of a cgroup and node, or without cgroups in an array by node.
-//!   References and RCU readers keep the cgroup. When it goes offline, the members of its ring move
-//!   to the nearest ring above that is not dead ([`Ring::leave`]). A store that joins the ring
-//!   later sees that it is dead, and moves them again.
-//! - A member is freed with its table, after an RCU grace period. It has left its ring before.
+//! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
+//!   indexed by node. References and RCU readers keep the cgroup. When the cgroup goes offline, the
+//!   members of its rings move to the nearest live ring above ([`Ring::leave`]). A store that joins
+//!   a dead ring later sees that it is dead, and moves its members.
+//! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
 //!
-//! The lock of a ring is taken inside that of a cluster. The lock of a ring above is taken inside
-//! that of a ring below. [`LockedRing`] also holds the RCU read lock, which keeps the members of
-//! the ring and their tables.
+//! The ring lock nests inside the cluster lock. The lock of an ancestor's ring nests inside the
+//! lock of a descendant's ring. [`LockedRing`] also holds the RCU read lock, which keeps the
+//! members of the ring and their tables from being freed.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -57,18 +57,18 @@ use kernel::{
 
 type RawRing = *mut RingState;
 
-/// The seat of a member whose table is going, in the place of a pointer.
+/// The raw seat of a member whose table is being freed.
 const GONE: RawRing = core::ptr::without_provenance_mut(1);
 
-/// How many members are looked at for an estimate.
+/// Number of members that an estimate samples.
 const SAMPLE: usize = 32;
 
-/// The pages of a ring among 64 slots: C's `struct zswap_member`.
+/// The pages of one ring among 64 consecutive slots: C's `struct zswap_member`.
 ///
 /// # Invariants
 ///
-/// It is of a table, and its words are those of the table. `links` and `at` are protected by the
-/// lock of the ring that the seat names.
+/// The member belongs to a table, and `words` points into the words of that table. `links` and `at`
+/// are protected by the lock of the ring that the seat names.
 #[repr(C)]
 pub(crate) struct Member {
     links: CListHead,
@@ -90,11 +90,11 @@ same_layout!(Member = bindings::zswap_member {
     at = at,
 });
 
-/// A ring, as C has it: `struct zswap_lruvec_state`.
+/// A ring: C's `struct zswap_lruvec_state`.
 ///
 /// # Invariants
 ///
-/// `members` and `nr_members` are protected by the lock. What is on the list are members.
+/// `members` and `nr_members` are protected by `lock`. Each list element is a [`Member`].
 #[repr(C)]
 pub(crate) struct RingState {
     nr_disk_swapins: Atomic<i64>,
@@ -120,7 +120,7 @@ impl RingState {
     /// `ring` is NULL or valid during `'a`.
     #[inline]
     unsafe fn from_raw<'a>(ring: *mut bindings::zswap_lruvec_state) -> Option<&'a Self> {
-        // SAFETY: As required of the caller. The layout is C's.
+        // SAFETY: As required of the caller. `same_layout!` checks that the layout is C's.
         unsafe { ring.cast::<Self>().as_ref() }
     }
 
@@ -135,14 +135,14 @@ impl RingState {
     }
 
     c_methods! {
-        /// Makes reclaim of the cgroup call the zswap shrinker from now on.
+        /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
         fn tell_filled(&self) = zswap_ring_filled;
         fn raw_above(&self) -> *mut bindings::zswap_lruvec_state = zswap_ring_above;
     }
 }
 
 impl Member {
-    /// Clears the bits of slots.
+    /// Clears the bits of slots. Caller holds the cluster lock.
     #[inline]
     pub(crate) fn clear(&self, bits: u64) {
         let before = self.bits();
@@ -151,13 +151,13 @@ impl Member {
         }
     }
 
-    /// Returns its bits.
+    /// Returns the bits of the slots that have a page on the ring.
     #[inline]
     pub(crate) fn bits(&self) -> u64 {
         self.bits.load(Relaxed)
     }
 
-    /// Returns true if it stands on a ring.
+    /// Returns true if the member's seat is on `ring`.
     #[inline]
     pub(crate) fn is_on(&self, ring: Ring<'_>) -> bool {
         self.seat.load(Relaxed) == ring.0.as_raw()
@@ -168,13 +168,14 @@ impl Member {
         self.links.as_raw()
     }
 
-    /// Takes it off the ring that it stands on, if it does, and leaves the seat free, or gone for
-    /// good. It has no bits. Caller holds the lock of its cluster.
+    /// Removes the member from its ring, if it is on one. Leaves the seat [`Seat::Gone`] if `gone`,
+    /// otherwise [`Seat::Free`]. The member has no bits. Caller holds the cluster lock.
     pub(crate) fn leave(&self, gone: bool) {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
         order::retire(self, to, |ring, to| {
-            // SAFETY: A ring stays for RCU readers, from before a member leaves it.
+            // SAFETY: The RCU read lock is held since before the seat was read. RCU keeps the
+            // cgroup of the ring, and so the ring.
             let Some(ring) = (unsafe { ring.as_ref() }) else {
                 return true;
             };
@@ -232,57 +233,58 @@ impl order::Member for Member {
     }
 }
 
-/// The members of a group of 64 slots, each of another ring: a chain that only gets longer.
+/// The members of a group of 64 slots, one for each ring. The chain never shrinks.
 ///
 /// # Invariants
 ///
-/// A pointer is NULL or to a member, which stays as long as the chain does.
+/// Each pointer is NULL, or points to a member that stays as long as the chain.
 #[repr(transparent)]
 pub(crate) struct Chain(Atomic<*mut Member>);
 
 impl Chain {
-    /// Returns the members.
+    /// Returns the members of the chain.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Member> {
         let mut at = &self.0;
         core::iter::from_fn(move || {
-            // SAFETY: By the invariants.
+            // SAFETY: By the invariants of `Chain`, a member stays as long as the chain.
             let member = unsafe { at.load(Relaxed).as_ref() }?;
             at = &member.next;
             Some(member)
         })
     }
 
-    /// Adds a member. Caller holds the lock of the cluster.
+    /// Adds a member to the chain. Caller holds the cluster lock.
     ///
     /// # Safety
     ///
-    /// `words` are those of the 64 slots from `entry` on, of the table that the chain is of. It
-    /// frees its chains.
+    /// `words` points to the words of the 64 slots from `entry` on, in the table of the chain. The
+    /// members of the chain are freed together with the table.
     #[inline]
     pub(crate) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
         let place = core::mem::ManuallyDrop::new(new).0;
-        // SAFETY: It is ours, and zeroed.
+        // SAFETY: By the invariants of `NewMember`, the member is owned here, and zeroed.
         let member = unsafe { place.as_ref() };
         member.next.store(self.0.load(Relaxed), Relaxed);
         member.words.store(words, Relaxed);
         member.entry.store(entry.as_raw().val, Relaxed);
-        // INVARIANT: It stays, as required of the caller.
+        // INVARIANT: The member is freed with the table, and so with the chain, as required of the
+        // caller.
         self.0.store(place.as_ptr(), Relaxed);
         member
     }
 }
 
-/// A member that is of no table yet.
+/// A member that is not in a table yet.
 ///
 /// # Invariants
 ///
-/// The member is ours, and zeroed.
+/// This value owns the member. The member is zeroed.
 #[must_use]
 pub(crate) struct NewMember(NonNull<Member>);
 
 impl NewMember {
-    /// Allocates. May sleep.
+    /// Allocates a member. May sleep.
     pub(crate) fn alloc(node: Node) -> Option<Self> {
         // INVARIANT: C returns zeroed memory for a member, or NULL.
         NonNull::new(alloc_member(bindings::ZSWAP_GFP_ENTRY, node).cast()).map(Self)
@@ -290,7 +292,7 @@ impl NewMember {
 }
 
 c_functions! {
-    // The cache was made before anything could be stored.
+    // Safe: the slab cache was created before the first store.
     fn alloc_member(
         gfp: bindings::gfp_t, node: Node
     ) -> *mut bindings::zswap_member = zswap_member_alloc;
@@ -298,34 +300,35 @@ c_functions! {
 
 impl Drop for NewMember {
     fn drop(&mut self) {
-        // SAFETY: By the invariants.
+        // SAFETY: By the invariants of `NewMember`, this value owns the member, and no table has
+        // it.
         unsafe { bindings::zswap_member_free(self.0.as_ptr().cast()) };
     }
 }
 
-/// A ring, which is not freed during `'a`.
+/// A ring that is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a>(&'a RingState);
 
 impl<'a> Ring<'a> {
-    /// Returns the ring of a cgroup and node.
+    /// Returns the ring of a memory cgroup and node.
     pub(crate) fn of(memcg: Memcg<'a>, node: Node) -> Option<Self> {
-        // SAFETY: The ring is in the cgroup, or stays for ever.
+        // SAFETY: The ring is part of the cgroup, which stays during `'a`, or is never freed.
         unsafe { RingState::from_raw(raw_of(memcg, node)) }.map(Self)
     }
 
-    /// Returns the ring of the cgroup and node of a folio.
+    /// Returns the ring of the memory cgroup and node of a folio.
     #[inline]
     pub(crate) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
-        // SAFETY: RCU keeps the cgroup, which the ring is in; or it stays for ever.
+        // SAFETY: The ring is part of the cgroup, which RCU keeps during `'a`, or is never freed.
         unsafe { RingState::from_raw(raw_of_folio(folio)) }.map(Self)
     }
 
-    /// Returns the ring, or the nearest above that is not dead.
+    /// Returns this ring, or if it is dead, the nearest live ring of an ancestor cgroup.
     #[inline]
     pub(crate) fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
         while self.is_dead() {
-            // SAFETY: Those above a cgroup stay as long as it does.
+            // SAFETY: A cgroup keeps its ancestors, and so their rings.
             self.0 = unsafe { RingState::from_raw(self.0.raw_above()) }?;
         }
         Some(self)
@@ -336,15 +339,15 @@ impl<'a> Ring<'a> {
         self.0.dead.load(Relaxed)
     }
 
-    /// Returns the counter of swap-ins from a device that zswap would have had, had less been
+    /// Returns the counter of swap-ins from a device that zswap would have served, had less been
     /// written back.
     #[inline]
     pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
         &self.0.nr_disk_swapins
     }
 
-    /// Sets the bit of a slot whose page is stored, in a member that has no seat or one on this
-    /// ring; the member joins the ring if it has none. Caller holds the lock of its cluster.
+    /// Sets the bit of a slot whose page is stored. The member's seat is free or on this ring. If
+    /// it is free, the member joins the ring. Caller holds the cluster lock.
     #[inline]
     pub(crate) fn fill(self, member: &Member, bit: u64, rcu: &'a rcu::Guard) {
         if order::fill(member, bit, self.0.as_raw()) {
@@ -353,14 +356,14 @@ impl<'a> Ring<'a> {
     }
 
     /// Adds a member whose seat has just become this ring to `joined`. Takes locks only if the ring
-    /// is dead: then moves its members up.
+    /// is dead, to move its members to a ring above.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
         let joined = &self.0.joined;
         let mut head = joined.load(Relaxed);
         loop {
-            // SAFETY: The member is on no list, and the task that gave it the seat may put it on
-            // one.
+            // SAFETY: The member is on no list. Only the task that gave it the seat may put it on
+            // one, which is this task.
             unsafe { (*member.links()).next = head.cast() };
             match joined.cmpxchg(head, core::ptr::from_ref(member).cast_mut(), Full) {
                 Ok(_) => break,
@@ -369,35 +372,39 @@ impl<'a> Ring<'a> {
         }
         self.0.tell_filled();
         smp_mb(Full);
-        // Otherwise the task that declares it dead finds the member.
+        // If the ring is not dead yet, the task that sets `dead` later finds the member in
+        // `joined`.
         if self.is_dead() {
             self.move_up(rcu);
         }
     }
 
-    /// Declares the rings of a cgroup that goes offline dead.
+    /// Marks the rings of a cgroup that goes offline as dead, and moves their members to rings
+    /// above.
     pub(crate) fn leave(memcg: Memcg<'a>) {
         for ring in Node::all().filter_map(|node| Self::of(memcg, node)) {
             ring.0.dead.store(true, Relaxed);
-            // A store that joins afterwards sees it.
+            // A store that joins after this barrier sees that the ring is dead.
             smp_mb(Full);
             let rcu = rcu::read_lock();
             Ring(ring.0).move_up(&rcu);
         }
     }
 
-    /// Moves the members of a dead ring to the nearest one above that is not.
+    /// Moves the members of a dead ring to the nearest live ring above.
     fn move_up(self, rcu: &'a rcu::Guard) {
         let mut from = self.lock();
         from.settle();
-        // One that never had a member does not know its node.
+        // Return before looking for the ring above: a ring that never had a member does not know
+        // its node.
         if from.len() == 0 {
             return;
         }
         let mut next = self.alive(rcu);
         while let Some(to) = next {
             let mut locked = to.lock_above();
-            // One that dies after this finds what was moved to it.
+            // If the ring above dies after this check, the task that sets `dead` moves the members
+            // again.
             if !to.is_dead() {
                 from.give(&mut locked);
                 drop(locked);
@@ -409,7 +416,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Locks the ring. Inside the locks of clusters.
+    /// Locks the ring. Nests inside the cluster lock.
     #[inline]
     pub(crate) fn lock(self) -> LockedRing<'a> {
         let rcu = rcu::read_lock();
@@ -420,20 +427,20 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Locks the ring while the caller holds the lock of a ring below.
+    /// Locks the ring while the caller holds the lock of a descendant's ring.
     fn lock_above(self) -> LockedRing<'a> {
         let rcu = rcu::read_lock();
-        // SAFETY: The lock is initialized, and it is always the one above that is taken inside.
+        // SAFETY: The lock is initialized. Ring locks always nest from descendant to ancestor.
         unsafe { bindings::zswap_ring_lock_nested(self.0.as_ptr()) };
         LockedRing {
             ring: self.0,
-            // SAFETY: Just locked.
+            // SAFETY: The call above has locked it, and the guard takes over the lock.
             _lock: unsafe { SpinLockGuard::new(&self.0.lock, ()) },
             _rcu: rcu,
         }
     }
 
-    /// Returns how many pages stand on it, by estimate: 0 only if there are none.
+    /// Estimates the number of pages on the ring. Returns 0 only if there are none.
     pub(crate) fn count(self) -> usize {
         loop {
             let mut ring = self.lock().settled();
@@ -451,27 +458,27 @@ c_functions! {
     fn raw_of(
         memcg: Memcg<'_>, node: Node
     ) -> *mut bindings::zswap_lruvec_state = zswap_memcg_ring;
-    // Its cgroup is looked at under RCU.
+    // Called under RCU, which keeps the cgroup of the folio.
     fn raw_of_folio(folio: &Folio) -> *mut bindings::zswap_lruvec_state = zswap_ring_of_folio;
 }
 
-/// A ring that is locked.
+/// A locked ring. Dropping it unlocks the ring.
 #[must_use]
 pub(crate) struct LockedRing<'a> {
     ring: &'a RingState,
     _lock: SpinLockGuard<'a, ()>,
-    // Keeps the members of the ring, and their tables, from being freed.
+    // Keeps the members of the ring and their tables from being freed.
     _rcu: rcu::Guard,
 }
 
 impl<'a> LockedRing<'a> {
     #[inline]
     fn head(&self) -> *mut bindings::list_head {
-        // A list is its head.
+        // `CList` has the layout of its `list_head`.
         (&raw const self.ring.members).cast_mut().cast()
     }
 
-    /// Returns how many members stand on it.
+    /// Returns the number of members on the list of the ring.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.ring.nr_members.load(Relaxed)
@@ -483,26 +490,28 @@ impl<'a> LockedRing<'a> {
             .store(self.len().wrapping_add(nr), Relaxed);
     }
 
-    /// Returns the ring, with those that joined.
+    /// Moves the members in `joined` to the list, and returns the ring.
     pub(crate) fn settled(mut self) -> Self {
         self.settle();
         self
     }
 
-    /// Puts those that joined at the end, in the order in which they came.
+    /// Moves the members in `joined` to the end of the list, in the order in which they joined.
     fn settle(&mut self) {
         let joined = &self.ring.joined;
         if joined.load(Relaxed).is_null() {
             return;
         }
         let mut last = joined.xchg(core::ptr::null_mut(), Full);
-        // Where the next one goes before: the last came first.
+        // `joined` starts with the member that joined last, so each next member goes before this
+        // position.
         let mut at = self.head();
-        // SAFETY: What joined is a member that stays: its table goes when it has left the ring,
-        // under the lock that is held.
+        // SAFETY: Each pointer in `joined` is NULL or a member. A member is freed only after it has
+        // left its ring under the ring lock, which is held.
         while let Some(member) = unsafe { last.as_ref() } {
             let links = member.links();
-            // SAFETY: As above. Only this task looks at its links now, and at the list.
+            // SAFETY: The member is valid, as above. The ring lock is held, so only this task uses
+            // the links of the member and the list.
             unsafe {
                 last = (*links).next.cast();
                 bindings::list_add_tail(links, at);
@@ -512,41 +521,46 @@ impl<'a> LockedRing<'a> {
         }
     }
 
-    /// Takes a member off the list, on which it is.
+    /// Removes a member from the list. Caller has checked that it is on the list.
     fn remove(&self, member: &Member) {
-        // SAFETY: It is on the list, as the caller has seen under the lock.
+        // SAFETY: The member is on the list, as the caller has checked under the ring lock.
         unsafe { bindings::zswap_list_del(member.links()) };
     }
 
-    /// Puts a member, which is on no list, at the end.
+    /// Adds a member that is on no list to the end of the list.
     fn push(&self, member: &Member) {
-        // SAFETY: Only this task looks at its links, and at the list, which is locked.
+        // SAFETY: The ring lock is held, so only this task uses the links of the member and the
+        // list.
         unsafe { bindings::list_add_tail(member.links(), self.head()) };
     }
 
-    /// Takes a member off the ring, on which it stands.
+    /// Removes a member from the list and from the number of members. Caller has checked that it is
+    /// on the list.
     fn unlink(&mut self, member: &Member) {
         self.remove(member);
         self.add_len(usize::MAX);
     }
 
-    /// Gives all members to another ring.
+    /// Moves all members to another ring.
     fn give(&mut self, to: &mut LockedRing<'_>) {
         let nr = self.len();
         for member in self.ring.members.iter() {
-            // Both locks are held.
+            // The seats of these members change under the lock of their ring only. Both locks are
+            // held.
             member.seat.store(to.ring.as_raw(), Release);
         }
-        // SAFETY: Both lists are locked.
+        // SAFETY: The locks of both rings are held, so only this task uses the lists.
         unsafe { bindings::zswap_list_splice_tail_init(self.head(), to.head()) };
         to.add_len(nr);
         self.add_len(nr.wrapping_neg());
     }
 
-    /// Passes pages: `budget` at most, of `members` at most, each once; both become what is left.
+    /// Moves the clock hand over the ring: over `budget` pages at most, each once, of `members`
+    /// members at most. Subtracts the pages and members that it passed from both.
     ///
-    /// `wants` says of the first slot of a member whether its pages are of interest. `meet` gets
-    /// the entry of a page, its word and what the hand has decided, and returns whether to go on.
+    /// `wants` gets the first slot of a member, and returns true if the hand should visit its
+    /// pages. `meet` gets the swap entry of a page, its word and what the hand has decided. It
+    /// returns false to stop the hand.
     pub(crate) fn pass(
         &mut self,
         budget: &mut usize,
@@ -569,8 +583,9 @@ impl<'a> LockedRing<'a> {
         }
     }
 
-    /// Returns the first member that has pages. Those before it leave the ring: `members` at most,
-    /// which becomes what is left. `None`: none is left of these, or on the ring.
+    /// Returns the first member that has bits. Removes the members before it from the ring,
+    /// `members` at most, and subtracts their number from `members`. Returns `None` if `members` is
+    /// used up or the ring is empty.
     fn first_filled(&mut self, members: &mut usize) -> Option<&'a Member> {
         while *members != 0 {
             let Some(first) = self.ring.members.iter().next() else {
@@ -585,7 +600,7 @@ impl<'a> LockedRing<'a> {
         None
     }
 
-    /// Estimates how many pages stand on it.
+    /// Estimates the number of pages on the ring from the first [`SAMPLE`] members.
     fn estimate(&self) -> usize {
         let (mut looked, mut pages) = (0usize, 0usize);
         for member in self.ring.members.iter().take(SAMPLE) {
@@ -604,7 +619,8 @@ impl<'a> LockedRing<'a> {
         parked
     }
 
-    /// Returns true if the hand stays at the member.
+    /// Passes the pages of the first member. Returns true if the hand stops at this member, because
+    /// `budget` is used up or `meet` returned false.
     fn pass_one(
         member: &Member,
         budget: &mut usize,
@@ -624,8 +640,8 @@ impl<'a> LockedRing<'a> {
             }
             *budget = budget.wrapping_sub(1);
             member.at.store(n.wrapping_add(1), Relaxed);
-            // SAFETY: The table stays while the member is on the ring. A bit is that of a slot,
-            // which has a word there.
+            // SAFETY: The table stays while the member is on the ring, whose lock is held. Each bit
+            // stands for one of 64 slots, whose words are at `words`.
             let word = unsafe { Atomic::<u64>::from_ptr(words.add(n as usize)) };
             let value = word.load(Relaxed);
             let turn = order::turn(value, |new| word.cmpxchg(value, new, Relaxed).is_ok());

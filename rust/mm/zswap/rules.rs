@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The decisions of zswap, as functions of numbers.
+//! The decisions of zswap as pure functions of numbers.
 //!
 //! # Context
 //!
-//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
-//! by its path, into the crate of host tests in `kunit/host`.
+//! Works on values only: no lock, no memory, no `unsafe`, no panic. This file is built into the
+//! kernel. The host tests in `kunit/host` include it by its path.
 
 #![forbid(unsafe_code)]
 
-/// Returns `percent` of `whole`, as C computes it: the product wraps, and a percentage above 100 is
-/// taken as it is.
+/// Returns `percent` of `whole`, computed as in C: the product wraps, and a percentage above 100 is
+/// not clamped.
 const fn percent_of(whole: usize, percent: u32) -> usize {
     whole.wrapping_mul(percent as usize) / 100
 }
 
-/// The sizes in pages between which the pool moves.
+/// The size limits of the pool, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
-    /// A pool of this size or more is full.
+    /// The pool is full at this size or above.
     pub(crate) max: usize,
-    /// A pool that was full accepts again when it is of this size or less.
+    /// After the pool was full, it accepts pages again at this size or below.
     pub(crate) accept: usize,
 }
 
@@ -35,7 +35,8 @@ impl Limits {
         }
     }
 
-    /// Judges a pool of `pages`, which was full at some time since it last accepted, or was not.
+    /// Returns what a pool of `pages` pages does with a store. `was_full`: the pool was full, and
+    /// has not accepted a page since.
     #[inline]
     pub(crate) const fn judge(self, pages: usize, was_full: bool) -> Fill {
         if pages >= self.max {
@@ -48,30 +49,30 @@ impl Limits {
     }
 }
 
-/// What the size of the pool means for a store.
+/// Whether the pool accepts a store at its current size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fill {
-    /// There is room.
+    /// The pool is below its limit, and accepts pages.
     Accepts,
-    /// There would be room, but the pool was full and is not yet down to the accept threshold.
+    /// The pool is below its limit, but was full and has not shrunk to the accept threshold yet.
     Draining,
-    /// The pool is full.
+    /// The pool is at or above its limit.
     HitLimit,
 }
 
-/// Why a page was not stored.
+/// Reason why a page was not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reject {
-    /// The compressor failed, or its result saves nothing and the page may not be written back.
+    /// The compressor failed, or the page did not compress and may not be stored uncompressed.
     CompressFail,
-    /// Too large to be worth it: `-ENOSPC` of the compressor or of the allocator.
+    /// The compressed data is too large: the compressor or the allocator returned `-ENOSPC`.
     CompressPoor,
-    /// The allocator had no memory.
+    /// The allocator failed with another error, such as `-ENOMEM`.
     AllocFail,
 }
 
 impl Reject {
-    /// Returns the reason, when the compressor failed: because there was no space, or otherwise.
+    /// Returns the reason for a compressor failure. `no_space`: the error was `-ENOSPC`.
     pub(crate) const fn of_compressor(no_space: bool) -> Self {
         if no_space {
             Self::CompressPoor
@@ -80,7 +81,7 @@ impl Reject {
         }
     }
 
-    /// Returns the reason, when the allocator failed: because there was no space, or otherwise.
+    /// Returns the reason for an allocator failure. `no_space`: the error was `-ENOSPC`.
     pub(crate) const fn of_allocator(no_space: bool) -> Self {
         if no_space {
             Self::CompressPoor
@@ -90,18 +91,18 @@ impl Reject {
     }
 }
 
-/// In which form a page is stored.
+/// The form in which a page is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
-    /// The compressor's output.
+    /// The compressor's output, of this length in bytes.
     Compressed(usize),
-    /// The page as it is: it compresses to nothing smaller than itself.
+    /// The uncompressed page, because the compressor's output is not smaller.
     Plain,
 }
 
 impl Form {
-    /// Returns the form for a page of `page` bytes, given the length that the compressor returned,
-    /// if it did not fail.
+    /// Returns the form for a page of `page` bytes. `len` is the length of the compressor's output,
+    /// or `None` if the compressor failed.
     #[inline]
     pub(crate) const fn of(len: Option<usize>, page: usize) -> Self {
         match len {
@@ -111,13 +112,14 @@ impl Form {
     }
 }
 
-/// So many pages that did not compress, one after the other, say something of the next.
+/// Number of pages that did not compress after which zswap judges other pages by their content.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const FEW_TRIED: u64 = 16;
 
-/// Returns true if a page is tried however it looks, when the last `tried` did not compress, and
-/// `refused` of all. Later one of 256 is tried, because there are pages that look random, and
-/// compress.
+/// Returns true if a page is compressed without looking at its content first. `tried` is the number
+/// of pages that did not compress since that count was reset, and `refused` the number of refused
+/// pages. From [`FEW_TRIED`] on, only one page in 256 is compressed anyway, because some pages look
+/// random and still compress.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
@@ -125,47 +127,48 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
 }
 
 /// Returns the count of refused pages after a page was stored: 32 less. So the count does not grow
-/// if one page in 32 compresses. If fewer do, it grows until reclaim has tried all pages, and those
-/// that compress are stored by then.
+/// as long as one page in 32 compresses. If fewer do, it grows until reclaim has tried all pages.
+/// The pages that compress are stored by then.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn after_success(refused: u64) -> u64 {
     refused.saturating_sub(32)
 }
 
-/// What the pages of a cgroup that were refused say of the others.
+/// What the refused pages of a memory cgroup say about its other pages.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// As many as there are: the others are like them.
+    /// About as many pages were refused as the cgroup has, so the others are like them.
     All,
-    /// Others may compress.
+    /// Other pages of the cgroup may compress.
     Some,
-    /// None was tried for a second, or many pages are gone since: half of them are to be tried
-    /// again.
+    /// No page was tried for a second, or many pages have gone since. Half of the refused pages are
+    /// to be tried again.
     Outdated,
 }
 
-/// When the last page of a cgroup was refused.
+/// The state of a memory cgroup when its last page was refused.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy)]
 pub(crate) struct Last {
-    /// How many ticks ago.
+    /// Ticks since then.
     pub(crate) age: u64,
-    /// How many pages the cgroup had then, of whatever kind.
+    /// Number of pages that the cgroup had then, of any kind.
     pub(crate) size: u64,
 }
 
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 impl Refused {
-    /// Judges by the number of `refused` pages of a cgroup that has `size` pages, `anon` of them on
-    /// its lists for anonymous ones. `hz` ticks are a second.
+    /// Returns what `refused` refused pages say about a cgroup with `size` pages, of which `anon`
+    /// are on its anonymous LRU lists. `hz` is the number of ticks in a second.
     ///
-    /// Three of a hundred may be missing: numbers of pages are booked in batches, and a count that
-    /// is a page short for ever would have all of memory looked at again and again.
+    /// Tolerates that one page in 32 is missing, because page counters are updated in batches.
+    /// Otherwise reclaim would scan all memory again and again for a counter that is one page
+    /// short.
     #[inline]
     pub(crate) const fn judge(refused: u64, last: Last, hz: u64, anon: u64, size: u64) -> Self {
-        // A quarter is gone, with the process that had them for example.
+        // A quarter of the pages is gone, for example because a process has exited.
         let shrunk = size < last.size.saturating_sub(last.size / 4);
         if last.age > hz || shrunk {
             Self::Outdated
@@ -177,16 +180,16 @@ impl Refused {
     }
 }
 
-/// How many different bytes there are in a sample of a page.
+/// The set of distinct byte values in a sample of a page.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) struct Variety([u64; 4]);
 
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 impl Variety {
-    /// The number of bytes to look at.
+    /// Number of bytes in a sample.
     pub(crate) const SAMPLE: usize = 64;
 
-    /// That of some bytes.
+    /// Returns the set of the values in `bytes`.
     #[inline]
     pub(crate) fn of(bytes: impl Iterator<Item = u8>) -> Self {
         let mut seen = [0u64; 4];
@@ -198,12 +201,12 @@ impl Variety {
         Self(seen)
     }
 
-    /// Returns true if it is like that of random bytes. Of 64 of them, 57 differ on average, and
-    /// almost never less than 48; text and numbers have half of that.
+    /// Returns true if the sample looks like random bytes. 64 random bytes have 57 distinct values
+    /// on average, and almost never fewer than 48. Text and numbers have about half as many.
     #[inline]
     pub(crate) fn is_random(&self) -> bool {
         let [a, b, c, d] = self.0;
-        // At most 256.
+        // The sum is at most 256.
         [a, b, c, d]
             .iter()
             .fold(0u32, |sum, word| sum.saturating_add(word.count_ones()))
@@ -211,10 +214,10 @@ impl Variety {
     }
 }
 
-/// Takes recent swap-ins from disk off the entries that may be written back: had this many more
-/// been protected, those pages would have been found here.
+/// Subtracts recent swap-ins from disk from the number of entries that may be written back. Each of
+/// these swap-ins would have been served by zswap, had one more entry been protected.
 ///
-/// Returns the entries left, and the swap-ins that are left to be taken off the next time.
+/// Returns the entries that are left, and the swap-ins to subtract the next time.
 #[inline]
 pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usize) {
     (
@@ -223,10 +226,11 @@ pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usi
     )
 }
 
-/// Scales a number of entries by the memory that each of them takes, in pages: the better zswap
-/// compresses, the less is gained by I/O.
+/// Scales a number of entries by the average pool memory of an entry, in pages, because writing
+/// back well compressed pages gains less memory for the same I/O.
 ///
-/// `freeable * backing / stored` without the overflow of the product (C's `mult_frac()`).
+/// Computes `freeable * backing / stored` without overflow of the product, like C's `mult_frac()`.
+/// Returns 0 if `stored` is 0.
 #[inline]
 pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usize {
     let (Some(whole), Some(rest)) = (freeable.checked_div(stored), freeable.checked_rem(stored))
@@ -239,20 +243,20 @@ pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usi
     whole.wrapping_mul(backing).wrapping_add(part)
 }
 
-/// How shrinking one cgroup ended.
+/// The result of shrinking one memory cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shrunk {
     /// At least one entry was written back.
     Some,
-    /// There were entries, and none could be written back.
+    /// The cgroup has entries, but none could be written back.
     None,
-    /// There are no entries that may be written back.
+    /// The cgroup has no entries that may be written back.
     NoCandidates,
 }
 
-/// Decides when the shrink worker gives up although the pool is above its target: after
-/// `max_failures` of either cgroups of which nothing could be written back, or rounds over all
-/// cgroups that met no candidate.
+/// Decides when the shrink worker gives up although the pool is above its target. It gives up after
+/// `max_failures` failures. A failure is a cgroup of which no entry could be written back, or a
+/// round over all cgroups that found no candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Patience {
     failures: u32,
@@ -261,7 +265,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Nothing tried yet.
+    /// Returns the state before the first attempt.
     pub(crate) const fn new(max_failures: u32) -> Self {
         Self {
             failures: 0,
@@ -270,16 +274,16 @@ impl Patience {
         }
     }
 
-    /// Notes a failure; returns whether to go on.
+    /// Records a failure. Returns true if the worker should continue.
     fn fail(&mut self) -> bool {
         self.failures = self.failures.saturating_add(1);
         self.failures < self.max_failures
     }
 
-    /// Notes what a cgroup gave; returns whether to go on.
+    /// Records the result of shrinking a cgroup. Returns true if the worker should continue.
     pub(crate) fn after_cgroup(&mut self, shrunk: Shrunk) -> bool {
         match shrunk {
-            // Not a failure, as long as another cgroup has candidates.
+            // This is not a failure as long as another cgroup has candidates.
             Shrunk::NoCandidates => true,
             Shrunk::Some => {
                 self.attempts = self.attempts.saturating_add(1);
@@ -292,7 +296,7 @@ impl Patience {
         }
     }
 
-    /// Notes that all cgroups had their turn; returns whether to go on.
+    /// Records the end of a round over all cgroups. Returns true if the worker should continue.
     pub(crate) fn after_round(&mut self) -> bool {
         let idle = self.attempts == 0;
         self.attempts = 0;
@@ -300,35 +304,36 @@ impl Patience {
     }
 }
 
-/// How far the initialization of zswap came.
+/// The progress of zswap's initialization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Not tried: zswap was never enabled.
+    /// Not attempted, because zswap was never enabled.
     Uninit,
-    /// Done, and whether there is a pool to store to.
+    /// Finished, with or without a pool to store to.
     Ready {
-        /// A pool is there.
+        /// True if there is a current pool.
         has_pool: bool,
     },
-    /// Failed, for ever.
+    /// Failed, which is final.
     Failed,
 }
 
-/// What to do when a compressor is asked for.
+/// What a write to the module parameter `compressor` does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NameChange {
-    /// Remember the name for the initialization.
+    /// Remembers the name for the initialization.
     Note,
-    /// Nothing: it is the current one.
+    /// Changes nothing, because the compressor is the current one.
     Keep,
-    /// Switch to a pool with it.
+    /// Switches to a pool with this compressor.
     Switch,
-    /// Refuse.
+    /// Refuses the name.
     Refuse,
 }
 
 impl Stage {
-    /// What a write to the parameter `compressor` means.
+    /// Returns what a write to the module parameter `compressor` does. `same_name`: the name is
+    /// that of the current compressor.
     pub(crate) const fn name_change(self, same_name: bool) -> NameChange {
         match self {
             Self::Uninit => NameChange::Note,
@@ -339,8 +344,8 @@ impl Stage {
     }
 }
 
-// Run by `cargo test` in `kunit/host`.
-/// Tests that need nothing but the functions above.
+// `cargo test` in `kunit/host` runs these.
+/// Tests of the pure functions above.
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,9 +361,10 @@ mod tests {
             }
         );
         assert_eq!(Limits::new(0, 20, 90), Limits { max: 0, accept: 0 });
-        // More than 100 % is not refused.
+        // A percentage above 100 is accepted.
         assert_eq!(Limits::new(1000, 200, 100).max, 2000);
-        // Percentages are rounded down, the second one of what the first one left.
+        // Both percentages round down, and the second one is taken of the rounded result of the
+        // first.
         assert_eq!(
             Limits::new(199, 50, 50),
             Limits {
@@ -366,7 +372,7 @@ mod tests {
                 accept: 49
             }
         );
-        // A product that does not fit wraps, as in C.
+        // A product that overflows wraps, as in C.
         assert_eq!(Limits::new(usize::MAX / 2 + 2, 2, 100).max, 0);
     }
 
@@ -382,10 +388,10 @@ mod tests {
         assert_eq!(limits.judge(99, true), Fill::Draining);
         assert_eq!(limits.judge(91, true), Fill::Draining);
         assert_eq!(limits.judge(90, true), Fill::Accepts);
-        // A limit of zero refuses all, even an empty pool.
+        // A limit of zero refuses every store, even for an empty pool.
         let none = Limits { max: 0, accept: 0 };
         assert_eq!(none.judge(0, false), Fill::HitLimit);
-        // A threshold above the limit means none.
+        // An accept threshold above the limit has no effect.
         let odd = Limits {
             max: 100,
             accept: 200,
@@ -425,7 +431,7 @@ mod tests {
         assert_eq!(scale(7, 3, 10), 2);
         assert_eq!(scale(5, 0, 10), 0);
         assert_eq!(scale(5, 10, 0), 0);
-        // The product of 2^40 pages and 2^40 pages does not fit.
+        // The product of 2^40 and 2^40 pages overflows 64 bits.
         assert_eq!(scale(1 << 40, 1 << 40, 1 << 40), 1 << 40);
         for (freeable, backing, stored) in [(17u128, 5u128, 11u128), (1 << 30, 123, 456), (1, 1, 1)]
         {
@@ -452,21 +458,21 @@ mod tests {
         let judge = |refused, age, anon, size| {
             Refused::judge(refused, Last { age, size: 200 }, 250, anon, size)
         };
-        // As many, but for one of 32.
+        // `All` tolerates that one page in 32 is missing.
         assert_eq!(judge(96, 0, 100, 200), Refused::Some);
         assert_eq!(judge(97, 0, 100, 200), Refused::All);
         assert_eq!(judge(30, 0, 31, 200), Refused::Some);
         assert_eq!(judge(100, 250, 100, 200), Refused::All);
         assert_eq!(judge(100, 251, 100, 200), Refused::Outdated);
         assert_eq!(judge(0, 251, 100, 200), Refused::Outdated);
-        // More pages came: they were not tried.
+        // The cgroup has new pages, which were not tried.
         assert_eq!(judge(100, 0, 104, 300), Refused::Some);
-        // A few are gone; many are gone.
+        // Losing a quarter of the pages does not outdate the count, losing more does.
         assert_eq!(judge(100, 0, 75, 150), Refused::All);
         assert_eq!(judge(100, 0, 75, 149), Refused::Outdated);
-        // Those that reclaim has isolated are on no list, and not gone.
+        // Pages that reclaim has isolated are on no LRU list, but are not gone.
         assert_eq!(judge(20, 0, 10, 200), Refused::All);
-        // A cgroup without pages has nothing to swap out.
+        // A cgroup without anonymous pages has nothing to swap out.
         assert_eq!(judge(16, 0, 0, 200), Refused::All);
     }
 
@@ -474,7 +480,7 @@ mod tests {
     fn forty_eight_different_bytes_look_random() {
         for first in [0u8, 40, 100, 150, 208] {
             let looks_random = |nr: usize| {
-                // Each of them twice, which is not more.
+                // Repeating each value does not add distinct values.
                 let bytes = (0..nr).map(|n| first.wrapping_add(n as u8));
                 Variety::of(bytes.clone().chain(bytes)).is_random()
             };
@@ -491,7 +497,7 @@ mod tests {
         };
         assert!(!sample(&mut text.iter().copied().cycle()));
         assert!(!sample(&mut core::iter::empty()));
-        // A generator's high bytes.
+        // The high bytes of a linear congruential generator look random.
         let mut state = 1u64;
         assert!(sample(&mut core::iter::repeat_with(|| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
@@ -509,19 +515,19 @@ mod tests {
 
     #[test]
     fn worker_gives_up_only_without_progress() {
-        // Progress is never a reason to stop.
+        // The worker does not stop while it makes progress.
         let mut patience = Patience::new(3);
         for _ in 0..100 {
             assert!(patience.after_cgroup(Shrunk::Some));
             assert!(patience.after_round());
         }
-        // Empty rounds.
+        // Rounds without candidates are failures.
         let mut patience = Patience::new(3);
         assert!(patience.after_cgroup(Shrunk::NoCandidates));
         assert!(patience.after_round());
         assert!(patience.after_round());
         assert!(!patience.after_round());
-        // Failures: they add up over rounds.
+        // Failures add up over several rounds.
         let mut patience = Patience::new(3);
         assert!(patience.after_cgroup(Shrunk::None));
         assert!(patience.after_round());
@@ -537,7 +543,7 @@ mod tests {
         assert_eq!(Stage::Failed.name_change(false), NameChange::Refuse);
         assert_eq!(ready(true).name_change(true), NameChange::Keep);
         assert_eq!(ready(true).name_change(false), NameChange::Switch);
-        // Without a pool the same name is tried again.
+        // Without a pool, writing the same name tries again.
         assert_eq!(ready(false).name_change(true), NameChange::Switch);
     }
 }

@@ -2,9 +2,9 @@
 
 //! Initializes zswap.
 //!
-//! This is done at boot, if zswap is enabled, or when it is first enabled, under
-//! `zswap_init_lock`. A failure is final. Without a compressor there is no pool: zswap is up, but
-//! cannot be enabled until a compressor is chosen that exists.
+//! This happens at boot if zswap is enabled, or else when it is first enabled, under
+//! `zswap_init_lock`. A failure of the initialization is final. If no pool can be created, zswap is
+//! initialized, but cannot be enabled until an existing compressor is chosen.
 
 #![forbid(unsafe_code)]
 
@@ -37,10 +37,10 @@ const UNINIT: u32 = 0;
 const READY: u32 = 1;
 const FAILED: u32 = 2;
 
-/// Changes under `zswap_init_lock` only.
+/// The stage of the initialization. Written under `zswap_init_lock` only.
 static STAGE: Atomic<u32> = Atomic::new(UNINIT);
 
-/// There is a pool, and from then on always.
+/// True once there is a current pool. There is always one after that.
 static HAS_POOL: Atomic<bool> = Atomic::new(false);
 
 fn stage() -> Stage {
@@ -60,12 +60,13 @@ pub(super) fn has_pool() -> bool {
     HAS_POOL.load(Relaxed)
 }
 
-/// Notes that there is a pool.
+/// Records that there is a pool.
 pub(super) fn note_pool() {
     HAS_POOL.store(true, Relaxed);
 }
 
-/// Makes sure that the parameter names a compressor that exists, if the default does.
+/// Replaces the compressor by the default one if it does not exist. Returns `ENOENT` if the default
+/// does not exist either.
 fn make_usable(compressor: &mut Compressor) -> Result {
     if acomp::exists(compressor.name()) {
         return Ok(());
@@ -82,13 +83,13 @@ fn make_usable(compressor: &mut Compressor) -> Result {
             return Ok(());
         }
     }
-    // Kconfig selects the default's code: this is a bug.
+    // Kconfig selects the default compressor, so a missing one is a bug.
     warn_on!(true);
     compressor.set(c"");
     Err(ENOENT)
 }
 
-/// Brings zswap up: what it needs (`prepare`), then the first pool, then its files in debugfs.
+/// Initializes zswap: runs `prepare`, creates the first pool, then the debugfs files.
 pub(crate) fn initialize(prepare: impl FnOnce() -> Result, compressor: &mut Compressor) -> Result {
     if let Err(error) = prepare() {
         STAGE.store(FAILED, Relaxed);
@@ -107,14 +108,15 @@ pub(crate) fn initialize(prepare: impl FnOnce() -> Result, compressor: &mut Comp
         }
     }
     STAGE.store(READY, Relaxed);
-    // Without its files it works as well.
+    // zswap works without its debugfs files.
     if params::show().is_err() {
         pr_warn!("debugfs initialization failed\n");
     }
     Ok(())
 }
 
-/// Returns `Ok` if zswap can be enabled. Brings it up, if that was not tried before.
+/// Returns `Ok` if zswap can be enabled. Initializes it first if that was not tried before. Returns
+/// `ENODEV` if the initialization failed or there is no pool.
 pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
     if stage() == Stage::Uninit {
         initialize().map_err(|_| ENODEV)?;
@@ -132,7 +134,8 @@ pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
     }
 }
 
-/// Returns what it means that a compressor is asked for.
+/// Returns what a write to the module parameter `compressor` does. `same_name`: the name is that of
+/// the current compressor.
 pub(crate) fn check_compressor(same_name: bool) -> NameChange {
     let change = stage().name_change(same_name);
     if change == NameChange::Refuse {

@@ -2,16 +2,18 @@
 
 //! Decides when pages are written back.
 //!
-//! - The *worker*, when a store was refused for lack of room: it goes round the cgroups until the
-//!   pool can accept again. Stopping earlier would leave the pool at its limit, where it refuses
-//!   the pages that are being swapped out now, the warmest, while it holds older ones.
-//! - A store, when its cgroup is at its own limit: up to a batch of pages of each of its rings.
-//! - The *shrinker*, when memory is short: a part of the pages that depends on how well they
-//!   compress, and on how many pages were read from the device recently, because those were written
-//!   back too early.
+//! - The shrink *worker*, after a store was refused because the pool was full. It visits the memory
+//!   cgroups in turn until the pool accepts pages again. If it stopped earlier, the pool would stay
+//!   at its limit. Then it would refuse the warmest pages, those being swapped out now, while it
+//!   holds older ones.
+//! - A store, when its memory cgroup is at its zswap limit. It passes a batch of pages of the
+//!   cgroup on each node.
+//! - The *shrinker*, under memory pressure. The number of pages depends on how well they compress.
+//!   It also depends on how many pages were read from the device recently, because those were
+//!   written back too early.
 //!
-//! Process context; no lock is held but that of the folio that a store stores. Pages of cgroups
-//! that may not be written back stay.
+//! Runs in process context. A store holds the lock of its folio, the others hold no lock. Pages of
+//! cgroups with writeback disabled stay.
 
 #![forbid(unsafe_code)]
 
@@ -53,11 +55,11 @@ use kernel::{
     }, //
 };
 
-/// How many pages of a ring are looked at in one go.
+/// Number of pages of a ring that the clock hand passes at a time.
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
-/// Returns true if pages of a cgroup may be written back: without room for virtual slots, there may
-/// be pages of a device's own slots.
+/// Returns true if a memory cgroup may have pages that can be written back. Pages of virtual slots
+/// need room for device slots. Pages of physical slots do not.
 fn may_have_candidates(memcg: Memcg<'_>) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if device::old_entries() {
@@ -66,9 +68,9 @@ fn may_have_candidates(memcg: Memcg<'_>) -> bool {
     memcg.has_room()
 }
 
-/// Writes back pages of a cgroup, of a batch on each node.
+/// Writes back pages of a memory cgroup. Passes `batch` pages at most on each node.
 fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
-    // The rings of a zombie are its parent's already.
+    // A zombie cgroup has no pages: its rings have moved to its parent.
     if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_candidates(memcg) {
         return Shrunk::NoCandidates;
     }
@@ -81,13 +83,14 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     }
     match (scanned, written) {
         (true, true) => Shrunk::Some,
-        // Without room, what was looked at could not be written.
+        // Without room, the pages that the hand passed could not be written, so they are not
+        // candidates.
         (true, false) if memcg.has_room() => Shrunk::None,
         _ => Shrunk::NoCandidates,
     }
 }
 
-/// Writes back pages of the cgroup that something is charged to.
+/// Writes back pages of the memory cgroup of `objcg`, which is at its limit.
 pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     match objcg.memcg() {
         Some(memcg) => shrink(memcg.get(), BATCH),
@@ -95,19 +98,19 @@ pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     }
 }
 
-/// Writes back until the pool can accept again, or no page can be written back.
+/// Writes back pages until the pool accepts again, or until no page can be written back.
 pub(crate) fn worker() {
-    // The target is that of the beginning.
+    // The target does not change while the worker runs.
     let target = limits().accept;
     let mut patience = Patience::new(bindings::ZSWAP_MAX_RECLAIM_RETRIES);
-    // A test measures a worker that stops after one page.
+    // Benchmarks compare with a worker that stops after one page.
     let once = params::worker_once();
     let batch = if once { 1 } else { BATCH };
     loop {
         let memcg = Cursor::advance();
         let shrunk = match &memcg {
             Some(memcg) => Some(shrink(memcg.get(), batch)),
-            // Without cgroups all pages are on the rings of the nodes.
+            // Without memory cgroups, all pages are on the rings of the nodes.
             None if memcg::disabled() => Some(shrink(Memcg::ROOT, batch)),
             None => None,
         };
@@ -126,23 +129,25 @@ pub(crate) fn worker() {
     }
 }
 
-/// Returns true if memory pressure on a cgroup writes pages back.
+/// Returns true if memory pressure on a memory cgroup writes back its pages.
 fn pressure_counts(memcg: Memcg<'_>) -> bool {
     params::shrinker_enabled() && memcg.writeback_enabled()
 }
 
-/// Returns how many pages memory pressure may write back.
+/// Returns the number of pages that memory pressure may write back, for the shrinker's count
+/// callback.
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
-    // Writing back is I/O, in which a file system may be involved.
+    // Writeback does I/O, and may enter a file system.
     if !pressure_counts(memcg) || !control.may_do_io() || !params::have_devices() {
         return 0;
     }
     if !may_have_candidates(memcg) {
         return 0;
     }
-    // A cgroup has figures for all nodes together only. They may be some seconds old, when nothing
-    // of it was stored. It must not be killed for that.
+    // A cgroup has usage counters for all nodes together only. They can lag by some seconds and say
+    // 0. Then use the counters of the whole system. Otherwise reclaim would find nothing to do, and
+    // the cgroup could be OOM-killed.
     let (backing, stored) = match memcg.usage() {
         Some((bytes, pages)) if pages != 0 => (bytes >> PAGE_SHIFT, pages),
         _ => (
@@ -163,8 +168,8 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     rules::scale(protect(listed, ring.disk_swapins()), backing, stored)
 }
 
-/// Takes recent swap-ins off the pages that may be written back, as far as they go; returns the
-/// pages left.
+/// Subtracts recent swap-ins from the number of pages that may be written back, and the used part
+/// from the counter. Returns the number of pages left.
 fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
     let mut old = swapins.load(Relaxed);
     loop {
@@ -176,11 +181,12 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
     }
 }
 
-/// Writes pages back under memory pressure. `None`: reclaim is not to ask again soon.
+/// Writes back pages under memory pressure, for the shrinker's scan callback. Returns the number of
+/// pages written back, or `None` if reclaim should not ask again soon.
 ///
-/// A batch in which pages only lost their second chance is progress: the next round can write them
-/// back. C's zswap stops there. Then a cgroup all of whose memory is in zswap is killed, because
-/// reclaim ends before it has gone round once.
+/// A batch in which pages only lost their second chance counts as progress, because the next round
+/// can write them back. C's zswap stops there. Then a cgroup all of whose memory is in zswap is
+/// OOM-killed, because reclaim gives up before the first round is complete.
 pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     if !pressure_counts(control.memcg()) {
         control.none_scanned();

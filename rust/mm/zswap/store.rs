@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stores a folio.
+//! Stores the pages of a folio.
 //!
 //! The folio is locked and in the swap cache, so the caller alone has the right to its slots.
-//! Reclaim calls, so memory is short. Nothing here waits for reclaim, but a cgroup at its limit
-//! first writes back some of its own pages.
+//! Reclaim calls this, so memory is short. A store does not wait for reclaim. But if its memory
+//! cgroup is at its zswap limit, the store first writes back some pages of that cgroup.
 //!
-//! All pages are stored, or none. Zswap may still have an older content of a page that was swapped
-//! out before. On success it is replaced. Otherwise it is freed, because writeback would write it
-//! over the newer data on the device.
+//! Either all pages of the folio are stored, or none. zswap may still have an older copy of a page
+//! that was swapped out before. On success the older copy is replaced. On failure it is freed,
+//! because writeback would write it over the newer data on the device.
 
 #![forbid(unsafe_code)]
 
@@ -53,26 +53,29 @@ use crate::{
     }, //
 };
 
-/// Stores the pages of a folio. Returns true if all of them were.
+/// Stores the pages of a folio. Returns true if all of them are stored. On failure zswap has none
+/// of them.
 pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
     if params::enabled() {
         if store_all(folio).is_some() {
             return true;
         }
-        // Also when it is not full, but was and does not accept yet: otherwise pages go to the
-        // device until the worker is woken by a store that finds it full.
+        // Wake the worker also if the pool is below its limit, but not down to the accept
+        // threshold. Otherwise pages go to the device until a store that finds the pool full wakes
+        // the worker.
         if limits::reached_full() {
             params::queue_shrink();
         }
     } else if params::never_enabled() {
-        // Nothing was ever stored. A swap-out to a device does not pay for looking.
+        // No page was ever stored, so there is no older copy to free.
         return false;
     }
     table::free_all(folio);
     false
 }
 
-/// Stores all pages, or returns `None`. Then some of them may be stored.
+/// Stores all pages of a folio. Returns `None` if one cannot be stored. Some of them may be stored
+/// then, and the caller frees them.
 #[inline]
 fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
     let objcg = ObjCgroup::of_folio(folio);
@@ -100,8 +103,8 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
             .and_then(|(slot, page)| store_page(slot, &page, objcg, &pool, &mut stored))
             .is_some()
     });
-    // What is stored is charged, also if it is freed again now. The lock of the folio keeps it
-    // until then.
+    // Charge the stored pages even if the caller frees them now, because freeing uncharges them.
+    // The folio lock keeps them stored until then.
     memcg::stored(stored.id, stored.sum);
     if !all {
         return None;
@@ -114,7 +117,7 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
     Some(())
 }
 
-/// What was stored of a folio, whose slots all have the same memory cgroup id.
+/// The pages of a folio that were stored. All slots of a folio have the same memory cgroup id.
 struct Stored {
     sum: Sum,
     id: u16,
@@ -127,7 +130,8 @@ impl Stored {
     };
 }
 
-/// Stores a page for a slot.
+/// Compresses a page and stores it in its slot. Returns `None` on failure, after counting the
+/// reason.
 #[inline]
 fn store_page(
     mut slot: Slot<'_>,
@@ -158,7 +162,7 @@ fn store_page(
     Some(())
 }
 
-/// Puts an entry into the table; uncharges and frees what it replaces.
+/// Puts an entry into the table, and frees and uncharges the page that it replaces.
 #[inline]
 fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
     let (kept, len) = (entry.kept(), entry.data_len());
@@ -177,8 +181,9 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
     Some(())
 }
 
-/// Returns true if a page that does not compress may be kept as it is, because it can be written
-/// back: to the device of the slot, or for a virtual one where there is room. May sleep.
+/// Returns true if a page that does not compress may be stored uncompressed, because it can be
+/// written back later. A physical slot always allows that. A virtual slot needs room for device
+/// slots. May sleep.
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The zswap table of a cluster, physical or virtual: a word for each slot.
+//! The zswap table of a swap cluster, physical or virtual. It has one 64-bit word for each slot.
 //!
-//! The table hangs off C's `struct swap_cluster_info`. It is allocated when the first word is
-//! needed, and freed with the last. In a virtual cluster, its words also name the device slots that
-//! back virtual ones. There the table stays while a slot is left to allocate, until the cluster is
+//! C's `struct swap_cluster_info` points to the table. The table is allocated when the first word
+//! is needed, and freed with the last word in use. In a virtual cluster, a word can also name the
+//! device slot that backs the virtual slot. The table of a virtual cluster stays while the cluster
+//! has free slots, because the next folio would need it again. It is freed when the cluster is
 //! empty.
 //!
-//! # What is under which lock
+//! # Locking
 //!
-//! - The lock of the cluster ([`LockedTable`]): the table, its words, its members and their bits.
-//!   The hand of the clock clears the bit of the second chance of a word without it, and zsmalloc
-//!   changes the place in a word when it moves the object.
-//! - RCU: readers without that lock, because a table is freed after a grace period. A reader
-//!   follows a word only if it has the right to the slot ([`Slot`]). The right keeps the word as it
-//!   is, but for that bit and the place.
+//! - The cluster lock, `ci->lock` ([`LockedTable`]), protects the table, its words, its members and
+//!   their bits. Two things change in a word without it. The clock hand clears the referenced bit
+//!   (the second chance), and zsmalloc changes the place when it moves the object.
+//! - RCU protects readers that do not hold `ci->lock`, because a table is freed after a grace
+//!   period. A reader may follow a word only if it owns the right to the slot ([`Slot`]). That
+//!   right keeps the word unchanged, except for the referenced bit and the place.
 //!
 //! # Ownership
 //!
-//! A word owns the object that it names: [`Entry`] is that ownership before it is in a table. The
-//! object is freed together with its word.
+//! A word owns the zsmalloc object that it names. [`Entry`] owns the object before it is in a
+//! table. The object is freed together with its word.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -78,20 +79,21 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Slots of a cluster.
+/// Number of slots of a cluster.
 pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
-/// Slots that a member has bits for.
+/// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 
-/// A word for each slot.
+/// The words of a table, one for each slot.
 #[repr(transparent)]
 pub(crate) struct Words(pub(crate) [Atomic<u64>; SLOTS]);
 
-/// The table of a cluster: C's `struct zswap_table`.
+/// The zswap table of a cluster: C's `struct zswap_table`.
 ///
 /// # Invariants
 ///
-/// The words are those of the slots, and stay as long as the table. So do the members.
+/// `words` points to the words of the slots of the cluster. The words and the members stay valid as
+/// long as the table.
 #[repr(C)]
 struct Table {
     rcu: Opaque<bindings::callback_head>,
@@ -110,11 +112,12 @@ same_layout!(Table = bindings::zswap_table {
 impl Table {
     #[inline]
     fn words(&self) -> &Words {
-        // SAFETY: By the invariants.
+        // SAFETY: By the invariants of `Table`, the words stay valid as long as `self`.
         unsafe { self.words.as_ref() }
     }
 
-    /// Returns the members that have a slot, or could. Caller holds the lock of the cluster.
+    /// Returns the members of a group of 64 slots, including those without a bit. Caller holds the
+    /// cluster lock.
     #[inline]
     fn members(&self, group: u32) -> impl Iterator<Item = &Member> {
         let chain = self.groups.get(group as usize);
@@ -122,11 +125,11 @@ impl Table {
     }
 }
 
-/// A cluster, physical or virtual.
+/// A swap cluster, physical or virtual.
 ///
 /// # Invariants
 ///
-/// It is valid during `'a`.
+/// The `swap_cluster_info` is valid during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Ci<'a>(NonNull<bindings::swap_cluster_info>, PhantomData<&'a ()>);
 
@@ -140,16 +143,16 @@ impl<'a> Ci<'a> {
         NonNull::new(ci).map(|ci| Self(ci, PhantomData))
     }
 
-    /// Returns the cluster of a slot, and which slot of it.
+    /// Returns the cluster of a slot, and the index of the slot in the cluster.
     #[inline]
     pub(crate) fn of(slot: &'a Slot<'_>) -> Option<(Self, u32)> {
-        // SAFETY: The right to a slot keeps its device.
+        // SAFETY: By the invariants of `Slot`, its swap device stays during `'a`.
         unsafe { Self::of_entry(slot.entry()) }
     }
 
     /// # Safety
     ///
-    /// The device of the entry stays during `'a`, and the entry is one of its.
+    /// The swap device of the entry stays during `'a`, and the entry's offset is within the device.
     #[inline]
     pub(crate) unsafe fn of_entry(entry: SwapEntry) -> Option<(Self, u32)> {
         #[cfg(CONFIG_RUST_VSWAP)]
@@ -158,7 +161,7 @@ impl<'a> Ci<'a> {
             // SAFETY: Virtual clusters are never freed.
             return unsafe { Self::from_raw(cluster.as_ci()) }.map(|ci| (ci, off));
         }
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the device stays, and so do its clusters.
         let ci = unsafe { Self::from_raw(bindings::zswap_entry_cluster(entry.as_raw())) }?;
         Some((ci, (entry.offset() % SLOTS) as u32))
     }
@@ -169,15 +172,16 @@ impl<'a> Ci<'a> {
         unsafe { Atomic::from_ptr((&raw mut (*self.0.as_ptr()).zswap).cast()) }
     }
 
-    /// Runs `f` with the words, without the lock: they may be old when it returns.
+    /// Runs `f` with the words of the table, or `None` if there is no table. Takes only the RCU
+    /// read lock, so the words may change at any time.
     #[inline]
     pub(crate) fn peek_words<R>(self, f: impl FnOnce(Option<&Words>) -> R) -> R {
         let _rcu = rcu::read_lock();
-        // SAFETY: A table stays for RCU readers.
+        // SAFETY: A table is freed after an RCU grace period, and the RCU read lock is held.
         f(unsafe { self.cell().load(Acquire).as_ref() }.map(Table::words))
     }
 
-    /// Returns the word of a slot, without the lock. 0: there is nothing.
+    /// Returns the word of a slot without taking the cluster lock, or 0 if the word is not in use.
     #[inline]
     pub(crate) fn peek(self, off: u32) -> u64 {
         self.peek_words(|words| {
@@ -187,78 +191,81 @@ impl<'a> Ci<'a> {
         })
     }
 
-    /// Returns true if zswap has the page of a slot, without the lock.
+    /// Returns true if zswap has the page of a slot. Does not take the cluster lock.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn peek_is_stored(self, off: u32) -> bool {
         Record::is_tag(self.peek(off))
     }
 
-    /// Returns true if it has a table, without the lock.
+    /// Returns true if the cluster has a table. Does not take the cluster lock.
     #[inline]
     pub(crate) fn peek_has_table(self) -> bool {
         !self.cell().load(Relaxed).is_null()
     }
 
-    /// Locks the cluster. In process context: no interrupt takes the lock.
+    /// Locks the cluster. Leaves interrupts enabled, because no interrupt handler takes this lock.
     #[inline]
     fn lock(self) -> Guard<'a> {
-        // SAFETY: The lock is initialized, and stays as long as the cluster, which is during `'a`.
+        // SAFETY: The lock is initialized. By the invariants of `Ci`, the cluster, and so its lock,
+        // is valid during `'a`.
         let lock = unsafe { SpinLock::<()>::from_raw(&raw mut (*self.0.as_ptr()).lock) };
         Guard(self, lock.lock())
     }
 }
 
-/// A cluster that this task has locked: dropping unlocks it.
+/// A cluster that this task has locked. Dropping it unlocks the cluster.
 struct Guard<'a>(Ci<'a>, #[expect(dead_code)] SpinLockGuard<'a, ()>);
 
 impl Guard<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
-        // INVARIANT: Locked, as long as `self` is borrowed.
+        // INVARIANT: `self` holds the cluster lock, and is borrowed during the lifetime of the
+        // result.
         LockedTable(self.0 .0, PhantomData)
     }
 }
 
-/// What a put replaced, and the memory cgroup id of the slot.
+/// What a store replaced in the word of a slot, and the memory cgroup id of the slot.
 pub(crate) struct Replaced {
-    /// What was stored before, and is charged.
+    /// The stored page that was replaced. It is freed, and still charged to the memory cgroup.
     pub(crate) stored: Sum,
-    // What else was in the word: the slot of a device.
+    // The previous word if it was not a stored page: it names a device slot. Otherwise 0.
     other: u64,
-    /// The slot of the device that a bound cluster had for it is idle now, and charged still.
+    /// True if the slot's cluster is bound to a device cluster, and the store made the device slot
+    /// idle. The device slot is still charged.
     pub(crate) bound: bool,
     pub(crate) id: u16,
 }
 
 impl Replaced {
-    /// Takes what else was in the word.
+    /// Takes the previous word that names a device slot, leaving 0.
     #[inline]
     pub(crate) fn take_other(&mut self) -> u64 {
         core::mem::take(&mut self.other)
     }
 }
 
-/// Memory that a store may need.
+/// Memory preallocated for a store, because the store allocates nothing under the cluster lock.
 #[derive(Default)]
 struct Spare {
     table: Option<NewTable>,
     member: Option<NewMember>,
 }
 
-/// What a store lacks.
+/// Reason why a store cannot complete under the cluster lock.
 enum Missing {
     Table,
     Member,
-    /// The slot is not one of the cluster, or not that of the entry.
+    /// The slot is not in the cluster, the entry was made for another slot, or there is no ring.
     Slot,
 }
 
-/// The table of a cluster that is locked.
+/// The zswap table of a locked cluster, which may have none.
 ///
 /// # Invariants
 ///
-/// The lock of the cluster is held during `'g`.
+/// The cluster is valid, and its lock is held, during `'g`.
 pub(crate) struct LockedTable<'g>(
     NonNull<bindings::swap_cluster_info>,
     PhantomData<&'g mut ()>,
@@ -267,7 +274,7 @@ pub(crate) struct LockedTable<'g>(
 impl<'g> LockedTable<'g> {
     /// # Safety
     ///
-    /// `ci` is valid, and its lock held, during `'g`.
+    /// `ci` is valid, and its lock is held, during `'g`.
     #[inline]
     pub(crate) unsafe fn by_caller(ci: NonNull<bindings::swap_cluster_info>) -> Self {
         // INVARIANT: As required of the caller.
@@ -276,7 +283,7 @@ impl<'g> LockedTable<'g> {
 
     #[inline]
     fn ci(&self) -> Ci<'_> {
-        // INVARIANT: It is valid while it is locked.
+        // INVARIANT: By the invariants of `LockedTable`, the cluster is valid during `'g`.
         Ci(self.0, PhantomData)
     }
 
@@ -286,47 +293,49 @@ impl<'g> LockedTable<'g> {
         unsafe { self.ci().cell().load(Relaxed).as_ref() }
     }
 
-    /// Returns true if there is a table.
+    /// Returns true if the cluster has a table.
     #[inline]
     pub(crate) fn exists(&self) -> bool {
         self.table().is_some()
     }
 
-    /// Returns the words.
+    /// Returns the words of the table, if there is a table.
     #[inline]
     fn words(&self) -> Option<&Words> {
         self.table().map(Table::words)
     }
 
-    /// Returns the word of a slot.
+    /// Returns the word of a slot, if there is a table and the slot is in range.
     #[inline]
     fn word(&self, off: u32) -> Option<&Atomic<u64>> {
         self.words()?.0.get(off as usize)
     }
 
-    /// Returns how many slots have a word in use, or a promise of one.
+    /// Returns the number of words that are in use or reserved by a [`Promise`].
     #[inline]
     pub(crate) fn nr(&self) -> u32 {
         self.table().map_or(0, |table| table.nr.load(Relaxed))
     }
 
-    /// Promises words, which counts them. `None`: there is no table.
+    /// Reserves `nr` words and counts them as used, so that the table stays. Returns `None` if
+    /// there is no table.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn promise(&mut self, nr: u32) -> Option<Promise> {
         let ci = self.0;
-        // INVARIANT: Just counted.
+        // INVARIANT: `add()` has just counted `nr` words.
         self.add(nr).then(|| Promise { ci, nr })
     }
 
-    /// Returns true if it has made a promise, which is of `nr` words.
+    /// Returns true if `promise` reserves `nr` words of this table.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn has_promised(&self, promise: &Promise, nr: u32) -> bool {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Takes a promise back. The last one frees the table.
+    /// Releases the words that a promise reserves. Frees the table if no word is left in use,
+    /// unless the table is kept.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn take_back(&mut self, promise: Promise) {
@@ -336,18 +345,19 @@ impl<'g> LockedTable<'g> {
         self.uncount(promise.nr);
     }
 
-    /// Counts words no more that were taken out of use. The last one frees the table.
+    /// Subtracts `nr` words that were cleared from the count of used words. Frees the table if no
+    /// word is left in use, unless the table is kept.
     ///
     /// # Safety
     ///
-    /// So many words were in use, and are not any more.
+    /// The caller has cleared `nr` words that were in use and counted.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) unsafe fn sub(&mut self, nr: u32) {
         self.uncount(nr);
     }
 
-    /// Counts words that are in use, or promised, from now on. `false`: there is no table.
+    /// Adds `nr` words to the count of used words. Returns false if there is no table.
     #[inline]
     fn add(&mut self, nr: u32) -> bool {
         let Some(table) = self.table() else {
@@ -358,11 +368,12 @@ impl<'g> LockedTable<'g> {
         true
     }
 
-    /// Counts them no more. The last one frees the table.
+    /// Subtracts `nr` words from the count of used words. Frees the table if no word is left in
+    /// use, unless the table is kept.
     ///
-    /// The table of a virtual cluster stays if a slot is left to allocate. Otherwise the next folio
-    /// would need it again: swapping out zero pages would allocate a table for each of them, and
-    /// the tables that wait for an RCU grace period are charged to the cgroup.
+    /// The table of a virtual cluster is kept if the cluster has a free slot. Otherwise the next
+    /// folio would allocate it again: swapping out zero pages would allocate a table for each of
+    /// them. The tables that wait for an RCU grace period are charged to the memory cgroup.
     #[inline]
     fn uncount(&mut self, nr: u32) {
         let Some(table) = self.table() else {
@@ -374,7 +385,7 @@ impl<'g> LockedTable<'g> {
         let left = before.saturating_sub(nr);
         table.nr.store(left, Relaxed);
         if left == 0 && !self.is_kept() {
-            // SAFETY: Each word that is in use is counted.
+            // SAFETY: The count includes each word in use and is 0, so no word is in use.
             unsafe { self.free() };
         }
     }
@@ -382,7 +393,7 @@ impl<'g> LockedTable<'g> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     fn is_kept(&self) -> bool {
-        // SAFETY: The cluster is locked.
+        // SAFETY: By the invariants of `LockedTable`, the cluster is locked.
         unsafe { crate::vswap::cluster::keeps_table(self.0) }
     }
 
@@ -395,7 +406,7 @@ impl<'g> LockedTable<'g> {
     ///
     /// # Safety
     ///
-    /// No word of it is in use.
+    /// No word of the table is in use.
     pub(crate) unsafe fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {
@@ -405,31 +416,33 @@ impl<'g> LockedTable<'g> {
         for member in table.groups.iter().flat_map(Chain::iter) {
             member.leave(true);
         }
-        // SAFETY: It was allocated as a table, and its members have left their rings. C waits for
-        // readers without the lock.
+        // SAFETY: The pointer is that of an allocated table, and its members have left their rings.
+        // C frees it after an RCU grace period, when readers without the cluster lock are done.
         unsafe { bindings::zswap_table_free(raw.cast()) };
     }
 
-    /// Makes `table` that of the cluster, unless it has one.
+    /// Installs `table` in the cluster. Frees `table` if the cluster has one already.
     pub(crate) fn give(&mut self, table: NewTable) {
         if !self.exists() {
             let table = ManuallyDrop::new(table).0.as_ptr();
-            // Its words are zeros for who finds it.
+            // Release: a reader that finds the table sees its words as zeros.
             self.ci().cell().store(table.cast(), Release);
         }
     }
 
-    /// Returns the memory cgroup id of a slot, 0 for none.
+    /// Returns the memory cgroup id of a slot, or 0 if the slot has none.
     #[inline]
     pub(crate) fn id(&self, off: u32) -> u16 {
         if off as usize >= SLOTS {
             return 0;
         }
-        // SAFETY: The lock is held, and the slot is of the cluster. C checks that there is a table.
+        // SAFETY: The cluster lock is held, and the slot is in the cluster. C checks that there is
+        // a table.
         unsafe { bindings::zswap_ci_id(self.0.as_ptr(), off) }
     }
 
-    /// Takes slots out of the order of writeback.
+    /// Clears the bits of `nr` slots in their members, so that the clock hand does not visit the
+    /// slots.
     #[inline]
     pub(crate) fn forget(&mut self, off: u32, nr: u32) {
         let Some(table) = self.table() else {
@@ -446,11 +459,12 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Frees what is stored of a slot.
+    /// Frees the stored page of a slot and clears the word. Adds the page to `sum`, for the caller
+    /// to uncharge. Does nothing if no page is stored.
     ///
     /// # Safety
     ///
-    /// The name is that of the slot, to which the caller has the right.
+    /// `name` is the name of the slot, and the caller owns the right to the slot.
     #[inline]
     unsafe fn take(&mut self, off: u32, name: Name, freed: &mut FreeBatch, sum: &mut Sum) {
         let Some(word) = self.word(off) else {
@@ -459,17 +473,19 @@ impl<'g> LockedTable<'g> {
         if !Record::is_tag(word.load(Relaxed)) {
             return;
         }
-        // SAFETY: As required of the caller. The cluster is locked, by the invariants.
+        // SAFETY: The caller owns the right to the slot, and `name` is its name, as required of the
+        // caller. By the invariants of `LockedTable`, the cluster is locked.
         unsafe { freed.take(word, name, 0, sum) };
         self.forget(off, 1);
         self.uncount(1);
     }
 
-    /// Puts an entry into the word of a slot, which then stands on the ring of the page's cgroup.
+    /// Puts an entry into the word of a slot, and sets the bit of the slot in a member of the ring
+    /// of the folio's memory cgroup.
     ///
     /// # Safety
     ///
-    /// As for [`Self::take`].
+    /// The caller owns the right to the slot. `entry` is the swap entry of the slot.
     #[inline]
     unsafe fn put(
         &mut self,
@@ -484,7 +500,8 @@ impl<'g> LockedTable<'g> {
             self.give(spare.table.take().ok_or(Missing::Table)?);
         }
         let rcu = rcu::read_lock();
-        // That of its cgroup, or the nearest above that is not dead.
+        // The ring of the folio's memory cgroup, or if that is dead, of the nearest ancestor with a
+        // live ring.
         let ring = Ring::of_folio(page.folio(), &rcu)
             .and_then(|ring| ring.alive(&rcu))
             .ok_or(Missing::Slot)?;
@@ -494,7 +511,8 @@ impl<'g> LockedTable<'g> {
         let stored = stored.take().filter(|stored| stored.is_for(name));
         let stored = stored.ok_or(Missing::Slot)?;
         let mut sum = Sum::NONE;
-        // SAFETY: The word is that of the slot, to which the caller has the right.
+        // SAFETY: The word is that of the slot that `stored` was made for. The caller owns the
+        // right to the slot, as required. The cluster is locked.
         let old = unsafe { stored.publish(word, freed, &mut sum) };
         let replaced = Record::is_tag(old);
         if old == 0 {
@@ -504,7 +522,7 @@ impl<'g> LockedTable<'g> {
         }
         ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
         #[cfg(CONFIG_RUST_VSWAP)]
-        // SAFETY: The cluster is locked.
+        // SAFETY: By the invariants of `LockedTable`, the cluster is locked.
         let bound = unsafe { crate::vswap::cluster::idle_replaced(self.0, off) };
         #[cfg(not(CONFIG_RUST_VSWAP))]
         let bound = false;
@@ -516,7 +534,8 @@ impl<'g> LockedTable<'g> {
         })
     }
 
-    /// Returns the member of a ring for a slot: one that is there, or has no bits, or a new one.
+    /// Returns the member for a slot and a ring. Uses the member of the group that is on the ring,
+    /// otherwise one without bits, otherwise `spare`.
     #[inline]
     fn member(
         &mut self,
@@ -547,16 +566,17 @@ impl<'g> LockedTable<'g> {
         let first = off.wrapping_sub(off % GROUP);
         let word = table.words().0.get(first as usize).ok_or(Missing::Slot)?;
         let entry = entry.sub(off.wrapping_sub(first) as usize);
-        // SAFETY: The word is the first of the group, and the entry names its slot. C frees the
-        // chains of a table with it.
+        // SAFETY: The word is the first of the group, and `entry` names the slot of that word. C
+        // frees the chains of a table together with the table.
         Ok(unsafe { chain.add(spare, word.as_ptr(), entry) })
     }
 
-    /// Frees what is stored of slots, whose ids are still recorded.
+    /// Frees the stored pages of `nr` slots and uncharges them. The memory cgroup ids of the slots
+    /// must still be recorded.
     ///
     /// # Safety
     ///
-    /// The slots are those that the entry and the ones after it name, and only the caller has the
+    /// The slots are those of `entry` and the following `nr - 1` entries. Only the caller has the
     /// right to them.
     pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32) {
         let mut freed = FreeBatch::new();
@@ -577,7 +597,8 @@ impl<'g> LockedTable<'g> {
                 memcg::unstored(sum_id, core::mem::take(&mut sum));
                 sum_id = id;
             }
-            // SAFETY: As required of the caller.
+            // SAFETY: Only the caller has the right to the slots, as required. The cluster is
+            // locked.
             unsafe { freed.take(word, name.add(n), 0, &mut sum) };
         }
         memcg::unstored(sum_id, sum);
@@ -587,7 +608,8 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Returns true if the bits of the members are those of the words.
+    /// Returns true if the bits of the members match the words: exactly one member has the bit of a
+    /// slot with a stored page, and no member has that of another slot.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn agrees(&self) -> bool {
         let Some(table) = self.table() else {
@@ -612,19 +634,21 @@ impl<'g> LockedTable<'g> {
 impl FromC<*mut bindings::swap_cluster_info> for Option<LockedTable<'_>> {
     /// # Safety
     ///
-    /// `ci` is NULL, or a cluster whose lock the caller holds while the function runs.
+    /// `ci` is NULL, or a cluster whose lock the caller holds while the called function runs.
     #[inline]
     unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `ci` is valid and locked while the called function
+        // runs.
         NonNull::new(ci).map(|ci| unsafe { LockedTable::by_caller(ci) })
     }
 }
 
-/// Words that the table of a cluster has promised. To let it go would keep the table.
+/// A reservation of words in the table of a cluster. Pass it to [`LockedTable::take_back`], because
+/// a leaked promise would keep the table.
 ///
 /// # Invariants
 ///
-/// The table counts so many words for this value.
+/// The table of `ci` counts `nr` words as used on behalf of this value.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[must_use]
 pub(crate) struct Promise {
@@ -632,11 +656,11 @@ pub(crate) struct Promise {
     nr: u32,
 }
 
-/// A table that is of no cluster yet.
+/// A table that is not installed in a cluster yet.
 ///
 /// # Invariants
 ///
-/// The table is ours, and its words are zeros.
+/// This value owns the table. The words of the table are zeros.
 #[must_use]
 pub(crate) struct NewTable(NonNull<bindings::zswap_table>);
 
@@ -645,7 +669,7 @@ c_functions! {
 }
 
 impl NewTable {
-    /// Allocates. May sleep. Caller has set the cgroup that is charged.
+    /// Allocates a table. May sleep. Caller has set the active memory cgroup, which is charged.
     pub(crate) fn alloc() -> Option<Self> {
         NonNull::new(table_alloc(bindings::ZSWAP_GFP_TABLE)).map(Self)
     }
@@ -653,32 +677,33 @@ impl NewTable {
 
 impl Drop for NewTable {
     fn drop(&mut self) {
-        // SAFETY: By the invariants.
+        // SAFETY: By the invariants of `NewTable`, the table is owned here, and no cluster points
+        // to it.
         unsafe { bindings::zswap_table_free(self.0.as_ptr()) };
     }
 }
 
-/// Returns what is stored of a slot.
+/// Returns the stored page of a slot, or `None` if zswap has none.
 #[inline]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
     let (ci, off) = Ci::of(slot)?;
     ci.peek_words(|words| {
         let word: *const Atomic<u64> = words?.0.get(off as usize)?;
-        // SAFETY: The right to the slot keeps what is stored during `'s`: it is taken out with a
-        // mutable one, or when the slot is free. And what is stored keeps the table.
+        // SAFETY: The right to the slot keeps the stored page during `'s`: freeing it takes a
+        // mutable borrow of the right, or a free slot. The word of a stored page keeps the table.
         unsafe { Held::of(&*word, Name::of(slot.entry())) }
     })
 }
 
-/// Finds the word of an object, for its allocator.
+/// Returns a pointer to the word of an object, or NULL. zsmalloc calls this to update the place.
 ///
 /// # Safety
 ///
-/// The object is in a word, which is not changed meanwhile but for its bits of place and second
-/// chance.
+/// The object is in a word. Meanwhile the word does not change, except for the place and the
+/// referenced bit.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
-    // SAFETY: What is stored keeps the slot, and the slot its device.
+    // SAFETY: The stored page keeps its slot in use, and a slot in use keeps its swap device.
     let Some((ci, off)) = (unsafe { Ci::of_entry(entry) }) else {
         return core::ptr::null_mut();
     };
@@ -689,8 +714,8 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     })
 }
 
-/// Reads what is stored of a slot with `read`, and frees it. `ENOENT`: nothing is stored. What
-/// could not be read stays.
+/// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns `ENOENT` if no
+/// page is stored. If `read` fails, returns its error, and the page stays stored.
 #[inline]
 pub(crate) fn consume<R>(
     slot: &mut Slot<'_>,
@@ -703,7 +728,8 @@ pub(crate) fn consume<R>(
     let mut guard = ci.lock();
     let mut table = guard.table();
     let id = table.id(off);
-    // SAFETY: The right to the slot is the caller's, and nobody else's.
+    // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot. The cluster
+    // is locked.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
     table.uncount(1);
@@ -712,8 +738,8 @@ pub(crate) fn consume<R>(
     Ok(ret)
 }
 
-/// Stores an entry in the slot that it was made for. `None`: there is no memory, or it was made for
-/// another; it is gone. May sleep.
+/// Stores an entry in the slot that it was made for. Returns `None` if memory cannot be allocated,
+/// or if the entry was made for another slot. The entry is freed then. May sleep.
 #[inline]
 pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Option<Replaced> {
     let mut stored = Some(stored);
@@ -725,7 +751,8 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
         let missing = {
             let mut guard = ci.lock();
             let mut table = guard.table();
-            // SAFETY: The right to the slot is the caller's.
+            // SAFETY: `slot` is borrowed mutably, so the caller owns the right to it. `entry` is
+            // its entry.
             match unsafe { table.put(off, entry, page, &mut stored, &mut spare, &mut freed) } {
                 Ok(replaced) => return Some(replaced),
                 Err(missing) => missing,
@@ -736,7 +763,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
             Missing::Member => {
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
-                    // Frees a table that was just given.
+                    // Frees the table if the last iteration installed it and nothing else uses it.
                     ci.lock().table().uncount(0);
                     return None;
                 }
@@ -749,7 +776,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
     }
 }
 
-/// Frees what is stored of the slots of a locked folio.
+/// Frees and uncharges the stored pages of the slots of a locked folio.
 pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let nr = folio.nr_pages() as u32;
     let mut freed = FreeBatch::new();
@@ -759,7 +786,8 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
         return;
     };
     let slots = start..start.wrapping_add(nr);
-    // The lock of the folio keeps what is seen here without that of the cluster.
+    // The folio lock keeps other tasks from storing to or freeing these slots, so the result stays
+    // valid without the cluster lock.
     let any = ci.peek_words(|words| {
         words.is_some_and(|words| {
             words
@@ -775,7 +803,8 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let mut guard = ci.lock();
     let id = guard.table().id(start);
     for (off, n) in slots.zip(0..) {
-        // SAFETY: The lock of the folio is the right to its slots.
+        // SAFETY: The folio lock is the right to the slots of the folio. `name.add(n)` names slot
+        // `n`.
         unsafe { guard.table().take(off, name.add(n), &mut freed, &mut sum) };
     }
     drop(guard);

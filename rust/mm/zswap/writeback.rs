@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes back the pages that come next in the order of writeback: see [`order`](super::order).
+//! Writes back the pages that come next in the order of writeback; see [`order`](super::order).
 //!
 //! Writeback decompresses a page to a folio in the swap cache, and writes the folio to the device.
-//! A page of a physical slot is written to that slot. A virtual slot gets a device slot at this
-//! time. Nothing pins a stored page until the folio is in the swap cache, and writeback does not
-//! read it before: see the races in the documentation of `zswap`.
+//! The page of a physical slot is written to that slot. A virtual slot gets a device slot first.
+//! Nothing pins a stored page until its folio is in the swap cache. So writeback reads the stored
+//! page only after that: see the races in the documentation of `zswap`.
 //!
-//! A page of a virtual slot has no device slot before. So pages that are written back together can
-//! get device slots side by side, and be one request: a *run*. The hand copies the entries and
-//! words of a run under the lock of the ring. The following steps hold no spinlock. Each page gets
-//! a locked folio in the swap cache, which settles whether the page is still stored. Then it gets a
-//! device slot, then its data. When all pages have that, writing begins.
+//! Because virtual slots get device slots only now, pages that are written back together can get
+//! adjacent device slots and become one request. Such a group is a *run*. The clock hand copies the
+//! entries and words of a run under the ring lock. The following steps hold no spinlock. Each page
+//! first gets a locked folio in the swap cache, after which writeback can check that the page is
+//! still stored. Then it gets a device slot, then its data. When all pages have that, writeback
+//! submits the writes.
 //!
-//! No folio is under writeback while an allocation waits for memory: reclaim may wait for writeback
-//! that was not submitted. For the same reason only the allocation of the first folio of a run may
-//! wait. Writeback waits for no folio lock, because the folios are new.
+//! No folio of a run is under writeback while writeback waits for memory. Otherwise reclaim could
+//! wait for a write that was not submitted yet. For the same reason, only the allocation of the
+//! first folio of a run may wait. Writeback does not wait for folio locks, because the folios are
+//! new.
 
 #![forbid(unsafe_code)]
 
@@ -56,23 +58,24 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The most pages that are written together. They are locked meanwhile: a fault on one waits.
+/// Maximum number of pages in a run. They are locked meanwhile, so a fault on one of them waits.
 const MOST: usize = 16;
 
-/// The most members that the hand passes under the lock of a ring.
+/// Maximum number of members that the clock hand passes in one critical section of the ring lock.
 const MEMBERS: usize = 64;
 
-/// A page that the hand met, by value: its slot may have been freed, and used again, since.
+/// A copy of the swap entry and word of a page that the clock hand met. The slot may have been
+/// freed and used again since.
 #[derive(Clone, Copy)]
 struct Met {
     slot: SwapEntry,
-    // The word of the table.
+    // The word of the slot, as the hand read it.
     word: u64,
 }
 
 impl Met {
-    /// Returns true if it is still what is stored. If the slot was used again, it may be another
-    /// object that has lost its second chance, too.
+    /// Returns true if `record`, ignoring the place, is what the hand met. If the slot was used
+    /// again, `record` may be that of a newer object that has lost its second chance too.
     fn is(self, record: Record) -> bool {
         record.was(self.word)
     }
@@ -84,11 +87,12 @@ impl Met {
 }
 
 /// Moves a stored page to a new folio in the swap cache, to be written. Gives a virtual slot a
-/// device slot first.
+/// device slot first. Returns `EEXIST` if the swap cache has a folio for the slot or the device is
+/// gone, and `ENOENT` if the page is not stored any more.
 fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
-    // The folio is locked in the swap cache: from here on writeback has the right to the slot,
-    // which may have been freed and used again before.
+    // The locked folio in the swap cache gives writeback the right to the slot. The slot may have
+    // been freed and used again before.
     #[cfg(CONFIG_RUST_VSWAP)]
     if met.slot.is_virtual() {
         return prepare_virtual(folio, met);
@@ -100,7 +104,8 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     Ok(folio)
 }
 
-/// As [`prepare_folio`], of a virtual slot.
+/// Like [`prepare_folio`], for a virtual slot: reserves a device slot before it reads the page, and
+/// then makes that slot the backing.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     if !is_there(&mut folio, met) {
@@ -120,7 +125,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     let mut folio = match filled {
         Ok(folio) => folio,
         Err((error, folio)) => {
-            // First, as the slot keeps its cgroup only while it has the folio.
+            // Drop the reservation first, because the slot keeps its memory cgroup only while the
+            // folio is in the swap cache.
             drop(room);
             drop(folio);
             return Err(error);
@@ -131,7 +137,7 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     Ok(folio)
 }
 
-/// Reads the page that was met, if it is what is stored.
+/// Decompresses a page, if it is still the one that the hand met. Otherwise returns `ENOENT`.
 fn read<'h, 'p>(
     met: Met,
     held: &'h Held<'h>,
@@ -143,13 +149,13 @@ fn read<'h, 'p>(
     compress::decompress(met.slot, held, page)
 }
 
-/// Returns true if the page that was met is what is stored.
+/// Returns true if the page that the hand met is still stored.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn is_there(folio: &mut NewFolio, met: Met) -> bool {
     table::get(&folio.lend().first_slot()).is_some_and(|held| met.is(held.record()))
 }
 
-/// Pages that are to be written back.
+/// The pages of a run, to be written back together.
 struct Run {
     pages: [Option<Met>; MOST],
     len: usize,
@@ -170,7 +176,8 @@ impl Run {
         }
     }
 
-    /// Returns true if no page is to be added. One of a device has its place, and waits for none.
+    /// Returns true if the run takes no more pages. A run that begins with a page of a physical
+    /// slot has only that page, because its place on the device is given.
     fn is_full(&self) -> bool {
         match self.pages.first() {
             Some(Some(first)) => !first.slot.is_virtual() || self.len >= MOST,
@@ -179,16 +186,17 @@ impl Run {
     }
 }
 
-/// What was written of a run.
+/// The result of writing a run.
 #[derive(Default)]
 struct Written {
     pages: usize,
-    /// A page was in the swap cache.
+    /// True if the swap cache already had a folio for one of the pages.
     met_cached: bool,
 }
 
 impl Run {
-    /// Writes the pages. A page that cannot be written stays on the ring.
+    /// Writes back the pages and empties the run. A page that cannot be written stays stored and on
+    /// its ring.
     fn write(&mut self) -> Written {
         let mut folios: [Option<FilledFolio>; MOST] = [const { None }; MOST];
         let mut result = Written::default();
@@ -206,7 +214,7 @@ impl Run {
                 Err(error) => {
                     params::REJECT_RECLAIM_FAIL.inc();
                     result.met_cached |= error == EEXIST;
-                    // Without room or memory there is none for the next one either. (It may be
+                    // The next page would find no device slot and no memory either. (It may be
                     // charged to another cgroup, but that is rare.)
                     if error == ENOSPC || error == ENOMEM {
                         break;
@@ -231,22 +239,22 @@ impl Run {
     }
 }
 
-/// A walk of the hand that writes back.
+/// A walk of the clock hand that writes pages back.
 pub(super) struct WriteBack {
     stop_at_cached: bool,
-    /// A page was met that is in the swap cache: the pages from here on are warm.
+    /// True if the hand met a page in the swap cache, so that the pages from there on are warm.
     pub(super) met_cached: bool,
-    /// A page was given its second chance.
+    /// True if a page lost its second chance and was not written back.
     pub(super) spared: bool,
 }
 
 impl WriteBack {
-    /// Goes on past pages that are in the swap cache.
+    /// Returns a walk that continues after pages in the swap cache.
     pub(super) const fn determined() -> Self {
         Self::new(false)
     }
 
-    /// Stops at a page that is in the swap cache.
+    /// Returns a walk that stops at a page in the swap cache.
     pub(super) const fn careful() -> Self {
         Self::new(true)
     }
@@ -259,14 +267,14 @@ impl WriteBack {
         }
     }
 
-    /// Passes no more than `budget` pages of a cgroup and node; returns how many were written back.
-    /// What is left of the budget is that of pages not looked at.
+    /// Passes `budget` pages of a memory cgroup and node at most. Returns the number of pages
+    /// written back, and leaves in `budget` the number of pages not passed.
     pub(super) fn walk(&mut self, memcg: Memcg<'_>, node: Node, budget: &mut usize) -> usize {
         let Some(ring) = Ring::of(memcg, node) else {
             return 0;
         };
         let room = memcg.has_room();
-        // The hand passes few pages twice: the first time they lose their second chance.
+        // Twice the number of members: on the first pass, pages only lose their second chance.
         let mut members = ring.lock().settled().len().saturating_mul(2);
         let mut written = 0usize;
         while *budget != 0 && members != 0 {
@@ -276,7 +284,7 @@ impl WriteBack {
             ring.lock().pass(
                 budget,
                 &mut some,
-                // A virtual slot has no place on a device yet.
+                // A virtual slot needs a free device slot, which only a cgroup with room may take.
                 |slot| room || !slot.is_virtual(),
                 |slot, word, turn| self.meet(&mut run, Met { slot, word }, turn),
             );
@@ -292,7 +300,8 @@ impl WriteBack {
         written
     }
 
-    /// Notes a page that the hand met, under the lock of the ring; returns whether to go on.
+    /// Adds a page that the hand met to the run, if it is to be written back. Returns false if the
+    /// run is full. Runs under the ring lock.
     fn meet(&mut self, run: &mut Run, met: Met, turn: Turn) -> bool {
         match turn {
             Turn::Pass => {}
