@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen must see for the code in rust/mm/: included by
- * rust/bindings/bindings_helper.h, and by nothing else.
+ * Headers and constants that bindgen translates for the code in rust/mm/.
+ * Only rust/bindings/bindings_helper.h includes this file.
  */
 #ifndef _RUST_MM_BINDINGS_HELPER_H
 #define _RUST_MM_BINDINGS_HELPER_H
@@ -12,7 +12,7 @@
 #include "../../mm/swap.h"
 #include "../../mm/swap_table.h"
 
-/* How a swap entry is made up. */
+/* Position of the swap type in a swap entry. */
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TYPE_SHIFT = SWP_TYPE_SHIFT;
 
 #ifdef CONFIG_RUST_VSWAP
@@ -20,11 +20,10 @@ const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TYPE_SHIFT = SWP_TYPE_SHIFT;
 #include "../../mm/vswap.h"
 
 /*
- * The layout of the swap table. It depends on the architecture and on the
- * page size, so Rust takes the numbers from here, or asserts that its own are
- * equal to them (rust/mm/ffi/layout.rs). The prefix keeps them apart from the
- * macros that bindgen can evaluate by itself, which are not the same ones for
- * every version of it.
+ * The layout of the swap table depends on the architecture and the page size.
+ * So Rust uses these numbers, or asserts that its own constants are equal to
+ * them (rust/mm/ffi/layout.rs). The prefix avoids a clash with macros that
+ * bindgen evaluates by itself, because that set depends on its version.
  */
 const unsigned long RUST_CONST_HELPER_VSWAP_SWAPFILE_CLUSTER = SWAPFILE_CLUSTER;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWAP_NR_ORDERS = SWAP_NR_ORDERS;
@@ -45,7 +44,7 @@ const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_BITS = SWP_TB_COUNT_BIT
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_SHIFT = SWP_TB_COUNT_SHIFT;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MAX = SWP_TB_COUNT_MAX;
 
-/* Their top bit is set: bindgen takes no unsigned number of this size. */
+/* Signed, because bindgen does not accept an unsigned constant with the top bit set. */
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_BAD = SWP_TB_BAD;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_MASK = SWP_TB_FLAGS_MASK;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
@@ -53,11 +52,12 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
 
 /*
- * For tables, charged to the cgroup that makes them necessary. At first as for the
- * swap table of a device. When that fails, what is kept for reclaim may be used:
- * three pages let it free hundreds, and what is free may all be on the lists of
- * CPUs, when reclaim would stand still for seconds. Headers and the directory stay
- * for ever, and are not charged.
+ * For tables, which are charged to the memory cgroup that needs them. The
+ * atomic attempt comes first, with the flags that swap uses for the swap table
+ * of a device. If it fails, the next attempt may use the reserves for reclaim,
+ * because three pages let reclaim free hundreds. Otherwise reclaim could stall
+ * for seconds when all free pages are on per-CPU lists. Cluster headers and the
+ * directory are never freed, and are not charged.
  */
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_HEADER =
 	__GFP_HIGH | __GFP_NOWARN | GFP_KERNEL;
@@ -84,15 +84,18 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 #include <crypto/scatterwalk.h>
 #include "../../mm/zswap_shim.h"
 
-/* A page that is refused goes elsewhere, and is counted: nothing to warn of. */
+/* No warning on failure: the page is not stored, which is counted. */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_ENTRY = GFP_KERNEL | __GFP_NOWARN;
-/* As the tables of virtual clusters. */
+/* The same flags as for the tables of virtual clusters. */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_TABLE =
 	__GFP_HIGH | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | GFP_KERNEL_ACCOUNT;
 const size_t RUST_CONST_HELPER_ZSWAP_CLUSTER_SLOTS = SWAPFILE_CLUSTER;
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
-/* For folios to write, while others that are to be are locked. */
+/*
+ * For the other folios of a writeback run, while earlier ones are locked: must
+ * not wait for reclaim, and must not use the memory reserves.
+ */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_RUN = GFP_NOWAIT | __GFP_NOMEMALLOC;
 const int RUST_CONST_HELPER_ZSWAP_MAX_NUMNODES = MAX_NUMNODES;
 const unsigned int RUST_CONST_HELPER_ZSWAP_REF_REINIT = PERCPU_REF_ALLOW_REINIT;

@@ -2,9 +2,10 @@
 
 //! Swap-in.
 //!
-//! - [`policy`]: decides whether a page comes in alone, in a large folio, or by readahead. Pure.
+//! - [`policy`]: decides whether a page is swapped in alone, in a large folio, or by readahead.
+//!   Pure functions.
 //! - `plan`: gathers the evidence for the policy, and returns a plan that C follows.
-//! - `locate`: finds out where the data of an entry is.
+//! - `locate`: finds where the data of a swap entry is.
 
 #![forbid(unsafe_code)]
 

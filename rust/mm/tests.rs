@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit suites. What needs no kernel is tested on the host: `kunit/host`.
+//! KUnit suites. Tests that need no kernel run on the host: `kunit/host`.
 
-// A panic is a failure of the test.
+// A panic fails the test.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::expect_used,

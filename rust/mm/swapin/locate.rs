@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Finds out where the data of an entry is, as far as that decides how it comes back.
+//! Finds where the data of a swap entry is, as far as that decides how the page is swapped in.
 //!
-//! No lock is held, so that each answer can be old when it is there. The readers that a plan names
-//! look again under the lock of the cluster.
+//! No lock is held, so an answer may be outdated as soon as it is returned. The code that executes
+//! a plan checks again under the cluster lock.
 
 #![forbid(unsafe_code)]
 
@@ -26,23 +26,23 @@ use crate::{
     }, //
 };
 
-/// The place of a page. Two pages with equal places can come back in one folio, if they are as far
-/// apart as their offsets.
+/// The place of a page's data. Two pages with equal places can be swapped in as one folio, if their
+/// places in the folio are as far apart as their offsets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nowhere: it is zeros.
+    /// No data is stored, because the page is zeros.
     Zeros,
-    /// Compressed in memory.
+    /// Compressed in memory by zswap.
     Zswap,
-    /// A slot of a device of this type. The number is the slot less the offset of the entry: the
-    /// same for consecutive slots of consecutive entries.
+    /// A slot of the swap device with this type. The number is the slot's offset minus the entry's
+    /// offset, which is equal for consecutive entries with consecutive slots.
     Slot(u8, u64),
-    /// The swap cache, or the entry is broken.
+    /// Only the swap cache has the page, or the entry is corrupt.
     Nowhere,
 }
 
 impl Place {
-    /// Returns the place of the page of an entry.
+    /// Returns the place of the data of a swap entry.
     #[inline]
     pub(crate) fn of(entry: HeldEntry<'_>) -> Self {
         let offset = entry.entry().offset();
@@ -69,13 +69,14 @@ impl Place {
         Self::Slot(entry.entry().ty() as u8, 0)
     }
 
-    /// Returns true if no device is needed to read it.
+    /// Returns true if the page can be swapped in without reading a device.
     #[inline]
     pub(crate) fn is_memory(self) -> bool {
         !matches!(self, Self::Slot(..))
     }
 
-    /// Returns where that is. `fast`: the device of `entry` is, if it is a device's.
+    /// Returns the kind of memory or device of the place. `fast`: if `entry` is physical, its
+    /// device is fast.
     #[inline]
     pub(crate) fn source(self, entry: HeldEntry<'_>, fast: bool) -> Source {
         let fast = match self {
@@ -90,19 +91,19 @@ impl Place {
         }
     }
 
-    /// Returns true if pages side by side in this place can be read as one folio.
+    /// Returns true if adjacent pages in this place can be read as one folio.
     #[inline]
     pub(crate) fn is_in_order(self) -> bool {
         !matches!(self, Self::Slot(ty, _) if !device::in_order(ty))
     }
 }
 
-/// Returns what the devices alone say of a page and its neighbours. `fast`: the device of the entry
-/// is, if it is a device's.
+/// Returns where a page and its neighbours can be, judged by the devices alone. `fast`: if `entry`
+/// is physical, its device is fast.
 #[inline]
 pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     if entry.entry().is_virtual() {
-        // Most often no slow device has virtual slots.
+        // Usually no slow device backs virtual slots.
         if fault::any_slow_device() {
             Devices::Mixed
         } else {
@@ -117,7 +118,8 @@ pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     }
 }
 
-/// Returns true if neighbours of an entry can be on a slow device.
+/// Returns true if neighbours of a swap entry can be on a slow device. `fast`: if `entry` is
+/// physical, its device is fast.
 #[inline]
 pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {
@@ -126,8 +128,8 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     !fast && fault::any_written()
 }
 
-/// Returns true if `nr` device slots, the aligned ones around an entry, are all in zswap, or none
-/// of them.
+/// Returns true if zswap has all of the `nr` aligned physical slots around an entry, or none of
+/// them and the device can read them as one folio.
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {
     let first = entry.entry().offset() & !nr.wrapping_sub(1);
     let stored = entry.is_stored();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Plans how a page comes back: gathers the evidence that the [`policy`] decides by.
+//! Plans how a page is swapped in: gathers the evidence that [`policy`] decides by.
 //!
-//! A plan is the orders that the folio may have, by bit. Bit 0 is always among them. 0 is to read
-//! ahead. [`BY_DEVICE`] is set if C's rule was followed: what becomes of the plan says nothing.
+//! A plan is a bitmap of the orders that the folio may have. The plan 0 means readahead; in any
+//! other plan, bit 0 is set. [`BY_DEVICE`] is set if C's rule was followed. Then the outcome of the
+//! plan says nothing about the policy.
 
 #![forbid(unsafe_code)]
 
@@ -36,14 +37,14 @@ use crate::{
     }, //
 };
 
-/// Reads ahead.
+/// Plan: read ahead.
 const READ_AHEAD: usize = 0;
-/// A folio of one page.
+/// Plan: a folio of one page.
 const SINGLE: usize = 1;
-/// C's rule was followed.
+/// Plan flag: C's rule was followed.
 pub(crate) const BY_DEVICE: usize = 1 << (usize::BITS - 1);
 
-/// Plans for a page fault. `fast`: the device of the entry is, if it is a device's.
+/// Returns the plan for a page fault. `fast`: a physical entry is on a fast device.
 #[inline]
 pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
@@ -51,7 +52,7 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     }
     let devices = locate::devices(entry, fast);
     let zswap = fault::zswap_was_enabled();
-    // A plan that is traced is made in full.
+    // Take no shortcut if the plan is traced, because the trace shows all evidence.
     let brief = fault::bypass() && !fault::is_traced();
     match policy::by_devices(devices, zswap, fault.is_own(), brief) {
         Some(Shortcut::Alone) => near(fault, entry, fast),
@@ -60,8 +61,8 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     }
 }
 
-/// C's rule while the policy is off: by the device of the entry, and nothing large once zswap was
-/// enabled.
+/// Returns the plan of C while the policy is disabled. Reads ahead for a slow device. For a fast
+/// one, allows all orders, but only single pages once zswap was enabled.
 #[cold]
 fn without_policy(fast: bool) -> usize {
     match (fast, fault::zswap_was_enabled()) {
@@ -71,9 +72,10 @@ fn without_policy(fast: bool) -> usize {
     }
 }
 
-/// Returns all orders that the switches allow. A folio is as large as its mapping and its slots
-/// allow, whatever the faults before were: where the rest of it is used later, single pages cost 3
-/// to 5 times as much, and no fault can tell.
+/// Returns the plan for a fast device: all orders that the sysfs switches allow. The folio is as
+/// large as its mapping and its slots allow, whatever the history of faults. No fault can tell
+/// whether the rest of the folio will be used later. Where it is, single pages cost 3 to 5 times as
+/// much.
 fn by_device() -> usize {
     if !fault::large() {
         return SINGLE;
@@ -102,7 +104,7 @@ fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bo
             by_device()
         }
         Shortcut::Slow => {
-            // The sequence matters where readahead brings in neighbours, to map them.
+            // Record the sequence, because the fault maps neighbours that readahead brings in.
             if fault::readahead_max() > 1 {
                 found_cached(fault.record(), fault.page());
             }
@@ -114,7 +116,7 @@ fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bo
     }
 }
 
-/// Neither the page nor a neighbour is on a slow device.
+/// Plans for a fault where neither the page nor a neighbour is on a slow device.
 #[inline]
 fn near(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     let orders = allowed_orders();
@@ -125,7 +127,7 @@ fn near(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     near_among(fault, entry, fast, orders)
 }
 
-/// The orders that a large folio of anonymous memory may have somewhere.
+/// Returns the orders that large folios of anonymous memory may have in some mapping.
 #[inline]
 fn allowed_orders() -> usize {
     if fault::large() {
@@ -135,8 +137,8 @@ fn allowed_orders() -> usize {
     }
 }
 
-/// As [`near`], where folios of some of `orders` can be large. Most faults of programs that jump
-/// about end with a look or two.
+/// Continues [`near`] where large folios of `orders` are allowed. Most faults of programs with
+/// random access end here, after one or two checks.
 #[inline(never)]
 fn near_among(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize) -> usize {
     let (record, page) = (fault.record(), fault.page());
@@ -173,23 +175,23 @@ fn whole_of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize 
     orders_of(whole.plan())
 }
 
-/// An access to a file that finds its page swapped out.
+/// An access to a file whose page is swapped out.
 pub(crate) struct FileAccess<'a> {
-    /// The entry in the page cache.
+    /// The swap entry in the page cache.
     pub(crate) entry: HeldEntry<'a>,
-    /// Its order.
+    /// The order of the swap entry.
     pub(crate) order: u32,
     /// The page number in the file.
     pub(crate) index: u64,
-    /// Of the file.
+    /// The history of faults of the file.
     pub(crate) record: Kept,
-    /// Of the mapping, if there is one.
+    /// The hint of the mapping, if there is a mapping.
     pub(crate) hint: Hint,
-    /// userfaultfd wants a fault for each page of the mapping.
+    /// True if userfaultfd needs a fault for each page of the mapping.
     pub(crate) armed: bool,
 }
 
-/// Plans for an access to a file. `fast`: the device of the entry is, if it is a device's.
+/// Returns the plan for an access to a file. `fast`: a physical entry is on a fast device.
 pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
         return without_policy(fast);
@@ -217,7 +219,7 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
             orders_of(whole.plan())
         }
     };
-    // A folio of a file has the order of its entry, or one page.
+    // A folio of a file has the order of its swap entry, or one page.
     let bit = 1usize.wrapping_shl(order);
     if plan & bit != 0 {
         plan & (BY_DEVICE | bit | SINGLE)
@@ -226,8 +228,8 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     }
 }
 
-/// Notes that a folio of an order came in after a plan that allowed a large one. It has the page
-/// number `page`, whose entry has the offset `offset`.
+/// Records a folio of order `order` that was swapped in after a plan that allowed a large one.
+/// `page` is the number of one of its pages, and `offset` the swap offset of that page.
 pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
     fault::count_size(order != 0);
     if order != 0 {
@@ -237,7 +239,7 @@ pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
     }
 }
 
-/// Returns true if readahead skips a neighbour, because it is in memory. Counts that.
+/// Returns true if readahead should skip a neighbour because its data is in memory, and counts it.
 pub(crate) fn skips(entry: HeldEntry<'_>) -> bool {
     let compressed = entry.entry().is_virtual() || fault::zswap_was_enabled();
     let skips =
@@ -248,7 +250,7 @@ pub(crate) fn skips(entry: HeldEntry<'_>) -> bool {
     skips
 }
 
-/// Notes that a page was found in the swap cache.
+/// Records a fault at a page that was in the swap cache, or that readahead swaps in.
 #[inline]
 pub(crate) fn found_cached(record: Kept, page: u64) {
     record.set(record.get().next(page, None, Hint::None));
@@ -258,12 +260,12 @@ fn orders_of(how: How) -> usize {
     match how {
         How::ReadAhead => READ_AHEAD,
         How::Single => SINGLE,
-        // All up to that one.
+        // All orders up to this one.
         How::Large(order) => 2usize.wrapping_shl(order).wrapping_sub(1),
     }
 }
 
-/// Returns how many pages next to one were used lately: [`NEAR`], or less.
+/// Returns the number of pages next to `page` that were used recently: [`NEAR`] or less.
 #[inline]
 fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     let first = if down {
@@ -274,9 +276,9 @@ fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     fault.used(first, NEAR.into(), 1, true).unwrap_or(0)
 }
 
-/// A page fault, or an access to a file, that takes the whole policy.
+/// A page fault or file access that needs the whole policy.
 struct Access<'a> {
-    /// `None`: it is an access to a file.
+    /// The fault, or `None` for an access to a file.
     fault: Option<&'a Fault<'a>>,
     entry: HeldEntry<'a>,
     fast: bool,
@@ -284,7 +286,7 @@ struct Access<'a> {
     record: Kept,
     hint: Hint,
     large: bool,
-    /// Of the entry of a file.
+    /// The order of a file's swap entry.
     order: u32,
 }
 
@@ -317,7 +319,8 @@ impl Access<'_> {
         plan.how
     }
 
-    /// Returns how much of the large folio before was used, if that is to be seen.
+    /// Returns how many pages of the last large folio were used, if its pages were mapped old and
+    /// the page tables can tell.
     fn outcome(&self, record: Record) -> Option<Used> {
         const SAMPLES: u64 = 16;
 
@@ -332,7 +335,7 @@ impl Access<'_> {
     }
 }
 
-/// Finds out more about an access.
+/// Gathers costly evidence about an access on demand.
 struct Look<'a> {
     access: &'a Access<'a>,
     place: Place,
@@ -350,7 +353,7 @@ impl Inquiry for Look<'_> {
     fn limits(&mut self) -> Limits {
         self.found.limits = match self.access.fault {
             Some(fault) => fault.limits(),
-            // It is the order of the entry, or a page.
+            // A file allows the order of its swap entry, or one page.
             None if self.access.order <= fault::max_order() => Limits {
                 least: 0,
                 most: self.access.order,

@@ -2,57 +2,59 @@
 
 //! Decides whether a page is swapped in alone, in a large folio, or by readahead.
 //!
-//! [`plan`] decides every case: evidence in, a plan out, and a [`Record`] of a few bits for each
-//! mapping or file that goes from one fault to the next. Most faults need less evidence:
-//! [`by_devices`], [`by_source`] and [`alone`] say what the plan would. `swapin::plan` gathers the
-//! evidence, and C does what the plan says. What C finds then (page tables that differ, no memory)
-//! can make a folio smaller than planned, never larger.
+//! [`plan`] decides every case. It gets the evidence of a fault, and returns a plan and a
+//! [`Record`]. The record is a 64-bit word for each mapping or file, which carries the history of
+//! faults from one fault to the next. Most faults need less evidence: [`by_devices`], [`by_source`]
+//! and [`alone`] return what the plan would say. `swapin::plan` gathers the evidence, and C
+//! executes the plan. If page tables differ or memory is short, C can make a folio smaller than
+//! planned, never larger.
 //!
-//! # What is decided
+//! # Decisions
 //!
-//! - *Read ahead or not.* Pages that zswap has compressed, and zeros, are in memory. Reading their
-//!   neighbours early saves no time, and costs memory for those that no task uses. So these pages
-//!   come without readahead. If a neighbour may be on a slow device, and the last faults were
-//!   adjacent, C still reads ahead.
-//! - *By the device.* Until zswap is first enabled, pages on a device as fast as memory come as in
-//!   C. A folio is as large as is allowed. No fault can tell whether the rest of a folio will be
-//!   used later. Where it is used, single pages cost 3 to 5 times as much.
-//! - *How large a folio.* Otherwise a large folio needs locality, because it brings in pages that
-//!   no fault asked for. Locality is a sequence of faults, recent use of the pages next to this
-//!   one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
-//! - *How much to map.* Where readahead has brought in neighbours, the fault maps those in the swap
-//!   cache that are exclusive to the process. It goes in the direction of the sequence:
+//! - *Readahead.* Pages that zswap has compressed, and zero pages, are in memory. Reading their
+//!   neighbours early saves no time, and uses memory for pages that no task may need. So these
+//!   pages are swapped in without readahead. If a neighbour may be on a slow device and the last
+//!   faults were adjacent, C still reads ahead.
+//! - *Fast devices.* Until zswap is first enabled, pages on a device as fast as memory are swapped
+//!   in as in C: a folio is as large as allowed. No fault can tell whether the rest of a folio will
+//!   be used later. Where it is used, single pages cost 3 to 5 times as much.
+//! - *Folio size.* Otherwise a large folio needs evidence of locality, because it brings in pages
+//!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
+//!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
+//! - *Fault around.* Where readahead has brought in neighbours, the fault maps those that are in
+//!   the swap cache and exclusive to the process. It maps in the direction of the sequence:
 //!   [`Record::direction`].
-//! - *Whether that was right.* The fault maps the pages of some large folios as old. A later fault
-//!   counts how many were used. Used up folios raise the order, one at a time. Waste lowers it, and
-//!   asks for a longer sequence the next time.
+//! - *Feedback.* The fault maps the pages of some large folios old. A later fault counts how many
+//!   of them were used. Used up folios raise the order by one at a time. Waste lowers the order,
+//!   and requires a longer sequence the next time.
 //!
 //! # Context
 //!
-//! Values only: no lock, no memory, no `unsafe`. `kunit/host/tests/policy.rs` tries it with
-//! arbitrary evidence.
+//! Works on values only: no lock, no memory, no `unsafe`. `kunit/host/tests/policy.rs` tests it
+//! with arbitrary evidence.
 
 #![forbid(unsafe_code)]
 
 /// The initial cap on the order of large folios: 64 KiB with 4K pages.
 pub const FIRST_ORDER: u32 = 4;
-/// The smallest that it comes down to by waste.
+/// The lowest cap that waste can cause.
 const LEAST_ORDER: u32 = 2;
-/// The largest that fits the record.
+/// The largest order that fits in the record.
 pub const MAX_ORDER: u32 = 15;
-/// How many faults in sequence it takes; doubled by each doubt.
+/// Number of faults in sequence that a large folio needs. Each level of doubt doubles it.
 const RUN: u64 = 4;
-/// How many pages next to the fault are looked at, all of which must have been used: a power of 2.
+/// Number of pages next to the fault that are checked, all of which must have been used. A power of
+/// 2.
 pub const NEAR: u32 = 4;
-/// Used up folios that raise the order.
+/// Number of used up folios that raise the cap by one.
 const PROOFS: u64 = 3;
-/// Of how many large folios one is looked at, once they prove right.
+/// One of this many large folios is mapped old for feedback, once a sequence has proved right.
 const PROBE_EVERY: u64 = 4;
 
-/// What the application said.
+/// The access pattern that the application announced with `madvise()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hint {
-    /// Nothing.
+    /// No hint.
     None,
     /// `MADV_SEQUENTIAL`
     Sequential,
@@ -60,39 +62,39 @@ pub enum Hint {
     Random,
 }
 
-/// Where the page is.
+/// Where the data of a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// In memory: compressed, or zeros.
+    /// In memory: compressed by zswap, or a zero page.
     Memory,
     /// On a device that is as fast as memory.
     Fast,
-    /// On a slow device, where one wait for several pages costs less than one wait for each.
+    /// On a slow device, where one read of several pages costs less than one read for each.
     Slow,
 }
 
-/// How many pages of an earlier large folio were used, of those that were looked at.
+/// The number of pages of an earlier large folio that were used, in a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Used {
-    /// Those that were.
+    /// Number of sampled pages that were used.
     pub touched: u32,
-    /// Those looked at.
+    /// Number of sampled pages.
     pub sampled: u32,
 }
 
-/// What an earlier large folio says.
+/// How well an earlier large folio was used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Most of it was used.
+    /// At least three quarters were used.
     Full,
-    /// Some of it.
+    /// More than a quarter was used, but less than three quarters.
     Part,
-    /// Next to nothing.
+    /// At most a quarter was used.
     Waste,
 }
 
 impl Used {
-    /// What that says.
+    /// Returns the outcome for these numbers.
     pub fn outcome(self) -> Outcome {
         let touched = self.touched.saturating_mul(4);
         if touched >= self.sampled.saturating_mul(3) {
@@ -105,16 +107,16 @@ impl Used {
     }
 }
 
-/// To where a sequence goes.
+/// The direction of a sequence of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// To higher addresses.
     Up,
-    /// To lower ones.
+    /// To lower addresses.
     Down,
 }
 
-/// What is known of the faults before, in a mapping or a file.
+/// The history of faults of a mapping or file, in 64 bits.
 ///
 /// ```text
 /// 63                            20 19  16 15   10 9    6 5    4 3    2   1      0
@@ -123,16 +125,16 @@ pub enum Direction {
 /// +-------------------------------+------+-------+------+------+------+------+-------+
 /// ```
 ///
-/// - *page*, *order*: the folio that came in last. The page number is cut off at its top, which
-///   no user address reaches with 4K pages.
-/// - *run*: how many faults have gone in sequence, upwards or (*down*) downwards.
-/// - *cap*: the order that folios may have now, as its difference from [`FIRST_ORDER`], bit by bit.
-/// - *doubt*: how often there was waste lately.
-/// - *proof*: used up folios since the cap was raised.
-/// - *probe*: the pages of the last folio were mapped as not used.
+/// - *page*, *order*: the folio that was swapped in last. The high bits of the page number are cut
+///   off, but no user address reaches them with 4K pages.
+/// - *run*: number of faults in sequence, upwards or (*down*) downwards.
+/// - *cap*: the maximum order of folios now, XORed with [`FIRST_ORDER`].
+/// - *doubt*: level of doubt. Waste raises it, a used up folio lowers it.
+/// - *proof*: number of used up folios since the cap last changed or a folio was not used up.
+/// - *probe*: the pages of the last folio were mapped old.
 ///
-/// All zeros is a good record to begin with, and any is a valid one: who writes it does not exclude
-/// who writes it at the same time, and one that was mixed up is one of bad advice, at worst.
+/// 0 is the initial record, and any value is valid. Tasks read and write the record without a lock.
+/// A record that mixes two histories gives bad advice at worst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Record(u64);
 
@@ -148,13 +150,13 @@ const DOWN: (u32, u64) = (1, 1);
 const PROBE: (u32, u64) = (0, 1);
 
 impl Record {
-    /// As it was kept.
+    /// Returns the record of a raw value.
     #[inline]
     pub const fn decode(raw: u64) -> Self {
         Self(raw)
     }
 
-    /// To be kept.
+    /// Returns the raw value of the record.
     #[inline]
     pub const fn encode(self) -> u64 {
         self.0
@@ -175,7 +177,7 @@ impl Record {
         self.get(PAGE)
     }
 
-    /// The order that folios may have now.
+    /// Returns the maximum order that folios may have now.
     #[inline]
     pub const fn cap(self) -> u32 {
         (self.get(CAP) ^ FIRST_ORDER as u64) as u32
@@ -187,7 +189,8 @@ impl Record {
         self.with(CAP, u64::from(cap) ^ u64::from(FIRST_ORDER))
     }
 
-    /// The large folio whose pages were mapped as not used: its first page, and how many there are.
+    /// Returns the first page and the number of pages of the last large folio, if its pages were
+    /// mapped old.
     #[inline]
     pub fn probe(self) -> Option<(u64, u64)> {
         (self.get(PROBE) != 0).then(|| (self.page(), self.nr_pages()))
@@ -198,37 +201,38 @@ impl Record {
         1u64.wrapping_shl(self.get(ORDER) as u32)
     }
 
-    /// How many faults must have gone in sequence.
+    /// Returns the number of faults in sequence that a large folio needs now.
     #[inline]
     const fn need(self) -> u64 {
         RUN.wrapping_shl(self.get(DOUBT) as u32)
     }
 
-    /// Returns true if faults have gone in sequence for long enough.
+    /// Returns true if enough faults were in sequence for a large folio.
     #[inline]
     pub const fn is_sequence(self) -> bool {
         self.get(RUNS) >= self.need()
     }
 
-    /// Returns true if the last fault was next to the one before it.
+    /// Returns true if the last fault was adjacent to the folio swapped in before it.
     #[inline]
     pub const fn is_adjacent(self) -> bool {
         self.get(RUNS) != 0
     }
 
-    /// Returns true if they go downwards.
+    /// Returns true if the sequence goes downwards.
     #[inline]
     pub const fn is_down(self) -> bool {
         self.get(DOWN) != 0
     }
 
-    /// Returns true if `page` is of the folio that came in last.
+    /// Returns true if `page` is in the folio that was swapped in last.
     #[inline]
     const fn contains(self, page: u64) -> bool {
         page.wrapping_sub(self.page()) & PAGE_MASK < self.nr_pages()
     }
 
-    /// To where a sequence goes of which `page` is the last, if it is of one.
+    /// Returns the direction of the sequence that ends at `page`, or `None` if `page` is not its
+    /// last fault.
     #[inline]
     pub fn direction(self, page: u64) -> Option<Direction> {
         (self.contains(page) && self.is_adjacent()).then_some(if self.is_down() {
@@ -238,7 +242,7 @@ impl Record {
         })
     }
 
-    /// With what an earlier folio says.
+    /// Returns the record updated with the outcome of an earlier folio.
     #[inline]
     fn judged(self, used: Option<Used>) -> Self {
         let Some(used) = used else { return self };
@@ -261,10 +265,12 @@ impl Record {
         }
     }
 
-    /// After a fault at `page`, which brings in that page alone until [`Record::settle`] says more.
+    /// Returns the record after a fault at `page`. It says that the fault brings in this page
+    /// alone, until [`Record::settle`] records a large folio.
     ///
-    /// What was used of a folio so far says nothing if it came in for one of several sequences, and
-    /// this fault is of another.
+    /// Ignores `used` unless the fault is adjacent, enough faults were in sequence, or the hint is
+    /// `MADV_SEQUENTIAL`. Otherwise a fault of another sequence in the mapping would judge the
+    /// folio too early.
     #[inline]
     pub fn next(self, page: u64, used: Option<Used>, hint: Hint) -> Self {
         let page = page & PAGE_MASK;
@@ -283,8 +289,8 @@ impl Record {
             };
             (run, down)
         } else if self.contains(page) {
-            // The same again: of a folio that came in smaller, or by another way. The sequence
-            // goes on as it went.
+            // The fault is in the last folio again, because C made the folio smaller or did not map
+            // the page. The sequence continues unchanged.
             (judged.get(RUNS), self.is_down())
         } else {
             (0, false)
@@ -297,14 +303,15 @@ impl Record {
             .with(PAGE, page)
     }
 
-    /// As [`Record::next`], after a fault that is not next to the folio that came in last, and not
-    /// in it. `None`: perhaps it is, or there is a folio to be judged.
+    /// Fast path of [`Record::next`] for a fault that is neither in nor adjacent to the last folio.
+    /// Returns `None` if it may be, or if an earlier folio has to be judged.
     #[inline]
     fn jump(self, page: u64) -> Option<Self> {
         const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
 
         let page = page & PAGE_MASK;
-        // 0 is the page before it, and the one behind it is as many as there are pages, and one.
+        // `distance` is 0 for the page before the folio, and `nr_pages() + 1` for the page after
+        // it.
         let distance = page.wrapping_sub(self.page()).wrapping_add(1) & PAGE_MASK;
         if self.get(PROBE) != 0 || distance <= self.nr_pages().wrapping_add(1) {
             return None;
@@ -312,9 +319,9 @@ impl Record {
         Some(Self(self.0 & KEPT).with(PAGE, page))
     }
 
-    /// When a large folio came in: its first page, its order, and whether its pages are mapped as
-    /// not used, to be looked at. That has a cost where they are used: the processor notes it in
-    /// each page table entry.
+    /// Returns the record after a folio was swapped in that begins at page `first`. Decides whether
+    /// its pages are mapped old for feedback. That costs time where they are used, because the
+    /// processor sets the accessed bit in each page table entry.
     #[inline]
     pub fn settle(self, first: u64, order: u32) -> Self {
         let first = first & PAGE_MASK;
@@ -328,137 +335,141 @@ impl Record {
     }
 }
 
-/// What is known when a fault finds that its page is swapped out.
+/// The evidence that a fault has when it finds that its page is swapped out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Evidence {
-    /// The page number: of the address, or in the file.
+    /// The page number of the address, or the index in the file.
     pub page: u64,
-    /// Of the faults before.
+    /// The history of faults.
     pub record: Record,
-    /// Of the large folio that [`Record::probe`] names, if it can be seen.
+    /// The use of the large folio that [`Record::probe`] names, if the page tables can tell.
     pub used: Option<Used>,
-    /// What the application said.
+    /// The hint of the application.
     pub hint: Hint,
-    /// Where the page is.
+    /// Where the data of the page is.
     pub source: Source,
-    /// Whether folios can be large at all.
+    /// True if large folios are possible here.
     pub large: bool,
-    /// Of a file: nobody sees which of its pages were used.
+    /// True for a file, for which the use of pages is not visible.
     pub file: bool,
-    /// Whether memory is spared neighbours that nobody asked for.
+    /// True if pages in memory are swapped in without readahead.
     pub bypass: bool,
-    /// Whether zswap was ever enabled.
+    /// True if zswap was ever enabled.
     pub zswap: bool,
 }
 
-/// The smallest and the largest order that a large folio can have.
+/// The smallest and the largest order that a large folio may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// The smallest: no waste makes them smaller than that.
+    /// The smallest order. Waste does not lower the order below it.
     pub least: u32,
-    /// The largest; 0 where only single pages are allowed.
+    /// The largest order, or 0 if only single pages are allowed.
     pub most: u32,
 }
 
-/// What it takes to find out more, which most faults can do without. Each is asked once at most.
+/// Evidence that is costly to gather, which most faults do not need. [`plan`] calls each method
+/// once at most.
 pub trait Inquiry {
-    /// Returns how many pages next to this one have been used just now, on the side that faults
-    /// come from (`down`: from above): [`NEAR`], or less if not all of those were.
+    /// Returns the number of adjacent pages that were used recently, on the side that faults come
+    /// from (`down`: from above). Returns [`NEAR`] or less, counting up to the first page that was
+    /// not used.
     fn near(&mut self, down: bool) -> u32;
 
-    /// The orders that are allowed here.
+    /// Returns the orders that are allowed for a folio here.
     fn limits(&mut self) -> Limits;
 
-    /// Returns true if neighbours can be on a slow device at all.
+    /// Returns true if neighbours can be on a slow device.
     fn any_slow(&mut self) -> bool;
 
-    /// Up to which order, at most `max`, the aligned range around the page is all in one place; 0
-    /// if its very neighbour is elsewhere.
+    /// Returns the largest order, at most `max`, of an aligned range around the page whose data is
+    /// all in one place. Returns 0 if the page next to it is elsewhere.
     fn uniform(&mut self, max: u32) -> u32;
 }
 
-/// What is to be done.
+/// How a page is swapped in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
-    /// Bring in this page, and those next to it as the readahead code of C sees fit.
+    /// Swap in this page, and neighbours as C's readahead decides.
     ReadAhead,
-    /// Bring in this page.
+    /// Swap in this page alone.
     Single,
-    /// Bring in a folio of at most this order, or this page if there is none.
+    /// Swap in a folio of at most this order, or this page alone if that fails.
     Large(u32),
 }
 
-/// Why.
+/// The reason for a plan, which is counted and traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// The page is on a slow device.
     Slow,
     /// The page is on a fast device, and zswap was never enabled.
     Fast,
-    /// Its neighbours may be, and faults go in sequence.
+    /// Neighbours may be on a slow device, and the last faults were adjacent.
     SlowAround,
-    /// Neighbours are not spared.
+    /// Readahead is enabled for pages in memory, too.
     NotSpared,
     /// Large folios are not allowed here.
     Small,
-    /// The application says that it jumps about.
+    /// The application announced random access.
     Random,
-    /// Nothing says that what is around will be used.
+    /// There is no evidence that neighbours will be used.
     Far,
-    /// What is around is elsewhere.
+    /// The data of the neighbours is elsewhere.
     Mixed,
-    /// Pages next to it were used.
+    /// Adjacent pages were used recently.
     Near,
-    /// Faults go in sequence.
+    /// Enough faults were in sequence.
     Sequence,
-    /// The application says that they will.
+    /// The application announced sequential access.
     Hinted,
 }
 
-/// A plan, and the record that goes on.
+/// A plan, with the reason and the updated record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// What is to be done.
+    /// How the page is swapped in.
     pub how: How,
-    /// Why.
+    /// The reason for the plan.
     pub why: Why,
-    /// For the next fault.
+    /// The record for the next fault.
     pub record: Record,
 }
 
-/// Where a page and its neighbours can be, by the devices alone.
+/// Where a page and its neighbours can be, judged by the devices alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Devices {
-    /// In memory, or on fast devices.
+    /// Only in memory or on fast devices.
     Fast,
-    /// On a slow device, or zeros: nothing is compressed.
+    /// On a slow device, or zero pages. No page is compressed.
     Slow,
-    /// The place of the page tells.
+    /// Anywhere: the place of the page has to be looked up.
     Mixed,
 }
 
-/// What most faults end with, before [`plan`].
+/// A decision that most faults reach without [`plan`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shortcut {
-    /// C's rule for fast devices: a folio as large as is allowed.
+    /// C's rule for fast devices: a folio as large as allowed.
     Device,
-    /// Nothing near is on a slow device: [`alone`] may tell that the page comes in alone.
+    /// Neither the page nor a neighbour is on a slow device. [`alone`] may decide that the page is
+    /// swapped in alone.
     Alone,
-    /// On a slow device: read ahead, and note the fault.
+    /// The page is on a slow device: read ahead, and record the fault.
     Slow,
-    /// This page, and nothing is noted.
+    /// Swap in this page alone, without recording the fault.
     Single,
-    /// Read ahead, and nothing is noted.
+    /// Read ahead, without recording the fault.
     ReadAhead,
-    /// The whole [`plan`].
+    /// Make the whole [`plan`].
     Whole,
 }
 
-/// Returns what the devices alone decide. `None`: the place of the page has to be found, for
-/// [`by_source`].
+/// Returns what the devices alone decide. Returns `None` if the place of the page has to be looked
+/// up, for [`by_source`].
 ///
-/// `zswap`: zswap was ever enabled. `own`: the task faults in its own memory; otherwise the fault
-/// says nothing of its use. `brief`: a plan need not be made in full.
+/// `zswap`: zswap was ever enabled. `own`: the task faults in its own memory. Otherwise the fault
+/// says nothing about how the owner uses the memory. `brief`: shortcuts are allowed, because the
+/// plan is not traced and pages in memory need no readahead.
 #[inline]
 pub fn by_devices(devices: Devices, zswap: bool, own: bool, brief: bool) -> Option<Shortcut> {
     match devices {
@@ -471,8 +482,8 @@ pub fn by_devices(devices: Devices, zswap: bool, own: bool, brief: bool) -> Opti
     }
 }
 
-/// Returns what the place of the page decides. `any_slow`: neighbours can be on a slow device. The
-/// others are as in [`by_devices`].
+/// Returns what the place of the page decides. `any_slow` returns true if neighbours can be on a
+/// slow device. `own` and `brief` are as in [`by_devices`].
 #[inline]
 pub fn by_source(
     source: Source,
@@ -490,12 +501,13 @@ pub fn by_source(
     }
 }
 
-/// Whether to look at the pages next to this one, and on which side (`true`: above it).
+/// Returns whether to check the use of the pages next to this one, and on which side (`true`:
+/// above).
 ///
-/// Looking has a cost: once in a while will do, for one of several sequences in a mapping. Where
-/// large folios were wrong before, it takes a sequence of its own. What is behind must not be of
-/// the range that a folio of the `least` order would have: as it is in memory, that is not all in
-/// one place.
+/// Checking costs time, so it is done only at some page numbers. That is enough for one of several
+/// sequences in a mapping. If large folios were wasted before, only a sequence counts. The checked
+/// pages must be outside the aligned range of a folio of the `least` order. A page in that range
+/// that is in memory already would keep the range from being in one place.
 #[inline]
 fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     let down = record.is_adjacent() && record.is_down();
@@ -504,12 +516,11 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     (behind & range.wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
 }
 
-/// What [`plan`] would say of a page that is in memory, or on a fast device, while nothing is on a
-/// slow one, if that is that it comes alone: why, and the record that goes on. `None`: that takes
-/// the whole plan to tell. `near` is as [`Inquiry::near`], and `least` an order below which there
-/// are no large folios.
+/// Returns the reason and the new record if [`plan`] would swap in the page alone. The page is in
+/// memory or on a fast device, and no neighbour is on a slow device. Returns `None` if only the
+/// whole plan can tell. `near` is [`Inquiry::near`]. No large folio has an order below `least`.
 ///
-/// Most faults of programs that jump about end here, and most of those with the first question.
+/// Most faults of programs with random access end here, most of them without calling `near`.
 #[inline]
 pub fn alone(
     record: Record,
@@ -524,7 +535,8 @@ pub fn alone(
     }
 }
 
-/// As [`alone`], where neither a hint nor the sequence of faults says more.
+/// Finishes [`alone`] for a fault without a hint or a sequence: only the use of adjacent pages can
+/// speak for a large folio.
 #[inline]
 fn far(
     page: u64,
@@ -558,7 +570,7 @@ fn alone_slowly(
     }
 }
 
-/// Why a large folio would be right, or why it would not.
+/// Returns the reason for a large folio, or as an error the reason against one.
 #[inline]
 fn locality(evidence: &Evidence, record: Record, inquiry: &mut impl Inquiry) -> Result<Why, Why> {
     if !evidence.large {
@@ -580,15 +592,15 @@ fn locality(evidence: &Evidence, record: Record, inquiry: &mut impl Inquiry) -> 
     Err(Why::Far)
 }
 
-/// How far the aligned range around an offset is all alike, by order, up to `max`: `same` says
-/// whether an offset is like the first. Offsets are asked about once each, and none behind the
-/// first that differs.
+/// Returns the largest order, up to `max`, of an aligned range around `offset` that is all alike.
+/// `same` returns true if another offset is like `offset`. Calls `same` once at most for each
+/// offset, and stops at the first one that differs.
 #[inline]
 pub fn uniform_order(offset: u64, max: u32, mut same: impl FnMut(u64) -> bool) -> u32 {
     let mut order = 0u32;
     while order < max.min(MAX_ORDER) {
         let half = 1u64.wrapping_shl(order);
-        // The other half of the next larger range.
+        // The first offset of the other half of the next larger aligned range.
         let start = (offset & !half.wrapping_sub(1)) ^ half;
         if !(start..start.wrapping_add(half)).all(&mut same) {
             break;
@@ -598,11 +610,11 @@ pub fn uniform_order(offset: u64, max: u32, mut same: impl FnMut(u64) -> bool) -
     order
 }
 
-/// The order that a large folio may have.
+/// Returns the maximum order of a large folio.
 #[inline]
 fn cap(evidence: &Evidence, record: Record, limits: Limits) -> u32 {
     let more = if evidence.file {
-        // Where it is never seen what was used, a long sequence has to do.
+        // The use of a file's pages is not visible, so a long sequence raises the order instead.
         (record.get(RUNS) >> 3) as u32
     } else {
         0
@@ -611,7 +623,7 @@ fn cap(evidence: &Evidence, record: Record, limits: Limits) -> u32 {
     cap.max(limits.least).min(limits.most)
 }
 
-/// Decides.
+/// Decides how a page is swapped in.
 #[inline]
 pub fn plan(evidence: &Evidence, inquiry: &mut impl Inquiry) -> Plan {
     let record = evidence

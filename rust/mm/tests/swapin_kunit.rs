@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the swap-in policy as the kernel has compiled it. What it must never do is tried with
-//! arbitrary evidence on the host: `kunit/host/tests/swapin.rs`.
+//! Tests of the swap-in policy as compiled for the kernel. The host tests check with arbitrary
+//! evidence what it must never do: `kunit/host/tests/policy.rs`.
 
 use crate::swapin::policy::{
     plan,
@@ -21,7 +21,7 @@ use crate::swapin::policy::{
 };
 use kernel::prelude::*;
 
-/// What is around is compressed.
+/// The surroundings of a fault, as [`Inquiry`] reports them.
 #[derive(Clone, Copy)]
 struct Around {
     least_order: u32,
@@ -32,7 +32,7 @@ struct Around {
 }
 
 impl Around {
-    /// All of it, and nothing of it was used.
+    /// Returns surroundings that are all in one place, and were not used.
     fn up_to(max_order: u32) -> Self {
         Self {
             least_order: 0,
@@ -83,7 +83,7 @@ fn fault(record: Record, page: u64) -> Evidence {
 mod tests {
     use super::*;
 
-    /// A sequence is seen after some faults, and its folios grow while they are used.
+    /// The policy detects a sequence after some faults, and raises the order while folios are used.
     #[test]
     fn folios_grow_with_a_sequence() {
         let mut around = Around::up_to(9);
@@ -112,7 +112,7 @@ mod tests {
         assert!(faults < 100);
     }
 
-    /// What nobody used makes them smaller, and then it takes more to begin.
+    /// Waste lowers the order of folios, and `MADV_RANDOM` prevents large ones.
     #[test]
     fn waste_is_remembered() {
         let mut around = Around::up_to(9);
@@ -134,7 +134,8 @@ mod tests {
         assert_eq!(plan(&hinted, &mut around).how, How::Single);
     }
 
-    /// What is on a slow device is read ahead, and alone is what is compressed.
+    /// Pages on a slow device are read ahead. Compressed pages are swapped in alone, unless faults
+    /// are adjacent and a neighbour may be on a slow device.
     #[test]
     fn only_slow_devices_are_read_ahead_of() {
         let mut around = Around {
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(plan(&evidence, &mut around).why, Why::Slow);
     }
 
-    /// The order of the folio that a plan is for.
+    /// Returns the order of the planned folio, or 0 for a single page and for readahead.
     fn order(evidence: &Evidence, mut around: Around) -> u32 {
         match plan(evidence, &mut around).how {
             How::Large(order) => order,
@@ -162,8 +163,8 @@ mod tests {
         }
     }
 
-    /// No order that is not allowed, or goes beyond what is alike; none for who jumps about; and
-    /// none smaller because there is more evidence. Whatever the record says.
+    /// Whatever the record says, no order is out of bounds or larger than the uniform range. No
+    /// order is large with `MADV_RANDOM`. More evidence for locality never lowers the order.
     #[test]
     fn no_order_is_out_of_bounds() {
         let mut bits = 0x9e37_79b9_7f4a_7c15u64;
@@ -174,7 +175,7 @@ mod tests {
             bits ^= bits >> 7;
             bits ^= bits << 17;
             let record = Record::decode(bits);
-            // On or near the page that the record says is next, or anywhere.
+            // Try pages at or near the recorded page, and arbitrary pages.
             let page = if n % 8 == 0 {
                 bits >> 7
             } else {
@@ -215,11 +216,11 @@ mod tests {
                 assert!(order(&evidence, around) >= got);
             }
         }
-        // Or nothing was tried.
+        // Check that the loop has tried large folios.
         assert!(large > 1000);
     }
 
-    /// An aligned range around a page is all alike, or only a part of it.
+    /// The order of a uniform range ends at the first offset that differs.
     #[test]
     fn a_range_ends_where_it_differs() {
         assert_eq!(uniform_order(5, 4, |_| true), 4);
