@@ -12,11 +12,11 @@
 //! - `exports`: the functions that C calls. They turn arguments into types.
 //! - `vswap`: virtual slots, from their words to the device slots that back them.
 //! - `zswap`: the compressed cache, for virtual and physical slots.
-//! - `swapin`: how a page comes back.
-//! - `ffi`: wrappers of C, as safe types.
-//! - `tests`: KUnit suites. `kunit/host` tests on the host what needs no kernel.
+//! - `swapin`: plans how a swapped-out page is read.
+//! - `ffi`: safe wrappers of C functions and types.
+//! - `tests`: KUnit suites. `kunit/host` tests the code that needs no kernel on the host.
 //!
-//! # Where mm calls
+//! # Callers in mm
 //!
 //! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `swap_writeout()` calls
 //!   `backing::set_zero`, then `zswap::store`, then `device_slot::back`.
@@ -34,7 +34,7 @@
 //!
 //! The order of the locks is in `vswap::slot_alloc` and `zswap`.
 
-// With locks held, a panic is a `BUG()`: nothing here can.
+// A panic is a BUG(), often with locks held. So deny operators and functions that can panic.
 #![deny(
     clippy::arithmetic_side_effects,
     clippy::expect_used,
@@ -43,10 +43,11 @@
     clippy::unreachable,
     clippy::unwrap_used
 )]
-// What zswap has for virtual slots alone is not worth a condition at each place.
+// Without virtual slots, parts of zswap are unused. Marking each of them with a condition is not
+// worth it.
 #![cfg_attr(not(CONFIG_RUST_VSWAP), allow(dead_code, unused_imports, unused_mut))]
 
-// First, for its macros.
+// First, because it defines macros that the other modules use.
 #[macro_use]
 mod ffi;
 
@@ -56,7 +57,7 @@ pub mod swapin;
 #[cfg(any(CONFIG_RUST_VSWAP_KUNIT_TEST, CONFIG_RUST_ZSWAP_KUNIT_TEST))]
 mod tests;
 #[cfg(CONFIG_RUST_VSWAP)]
-// The root of the crate has the name of the room.
+// The crate root is already called vswap.rs.
 #[path = "vswap/mod.rs"]
 pub mod vswap;
 #[cfg(CONFIG_RUST_ZSWAP)]
@@ -64,6 +65,6 @@ mod warn;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub mod zswap;
 
-/// What `pr_err!()` and the like begin with: as C's zswap.
+/// The prefix of `pr_err!()` and the like, which is that of C's zswap.
 #[cfg(CONFIG_RUST_ZSWAP)]
 const __LOG_PREFIX: &[u8] = b"zswap\0";

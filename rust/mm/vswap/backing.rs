@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What backs a virtual slot: zswap, or a device.
+//! The backing of virtual slots: zswap, or a device.
 //!
 //! A backing word beside the slot names the zswap entry or the device slot. If the cluster is
 //! bound, a bit can stand for the slot of its device cluster instead. A slot of zeros has a flag in
 //! its state, and no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
-//! of the folio in the swap cache, or frees the slot.
+//! of the slot's folio in the swap cache, or frees the slot.
 
 #![forbid(unsafe_code)]
 
@@ -60,11 +60,12 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// What backed slots that were freed: dropping gives it back.
+/// The backing that was removed from slots. Dropping it frees the zswap entries and device slots.
 pub(crate) struct FreedBacking {
     pub(super) entries: FreeBatch,
-    // The run that is growing. It is given back as soon as one is met that does not belong to it:
-    // a place on the stack for many is not worth it, and the lock may be inside ours.
+    // The current run of device slots. It is freed as soon as a slot does not continue it. Keeping
+    // several runs is not worth the stack, because device locks may be taken inside the cluster
+    // lock.
     pub(super) slots: Option<DeviceSlots>,
 }
 
@@ -77,8 +78,8 @@ impl FreedBacking {
         }
     }
 
-    /// Adds what backs slots of a folio, and takes it away. What is charged for it in zswap is
-    /// added to `sum`. Returns how many slots of a device that are, or `None` if nothing is backed.
+    /// Removes the backing of the slots of a folio, and adds it to `self`. Adds the zswap charge to
+    /// `sum`. Returns the number of device slots, or `None` if no slot had a backing.
     #[inline]
     fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut Sum) -> Option<u32> {
         let Self { entries, slots } = self;
@@ -99,8 +100,7 @@ impl FreedBacking {
     }
 }
 
-/// Makes a run longer. Slots that are not the next of it are a run of their own, and those before
-/// are given back.
+/// Appends device slots to a run. If they do not continue it, frees the run, and starts a new one.
 #[inline]
 pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
     let rest = match run {
@@ -112,9 +112,9 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
     }
 }
 
-/// Returns true if a slot is backed as the slot with number `n` of a large folio must be, whose
-/// first slot is backed by `first`: all by zswap, or on a device one after the other, and not in a
-/// file there.
+/// Returns true if the `n`th slot of a large folio, backed by `backing`, can be read together with
+/// the first, backed by `first`. That is so if both are in zswap, if both have no backing, or if
+/// they are consecutive on a device. Slots of a swap file are not.
 pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
@@ -125,8 +125,8 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     }
 }
 
-/// Promises `nr` slots of a cluster that they can be backed without memory. A table is charged to
-/// the cgroup of `owner`. Returns with the lock held, but may sleep before.
+/// Reserves backing words for `nr` slots of a cluster, and allocates the table if needed, charged
+/// to the cgroup of `owner`. Returns with the lock of the cluster held. May sleep before.
 pub(crate) fn reserve(
     cluster: &'static Cluster,
     nr: u32,
@@ -145,14 +145,15 @@ pub(crate) fn reserve(
     }
 }
 
-/// Prepares the slots of a folio for what zswap stores: they are no zeros any more. `EBUSY`: they
-/// must stay backed as they are.
+/// Prepares the slots of a folio for a store to zswap: clears their zero flags. `EBUSY`: their
+/// backing must not change: see [`frozen`].
 pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
         return Err(EBUSY);
     }
-    // The lock of the folio keeps what is seen without that of the cluster.
+    // The flags can be read without the lock of the cluster, because the lock of the folio keeps
+    // them.
     if any_zero(slots.cluster(), slots.range()) {
         clear_zero(&mut slots);
     }
@@ -172,21 +173,21 @@ pub(crate) fn replace(replaced: &mut Replaced) {
     }
 }
 
-/// Returns true if a slot is zeros, as seen without the lock.
+/// Returns true if the zero flag of a slot is set. Does not take the lock of the cluster.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
     is_zero_word(cluster.peek_word(off))
 }
 
-/// Returns true if any slot is zeros, as seen without the lock.
+/// Returns true if the zero flag of any slot is set. Does not take the lock of the cluster.
 #[inline]
 pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
     slots.any(|off| is_zero_word(cluster.peek_word(off)))
 }
 
-/// Returns true if all slots of a locked folio are on a device, in one run: as seen without the
-/// lock.
+/// Returns true if all slots of a locked folio are on a device, in one run. Does not take the lock
+/// of the cluster, because the lock of the folio keeps the backing.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some(slots) = FolioSlots::of(folio) else {
         return false;
@@ -199,7 +200,8 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
             .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
 }
 
-/// Returns true if any slot of a locked folio is on the device of a type: as seen without the lock.
+/// Returns true if any slot of a locked folio is on the device of type `ty`. Does not take the lock
+/// of the cluster, because the lock of the folio keeps the backing.
 pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
     FolioSlots::of(folio).is_some_and(|slots| any_phys(&slots, |slot| slot.ty() == ty))
 }
@@ -211,16 +213,17 @@ fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
         .any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
-/// Returns true if slots must stay backed as they are: an image of memory, which was taken, names
-/// what any of them has on a device.
+/// Returns true if the backing of slots must not change, because a hibernation image was taken that
+/// names the device slot of one of them.
 pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
     device::suspended() && any_phys(slots, |_| true)
 }
 
-/// Takes away what backs the slots of a folio, which is dirty, or will be when this fails to back
-/// it with something else. What was on a device is not charged any more.
+/// Removes the backing of the slots of a folio, and uncharges it. The folio is dirty, or the caller
+/// marks it dirty if it cannot back the slots otherwise.
 ///
-/// Of many folios, that is given back in runs, when `freed` is dropped or meets the next.
+/// A caller that does this for many folios passes the same `freed`, so that device slots are freed
+/// in runs.
 pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
     let mut stored = Sum::NONE;
     let mut locked = slots.lock();
@@ -234,7 +237,7 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
     }
 }
 
-/// The slots of a locked folio are zeros from now on, and backed by nothing else. Fails when its
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. Fails if the
 /// cgroup may not have more swap.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
@@ -243,8 +246,8 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     }
     let (cluster, range) = (slots.cluster(), slots.range());
 
-    // The lock of the folio keeps the flags, what backs the slots, and the ids, while this charges
-    // without the cluster's lock. Slots on a device are charged already.
+    // The lock of the folio keeps the flags, the backing and the ids of the slots, so the cluster
+    // lock can be dropped to charge. Slots on a device, and slots of zeros, are charged already.
     let guard = cluster.lock();
     let id = guard.id(range.start);
     let new = range
@@ -258,7 +261,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut stored = Sum::NONE;
     let mut locked = slots.lock();
     locked.set_zeros();
-    // What was stored for an earlier content.
+    // The backing has older contents of the folio.
     freed.take(&mut locked, &mut stored);
     drop(locked);
     memcg::unstored(id, stored);
@@ -266,17 +269,17 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// For who traces it.
+/// Traces that the backing of slots has changed.
 #[inline]
 pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
     let offset = cluster.first().wrapping_add(slots.start as usize);
     trace::moved(offset, slots.len() as u32, to);
 }
 
-/// Slots of a locked folio, which was written to, are no zeros any more.
+/// Clears the zero flags of the slots of a locked folio that was written to, and uncharges them.
 ///
-/// The folio is dirty: should it find no room elsewhere it stays so, and nobody reads what is
-/// behind it.
+/// The folio is dirty, and stays so if it finds no room elsewhere. So the swap cache keeps it, and
+/// no fault reads the slots.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     let mut locked = slots.lock();
     let nr = locked.clear_zeros();
@@ -287,7 +290,8 @@ pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     }
 }
 
-/// How many slots from the first on are zeros like it, or like it are not; and whether it is.
+/// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the first,
+/// and that flag.
 pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
     let Some((cluster, start)) = find(offset) else {
         return (max, false);

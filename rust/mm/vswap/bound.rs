@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which slots of a virtual cluster have their data on the device cluster that it is bound to.
+//! The binding of a virtual cluster to a device cluster, and which slots have their data there.
 //!
 //! If bit *i* of a bound cluster is set, slot *i* of its device cluster has the data of slot *i*. A
 //! cluster that is not bound has no bit set.
@@ -31,11 +31,11 @@ const WORD_SHIFT: u32 = u64::BITS.ilog2();
 /// The number of words that have one bit for each slot of a cluster.
 pub const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
 
-/// A number in memory that others read without the lock.
+/// A word in memory that lockless readers read.
 pub trait Word {
-    /// Reads it: what was stored before it is seen, too.
+    /// Reads the word with acquire ordering.
     fn load(&self) -> u64;
-    /// Writes it: who reads it sees what was stored before.
+    /// Writes the word with release ordering.
     fn store(&self, value: u64);
 }
 
@@ -50,12 +50,12 @@ pub struct DeviceMap<W> {
 }
 
 impl<W: Word> DeviceMap<W> {
-    /// Returns a map that is not bound. Each number is 0.
+    /// Returns a map that is not bound. The caller passes words that are 0.
     pub const fn new(first: W, bits: [W; WORDS]) -> Self {
         Self { first, bits }
     }
 
-    /// Returns the first slot of the device cluster.
+    /// Returns the first slot of the device cluster, if the cluster is bound.
     #[inline]
     pub fn binding(&self) -> Option<PhysSlot> {
         decode(self.first.load())
@@ -75,10 +75,10 @@ impl<W: Word> DeviceMap<W> {
             .is_some_and(|bits| bits.load().wrapping_shr(slot) & 1 != 0)
     }
 
-    /// Returns where on a device the data of a slot is, as far as a bit says so.
+    /// Returns the device slot that has the data of a slot, if its bit is set.
     ///
-    /// Does not need the lock. `None`: the backing word of the slot says more, if it is read after
-    /// this.
+    /// Does not need the lock. If this returns `None`, the caller reads the backing word of the
+    /// slot afterwards, in this order.
     #[inline]
     pub fn find(&self, slot: u32) -> Option<PhysSlot> {
         let first = self.first.load();
@@ -98,8 +98,8 @@ impl<W: Word> DeviceMap<W> {
         true
     }
 
-    /// Runs `f` with the word of each piece of the slots from `start` on, the slots' bits in it,
-    /// and the first slot of the word.
+    /// Calls `f` for each word that has bits of the given slots, with the mask of these bits and
+    /// the first slot of the word.
     #[inline]
     fn each(&self, start: u32, nr: u32, mut f: impl FnMut(&W, u64, u32)) {
         let (mut at, mut left) = (start, nr);
@@ -114,15 +114,15 @@ impl<W: Word> DeviceMap<W> {
         }
     }
 
-    /// Notes that slots of a bound cluster have data on the device from now on. Returns false, and
-    /// changes nothing, if the cluster is not bound or one of them had.
+    /// Sets the bits of slots, which are about to have data on the device. Returns false, and
+    /// changes nothing, if the cluster is not bound or a bit is set already.
     #[inline]
     pub fn set(&self, start: u32, nr: u32) -> bool {
         let (n, mask, len) = piece(start, nr);
         if len != nr {
             return self.set_many(start, nr);
         }
-        // Most folios have one slot.
+        // Fast path: most folios have one slot.
         match self.bits.get(n) {
             Some(word) if self.is_bound() && word.load() & mask == 0 => {
                 word.store(word.load() | mask);
@@ -141,8 +141,8 @@ impl<W: Word> DeviceMap<W> {
         idle
     }
 
-    /// Notes that slots have no data on the device any more. `f` gets the first slot and the length
-    /// of each run of those that had. Returns how many these were.
+    /// Clears the bits of slots, which have no data on the device any more. Calls `f` with the
+    /// first slot and the length of each run of bits that were set. Returns the number of these.
     #[inline]
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         let mut cleared = 0u32;
@@ -180,8 +180,9 @@ impl<W: Word> DeviceMap<W> {
         None
     }
 
-    /// Ends the binding. `f` gets each slot with data on the device, and where that is, before the
-    /// bit is cleared: it stores the backing word. Returns the first slot of the device cluster.
+    /// Ends the binding. Calls `f` with each slot that has data on the device, and with its device
+    /// slot, before it clears the bit: `f` stores the backing word. Returns the first slot of the
+    /// device cluster.
     pub fn unbind(&self, mut f: impl FnMut(u32, PhysSlot)) -> Option<PhysSlot> {
         let first = self.binding()?;
         let mut at = 0;
@@ -200,7 +201,7 @@ impl<W: Word> DeviceMap<W> {
     }
 }
 
-/// The word for the first slot of a device cluster: never 0.
+/// Encodes the first slot of a device cluster as a word, which is never 0.
 #[inline]
 const fn encode(first: PhysSlot) -> u64 {
     (first.offset() as u64) << 8 | (first.ty() as u64) << 1 | 1
@@ -214,7 +215,7 @@ const fn decode(word: u64) -> Option<PhysSlot> {
     PhysSlot::new((word >> 1 & 0x7f) as u8, (word >> 8) as u32)
 }
 
-/// Runs `f` with the first bit and the length of each run of bits that are set.
+/// Calls `f` with the first bit and the length of each run of set bits.
 #[inline]
 fn each_run(bits: u64, mut f: impl FnMut(u32, u32)) {
     let (mut at, mut left) = (0u32, bits);

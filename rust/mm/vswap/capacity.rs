@@ -2,8 +2,8 @@
 
 //! Computes how many pages can be swapped out, for reclaim and the OOM killer. Keeps `max_slots`.
 //!
-//! Each answer is for one cgroup. The cgroup counts its pages that zswap refused. This count stops
-//! only the reclaim of this cgroup: otherwise a process with random data could keep all others from
+//! The result is for one cgroup. Each cgroup counts the pages that zswap refused, and this count
+//! only affects its own reclaim. Otherwise a process with random data could keep all others from
 //! swapping out.
 //!
 //! # Pages that do not compress
@@ -56,24 +56,24 @@ use kernel::{
 
 const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 
-/// By default there may be so many slots for each page of memory.
+/// The default limit: slots for each page of memory.
 const SLOTS_FOR_PAGE: usize = 4;
 
 /// The value of [`MAX_CLUSTERS`] for the default limit, which follows the size of memory.
 const DEFAULT: usize = usize::MAX;
 
-/// How many clusters may have tables, as the administrator says, or [`DEFAULT`].
+/// The maximum number of clusters with tables, as set by the administrator, or [`DEFAULT`].
 static MAX_CLUSTERS: Atomic<usize> = Atomic::new(DEFAULT);
 
-/// Returns how many clusters may have tables.
+/// Returns the maximum number of clusters with tables, and updates the maximum that C has.
 pub(crate) fn limit() -> usize {
     let max = match MAX_CLUSTERS.load(Relaxed) {
-        // Memory may have been added since the last time.
+        // Recomputed, because memory may have been hotplugged.
         DEFAULT => totalram_pages().saturating_mul(SLOTS_FOR_PAGE) / SLOTS,
         max => max,
     };
     let limit = match Directory::most() {
-        // Not set up: nothing is known yet.
+        // The directory is not set up yet, so it gives no bound.
         0 => max,
         most => max.min(most),
     };
@@ -81,25 +81,26 @@ pub(crate) fn limit() -> usize {
     limit
 }
 
-/// Sets how many slots there may be, in steps of a cluster.
+/// Sets the maximum number of slots, rounded down to whole clusters.
 pub(crate) fn set_max_slots(max: usize) {
     MAX_CLUSTERS.store(max / SLOTS, Relaxed);
     limit();
 }
 
-/// Lets the number of slots follow the size of memory again.
+/// Sets the maximum number of slots to the default, which follows the size of memory.
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) fn set_default_max_slots() {
     MAX_CLUSTERS.store(DEFAULT, Relaxed);
 }
 
-/// Returns how many slots there may be.
+/// Returns the maximum number of slots.
 pub(crate) fn max_slots() -> usize {
     limit().saturating_mul(SLOTS)
 }
 
-/// Returns how many pages of a cgroup can be swapped out without a slot of a device, by a careful
-/// estimate: as many as zswap has room for without compression. 0 while zswap takes none of it.
+/// Returns how many pages of a cgroup can be swapped out without device slots. A low estimate: it
+/// assumes that pages do not shrink when zswap compresses them. 0 while zswap refuses the pages of
+/// the cgroup.
 pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
@@ -112,7 +113,7 @@ pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     room.min(free).min(memcg.zswap_room())
 }
 
-/// Returns how many pages of a cgroup are, or can be, swapped out without a slot of a device.
+/// Returns how many pages of a cgroup are, or can be, swapped out without device slots.
 pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     let held = match memcg.usage_hint() {
         Some(pages) => pages,
@@ -121,10 +122,10 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     held.saturating_add(room(memcg))
 }
 
-/// Returns true if a page of the cgroup, whose content is that varied, is not worth the attempt.
+/// Returns true if zswap need not try a page of the cgroup, because its contents look random.
 ///
-/// Only after some were refused in a row: then it saves compressing all of memory to find out that
-/// it does not compress.
+/// Only after several pages were refused in a row. Otherwise reclaim would compress all of memory
+/// to find out that it does not compress.
 pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     if rules::is_tried(refusals.tried(), refusals.refused())
@@ -140,7 +141,8 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
 }
 
 /// Returns true if a page that zswap does not accept cannot go to a device either, because its
-/// cgroup has as much swap as it may have. It stays mapped then, and that is counted.
+/// cgroup is at its swap limit. The page then stays mapped. Counts this as a swap.max event of the
+/// cgroup.
 pub(crate) fn nowhere_to_go(memcg: Memcg<'_>) -> bool {
     let nowhere = memcg.at_swap_max();
     if nowhere {
@@ -149,7 +151,7 @@ pub(crate) fn nowhere_to_go(memcg: Memcg<'_>) -> bool {
     nowhere
 }
 
-/// Notes that a page charged to `objcg` did not compress, and was not kept.
+/// Counts a page charged to `objcg` that did not compress, and that zswap did not keep.
 #[cold]
 pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     if vswap::in_reclaim() {
@@ -163,7 +165,8 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     }
 }
 
-/// Notes that a page charged to `objcg` was stored, whose content is that varied.
+/// Reduces the count of refused pages of the cgroup, because a page charged to `objcg` was stored.
+/// `variety` samples how random the page looks.
 #[inline]
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
     Memcg::with(objcg, |memcg| {
@@ -186,8 +189,8 @@ fn note_stored_after(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) {
     }
 }
 
-/// Returns true if a page that does not compress may be kept in zswap as it is, because its cgroup
-/// can have it written back. May sleep.
+/// Returns true if zswap may store an incompressible page uncompressed, because it can be written
+/// back within the limits of its cgroup. May sleep.
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>) -> bool {
     match objcg.and_then(ObjCgroup::memcg) {
         Some(memcg) => memcg.get().may_keep_plain(),
@@ -195,7 +198,8 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>) -> bool {
     }
 }
 
-/// Returns true if as many pages of the cgroup as it has were refused, and have nowhere else to go.
+/// Returns true if zswap has refused as many pages as the cgroup has, and they cannot go to a
+/// device.
 fn all_refused(memcg: Memcg<'_>) -> bool {
     let refusals = memcg.refusals();
     let refused = refusals.refused();
@@ -224,7 +228,7 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
     }
 }
 
-/// Returns true if a page of the cgroup that zswap refuses can go to a device.
+/// Returns true if a page of the cgroup that zswap refuses can be written to a device.
 fn goes_to_device(memcg: Memcg<'_>) -> bool {
     device::have_free() && !memcg.at_swap_max() && memcg.writeback_enabled()
 }

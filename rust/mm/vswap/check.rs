@@ -35,7 +35,7 @@ use crate::{
 };
 use kernel::bindings;
 
-/// Looks at all clusters.
+/// Checks all clusters.
 pub(crate) fn clusters() -> bindings::vswap_check {
     let mut check = bindings::vswap_check::default();
     for cluster in slot_alloc::all() {
@@ -51,10 +51,10 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
     for off in 0..SWAPFILE_CLUSTER {
         let in_use = guard.state(off) != State::Null;
         used = used.wrapping_add(in_use.into());
-        // A slot in use is one that is taken.
+        // A slot in use is marked in the slot map.
         note(check, !in_use || guard.next_used(off) == Some(off));
         let backing = guard.backing(off);
-        // A bit needs no word.
+        // A slot with a device bit needs no backing word.
         backed = backed.wrapping_add((backing != Backing::None && !guard.has_bit(off)).into());
         note(check, in_use || backing == Backing::None);
         if let Backing::Phys(slot) = backing {
@@ -64,12 +64,12 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         }
     }
     note(check, used == guard.used());
-    // No store is on its way.
+    // Equal, because no store has promises outstanding.
     note(check, backed == guard.nr_backed());
     note(check, guard.order_agrees());
 }
 
-/// Looks at the slots of a device.
+/// Checks the slots of a device that back virtual slots.
 pub(crate) fn device(owned: &mut Owned, check: &mut bindings::vswap_check) {
     let mut nr = 0i64;
     while let Some(offset) = owned.next() {

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual clusters: their memory, their lock, and what is under it.
+//! Virtual clusters: their memory, their lock, and the state that the lock protects.
 //!
-//! A cluster begins with C's `struct swap_cluster_info`. So C can lock it and keep a pointer to it,
-//! without knowing that it is virtual. Its content belongs to Rust: the words of the swap table, in
-//! C's format, and beside them the state that C has no field for.
+//! A [`Cluster`] begins with C's `struct swap_cluster_info`, so C can lock it and keep a pointer to
+//! it without knowing that it is virtual. Rust owns the contents: the swap table words, in C's
+//! format, and the state that C has no field for.
 //!
-//! # What keeps a cluster
+//! # Lifetime
 //!
-//! - The *header* is never freed. C holds pointers to it across sleeps, with nothing but a
-//!   reference to the device of virtual slots. That device always exists. So clusters are
-//!   `'static`.
-//! - The *tables* exist while a slot is in use, or is about to be. They come and go under the lock
-//!   of the cluster, and are freed after an RCU grace period. Readers without the lock use RCU, and
-//!   may see the words of a slot that is free by now.
+//! - The *header* is never freed, so clusters are `'static`. C keeps pointers to it across sleeps,
+//!   and only holds a reference to the device of virtual slots, which always exists.
+//! - The *tables* exist while a slot is in use, or is about to be. They are installed and removed
+//!   under `ci->lock`, and are freed after an RCU grace period. Lockless readers use RCU, and may
+//!   see the words of a slot that has been freed meanwhile.
 //!
-//! # What is under which lock
+//! # Locking
 //!
 //! - `ci->lock` ([`LockedCluster`]) protects words, backing words, cgroup ids, counts and the slot
 //!   map. It also protects the binding and its bits ([`DeviceMap`]).
 //! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only if
 //!   they have the right to the slot.
-//! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. The hand of the
-//!   clock clears the second chance. zsmalloc changes the place, under `class->lock`.
-//! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and their
-//!   numbers.
+//! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. zswap's
+//!   writeback clears the second-chance bit. zsmalloc updates the place of a moved object, under
+//!   `class->lock`.
+//! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and the
+//!   number of clusters with tables.
 //! - A cluster changes its [`ListState`] under `ci->lock`. Joining or leaving a list takes both
 //!   locks.
 //!
@@ -133,19 +133,19 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 ///
 /// # Invariants
 ///
-/// A word that names a folio names one that is in the swap cache for the slot, except that the
-/// holder of the lock changes both one after the other.
+/// If a swap table word holds a page frame number, the folio there is in the swap cache for the
+/// slot. Only the holder of `ci->lock` may break this, between updating the word and the folio.
 #[repr(C)]
 pub(crate) struct Cluster {
-    // C finds it here.
+    // First, so that C's pointer to it is a pointer to the cluster.
     ci: Opaque<bindings::swap_cluster_info>,
-    // Under the lock.
+    // Protected by `ci->lock`.
     own: UnsafeCell<Own>,
-    // What it is bound to. Changed under the lock.
+    // The binding to a device cluster. Changed under `ci->lock`, read without it.
     device: DeviceMap<Atomic<u64>>,
-    // Slots in use. Changed under the lock.
+    // Number of slots in use. Changed under `ci->lock`, read without it.
     used: Atomic<u32>,
-    // Which cluster it is.
+    // The number of the cluster in the directory.
     index: u32,
 }
 
@@ -166,16 +166,19 @@ impl bound::Word for Atomic<u64> {
 struct Own {
     map: SlotMap,
     list: ListState,
-    // Slots whose count is in the extend table.
+    // Number of slots whose swap count is in the extend table.
     nr_extended: u32,
 }
 
-// SAFETY: See above for what is under which lock.
+// SAFETY: `ci->lock` protects `own`, and the other fields are atomic or constant. C accesses `ci`
+// by its own rules.
 unsafe impl Sync for Cluster {}
-// SAFETY: A cluster belongs to no thread.
+// SAFETY: No field is tied to a thread.
 unsafe impl Send for Cluster {}
 
 impl Cluster {
+    /// Returns the cluster of a `struct swap_cluster_info`.
+    ///
     /// # Safety
     ///
     /// `ci` is of a virtual cluster.
@@ -185,12 +188,15 @@ impl Cluster {
         unsafe { &*ci.cast::<Self>() }
     }
 
+    /// Returns the cluster of a `struct swap_cluster_info`, or `None` for NULL.
+    ///
     /// # Safety
     ///
     /// `ci` is NULL, or of a virtual cluster.
     #[inline]
     pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<&'static Self> {
-        // SAFETY: As above.
+        // SAFETY: `ci` is NULL, or of a virtual cluster, whose first field it is and whose header
+        // is never freed.
         unsafe { ci.cast::<Self>().as_ref() }
     }
 
@@ -199,36 +205,37 @@ impl Cluster {
         self.ci.get()
     }
 
-    /// Which cluster it is.
+    /// Returns the number of the cluster in [`Directory`].
     #[inline]
     pub(super) fn index(&self) -> usize {
         self.index as usize
     }
 
-    /// The offset of its first slot.
+    /// Returns the offset of the cluster's first slot.
     #[inline]
     pub(crate) fn first(&self) -> usize {
         self.index().wrapping_mul(SLOTS)
     }
 
-    /// Locks it.
+    /// Locks the cluster.
     #[inline]
     pub(crate) fn lock(&'static self) -> Guard {
-        // SAFETY: The lock is initialized. Process context: nothing of this is done in interrupts.
+        // SAFETY: The lock is initialized. Interrupt handlers never take it, so interrupts may stay
+        // on.
         unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
-        // INVARIANT: Locked.
+        // INVARIANT: The lock was just taken.
         Guard(LockedCluster::new(self))
     }
 
-    /// Locks it, unless somebody else has.
+    /// Tries to lock the cluster. Returns `None` if it is already locked.
     pub(super) fn try_lock(&'static self) -> Option<Guard> {
-        // SAFETY: As above.
+        // SAFETY: The lock is initialized. Interrupt handlers never take it.
         let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
-        // INVARIANT: Locked, in that case.
+        // INVARIANT: The lock was taken if `locked`.
         locked.then(|| Guard(LockedCluster::new(self)))
     }
 
-    /// The words, for who looks without the lock.
+    /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
     #[inline]
     fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a Words> {
         // SAFETY: The words stay for RCU readers, and are accessed atomically only.
@@ -239,13 +246,13 @@ impl Cluster {
         }
     }
 
-    /// What the word of a slot says, without the lock: it may be old when it is returned.
+    /// Returns the state of a slot without the lock. It may be stale.
     #[inline]
     pub(crate) fn peek(&self, off: u32) -> State {
         decode(self.peek_word(off))
     }
 
-    /// The word of a slot, without the lock.
+    /// Returns the swap table word of a slot without the lock; null if the cluster has no tables.
     #[inline]
     pub(crate) fn peek_word(&self, off: u32) -> u64 {
         let rcu = rcu::read_lock();
@@ -253,14 +260,14 @@ impl Cluster {
             .words_rcu(&rcu)
             .and_then(|words| words.0.get(off as usize))
         {
-            // C pairs with the publication of a folio by reference counting, see `lookup`.
+            // Relaxed is enough, because a lookup takes a reference to the folio: see `lookup`.
             Some(word) => word.load(Relaxed),
             None => 0,
         }
     }
 
-    /// What backs a slot, without the lock: what is found is not to be followed, unless something
-    /// else keeps it.
+    /// Returns the backing of a slot without the lock. It may be stale: only a caller that has the
+    /// right to the slot may follow it.
     #[inline]
     pub(crate) fn peek_backing(&self, off: u32) -> Backing {
         match self.device.find(off) {
@@ -269,7 +276,8 @@ impl Cluster {
         }
     }
 
-    /// As [`Self::peek_backing`], for what has a word. Not in line: it is much.
+    /// Returns the backing that the backing word of a slot names, for [`Self::peek_backing`]. Out
+    /// of line, to keep its callers small.
     #[inline(never)]
     fn peek_word_backing(&self, off: u32) -> Backing {
         decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
@@ -286,26 +294,28 @@ impl Cluster {
         })
     }
 
-    /// Its C part, of which the table is.
+    /// Returns the C part of the cluster, which has the table of backing words.
     #[inline]
     fn table(&self) -> Option<Ci<'_>> {
-        // SAFETY: It is a part of the cluster.
+        // SAFETY: The pointer is to the C part of this cluster, which is never freed.
         unsafe { Ci::from_raw(self.as_ci()) }
     }
 
-    /// The first slot of the device cluster that it is bound to, without the lock.
+    /// Returns the first slot of the device cluster that this cluster is bound to, without the
+    /// lock.
     #[inline]
     pub(crate) fn peek_binding(&self) -> Option<PhysSlot> {
         self.device.binding()
     }
 
-    /// Returns true if it is bound and a slot of the device cluster is idle, without the lock.
+    /// Returns true if the cluster is bound and its device cluster has an idle slot. Does not take
+    /// the lock.
     pub(crate) fn peek_idle(&self) -> bool {
         self.device.is_bound() && self.device.count() < SWAPFILE_CLUSTER
     }
 
     /// Returns the first slot at or after `from` with data on the device cluster that begins with
-    /// `first`, without the lock.
+    /// `first`. `None` if the cluster is not bound to that one. Does not take the lock.
     pub(crate) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
         if self.device.binding() != Some(first) {
             return None;
@@ -313,17 +323,17 @@ impl Cluster {
         self.device.next(from)
     }
 
-    /// Slots in use, without the lock.
+    /// Returns the number of slots in use, without the lock.
     pub(crate) fn peek_used(&self) -> u32 {
         self.used.load(Relaxed)
     }
 
-    /// Returns true if it has a table of backing words, without the lock.
+    /// Returns true if the cluster has a table of backing words, without the lock.
     pub(crate) fn peek_has_backing(&self) -> bool {
         self.table().is_some_and(Ci::peek_has_table)
     }
 
-    /// Shows `f` the word of each slot, and what backs it, without the lock: both may be old.
+    /// Calls `f` with the state and the backing of each slot, without the lock: both may be stale.
     pub(crate) fn peek_all(&self, mut f: impl FnMut(State, Backing)) {
         let rcu = rcu::read_lock();
         let Some(words) = self.words_rcu(&rcu) else {
@@ -348,7 +358,8 @@ impl Cluster {
     }
 }
 
-/// Where a slot is, if it is a virtual one.
+/// Returns the cluster of a virtual slot, and the index of the slot in it. Warns and returns `None`
+/// for a device slot.
 #[inline]
 fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
     let entry = slot.entry();
@@ -358,30 +369,31 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
     find(entry.offset())
 }
 
-/// Backs a slot with that of a device, instead of what zswap has, which is freed: returns what is
-/// not charged any more. Gives the slot of the device back if there is nothing.
+/// Replaces the zswap entry that backs a slot by a device slot, and frees the entry. Returns the
+/// zswap charge, which the caller uncharges. `Err` returns the device slot: the slot has no zswap
+/// entry.
 #[inline]
 pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
     let mut freed = FreeBatch::new();
     match place(slot) {
-        // SAFETY: The right to the slot is the caller's.
+        // SAFETY: `slot` is the right to the slot.
         Some((cluster, off)) => unsafe { cluster.lock().lend().exchange(off, slots, &mut freed) },
         None => Err(slots),
     }
 }
 
-/// What a put replaced of a device.
+/// Takes the device slot that a zswap entry has replaced, if there was one.
 #[inline]
 pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
     match decode_backing(replaced.take_other()) {
-        // SAFETY: It was in a `DeviceSlots`, and is in no word any more.
+        // SAFETY: The slot came from a `DeviceSlots`, and no backing word names it any more.
         Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
         _ => None,
     }
 }
 
-/// Returns true if the table of a cluster stays when no word of it is in use, because a slot is
-/// left to allocate.
+/// Returns true if a cluster keeps its table of backing words when no word is in use. It does while
+/// it has a free slot, because the next slot to be allocated may need a word.
 ///
 /// # Safety
 ///
@@ -389,15 +401,15 @@ pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
 #[inline]
 pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
     let ci = ci.as_ptr();
-    // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
+    // SAFETY: The caller holds the lock. A virtual cluster has this flag and no other.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && Cluster::from_ci(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
     }
 }
 
-/// Makes the slot of the device idle that a bound cluster has for one of its slots, because zswap
-/// has stored the page. Returns true if it had data.
+/// Makes the device slot that a bound cluster has for one of its slots idle, because zswap has
+/// stored the page. Returns true if the device slot had data.
 ///
 /// # Safety
 ///
@@ -405,25 +417,26 @@ pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bo
 #[inline]
 pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
     let ci = ci.as_ptr();
-    // SAFETY: As required of the caller. A virtual cluster has this flag, and no other.
+    // SAFETY: The caller holds the lock. A virtual cluster has this flag and no other.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && LockedCluster::by_caller(ci).idle_device(off, 1) != 0
     }
 }
 
-/// What backed a slot, and does no more.
+/// The backing that was removed from a slot.
 pub(crate) enum Backed {
-    /// What zswap had, and was freed: it is to be uncharged.
+    /// A zswap entry, which was freed. The caller uncharges it.
     Zswap(Sum),
-    /// A slot of a device, which dropping gives back.
+    /// A device slot. Dropping it frees the slot.
     Device(DeviceSlots),
-    /// The slot of the device that a bound cluster has for it, which is idle now.
+    /// The device slot that a bound cluster has for the slot. It becomes idle before the lock is
+    /// dropped.
     Bound,
 }
 
-/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`] for it: an I/O
-/// error.
+/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`] for it, so that a
+/// fault gets an I/O error.
 #[inline]
 fn decode(word: u64) -> State {
     match State::decode(word) {
@@ -446,21 +459,22 @@ fn decode_backing(word: u64) -> Backing {
     }
 }
 
-/// Where the page of a slot is, if it can be read at once: memory, or what is as fast.
+/// Where the page of a slot can be read synchronously.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) enum AtHand {
-    /// Nowhere: the page is zeros.
+    /// Stored nowhere: the page is all zeros.
     Zeros,
     /// In zswap.
     Zswap,
-    /// On a device that is synchronous.
+    /// On a device that is about as fast as memory.
     Device,
 }
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 impl AtHand {
-    /// `bound`: the slot of the bound cluster that has the page. If none has, `word` is the backing
-    /// word. Calls `is_zero` if nothing backs the slot.
+    /// Returns where a page can be read synchronously. `bound` is its slot on the bound device
+    /// cluster, if it is there. Otherwise `word` reads the backing word. `is_zero` reads the zero
+    /// flag, if the slot has no backing.
     #[inline]
     fn of(
         bound: Option<PhysSlot>,
@@ -470,7 +484,8 @@ impl AtHand {
         let backing = match bound {
             Some(slot) => Backing::Phys(slot),
             None => match word() {
-                // To decode all of it would cost each fault from zswap 95 instructions.
+                // Test the tag only: a full decode would cost each fault from zswap 95
+                // instructions.
                 word if Record::is_tag(word) => return Some(Self::Zswap),
                 word => decode_backing(word),
             },
@@ -483,15 +498,15 @@ impl AtHand {
     }
 }
 
-/// A cluster that is locked.
+/// Access to a locked cluster.
 ///
-/// It is a right, not the lock itself: dropping it changes nothing. The owner of the lock, a
-/// [`Guard`] or C, lends the right out. It never gives a `&mut` to one that it keeps, which could
-/// be swapped for that of another cluster.
+/// It does not own the lock, so dropping it does not unlock. The owner of the lock, a [`Guard`] or
+/// C, lends it. A [`Guard`] never gives out a `&mut` to the value that it keeps: a caller could
+/// swap it for the value of another cluster.
 ///
 /// # Invariants
 ///
-/// The lock is held during `'g`, and one value at a time can be used.
+/// The lock is held during `'g`, and only one value for the cluster can be used at a time.
 pub(crate) struct LockedCluster<'g> {
     cluster: &'static Cluster,
     _lock: PhantomData<&'g mut ()>,
@@ -499,7 +514,7 @@ pub(crate) struct LockedCluster<'g> {
 }
 
 impl LockedCluster<'_> {
-    /// Caller sees to the invariants.
+    /// Creates a value. The caller upholds the invariants.
     #[inline]
     fn new(cluster: &'static Cluster) -> Self {
         Self {
@@ -509,7 +524,7 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// A cluster that C has locked.
+    /// Creates a value for a cluster that C has locked.
     ///
     /// # Safety
     ///
@@ -521,7 +536,7 @@ impl LockedCluster<'_> {
         Self::new(unsafe { Cluster::from_ci(ci) })
     }
 
-    /// The cluster.
+    /// Returns the cluster.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.cluster
@@ -550,13 +565,13 @@ impl LockedCluster<'_> {
         unsafe { (*self.ci()).table.cast::<Words>().as_ref() }
     }
 
-    /// Returns true if there are tables: without, no slot is in use.
+    /// Returns true if the cluster has tables. Without tables, no slot is in use.
     #[inline]
     pub(crate) fn has_table(&self) -> bool {
         self.words().is_some()
     }
 
-    /// What the word of a slot says.
+    /// Returns the state of a slot.
     #[inline]
     pub(crate) fn state(&self, off: u32) -> State {
         match self.words().and_then(|words| words.0.get(off as usize)) {
@@ -565,7 +580,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Makes the one value for slots that nothing pins. Caller sees to the invariants.
+    /// Creates the only [`Unpinned`] for slots that nothing pins. The caller upholds its
+    /// invariants.
     #[inline]
     fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
         Unpinned {
@@ -575,17 +591,17 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Makes a word up.
+    /// Writes an arbitrary state into the word of a slot, for tests.
     ///
     /// # Safety
     ///
-    /// Nobody but the caller knows the slot, or else the word keeps the invariants of [`Cluster`].
+    /// Only the caller uses the slot, or the new word upholds the invariants of [`Cluster`].
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(&mut self, off: u32, state: State) {
         self.set_state(off, state);
     }
 
-    /// Notes whether a slot, which is in use, is zeros.
+    /// Sets or clears the zero flag of a slot in use.
     #[inline]
     fn set_zero(&mut self, off: u32, zero: bool) {
         match self.state(off).with_zero(zero) {
@@ -596,7 +612,7 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Changes the word of a slot. Caller keeps the invariants of [`Cluster`].
+    /// Writes the word of a slot. The caller upholds the invariants of [`Cluster`].
     #[inline]
     fn set_state(&mut self, off: u32, state: State) {
         match self.words().and_then(|words| words.0.get(off as usize)) {
@@ -607,8 +623,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Changes the word of a slot, if `f` knows what it is to become. Caller keeps the invariants
-    /// of [`Cluster`].
+    /// Replaces the word of a slot by the result of `f`. Returns false, and changes nothing, if `f`
+    /// returns `None` or there is no such word. The caller upholds the invariants of [`Cluster`].
     #[inline]
     fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
         let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
@@ -623,7 +639,7 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Returns what `f` says of the word of a slot; false if there is no such slot.
+    /// Returns the result of `f` for the word of a slot; false if there is no such word.
     #[inline]
     fn is_word(&self, off: u32, f: impl FnOnce(u64) -> bool) -> bool {
         self.words()
@@ -631,26 +647,26 @@ impl LockedCluster<'_> {
             .is_some_and(|word| f(word.load(Relaxed)))
     }
 
-    /// Returns true if a slot is zeros.
+    /// Returns true if the zero flag of a slot is set.
     #[inline]
     pub(crate) fn is_zero(&self, off: u32) -> bool {
         self.is_word(off, is_zero_word)
     }
 
-    /// The slots in use.
+    /// Returns the number of slots in use.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
         self.cluster.used.load(Relaxed)
     }
 
-    /// The order of the folios that have slots here.
+    /// Returns the order of the folios that slots are allocated for.
     #[inline]
     pub(crate) fn order(&self) -> u32 {
-        // SAFETY: Changed under the lock only, which is held.
+        // SAFETY: The order only changes under the lock, which is held.
         u32::from(unsafe { (*self.ci()).order })
     }
 
-    /// Returns true if a CPU allocates from it, as a cluster of this kind for folios of an order.
+    /// Returns true if a CPU allocates slots for folios of this order and kind from the cluster.
     #[inline]
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
         self.own().list == ListState::Cpu(cpu)
@@ -658,25 +674,27 @@ impl LockedCluster<'_> {
             && self.cluster.device.is_bound() == (kind == Kind::Bound)
     }
 
-    /// Makes it the cluster that a CPU allocates folios of an order from. It is on no list.
+    /// Assigns the cluster to a CPU, to allocate slots for folios of an order. The cluster is on no
+    /// list.
     pub(super) fn assign(&mut self, cpu: u32, order: u32) {
-        // SAFETY: Under the lock. An order is less than `SWAP_NR_ORDERS`.
+        // SAFETY: Protected by `ci->lock`, which is held. An order is less than `SWAP_NR_ORDERS`.
         unsafe { (*self.ci()).order = order as u8 };
         self.own_mut().list = ListState::Cpu(cpu);
     }
 
-    /// Notes on which list it is. The lists are locked, or the cluster is on none.
+    /// Records the list that the cluster is on. The caller holds the lock of the lists, or the
+    /// cluster is on no list.
     #[inline]
     pub(super) fn set_list(&mut self, list: ListState) {
         self.own_mut().list = list;
     }
 
-    /// Returns true if a folio of its order fits.
+    /// Returns true if the cluster has a free run for a folio of its order.
     pub(super) fn has_run(&self) -> bool {
         self.own().map.find(self.order()).is_some()
     }
 
-    /// What [`Guard::take_run`] does. Returns the first slot, and how many there are.
+    /// Takes a free run, for [`Guard::take_run`]. Returns the first slot and the number of slots.
     #[inline]
     fn take_run(&mut self) -> Option<(u32, u32)> {
         let order = self.order();
@@ -693,8 +711,8 @@ impl LockedCluster<'_> {
         Some((start, nr))
     }
 
-    /// Takes idle slots of the device into use for slots of a bound cluster. Returns false if the
-    /// cluster is not bound, if the slots are not idle, or when swapoff has begun.
+    /// Takes the device slots that a bound cluster has for its slots into use. Returns false if the
+    /// cluster is not bound, if the device slots are not idle, or if swapoff has begun.
     #[inline]
     fn take_device(&mut self, start: u32, nr: u32) -> bool {
         let device = &self.cluster.device;
@@ -712,14 +730,16 @@ impl LockedCluster<'_> {
         taken
     }
 
-    /// Makes the slots of the device idle that back slots of a bound cluster. Returns how many of
-    /// them did: these are not charged any more.
+    /// Makes the device slots that a bound cluster has for its slots idle. Returns how many of them
+    /// had data: these must be uncharged.
     #[inline]
     fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
         // SAFETY: The lock is held.
         unsafe { Self::idle(&self.cluster.device, start, nr) }
     }
 
+    /// Makes the device slots of a bound cluster idle, for [`Self::idle_device`].
+    ///
     /// # Safety
     ///
     /// The cluster is locked.
@@ -730,12 +750,13 @@ impl LockedCluster<'_> {
         };
         device.clear(start, nr, |at, len| {
             let offset = first.offset().wrapping_add(at);
-            // SAFETY: The slots were in use, as their bits said, and the binding keeps the device.
+            // SAFETY: The device slots were in use, because their bits were set, and the binding
+            // keeps the device.
             unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
         })
     }
 
-    /// Binds the cluster, no slot of which is in use, to a free one of a device. Returns false if
+    /// Binds the cluster, which has no slot in use, to a free cluster of a device. Returns false if
     /// the device has none.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
         // SAFETY: The lock is held.
@@ -746,23 +767,24 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Ends the binding of a cluster none of whose slots has data on the device.
+    /// Ends the binding. The caller has checked that no slot has data on the device.
     fn unbind_idle(&mut self) {
-        // Keep the binding: another task could write over data in slots that were given back.
+        // Keep the binding: otherwise another task could allocate the device slots and overwrite
+        // the data.
         if warn_on_once!(self.cluster.device.count() != 0) {
             return;
         }
         if let Some(first) = self.cluster.device.unbind(|_, _| {}) {
             let (ty, offset) = (first.ty().into(), first.offset());
-            // SAFETY: The device cluster was bound to this one, whose lock is held.
+            // SAFETY: The device cluster was bound to this cluster, whose lock is held.
             unsafe {
                 bindings::vswap_unbind(ty, offset, 0, core::ptr::null(), core::ptr::null_mut())
             };
         }
     }
 
-    /// Ends the binding to a device that is being turned off, and has no data any more. `EBUSY`: it
-    /// has, and the device has to stay.
+    /// Ends the binding to a device that swapoff turns off. `EBUSY`: a slot still has data there,
+    /// so that the device must stay.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
         if self.cluster.device.binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();
@@ -774,9 +796,9 @@ impl LockedCluster<'_> {
         Ok(())
     }
 
-    /// Ends the binding: slots with data on the device get backing words, and the others of the
-    /// device cluster are free. Returns false if the cluster is not bound, or `memory` is needed
-    /// for the words and not there. Takes `memory` if it is used.
+    /// Ends the binding, and frees the idle slots of the device cluster. Slots with data there get
+    /// backing words, for which this takes `memory`. Returns false if the cluster is not bound, or
+    /// if there is no memory for the words.
     pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
         let nr = self.cluster.device.count();
         if !self.cluster.device.is_bound() {
@@ -791,7 +813,7 @@ impl LockedCluster<'_> {
             return false;
         };
         self.table().give(table);
-        // The words have the promise then.
+        // The backing words consume the promise.
         if self.reserve(nr).is_none() {
             return false;
         }
@@ -811,17 +833,17 @@ impl LockedCluster<'_> {
         true
     }
 
-    /// Gives slots back, whose words are null. The cluster may lose its tables by that.
+    /// Frees slots whose words are null. Frees the tables of the cluster if no slot is left in use.
     #[inline]
     fn free_run(&mut self, start: u32, nr: u32) {
         let order = self.order();
         let own = self.own_mut();
-        // A leak is the lesser evil than a slot that two folios have.
+        // Leak the slots rather than give one slot to two folios.
         if warn_on_once!(!own.map.free(start, nr)) {
             return;
         }
         let list = own.list;
-        // Only then does it matter, and looking costs something.
+        // Only a cluster that is listed as without a free run needs the search.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = self.used().wrapping_sub(nr);
         self.cluster.used.store(used, Relaxed);
@@ -830,15 +852,16 @@ impl LockedCluster<'_> {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
             ListMove::ToFrag => Lists::lock().add(self, ListState::Frag),
-            // Cluster 0, which no folio is in.
+            // Only cluster 0 has no tables, and none of its slots are ever allocated.
             ListMove::ToFree if warn_on_once!(!self.has_table()) => {}
             ListMove::ToFree => {
                 if self.cluster.device.is_bound() {
                     self.unbind_idle();
                 }
-                // A leak is the lesser evil than an entry whose word is gone.
+                // Leak the table rather than free a word that still names a backing.
                 if !warn_on_once!(self.any_backed()) {
-                    // SAFETY: As was just seen.
+                    // SAFETY: No backing word is in use or promised, as `any_backed()` was just
+                    // false.
                     unsafe { self.table().free() };
                 }
                 // SAFETY: No slot is in use, and the lock is held.
@@ -851,18 +874,18 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// The first slot in use, at or after `from`.
+    /// Returns the first slot in use at or after `from`.
     pub(crate) fn next_used(&self, from: u32) -> Option<u32> {
         self.own().map.next_used(from)
     }
 
-    /// The memory cgroup id of a slot, 0 for none.
+    /// Returns the memory cgroup id of a slot, or 0 if it has none.
     #[inline]
     pub(crate) fn id(&self, off: u32) -> u16 {
         self.table_ref().id(off)
     }
 
-    /// Notes the memory cgroup id of slots, which have the references from now on.
+    /// Records the memory cgroup id of slots. The slots take over the references.
     #[inline]
     pub(crate) fn set_ids(&mut self, off: u32, ids: IdRefs) {
         let nr = ids.nr();
@@ -873,7 +896,7 @@ impl LockedCluster<'_> {
         unsafe { ids.give(self.ci(), off) };
     }
 
-    /// What backs a slot.
+    /// Returns the backing of a slot.
     #[inline]
     pub(crate) fn backing(&self, off: u32) -> Backing {
         if let Some(slot) = self.cluster.device.find(off) {
@@ -885,7 +908,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Returns where the page of a slot can be read at once. `zero`: its flag says zeros.
+    /// Returns where the page of a slot can be read synchronously, if anywhere. `zero` is the zero
+    /// flag of the slot.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
@@ -911,7 +935,7 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// The table of what backs the slots.
+    /// Returns the table of backing words.
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
         // SAFETY: The lock is held while `self` is borrowed.
@@ -920,60 +944,62 @@ impl LockedCluster<'_> {
 
     #[inline]
     fn table_ref(&self) -> impl core::ops::Deref<Target = LockedTable<'_>> + '_ {
-        // SAFETY: The lock is held while `self` is borrowed. Shared, it changes nothing.
+        // SAFETY: The lock is held while `self` is borrowed. `Shared` only gives out a shared
+        // reference.
         Shared(unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) })
     }
 
-    /// Returns true if a bit says that a slot has data on the device cluster.
+    /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn has_bit(&self, off: u32) -> bool {
         self.cluster.device.has(off)
     }
 
-    /// How many slots have a backing word, or a promise of one.
+    /// Returns the number of slots that have a backing word, or the promise of one.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn nr_backed(&self) -> u32 {
         self.table_ref().nr()
     }
 
-    /// Returns true if the order of writeback has the entries, and nothing else.
+    /// Returns true if zswap's writeback order has exactly the zswap entries of the cluster.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn order_agrees(&self) -> bool {
         self.table_ref().agrees()
     }
 
-    /// Returns true if any slot has a backing, or a promise of one.
+    /// Returns true if any slot has a backing word, or the promise of one.
     #[inline]
     pub(crate) fn any_backed(&self) -> bool {
         self.table_ref().nr() != 0
     }
 
-    /// Promises `nr` slots that they can be backed without memory; `None` if there is no table.
+    /// Reserves backing words for `nr` slots, so that backing them later needs no memory. `None` if
+    /// the cluster has no table of backing words.
     #[inline]
     pub(crate) fn reserve(&mut self, nr: u32) -> Option<Promise> {
         self.table().promise(nr)
     }
 
-    /// Takes a promise back.
+    /// Releases a promise of backing words that was not used.
     #[inline]
     pub(crate) fn unreserve(&mut self, promise: Promise) {
         self.table().take_back(promise);
     }
 
-    /// Counts backing words no more, which the caller has taken out.
+    /// Subtracts backing words that the caller has cleared from the number of words in use.
     #[inline]
     fn words_gone(&mut self, nr: u32) {
-        // SAFETY: As said. Only this module changes them, under the lock.
+        // SAFETY: The caller has cleared `nr` words. Only this module calls this, under the lock.
         unsafe { self.table().sub(nr) };
     }
 
-    /// Makes `table` that of the backing words, unless there is one.
+    /// Installs `table` as the table of backing words, unless the cluster has one.
     pub(crate) fn add_backing_table(&mut self, table: BackingTable) {
         self.table().give(table.0);
     }
 
-    /// Backs slots with those of a device, for which there is a promise. What backed them before
-    /// was taken out.
+    /// Records device slots as the backing of slots that have none, and consumes the promise of
+    /// their backing words. `Err` returns both, if they do not fit.
     pub(crate) fn set_slots(
         &mut self,
         off: u32,
@@ -986,11 +1012,11 @@ impl LockedCluster<'_> {
         if warn_on_once!(!fits) {
             return Err((slots, promise));
         }
-        // The words have the promise then.
+        // The backing words consume the promise.
         for n in 0..nr {
             match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
                 (Some(word), Some(slot)) => word.store(Backing::Phys(slot).encode(), Relaxed),
-                // There is a word for each slot, and a promise: a table.
+                // Cannot happen: a promise implies a table, and the table has a word for each slot.
                 _ => {
                     warn_on_once!(true);
                 }
@@ -1000,7 +1026,8 @@ impl LockedCluster<'_> {
         Ok(())
     }
 
-    /// Backs a slot with that of a device, instead of an entry, whose promise it has then.
+    /// Replaces the zswap entry in the backing word of a slot by a device slot, and frees the
+    /// entry. Returns the zswap charge, or the device slot if there is no entry.
     ///
     /// # Safety
     ///
@@ -1026,13 +1053,14 @@ impl LockedCluster<'_> {
         Ok(sum)
     }
 
-    /// The name of what zswap has of a slot.
+    /// Returns the name of a slot's object in zsmalloc.
     #[inline]
     fn name(&self, off: u32) -> Name {
         Name::of_virtual(self.cluster.first()).add(off)
     }
 
-    /// What [`Unpinned::clear`] does. Returns false, and does nothing, without tables.
+    /// Clears slots, for [`Unpinned::clear`]. Returns false, and does nothing, if the cluster has
+    /// no tables.
     #[inline(always)]
     fn kill(
         &mut self,
@@ -1078,7 +1106,8 @@ impl LockedCluster<'_> {
         true
     }
 
-    /// What [`Unbacked::clear`] does. Returns false, and does nothing, without tables.
+    /// Clears slots, for [`Unbacked::clear`]. Returns false, and does nothing, if the cluster has
+    /// no tables.
     #[inline(always)]
     fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) -> bool {
         let end = start.wrapping_add(nr);
@@ -1114,15 +1143,17 @@ impl LockedCluster<'_> {
         true
     }
 
-    /// Drops what the architecture keeps for a slot that is being freed, such as memory tags.
+    /// Drops the data that the architecture saved for a slot that is being freed, such as memory
+    /// tags.
     #[inline]
     fn invalidate_tags(&self, off: u32) {
         let offset = self.cluster.first().wrapping_add(off as usize);
-        // SAFETY: The lock is held, and nothing pins the slot: nobody looks for its tags.
+        // SAFETY: The lock is held, and nothing pins the slot, so no task reads its tags.
         unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 
-    /// Takes what backs a slot out of its word.
+    /// Clears the backing word of a slot, and returns its backing. A zswap entry is added to
+    /// `freed`.
     ///
     /// # Safety
     ///
@@ -1141,7 +1172,7 @@ impl LockedCluster<'_> {
         }
         word.store(0, Relaxed);
         match decode_backing(value) {
-            // SAFETY: It was in a `DeviceSlots`, and is in no word any more.
+            // SAFETY: The slot came from a `DeviceSlots`, and no backing word names it any more.
             Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
             _ => None,
         }
@@ -1152,30 +1183,31 @@ impl LockedCluster<'_> {
         if off >= SWAPFILE_CLUSTER {
             return None;
         }
-        // SAFETY: Changed under the lock only, which is held.
+        // SAFETY: The pointer only changes under the lock, which is held.
         let table = NonNull::new(unsafe { (*self.ci()).extend_table })?;
-        // SAFETY: The table has a number for each slot, and `off` is one.
+        // SAFETY: The table has a count for each slot, and `off` is that of a slot.
         Some(unsafe { table.add(off as usize) })
     }
 
-    /// Returns true if there is a table for large counts.
+    /// Returns true if the cluster has an extend table.
     #[inline]
     pub(crate) fn can_extend(&self) -> bool {
         self.extend_word(0).is_some()
     }
 
-    /// The count of a slot whose word says that it is in the extend table.
+    /// Returns the swap count of a slot from the extend table; 0 if there is no such table.
     #[inline]
     pub(crate) fn extended(&self, off: u32) -> u32 {
         match self.extend_word(off) {
-            // SAFETY: Under the lock.
+            // SAFETY: Protected by `ci->lock`, which is held.
             Some(word) => unsafe { word.read() },
             None => 0,
         }
     }
 
-    /// One more, if the count of a slot is in the extend table: in one look at each, as fork does
-    /// it for each entry of a page table. `false`: it is not there, or cannot be more.
+    /// Adds one to the swap count of a slot in the extend table. Returns false if the count is not
+    /// there, or is at its maximum. Reads the word and the count once each, because fork calls this
+    /// for every PTE.
     #[inline]
     fn raise_extended(&mut self, off: u32) -> bool {
         let word = self.words().and_then(|words| words.0.get(off as usize));
@@ -1185,25 +1217,26 @@ impl LockedCluster<'_> {
         let Some(count) = self.extend_word(off) else {
             return false;
         };
-        // SAFETY: Under the lock.
+        // SAFETY: Protected by `ci->lock`, which is held.
         match unsafe { count.read() } {
-            // It is not there, or cannot be more.
+            // The count is missing, or at its maximum.
             0 | u32::MAX => false,
             now => {
-                // SAFETY: Likewise.
+                // SAFETY: As for the read: protected by `ci->lock`.
                 unsafe { count.write(now.wrapping_add(1)) };
                 true
             }
         }
     }
 
-    /// Changes a count in the extend table; 0 takes it out. The table goes with the last.
+    /// Sets the swap count of a slot in the extend table; 0 removes it. Frees the table with the
+    /// last count.
     fn set_extended(&mut self, off: u32, count: u32) {
         let Some(word) = self.extend_word(off) else {
             warn_on_once!(true);
             return;
         };
-        // SAFETY: Under the lock.
+        // SAFETY: Protected by `ci->lock`, which is held.
         let old = unsafe { word.replace(count) };
         let own = self.own_mut();
         match (old, count) {
@@ -1213,7 +1246,7 @@ impl LockedCluster<'_> {
             _ => {}
         }
         if own.nr_extended == 0 {
-            // SAFETY: Under the lock. It was allocated as an `ExtendTable`.
+            // SAFETY: Protected by `ci->lock`, which is held. The table came from an `ExtendTable`.
             unsafe {
                 let table = (*self.ci()).extend_table;
                 (*self.ci()).extend_table = core::ptr::null_mut();
@@ -1222,11 +1255,11 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Makes `table` that of the large counts, unless there is one or the cluster is not in use.
+    /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
     pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
         if self.has_table() && !self.can_extend() {
             let table = ManuallyDrop::new(table).0.as_ptr();
-            // SAFETY: Under the lock.
+            // SAFETY: Protected by `ci->lock`, which is held.
             unsafe { (*self.ci()).extend_table = table };
         }
     }
@@ -1243,14 +1276,14 @@ impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
     }
 }
 
-/// Slots in a row that nothing pins, of a locked cluster: the right to free them.
+/// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
-/// Dropping it leaves them in use.
+/// Dropping the value leaves the slots in use.
 ///
 /// # Invariants
 ///
-/// The slots are in use, and the swap cache has no folio for them. Nobody counts on them but the
-/// owner of the value, who gives that up. There is one value for them.
+/// The slots are in use, and the swap cache has no folio for them. The only swap count of a slot,
+/// if it has one, is that which the owner of the value drops. There is one value for the slots.
 #[must_use]
 pub(crate) struct Unpinned<'g> {
     cluster: LockedCluster<'g>,
@@ -1259,7 +1292,7 @@ pub(crate) struct Unpinned<'g> {
 }
 
 impl<'g> Unpinned<'g> {
-    /// Returns what is freed with less, if the cluster has no backing words.
+    /// Returns [`Unbacked`], which is cheaper to free, if the cluster has no backing words.
     #[inline]
     pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
         if self.cluster.any_backed() {
@@ -1270,10 +1303,10 @@ impl<'g> Unpinned<'g> {
         }
     }
 
-    /// Clears the words, and takes out what backs the slots. `f` gets what each word was, the
-    /// reference to the memory cgroup id, and what backed the slot. `None`: the cluster has no
-    /// tables, which cannot be, and the slots stay taken.
-    // In line, as what there is of tables is looked up once.
+    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
+    /// word, its reference to a memory cgroup id, and its old backing. `None`: the cluster has no
+    /// tables. That is a bug, and the slots are leaked.
+    // Inlined, so that the tables are looked up once.
     #[inline(always)]
     pub(crate) fn clear(
         mut self,
@@ -1286,17 +1319,18 @@ impl<'g> Unpinned<'g> {
     }
 }
 
-/// As [`Unpinned`], of a cluster without backing words.
+/// [`Unpinned`] slots of a cluster without backing words.
 ///
 /// # Invariants
 ///
-/// No word backs a slot of the cluster.
+/// No slot of the cluster has a backing word.
 #[must_use]
 pub(crate) struct Unbacked<'g>(Unpinned<'g>);
 
 impl<'g> Unbacked<'g> {
-    /// As [`Unpinned::clear`]: zeros, and what is on the device that the cluster is bound to. `f`
-    /// gets the references to a memory cgroup id, and how many of their slots are charged as swap.
+    /// Clears the words, and makes the slots of a bound device cluster idle. Calls `f` for each run
+    /// of slots of one memory cgroup, with the references to its id and the number of slots that
+    /// are charged as swap. `None`: as for [`Unpinned::clear`].
     #[inline(always)]
     pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(mut slots) = self;
@@ -1306,16 +1340,16 @@ impl<'g> Unbacked<'g> {
     }
 }
 
-/// Slots that were cleared, and are still taken in the slot map: dropping leaves them so.
+/// Slots that were cleared, and are still in use in the slot map. Dropping the value leaks them.
 ///
 /// # Invariants
 ///
-/// The words of the slots are null, and nothing backs them. There is one value for them.
+/// The words of the slots are null, and the slots have no backing. There is one value for them.
 #[must_use]
 pub(crate) struct Cleared<'g>(Unpinned<'g>);
 
 impl Cleared<'_> {
-    /// Gives the slots back. The cluster may lose its tables by that.
+    /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
     #[inline]
     pub(crate) fn free(self) {
         let Self(mut slots) = self;
@@ -1323,22 +1357,22 @@ impl Cleared<'_> {
     }
 }
 
-/// Slots in a row that nothing pins, while more of them are found.
+/// Collects consecutive slots that nothing pins, to free them together.
 ///
 /// # Invariants
 ///
-/// As of [`Unpinned`], for the slots from `start` to `end`.
+/// The invariants of [`Unpinned`] hold for the slots from `start` to `end`.
 struct Row {
     start: u32,
     end: u32,
 }
 
 impl Row {
-    // INVARIANT: These are none.
+    // INVARIANT: The range is empty.
     const NONE: Self = Self { start: 0, end: 0 };
 
-    /// Adds a slot of the cluster, for which the invariants hold. Gives those before to `free`, if
-    /// they are not in a row with it.
+    /// Adds a slot of the cluster, for which the caller upholds the invariants. If it does not
+    /// follow the collected slots, first passes those to `free`.
     #[inline]
     fn add(
         &mut self,
@@ -1353,7 +1387,7 @@ impl Row {
         self.end = off.wrapping_add(1);
     }
 
-    /// Gives the slots to `free`.
+    /// Passes the collected slots to `free`.
     #[inline]
     fn flush(&mut self, cluster: &mut LockedCluster<'_>, free: &mut impl FnMut(Unpinned<'_>)) {
         let nr = self.end.wrapping_sub(self.start);
@@ -1364,7 +1398,7 @@ impl Row {
     }
 }
 
-/// A cluster that we have locked: dropping unlocks it.
+/// The lock of a cluster. Dropping it unlocks.
 ///
 /// # Invariants
 ///
@@ -1373,15 +1407,15 @@ impl Row {
 pub(crate) struct Guard(LockedCluster<'static>);
 
 impl Guard {
-    /// Lends the right out, which it takes to change anything.
+    /// Lends access to the locked cluster.
     #[inline]
     pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
         // INVARIANT: Locked while `self` is borrowed, and `self` is not used meanwhile.
         LockedCluster::new(self.0.cluster)
     }
 
-    /// Takes the slots for a folio of its order, if there is a place for one. Those of a bound
-    /// cluster are taken together with the slots of the device. `Err`: there is none.
+    /// Takes a free run for a folio of the cluster's order, and with it the device slots of a bound
+    /// cluster. `Err`: there is no free run, or swapoff has begun.
     #[inline]
     pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
         let run = self.lend().take_run();
@@ -1409,17 +1443,16 @@ impl Deref for Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
+        // SAFETY: The value owns the lock, by the invariants.
         unsafe { bindings::spin_unlock(&raw mut (*self.0.ci()).lock) };
     }
 }
 
-/// The slots of a folio: the right to change what backs them.
+/// The virtual slots of a folio, and the right to change their backing.
 ///
 /// # Invariants
 ///
-/// They are the virtual slots of a folio that is locked and in the swap cache during `'f`. There is
-/// one value for them.
+/// The folio of the slots is locked and in the swap cache during `'f`. There is one value for them.
 pub(crate) struct FolioSlots<'f> {
     cluster: &'static Cluster,
     start: u32,
@@ -1428,12 +1461,13 @@ pub(crate) struct FolioSlots<'f> {
 }
 
 impl<'f> FolioSlots<'f> {
-    /// The slots of a folio. `None`: they are not virtual ones.
+    /// Returns the slots of a folio. `None` if they are not virtual.
     #[inline]
     pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
         let nr = folio.nr_pages() as u32;
         let (cluster, start) = place(&folio.first_slot())?;
-        // INVARIANT: By those of the folio, which is borrowed. Its slots are consecutive.
+        // INVARIANT: By those of `SwapFolio`, which is borrowed. The slots of a folio are
+        // consecutive.
         Some(Self {
             cluster,
             start,
@@ -1442,19 +1476,19 @@ impl<'f> FolioSlots<'f> {
         })
     }
 
-    /// Their cluster.
+    /// Returns the cluster of the slots.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.cluster
     }
 
-    /// Which of the cluster they are.
+    /// Returns the indices of the slots in their cluster.
     #[inline]
     pub(crate) fn range(&self) -> Range<u32> {
         self.start..self.start.wrapping_add(self.nr)
     }
 
-    /// Locks their cluster.
+    /// Locks the cluster of the slots.
     #[inline]
     pub(crate) fn lock(&mut self) -> LockedSlots<'_> {
         LockedSlots {
@@ -1464,7 +1498,7 @@ impl<'f> FolioSlots<'f> {
     }
 }
 
-/// The slots of a folio, whose cluster we have locked: dropping unlocks it.
+/// The slots of a folio, with their cluster locked. Dropping the value unlocks.
 ///
 /// # Invariants
 ///
@@ -1476,14 +1510,15 @@ pub(crate) struct LockedSlots<'s> {
 }
 
 impl LockedSlots<'_> {
-    /// The memory cgroup id of the slots, 0 for none.
+    /// Returns the memory cgroup id of the slots, or 0 if they have none.
     #[inline]
     pub(crate) fn id(&self) -> u16 {
         self.guard.id(self.slots.start)
     }
 
-    /// Takes idle slots of the device into use for them, and returns the first. `None`: the cluster
-    /// is not bound, the slots are not idle, or swapoff has begun.
+    /// Takes the device slots that a bound cluster has for the slots into use, and returns the
+    /// first. `None`: the cluster is not bound, the device slots are not idle, or swapoff has
+    /// begun.
     #[inline]
     pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
         let FolioSlots { start, nr, .. } = *self.slots;
@@ -1493,16 +1528,16 @@ impl LockedSlots<'_> {
         self.slots.cluster.device.find(start)
     }
 
-    /// Makes the slots of the device idle that back them. Returns how many: these are not charged
-    /// any more.
+    /// Makes the device slots that a bound cluster has for the slots idle. Returns how many had
+    /// data: the caller uncharges these.
     #[inline]
     pub(crate) fn idle_device(&mut self) -> u32 {
         let FolioSlots { start, nr, .. } = *self.slots;
         self.guard.lend().idle_device(start, nr)
     }
 
-    /// Takes away what backing words say backs the slots, whose folio is dirty or about to be. `f`
-    /// gets it.
+    /// Clears the backing words of the slots, because the stored data is stale or the folio is
+    /// dirty. Calls `f` with each removed backing.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let FolioSlots { start, nr, .. } = *self.slots;
@@ -1528,7 +1563,7 @@ impl LockedSlots<'_> {
         }
     }
 
-    /// Notes that the slots are zeros.
+    /// Sets the zero flag of the slots.
     #[inline]
     pub(crate) fn set_zeros(&mut self) {
         let mut cluster = self.guard.lend();
@@ -1537,7 +1572,7 @@ impl LockedSlots<'_> {
         }
     }
 
-    /// Notes that no slot is zeros. Returns how many were.
+    /// Clears the zero flag of the slots. Returns how many had it set.
     #[inline]
     pub(crate) fn clear_zeros(&mut self) -> u32 {
         let mut cluster = self.guard.lend();
@@ -1552,13 +1587,13 @@ impl LockedSlots<'_> {
     }
 }
 
-/// Slots in a row that were taken for a folio, of a cluster that we have locked.
+/// A run of slots that was taken for a folio, with its cluster locked.
 ///
-/// To let it go without using the slots, give them back: [`Self::cancel`].
+/// Dropping it leaks the slots: [`Self::cancel`] frees them.
 ///
 /// # Invariants
 ///
-/// The slots are taken in the slot map, and their words are null. There is one value for them.
+/// The slots are in use in the slot map, and their words are null. There is one value for them.
 #[must_use]
 pub(crate) struct Taken {
     guard: Guard,
@@ -1567,25 +1602,25 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// The cluster.
+    /// Returns the cluster.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.guard.cluster()
     }
 
-    /// The first of the slots.
+    /// Returns the first slot.
     #[inline]
     pub(crate) fn start(&self) -> u32 {
         self.start
     }
 
-    /// Lends the right to change the cluster out.
+    /// Lends access to the locked cluster.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
         self.guard.lend()
     }
 
-    /// Gives the slots back, and unlocks the cluster.
+    /// Frees the slots, and unlocks the cluster.
     pub(crate) fn cancel(self) {
         let Self {
             mut guard,
@@ -1597,8 +1632,8 @@ impl Taken {
         cluster.free_run(start, nr);
     }
 
-    /// Adds a folio to the swap cache for the slots, and notes their memory cgroup id. `Err`: it is
-    /// not as large as they are, which are given back.
+    /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`: the
+    /// folio does not have one page for each slot, and the slots were freed.
     #[inline]
     pub(crate) fn fill<'a>(
         self,
@@ -1628,18 +1663,18 @@ impl Taken {
             cluster.set_ids(start, ids);
         }
         let offset = cluster.cluster().first().wrapping_add(start as usize);
-        // SAFETY: The lock is held. The words of these slots, as many as the folio has pages, name
-        // it since just now. By the invariants nobody else has them.
+        // SAFETY: The lock is held. The words of the slots, one for each page, were just set to the
+        // folio. By the invariants of `Taken`, no other folio has the slots.
         let folio = unsafe { folio.enter_cache(offset) };
         Ok((guard, folio))
     }
 }
 
-/// A cluster that we have locked, one of whose slots nothing pins: as [`Unpinned`].
+/// A slot that nothing pins, with its cluster locked. Unlike [`Unpinned`], it owns the lock.
 ///
 /// # Invariants
 ///
-/// As of [`Unpinned`], for the slot.
+/// The invariants of [`Unpinned`] hold for the slot.
 #[must_use]
 pub(crate) struct UnpinnedAlone {
     guard: Guard,
@@ -1647,13 +1682,13 @@ pub(crate) struct UnpinnedAlone {
 }
 
 impl UnpinnedAlone {
-    /// Caller sees to the invariants.
+    /// Creates a value. The caller upholds the invariants.
     #[inline]
     fn new(guard: Guard, off: u32) -> Self {
         Self { guard, off }
     }
 
-    /// Runs `free` on the slot, and unlocks the cluster.
+    /// Calls `free` with the slot, and then unlocks the cluster.
     #[inline]
     pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {
         let Self { mut guard, off } = self;
@@ -1663,7 +1698,7 @@ impl UnpinnedAlone {
     }
 }
 
-/// Lets a table be looked at, and not changed.
+/// Shared access to a table of backing words.
 struct Shared<'a>(LockedTable<'a>);
 
 impl<'a> Deref for Shared<'a> {
@@ -1675,26 +1710,28 @@ impl<'a> Deref for Shared<'a> {
     }
 }
 
-/// Memory for backing words, all zeros.
+/// A zeroed table of backing words.
 pub(crate) struct BackingTable(NewTable);
 
 impl BackingTable {
-    /// Allocates, charged to the cgroup of `owner`. May sleep.
+    /// Allocates a table, charged to the cgroup of `owner`. May sleep.
     pub(crate) fn alloc(owner: Owner<'_>) -> Option<Self> {
         owner.charged(NewTable::alloc).map(Self)
     }
 }
 
-/// What a bound cluster needs to have words: memory for those of its own, and those of the device.
+/// The memory that ending a binding needs: a table of backing words, and tables for the device
+/// cluster.
 pub(crate) struct Scatter {
     table: NewTable,
     words: DeviceWords,
 }
 
 impl Scatter {
-    /// Allocates. May sleep.
+    /// Allocates both. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
-        // First what leaves the reserves alone: a table that is not used is freed late, by RCU.
+        // First the tables that do not use memory reserves. If that fails, no backing table is
+        // taken from the reserves, which RCU would give back late.
         let words = DeviceWords::alloc()?;
         Some(Self {
             table: NewTable::alloc()?,
@@ -1703,31 +1740,31 @@ impl Scatter {
     }
 }
 
-/// The tables of a cluster of a device that is to have words.
+/// Swap tables for a device cluster whose binding ends.
 ///
 /// # Invariants
 ///
-/// The tables that are there are nobody else's.
+/// The value owns the tables, if there are any.
 struct DeviceWords(Opaque<bindings::swap_cluster_info>);
 
 impl DeviceWords {
     fn alloc() -> Option<Self> {
         let words = Self(Opaque::zeroed());
-        // SAFETY: All zeros is a cluster without tables and flags, which is all that C looks at.
+        // SAFETY: All zeros is a cluster without tables and flags, and C uses no other fields.
         to_result(unsafe { bindings::vswap_alloc_scatter(words.0.get()) }).ok()?;
         Some(words)
     }
 
-    /// Gives them to a bound cluster of a device, which is bound no more. `bits`: of its slots,
-    /// which are to name those from `voffset` on.
+    /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which of
+    /// its slots have data: their words name the virtual slots from `voffset` on.
     fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; bound::WORDS]) {
         let (ty, offset) = (first.ty().into(), first.offset());
         let bits = bits.as_ptr().cast::<c_ulong>();
-        // SAFETY: The device cluster was bound to one whose lock is held. There is a bit for each
-        // slot. C takes the tables.
+        // SAFETY: The device cluster was bound to a virtual cluster whose lock is held. There is a
+        // bit for each slot. C takes over the tables.
         unsafe {
             bindings::vswap_unbind(ty, offset, voffset, bits, self.0.get());
-            // INVARIANT: None are left here.
+            // INVARIANT: C owns the tables, so none are left here.
             core::ptr::write_bytes(self.0.get(), 0, 1);
         }
     }
@@ -1735,23 +1772,23 @@ impl DeviceWords {
 
 impl Drop for DeviceWords {
     fn drop(&mut self) {
-        // SAFETY: By the invariants. C copes with none.
+        // SAFETY: The value owns the tables, by the invariants. C accepts a cluster without tables.
         unsafe { bindings::vswap_free_scatter(self.0.get()) };
     }
 }
 
-/// Memory for large counts, all zeros.
+/// A zeroed extend table, for swap counts that do not fit in a word.
 pub(crate) struct ExtendTable(NonNull<u32>);
 
 impl ExtendTable {
-    /// Allocates with the flags that C's caller gave.
+    /// Allocates a table with the given flags.
     pub(crate) fn alloc(gfp: bindings::gfp_t) -> Option<Self> {
         // SAFETY: No requirements.
         let table = unsafe { bindings::vswap_extend_alloc(gfp) };
         NonNull::new(table).map(Self)
     }
 
-    /// Allocates without sleeping.
+    /// Allocates a table without sleeping.
     pub(crate) fn alloc_atomic() -> Option<Self> {
         Self::alloc(bindings::GFP_ATOMIC)
     }
@@ -1759,19 +1796,19 @@ impl ExtendTable {
 
 impl Drop for ExtendTable {
     fn drop(&mut self) {
-        // SAFETY: Allocated as such.
+        // SAFETY: The table was allocated by `vswap_extend_alloc()`, and the value owns it.
         unsafe { bindings::kfree(self.0.as_ptr().cast()) };
     }
 }
 
-/// A cluster without tables, which is on no list: nobody else allocates from it.
+/// A cluster without tables that is on no list, so that no other task allocates from it.
 ///
-/// To let it go would be a leak: [`Lists::put_spare`] takes it back.
+/// Dropping it leaks the cluster: [`Lists::put_spare`] puts it on a list again.
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
 impl Spare {
-    /// A cluster that was taken off the list of those without tables.
+    /// Wraps a cluster that was taken off the list of clusters without tables.
     ///
     /// # Safety
     ///
@@ -1781,12 +1818,12 @@ impl Spare {
         unsafe { Cluster::from_raw(ci) }.map(Self)
     }
 
-    /// Gives it up, for a list.
+    /// Returns the cluster, for the caller to put on a list.
     pub(super) fn into_cluster(self) -> &'static Cluster {
         self.0
     }
 
-    /// Allocates a new header, and finds a place for it. May sleep.
+    /// Allocates a cluster header, and publishes it in [`Directory`]. May sleep.
     pub(crate) fn create() -> Option<Self> {
         let index = Directory::reserve()?;
         // SAFETY: No requirements.
@@ -1795,8 +1832,8 @@ impl Spare {
             Directory::unreserve(index);
             return None;
         };
-        // SAFETY: The slab cache was made for a `Cluster`, and the memory is ours. The C part is
-        // zeroed, and initialized by C.
+        // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The C
+        // part is zeroed, and initialized by C.
         unsafe {
             memory.write(Cluster {
                 ci: Opaque::zeroed(),
@@ -1811,16 +1848,18 @@ impl Spare {
             });
             bindings::vswap_cluster_init(memory.as_ref().as_ci());
         }
-        // SAFETY: Never freed from here on.
+        // SAFETY: The header is initialized, and is never freed from here on.
         let cluster: &'static Cluster = unsafe { &*memory.as_ptr() };
-        // Under the lock, for who has changed the switch and then looks at all clusters.
+        // Under the lock of the lists: `quiesce()` takes it after the mode was changed, and then
+        // visits all clusters.
         let lists = Lists::lock();
         Directory::publish(cluster);
         drop(lists);
         Some(Self(cluster))
     }
 
-    /// Allocates tables for it, charged to the cgroup of `owner`. Sleeps if it may.
+    /// Allocates tables for the cluster, charged to the cgroup of `owner`. Sleeps only if
+    /// `may_sleep`.
     pub(crate) fn populate(self, owner: Owner<'_>, may_sleep: bool) -> Result<Populated, Self> {
         let gfp = if may_sleep {
             bindings::VSWAP_GFP_TABLE
@@ -1829,7 +1868,7 @@ impl Spare {
         };
         let mut tables = bindings::vswap_tables::default();
         let error = owner.charged(|| {
-            // SAFETY: Writes to `tables` only.
+            // SAFETY: `tables` is valid, and C only writes there.
             unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) }
         });
         match to_result(error) {
@@ -1842,7 +1881,7 @@ impl Spare {
     }
 }
 
-/// A cluster that is on no list, and the tables it is to have.
+/// A cluster that is on no list, and the tables to install in it.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,
@@ -1853,44 +1892,45 @@ impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for slots of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
-        // SAFETY: The lock is held. The cluster was without tables, and its owner is `self`.
+        // SAFETY: The lock is held. The cluster has no tables, and `self` owns it.
         unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
         guard.lend().assign(cpu, order);
         guard
     }
 }
 
-/// The slots in use of all clusters: a counter for each CPU, because every CPU allocates and frees.
+/// The number of slots in use in all clusters: a per-CPU counter, because every CPU allocates and
+/// frees.
 pub(crate) struct SlotUsage(());
 
 impl SlotUsage {
     c_functions! {
-        /// Counts slots that come into use, or go.
+        /// Adds `nr` to the number of slots in use; negative when slots are freed.
         fn change(nr: c_long) = vswap_used_add;
-        /// How many slots are in use, by estimate: off by a batch for each CPU at most.
+        /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
         pub(crate) fn estimate() -> usize = vswap_used_read;
         /// Returns true if any slot is in use.
         pub(crate) fn any() -> bool = vswap_any_used;
     }
 
-    /// Tells C how many there may be.
+    /// Tells C the maximum number of slots, of which it keeps the half.
     pub(crate) fn set_max(slots: usize) {
-        // SAFETY: A static, which is accessed in one piece by all.
+        // SAFETY: A static that C, too, accesses in one piece.
         let half = unsafe { Atomic::<usize>::from_ptr(&raw mut bindings::vswap_half_max) };
-        // Written seldom, read often.
+        // Write it only if it changed, because other CPUs read it often.
         if half.load(Relaxed) != slots / 2 {
             half.store(slots / 2, Relaxed);
         }
     }
 }
 
-/// Makes what clusters need.
+/// Sets up the slab cache of headers, the directory, and cluster 0.
 ///
 /// # Safety
 ///
-/// Is called once, or again after a failure.
+/// The caller calls this until it succeeds, and never concurrently.
 pub(crate) unsafe fn setup(max: usize) -> Result {
-    // SAFETY: Called once, or again after it failed.
+    // SAFETY: As required of the caller: not concurrently, and not after it succeeded.
     to_result(unsafe {
         bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
     })?;
@@ -1900,7 +1940,7 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
     Ok(())
 }
 
-/// The memory that a header takes, and that of the tables of a cluster.
+/// Returns the size of a cluster header, and that of the tables of a cluster, in bytes.
 pub(crate) fn sizes() -> (usize, usize) {
     let words = size_of::<Words>();
     (size_of::<Cluster>(), words.saturating_add(id_table_size()))
@@ -1910,7 +1950,7 @@ c_functions! {
     fn id_table_size() -> usize = vswap_id_table_size;
 }
 
-/// The memory that a table of backing words takes.
+/// Returns the size of a table of backing words, in bytes.
 pub(crate) fn backing_size() -> usize {
     size_of::<bindings::zswap_table>().saturating_add(size_of::<Words>())
 }

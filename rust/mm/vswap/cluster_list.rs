@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lists of clusters that a CPU can take next, and the clusters that each CPU allocates from.
+//! The lists of clusters with free slots, and the clusters that each CPU allocates from.
 //!
 //! The lock of the lists ([`Lists`]) is taken inside that of a cluster. A task that holds it
 //! already may only try to lock a cluster. The [`ListState`] of a cluster says which list it is on.
@@ -40,20 +40,22 @@ use kernel::{
 };
 
 const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
-/// How many clusters that others have locked are passed over in a list.
+/// The number of locked clusters to skip in a list before giving up.
 const MAX_CONTENDED: u32 = 16;
 
-/// Which clusters the slots of a folio are taken from.
+/// The kind of cluster that slots are allocated from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Those whose slots get a place elsewhere when there is something to store.
+    /// A cluster whose slots get a backing only when their folio is written.
     Unbound,
-    /// Those that are bound to a device cluster: the slots of both are taken together.
+    /// A cluster that is bound to a device cluster. Its slots are allocated together with the
+    /// device slots.
     Bound,
 }
 
 impl Kind {
-    /// The number of a CPU's cluster of this kind, for folios of an order.
+    /// Returns the index of a CPU's cluster of this kind, for folios of an order. `None` if the
+    /// order is too large.
     #[inline]
     fn nth(self, order: u32) -> Option<u32> {
         if order >= NR_ORDERS {
@@ -68,47 +70,49 @@ impl Kind {
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
-/// The lists of clusters, locked.
+/// The lock of the lists of clusters. Dropping it unlocks.
 ///
 /// # Invariants
 ///
-/// The lock is held. Each cluster on a list is one that exists, and its [`ListState`] says which.
+/// The lock is held. Each list has only virtual clusters, and the [`ListState`] of each of them
+/// names the list.
 pub(crate) struct Lists(NotThreadSafe);
 
-/// What a CPU goes on with that has used up its cluster.
+/// The next cluster for a CPU whose cluster has no free run.
 pub(crate) enum Refill {
-    /// A cluster with a free run, locked, which is the CPU's now.
+    /// A cluster with a free run, locked, and assigned to the CPU.
     Partial(Guard),
-    /// A cluster without tables, which counts as one that has them.
+    /// A cluster without tables. It is already counted as one with tables.
     Spare(Spare),
-    /// No such cluster, but one may be made, and counts as one that has tables.
+    /// The caller may create a cluster. It is already counted as one with tables.
     Create,
-    /// The limit is reached.
+    /// No cluster: the limit is reached, or the device has no free cluster to bind to.
     Limit,
 }
 
 impl Lists {
-    /// Locks them.
+    /// Locks the lists.
     pub(crate) fn lock() -> Self {
-        // SAFETY: Initialized statically. Inside the locks of clusters: none is taken here.
+        // SAFETY: The lock is initialized statically. It nests inside the locks of clusters, and no
+        // cluster is locked under it, except by trying.
         unsafe { bindings::spin_lock(&raw mut bindings::vswap_lists.lock) };
-        // INVARIANT: Locked.
+        // INVARIANT: The lock was just taken.
         Self(NotThreadSafe)
     }
 
-    /// Puts a cluster that is locked on the list for `state`, from whichever it is on. At the
-    /// front: it was full, so that it is fuller than others, which may become empty meanwhile.
+    /// Moves a locked cluster to the list for `state`. It goes to the front: it was full until now,
+    /// so it is fuller than the other clusters, which then have time to become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
-        // On the free list are those without tables, and no others.
+        // The free list has exactly the clusters without tables.
         let fits = (state == ListState::Free) != cluster.has_table();
         if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
             return;
         }
         cluster.set_list(state);
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
-        // SAFETY: The lists are locked. A cluster that is on none has an empty list head, and its
-        // order is one.
+        // SAFETY: The lists are locked. The list head of a cluster is valid, also if it is on no
+        // list, and `order` was checked above.
         unsafe {
             match state {
                 ListState::Partial => {
@@ -124,11 +128,12 @@ impl Lists {
         }
     }
 
-    /// The lists of clusters that are bound to the device of a type, or to none.
+    /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
+    /// clusters.
     fn of(ty: Option<u8>) -> *mut bindings::vswap_cluster_lists {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
-        // SAFETY: A static: the address of an element of it, of which there is one for each type
-        // and one more.
+        // SAFETY: The array is a static, and has an element for each type and one more. Only the
+        // address of an element is computed.
         unsafe {
             (&raw mut bindings::vswap_lists.of)
                 .cast::<bindings::vswap_cluster_lists>()
@@ -136,7 +141,8 @@ impl Lists {
         }
     }
 
-    /// The CPU does not allocate from the cluster any more.
+    /// Puts a cluster that its CPU does not allocate from any more on the list that fits its free
+    /// slots.
     pub(crate) fn retire(&mut self, cluster: &mut LockedCluster<'_>) {
         self.add(
             cluster,
@@ -144,13 +150,14 @@ impl Lists {
         );
     }
 
-    /// Finds what a CPU goes on with, for folios of an order, if fewer than `limit` clusters have
-    /// tables. `ty`: of the device that the cluster is to be bound to.
+    /// Finds the next cluster for a CPU, for folios of an order. A cluster without tables is only
+    /// returned if fewer than `limit` have tables. `ty` is the type of the device that the cluster
+    /// must be bound to, if any.
     pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
         if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);
         }
-        // Tables for a cluster that cannot be bound would be of no use.
+        // Do not allocate tables for a cluster that cannot be bound.
         if ty.is_some_and(|ty| !device::has_free_cluster(ty.into())) {
             return Refill::Limit;
         }
@@ -163,26 +170,27 @@ impl Lists {
         }
     }
 
-    /// Takes a partly used cluster for a CPU off its list, and returns it locked.
+    /// Takes a partly used cluster for folios of an order off its list. Assigns it to the CPU, and
+    /// returns it locked.
     fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
         if order >= NR_ORDERS {
             return None;
         }
-        // SAFETY: A static; the element of it is a list of virtual clusters.
+        // SAFETY: The lists are a static. The element for `order` is a list of virtual clusters.
         unsafe {
             let partial = (&raw mut (*Self::of(ty)).partial).cast::<bindings::list_head>();
             self.take_from(partial.add(order as usize), cpu, order)
         }
     }
 
-    /// Takes a cluster of any order that has free slots, for order 0, and returns it locked: of
-    /// higher orders first those in which no folio of their order fits. `ty`: of the device that it
-    /// is bound to.
+    /// Takes a cluster of any order that has free slots, to allocate single slots from it, and
+    /// returns it locked. Prefers clusters of order 0, then clusters without a free run of their
+    /// order. `ty` is the type of the device that the cluster must be bound to, if any.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
         }
-        // SAFETY: A static, and a list of virtual clusters.
+        // SAFETY: The lists are a static, and this is a list of virtual clusters.
         let frag = unsafe {
             let list = &raw mut (*Self::of(ty)).frag;
             self.take_from(list, cpu, 0)
@@ -197,7 +205,8 @@ impl Lists {
         })
     }
 
-    /// Takes the first cluster of a list that nobody else has locked, for a CPU and an order.
+    /// Takes the first cluster of a list that can be locked without waiting, and assigns it to a
+    /// CPU and an order.
     ///
     /// # Safety
     ///
@@ -209,17 +218,18 @@ impl Lists {
         order: u32,
     ) -> Option<Guard> {
         let mut ci = core::ptr::null_mut();
-        // A cluster is locked for a moment: a list all of whose first ones are is no use now.
+        // Clusters are locked for a short time only. So if this many are locked, the list is
+        // contended: give up.
         for _ in 0..MAX_CONTENDED {
-            // SAFETY: The lists are locked, and `ci` is on this one, which is one of virtual
-            // clusters, or NULL.
+            // SAFETY: The lists are locked. `ci` is NULL or on this list, which has only virtual
+            // clusters.
             let cluster = unsafe {
                 ci = bindings::vswap_lists_next(list, ci);
                 Cluster::from_raw(ci)?
             };
-            // Elsewhere the lists are locked inside the cluster's lock.
+            // Only try, because elsewhere the lock of the lists is taken inside that of a cluster.
             if let Some(mut guard) = cluster.try_lock() {
-                // SAFETY: The lists are locked, and it is on one.
+                // SAFETY: The lists are locked, and the cluster is on one.
                 unsafe { bindings::vswap_lists_del(ci) };
                 guard.lend().assign(cpu, order);
                 return Some(guard);
@@ -239,7 +249,7 @@ impl Lists {
         true
     }
 
-    /// Takes it back.
+    /// Subtracts a cluster from the number of clusters with tables.
     pub(crate) fn uncount_populated(&mut self) {
         let nr = Self::nr_populated();
         let now = nr.load(Relaxed);
@@ -247,22 +257,25 @@ impl Lists {
         nr.store(now.saturating_sub(1), Relaxed);
     }
 
-    /// Takes a cluster without tables, if there is one.
+    /// Takes a cluster off the free list, if there is one.
     fn take_spare(&mut self) -> Option<Spare> {
-        // SAFETY: The lists are locked. It returns what was on the list of free virtual clusters.
+        // SAFETY: The lists are locked. C returns NULL, or a virtual cluster without tables that
+        // was on the free list.
         unsafe { Spare::from_raw(bindings::vswap_lists_take_free()) }
     }
 
-    /// Puts a cluster without tables on the list of those, and counts it no more.
+    /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
+    /// with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
         // SAFETY: The lists are locked, and the cluster is on none.
         unsafe { bindings::vswap_lists_move_free(spare.into_cluster().as_ci()) };
         self.uncount_populated();
     }
 
-    /// Changed under the lock, read without it.
+    /// Returns the counter of clusters with tables. It is changed under the lock, and read without
+    /// it.
     fn nr_populated() -> &'static Atomic<usize> {
-        // SAFETY: A static, which is accessed in one piece by all.
+        // SAFETY: A static that C, too, accesses in one piece.
         unsafe { Atomic::from_ptr((&raw mut bindings::vswap_lists.nr_populated).cast()) }
     }
 
@@ -274,12 +287,12 @@ impl Lists {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
+        // SAFETY: The lock is held, by the invariants.
         unsafe { bindings::spin_unlock(&raw mut bindings::vswap_lists.lock) };
     }
 }
 
-/// The lock of this CPU's state: which cluster it allocates from.
+/// The lock of this CPU's state, which says which clusters it allocates from. Dropping it unlocks.
 ///
 /// # Invariants
 ///
@@ -287,40 +300,42 @@ impl Drop for Lists {
 pub(crate) struct Local(NotThreadSafe);
 
 impl Local {
-    /// Locks.
+    /// Locks the state of this CPU.
     #[inline]
     pub(crate) fn lock() -> Self {
-        // SAFETY: No lock of clusters or lists is held.
+        // SAFETY: The caller holds no lock of a cluster or of the lists.
         unsafe { bindings::vswap_local_lock() };
-        // INVARIANT: Locked.
+        // INVARIANT: The lock was just taken.
         Self(NotThreadSafe)
     }
 
-    /// Which CPU this is.
+    /// Returns the number of this CPU.
     #[inline]
     pub(crate) fn cpu(&self) -> u32 {
-        // SAFETY: The CPU stays the same.
+        // SAFETY: The CPU stays the same, by the invariants.
         unsafe { bindings::vswap_this_cpu() }
     }
 
-    /// Runs `f` without the lock: it may sleep, and the CPU may be another one afterwards.
+    /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the lock may be that of
+    /// another CPU.
     pub(crate) fn while_unlocked<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: Locked, by the invariants, and locked again below, before anybody uses `self`.
+        // SAFETY: The lock is held, by the invariants. It is taken again below, before `self` can
+        // be used.
         unsafe { bindings::vswap_local_unlock() };
         let ret = f();
-        // SAFETY: No lock of clusters or lists is held.
+        // SAFETY: The caller holds no lock of a cluster or of the lists.
         unsafe { bindings::vswap_local_lock() };
         ret
     }
 
-    /// Takes an unbound cluster with a free slot from the CPU that allocates from it. Assigns it to
-    /// order 0 of this CPU and returns it locked. The former CPU sees that in
+    /// Takes an unbound cluster with a free slot away from a CPU that allocates from it. Assigns it
+    /// to order 0 of this CPU, and returns it locked. The other CPU notices in
     /// [`LockedCluster::is_for`].
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
         for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {
-                // SAFETY: The CPU is a possible one or NULL is returned; the order is one. Virtual
-                // clusters are put there.
+                // SAFETY: C returns NULL for a CPU that is not possible. The order is valid. The
+                // element is NULL or a virtual cluster.
                 let cluster = unsafe { Cluster::from_raw(bindings::vswap_local_peek(cpu, order)) };
                 let Some(mut guard) = cluster.map(Cluster::lock) else {
                     continue;
@@ -334,16 +349,17 @@ impl Local {
         None
     }
 
-    /// The cluster of a kind for folios of an order. It may be no more this CPU's:
-    /// [`LockedCluster::is_for`] says.
+    /// Returns the cluster that this CPU last allocated from, for an order and a kind. Another CPU
+    /// may have taken it: check [`LockedCluster::is_for`].
     #[inline]
     pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
         let nth = kind.nth(order)?;
-        // SAFETY: The lock is held, and the number is in range. Virtual clusters are put there.
+        // SAFETY: The lock is held, and the number is in range. The element is NULL or a virtual
+        // cluster.
         unsafe { Cluster::from_raw(bindings::vswap_local_get(nth)) }
     }
 
-    /// Sets it.
+    /// Sets the cluster that this CPU allocates from, for an order and a kind.
     #[inline]
     pub(crate) fn set_current(
         &mut self,
@@ -355,14 +371,15 @@ impl Local {
             return;
         };
         let ci = cluster.map_or(core::ptr::null_mut(), Cluster::as_ci);
-        // SAFETY: As above.
+        // SAFETY: The lock is held, and the number is in range. `ci` is NULL or a virtual cluster.
         unsafe { bindings::vswap_local_set(nth, ci) };
     }
 
-    /// Takes away the cluster of a CPU that is offline.
+    /// Clears and returns the cluster that an offline CPU allocated from, for an order and a kind.
     pub(crate) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
         let nth = kind.nth(order)?;
-        // SAFETY: The CPU does not run. Virtual clusters are put there.
+        // SAFETY: The CPU is offline, so it does not access its state. The element is NULL or a
+        // virtual cluster.
         unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, nth)) }
     }
 }
@@ -370,7 +387,7 @@ impl Local {
 impl Drop for Local {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: Locked, by the invariants.
+        // SAFETY: The lock is held, by the invariants.
         unsafe { bindings::vswap_local_unlock() };
     }
 }

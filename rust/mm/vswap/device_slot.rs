@@ -11,9 +11,9 @@
 //!
 //! # Order of the steps
 //!
-//! 1. a promise of backing words, which takes memory and can fail. An entry that is written back
-//!    has its own word.
-//! 2. the charge, to the cgroup that was noted when the virtual slots were allocated.
+//! 1. the promise of backing words, which needs memory and can fail. A zswap entry that is written
+//!    back already has a word.
+//! 2. the charge, to the cgroup that was recorded when the virtual slots were allocated.
 //! 3. the device slots, whose swap table words name the virtual slots from then on. Until the
 //!    backing words are written, the two do not agree. swapoff, which follows those words, waits
 //!    for the lock of the folio, which the caller holds.
@@ -66,25 +66,25 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Room on a device for a folio, which the words of its slots do not name yet. Dropping gives it
-/// back.
+/// Device slots for a folio, their charge, and the promise of backing words, before the backing
+/// words name the device slots. Dropping it frees and uncharges them.
 #[must_use]
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
     start: u32,
-    // Of backing words for the slots.
+    // The promise of backing words for the slots.
     promise: Option<Promise>,
-    // What is charged to `id`.
+    // The number of slots that are charged to `id`.
     charged: u32,
     id: u16,
     slots: Option<DeviceSlots>,
 }
 
 impl SlotReservation {
-    /// Takes room for a locked folio with virtual slots, which nothing backs. May sleep.
+    /// Reserves device slots for a locked folio with virtual slots that have no backing. May sleep.
     ///
-    /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: its cgroup may have no more, or there
-    /// is no memory.
+    /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: the cgroup of the folio is at its
+    /// swap limit, or there is no memory.
     fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
@@ -98,22 +98,23 @@ impl SlotReservation {
         Ok(room)
     }
 
-    /// As [`Self::take`], for the page of an entry of zswap, which stays until [`Self::back`]: the
-    /// word that names it is what is promised otherwise. `ENOSPC`: no device has a free slot.
-    /// `EDQUOT`: its cgroup may have no more.
+    /// Reserves a device slot for a zswap entry that is written back. The entry stays until
+    /// [`Self::back`]. Unlike [`Self::take`], needs no promise, because the device slot gets the
+    /// entry's word. `ENOSPC`: no device has a free slot. `EDQUOT`: the cgroup of the slot is at
+    /// its swap limit.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
-        // Another entry's cgroup may have more.
+        // A distinct error, because an entry of another cgroup may still be written back.
         vswap::charge_id(room.id, 1, what).map_err(|_| EDQUOT)?;
         room.charged = 1;
         room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
     }
 
-    /// Nothing is taken yet.
+    /// Creates an empty reservation for a folio. `ENOSPC`: no device has a free slot.
     fn none(folio: &mut SwapFolio<'_>) -> Result<Self> {
-        // The cheapest question first: often the answer is no for long.
+        // The cheapest check first, because devices may be full for long.
         if !device::have_free() {
             return Err(ENOSPC);
         }
@@ -128,7 +129,8 @@ impl SlotReservation {
         })
     }
 
-    /// The slot of the folio is backed there from now on, and not by its entry, which goes.
+    /// Replaces the zswap entry of the folio's slot by the reserved device slot, and frees the
+    /// entry.
     pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let slots = self.slots.take().ok_or(EINVAL)?;
         let first = slots.nth(0);
@@ -146,7 +148,7 @@ impl SlotReservation {
         }
     }
 
-    /// The promise and the charge are those of the words now.
+    /// Consumes the reservation: the backing words own the charge now. Traces the new backing.
     #[inline]
     fn backed(self, first: Option<PhysSlot>, nr: u32) {
         if let Some(first) = first {
@@ -156,7 +158,7 @@ impl SlotReservation {
         core::mem::forget(self);
     }
 
-    /// The slots, which nothing backs, are backed there from now on.
+    /// Records the reserved device slots as the backing of the slots, which have none.
     #[inline]
     fn fill(mut self) -> Result {
         let (Some(slots), Some(promise)) = (self.slots.take(), self.promise.take()) else {
@@ -191,14 +193,14 @@ impl Drop for SlotReservation {
     }
 }
 
-/// Sees to it that a folio that is to be written has room on a device.
+/// Allocates device slots for a folio that is about to be written, unless it has them already.
 ///
-/// What backed it before is old, and the folio counts as dirty: who calls marks it so if this
-/// fails.
+/// Removes any other backing, because the folio has newer data. So if this fails, the caller must
+/// mark the folio dirty.
 #[inline]
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
-    // It was written before, and changed since: it goes where it was. Or it got room with its
-    // slots.
+    // The folio was written before, and keeps its device slots; or it got them together with its
+    // virtual slots.
     if backing::on_device(folio) {
         return Ok(());
     }
@@ -207,12 +209,12 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
 
 #[inline(never)]
 fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
-    // A store that failed in the middle has left some of its pages there.
+    // An earlier store to zswap may have failed halfway, and left entries for some of the pages.
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if backing::frozen(&slots) {
         return Err(EBUSY);
     }
-    // First, so that these are not charged twice. Nor are they zeros any more.
+    // First, so that slots on a device, or of zeros, are not charged twice.
     backing::unback(&mut slots, &mut FreedBacking::nothing());
     backing::clear_zero(&mut slots);
     if back_bound(&mut slots)? {
@@ -221,14 +223,14 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     SlotReservation::take(folio)?.fill()
 }
 
-/// Backs the slots of a folio, which nothing backs, with those of the device cluster that their
-/// cluster is bound to. Returns false if it is not bound. `ENOMEM`: the cgroup may have no more
-/// swap.
+/// Backs the slots of a folio, which have no backing, by those of the device cluster that their
+/// cluster is bound to. Returns false if it is not bound, or if the device slots cannot be taken.
+/// `ENOMEM`: the cgroup is at its swap limit.
 fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;
     match cluster.peek_binding() {
-        // The pages of a large folio are to lie side by side.
+        // A large folio must be contiguous on the device, which slots of a swap file may not be.
         Some(first) if nr == 1 || device::in_order(first.ty()) => {}
         _ => return Ok(false),
     }
@@ -242,8 +244,8 @@ fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
     Ok(taken.is_some())
 }
 
-/// As [`back`], for a folio that has just got its virtual slots: nothing backs them, and they are
-/// charged.
+/// Backs the slots of a folio by device slots, right after the virtual slots were allocated. Unlike
+/// in [`back`], the slots have no backing, and are charged already.
 pub(crate) fn back_new(mut new: New<'_>) -> Result {
     let mut room = SlotReservation {
         cluster: new.cluster,

@@ -25,23 +25,23 @@ use kernel::{
 
 const CHUNK: usize = 512;
 
-/// Clusters by number, in chunks that are allocated as clusters come.
+/// The map from numbers to clusters, in chunks that are allocated with their first cluster.
 ///
 /// # Invariants
 ///
-/// What was published stays. Cluster 0 is published first and never has tables: it is what is found
-/// for an offset that never was one.
+/// A cluster stays once it is published. Cluster 0 is published first and never has tables. C gets
+/// cluster 0 for an offset that was never that of a slot.
 pub(crate) struct Directory(());
 
 type Chunk = [Atomic<*const Cluster>; CHUNK];
 
 static ROOT: Atomic<*const Atomic<*const Chunk>> = Atomic::new(core::ptr::null());
 static ROOT_LEN: Atomic<usize> = Atomic::new(0);
-// The next number. Numbers that were given and not used are found to be cluster 0.
+// The next number. A number that was given out but not published finds no cluster.
 static NEXT: Atomic<u32> = Atomic::new(0);
 
 impl Directory {
-    /// Makes the root, for clusters with numbers below `max`. May sleep.
+    /// Allocates the root, for clusters with numbers below `max`. May sleep.
     pub(super) fn setup(max: usize) -> Result {
         if ROOT_LEN.load(Relaxed) != 0 {
             return Ok(());
@@ -53,17 +53,17 @@ impl Directory {
         }
         let root = ManuallyDrop::new(root);
         ROOT.store(root.as_ptr(), Relaxed);
-        // Who sees the length sees the root.
+        // Release, so that a reader that sees the length also sees the root.
         ROOT_LEN.store(len, Release);
         Ok(())
     }
 
-    /// How many numbers were given, that is, an upper bound of those in use.
+    /// Returns the number of cluster numbers that were given out. Not all of them have a cluster.
     pub(crate) fn len() -> u32 {
         NEXT.load(Acquire)
     }
 
-    /// How many numbers there are.
+    /// Returns the number of cluster numbers that the root has room for; 0 before setup.
     pub(crate) fn most() -> usize {
         ROOT_LEN.load(Relaxed).saturating_mul(CHUNK)
     }
@@ -74,22 +74,22 @@ impl Directory {
         if nth >= ROOT_LEN.load(Acquire) {
             return None;
         }
-        // SAFETY: The root was there before its length, has more than `nth` elements, and is never
+        // SAFETY: The root was stored before its length, has more than `nth` elements, and is never
         // freed.
         Some(unsafe { &*ROOT.load(Relaxed).add(nth) })
     }
 
-    /// The cluster with a number.
+    /// Returns the cluster with a number.
     #[inline]
     pub(crate) fn find(index: usize) -> Option<&'static Cluster> {
-        // SAFETY: Neither a chunk is ever freed, nor a cluster.
+        // SAFETY: Chunks and clusters are never freed.
         unsafe {
             let chunk = Self::slot(index)?.load(Acquire).as_ref()?;
             chunk.get(index % CHUNK)?.load(Acquire).as_ref()
         }
     }
 
-    /// Gives out the next number, for which there is a place then. May sleep.
+    /// Gives out the next number, and allocates the chunk for it. May sleep.
     pub(super) fn reserve() -> Option<u32> {
         let index = NEXT.fetch_add(1, Full);
         let slot = Self::slot(index as usize);
@@ -106,19 +106,19 @@ impl Directory {
             }
             let chunk = chunk.cast::<Chunk>().cast_const();
             if slot.cmpxchg(core::ptr::null(), chunk, Full).is_err() {
-                // SAFETY: Allocated above, and not published.
+                // SAFETY: The chunk was allocated above, and was not published.
                 unsafe { bindings::kfree(chunk.cast()) };
             }
         }
         Some(index)
     }
 
-    /// Gives a number back, if it was the last that was given.
+    /// Takes a number back, if it was the last to be given out. Otherwise it stays unused.
     pub(super) fn unreserve(index: u32) {
         let _ = NEXT.cmpxchg(index.wrapping_add(1), index, Full);
     }
 
-    /// Makes a cluster be found by its number.
+    /// Publishes a cluster under its number, so that lookups find it.
     pub(super) fn publish(cluster: &'static Cluster) {
         let Some(slot) = Self::slot(cluster.index()) else {
             return;
@@ -132,7 +132,7 @@ impl Directory {
     }
 }
 
-/// The cluster of a virtual slot, and which slot of it.
+/// Returns the cluster of a virtual slot, and the index of the slot in it.
 #[inline]
 pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
     let cluster = Directory::find(offset / SLOTS)?;

@@ -11,7 +11,8 @@
 //! - *The folio leaves the swap cache, and is freed.* Its reference count is 0 then, and the lookup
 //!   gets no reference. Or the lookup gets one to the next user, and the word has changed.
 //! - *The page frame is used again*, for a folio of another slot, or for something outside the swap
-//!   cache. The reference is to that, and the word has changed. The lookup puts the reference.
+//!   cache. The reference is to that, and the word has changed. The lookup puts the reference and
+//!   retries.
 //! - *The page frame is used again inside of a larger folio*, and the reference is to that. When
 //!   that is split, or freed but for our reference, the frame can become a folio of this slot
 //!   again. The word is what it was then. So the lookup also compares the folio that the frame
@@ -23,16 +24,16 @@
 //!   they change the word or restore the count. So the lookup retries, as for a spinlock.
 //! - *The swap count or the zero flag in the word changes.* The lookup ignores both.
 //!
-//! # What it relies on
+//! # Requirements
 //!
 //! - A word names a folio only while the swap cache has a reference to it: the word changes first,
 //!   and then the swap cache puts its reference. So if the word names a folio *while the lookup has
 //!   a reference to it*, the swap cache has it then.
-//! - Taking a reference is fully ordered, so that the second read of the word is not an early one.
-//!   A page frame passes through locks of the page allocator between its uses. So a task that gets
-//!   a reference to the next user sees the earlier change of the word. An unlock followed by a lock
-//!   orders the writes before and after them for all CPUs. That is a promise of the kernel's memory
-//!   model, not of Rust's.
+//! - Taking a reference is fully ordered, so that the second read of the word cannot be reordered
+//!   before it. A page frame passes through locks of the page allocator between its uses. So a task
+//!   that gets a reference to the next user of the frame sees the earlier change of the word. An
+//!   unlock followed by a lock orders the writes before and after them for all CPUs. That is a
+//!   promise of the kernel's memory model, not of Rust's.
 //! - Each page frame number that ever was in a word has a `struct page`. C's lookup relies on that,
 //!   too.
 //! - RCU keeps the words for readers without the lock: see `cluster`.
@@ -54,11 +55,11 @@ use super::swap_table::{
     State, //
 };
 
-/// The folio that the swap cache has for a slot, with a reference.
+/// Returns the folio that the swap cache has for a slot, with a reference.
 ///
-/// `peek` reads the word of the slot. `try_get` takes a reference to the folio that a page frame is
-/// of, unless its count is 0; dropping an `R` puts the reference. `is_at` returns true if the page
-/// frame is of that folio now.
+/// `peek` reads the word of the slot. `try_get` takes a reference to the folio that a page frame
+/// belongs to, unless its reference count is 0; dropping an `R` puts the reference. `is_at` returns
+/// true if the page frame belongs to that folio now.
 #[inline]
 pub fn cached<R>(
     mut peek: impl FnMut() -> State,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual slots, from their words to the devices below.
+//! Virtual slots, from their words to the device slots that back them.
 //!
 //! Formats:
 //!
@@ -11,8 +11,8 @@
 //! - `cluster`: the memory of clusters, their lock, and the state under it. Its own modules change
 //!   the words of slots: `count` and `swap_cache`.
 //! - `directory`: finds the cluster of a slot without a lock.
-//! - `cluster_list`: the lists of clusters that a CPU can take next, and those that it allocates
-//!   from.
+//! - `cluster_list`: the lists of clusters with free slots, and the clusters that each CPU
+//!   allocates from.
 //! - `slot_alloc`: allocates the slots for a folio. Its documentation has the order of the locks.
 //! - [`slot_map`]: which slots of a cluster are free, pure.
 //! - [`bound`]: which slots are on the device cluster that the cluster is bound to, pure.
@@ -20,7 +20,7 @@
 //! Operations on a slot:
 //!
 //! - `slot`: allocates, counts and frees slots.
-//! - `cluster::count`: counts the users of a slot.
+//! - `cluster::count`: changes the swap count of a slot.
 //! - `cluster::swap_cache`: adds and removes the folio of a slot.
 //! - [`lookup`]: finds the folio of a slot without a lock, pure.
 //!
@@ -28,8 +28,8 @@
 //!
 //! - `backing`: zswap, or a device.
 //! - `device_slot`: allocates the device slots that back virtual ones.
-//! - `scatter`: ends bindings, so that slots of a device are free for others.
-//! - `swapoff`: brings back the pages of a device that is turned off.
+//! - `scatter`: ends bindings, so that C's allocator can use idle device slots.
+//! - `swapoff`: reads the pages of a device that is turned off into memory.
 //!
 //! Counts:
 //!
@@ -56,7 +56,7 @@ pub(crate) mod slot_alloc;
 pub(crate) mod stats;
 pub(crate) mod swapoff;
 
-// Pure modules find these beside them, as on the host, where another `layout` is.
+// Pure modules import these from `super`, because the host tests have another `layout` there.
 use crate::{
     ffi::layout,
     zswap::record, //

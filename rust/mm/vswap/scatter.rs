@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ends bindings, so that idle slots of devices are free for others.
+//! Ends bindings, so that C's allocator can use idle device slots.
 //!
 //! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot take it.
 //! When the allocator finds no other slot, it calls [`make_room`], which ends the binding of a
@@ -39,11 +39,11 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of the cluster to look at first, so that the next call goes on where the last ended.
+/// The number of the cluster to start at, so that a call continues where the last one ended.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
-/// Ends a binding, to the device of type `ty` or to any. Returns true if slots are free by that.
-/// May sleep.
+/// Ends the binding of one cluster, to the device of type `ty` or to any. Returns true if this
+/// freed device slots. May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
@@ -56,7 +56,7 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
         if !is_bound_to(cluster, ty) {
             continue;
         }
-        // Others who look meanwhile go on behind it.
+        // Concurrent callers start behind this cluster.
         NEXT.store(index.wrapping_add(1), Relaxed);
         if !cluster.peek_idle() && device::is_full() {
             reclaim_cached_of(cluster);
@@ -68,8 +68,8 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
     false
 }
 
-/// Memory to scatter one cluster. Allocated once: a second attempt of the same task would take more
-/// of the reserves, where the first has found none.
+/// Memory to scatter one cluster. Allocation is tried once in a call, because a second try would
+/// only drain the memory reserves further.
 enum Memory {
     Untried,
     Tried(Option<Scatter>),
@@ -81,9 +81,9 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
         .is_some_and(|slot| ty.is_none() || ty == Some(slot.ty()))
 }
 
-/// Ends the binding of a cluster, if there is memory for the words that it needs then.
+/// Ends the binding of a cluster, if there is memory for the backing words that it then needs.
 fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
-    // Without data on the device it needs none.
+    // A cluster without data on the device needs no memory.
     if cluster.lock().lend().scatter(&mut None) {
         return true;
     }
@@ -96,7 +96,8 @@ fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
     }
 }
 
-/// Makes slots of a device idle whose pages are in the swap cache for nobody. May sleep.
+/// Makes slots of a device idle that only a folio in the swap cache pins, by reclaiming the folio.
+/// May sleep.
 pub(crate) fn reclaim_cached(ty: u8) {
     for cluster in slot_alloc::all() {
         if is_bound_to(cluster, Some(ty)) {
@@ -117,7 +118,7 @@ fn reclaim_cached_of(cluster: &Cluster) {
             pages = vswap::try_reclaim(offset).max(1);
         }
         off = off.wrapping_add(1);
-        // On behind the folio that was met.
+        // Continue behind the folio of the slot.
         if pages > 1 {
             off = off
                 .checked_next_multiple_of(pages)

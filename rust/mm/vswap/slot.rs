@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on virtual slots: allocate, count, free. `swap_cache` has the rest.
+//! Operations on virtual slots: allocate, count, free. `swap_cache` has those on the swap cache.
 //!
-//! `cluster` changes the words. This file adds cgroups, the backing, and the lock.
+//! `cluster` changes the words. This file takes the cluster lock, charges cgroups and frees the
+//! backing.
 //!
 //! # What pins a slot
 //!
 //! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
 //! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
-//! cgroup id and its backing are taken out. The slot can then be allocated again. The backing is
+//! cgroup id and its backing are removed. The slot can then be allocated again. The backing is
 //! freed after that: under the lock if C holds it, otherwise without it as far as possible
 //! ([`FreedBacking`]).
 
@@ -69,7 +70,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Neighbouring slots of one cgroup that are being freed, counted in registers.
+/// Sums up the charges of consecutive freed slots of one cgroup, in registers.
 struct Ids {
     refs: IdRefs,
     nr_charged: u32,
@@ -83,7 +84,8 @@ impl Ids {
         stored: Sum::NONE,
     };
 
-    /// Goes on with a slot of a cgroup.
+    /// Adds the reference of a freed slot. If it is to another cgroup id, first passes the sums to
+    /// `uncharge`.
     #[inline]
     fn add(&mut self, id: IdRefs, uncharge: &mut Uncharge) {
         if let Err(id) = self.refs.append(id) {
@@ -99,7 +101,7 @@ impl Ids {
     }
 }
 
-/// Frees slots. Their charges are added to `uncharge`.
+/// Frees slots. Adds their charges to `uncharge`, and their backing to `freed`.
 #[inline]
 pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge: &mut Uncharge) {
     let slots = match slots.unbacked() {
@@ -110,7 +112,7 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     let mut devices = freed.slots.take();
     let cleared = slots.clear(&mut freed.entries, |word, id, backed| {
         ids.add(id, uncharge);
-        // One match that says both: the slots are many.
+        // One match for both the backing and the charge, because this runs for many slots.
         let charged = match backed {
             Some(Backed::Zswap(stored)) => {
                 ids.stored.merge(stored);
@@ -132,24 +134,25 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     }
 }
 
-/// As [`free_slots`], of a cluster without backing words.
-// Not in line: the other kind would have fewer registers.
+/// Frees slots of a cluster without backing words, for [`free_slots`].
+// Out of line, because inlined it would take registers from the loop of `free_slots`.
 #[inline(never)]
 fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
     free_unbacked(slots, |ids, charged| uncharge.add(ids, charged, Sum::NONE));
 }
 
-/// As [`free_slots`], of a cluster without backing words. Gives `uncharge` the references to a
-/// cgroup, and tells it how many of their slots are charged as swap.
+/// Frees slots of a cluster without backing words. Calls `uncharge` for each run of slots of one
+/// cgroup, with the references to its id and the number of slots that are charged as swap.
 fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     if let Some(cleared) = slots.clear(uncharge) {
         cleared.free();
     }
 }
 
-/// Frees a slot: as [`free_slots`], which costs a page fault more than all the rest of it. Gives
-/// `uncharge` the reference to its cgroup, and tells it whether the slot is charged as swap, and
-/// what zswap had.
+/// Frees one slot. Page faults use this, because [`free_slots`] would cost them more than all other
+/// steps of freeing. Calls `uncharge` with the reference to the slot's cgroup id, the number of
+/// slots charged as swap (0 or 1), and the zswap charge. Returns the device slot of a backing word,
+/// if any, for the caller to free.
 #[inline]
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
@@ -182,26 +185,27 @@ pub(super) fn free_slot(
     slots
 }
 
-/// A folio that has just got slots.
+/// A folio that has just been given virtual slots.
 pub(crate) struct New<'a> {
     pub(crate) folio: SwapFolio<'a>,
     pub(crate) cluster: &'static Cluster,
     pub(crate) start: u32,
     pub(crate) nr: u32,
-    /// Whose they are.
+    /// The memory cgroup id of the slots.
     pub(crate) id: u16,
-    /// The promise of backing words, if there is one.
+    /// The promise of backing words, if words were reserved.
     pub(crate) promise: Option<Promise>,
-    /// They are of a bound cluster, and have room on its device.
+    /// The slots are in a bound cluster, and have their device slots.
     pub(crate) on_device: bool,
 }
 
-/// Allocates slots for a folio, for which `ids` were recorded, and adds it to the swap cache.
-/// `Err`: no slots are free, or vswap was turned off. The recorded ids and charges are dropped
-/// then.
+/// Allocates virtual slots for a folio, and adds it to the swap cache. `ids` are the references
+/// that were recorded for the slots. `Err`: no slots are free, or vswap was turned off. The
+/// references and charges have been dropped then.
 ///
-/// `to_device`: the slots are to be backed there now. They are charged as swap. Those of a bound
-/// cluster have room there; for others there is a promise of backing words if that takes no memory.
+/// With `to_device`, the caller backs the slots by a device next, and they are charged as swap.
+/// Slots in a bound cluster get their device slots here. For others, backing words are reserved if
+/// the cluster has a table.
 pub(crate) fn alloc_folio<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
@@ -224,7 +228,7 @@ pub(crate) fn alloc_folio<'a>(
     let Some(run) = run else {
         return refuse((folio, ids));
     };
-    // Under the lock of the cluster: see the races of `slot_alloc`.
+    // The lock of the cluster is held: see the races in `slot_alloc`.
     if !vswap::is_on() {
         run.cancel();
         return refuse((folio, ids));
@@ -261,10 +265,10 @@ pub(crate) fn alloc_folio<'a>(
     })
 }
 
-/// One user less of each slot of a range. With `reclaim`, folios that are left alone with their
-/// slots are taken out of the swap cache, if that can be done at once.
+/// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove folios from
+/// the swap cache whose slots have no swap count any more.
 ///
-/// The users who are gone with this keep the slots meanwhile.
+/// The counts to be dropped pin the slots until then.
 #[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     if nr != 1 || !put_alone(offset, reclaim, forget_one) {
@@ -274,8 +278,8 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     }
 }
 
-/// Drops one swap count of each slot of a range that page tables do not name any more. Their cgroup
-/// is told when `uncharge` is settled.
+/// Drops one swap count of each slot of a range, after zap has removed the PTEs. The charges of
+/// freed slots are added to `uncharge`, which the caller settles.
 #[inline]
 pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     if nr == 1 {
@@ -293,8 +297,8 @@ pub(super) fn forget_one(id: IdRefs, charged: u32, stored: Sum) {
     id.put(charged, stored);
 }
 
-/// One user less of a slot, if that leaves it to others, or to nobody. `uncharge`: as for
-/// [`free_slot`].
+/// Drops one swap count of a slot, and frees it if that was the last. Returns false, and does
+/// nothing, if this needs more than a change of the word. `uncharge` is called as by [`free_slot`].
 #[inline]
 fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum)) -> bool {
     let Some((cluster, off)) = find(offset) else {
@@ -309,17 +313,18 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
     }
 }
 
-/// Not in line: most of it is not what a page fault needs.
+/// Frees a slot, and unlocks its cluster. Out of line, because most page faults do not free a slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
     let mut freed = FreeBatch::new();
     let slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
-    // So the locks of the page allocator and of devices are not taken inside that of the cluster.
+    // After the unlock, so that locks of the page allocator and of devices are not taken inside the
+    // cluster lock.
     drop(slots);
     drop(freed);
 }
 
-/// One user less of each slot of a range that may be of several clusters.
+/// Drops one swap count of each slot of a range, which may cover several clusters.
 #[inline(never)]
 fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
     let mut at = offset;
@@ -337,7 +342,8 @@ fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
     }
 }
 
-/// The most slots that are put under one lock of the cluster, which others may wait for.
+/// The most slots whose count is dropped in one critical section, because other tasks may wait for
+/// the cluster lock.
 const MOST_PUT: u32 = 32;
 
 fn put_range(
@@ -366,7 +372,7 @@ fn put_range(
         while at < end {
             at = at.saturating_add(1);
             let pages = vswap::try_reclaim(at.wrapping_sub(1)) as usize;
-            // On behind the folio that was met.
+            // Continue behind the folio of the slot.
             if pages > 1 {
                 at = at.checked_next_multiple_of(pages).unwrap_or(end);
             }
@@ -374,15 +380,15 @@ fn put_range(
     }
 }
 
-/// One user more of each slot of a range, which is in one cluster, or of none.
+/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes none.
 ///
-/// Something of the caller's keeps the slots, so that the lock can be dropped in between. Does not
-/// sleep.
+/// The caller holds a swap count or the folio of each slot, so that the lock can be dropped in
+/// between. Does not sleep.
 #[inline]
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
-    // What fork does for each entry of a page table.
+    // The fast path of fork, which calls this for each PTE.
     if nr == 1 && guard.lend().try_dup(start) {
         return Ok(());
     }
@@ -417,23 +423,23 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
 }
 
 fn undo_dup(mut guard: Guard, start: u32, end: u32) {
-    // None is to be freed: each had a count or a folio before.
+    // No slot is freed, because each had a swap count or a folio before.
     guard.lend().put_range(start..end, |_| {});
 }
 
-/// Sees to it that the count of a slot can become large.
+/// Installs an extend table, if the swap count of a slot is about to outgrow its word.
 pub(crate) fn extend(offset: usize, table: ExtendTable) {
     let Some((cluster, off)) = find(offset) else {
         return;
     };
     let mut guard = cluster.lock();
-    // By now the slot may be free, or have lost users.
+    // By now the slot may be free, or have a lower count.
     if matches!(guard.state(off).flags(), Ok(flags) if flags.count >= Count::INLINE_MAX) {
         guard.lend().add_extend_table(table);
     }
 }
 
-/// How many count on a slot.
+/// Returns the swap count of a slot; 0 if it is free.
 pub(crate) fn count(offset: usize) -> u32 {
     let Some((cluster, off)) = find(offset) else {
         return 0;
@@ -446,13 +452,14 @@ pub(crate) fn count(offset: usize) -> u32 {
     }
 }
 
-/// Returns true if the swap count of a slot of a range is not 0, as seen without the lock.
+/// Returns true if the swap count of any slot of a range is not 0. Does not take the lock, so the
+/// answer may be stale.
 #[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
         return false;
     };
-    // Most folios have one slot.
+    // Fast path: most folios have one slot.
     if nr == 1 {
         return is_counted_word(cluster.peek_word(start));
     }
@@ -469,7 +476,7 @@ pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> 
     !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
 }
 
-/// What a slot says, without the lock.
+/// Returns the state of a slot without the lock. It may be stale.
 #[inline]
 pub(crate) fn peek(offset: usize) -> State {
     match find(offset) {

@@ -3,14 +3,14 @@
 //! Allocates the virtual slots for a folio.
 //!
 //! Each CPU has a cluster for each order, from which it alone allocates. The fast path takes the
-//! CPU's own lock and that of the cluster. Others lock the cluster mostly for slots that are in
-//! use. When the cluster has no free run, the CPU takes the first partly used one of a list. That
-//! is likely the fullest. If there is none, it takes a cluster without tables.
+//! CPU's own lock and that of the cluster. Other CPUs lock that cluster mostly for slots that are
+//! in use. When the cluster has no free run, the CPU takes the first partly used cluster of a list,
+//! which is likely the fullest. If there is none, it takes a cluster without tables.
 //!
 //! At the limit, and without memory for tables, order 0 takes a free slot of any cluster. That can
-//! be a cluster of a higher order, or one that a CPU allocates from. Such a cluster is order 0's,
-//! and this CPU's, from then on. Otherwise huge pages with one page each still swapped out would
-//! block the slots of all their other pages.
+//! be a cluster of a higher order, or one that another CPU allocates from. Such a cluster belongs
+//! to order 0 of this CPU from then on. Otherwise huge pages that still have one page swapped out
+//! would block the free slots of all their other pages.
 //!
 //! A folio that goes to a device at once gets its slots from a *bound* cluster, together with
 //! device slots. See `Documentation/rust/vswap/backends.rst`. Each CPU has a bound and an unbound
@@ -74,24 +74,24 @@ use crate::{
     warn::warn_on_once, //
 };
 
-/// Slots that were taken for a folio, and the lock of the CPU that allocates them.
+/// Slots that were taken for a folio, and the lock of the CPU that allocated them.
 #[must_use]
 pub(crate) struct Run {
-    // In the order in which they are released.
+    // Fields are dropped in this order: the cluster is unlocked first.
     pub(crate) taken: Taken,
     pub(crate) local: Local,
 }
 
 impl Run {
-    /// Gives the slots back.
+    /// Frees the slots, and drops both locks.
     pub(crate) fn cancel(self) {
         self.taken.cancel();
     }
 }
 
-/// Takes slots for a folio of an order, from a cluster of a kind. Tables are charged to the cgroup
-/// of `owner`. May sleep. `None`: the limit is reached, there is no memory, or no device cluster to
-/// bind one to.
+/// Takes slots for a folio of an order, from a cluster of a kind. Charges tables to the cgroup of
+/// `owner`. May sleep. `None`: the limit is reached, there is no memory, or no device cluster to
+/// bind to.
 #[inline]
 pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
@@ -117,14 +117,15 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     }
 }
 
-/// Goes on with another cluster: with one that is bound to the device of type `ty`, if there is
-/// one.
+/// Takes slots from another cluster than the CPU's current one. With `ty`, from a cluster that is
+/// bound to the device of that type.
 #[cold]
 fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Option<Run> {
     let limit = capacity::limit();
     let kind = kind_for(ty);
     let populated = loop {
-        // The lock of the lists goes at the end of the statement, before a leaf is taken again.
+        // The lock of the lists is dropped at the end of this statement, because it is taken again
+        // below.
         let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
         match refill {
             Refill::Partial(guard) => {
@@ -134,11 +135,11 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
                 };
                 Lists::lock().retire(&mut guard.lend());
                 if kind == Kind::Bound {
-                    // Its device is being turned off.
+                    // take_run() failed because swapoff turns the device off.
                     return None;
                 }
-                // It is off the partial list now, and stays off until it has a free run: the loop
-                // ends.
+                // A cluster on the partial list must have a free run. It is on another list now, so
+                // the loop ends.
                 warn_on_once!(true);
             }
             Refill::Spare(spare) => break populate(spare, &mut local, owner),
@@ -162,18 +163,19 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
             None
         };
     };
-    // Only after sleeping there can be one.
+    // If this task slept, it may run on another CPU, which has a cluster already. Retire that.
     if let Some(other) = local.current(order, kind) {
         give_up(other, local.cpu(), order, kind);
         local.set_current(order, kind, None);
     }
     let mut guard = populated.claim(local.cpu(), order);
     if ty.is_some_and(|ty| !guard.lend().bind(ty)) {
-        // Somebody else was faster. The tables are for the next folio that needs no device.
+        // Another task took the last free device cluster. Keep the tables for an unbound
+        // allocation.
         Lists::lock().retire(&mut guard.lend());
         return None;
     }
-    // There is always a place in an empty cluster, unless swapoff has just begun.
+    // An empty cluster always has a free run, unless swapoff has just begun.
     take_from(local, order, kind, guard)
 }
 
@@ -184,13 +186,14 @@ fn kind_for(ty: Option<u8>) -> Kind {
     }
 }
 
-/// Returns what was taken from a cluster that this CPU allocates from, from now on.
+/// Makes the cluster of the taken slots the one that this CPU allocates from.
 fn switch_to(mut local: Local, order: u32, kind: Kind, taken: Taken) -> Run {
     local.set_current(order, kind, Some(taken.cluster()));
     Run { taken, local }
 }
 
-/// Goes on with a cluster. `None`: it has no place for a folio of its order, and is retired.
+/// Takes a run from a cluster, and makes it the one that this CPU allocates from. If it has no free
+/// run, retires it and returns `None`.
 fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
     match guard.take_run() {
         Ok(taken) => Some(switch_to(local, order, kind, taken)),
@@ -201,7 +204,7 @@ fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> 
     }
 }
 
-/// Allocates tables for a cluster; sleeps only if there is no memory at hand.
+/// Allocates tables for a cluster. Sleeps only if an atomic allocation fails.
 fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populated> {
     let populated = spare
         .populate(owner, false)
@@ -215,26 +218,26 @@ fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populat
     }
 }
 
-/// Takes a slot of any cluster that has one, also of those that are for folios of higher orders: of
-/// those that are bound to the device of type `ty`, if there is one.
+/// Takes a slot of any cluster with a free one, also if it is for folios of a higher order. With
+/// `ty`, only of clusters that are bound to the device of that type.
 fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let kind = kind_for(ty);
-    // After sleeping, this CPU may have one of order 0 again.
+    // If this task slept, this CPU may have a cluster of order 0 again. Retire that.
     if let Some(other) = local.current(0, kind) {
         give_up(other, local.cpu(), 0, kind);
         local.set_current(0, kind, None);
     }
     let listed = Lists::lock().take_any(local.cpu(), ty);
     let guard = match kind {
-        // Where none is on a list, those that CPUs allocate from are left.
+        // If no list has one, take a cluster that another CPU allocates from.
         Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
-        // Idle slots of these become free when there are no others: see `scatter`.
+        // Not from other CPUs: `scatter` frees idle device slots when there are no others.
         Kind::Bound => listed?,
     };
     take_from(local, 0, kind, guard)
 }
 
-/// The CPU does not allocate from the cluster any more, if it did.
+/// Retires a cluster, if the CPU still allocates from it.
 fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     let mut guard = cluster.lock();
     if guard.is_for(cpu, order, kind) {
@@ -242,21 +245,22 @@ fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     }
 }
 
-/// Gives up what a CPU that is gone allocated from.
+/// Retires a cluster that an offline CPU allocated from.
 pub(crate) fn cpu_dead(cpu: u32, order: u32, kind: Kind, cluster: &'static Cluster) {
     give_up(cluster, cpu, order, kind);
 }
 
-/// Waits for those who allocate.
+/// Waits until each allocation that began before the mode was changed has finished or sees the new
+/// mode.
 pub(crate) fn quiesce() {
     for cluster in all() {
         drop(cluster.lock());
     }
 }
 
-/// All clusters that there are, with or without tables.
+/// Returns all clusters, with or without tables.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
-    // Numbers are read under the lock: see `quiesce` in the races above.
+    // Under the lock, under which clusters are published: see `quiesce` in the races above.
     let lists = Lists::lock();
     let len = Directory::len() as usize;
     drop(lists);
@@ -264,14 +268,14 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     (1..len).filter_map(Directory::find)
 }
 
-/// Returns true if any slot is in use.
+/// Returns true if any virtual slot is in use.
 pub(crate) fn any_in_use() -> bool {
     SlotUsage::any()
 }
 
-/// The offset of the next slot in use after `prev`; 0 if there is none.
+/// Returns the offset of the next slot in use after `prev`; 0 if there is none.
 pub(crate) fn next_used(prev: usize, slots: usize) -> usize {
-    // Whoever asks again and again should not keep others from running.
+    // A caller walks all slots with this, so let other tasks run.
     params::cond_resched();
     let from = prev.wrapping_add(1);
     let first = from.checked_div(slots).unwrap_or(0).max(1);

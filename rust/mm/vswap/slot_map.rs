@@ -3,8 +3,7 @@
 //! Which slots of a virtual cluster are free, and where a run of them fits.
 //!
 //! A run is what a folio of an order needs: a power of two of consecutive slots, naturally aligned.
-//! The lowest place that fits is taken, so that the slots in use gather at the beginning, and
-//! clusters at the end of their list become empty.
+//! The lowest free run is taken, so that the slots in use gather at the beginning of a cluster.
 //!
 //! # Context
 //!
@@ -22,13 +21,13 @@ const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
 // Clusters are whole words: the smallest has 256 slots.
 const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two() && WORDS >= 1);
 
-/// Which slots of a cluster are in use.
+/// A bitmap of the slots of a cluster that are in use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlotMap {
     used: [u64; WORDS],
 }
 
-/// Bits at which a run of `1 << order` bits may begin in a word.
+/// Returns the bits of a word at which an aligned run of `1 << order` bits may begin.
 const fn starts(order: u32) -> u64 {
     match order {
         0 => !0,
@@ -41,8 +40,8 @@ const fn starts(order: u32) -> u64 {
     }
 }
 
-/// The bits of `word` from which on `1 << order` bits are set, at those places where a run begins.
-/// For an order below that of a word.
+/// Returns the bits of `word` at which an aligned run of `1 << order` set bits begins. The run must
+/// be shorter than a word.
 const fn runs(word: u64, order: u32) -> u64 {
     let mut word = word;
     let mut width = 0;
@@ -58,8 +57,8 @@ const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
 
-/// Returns the number of the word that has the bits of the slots from `start` on, their mask in it,
-/// and how many of them it has.
+/// Returns the index of the word with the bit of slot `start`, the mask of the slots from `start`
+/// on in that word, and their number, which is at most `nr`.
 #[inline]
 pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
     let bit = start & u64::BITS.wrapping_sub(1);
@@ -72,12 +71,12 @@ pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
 }
 
 impl SlotMap {
-    /// All slots are free.
+    /// A map with all slots free.
     pub const EMPTY: Self = Self { used: [0; WORDS] };
 
-    /// The first slot of the lowest free run of an order, if there is one.
+    /// Returns the first slot of the lowest free run of an order, if there is one.
     pub fn find(&self, order: u32) -> Option<u32> {
-        // Most folios have one slot.
+        // Fast path: most folios have one slot.
         if order == 0 {
             for (n, word) in self.used.iter().enumerate() {
                 if *word != !0 {
@@ -102,9 +101,9 @@ impl SlotMap {
             .map(|n| (n as u32).wrapping_shl(order))
     }
 
-    /// Runs `f` on the words that hold the slots from `start` on, and on the slots' bits in them.
+    /// Calls `f` for each word that has bits of the given slots, with the mask of these bits.
     ///
-    /// Slots that a cluster does not have are left out: returns false then.
+    /// Returns false if some of the slots do not exist. These are skipped.
     #[inline]
     fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) -> bool {
         let (mut at, mut left) = (start, nr);
@@ -138,7 +137,7 @@ impl SlotMap {
             used &= *word & mask == mask;
             *word &= !mask;
         };
-        // One is what is mostly freed, and that it is one saves the loop.
+        // Mostly one slot is freed, and the constant lets the compiler drop the loop.
         let exist = if nr == 1 {
             self.each(start, 1, free)
         } else {
@@ -147,8 +146,7 @@ impl SlotMap {
         exist && used
     }
 
-    /// Returns true if a run of an order is free again, now that the slots from `start` on are:
-    /// those of the run that the first of them belongs to, or of one that begins later.
+    /// Returns true if an aligned run of an order that overlaps the slots just freed is free.
     pub fn freed_run(&self, order: u32, start: u32, nr: u32) -> bool {
         if order == 0 {
             return nr != 0;
@@ -181,13 +179,13 @@ impl SlotMap {
         true
     }
 
-    /// The first slot in use, at or after `from`.
+    /// Returns the first slot in use at or after `from`.
     pub fn next_used(&self, from: u32) -> Option<u32> {
         let first = (from >> WORD_SHIFT) as usize;
         for (n, word) in self.used.iter().enumerate().skip(first) {
             let mut word = *word;
             if n == first {
-                // Cuts off the bits of `from` that count words.
+                // wrapping_shl() only uses the bit number within the word.
                 word &= (!0u64).wrapping_shl(from);
             }
             if word != 0 {
@@ -201,7 +199,7 @@ impl SlotMap {
 /// Which list a cluster is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListState {
-    /// The free list, or on its way from it: no slot is in use, and there are no tables.
+    /// On the free list, or just taken off it: no slot is in use, and there are no tables.
     Free,
     /// On no list: a CPU allocates from it.
     Cpu(u32),
@@ -213,7 +211,7 @@ pub enum ListState {
     Full,
 }
 
-/// Where a cluster goes when slots were freed.
+/// The list that a cluster moves to after slots were freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListMove {
     /// It stays where it is.
@@ -227,7 +225,7 @@ pub enum ListMove {
 }
 
 impl ListState {
-    /// Returns the list for a cluster from which its CPU allocates no more.
+    /// Returns the list for a cluster that its CPU does not allocate from any more.
     pub const fn retired(has_run: bool, used: u32) -> Self {
         if has_run {
             Self::Partial
@@ -238,14 +236,14 @@ impl ListState {
         }
     }
 
-    /// Returns true if it matters whether the slots that are freed make a run of its order free.
+    /// Returns true if the cluster moves to the partial list as soon as a run of its order is free.
     #[inline]
     pub const fn awaits_run(self) -> bool {
         matches!(self, Self::Full | Self::Frag)
     }
 
-    /// Returns where a cluster goes that has `used` slots in use after some were freed. `has_run`:
-    /// a run of its order is free by that.
+    /// Returns the list that a cluster moves to after slots were freed. `used` slots are left in
+    /// use. `has_run` says that the freed slots complete a free run of its order.
     pub const fn after_free(self, used: u32, has_run: bool) -> ListMove {
         match self {
             Self::Free => ListMove::Stay,

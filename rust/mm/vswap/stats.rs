@@ -4,7 +4,7 @@
 //!
 //! Swap-out and swap-in maintain only the count of slots in use, because further counts would slow
 //! down every swap-out. Reading a file looks at each cluster in one RCU section, and collects all
-//! numbers. They are not of one moment.
+//! numbers. They are not an atomic snapshot.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ use crate::{
 };
 use kernel::bindings;
 
-/// Counts.
+/// Counts slots, clusters and their memory.
 pub(crate) fn collect() -> bindings::vswap_stats {
     let mut stats = bindings::vswap_stats::default();
     let (header, tables) = sizes();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The words of the swap tables: what 64 bits say about one slot.
+//! The formats of swap table words and backing words. Each word describes one slot.
 //!
-//! Each kind of word is an enum with a codec. `decode()` is total: any `u64` gives a value or says
-//! in which way it is [`Corrupt`]. The codecs are canonical: `encode(decode(word)?) == word` and
-//! `decode(encode(value)) == Ok(value)`, so that comparing words is comparing values.
+//! Each kind of word is an enum with a codec. `decode()` is total: for any `u64` it returns a
+//! value, or [`Corrupt`] with the reason. The codecs are canonical: `encode(decode(word)?) == word`
+//! and `decode(encode(value)) == Ok(value)`, so that comparing words is comparing values.
 //!
 //! - [`State`]: the state of a slot, virtual or physical, in C's swap table format.
 //! - [`Rmap`]: a word of a *physical* slot: the virtual slot that it backs, or a [`State`].
@@ -44,52 +44,54 @@ pub const SWP_TB_NULL: u64 = 0;
 /// A slot that must not be used: the header of a swap device, or a hole in it.
 pub const SWP_TB_BAD: u64 = !0 << 3;
 
-/// A shadow: a slot in use that is not in the swap cache.
+/// The mark of a shadow: the slot is in use, and not in the swap cache.
 pub const SWP_TB_SHADOW_MARK: u64 = 0b1;
 const SHADOW_SHIFT: u32 = 1;
-/// Bits of a shadow: all between the mark and the flags.
+/// Number of bits of a shadow: all between the mark and the flags.
 pub const SHADOW_BITS: u32 = SWP_TB_FLAGS_SHIFT - SHADOW_SHIFT;
 
-/// A page frame number: a slot whose folio is in the swap cache.
+/// The mark of a page frame number: the slot has a folio in the swap cache.
 pub const SWP_TB_PFN_MARK: u64 = 0b10;
-/// The bits of [`SWP_TB_PFN_MARK`], which share the lowest one with the shadow mark.
+/// The mask of [`SWP_TB_PFN_MARK`]. It includes the lowest bit, which is the shadow mark.
 pub const SWP_TB_PFN_MARK_MASK: u64 = 0b11;
-/// Where the page frame number begins.
+/// The lowest bit of the page frame number.
 pub const PFN_SHIFT: u32 = 2;
 
-/// Bits of the flags, which shadows and page frame numbers have at their top.
+/// Number of bits of the flags, which are at the top of the words of shadows and page frame
+/// numbers.
 pub const SWP_TB_FLAGS_BITS: u32 = 5;
-/// Where the flags begin.
+/// The lowest bit of the flags.
 pub const SWP_TB_FLAGS_SHIFT: u32 = u64::BITS - SWP_TB_FLAGS_BITS;
-/// The flags: count and zero flag.
+/// The mask of the flags: count and zero flag.
 pub const SWP_TB_FLAGS_MASK: u64 = !0 << SWP_TB_FLAGS_SHIFT;
-/// Bits of the count.
+/// Number of bits of the count.
 pub const SWP_TB_COUNT_BITS: u32 = 4;
-/// Where the count begins.
+/// The lowest bit of the count.
 pub const SWP_TB_COUNT_SHIFT: u32 = u64::BITS - SWP_TB_COUNT_BITS;
-/// The count.
+/// The mask of the count.
 pub const SWP_TB_COUNT_MASK: u64 = !0 << SWP_TB_COUNT_SHIFT;
-/// The count that says that the real one is in the extend table.
+/// The value of the count if the swap count is in the extend table.
 pub const SWP_TB_COUNT_MAX: u8 = (1 << SWP_TB_COUNT_BITS) - 1;
-/// The slot was filled with zeros.
+/// The zero flag: the page of the slot is all zeros.
 pub const SWP_TB_ZERO_FLAG: u64 = 1 << SWP_TB_FLAGS_SHIFT;
 
-/// A physical slot that belongs to a virtual one: the format that C reserves for pointers.
+/// The mark of an [`Rmap`]: a physical slot that backs a virtual one. C reserves this format for
+/// pointers.
 const RMAP_MARK: u64 = 0b100;
 /// The marks of every format fit in the lowest three bits.
 const MARK_MASK: u64 = 0b111;
 const VOFFSET_SHIFT: u32 = 3;
 
-/// Bits of a virtual offset: 2^34 slots, 64 TiB with 4K pages.
+/// Number of bits of a virtual offset: 2^34 slots, 64 TiB with 4K pages.
 ///
 /// A PTE has room for an offset of 40 bits or more on the 64-bit architectures with Rust. The
-/// tighter limit is L1TF: x86 stores the offset inverted, so that a CPU with that bug speculates
-/// with the address of no memory, and with the 44 address bits that the kernel takes the caches of
-/// most affected CPUs to have, this is so for 2^34 offsets. The limit of the running machine may be
-/// lower still, and is the allocator's business.
+/// tighter limit is L1TF. x86 stores the offset inverted, so that a CPU with that bug speculates on
+/// an address without memory. The kernel assumes that the caches of most affected CPUs have 44
+/// address bits, which allows 2^34 offsets. The limit of the running machine may be lower still.
+/// The allocator applies that.
 pub const VOFFSET_BITS: u32 = 34;
 
-// Slots of a cluster are a power of two, as folios are.
+// The slots of a cluster are a power of two, so that aligned folios do not cross clusters.
 const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two());
 const CLUSTER_SHIFT: u32 = SWAPFILE_CLUSTER.ilog2();
 const CLUSTER_MASK: u64 = (1 << CLUSTER_SHIFT) - 1;
@@ -98,18 +100,18 @@ const BACKING_NONE: u64 = 0;
 const BACKING_TAG_MASK: u64 = 0b111;
 const BACKING_TAG_PHYS: u64 = 0b010;
 
-/// Bits of the type of a physical slot.
+/// Number of bits of the type of a physical slot.
 pub const SLOT_TYPE_BITS: u32 = 5;
 const SLOT_TYPE_SHIFT: u32 = 3;
 const SLOT_TYPE_MASK: u64 = (1 << SLOT_TYPE_BITS) - 1;
 const SLOT_OFFSET_SHIFT: u32 = SLOT_TYPE_SHIFT + SLOT_TYPE_BITS;
 const SLOT_OFFSET_END: u32 = SLOT_OFFSET_SHIFT + u32::BITS;
 
-// An `Rmap` reads as "no flags", and a physical slot does not run over the end of the word.
+// An `Rmap` has no bits in the flags, and a physical slot fits in a word.
 const _: () = assert!(VOFFSET_SHIFT + VOFFSET_BITS <= SWP_TB_FLAGS_SHIFT);
 const _: () = assert!(SLOT_OFFSET_END <= u64::BITS);
 
-/// Returns whether `value` needs at most `bits` bits.
+/// Returns true if `value` needs at most `bits` bits.
 const fn fits(value: u64, bits: u32) -> bool {
     match value.checked_shr(bits) {
         Some(rest) => rest == 0,
@@ -117,20 +119,20 @@ const fn fits(value: u64, bits: u32) -> bool {
     }
 }
 
-/// How a word is not one of its kind.
+/// The reason that a word is not valid for its kind.
 ///
-/// Whoever meets one in a table warns once and treats the slot as an I/O error.
+/// Code that finds such a word in a table warns once, and treats the slot as an I/O error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
-    /// The marks at its low end are those of no format.
+    /// The low bits are not the mark of any format.
     Format,
-    /// It is an [`Rmap`], or a pointer, where a [`State`] is expected.
+    /// The word is an [`Rmap`], or a pointer, where a [`State`] is expected.
     Pointer,
-    /// It has bits set that its format leaves unused.
+    /// The word has bits set that its format does not use.
     Reserved,
-    /// It names an object of zsmalloc at the beginning of memory.
+    /// The word names a zsmalloc object at page frame 0.
     NullPlace,
-    /// It names a physical slot of a type that is no device's.
+    /// The word names a physical slot of a swap type that no device can have.
     SlotType,
 }
 
@@ -145,13 +147,13 @@ pub enum Corrupt {
 pub struct Count(u8);
 
 impl Count {
-    /// No user but the swap cache.
+    /// Only the swap cache, if anything, holds the slot.
     // INVARIANT: 0 is at most `SWP_TB_COUNT_MAX`.
     pub const ZERO: Self = Self(0);
-    /// The largest count that is what it says.
+    /// The largest count that fits in a word.
     // INVARIANT: It is less than `SWP_TB_COUNT_MAX`.
     pub const INLINE_MAX: Self = Self(SWP_TB_COUNT_MAX - 1);
-    /// The real count is in the extend table of the cluster, and is at least this one.
+    /// The swap count is in the extend table of the cluster, and is at least this large.
     // INVARIANT: It is `SWP_TB_COUNT_MAX`.
     pub const EXTENDED: Self = Self(SWP_TB_COUNT_MAX);
 
@@ -170,19 +172,20 @@ impl Count {
     }
 }
 
-/// The flags of a slot in use: they stay while it enters and leaves the swap cache.
+/// The flags of a slot in use. They do not change when a folio is added to or removed from the swap
+/// cache.
 ///
 /// C: `__swp_tb_get_flags()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flags {
-    /// How many page table entries, and shmem entries, name the slot.
+    /// The swap count: the number of PTEs and shmem entries that name the slot.
     pub count: Count,
-    /// Its content is zeros, and is stored nowhere.
+    /// The page of the slot is all zeros, and is stored nowhere.
     pub zero: bool,
 }
 
 impl Flags {
-    /// Those of a slot that was just allocated.
+    /// The flags of a slot that was just allocated.
     pub const EMPTY: Self = Self {
         count: Count::ZERO,
         zero: false,
@@ -207,14 +210,14 @@ impl Flags {
     }
 }
 
-/// What the working set code leaves behind for an evicted page; opaque here.
+/// The workingset shadow of an evicted page. The value is opaque here.
 ///
-/// It is what `xa_to_value()` gives for the shadow of C. Like C's swap table, this has one value
-/// for a shadow of 0 and for no shadow at all.
+/// The value is `xa_to_value()` of C's shadow. As in C's swap table, 0 stands both for a shadow of
+/// 0 and for no shadow.
 ///
 /// # Invariants
 ///
-/// It has no more bits than a word has between the mark and the flags.
+/// The value fits in the bits of a word between the mark and the flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shadow(u64);
 
@@ -274,9 +277,9 @@ impl Pfn {
     }
 }
 
-/// The state of a slot, as the swap table of its cluster has it.
+/// The state of a slot: the decoded swap table word.
 ///
-/// This is the format that `mm/swap_table.h` describes; here with its widths:
+/// `mm/swap_table.h` describes the format. These are its widths:
 ///
 /// ```text
 ///          63   60 59 58                                   3 2 1 0
@@ -300,16 +303,16 @@ pub enum State {
     Null,
     /// In use, not in the swap cache.
     ///
-    /// A count of 0 is there for an instant, under the lock of the cluster, between taking a folio
-    /// out of the swap cache and freeing its slot; those who look without the lock can meet it.
-    /// Only [`cache_del_word`] makes one.
+    /// A count of 0 is transient: it is there between the removal of a folio from the swap cache
+    /// and the freeing of the slot, both under the lock of the cluster. Lockless readers can see
+    /// it. Only [`cache_del_word`] creates it.
     Shadow {
         /// Count and zero flag.
         flags: Flags,
         /// The shadow of the evicted page.
         value: Shadow,
     },
-    /// In use, and a folio is in the swap cache. With a count of 0 nothing else holds the slot.
+    /// In use, and a folio is in the swap cache. With a count of 0, only that folio pins the slot.
     Pfn {
         /// Count and zero flag.
         flags: Flags,
@@ -321,7 +324,8 @@ pub enum State {
 }
 
 impl State {
-    /// Reads a word of a virtual cluster, or of a physical one that is known not to be an [`Rmap`].
+    /// Decodes a word of a virtual cluster, or a word of a physical cluster that is not an
+    /// [`Rmap`].
     pub const fn decode(word: u64) -> Result<Self, Corrupt> {
         let value = word & !SWP_TB_FLAGS_MASK;
 
@@ -360,7 +364,7 @@ impl State {
         }
     }
 
-    /// Returns the flags, or why there are none.
+    /// Returns the flags of a slot in use, or the reason that the slot has none.
     pub const fn flags(self) -> Result<Flags, StateError> {
         match self {
             Self::Shadow { flags, .. } | Self::Pfn { flags, .. } => Ok(flags),
@@ -385,7 +389,7 @@ impl State {
         }
     }
 
-    /// Replaces the count, for those who move it to the extend table and back.
+    /// Replaces the count, to move it to the extend table or back.
     ///
     /// C: `__swp_tb_mk_count()`.
     pub fn with_count(self, count: Count) -> Result<Self, StateError> {
@@ -399,16 +403,15 @@ impl State {
         self.with_flags(|flags| Flags { zero, ..flags })
     }
 
-    /// One more user of the slot, which must be in use.
+    /// Adds one to the swap count of a slot in use.
     ///
     /// C: `__swap_cluster_dup_entry()`.
     ///
     /// # Errors
     ///
-    /// - [`StateError::CountFull`]: the state that the caller wants is
-    ///   `with_count(Count::EXTENDED)`, once the extend table exists and says
-    ///   [`SWP_TB_COUNT_MAX`].
-    /// - [`StateError::CountExtended`]: the count to increase is the one in the extend table.
+    /// - [`StateError::CountFull`]: the count must move to the extend table. The caller stores
+    ///   [`SWP_TB_COUNT_MAX`] there, and then uses `with_count(Count::EXTENDED)`.
+    /// - [`StateError::CountExtended`]: the caller must increase the count in the extend table.
     pub fn dup(self) -> Result<Self, StateError> {
         let count = self.flags()?.count;
 
@@ -421,15 +424,16 @@ impl State {
         }
     }
 
-    /// One user less of the slot. The last one of a slot that is not cached frees it.
+    /// Drops one swap count. If that is the last, and the slot is not in the swap cache, the slot
+    /// becomes free.
     ///
     /// C: `__swap_cluster_put_entry()`, and the part of `swap_put_entries_cluster()` that chooses
     /// between that and freeing.
     ///
     /// # Errors
     ///
-    /// [`StateError::CountExtended`]: the count to decrease is the one in the extend table. When
-    /// that comes down to [`Count::INLINE_MAX`], it returns here by [`State::with_count`].
+    /// [`StateError::CountExtended`]: the caller must decrease the count in the extend table. When
+    /// that reaches [`Count::INLINE_MAX`], the caller moves it back with [`State::with_count`].
     pub fn put(self) -> Result<Self, StateError> {
         let count = self.flags()?.count;
 
@@ -442,7 +446,7 @@ impl State {
         }
     }
 
-    /// A folio enters the swap cache for a slot in use. The flags stay.
+    /// Adds a folio to the swap cache for a slot in use. The flags stay.
     ///
     /// (A slot that is being allocated is not in use yet: it becomes [`State::Pfn`] with
     /// [`Flags::EMPTY`].)
@@ -459,7 +463,8 @@ impl State {
         }
     }
 
-    /// The folio `old` leaves the swap cache. The flags stay; a slot that has no user is free.
+    /// Removes the folio `old` from the swap cache. The flags stay. A slot whose swap count is 0
+    /// becomes free.
     ///
     /// C: `__swap_cache_do_del_folio()`.
     pub fn cache_del(self, old: Pfn, value: Shadow) -> Result<Self, StateError> {
@@ -474,7 +479,7 @@ impl State {
         }
     }
 
-    /// The folio `new` takes the place of `old` in the swap cache. The flags stay.
+    /// Replaces the folio `old` by `new` in the swap cache. The flags stay.
     ///
     /// C: `__swap_cache_replace_folio()`.
     pub fn cache_replace(self, old: Pfn, new: Pfn) -> Result<Self, StateError> {
@@ -486,11 +491,12 @@ impl State {
     }
 }
 
-/// One more user of a slot, where that is only a larger count in its word: as [`State::dup`], for
-/// the many entries of a page table. `None`: that has to look closer.
+/// Adds one to the count in a word. The fast path of [`State::dup`], for fork, which calls it for
+/// each PTE. `None`: the caller must use [`State::dup`].
 #[inline]
 pub const fn dup_word(word: u64) -> Option<u64> {
-    // A shadow without a count is nobody's. Both are formats with a count, as are no others.
+    // Only page frame numbers and shadows have a count. A shadow with a count of 0 is about to be
+    // freed.
     let in_use = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
         || word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0;
 
@@ -501,18 +507,19 @@ pub const fn dup_word(word: u64) -> Option<u64> {
     }
 }
 
-/// Returns true if the count of a slot is in the extend table: then [`State::dup`] is
-/// [`StateError::CountExtended`].
+/// Returns true if the swap count of a slot is in the extend table, so that [`State::dup`] fails
+/// with [`StateError::CountExtended`].
 #[inline]
 pub const fn is_extended_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word >> SWP_TB_COUNT_SHIFT == SWP_TB_COUNT_MAX as u64
 }
 
-/// One user less of a slot that stays in use: as [`State::put`]. `None`: that has to look closer.
+/// Drops one swap count from the word of a slot that stays in use. The fast path of [`State::put`].
+/// `None`: the caller must use [`State::put`].
 #[inline]
 pub const fn put_word(word: u64) -> Option<u64> {
     let count = word >> SWP_TB_COUNT_SHIFT;
-    // The last user of what is not cached frees it.
+    // Dropping the last count of a slot that is not in the swap cache frees it.
     let stays = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK && count > 0
         || word & SWP_TB_SHADOW_MARK != 0 && count > 1;
 
@@ -523,14 +530,14 @@ pub const fn put_word(word: u64) -> Option<u64> {
     }
 }
 
-/// Returns true if one user less of a slot leaves nothing that pins it: then [`State::put`] is
-/// `Null`.
+/// Returns true if only one swap count pins a slot, so that [`State::put`] returns `Null`.
 #[inline]
 pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
 }
 
-/// A folio enters the swap cache: as [`State::cache_add`]. `None`: that has to look closer.
+/// Adds a folio to the word of a slot. The fast path of [`State::cache_add`]. `None`: the slot
+/// cannot take a folio.
 #[inline]
 pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     if word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0 {
@@ -540,8 +547,9 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     }
 }
 
-/// A folio leaves the swap cache: as [`State::cache_del`], but a slot that nobody counts on has a
-/// shadow and a count of 0 until it is freed. `None`: the folio is not there.
+/// Removes a folio from the word of a slot. Unlike [`State::cache_del`], leaves a shadow with a
+/// count of 0 if the swap count is 0, until the caller frees the slot. `None`: the word does not
+/// name the folio.
 #[inline]
 pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     if word & !SWP_TB_FLAGS_MASK == old.word() {
@@ -551,8 +559,9 @@ pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     }
 }
 
-/// As [`cache_del_word`], of a slot with one user, who goes with the folio: [`State::put`] and then
-/// [`State::cache_del`] leave the slot free. `None`: they do not.
+/// Removes a folio from the word of a slot whose swap count is 1. Unlike after [`cache_del_word`],
+/// the caller drops that count too, and frees the slot. `None`: the word does not name the folio,
+/// or the count is not 1.
 #[inline]
 pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     if word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT {
@@ -562,37 +571,37 @@ pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     }
 }
 
-/// Returns true if the swap count of a slot is not 0: as [`Flags::count`], where the word has
-/// flags.
+/// Returns true if a word has flags and its [`Flags::count`] is not 0.
 #[inline]
 pub const fn is_counted_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_COUNT_MASK != 0
 }
 
-/// Returns true if a slot is zeros: as [`Flags::zero`], where the word has flags.
+/// Returns true if a word has flags and its [`Flags::zero`] is set.
 #[inline]
 pub const fn is_zero_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_ZERO_FLAG != 0
 }
 
-/// Why a [`State`] does not take a transition.
+/// The reason that a transition of a [`State`] fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateError {
-    /// The slot must not be used.
+    /// The slot is bad.
     Bad,
     /// The slot is free, or its swap count is 0.
     Unused,
     /// A folio is in the swap cache already.
     Cached,
-    /// That folio is not in the swap cache.
+    /// The swap cache does not have this folio for the slot.
     NotCached,
-    /// One more does not fit in the word.
+    /// A higher count does not fit in the word.
     CountFull,
     /// The count is in the extend table.
     CountExtended,
 }
 
-/// The offset of a virtual swap entry. Its type is always the same and is not part of it.
+/// The offset of a virtual swap entry. All virtual entries have the same swap type, which is not
+/// part of this.
 ///
 /// # Invariants
 ///
@@ -601,7 +610,7 @@ pub enum StateError {
 pub struct VOffset(u64);
 
 impl VOffset {
-    /// The largest one.
+    /// The largest offset.
     // INVARIANT: It has as many bits as are allowed.
     pub const MAX: Self = Self((1 << VOFFSET_BITS) - 1);
 
@@ -624,7 +633,7 @@ impl VOffset {
         self.0 >> CLUSTER_SHIFT
     }
 
-    /// Returns where in its cluster the slot is.
+    /// Returns the index of the slot in its cluster.
     ///
     /// C: `swp_cluster_offset()`.
     pub const fn cluster_offset(self) -> u32 {
@@ -636,7 +645,7 @@ impl VOffset {
 ///
 /// # Invariants
 ///
-/// The type is less than `MAX_SWAPFILES`, so that it can be a device's.
+/// The type is less than `MAX_SWAPFILES`, so that a device can have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PhysSlot {
     ty: u8,
@@ -653,17 +662,17 @@ impl PhysSlot {
         Some(Self { ty, offset })
     }
 
-    /// Returns the swap type: which device.
+    /// Returns the swap type, which names the device.
     pub const fn ty(self) -> u8 {
         self.ty
     }
 
-    /// Returns the offset: which slot of it.
+    /// Returns the offset of the slot on the device.
     pub const fn offset(self) -> u32 {
         self.offset
     }
 
-    /// Returns the slot that comes `n` slots later on the device.
+    /// Returns the slot that is `n` slots after this one on the device.
     pub const fn nth(self, n: u32) -> Option<Self> {
         match self.offset.checked_add(n) {
             // INVARIANT: The type stays.
@@ -673,7 +682,7 @@ impl PhysSlot {
     }
 }
 
-/// The word of a physical slot: whose is it?
+/// The swap table word of a physical slot: the virtual slot that it backs, or a [`State`].
 ///
 /// ```text
 ///          63            37 36                              3 2 1 0
@@ -684,20 +693,20 @@ impl PhysSlot {
 ///         +--------------------------------------------------------+
 /// ```
 ///
-/// `Virtual` is in the format that C calls "Pointer" and does not use. It is a number, not a
-/// pointer: the flags are 0 in it, so code that reads them without looking at the format finds
-/// neither a count nor a zero flag. For the predicates of C it is not null, shadow, folio or bad,
-/// and not countable.
+/// `Virtual` uses the format that C calls "Pointer" and does not use. It is a number, not a
+/// pointer. Its flags are 0, so code that reads them without checking the format finds neither a
+/// count nor a zero flag. C's predicates say that it is not null, shadow, folio, bad or countable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmap {
-    /// It belongs to no virtual slot: page tables and shmem name it themselves, or nobody does.
+    /// The slot backs no virtual slot. PTEs and shmem entries name it directly, or it is free or
+    /// bad.
     Direct(State),
-    /// It backs this virtual slot.
+    /// The slot backs this virtual slot.
     Virtual(VOffset),
 }
 
 impl Rmap {
-    /// Reads a word of a physical cluster.
+    /// Decodes a word of a physical cluster.
     pub const fn decode(word: u64) -> Result<Self, Corrupt> {
         if word & MARK_MASK == RMAP_MARK {
             return match VOffset::new(word >> VOFFSET_SHIFT) {
@@ -720,8 +729,8 @@ impl Rmap {
     }
 }
 
-/// What backs a virtual slot, apart from zeros (a flag of its [`State`]) and a cached folio (a
-/// [`State::Pfn`]).
+/// The backing of a virtual slot. Zeros are a flag in its [`State`] instead, and a folio in the
+/// swap cache is a [`State::Pfn`].
 ///
 /// ```text
 ///          63                    40 39        8 7      3 2 1 0
@@ -736,20 +745,20 @@ impl Rmap {
 ///         +------------------------+-----------+--------+-+-+-+
 /// ```
 ///
-/// The type is below the offset, not above it as in a `swp_entry_t`: `entry.val` has it in bits 58
-/// to 62, where a shift that makes room for the tag would lose it.
+/// The type is below the offset, and not above it as in a `swp_entry_t`. That has the type in bits
+/// 58 to 62, and a shift to make room for the tag would lose it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// Nothing.
     None,
-    /// A page that zswap has.
+    /// A zswap entry.
     Zswap(Record),
     /// A slot of a swap device.
     Phys(PhysSlot),
 }
 
 impl Backing {
-    /// Reads a backing word.
+    /// Decodes a backing word.
     pub const fn decode(word: u64) -> Result<Self, Corrupt> {
         if word == BACKING_NONE {
             return Ok(Self::None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Turns a device off: brings the pages in slots that back virtual ones into memory.
+//! Swapoff: reads the pages in device slots that back virtual slots into memory.
 //!
 //! Page tables and shmem name virtual slots, which stay. So swapoff does not search them. The words
 //! of the device say which virtual slots it backs. swapoff reads the slots in the order of the
@@ -26,7 +26,7 @@
 //! # Errors
 //!
 //! A page that cannot be read is lost. Its slot has no backing from then on, so a task that touches
-//! the page gets an I/O error. swapoff goes on.
+//! the page gets an I/O error. swapoff continues with the next page.
 
 #![forbid(unsafe_code)]
 
@@ -50,12 +50,12 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// How many folios are read at once.
+/// The number of folios that are read at once.
 const WINDOW: usize = 128;
 
-/// Brings back what a device has under virtual slots. Sleeps.
+/// Reads the pages that a device has for virtual slots into memory, and ends its bindings. Sleeps.
 ///
-/// `ENOMEM`, `EINTR`, `EBUSY`: part of it came back, the rest is where it was.
+/// `ENOMEM`, `EINTR`, `EBUSY`: some pages were read, and the others are still on the device.
 pub(crate) fn unuse(owned: &mut Owned) -> Result {
     let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
     for cluster in owned.bound() {
@@ -79,7 +79,7 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
     Ok(())
 }
 
-/// Goes on by a window; returns whether that was the last of the device.
+/// Reads the next window of slots. Returns true if that was the last of the device.
 fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
     let mut reads = Reads::new();
     let mut result = Ok(false);
@@ -89,13 +89,13 @@ fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
             break;
         };
         match reads.folio(offset) {
-            // The slots of a large folio come one after the other.
+            // Add a large folio once: its slots are consecutive on the device.
             Ok(folio) if window.last() == Some(&folio) => {}
             Ok(folio) => {
-                // There is room, by the condition above.
+                // Cannot fail: the loop condition leaves room.
                 let _ = window.push_within_capacity(folio);
             }
-            // It was freed meanwhile.
+            // The slot was freed meanwhile.
             Err(error) if error == ENOENT => {}
             Err(error) => {
                 result = Err(error);
@@ -111,12 +111,12 @@ fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
     result
 }
 
-/// Takes a folio, which was read or was in memory, off the device.
+/// Removes the backing of a folio, which was just read or was in the swap cache, from the device.
 fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };
-    // Nobody counts on it any more: then all of it goes.
+    // If its swap count is 0, free the folio's slots and be done.
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
@@ -124,7 +124,7 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
         return;
     }
     if folio.is_unclaimed() {
-        // Its pages are met again, one by one.
+        // The next pass reads its pages one by one.
         folio.forget();
         return;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swap counts: how many page table entries and shmem entries name a slot.
+//! Swap counts: the number of PTEs and shmem entries that name a slot.
 //!
-//! [`State`] has the transitions of words. This file adds the counts that do not fit in a word.
-//! They are in the extend table of the cluster.
+//! [`State`] has the transitions of words. This file adds swap counts that do not fit in a word,
+//! which are in the extend table of the cluster.
 
 #![forbid(unsafe_code)]
 
@@ -33,18 +33,19 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// What `put_one()` did.
+/// The result of `put_one()`.
 pub(super) enum Put {
     /// The slot stays: its swap count is not 0.
     Counted,
-    /// The slot stays for the folio in the swap cache alone.
+    /// The slot stays: its swap count is 0, and only the folio in the swap cache pins it.
     CacheOnly,
-    /// Nothing: the count is the last thing that pins the slot, which is to be freed.
+    /// Nothing was changed: this count is all that pins the slot, and the caller must free it.
     Last,
 }
 
 impl LockedCluster<'_> {
-    /// Drops one swap count of a slot. In line, as each way out goes on elsewhere.
+    /// Drops one swap count of a slot. Inlined, because each caller handles the results in its own
+    /// way.
     #[inline(always)]
     pub(super) fn put_one(&mut self, off: u32) -> Put {
         let (mut left, mut last) = (0, false);
@@ -86,7 +87,7 @@ impl LockedCluster<'_> {
                 if count >= u32::from(SWP_TB_COUNT_MAX) {
                     self.set_extended(off, count);
                 } else {
-                    // It fits in the word again.
+                    // The count fits in the word again.
                     match state.with_count(Count::INLINE_MAX) {
                         Ok(next) => self.set_state(off, next),
                         Err(_) => {
@@ -98,15 +99,16 @@ impl LockedCluster<'_> {
                 Put::Counted
             }
             Err(_) => {
-                // Nobody had a right to put it: it stays as it is.
+                // The slot has no count to drop. Leave it as it is.
                 warn_on_once!(true);
                 Put::Counted
             }
         }
     }
 
-    /// Drops one swap count of each slot of a range. Gives `free` the slots that nothing pins then,
-    /// those in a row together. Returns true if a slot stays for the folio in the swap cache alone.
+    /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
+    /// nothing pins any more. Returns true if only the folio in the swap cache pins one of the
+    /// others.
     #[inline]
     pub(crate) fn put_range(
         &mut self,
@@ -117,7 +119,7 @@ impl LockedCluster<'_> {
         let mut row = Row::NONE;
         for off in slots {
             match self.put_one(off) {
-                // INVARIANT: The count that is dropped was all that pins the slot.
+                // INVARIANT: The swap count that the caller drops is all that pins the slot.
                 Put::Last => row.add(self, off, &mut free),
                 Put::CacheOnly => cache_only = true,
                 Put::Counted => {}
@@ -127,14 +129,14 @@ impl LockedCluster<'_> {
         cache_only
     }
 
-    /// Adds one swap count of a slot, where that is only a larger number in its word or in the
-    /// extend table. Returns false if that takes more.
+    /// Adds one to the swap count of a slot, in its word or in the extend table. Returns false if
+    /// the count must move to the extend table, or cannot be raised.
     #[inline]
     pub(crate) fn try_dup(&mut self, off: u32) -> bool {
         self.try_word(off, dup_word) || self.raise_extended(off)
     }
 
-    /// Adds one swap count of a slot; `ENOMEM` when there must be a table for large counts first.
+    /// Adds one to the swap count of a slot. `ENOMEM`: the cluster needs an extend table first.
     #[inline]
     pub(crate) fn dup_one(&mut self, off: u32) -> Result {
         if self.try_dup(off) {
@@ -154,7 +156,7 @@ impl LockedCluster<'_> {
                 self.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
                 Ok(())
             }
-            // It is not there, or is as large as can be.
+            // The extended count is missing or at its maximum, or the slot is bad.
             Err(StateError::CountExtended | StateError::Bad) => {
                 warn_on_once!(true);
                 Err(EINVAL)
@@ -168,19 +170,20 @@ impl LockedCluster<'_> {
 }
 
 impl Guard {
-    /// Drops one swap count of a slot, and unlocks the cluster. `Err`: that was all that pins the
-    /// slot, which is to be freed. `Ok(false)`: nothing was done, because that takes more; with
-    /// `reclaim`, also if only the folio in the swap cache would be left.
+    /// Drops one swap count of a slot, and unlocks the cluster. `Ok(false)`: nothing was done,
+    /// because the count is not in the word alone; with `reclaim`, also if only the folio in the
+    /// swap cache would pin the slot. `Err`: the count is all that pins the slot, which the caller
+    /// must free; the cluster stays locked.
     #[inline(always)]
     pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
         let mut last = false;
-        // What a page fault does: its folio keeps the slot.
+        // Fast path of a page fault, whose folio pins the slot.
         let done = self.lend().try_word(off, |word| {
             last = is_last_word(word);
             put_word(word).filter(|next| !reclaim || is_counted_word(*next))
         });
         if last {
-            // INVARIANT: The count that is dropped was all that pins the slot.
+            // INVARIANT: The swap count that the caller drops is all that pins the slot.
             return Err(UnpinnedAlone::new(self, off));
         }
         Ok(done)

@@ -2,11 +2,12 @@
 
 //! The swap cache of virtual slots: adds, removes and replaces folios.
 //!
-//! A slot whose word has a page frame number is in the swap cache. The task that adds or removes
-//! the folio has locked it. A slot whose swap count is 0 is freed when its folio leaves.
+//! A slot is in the swap cache if its word holds a page frame number. The task that adds or removes
+//! the folio has locked the folio. When the folio is removed, a slot whose swap count is 0 is
+//! freed.
 //!
-//! The number in a word becomes a folio again. So it is that of a folio which a type stands for, or
-//! which C promises.
+//! Lookups turn the page frame number in a word into a folio. So a function here only stores the
+//! number of a folio that it gets as a type, or that its safety requirements name.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::{
@@ -55,14 +56,14 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The shadow and the memory cgroup id of slots whose folio can enter the swap cache.
+/// The shadow and the memory cgroup id of slots for which a folio can be added to the swap cache.
 pub(crate) struct Addable {
     pub(crate) shadow: Option<Shadow>,
     pub(crate) id: u16,
 }
 
-/// Checks that a page can enter the swap cache for a slot. `ENOENT`: the swap count is 0.
-/// `EEXIST`: there is a folio.
+/// Checks that a folio of one page can be added to the swap cache for a slot. `ENOENT`: the swap
+/// count is 0. `EEXIST`: the swap cache has a folio for the slot.
 #[inline]
 pub(crate) fn may_add_page(
     cluster: &LockedCluster<'_>,
@@ -90,8 +91,9 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
     Ok((Addable { shadow, id }, flags))
 }
 
-/// Adds a folio of one page to the swap cache for a slot whose page can be read at once. Returns
-/// `None` if it cannot, if nobody counts on the slot, or if it has a folio.
+/// Adds a folio of one page to the swap cache for a slot whose page can be read synchronously.
+/// Returns `None` if it cannot be, if the swap count is 0, or if the swap cache has a folio
+/// already.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
@@ -103,14 +105,15 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     if !add_one(&mut guard.lend(), off, pfn) {
         return None;
     }
-    // SAFETY: The lock is held. The word of the slot at this offset names the folio since just now,
-    // which has one page.
+    // SAFETY: The lock is held. The word of the slot at `offset` was just set to the folio, which
+    // has one page.
     unsafe { folio.enter_cache(offset) };
     Some((found, held))
 }
 
-/// Drops one swap count of the slot of a folio of one page, which the caller has claimed. If that
-/// was the last and `free`, removes the folio from the swap cache, frees the slot and returns true.
+/// Drops one swap count of the slot of a folio of one page, which the caller has added with
+/// [`claim`]. If that was the last count and `free`, also removes the folio from the swap cache,
+/// frees the slot and returns true.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
@@ -121,9 +124,10 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
     };
     let mut guard = cluster.lock();
     if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
-        // SAFETY: The lock is held. The word of its one slot names the folio no more.
+        // SAFETY: The lock is held, and the word of the folio's only slot does not name it any
+        // more.
         unsafe { folio.leave_cache() };
-        // INVARIANT: The page has left, and the one user is the caller, who goes.
+        // INVARIANT: The folio was removed, and the caller drops the only swap count.
         free_alone(UnpinnedAlone::new(guard, off), forget_one);
         return true;
     }
@@ -131,8 +135,9 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
     false
 }
 
-/// As [`may_add_page`], for a folio of `nr` pages. `EBUSY`: a smaller one may fit, as its other
-/// slots are not all like this one.
+/// Checks that a folio of `nr` pages can be added to the swap cache, aligned around the slot `off`.
+/// Errors are as for [`may_add_page`]. `EBUSY`: the other slots differ from this one in state,
+/// backing or cgroup, so only a smaller folio may fit.
 pub(crate) fn may_add(
     cluster: &LockedCluster<'_>,
     off: u32,
@@ -159,7 +164,7 @@ pub(crate) fn may_add(
     Ok(found)
 }
 
-/// A folio enters the swap cache.
+/// Sets the words of slots to a folio that C adds to the swap cache.
 ///
 /// # Safety
 ///
@@ -176,16 +181,17 @@ pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn
     }
 }
 
-/// Returns true if the word of the slot names the folio now.
+/// Sets the word of a slot to a folio. Warns and returns false if the slot cannot take one.
 #[inline]
 fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
     let added = cluster.try_word(off, |word| cache_add_word(word, pfn));
     !warn_on_once!(!added)
 }
 
-/// A folio leaves the swap cache. Slots that nobody counts on are freed.
+/// Replaces the folio in the words of its slots by `shadow`. Frees the slots whose swap count is 0.
 ///
-/// C holds the lock, and interrupts may be off: what backed them is given back here and now.
+/// C holds the lock, and interrupts may be off, so the backing of freed slots is freed under the
+/// lock.
 ///
 /// # Safety
 ///
@@ -202,14 +208,14 @@ pub(crate) unsafe fn del(
     if nr != 1 {
         del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
     } else if del_one(cluster, off, pfn, shadow) {
-        // INVARIANT: The folio has left, and nobody counts on the slot.
+        // INVARIANT: The word does not name the folio any more, and the swap count is 0.
         let slot = cluster.unpinned(off, 1);
         drop(free_slot(slot, &mut FreeBatch::new(), forget_one));
     }
 }
 
-/// A folio leaves the swap cache, with nothing left behind. What backed slots that nobody counts on
-/// is given back without the lock.
+/// Removes a folio from the swap cache, and leaves no shadow. Frees the slots whose swap count is
+/// 0. Their backing is freed after the lock was dropped.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let (Some(pfn), Some((cluster, off))) = (folio.pfn(), find(folio.offset())) else {
         warn_on_once!(true);
@@ -219,10 +225,11 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     if nr == 1 {
         let mut guard = cluster.lock();
         let last = del_one(&mut guard.lend(), off, pfn, Shadow::NONE);
-        // SAFETY: The lock is held. The word of its one slot names the folio no more.
+        // SAFETY: The lock is held, and the word of the folio's only slot does not name it any
+        // more.
         unsafe { folio.leave_cache() };
         if last {
-            // INVARIANT: The folio has left, and nobody counts on the slot.
+            // INVARIANT: The folio was removed, and the swap count is 0.
             free_alone(UnpinnedAlone::new(guard, off), forget_one);
         }
         return;
@@ -230,12 +237,13 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let mut freed = FreedBacking::nothing();
     let mut guard = cluster.lock();
     del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
-    // SAFETY: The lock is held. The words of its slots name the folio no more.
+    // SAFETY: The lock is held, and the words of the folio's slots do not name it any more.
     unsafe { folio.leave_cache() };
     drop(guard);
 }
 
-/// Returns true if nothing pins the slot any more: it is to be freed.
+/// Replaces the folio in the word of a slot by `shadow`. Returns true if nothing pins the slot any
+/// more, so that the caller must free it.
 #[inline]
 fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     let mut counted = true;
@@ -246,7 +254,7 @@ fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) 
     !warn_on_once!(!done) && !counted
 }
 
-/// Not in line: most folios have one slot.
+/// Removes a folio from the words of several slots. Out of line, because most folios have one slot.
 #[inline(never)]
 fn del_range(
     cluster: &mut LockedCluster<'_>,
@@ -262,7 +270,7 @@ fn del_range(
 
     for at in off..off.wrapping_add(nr) {
         if del_one(cluster, at, pfn, shadow) {
-            // INVARIANT: The folio has left, and nobody counts on the slot.
+            // INVARIANT: The folio was removed, and the swap count is 0.
             row.add(cluster, at, &mut free);
         }
     }
@@ -270,12 +278,12 @@ fn del_range(
     uncharge.settle();
 }
 
-/// A folio takes the place of another, or of a part of it.
+/// Replaces a folio in the words of slots by another, which is its copy or a part of it.
 ///
 /// # Safety
 ///
-/// Both are locked. C puts the folio at `new` in the place of that at `old`, for the slots from
-/// `off` on, as many as it has pages, in this section of the lock.
+/// `old` and `new` are those of locked folios. In this section of the lock, C replaces the first by
+/// the second in the swap cache, for the slots from `off` on, one for each page of the new folio.
 #[inline]
 pub(crate) unsafe fn replace(
     cluster: &mut LockedCluster<'_>,
