@@ -2,7 +2,8 @@
 
 //! The functions that C calls.
 //!
-//! Each turns its arguments, and the promises of its C caller, into types, and calls safe code.
+//! Each function converts its arguments to types that carry the guarantees of the C caller, and
+//! calls safe code.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 mod swapin;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wraps functions and structures of C in types that safe code cannot misuse.
+//! Safe wrappers of C functions and structures.
 
 #[cfg(CONFIG_RUST_ZSWAP)]
 #[macro_use]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swap-in: the functions that C calls.
+//! The functions of swap-in that C calls.
 //!
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
@@ -52,8 +52,8 @@ use kernel::{
 };
 
 c_exports! {
-    /// Plans how the page of a fault comes back: see [`plan`]. `fast`: the device of the entry is
-    /// as fast as memory.
+    /// Plans the swap-in of the page of a fault: see [`plan`]. `fast` says that the device of the
+    /// entry is about as fast as memory.
     fn vswap_rs_swapin_plan(
         fault: Option<Fault<'_>> = *mut bindings::vm_fault,
         entry: HeldEntry<'_> = bindings::swp_entry_t,
@@ -62,8 +62,8 @@ c_exports! {
         fault.map_or(0, |fault| plan::of_fault(&fault, entry, fast))
     }
 
-    /// Plans how a page of a file comes back. `order` is that of its entry. `armed`: userfaultfd
-    /// wants a fault for each page of the mapping.
+    /// Plans the swap-in of a page of a shmem file. `order` is that of its shmem entry. `armed`
+    /// says that userfaultfd wants a fault for each page of the mapping.
     fn vswap_rs_swapin_plan_file(
         inode: *const bindings::inode = *const bindings::inode,
         index: usize = c_ulong,
@@ -84,8 +84,8 @@ c_exports! {
         plan::of_file(access, fast)
     }
 
-    /// Notes that a folio came in after a plan that allowed a large one. `owner` is its mapping or
-    /// file, of which it has the page number `page`, and `entry` is that of the page.
+    /// Records the order of a folio that was swapped in after a plan that allowed a large one.
+    /// `owner` is the VMA or the inode of page number `page`, and `entry` is the page's swap entry.
     fn vswap_rs_swapin_done(
         owner: *const c_void = *const c_void,
         page: usize = c_ulong,
@@ -96,13 +96,13 @@ c_exports! {
         plan::came_in(Kept::of(owner), page, offset, order);
     }
 
-    /// Notes that a page was found in the swap cache.
+    /// Records that a fault found its page in the swap cache.
     fn vswap_rs_swapin_hit(owner: *const c_void = *const c_void, page: usize = c_ulong) {
         plan::found_cached(Kept::of(owner), page as u64);
     }
 
-    /// Returns true if the pages of the large folio from `first` on are to be mapped old, so that a
-    /// later fault can tell whether they were used.
+    /// Returns true if the pages of the large folio that begins at page `first` must be mapped old,
+    /// so that a later fault can tell which were used.
     fn vswap_rs_swapin_probes(
         owner: *const c_void = *const c_void,
         first: usize = c_ulong
@@ -110,8 +110,8 @@ c_exports! {
         matches!(Kept::of(owner).get().probe(), Some((page, _)) if page == first as u64)
     }
 
-    /// Returns the direction of the sequence that a page, which came in last, is of: 1, -1, or 0 if
-    /// it is of none.
+    /// Returns the direction of the sequence that the last swapped-in page is part of: 1, -1, or 0
+    /// if it is part of none.
     fn vswap_rs_swapin_direction(
         owner: *const c_void = *const c_void,
         page: usize = c_ulong
@@ -123,18 +123,19 @@ c_exports! {
         }
     }
 
-    /// Returns true if the page of an entry is in memory: compressed, zeros, or in the swap cache.
+    /// Returns true if the page of an entry is in zswap, all zeros, or in the swap cache.
     fn vswap_rs_in_memory(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         Place::of(entry).is_memory()
     }
 
-    /// Returns true if a neighbour is not to be read ahead, because it is in memory. Counts that.
+    /// Returns true if readahead must skip a neighbour, because its page is in memory. Counts the
+    /// skip.
     fn vswap_rs_swapin_skip(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         plan::skips(entry)
     }
 
-    /// Returns true if device slots, the `nr` aligned ones around an entry, are all in zswap, or
-    /// none of them. The caller has the lock of their cluster, which keeps the device.
+    /// Returns true if the `nr` aligned device slots around an entry are all in zswap, or none of
+    /// them is. The caller holds the lock of their cluster, which keeps the device.
     fn vswap_rs_swapin_uniform(
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         nr: usize = c_ulong
@@ -142,21 +143,21 @@ c_exports! {
         locate::is_uniform(entry, nr)
     }
 
-    /// Frees what zswap has of a folio, which is dirty and uptodate.
+    /// Frees the zswap entries of a folio that is dirty and uptodate.
     fn vswap_rs_swapin_forget(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             load::forget(&mut folio);
         }
     }
 
-    /// Returns true if the page of a virtual slot can be read at once. The answer can be old when
-    /// it is there.
+    /// Returns true if the page of a virtual slot can be read synchronously. The answer may be
+    /// stale.
     fn vswap_rs_swapin_claimable(offset: usize = c_ulong) -> bool {
         find(offset).is_some_and(|(cluster, off)| cluster.peek_at_hand(off).is_some())
     }
 
-    /// Adds a folio to the swap cache for a virtual slot, if the slot has none and its page can be
-    /// read at once. Does not count it there.
+    /// Adds a folio to the swap cache for a virtual slot, if the slot has no folio and its page can
+    /// be read synchronously. Does not add it to the statistics of the swap cache.
     fn vswap_rs_swapin_claim(
         folio: Option<NewSwap<'_>> = *mut bindings::folio,
         offset: usize = c_ulong,
@@ -178,19 +179,19 @@ c_exports! {
     fn vswap_rs_swapin_load(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             let entry = folio.first_slot().entry();
-            // If this fails, the folio is not uptodate, and the fault fails, too. A decompression
-            // error was reported.
+            // On error the folio is not uptodate, so that the fault fails. A decompression error
+            // has been reported.
             let result = load::read(&mut folio);
             trace::load(entry, 1, result);
         }
     }
 
-    /// Drops one swap count of a claimed folio. If that was the last and `free`, removes the folio
-    /// from the swap cache, frees its slot and returns true: the caller puts the reference of the
-    /// swap cache.
+    /// Drops one swap count of the slot of a claimed folio. If that was the last and `free`, also
+    /// removes the folio from the swap cache, frees the slot and returns true. The caller then puts
+    /// the reference of the swap cache.
     ///
-    /// The folio is of one page, and not counted in the swap cache. The caller holds a count on its
-    /// slot.
+    /// The folio has one page, and is not in the statistics of the swap cache. The caller holds a
+    /// swap count of its slot.
     fn vswap_rs_swapin_consume(
         folio: Option<LeavingFolio<'_>> = *mut bindings::folio,
         free: bool = bool

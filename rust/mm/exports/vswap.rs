@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that C calls for virtual slots: [`mm/vswap.h`](srctree/mm/vswap.h).
+//! The functions of virtual slots that C calls: [`mm/vswap.h`](srctree/mm/vswap.h).
 //!
 //! Each function turns the promises of its C caller into types, and calls safe code.
 
@@ -66,7 +66,7 @@ use kernel::{
 
 const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 
-/// The cluster of a slot; the one that has none for what is no slot.
+/// Returns the cluster of a virtual slot; cluster 0, which has no slots, for any other offset.
 ///
 /// # Safety
 ///
@@ -75,20 +75,22 @@ const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
     match Directory::find(offset / SLOTS).or_else(|| Directory::find(0)) {
         Some(cluster) => cluster.as_ci(),
-        // Not before it is set up.
+        // Only before the layer is set up.
         None => core::ptr::null_mut(),
     }
 }
 
-/// Gives a folio virtual slots and adds it to the swap cache.
+/// Allocates virtual slots for a folio, and adds it to the swap cache.
 ///
-/// `-EDQUOT`: zswap does not accept it, and its cgroup may have no more swap. That was counted.
-/// `-ENOSPC`: no device has a run of free slots for it. `-ENOMEM`: there are none for it, nor may
-/// it have one of a device. After any other error it can still be given slots of a device.
+/// `-EDQUOT`: zswap does not accept the folio, and its cgroup is at its swap limit, which was
+/// counted. `-ENOSPC`: no device has a run of free slots. `-ENOMEM`: no virtual slots could be
+/// allocated, and the cgroup does not allow writes to a device. After any other error, C may still
+/// allocate device slots directly.
 ///
 /// # Safety
 ///
-/// The folio is locked by the caller, uptodate, not in the swap cache, and of an order that fits.
+/// The folio is locked by the caller, uptodate, not in the swap cache, and of an order that fits in
+/// a cluster.
 #[export]
 unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     let Some(raw) = NonNull::new(folio) else {
@@ -99,10 +101,11 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
-    // What is known to be refused is refused here, where the folio is still mapped.
+    // Check here whether zswap would refuse the folio, because it is still mapped and need not be
+    // unmapped.
     let accepted = limits::has_room()
         && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
-    // What may not be written takes no room on a device, not even when zswap refuses it.
+    // A folio that may not be written back gets no device slots, even if zswap refuses it.
     let mut to_device = false;
     if !accepted {
         if !folio.may_be_written() {
@@ -115,7 +118,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         to_device = true;
     }
     let ids = match folio.record_id(to_device) {
-        // Its cgroup has in zswap what it may have there, and may write.
+        // The cgroup is at its zswap limit, but may write to a device.
         Err(error) if error == EDQUOT && device::have_free() => {
             to_device = true;
             folio.record_id(true)
@@ -132,12 +135,14 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         Err(folio) => return refused(&folio, EAGAIN).to_errno(),
     };
     if to_device && !new.on_device {
-        // As early, room on a device: a large folio for which there is none can still be split.
+        // Allocate device slots now, because a large folio for which there is no run can still be
+        // split here.
         if let Err(error) = device_slot::back_new(new) {
-            // SAFETY: Locked by the caller, in the swap cache, and not under writeback: it was just
-            // added.
+            // SAFETY: The caller has locked the folio. It was just added to the swap cache, so it
+            // is not under writeback.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
-            // Where no table could be had, a cluster of the device's own may still have one.
+            // There was no memory for a backing table. A direct allocation of device slots needs
+            // none.
             let other = if error == ENOMEM { EAGAIN } else { error };
             return other.to_errno();
         }
@@ -145,8 +150,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     0
 }
 
-/// Returns the error for a folio that gets no virtual slots: `other`, unless its cgroup may have no
-/// more swap.
+/// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup is at its swap
+/// limit, and otherwise `other`.
 fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
     if folio.with_memcg(capacity::nowhere_to_go) {
         EDQUOT
@@ -156,22 +161,23 @@ fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
 }
 
 c_exports! {
-    /// Allocates device slots for a folio, which is to be written. Returns false if there are none.
+    /// Allocates device slots for a folio that is about to be written. Returns false if that fails.
     ///
-    /// The folio has virtual entries, and is not under writeback. It counts as dirty: the caller
-    /// marks it so when this fails.
+    /// The folio has virtual entries, and is not under writeback. Its old backing is removed, so
+    /// the caller must mark it dirty if this fails.
     fn vswap_alloc_backing(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }
 
-    /// Makes the slots of a folio zeros, which has virtual entries. Returns false if its cgroup may
-    /// not have more swap, or they must stay as they are.
+    /// Sets the zero flag of the slots of a folio with virtual entries, and removes their backing.
+    /// Returns false if its cgroup is at its swap limit, or if a hibernation image names the device
+    /// slots.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
     }
 }
 
-/// The entry of the slot of a device that backs a virtual one; 0 if there is none.
+/// Returns the entry of the device slot that backs a virtual slot; 0 if none does.
 #[export]
 extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     let backing = find(offset).map(|(cluster, off)| cluster.peek_backing(off));
@@ -181,11 +187,11 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     }
 }
 
-/// Brings back what a device has under virtual slots.
+/// Reads the pages that a device has for virtual slots into memory, for swapoff.
 ///
 /// # Safety
 ///
-/// The device is being turned off: it stays meanwhile, and gives no more slots.
+/// swapoff turns the device off: it stays until this returns, and allocates no slots any more.
 #[export]
 unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
     // SAFETY: As required of the caller.
@@ -195,22 +201,22 @@ unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
     }
 }
 
-/// Ends bindings until slots of the device of a type are free, or of any if it is negative. Returns
-/// true if some are. May sleep.
+/// Ends a binding to the device of type `ty`, or to any device if it is negative, so that its idle
+/// slots become free. Returns true if that freed slots. May sleep.
 #[export]
 extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
     scatter::make_room(u8::try_from(ty).ok())
 }
 
-/// Takes back the slots of a device, as far as they are those of bound clusters, whose pages are in
-/// the swap cache for nobody. May sleep.
+/// Reclaims the folios of bound clusters of a device that have a swap count of 0 and are only in
+/// the swap cache, so that their device slots become idle. May sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);
 }
 
-/// The first slot at or after `from` of a virtual cluster, which has data on the device cluster
-/// that begins with slot `first`; `SWAPFILE_CLUSTER` if there is none.
+/// Returns the first slot at or after `from` of virtual cluster `owner` that has data on the device
+/// cluster that begins with slot `first`. Returns `SWAPFILE_CLUSTER` if there is none.
 #[export]
 extern "C" fn vswap_rs_next_bound(
     owner: c_ulong,
@@ -223,21 +229,23 @@ extern "C" fn vswap_rs_next_bound(
         .unwrap_or(SWAPFILE_CLUSTER)
 }
 
-/// One user less of each slot of a range.
+/// Drops one swap count of each slot of a range. With `reclaim_cache`, also tries to remove folios
+/// from the swap cache whose swap count becomes 0.
 ///
 /// # Safety
 ///
-/// The caller holds a count on each, or has the folio that the swap cache has for them locked.
+/// The caller holds a swap count of each slot, or has locked the folio that the swap cache has for
+/// them.
 #[export]
 unsafe extern "C" fn vswap_put_entries(offset: c_ulong, nr: c_int, reclaim_cache: bool) {
     slot::put_entries(offset, nr as u32, reclaim_cache);
 }
 
 c_exports! {
-    /// Drops one swap count of each slot of a range that a page table does not name any more. What
-    /// is not charged any more is added to `zap`.
+    /// Drops one swap count of each slot of a range, after zap has removed the PTEs. Adds the
+    /// charges of freed slots to `zap`.
     ///
-    /// The caller holds a count on each.
+    /// The caller holds a swap count of each slot.
     fn vswap_rs_zap(
         zap: &mut Uncharge = *mut bindings::vswap_zap,
         offset: usize = c_ulong,
@@ -246,13 +254,13 @@ c_exports! {
         slot::zap_entries(offset, nr as u32, zap);
     }
 
-    /// Uncharges what [`vswap_rs_zap`] has added to `zap`, which is all zero again.
+    /// Uncharges the slots that [`vswap_rs_zap`] has added to `zap`, and zeroes it.
     fn vswap_rs_zap_end(zap: &mut Uncharge = *mut bindings::vswap_zap) {
         zap.settle();
     }
 }
 
-/// One user more of each slot of a range, which is in one cluster.
+/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes none.
 ///
 /// # Safety
 ///
@@ -265,7 +273,8 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
     }
 }
 
-/// Makes room for a large count. May sleep, if `gfp` says so.
+/// Installs an extend table for a swap count that is about to outgrow its word. May sleep, if `gfp`
+/// allows it.
 #[export]
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
     match ExtendTable::alloc(gfp) {
@@ -277,13 +286,13 @@ extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> 
     }
 }
 
-/// How many count on a slot.
+/// Returns the swap count of a slot.
 #[export]
 extern "C" fn vswap_count(offset: c_ulong) -> c_int {
     slot::count(offset).min(c_int::MAX as u32) as c_int
 }
 
-/// Returns true if the swap count of a slot of a folio is not 0.
+/// Returns true if the swap count of any slot of a folio is not 0.
 ///
 /// # Safety
 ///
@@ -309,7 +318,9 @@ c_exports! {
         slot::none_counted(&cluster, ci_off, nr as u32)
     }
 
-    /// Checks whether a folio of `nr` pages can enter the swap cache for a slot.
+    /// Checks that a folio of `nr` pages can be added to the swap cache for a slot. Returns 0, and
+    /// the shadow and memory cgroup id if C wants them. `-ENOENT`: the swap count is 0. `-EEXIST`:
+    /// there is a folio. `-EBUSY`: only a smaller folio may fit.
     fn vswap_cache_add_check(
         cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
@@ -339,7 +350,7 @@ fn cache_add_check_large(
     tell(found, shadowp, memcg_id)
 }
 
-/// Tells C what was found.
+/// Writes the result of a check to C's pointers, and returns its error number.
 #[inline]
 pub(crate) fn tell(
     found: Result<swap_cache::Addable>,
@@ -359,9 +370,10 @@ pub(crate) fn tell(
     0
 }
 
-/// What C's working set code left there, as it gave it.
+/// Returns a shadow in C's format.
 fn shadow_to_raw(shadow: Shadow) -> *mut c_void {
-    // An `xa_value`: the value is above the lowest bit. C reads the shadow of 0 as none.
+    // An `xa_value`: the lowest bit is set, and the value is above it. C takes a shadow of 0 for
+    // none.
     (shadow.get() << 1 | 1) as usize as *mut c_void
 }
 
@@ -369,11 +381,11 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
     Shadow::new(shadow as usize as u64 >> 1).unwrap_or(Shadow::NONE)
 }
 
-/// The page frame and the number of pages of a folio.
+/// Returns the page frame number and the number of pages of a folio.
 ///
 /// # Safety
 ///
-/// The folio is valid, and stays as large as it is.
+/// The folio is valid, and is not split meanwhile.
 #[inline]
 unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
     // SAFETY: As required of the caller.
@@ -383,13 +395,13 @@ unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
     }
 }
 
-/// A folio enters the swap cache.
+/// Adds a folio to the swap cache.
 ///
 /// # Safety
 ///
-/// The cluster is a virtual one, and locked by the caller. So is the folio, which is not in the
-/// swap cache. `entry` is of the first of its slots, all of which [`vswap_cache_add_check`] allowed
-/// in the same section.
+/// The cluster is virtual. The caller has locked it and the folio, which is not in the swap cache.
+/// `entry` is that of the first slot. [`vswap_cache_add_check`] allowed the folio for the slots in
+/// the same section of the lock.
 #[export]
 unsafe extern "C" fn vswap_cache_add(
     ci: *mut bindings::swap_cluster_info,
@@ -411,12 +423,12 @@ unsafe extern "C" fn vswap_cache_add(
     }
 }
 
-/// A folio leaves the swap cache.
+/// Removes a folio from the swap cache, and leaves `shadow` in its slots.
 ///
 /// # Safety
 ///
-/// The cluster is a virtual one, and locked by the caller. So is the folio, which is in the swap
-/// cache, where `entry` is of the first of its slots.
+/// The cluster is virtual. The caller has locked it and the folio, which is in the swap cache.
+/// `entry` is that of its first slot.
 #[export]
 unsafe extern "C" fn vswap_cache_del(
     ci: *mut bindings::swap_cluster_info,
@@ -437,8 +449,8 @@ unsafe extern "C" fn vswap_cache_del(
 }
 
 c_exports! {
-    /// A folio leaves the swap cache, with nothing left behind. The references of the swap cache
-    /// are the caller's to put.
+    /// Removes a folio from the swap cache, and leaves no shadow. The caller puts the references of
+    /// the swap cache.
     fn vswap_cache_del_folio(folio: Option<LeavingFolio<'_>> = *mut bindings::folio) {
         if let Some(folio) = folio {
             folio.uncount_cached();
@@ -447,12 +459,12 @@ c_exports! {
     }
 }
 
-/// A folio takes the place of another in the swap cache, or of a part of it.
+/// Replaces a folio in the swap cache by another, which is its copy or a part of it.
 ///
 /// # Safety
 ///
-/// The cluster is a virtual one, and locked by the caller. So are both folios, and `new` says for
-/// which of the slots of `old` it is.
+/// The cluster is virtual. The caller has locked it and both folios. The swap entry in `new` names
+/// the slots of `old` that it replaces.
 #[export]
 unsafe extern "C" fn vswap_cache_replace(
     ci: *mut bindings::swap_cluster_info,
@@ -468,7 +480,7 @@ unsafe extern "C" fn vswap_cache_replace(
     }
 }
 
-/// The folio that the swap cache has for a slot, with a reference.
+/// Returns the folio that the swap cache has for a slot, with a reference; NULL if there is none.
 #[export]
 extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     let Some((cluster, off)) = find(offset) else {
@@ -477,16 +489,17 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     let found = lookup::cached(
         || cluster.peek(off),
         |pfn| {
-            // SAFETY: By the invariants of `Cluster`, a page frame number that was in a word was a
-            // folio's. It has a `struct page`, whatever became of the folio meanwhile. C looks at
-            // its count, and takes a reference if that is not 0.
+            // SAFETY: By the invariants of `Cluster`, a page frame number in a word was that of a
+            // folio. So it has a `struct page`, even if the folio was freed meanwhile. C takes a
+            // reference if the reference count is not 0.
             unsafe {
                 let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
                 NonNull::new(folio).map(|folio| FolioRef::from_raw(folio))
             }
         },
         |folio, pfn| {
-            // SAFETY: As above: C looks at what the page is of.
+            // SAFETY: The page frame has a `struct page`, as for `try_get`. C only computes the
+            // address of its folio.
             folio.is(unsafe { bindings::vswap_pfn_folio(pfn.get() as usize) })
         },
     );
@@ -509,7 +522,8 @@ extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
 }
 
 c_exports! {
-    /// How many slots are zeros as the first, or are not as the first.
+    /// Returns how many slots, at most `max_nr`, have the same zero flag as the first, and writes
+    /// that flag to `is_zero`.
     fn vswap_zero_batch(
         offset: usize = c_ulong,
         max_nr: i32 = c_int,
@@ -523,13 +537,13 @@ c_exports! {
     }
 }
 
-/// The offset of the next slot in use after one; 0 if there is none.
+/// Returns the offset of the next slot in use after `prev`; 0 if there is none.
 #[export]
 extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev, SLOTS)
 }
 
-/// Returns true if a slot is in use.
+/// Returns true if any virtual slot is in use.
 #[export]
 extern "C" fn vswap_in_use() -> bool {
     slot_alloc::any_in_use()
@@ -539,44 +553,45 @@ extern "C" fn vswap_in_use() -> bool {
 ///
 /// # Safety
 ///
-/// Is called until it succeeds, by one at a time.
+/// The caller calls this until it succeeds, and never concurrently.
 #[export]
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
-        // As much as could be of use, and what that needs at most is small beside it.
+        // At most 64 slots for each page of memory: more would be of no use, and the directory for
+        // these is small.
         let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller.
         unsafe { cluster::setup(max)? };
-        // For C, before the first slot is taken.
+        // Tell C the maximum before the first slot is allocated.
         capacity::limit();
         Ok(0)
     })
 }
 
-/// Sets how many slots there may be: no more than there are numbers for.
+/// Sets the maximum number of slots. The size of the directory limits it, too.
 #[export]
 extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
     capacity::set_max_slots(max_slots);
 }
 
-/// How many slots there may be.
+/// Returns the maximum number of slots.
 #[export]
 extern "C" fn vswap_rs_get_max() -> c_ulong {
     capacity::max_slots()
 }
 
 c_exports! {
-    /// How many pages of a cgroup can be swapped out without a slot of a device.
+    /// Returns how many pages of a cgroup can be swapped out without device slots.
     fn vswap_rs_room(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
         capacity::room(memcg)
     }
 
-    /// How many pages of a cgroup are, or can be, swapped out without a slot of a device.
+    /// Returns how many pages of a cgroup are, or can be, swapped out without device slots.
     fn vswap_rs_extra_pages(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
         capacity::extra_pages(memcg)
     }
 
-    /// Counts what there is.
+    /// Counts slots, clusters and their memory, for sysfs.
     fn vswap_rs_stats(stats: Out<'_, bindings::vswap_stats> = *mut bindings::vswap_stats) {
         if let Some(place) = stats {
             place.write(stats::collect());
@@ -584,13 +599,14 @@ c_exports! {
     }
 }
 
-/// Waits for those who allocate: afterwards they have seen the switch.
+/// Waits until each allocation that began before the mode was changed has finished or sees the new
+/// mode.
 #[export]
 extern "C" fn vswap_rs_quiesce() {
     slot_alloc::quiesce();
 }
 
-/// Gives up what a CPU that is offline allocated from.
+/// Retires the clusters that an offline CPU allocated from.
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
@@ -604,7 +620,7 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
 
 #[cfg(CONFIG_DEBUG_VM)]
 c_exports! {
-    /// Looks whether the tables agree.
+    /// Checks that the tables of virtual slots agree.
     fn vswap_rs_check(check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check) {
         if let Some(place) = check {
             place.write(crate::vswap::check::clusters());
@@ -612,11 +628,11 @@ c_exports! {
     }
 }
 
-/// Looks whether the slots of a device agree, too.
+/// Checks that the words of a device agree with the virtual slots.
 ///
 /// # Safety
 ///
-/// `check` is valid. The device stays meanwhile.
+/// `check` is valid, and only this function uses it. The device stays until this returns.
 #[cfg(CONFIG_DEBUG_VM)]
 #[export]
 unsafe extern "C" fn vswap_rs_check_device(ty: c_uint, check: *mut bindings::vswap_check) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions that C calls: [`include/linux/zswap.h`](srctree/include/linux/zswap.h) for the
-//! kernel, and [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h) for the C part of zswap.
+//! The functions of zswap that C calls: those of
+//! [`include/linux/zswap.h`](srctree/include/linux/zswap.h), and those for zswap's own C code in
+//! [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 //!
-//! Each function gets its arguments as types, and calls safe code.
+//! Each function converts its arguments to types that carry the guarantees of the C caller, and
+//! calls safe code.
 
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::ffi::trace;
@@ -55,12 +57,13 @@ use kernel::{
 };
 
 c_exports! {
-    /// Stores the pages of a folio. Returns true if all of them were.
+    /// Stores the pages of a folio. Returns true if all pages were stored.
     fn zswap_store(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| store::store(&mut folio))
     }
 
-    /// Loads a folio, and unlocks it, unless zswap does not have it (`-ENOENT`).
+    /// Loads a folio from zswap, and unlocks it. `-ENOENT`: zswap does not have it, and it stays
+    /// locked.
     fn zswap_rs_load(folio: Option<ReadFolio<'_>> = *mut bindings::folio) -> c_int {
         from_result(|| {
             let mut folio = folio.ok_or(ENOENT)?;
@@ -73,8 +76,8 @@ c_exports! {
         })
     }
 
-    /// Frees what is stored of slots. They are being freed, and their ids are still recorded; or
-    /// the caller has locked the folio that the swap cache has for them.
+    /// Frees the zswap entries of slots. Either the caller frees the slots, and their memory cgroup
+    /// ids are still recorded; or it has locked the folio that the swap cache has for them.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
@@ -87,13 +90,13 @@ c_exports! {
         }
     }
 
-    /// Lets go of a cgroup, which is going offline.
+    /// Removes zswap's references to a cgroup that goes offline.
     fn zswap_memcg_offline_cleanup(memcg: Memcg<'_> = *mut bindings::mem_cgroup) {
         Cursor::leave(memcg);
         Ring::leave(memcg);
     }
 
-    /// Notes that a folio was read from a device.
+    /// Counts a folio that was read from a device, for the shrinker.
     fn zswap_folio_swapin(folio: Option<&Folio> = *mut bindings::folio) {
         let rcu = rcu::read_lock();
         if let Some(ring) = folio.and_then(|folio| Ring::of_folio(folio, &rcu)) {
@@ -101,11 +104,11 @@ c_exports! {
         }
     }
 
-    /// Returns what a write to the compressor parameter means: 0 nothing, positive a switch,
-    /// `-EAGAIN` only that the name changes. Caller is the writer of the parameter, and holds
-    /// `zswap_init_lock`.
+    /// Returns what a write to the compressor parameter requires: 0 nothing, positive a switch of
+    /// the compressor, `-EAGAIN` only a change of the name. `-ENODEV`: the write fails. The caller
+    /// is the writer of the parameter, and holds `zswap_init_lock`.
     fn zswap_rs_compressor_check(name: &CStr = *const c_char) -> c_int {
-        // SAFETY: The caller is the writer of the parameter.
+        // SAFETY: The caller is the writer of the parameter, so there is no other.
         let compressor = unsafe { params::Compressor::exclusive() };
         match setup::check_compressor(compressor.name() == name) {
             NameChange::Note => EAGAIN.to_errno(),
@@ -115,17 +118,18 @@ c_exports! {
         }
     }
 
-    /// Switches to another compressor. Caller is the writer of the parameter, which is `kp`.
+    /// Switches to another compressor. The caller is the writer of the parameter `kp`.
     fn zswap_rs_compressor_switch(
         name: &CStr = *const c_char,
         kp: *const bindings::kernel_param = *const bindings::kernel_param
     ) -> c_int {
-        // SAFETY: `kp` is the parameter, and `name` a string.
+        // SAFETY: `kp` is the compressor parameter, and `name` a string.
         let commit = || to_result(unsafe { bindings::param_set_charp(name.as_char_ptr(), kp) });
         from_result(|| limits::switch_compressor(name, commit).map(|()| 0))
     }
 
-    /// Prepares a pool for a CPU: the callback of the CPU hotplug state that pools are added to.
+    /// Creates the compression context of a CPU in a pool. The callback of the CPU hotplug state
+    /// that pools are added to.
     fn zswap_rs_cpu_prepare(
         cpu: u32 = c_uint,
         pool: &Pool = *mut bindings::hlist_node
@@ -136,7 +140,7 @@ c_exports! {
         })
     }
 
-    /// Returns how many pages memory pressure may write back.
+    /// Returns how many pages the shrinker may write back.
     fn zswap_rs_shrinker_count(
         control: ShrinkControl<'_> = *mut bindings::shrink_control
     ) -> c_ulong {
@@ -148,18 +152,18 @@ c_exports! {
         control: ShrinkControl<'_> = *mut bindings::shrink_control
     ) -> c_ulong {
         let mut control = control;
-        // `SHRINK_STOP`
+        // The value of `SHRINK_STOP`.
         shrink::scan(&mut control).unwrap_or(c_ulong::MAX)
     }
 }
 
-/// Returns the pages that all pools take.
+/// Returns the number of pages of memory that all pools use.
 #[export]
 extern "C" fn zswap_total_pages() -> c_ulong {
     pool::total_pages()
 }
 
-/// Shrinks until the pool can accept again.
+/// Writes pages back until the pool can accept pages again.
 #[export]
 extern "C" fn zswap_rs_shrink_worker() {
     shrink::worker();
@@ -169,13 +173,13 @@ extern "C" fn zswap_rs_shrink_worker() {
 ///
 /// # Safety
 ///
-/// The caller holds `zswap_init_lock`, and calls once.
+/// The caller holds `zswap_init_lock`, and calls this once.
 #[export]
 unsafe extern "C" fn zswap_rs_setup() -> c_int {
     // SAFETY: Until zswap is initialized, writers of the parameter only change it with
     // `zswap_init_lock`, which the caller holds.
     let mut compressor = unsafe { params::Compressor::exclusive() };
-    // SAFETY: Once, as required of the caller.
+    // SAFETY: The caller calls this function once, so this runs once.
     let prepare = || to_result(unsafe { bindings::zswap_shim_setup() });
     from_result(|| {
         setup::initialize(prepare, &mut compressor)?;
@@ -183,7 +187,7 @@ unsafe extern "C" fn zswap_rs_setup() -> c_int {
     })
 }
 
-/// Returns 0 if zswap can be turned on. Initializes it if that was not tried.
+/// Returns 0 if zswap can be enabled. Initializes it first, if that was not tried yet.
 ///
 /// # Safety
 ///
@@ -191,7 +195,7 @@ unsafe extern "C" fn zswap_rs_setup() -> c_int {
 #[export]
 unsafe extern "C" fn zswap_rs_may_enable() -> c_int {
     from_result(|| {
-        // SAFETY: As required of the caller; `may_enable()` calls at most once.
+        // SAFETY: The caller holds `zswap_init_lock`, and `may_enable()` calls this at most once.
         setup::may_enable(|| to_result(unsafe { zswap_rs_setup() }))?;
         Ok(0)
     })

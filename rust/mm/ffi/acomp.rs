@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compression contexts, one for each CPU.
+//! Compression contexts: one for each CPU.
 //!
 //! A task uses a context while it holds its mutex ([`LockedContext`]), on any CPU. The CPU at the
 //! time of locking only picks a context that is likely free.
 //!
 //! # CPU hotplug
 //!
-//! The hotplug callback makes the context of a CPU before the CPU first comes online. The context
+//! The hotplug callback creates the context of a CPU before the CPU first comes online. The context
 //! stays until the pool is freed, so there is one for every CPU that was ever online. A task that
 //! moves to another CPU, or whose CPU goes offline, keeps the context that it has locked.
 //!
@@ -56,11 +56,11 @@ use kernel::{
     types::Opaque, //
 };
 
-// Lengths go to C as `unsigned int`.
+// C takes lengths as `unsigned int`.
 const PAGE_LEN: u32 = PAGE_SIZE as u32;
 
 c_functions! {
-    /// Returns true if there is a compressor of that name. May sleep, and load modules.
+    /// Returns true if a compressor with that name exists. May sleep, and load modules.
     pub(crate) fn exists(name: &CStr) -> bool = zswap_has_acomp;
     fn cpu_to_node(cpu: c_uint) -> c_int = zswap_cpu_to_node;
 }
@@ -69,7 +69,7 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The transform is ours.
+/// The value owns the transform.
 struct Transform(NonNull<bindings::crypto_acomp>);
 
 impl Transform {
@@ -85,7 +85,8 @@ impl Transform {
 
 impl Drop for Transform {
     fn drop(&mut self) {
-        // SAFETY: By the invariants. Its requests are gone: see `State`.
+        // SAFETY: The value owns the transform, by the invariants. `State` drops the request before
+        // it.
         unsafe { bindings::zswap_free_acomp(self.0.as_ptr()) };
     }
 }
@@ -94,7 +95,7 @@ impl Drop for Transform {
 ///
 /// # Invariants
 ///
-/// The request is ours.
+/// The value owns the request.
 struct Request(NonNull<bindings::acomp_req>);
 
 impl Request {
@@ -107,25 +108,25 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        // SAFETY: By the invariants.
+        // SAFETY: The value owns the request, by the invariants.
         unsafe { bindings::zswap_acomp_request_free(self.0.as_ptr()) };
     }
 }
 
-/// Allocates on a node. May sleep.
+/// Allocates memory for a `T` on a NUMA node. May sleep.
 fn alloc_on<T>(node: NumaNode) -> Result<KBox<MaybeUninit<T>>> {
     let memory = Kmalloc::alloc(Layout::new::<T>(), GFP_KERNEL, node)?;
-    // SAFETY: The memory is ours, and has room for a `T`.
+    // SAFETY: The memory was just allocated for a `T`.
     Ok(unsafe { KBox::from_raw(memory.as_ptr().cast()) })
 }
 
-/// What a context has under its mutex.
+/// The part of a context that its mutex protects.
 ///
 /// # Invariants
 ///
-/// The request is one to the transform. Its completion is the context's.
+/// The request is for the transform, and uses the completion of the context.
 struct State {
-    // Goes before its transform.
+    // Declared first, so that it is dropped before its transform.
     request: Request,
     _transform: Transform,
     /// The compressor's output.
@@ -135,7 +136,7 @@ struct State {
 // SAFETY: Transforms and requests may be used by any task, one at a time.
 unsafe impl Send for State {}
 
-/// What compresses and decompresses on a CPU.
+/// The context that compresses and decompresses for a CPU.
 #[pin_data]
 struct Context {
     #[pin]
@@ -144,13 +145,13 @@ struct Context {
     state: Mutex<State>,
 }
 
-// SAFETY: `done` is used by the task that has the mutex.
+// SAFETY: Only the task that holds the mutex uses `done`.
 unsafe impl Send for Context {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Makes the context of a CPU. May sleep.
+    /// Creates the context of a CPU. May sleep.
     fn new(cpu: CpuId, name: &CStr) -> Result<Pin<KBox<Self>>> {
         let nid = cpu_to_node(cpu.as_u32());
         let node = NumaNode::new(nid).unwrap_or(NumaNode::NO_NODE);
@@ -159,9 +160,9 @@ impl Context {
         let request = Request::new(&transform)?;
         let req = request.0.as_ptr();
         alloc_on::<Self>(node)?.write_pin_init(try_pin_init!(Self {
-            // SAFETY: The completion stays where it is, and goes with the request.
+            // SAFETY: The completion is pinned, and is dropped together with the request.
             done <- Opaque::ffi_init(|done| unsafe { bindings::zswap_acomp_init_wait(req, done) }),
-            // INVARIANT: As just made.
+            // INVARIANT: The request was just made for the transform, and uses `done`.
             state <- new_mutex!(State {
                 request,
                 _transform: transform,
@@ -171,11 +172,11 @@ impl Context {
     }
 }
 
-/// The contexts of a compressor, by CPU.
+/// The contexts of a compressor, indexed by CPU.
 pub(crate) struct Contexts(KVVec<SetOnce<Pin<KBox<Context>>>>);
 
 impl Contexts {
-    /// Makes room for all contexts. May sleep.
+    /// Allocates the array of contexts. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let nr = nr_cpu_ids();
         let mut contexts = KVVec::with_capacity(nr as usize, GFP_KERNEL)?;
@@ -185,7 +186,7 @@ impl Contexts {
         Ok(Self(contexts))
     }
 
-    /// Makes the context of a CPU, unless it was online before. May sleep.
+    /// Creates the context of a CPU, unless it exists already. May sleep.
     pub(crate) fn prepare(&self, cpu: CpuId, name: &CStr) -> Result {
         let place = self.0.get(cpu.as_u32() as usize).ok_or(EINVAL)?;
         if place.as_ref().is_none() {
@@ -197,7 +198,7 @@ impl Contexts {
     /// Locks the context of this CPU. Sleeps while another task uses it.
     #[inline]
     pub(crate) fn lock(&self) -> Result<LockedContext<'_>> {
-        // The task may be moved to another CPU right away.
+        // The task may migrate to another CPU right away, which is fine.
         let place = self.0.get(CpuId::current().as_u32() as usize);
         let Some(context) = place.and_then(SetOnce::as_ref) else {
             warn_on_once!(true);
@@ -211,7 +212,7 @@ impl Contexts {
     }
 }
 
-/// A context that is ours until the value is dropped.
+/// A locked context. Dropping it unlocks.
 #[must_use]
 pub(crate) struct LockedContext<'a> {
     state: MutexGuard<'a, State>,
@@ -221,13 +222,11 @@ pub(crate) struct LockedContext<'a> {
 type Operation = unsafe extern "C" fn(*mut bindings::acomp_req) -> c_int;
 
 impl LockedContext<'_> {
-    /// Runs a request from `src` to `dst`; returns what the compressor says, and the length that
-    /// came out.
+    /// Runs a request from `src` to `dst`. Returns the compressor's result, and the output length.
     ///
     /// # Safety
     ///
-    /// `src` and `dst` are lists that describe at least as much memory as the lengths say, to read
-    /// and to write.
+    /// `src` describes readable memory, and `dst` writable memory, of at least their given lengths.
     #[inline]
     unsafe fn run(
         &mut self,
@@ -236,8 +235,9 @@ impl LockedContext<'_> {
         dst: (*mut bindings::scatterlist, u32),
     ) -> (Result, u32) {
         let (req, done) = (self.state.request.0.as_ptr(), self.done.get());
-        // SAFETY: Under the mutex the request is ours. The lists are as required of the caller. The
-        // request is over when this returns: C waits for a driver that works on its own.
+        // SAFETY: The mutex is held, so no other task uses the request. The lists are as required
+        // of the caller. The request is complete when C returns, because C waits for asynchronous
+        // drivers.
         let (ret, len) = unsafe {
             let ret =
                 bindings::zswap_acomp_run(Some(operation), req, src.0, dst.0, src.1, dst.1, done);
@@ -246,15 +246,15 @@ impl LockedContext<'_> {
         (to_result(ret), len)
     }
 
-    /// Compresses a page. Returns the length that the compressor says, or its error; the bytes are
-    /// in [`Self::output`], as far as they fit.
+    /// Compresses a page. Returns the length that the compressor reports, or its error.
+    /// [`Self::output`] has the bytes, up to a page.
     #[inline]
     pub(crate) fn compress(&mut self, page: &SwapPage<'_>) -> Result<usize> {
         let mut input = MaybeUninit::<bindings::scatterlist>::uninit();
         let mut output = MaybeUninit::<bindings::scatterlist>::uninit();
         let buffer = self.state.output.as_mut_ptr().cast();
         // SAFETY: `input` is initialized to the page, which stays, and `output` to the buffer,
-        // which is as long as a page, and ours under the mutex.
+        // which is as long as a page. The mutex protects the buffer.
         let (result, len) = unsafe {
             bindings::zswap_sg_one_page(input.as_mut_ptr(), page.as_ptr());
             bindings::sg_init_one(output.as_mut_ptr(), buffer, PAGE_LEN);
@@ -267,15 +267,15 @@ impl LockedContext<'_> {
         result.map(|()| len as usize)
     }
 
-    /// Returns the first bytes of what was compressed, at most a page.
+    /// Returns the first `len` bytes of the compressed data, at most a page.
     #[inline]
     pub(crate) fn output(&self, len: usize) -> Bytes<'_> {
         let output = self.state.output.as_slice();
         Bytes::of(output.get(..len).unwrap_or(output))
     }
 
-    /// Decompresses an object to a page. Returns the length that came out, too. `EIO`: that is not
-    /// all of the page.
+    /// Decompresses an object to a page. Also returns the output length. `EIO`: the output does not
+    /// fill the page.
     #[inline]
     pub(crate) fn decompress<'p>(
         &mut self,
@@ -283,8 +283,8 @@ impl LockedContext<'_> {
         page: &SwapPage<'p>,
     ) -> (Result<FilledPage<'p>>, u32) {
         let mut output = MaybeUninit::<bindings::scatterlist>::uninit();
-        // SAFETY: The object is as long as it says, and stays. `output` is initialized to the page,
-        // which stays, and which nobody reads before it is uptodate.
+        // SAFETY: The object has the length that it reports, and stays. `output` is initialized to
+        // the page, which stays, and which no task reads before it is uptodate.
         let (result, len) = unsafe {
             bindings::zswap_sg_one_page(output.as_mut_ptr(), page.as_ptr());
             self.run(
@@ -294,7 +294,7 @@ impl LockedContext<'_> {
             )
         };
         let filled = match result {
-            // SAFETY: So much was written, which is all of the page.
+            // SAFETY: `len` bytes were written, which is all of the page.
             Ok(()) if len == PAGE_LEN => Ok(unsafe { page.filled() }),
             Ok(()) => Err(EIO),
             Err(error) => Err(error),
@@ -303,14 +303,14 @@ impl LockedContext<'_> {
     }
 }
 
-/// Copies an object that is a plain page to a page. `EIO`: it is not as long as one.
+/// Copies an uncompressed object to a page. `EIO`: the object is not as long as a page.
 #[inline]
 pub(crate) fn copy_plain<'p>(mut object: Parts<'_>, page: &SwapPage<'p>) -> Result<FilledPage<'p>> {
     if object.len() != PAGE_LEN {
         return Err(EIO);
     }
-    // SAFETY: The object is as long as a page, and `to` is a page, which is mapped, and which
-    // nobody reads before it is uptodate. All of it is written.
+    // SAFETY: The object is as long as a page. `to` is a mapped page that no task reads before it
+    // is uptodate. All of it is written.
     Ok(unsafe {
         page.overwrite(|to| {
             bindings::memcpy_from_sglist(to.cast(), object.as_sg(), 0, PAGE_LEN);

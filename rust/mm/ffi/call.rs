@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Macros for calls to C, and calls from C, whose contracts the types of the arguments keep.
+//! Macros for calls to C, and calls from C, whose contracts are in the types of the arguments.
 //!
-//! Each macro has one `unsafe` block for all functions of its kind. The traits say what the block
-//! relies on: [`ToC`] for what C is given, [`FromC`] for what C gives.
+//! Each macro has one `unsafe` block for all functions of its kind. The block relies on two traits:
+//! [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to Rust.
 
-/// Declares functions of C that can be called with anything their types allow.
+/// Declares functions of C that can be called with any values that their types allow.
 ///
-/// An argument goes to C as [`ToC`] says. bindgen's signature is checked by the compiler.
+/// [`ToC`] converts the arguments. The compiler checks them against bindgen's signature.
 macro_rules! c_functions {
     ($(
         $(#[$meta:meta])*
@@ -17,14 +17,15 @@ macro_rules! c_functions {
         #[inline]
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
-            // SAFETY: The function has no requirements beyond those that `ToC` keeps.
+            // SAFETY: The function has no requirements beyond those that `ToC` guarantees.
             unsafe { ::kernel::bindings::$c($($arg),*) }
         })*
     };
 }
 
-/// Declares methods that are functions of C. The first argument is the pointer of `self`, for which
-/// the invariants of the type are enough; the others are as in `c_functions!`.
+/// Declares methods that call functions of C. The first argument is the pointer of `self`, and the
+/// invariants of the type satisfy C's requirements for it. The other arguments are as in
+/// `c_functions!`.
 macro_rules! c_methods {
     ($(
         $(#[$meta:meta])*
@@ -34,14 +35,14 @@ macro_rules! c_methods {
         #[inline]
         $vis fn $name(&$this $(, $arg: $ty)*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
-            // SAFETY: By the invariants of the type, and `ToC`.
+            // SAFETY: The invariants of the type and `ToC` guarantee the requirements.
             unsafe { ::kernel::bindings::$c($this.as_ptr() $(, $arg)*) }
         })*
     };
 }
 
-/// Defines functions that C calls. An argument `name: Type = RawType` is made by [`FromC`], whose
-/// contract for the type is part of the function's.
+/// Defines functions that C calls. [`FromC`] creates an argument `name: Type = RawType`. Its
+/// contract for the type is part of the contract of the function.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
@@ -51,7 +52,7 @@ macro_rules! c_exports {
         ///
         /// # Safety
         ///
-        /// As [`FromC`](crate::ffi::call::FromC) says for the type of each argument.
+        /// The requirements of [`FromC`](crate::ffi::call::FromC) for the type of each argument.
         #[export]
         #[allow(unused_unsafe)]
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
@@ -62,8 +63,8 @@ macro_rules! c_exports {
     };
 }
 
-/// Asserts that a type of ours has the fields of C's, where C has them: a pointer to C's is one to
-/// ours.
+/// Asserts that a Rust type has the layout of a C type, so that a pointer to one is a pointer to
+/// the other.
 macro_rules! same_layout {
     ($ours:ty = $c:ty { $($field:ident = $theirs:ident),* $(,)? }) => {
         ::kernel::prelude::static_assert!(size_of::<$ours>() == size_of::<$c>());
@@ -82,27 +83,27 @@ use kernel::{
     prelude::*, //
 };
 
-/// A value that a function of C may be given, as `C`: its type keeps what C requires of it, while
-/// the function runs.
+/// A value that can be passed to a function of C, as `C`. The type guarantees what C requires of
+/// the value while the function runs.
 pub(crate) trait ToC {
-    /// The type that C has for it.
+    /// The type of the value in C.
     type C;
 
-    /// Returns it as C has it.
+    /// Converts the value to its C type.
     fn to_c(self) -> Self::C;
 }
 
-/// What C gives to a function of ours, as `Raw`.
+/// A value that C passes to a Rust function, as `Raw`.
 pub(crate) trait FromC<Raw> {
-    /// Takes it over.
+    /// Converts the value from its C type.
     ///
     /// # Safety
     ///
-    /// Written at the implementation.
+    /// Each implementation states its requirements.
     unsafe fn from_c(raw: Raw) -> Self;
 }
 
-/// Numbers, and values that C copies, are the same for C.
+/// Implements the traits for numbers and other types that are the same in C.
 macro_rules! plain {
     ($($ty:ty),*) => {
         $(impl ToC for $ty {
@@ -137,7 +138,7 @@ plain!(
     bindings::swp_entry_t
 );
 
-/// A pointer that is only handed on.
+/// A pointer that Rust does not dereference.
 impl<T> FromC<*const T> for *const T {
     /// # Safety
     ///
@@ -148,21 +149,21 @@ impl<T> FromC<*const T> for *const T {
     }
 }
 
-/// A place that a function of ours writes a result to, if C wants it.
+/// A place to write a result to, or `None` if C does not want the result.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 impl<T> FromC<*mut T> for Out<'_, T> {
     /// # Safety
     ///
-    /// `raw` is NULL, or valid for writes and nobody else's while the function runs.
+    /// `raw` is NULL, or valid for writes. Only the function accesses it while it runs.
     #[inline]
     unsafe fn from_c(raw: *mut T) -> Self {
-        // SAFETY: As required of the caller. Nothing is said of what is there.
+        // SAFETY: As required of the caller. The memory need not be initialized.
         unsafe { raw.cast::<MaybeUninit<T>>().as_mut() }
     }
 }
 
-/// A string, which C reads.
+/// A string that C reads.
 impl ToC for &CStr {
     type C = *const c_char;
 
@@ -175,7 +176,7 @@ impl ToC for &CStr {
 impl FromC<*const c_char> for &CStr {
     /// # Safety
     ///
-    /// `raw` is a string that stays while the function runs.
+    /// `raw` is a NUL-terminated string that stays while the function runs.
     #[inline]
     unsafe fn from_c(raw: *const c_char) -> Self {
         // SAFETY: As required of the caller.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Page faults on swapped out pages: what C knows of them, and the switches of the policy.
+//! Page faults on swapped-out pages, and the switches of the swap-in policy.
 //!
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
@@ -61,25 +61,25 @@ fn switches() -> &'static Switches {
     unsafe { &*(&raw const bindings::vswap_swapin_switches).cast() }
 }
 
-/// Returns true if the policy plans.
+/// Returns true if the policy is enabled.
 #[inline]
 pub(crate) fn is_enabled() -> bool {
     switches().enabled.load(Relaxed)
 }
 
-/// Returns true if compressed neighbours are not read ahead.
+/// Returns true if readahead skips neighbours that are in zswap.
 #[inline]
 pub(crate) fn bypass() -> bool {
     switches().bypass.load(Relaxed)
 }
 
-/// Returns true if folios may be large.
+/// Returns true if the policy may plan large folios.
 #[inline]
 pub(crate) fn large() -> bool {
     switches().large.load(Relaxed)
 }
 
-/// Returns the largest order that a folio may have.
+/// Returns the largest order that the policy may plan.
 #[inline]
 pub(crate) fn max_order() -> u32 {
     switches().max_order.load(Relaxed)
@@ -88,13 +88,14 @@ pub(crate) fn max_order() -> u32 {
 c_functions! {
     /// Returns true if zswap was ever enabled.
     pub(crate) fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
-    /// Returns true if a slow device has slots under virtual ones.
+    /// Returns true if a slow device has slots that back virtual slots.
     pub(crate) fn any_slow_device() -> bool = vswap_any_slow;
-    /// Returns true if zswap has written back, or refused, much of what is swapped out.
+    /// Returns true if a large part of the swapped-out pages is on devices, because zswap wrote it
+    /// back or refused it.
     pub(crate) fn any_written() -> bool = vswap_swapin_any_written;
-    /// Returns the orders enabled for some anonymous memory, by bit.
+    /// Returns a bit mask of the orders that are enabled for any anonymous memory.
     pub(crate) fn anon_orders() -> usize = vswap_anon_orders;
-    /// Returns how many pages readahead reads at most.
+    /// Returns the largest number of pages that readahead reads.
     pub(crate) fn readahead_max() -> i32 = vswap_readahead_max;
     /// Returns true if plans are traced.
     pub(crate) fn is_traced() -> bool = vswap_swapin_is_traced;
@@ -134,7 +135,8 @@ pub(crate) fn count_outcome(outcome: Outcome) {
     });
 }
 
-/// Counts a folio that was planned to be large, and whether it is.
+/// Counts a folio that was planned as a large one: with `large` if it is large, otherwise as a
+/// smaller one.
 pub(crate) fn count_size(large: bool) {
     count(if large {
         bindings::vswap_swapin_event_VSWAP_SWAPIN_LARGE
@@ -148,12 +150,13 @@ pub(crate) fn count_skipped() {
     count(bindings::vswap_swapin_event_VSWAP_SWAPIN_SKIPPED);
 }
 
-/// The record of a mapping or a file. Writers do not exclude each other: see [`Record`].
+/// The place of the record of a mapping or a file. Updates may be lost, because writers do not
+/// exclude each other: see [`Record`].
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(&'static Atomic<i64>);
 
 impl Kept {
-    /// Returns the record of an owner, by its address: owners share a table of records.
+    /// Returns the record of an owner. Owners hash by address into a shared table of records.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
         // SAFETY: C only hashes the address. It returns an element of a static array, which is
@@ -175,7 +178,7 @@ impl Kept {
     }
 }
 
-/// The hint that `madvise()` left in a VMA; none for NULL.
+/// The hint that `madvise()` set in a VMA; `Hint::None` for NULL.
 impl FromC<*mut bindings::vm_area_struct> for Hint {
     /// # Safety
     ///
@@ -191,7 +194,7 @@ impl FromC<*mut bindings::vm_area_struct> for Hint {
     }
 }
 
-/// A page fault that finds its page swapped out.
+/// A page fault on a swapped-out page.
 ///
 /// # Invariants
 ///
@@ -206,7 +209,7 @@ pub(crate) struct Fault<'a> {
 impl FromC<*mut bindings::vm_fault> for Option<Fault<'_>> {
     /// # Safety
     ///
-    /// `vmf` is NULL, or of a fault that runs longer than the function.
+    /// `vmf` is NULL, or that of a fault that lasts until the function has returned.
     #[inline]
     unsafe fn from_c(vmf: *mut bindings::vm_fault) -> Self {
         NonNull::new(vmf).map(|vmf| {
@@ -230,29 +233,29 @@ impl Fault<'_> {
     }
 
     c_methods! {
-        /// Returns true if the task faults in its own memory. khugepaged and others walk that of
-        /// others, which says nothing of its use.
+        /// Returns true if the task faults in its own memory. khugepaged and others fault in memory
+        /// of other tasks, which says nothing about its use.
         pub(crate) fn is_own(&self) -> bool = vswap_fault_is_own;
-        /// Returns the orders above 0 that a folio may have, by bit.
+        /// Returns a bit mask of the orders above 0 that a folio for the fault may have.
         fn orders(&self) -> usize = vswap_fault_orders;
     }
 
-    /// Returns the page number of its address.
+    /// Returns the page number of the faulting address.
     #[inline]
     pub(crate) fn page(&self) -> u64 {
         self.page
     }
 
-    /// Returns the record of its mapping.
+    /// Returns the record of the fault's VMA.
     #[inline]
     pub(crate) fn record(&self) -> Kept {
         Kept::of(self.vma)
     }
 
-    /// Returns the hint of its mapping.
+    /// Returns the hint of the fault's VMA.
     #[inline]
     pub(crate) fn hint(&self) -> Hint {
-        // SAFETY: By the invariants.
+        // SAFETY: The invariants of the type guarantee what C requires.
         unsafe { Hint::from_c(self.vma) }
     }
 
@@ -269,22 +272,23 @@ impl Fault<'_> {
         }
     }
 
-    /// Returns how many of `nr` pages from `first` on, of which each `step`-th is looked at, were
-    /// used lately. With `run`, only those before the first that was not.
+    /// Returns how many of `nr` pages from `first` on are mapped and were used lately. Checks every
+    /// `step`-th page; with `run`, only up to the first that was not used. `None`: the page table
+    /// of the fault does not cover the pages, or the CPU sets no accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
         let (first, nr, step) = (first as usize, nr as usize, step as usize);
-        // SAFETY: By the invariants. C checks that the pages are of the table at hand.
+        // SAFETY: The fault runs, by the invariants. C checks that the pages are in its page table.
         let used = unsafe { bindings::vswap_fault_used(self.as_ptr(), first, nr, step, run) };
         u32::try_from(used).ok()
     }
 }
 
-/// An entry whose device stays.
+/// A swap entry whose device stays.
 ///
 /// # Invariants
 ///
-/// The device of the entry stays during `'a`, and the entry is one of its.
+/// The device of the entry stays during `'a`, and the entry names a slot of it.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldEntry<'a> {
     entry: SwapEntry,
@@ -295,7 +299,7 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
     /// The device of the entry stays while the function runs: by a reference, by the lock of the
-    /// cluster, or by RCU if the entry was read from a page table. The entry is one of its.
+    /// cluster, or by RCU if the entry was read from a page table. The entry names a slot of it.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller.
@@ -313,37 +317,36 @@ impl HeldEntry<'_> {
         self.entry
     }
 
-    /// Returns the entry with another offset. `None`: that is of another cluster.
+    /// Returns the entry with another offset. `None`: the offset is in another cluster.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Option<Self> {
         let here = self.entry.offset();
-        // INVARIANT: It is of the same cluster, all of which is of the device.
+        // INVARIANT: The offset is in the same cluster, all of which is on the device.
         (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
             entry: self.entry.add(offset.wrapping_sub(here)),
             ..self
         })
     }
 
-    /// Returns true if zswap has the page. The answer can be old when it is there.
+    /// Returns true if zswap has the page. The answer may be stale.
     #[inline]
     pub(crate) fn is_stored(self) -> bool {
-        // SAFETY: By the invariants.
+        // SAFETY: The invariants of the type guarantee what C requires.
         match unsafe { Ci::of_entry(self.entry) } {
             Some((ci, off)) => ci.peek_is_stored(off),
             None => false,
         }
     }
 
-    /// Returns true if the zero flag of a device slot is set. The answer can be old when it is
-    /// there.
+    /// Returns true if the zero flag of a device slot is set. The answer may be stale.
     #[inline]
     pub(crate) fn is_zero(self) -> bool {
-        // SAFETY: By the invariants.
+        // SAFETY: The invariants of the type guarantee what C requires.
         unsafe { bindings::vswap_swapin_is_zero(self.entry.as_raw()) }
     }
 }
 
-/// Facts that a plan has asked for, for the tracepoint.
+/// Facts that the policy looked up for a plan, for the tracepoint.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) near: u32,
@@ -352,7 +355,7 @@ pub(crate) struct Found {
     pub(crate) uniform: u32,
 }
 
-/// Traces all that was known, and the plan, so that the plan can be made again elsewhere.
+/// Traces a plan and all of its inputs, so that it can be replayed on the host.
 #[cold]
 pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
     let (how, order) = match plan.how {
@@ -386,6 +389,6 @@ pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
         order: order as u8,
         why: plan.why as u8,
     };
-    // SAFETY: It is valid.
+    // SAFETY: `decision` is valid, and C only reads it.
     unsafe { bindings::vswap_swapin_trace(&decision) };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios in the swap cache, and the right to what zswap stores for a swap slot.
+//! Folios in the swap cache, and the right to change the zswap entry of a slot.
 //!
 //! # The right to a slot
 //!
@@ -53,8 +53,8 @@ c_functions! {
 
 /// A swap entry: a swap type and an offset.
 ///
-/// It names a slot, and may be stale. A [`Slot`] is not.
-// The value of a `swp_entry_t`. As such a structure it would go to functions by its address.
+/// It names a slot, and may be stale, unlike a [`Slot`].
+// The value of a `swp_entry_t`, because the structure would be passed by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
 
@@ -88,7 +88,7 @@ impl SwapEntry {
         bindings::swp_entry_t { val: self.0 }
     }
 
-    /// Makes the entry of a type and an offset.
+    /// Returns the entry with a type and an offset.
     #[inline]
     pub(crate) fn new(ty: u8, offset: u64) -> Self {
         Self::from_raw(swp_entry(ty.into(), offset as usize))
@@ -106,7 +106,7 @@ impl SwapEntry {
         swp_offset(self)
     }
 
-    /// Returns true if it names a virtual slot. No device has that type.
+    /// Returns true for a virtual entry, whose swap type no device has.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn is_virtual(self) -> bool {
@@ -121,7 +121,7 @@ impl SwapEntry {
 
     /// Returns the entry `n` slots after this one.
     ///
-    /// The offset is in the low bits of an entry, and the slots of a folio are of one device.
+    /// The offset is in the low bits of an entry. The caller stays within the slots of one device.
     #[inline]
     pub(crate) fn add(self, n: usize) -> Self {
         Self(self.0.wrapping_add(n))
@@ -134,12 +134,12 @@ impl SwapEntry {
     }
 }
 
-/// The sole right to what is stored for a slot.
+/// The sole right to change what zswap stores for a slot.
 ///
 /// # Invariants
 ///
-/// During `'a` only the owner of the value stores for the slot, takes out what is stored for it, or
-/// looks it up to follow it. The device stays.
+/// During `'a` only the owner of the value stores an entry for the slot, removes its entry, or
+/// looks it up to follow it. The device of the slot stays.
 pub(crate) struct Slot<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,
@@ -158,6 +158,8 @@ impl Slot<'_> {
 pub(crate) struct Folio(Opaque<bindings::folio>);
 
 impl Folio {
+    /// Wraps a pointer to a folio.
+    ///
     /// # Safety
     ///
     /// The folio is not freed during `'a`.
@@ -180,10 +182,10 @@ impl Folio {
         fn nid(&self) -> c_int = zswap_folio_nid;
         fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         fn flush_dcache(&self) = zswap_flush_dcache_folio;
-        // C takes the RCU lock that its cgroup needs.
+        // C takes the RCU read lock, which keeps the cgroup of the folio.
         pub(super) fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
         fn memcg_get(&self) -> *mut bindings::mem_cgroup = zswap_folio_memcg_get;
-        // Looks at it only, and that under `CONFIG_DEBUG_VM`.
+        // Only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
         fn check(&self) = zswap_folio_check;
     }
 }
@@ -191,7 +193,8 @@ impl Folio {
 impl FromC<*mut bindings::folio> for Option<&Folio> {
     /// # Safety
     ///
-    /// `folio` is NULL, or is not freed while the function runs, and does not change its cgroup.
+    /// `folio` is NULL, or a folio that is not freed and does not change its cgroup while the
+    /// function runs.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
         // SAFETY: As required of the caller.
@@ -243,14 +246,14 @@ impl<'a> SwapPage<'a> {
         self.folio
     }
 
-    /// Returns the NUMA node of its memory.
+    /// Returns the NUMA node of the page.
     #[inline]
     pub(crate) fn node(&self) -> Node {
         // SAFETY: A node that has memory is possible.
         unsafe { Node::from_raw(self.folio.nid()) }
     }
 
-    /// Returns the cgroup that is charged for tables.
+    /// Returns the cgroup to charge tables to: that of the folio.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'a> {
         // INVARIANT: Locked during `'a`.
@@ -259,25 +262,25 @@ impl<'a> SwapPage<'a> {
         }
     }
 
-    /// Returns the 64 bits that the page repeats, if it does.
+    /// Returns the 64-bit pattern that fills the page, if one does.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
         self.with_bytes(|bytes| bytes.repeats())
     }
 
-    /// Fills the page with 64 bits.
+    /// Fills the page with a 64-bit pattern.
     pub(crate) fn fill(&self, value: u64) -> FilledPage<'a> {
-        // SAFETY: C writes the page, as far as the length says, which is all of it.
+        // SAFETY: C writes `PAGE_SIZE` bytes, which is all of the page.
         unsafe { self.overwrite(|to| bindings::zswap_fill(to.cast(), value, PAGE_SIZE)) }
     }
 
-    /// Returns true if the cgroup of the page lets zswap write it to a device.
+    /// Returns true if the cgroup of the page allows zswap to write it to a device.
     #[inline]
     pub(crate) fn writeback_enabled(&self) -> bool {
         self.folio.writeback_enabled()
     }
 
-    /// Returns how varied its content is.
+    /// Returns how random the contents of the page look, from a sample.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn variety(&self) -> Variety {
         self.with_bytes(|bytes| Variety::of(bytes.sample(Variety::SAMPLE)))
@@ -289,19 +292,20 @@ impl<'a> SwapPage<'a> {
         // SAFETY: The page stays, by the invariants.
         let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
         let ret = f(addr.cast());
-        // SAFETY: This task has mapped it above, and nothing after that which is still mapped.
+        // SAFETY: This task has mapped the page above, and has unmapped all that it has mapped
+        // since.
         unsafe { bindings::kunmap_local(addr) };
         ret
     }
 
-    /// Maps the page, whose bytes others may be changing, while `f` runs.
+    /// Maps the page while `f` runs. User space may change the bytes meanwhile.
     #[inline]
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
         // SAFETY: `f` gets a page that is mapped while it runs.
         self.mapped(|from| f(unsafe { Bytes::new(from, PAGE_SIZE) }))
     }
 
-    /// Maps the page while `f` writes it, and makes that visible to user space.
+    /// Maps the page while `f` writes it, and then flushes the data cache.
     ///
     /// # Safety
     ///
@@ -314,7 +318,7 @@ impl<'a> SwapPage<'a> {
         unsafe { self.filled() }
     }
 
-    /// Says that the page is filled.
+    /// Returns the proof that the page is filled.
     ///
     /// # Safety
     ///
@@ -329,7 +333,7 @@ impl<'a> SwapPage<'a> {
     }
 }
 
-/// Says that a page of a locked folio is filled: its bytes are what was swapped out.
+/// Proof that a page of a locked folio is filled with the bytes that were swapped out.
 ///
 /// # Invariants
 ///
@@ -341,7 +345,7 @@ pub(crate) struct FilledPage<'a> {
 }
 
 impl FilledPage<'_> {
-    /// `EIO`: it is another page.
+    /// Checks that this is the proof for `page`. `EIO`: it is for another page.
     #[inline]
     fn check(self, page: &SwapPage<'_>) -> Result {
         if warn_on_once!(self.page != page.page) {
@@ -351,7 +355,7 @@ impl FilledPage<'_> {
     }
 }
 
-/// Bytes in memory that can be read during `'a`, and that others may be changing.
+/// Bytes in memory that can be read during `'a`, and that user space may change meanwhile.
 ///
 /// # Invariants
 ///
@@ -364,6 +368,8 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
+    /// Creates a value for `len` bytes at `start`.
+    ///
     /// # Safety
     ///
     /// `len` bytes at `start` are readable during `'a`.
@@ -379,7 +385,7 @@ impl<'a> Bytes<'a> {
     /// Returns the bytes of a slice.
     #[inline]
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
-        // SAFETY: They are readable while they are borrowed.
+        // SAFETY: The slice is readable while it is borrowed.
         unsafe { Self::new(bytes.as_ptr(), bytes.len()) }
     }
 
@@ -387,36 +393,38 @@ impl<'a> Bytes<'a> {
         self.start
     }
 
-    /// Returns some of the bytes, from all over them.
+    /// Returns up to `nr` bytes, spread evenly.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sample(&self, nr: usize) -> impl Iterator<Item = u8> + '_ {
-        // Not a power of two, which the fields of structures would be apart.
+        // One less than an even distance, so that the samples do not all hit the same field of
+        // equal structures.
         let apart = self.len.checked_div(nr).unwrap_or(0);
         let step = apart.saturating_sub(1).max(1);
         (0..self.len).step_by(step).take(nr).map(move |at| {
-            // SAFETY: Less than `len`, by the invariants readable. Any byte is a `u8`.
+            // SAFETY: `at` is less than `len`, so the byte is readable, by the invariants. Any byte
+            // is a valid `u8`.
             unsafe { self.start.add(at).read_volatile() }
         })
     }
 
-    /// Returns the 64 bits that they repeat from their beginning to their end, if they do.
+    /// Returns the 64-bit pattern that fills all of the bytes, if one does.
     #[inline]
     fn repeats(&self) -> Option<u64> {
         const WORD: usize = size_of::<u64>();
         let nth = |n: usize| {
-            // SAFETY: Less than `len`, by the invariants readable. Pages are aligned. Any word is a
-            // `u64`.
+            // SAFETY: The word is within `len` bytes, so it is readable, by the invariants. Pages
+            // are aligned. Any word is a valid `u64`.
             unsafe { self.start.cast::<u64>().add(n).read_volatile() }
         };
         let nr = self.len / WORD;
         let last = nr.checked_sub(1)?;
         let first = nth(0);
-        // Most pages end with something else than they begin with.
+        // Compare the last word first, because in most pages it differs from the first.
         (nth(last) == first && (1..last).all(|n| nth(n) == first)).then_some(first)
     }
 
-    /// Returns their number.
+    /// Returns the number of bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -425,23 +433,26 @@ impl<'a> Bytes<'a> {
 
 /// A folio that is locked and in the swap cache.
 ///
-/// It is a right, not the lock itself: dropping it changes nothing. An owner of the lock, like
-/// [`ReadFolio`], lends the right out; it never gives a `&mut` to one that it keeps, which could be
-/// swapped for that of another folio.
+/// It does not own the lock, so dropping it does not unlock. An owner of the lock, like
+/// [`ReadFolio`], lends it. The owner never gives out a `&mut` to the value that it keeps: a caller
+/// could swap it for the value of another folio.
 ///
 /// # Invariants
 ///
-/// `folio` is locked and in the swap cache during `'a`, and there is one value at a time.
+/// `folio` is locked and in the swap cache during `'a`. Only one value for it can be used at a
+/// time.
 pub(crate) struct SwapFolio<'a> {
     folio: &'a Folio,
     _lock: PhantomData<&'a mut ()>,
 }
 
 impl<'a> SwapFolio<'a> {
+    /// Creates a value for a folio that the caller has locked.
+    ///
     /// # Safety
     ///
-    /// The caller holds the lock of the folio, which is in the swap cache, during `'a`. There is no
-    /// second value for the folio meanwhile.
+    /// The caller holds the lock of the folio during `'a`, and the folio is in the swap cache.
+    /// There is no other value for the folio during `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: A locked folio is not freed.
@@ -451,7 +462,8 @@ impl<'a> SwapFolio<'a> {
         unsafe { Self::new(folio) }
     }
 
-    /// As [`Self::from_raw`], for a folio that we have just added to the swap cache.
+    /// Creates a value without the checks of [`Self::from_raw`], for a folio that was just added to
+    /// the swap cache.
     ///
     /// # Safety
     ///
@@ -465,7 +477,7 @@ impl<'a> SwapFolio<'a> {
         }
     }
 
-    /// Returns the number of its pages.
+    /// Returns the number of pages of the folio.
     #[inline]
     pub(crate) fn nr_pages(&self) -> usize {
         self.folio.nr_pages()
@@ -476,10 +488,10 @@ impl<'a> SwapFolio<'a> {
         self.folio.as_ptr()
     }
 
-    /// Lends the right for a shorter time.
+    /// Lends the value for a shorter time.
     #[inline]
     fn lend(&mut self) -> SwapFolio<'_> {
-        // INVARIANT: `self` is not used meanwhile.
+        // INVARIANT: `self` is borrowed, and cannot be used meanwhile.
         SwapFolio {
             folio: self.folio,
             _lock: PhantomData,
@@ -487,30 +499,31 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        /// Returns true if it is large, was read for a fault, and no fault has mapped it.
+        /// Returns true if the folio is large, was read for a fault, and no fault has mapped it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
-        /// Returns true if its bytes are what was swapped out.
+        /// Returns true if the folio is uptodate.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
-        /// Counts it among the folios in the swap cache.
+        /// Adds the folio to the statistics of the swap cache.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn count_cached(&self) = vswap_folio_count_cached;
-        /// Counts that its pages were loaded.
+        /// Counts the pages of the folio as loaded from zswap.
         pub(crate) fn count_zswpin(&self) = zswap_folio_count_zswpin;
-        /// Counts that its page is written back.
+        /// Counts the page of the folio as written back from zswap.
         pub(crate) fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
-        /// Counts it as a large folio that was swapped in.
+        /// Counts the folio as a large folio that was swapped in.
         pub(crate) fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
-        /// Marks the folio dirty: it is the only copy. Returns true if it was not.
+        /// Marks the folio dirty, because it has the only copy of the data. Returns true if it was
+        /// clean.
         pub(crate) fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// Returns the cgroup that is charged for its tables.
+    /// Returns the cgroup to charge tables to: that of the folio.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
-        // INVARIANT: Locked while `self` is there.
+        // INVARIANT: The folio is locked while `self` is borrowed.
         Owner {
             folio: Some(self.folio),
         }
@@ -518,22 +531,22 @@ impl<'a> SwapFolio<'a> {
 
     #[inline]
     fn into_first_slot(self) -> Slot<'a> {
-        // SAFETY: A folio in the swap cache has its entry there.
+        // SAFETY: The folio is in the swap cache, so its swap entry is valid.
         let entry = unsafe { bindings::zswap_folio_entry(self.as_ptr()) };
-        // INVARIANT: By the invariants of this type, of which this was the only value.
+        // INVARIANT: `self` was the only value for the folio, whose lock is the right to its slots.
         Slot {
             entry: SwapEntry::from_raw(entry),
             _right: PhantomData,
         }
     }
 
-    /// Returns the right to the slot of its first page.
+    /// Returns the right to the folio's first slot.
     #[inline]
     pub(crate) fn first_slot(&mut self) -> Slot<'_> {
         self.lend().into_first_slot()
     }
 
-    /// Returns the slot and the page with number `n`, if the folio is that large.
+    /// Returns the right to the `n`th slot, and the `n`th page. `None` if the folio is smaller.
     #[inline]
     pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
         if n >= self.nr_pages() {
@@ -551,7 +564,7 @@ impl<'a> SwapFolio<'a> {
         Some((slot, SwapPage { page, folio }))
     }
 
-    /// Has `f` fill the page of a folio that is not large. `None`: it is large.
+    /// Calls `f` to fill the page of a folio of order 0. `None`: the folio is large.
     #[inline]
     fn fill_only(
         &mut self,
@@ -568,8 +581,8 @@ impl<'a> SwapFolio<'a> {
         Some(f(self.first_slot(), &page).and_then(|filled| filled.check(&page)))
     }
 
-    /// Has `f` fill the page of a folio that is not large, and marks the folio uptodate then.
-    /// `None`: it is large.
+    /// Calls `f` to fill the page of a folio of order 0, and then marks the folio uptodate. `None`:
+    /// the folio is large.
     #[inline]
     pub(crate) fn fill(
         &mut self,
@@ -579,8 +592,8 @@ impl<'a> SwapFolio<'a> {
         Some(filled.map(|()| self.folio.mark_uptodate()))
     }
 
-    /// Has `f` fill each page of a folio, which it gets with its number, and marks the folio
-    /// uptodate then.
+    /// Calls `f` to fill each page of a folio, with the index of the page, and then marks the folio
+    /// uptodate.
     pub(crate) fn fill_all(
         &mut self,
         mut f: impl for<'p> FnMut(usize, Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
@@ -601,12 +614,12 @@ impl FromC<*mut bindings::folio> for Option<SwapFolio<'_>> {
     /// runs.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller, who enters Rust here.
+        // SAFETY: As required of the caller. C calls Rust here, so there is no other value.
         NonNull::new(folio).map(|folio| unsafe { SwapFolio::from_raw(folio) })
     }
 }
 
-/// The cgroup that is charged for tables: that of a locked folio.
+/// The cgroup to charge tables to: that of a locked folio.
 ///
 /// # Invariants
 ///
@@ -617,10 +630,12 @@ pub(crate) struct Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
-    /// No cgroup is charged: for tests, which have no folio.
+    /// No cgroup, for tests, which have no folio.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) const NONE: Self = Self { folio: None };
 
+    /// Returns the cgroup of a locked folio.
+    ///
     /// # Safety
     ///
     /// The folio is locked during `'a`.
@@ -631,9 +646,9 @@ impl<'a> Owner<'a> {
         Self { folio: Some(folio) }
     }
 
-    /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to the cgroup.
+    /// Calls `f`. Charges `__GFP_ACCOUNT` allocations in it to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: C returns a reference for us, or NULL.
+        // SAFETY: C returns NULL, or a reference for the caller.
         let memcg = unsafe { MemcgRef::from_raw(self.folio.map_or(NULL, Folio::memcg_get)) };
         MemcgRef::charging(memcg.as_ref(), f)
     }
@@ -645,39 +660,41 @@ const NULL: *mut bindings::mem_cgroup = core::ptr::null_mut();
 ///
 /// # Invariants
 ///
-/// The reference is ours.
+/// The value owns one reference.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) struct FolioRef(NonNull<bindings::folio>);
 
 #[cfg(CONFIG_RUST_VSWAP)]
 impl FolioRef {
+    /// Wraps a reference to a folio.
+    ///
     /// # Safety
     ///
-    /// The reference is the caller's, who hands it over.
+    /// The caller owns a reference, which the value takes over.
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller.
         Self(folio)
     }
 
-    /// Returns true if `folio` is the same.
+    /// Returns true if `folio` is this folio.
     #[inline]
     pub(crate) fn is(&self, folio: *mut bindings::folio) -> bool {
         self.0.as_ptr() == folio
     }
 
-    /// Hands the reference over.
+    /// Returns the folio, and hands the reference to the caller.
     pub(crate) fn into_raw(self) -> *mut bindings::folio {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// Locks the folio when it is not under writeback, if it is in the swap cache with virtual
-    /// slots then. Sleeps.
+    /// Locks the folio, and waits for its writeback to end. `None`: the folio is not in the swap
+    /// cache with virtual slots any more. Sleeps.
     pub(crate) fn lock_cached(&self) -> Option<ReadFolio<'_>> {
-        // SAFETY: The folio stays, by the reference. The caller holds no lock.
+        // SAFETY: The reference keeps the folio. The caller holds no lock.
         if !unsafe { bindings::vswap_folio_lock_cached(self.0.as_ptr()) } {
             return None;
         }
-        // SAFETY: Just locked, and in the swap cache.
+        // SAFETY: C has locked the folio, and checked that it is in the swap cache.
         Some(unsafe { ReadFolio::from_raw(self.0) })
     }
 }
@@ -692,12 +709,12 @@ impl PartialEq for FolioRef {
 #[cfg(CONFIG_RUST_VSWAP)]
 impl Drop for FolioRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariants.
+        // SAFETY: The value owns the reference, by the invariants.
         unsafe { bindings::zswap_folio_put(self.0.as_ptr()) };
     }
 }
 
-/// The lock of a folio that is in the swap cache: dropping unlocks it.
+/// The lock of a folio that is in the swap cache. Dropping it unlocks.
 ///
 /// # Invariants
 ///
@@ -706,9 +723,11 @@ impl Drop for FolioRef {
 pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
 
 impl<'a> ReadFolio<'a> {
+    /// Takes over the lock of a folio.
+    ///
     /// # Safety
     ///
-    /// As of [`SwapFolio::from_raw`], and the lock is handed over.
+    /// As for [`SwapFolio::from_raw`]. In addition, the value takes over the lock.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: As required of the caller.
@@ -722,26 +741,27 @@ impl<'a> ReadFolio<'a> {
         self.0.lend()
     }
 
-    /// Leaves the folio locked, for C.
+    /// Leaves the folio locked, for C to unlock.
     #[inline]
     pub(crate) fn keep_locked(self) -> KeptLocked {
         let _ = ManuallyDrop::new(self);
         KeptLocked(())
     }
 
-    /// Removes the folio from the swap cache if the swap count of all its slots is 0; frees them.
+    /// Removes the folio from the swap cache, frees its slots and unlocks it, if the swap count of
+    /// all its slots is 0. `Err` returns the folio otherwise.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn free_swap(self) -> Result<(), Self> {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.
         if !unsafe { bindings::folio_free_swap(self.0.as_ptr()) } {
             return Err(self);
         }
-        // It is unlocked by the drop, which asks for no more than that.
+        // Dropping `self` unlocks the folio, for which it need not be in the swap cache.
         Ok(())
     }
 
-    /// Removes a folio from the swap cache whose data is elsewhere, and unlocks it. One that is
-    /// dirty is the only copy, and stays.
+    /// Removes a clean folio from the swap cache, and unlocks it. A dirty folio has the only copy
+    /// of the data: this warns and only unlocks it.
     pub(crate) fn forget(self) {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
@@ -754,7 +774,7 @@ impl<'a> ReadFolio<'a> {
 impl FromC<*mut bindings::folio> for Option<ReadFolio<'_>> {
     /// # Safety
     ///
-    /// As for [`SwapFolio`], and the lock is handed over.
+    /// As for [`SwapFolio`]. In addition, the value takes over the lock.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
         // SAFETY: As required of the caller.
@@ -762,7 +782,7 @@ impl FromC<*mut bindings::folio> for Option<ReadFolio<'_>> {
     }
 }
 
-/// A folio was left locked: C is told so, because it unlocks the folio then.
+/// Proof that a folio was left locked, so that C must unlock it.
 #[must_use]
 pub(crate) struct KeptLocked(());
 
@@ -778,26 +798,26 @@ impl<'a> Deref for ReadFolio<'a> {
 impl Drop for ReadFolio<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The lock is ours, by the invariants.
+        // SAFETY: The value owns the lock, by the invariants.
         unsafe { bindings::folio_unlock(self.0.as_ptr()) };
     }
 }
 
-/// Whether an allocation may wait for memory.
+/// Says if an allocation may wait for memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     Yes,
     No,
 }
 
-/// Folios that are being written, as few requests for many of them: dropping submits the last.
+/// Folios that are being written, merged into few requests. Dropping it submits the last request.
 pub(crate) struct Writes {
     ctx: bindings::swap_io_ctx,
     requests: u32,
 }
 
 impl Writes {
-    /// None yet.
+    /// Creates a batch without folios.
     pub(crate) fn new() -> Self {
         Self {
             ctx: bindings::swap_io_ctx::default(),
@@ -805,7 +825,7 @@ impl Writes {
         }
     }
 
-    /// Returns how many requests they are: folios side by side on a device are one.
+    /// Returns the number of requests so far. Folios that are consecutive on a device share one.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn requests(&self) -> u32 {
         self.requests
@@ -819,9 +839,9 @@ impl Drop for Writes {
     }
 }
 
-/// A new folio in the swap cache, locked, with nothing in it: made to write a slot back.
+/// A new, locked and empty folio in the swap cache, to write a zswap entry back.
 ///
-/// Dropping removes it from the swap cache again.
+/// Dropping it removes the folio from the swap cache again.
 ///
 /// # Invariants
 ///
@@ -830,20 +850,21 @@ impl Drop for Writes {
 pub(crate) struct NewFolio(SwapFolio<'static>);
 
 impl NewFolio {
-    /// Adds a folio for the slot that `entry` names, if there is such a slot and it is in use.
+    /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names, if that is
+    /// in use.
     ///
-    /// `EEXIST` when the swap cache has one already, or the device is gone.
+    /// `EEXIST`: the swap cache has a folio for the slot already, or the device is gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
         let gfp = match wait {
             Wait::Yes => bindings::GFP_KERNEL,
             Wait::No => bindings::ZSWAP_GFP_RUN,
         };
-        // SAFETY: C copes with any value, and warns of such as name no device. Sleeps only if that
-        // was asked for.
+        // SAFETY: C accepts any value, and warns if it names no device. It sleeps only if `gfp`
+        // allows it.
         let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), gfp) };
         let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
-        // SAFETY: A new folio is returned locked and in the swap cache, with a reference for us.
-        // Being there it pins the slot and thereby the device. Nobody unlocks it but this type.
+        // SAFETY: C returns a new folio, locked and in the swap cache, with a reference for the
+        // caller. The folio pins the slot and so the device. Only this type unlocks it.
         Ok(Self(unsafe { SwapFolio::from_raw(folio) }))
     }
 
@@ -853,7 +874,8 @@ impl NewFolio {
         self.0.lend()
     }
 
-    /// Has `f` fill the page. `Err` has the folio, for who has to give back first what is for it.
+    /// Calls `f` to fill the page. `Err` returns the folio, so that the caller can free its device
+    /// slot before it drops the folio.
     pub(crate) fn fill(
         mut self,
         f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
@@ -869,7 +891,8 @@ impl NewFolio {
 impl Drop for NewFolio {
     fn drop(&mut self) {
         let folio = self.0.as_ptr();
-        // SAFETY: By the invariants. The reference is put last.
+        // SAFETY: The value owns the lock and the reference, by the invariants. The reference is
+        // put last.
         unsafe {
             bindings::swap_cache_del_folio(folio);
             bindings::folio_unlock(folio);
@@ -878,9 +901,9 @@ impl Drop for NewFolio {
     }
 }
 
-/// A new folio in the swap cache that was filled, and is to be written.
+/// A new folio in the swap cache that was filled, and can be written.
 ///
-/// Dropping removes it from the swap cache again.
+/// Dropping it removes the folio from the swap cache again.
 ///
 /// # Invariants
 ///
@@ -895,28 +918,28 @@ impl FilledFolio {
         self.0.lend()
     }
 
-    /// Writes the folio to its device. It is unlocked when I/O was started.
+    /// Writes the folio to its device, which unlocks the folio when it starts the I/O.
     pub(crate) fn write(self, writes: &mut Writes) {
         let folio = ManuallyDrop::new(self.0);
         folio.0.folio.mark_uptodate();
         let folio = folio.0.as_ptr();
         let open = writes.ctx.sio;
         // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
-        // `self` any more. `__swap_writepage()` consumes the lock. Our reference is put last: under
-        // writeback, the folio stays. The context is submitted before it goes.
+        // `self` any more. `__swap_writepage()` consumes the lock. The reference is put last, and
+        // writeback keeps the folio after that. The context is submitted before it is dropped.
         unsafe {
-            // It goes to the tail of the inactive list when writing has ended.
+            // The end of writeback rotates it to the tail of the inactive list.
             bindings::zswap_folio_set_reclaim(folio);
             bindings::__swap_writepage(&mut writes.ctx, folio);
             bindings::zswap_folio_put(folio);
         }
         let sio = writes.ctx.sio;
         let begun = if sio.is_null() {
-            // It went out at once: with what was there, or as one of its own.
+            // The request was submitted at once. It is new, unless it continued an open one.
             open.is_null()
         } else {
-            // SAFETY: The request belongs to the context until it is submitted. (One that is new
-            // may lie where the one before did.)
+            // SAFETY: The context owns the request until it is submitted. (A new request may have
+            // the address of the last one, so addresses are not compared.)
             unsafe { (*sio).nr_bvecs == 1 }
         };
         if begun {

@@ -2,7 +2,7 @@
 
 //! The constants of C that the formats of [`swap_table`] rely on.
 //!
-//! This file takes those from C that differ between architectures and configurations.
+//! This file takes the constants that differ between architectures and configurations from C.
 //! [`swap_table`] defines the others itself, because they are the format. This file asserts that
 //! they equal C's, so that a kernel in which they differ does not build.
 //!
@@ -17,10 +17,11 @@ use kernel::{
     prelude::*, //
 };
 
-/// Bits of a page frame number in a swap table word: `SWAP_CACHE_PFN_BITS`.
+/// Number of bits of a page frame number in a swap table word: `SWAP_CACHE_PFN_BITS`.
 pub(crate) const PFN_BITS: u32 = bindings::VSWAP_SWAP_CACHE_PFN_BITS as u32;
 
-/// Slots of a cluster, physical or virtual: 512 with `CONFIG_THP_SWAP` and 4K pages, 256 without.
+/// Number of slots of a cluster, physical or virtual: 512 with `CONFIG_THP_SWAP` and 4K pages, 256
+/// without.
 pub(crate) const SWAPFILE_CLUSTER: u32 = bindings::VSWAP_SWAPFILE_CLUSTER as u32;
 
 /// The number of swap types that can name a device; depends on which special entries are built in.
@@ -53,11 +54,11 @@ static_assert!(swap_table::SWP_TB_COUNT_MASK == bindings::VSWAP_SWP_TB_COUNT_MAS
 static_assert!(swap_table::SWP_TB_COUNT_SHIFT as usize == bindings::VSWAP_SWP_TB_COUNT_SHIFT);
 static_assert!(swap_table::SWP_TB_COUNT_MAX as usize == bindings::VSWAP_SWP_TB_COUNT_MAX);
 
-// A page frame number does not reach the flags.
+// A page frame number does not overlap the flags.
 static_assert!(swap_table::PFN_SHIFT + PFN_BITS <= swap_table::SWP_TB_FLAGS_SHIFT);
 
-// A virtual offset fits beside the type in a `swp_entry_t`. That it also fits in a PTE of the
-// architecture is not a constant expression in C: `word_kunit` tests it.
+// A virtual offset fits beside the type in a `swp_entry_t`. It must also fit in a PTE of the
+// architecture, which is not a constant expression in C: `swap_table_kunit` tests that.
 static_assert!(swap_table::VOFFSET_BITS as usize <= bindings::VSWAP_SWP_TYPE_SHIFT);
 
 // A run of the largest order fits in a cluster.

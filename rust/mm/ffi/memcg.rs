@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory cgroups and what is charged to them.
+//! Memory cgroups and their charges.
 //!
 //! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h).
 
@@ -34,11 +34,11 @@ use kernel::{
     }, //
 };
 
-/// A memory cgroup, or `NULL` where C takes that: the root's when there are no cgroups.
+/// A memory cgroup, or `NULL`, which C takes for the root.
 ///
 /// # Invariants
 ///
-/// The pointer is `NULL`, or of a cgroup that is not freed during `'a`.
+/// `ptr` is `NULL`, or of a cgroup that is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Memcg<'a> {
     ptr: *mut bindings::mem_cgroup,
@@ -66,13 +66,15 @@ impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
 }
 
 impl Memcg<'_> {
-    /// No cgroup in particular.
+    /// `NULL`, which stands for the root.
     pub(crate) const ROOT: Self = Self {
         // INVARIANT: `NULL`.
         ptr: core::ptr::null_mut(),
         _pin: PhantomData,
     };
 
+    /// Wraps a pointer to a cgroup.
+    ///
     /// # Safety
     ///
     /// `ptr` is `NULL`, or of a cgroup that is not freed while the value is used.
@@ -90,21 +92,24 @@ impl Memcg<'_> {
     }
 
     c_methods! {
-        /// Returns true if zswap may write pages of the cgroup to a device.
+        /// Returns true if the cgroup allows zswap to write its pages to a device.
         pub(crate) fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Returns true if the cgroup is being removed: its ring is that of an ancestor.
+        /// Returns true if the cgroup is being removed, so that its ring is that of an ancestor.
         pub(crate) fn is_zombie(&self) -> bool = zswap_memcg_zombie;
-        /// Returns true if its pages can have room on a device.
+        /// Returns true if a page of the cgroup in zswap can be written back: a device has a free
+        /// slot, and the cgroup is below its swap limit.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn has_room(&self) -> bool = vswap_has_room;
-        /// Returns true if zswap may keep one more page of the cgroup that does not compress,
-        /// because it can be written back. May sleep.
+        /// Returns true if zswap may keep one more incompressible page of the cgroup, because it
+        /// can be written back. May sleep.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn may_keep_plain(&self) -> bool = vswap_may_keep_plain;
-        /// Counts that a page could not be swapped out, because of [`Self::at_swap_max`].
+        /// Counts in memory.swap.events that a page could not be swapped out because of
+        /// [`Self::at_swap_max`].
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn count_swap_max(&self) = vswap_count_swap_max;
-        /// Returns how many pages zswap may still take for it, by its limits and those above it.
+        /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
+        /// ancestors.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn zswap_room(&self) -> usize = vswap_zswap_room;
         #[cfg(CONFIG_RUST_VSWAP)]
@@ -118,13 +123,13 @@ impl Memcg<'_> {
         fn pages(&self) -> usize = zswap_memcg_pages;
     }
 
-    /// Returns true: the slots of devices are the room that pages have.
+    /// Returns true, because without virtual slots each page in zswap has a device slot.
     #[cfg(not(CONFIG_RUST_VSWAP))]
     pub(crate) fn has_room(&self) -> bool {
         true
     }
 
-    /// Runs `f` with the cgroup that something is charged to, which may be going offline.
+    /// Calls `f` with the cgroup of `objcg`, which may be going offline; with the root for `None`.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(Memcg<'_>) -> R) -> R {
@@ -135,42 +140,43 @@ impl Memcg<'_> {
         }
     }
 
-    /// Returns true if it, or one above it, has as much swap as it may have: used, or kept for
-    /// pages in zswap that do not compress.
+    /// Returns true if the cgroup or an ancestor is at its swap limit. Incompressible pages in
+    /// zswap count as swap, because they must stay writable to a device.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn at_swap_max(self) -> bool {
         self.above_swap_max(1)
     }
 
-    /// Returns how many pages it has, of whatever kind and wherever they are.
+    /// Returns how many pages are charged to the cgroup, of any kind and on any list.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn size(self) -> u64 {
         self.nr_pages() as u64
     }
 
-    /// Returns how many anonymous pages it has on its LRU lists.
+    /// Returns how many anonymous pages the cgroup has on its LRU lists.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn anon_pages(self) -> u64 {
         self.nr_anon() as u64
     }
 
-    /// Returns what zswap refused of its pages.
+    /// Returns the counters of the cgroup's pages that zswap refused.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn refusals(&self) -> Refusals<'_> {
-        // SAFETY: `NULL` or not freed, by the invariants. It is in the cgroup, or a static.
+        // SAFETY: `NULL` or not freed, by the invariants. The counters are in the cgroup, or a
+        // static.
         Refusals(unsafe { &*bindings::vswap_refusals_of(self.ptr).cast() })
     }
 
-    /// Returns the number of its compressed pages as far as statistics were flushed; `None` where
-    /// it is no cgroup in particular.
+    /// Returns the number of the cgroup's pages in zswap, from statistics that may not be flushed.
+    /// `None` for the root.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
         (!self.ptr.is_null()).then(|| self.pages())
     }
 
-    /// Returns the memory that the compressed pages of the cgroup take, in bytes, and their number;
-    /// `None` where cgroups are off.
+    /// Returns the memory that the pages of the cgroup take in zswap, in bytes, and their number.
+    /// `None` if cgroups are off, or for `NULL`.
     pub(crate) fn usage(self) -> Option<(usize, usize)> {
         if disabled() || self.ptr.is_null() {
             return None;
@@ -188,56 +194,56 @@ struct Counters {
     refused: Atomic<i64>,
     refused_at: Atomic<i64>,
     size_at: Atomic<i64>,
-    // C's.
+    // Only C uses this.
     counted_at: Atomic<i64>,
 }
 
 #[cfg(CONFIG_RUST_VSWAP)]
 static_assert!(size_of::<Counters>() == size_of::<bindings::vswap_refusals>());
 
-/// What zswap refused of the pages of a cgroup: see [`capacity`](crate::vswap::capacity).
+/// The counters of a cgroup's pages that zswap refused: see [`capacity`](crate::vswap::capacity).
 #[cfg(CONFIG_RUST_VSWAP)]
 #[derive(Clone, Copy)]
 pub(crate) struct Refusals<'a>(&'a Counters);
 
 #[cfg(CONFIG_RUST_VSWAP)]
 impl Refusals<'_> {
-    /// Returns how many in a row were compressed to find out.
+    /// Returns how many pages in a row zswap compressed in vain.
     #[inline]
     pub(crate) fn tried(self) -> u64 {
         self.0.tried.load(Relaxed) as u64
     }
 
-    /// Returns how many were refused, less what stored ones make up for.
+    /// Returns how many pages were refused. Stored pages reduce the number.
     #[inline]
     pub(crate) fn refused(self) -> u64 {
         self.0.refused.load(Relaxed) as u64
     }
 
-    /// Returns how many ticks ago the last one was refused.
+    /// Returns how many jiffies ago the last page was refused.
     pub(crate) fn age(self) -> u64 {
-        // In this order, and below 0 if another CPU refuses one in between.
+        // Negative if another CPU refuses a page between the two reads.
         let then = self.0.refused_at.load(Relaxed);
         let age = (params::jiffies() as i64).wrapping_sub(then);
         age.max(0) as u64
     }
 
-    /// Returns how many pages the cgroup had when the last one was refused.
+    /// Returns how many pages the cgroup had when the last page was refused.
     pub(crate) fn size_at(self) -> u64 {
         self.0.size_at.load(Relaxed) as u64
     }
 
-    /// Counts one that was compressed.
+    /// Counts a page that was compressed in vain.
     pub(crate) fn add_tried(self) {
         self.0.tried.add(1, Relaxed);
     }
 
-    /// Begins to count those in a row anew.
+    /// Resets the number of pages in a row that were compressed in vain.
     pub(crate) fn clear_tried(self) {
         self.0.tried.store(0, Relaxed);
     }
 
-    /// Counts one, now that the cgroup has `size` pages: no more than those are.
+    /// Counts a refused page, up to the `size` of the cgroup in pages.
     pub(crate) fn add_refused(self, size: u64) {
         if self.refused() < size {
             self.0.refused.add(1, Relaxed);
@@ -245,12 +251,12 @@ impl Refusals<'_> {
         self.touch(size);
     }
 
-    /// Sets how many were refused.
+    /// Sets the number of refused pages.
     pub(crate) fn set_refused(self, nr: u64) {
         self.0.refused.store(nr as i64, Relaxed);
     }
 
-    /// Takes now for the time of the last one, when the cgroup has `size` pages.
+    /// Records the current time and the `size` of the cgroup as those of the last refusal.
     pub(crate) fn touch(self, size: u64) {
         self.0.refused_at.store(params::jiffies() as i64, Relaxed);
         self.0.size_at.store(size as i64, Relaxed);
@@ -266,11 +272,13 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The reference is ours.
+/// The value owns one reference.
 #[repr(transparent)]
 pub(crate) struct MemcgRef(NonNull<bindings::mem_cgroup>);
 
 impl MemcgRef {
+    /// Wraps a reference to a cgroup; `None` for `NULL`.
+    ///
     /// # Safety
     ///
     /// `ptr` is `NULL`, or comes with a reference, which is handed over.
@@ -290,52 +298,53 @@ impl MemcgRef {
         }
     }
 
-    /// Runs `f`, and charges what this task allocates in it with `__GFP_ACCOUNT` to `memcg`.
+    /// Calls `f`. Charges `__GFP_ACCOUNT` allocations of this task in it to `memcg`.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
         // SAFETY: The reference is kept until the old value is set again below.
         let old = unsafe { bindings::zswap_set_active_memcg(ptr) };
         let ret = f();
-        // SAFETY: What was active when this was called is kept by the caller.
+        // SAFETY: The caller of this function keeps the cgroup that was active before.
         unsafe { bindings::zswap_set_active_memcg(old) };
         ret
     }
 
-    /// Takes one more reference, unless the cgroup is being removed.
+    /// Takes another reference, unless the cgroup is offline.
     fn again_if_online(&self) -> Option<Self> {
-        // SAFETY: There is a reference, by the invariants.
+        // SAFETY: The value owns a reference, by the invariants.
         let got = unsafe { bindings::zswap_memcg_tryget_online(self.0.as_ptr()) };
-        // Lazily: a value that is made and not wanted would be dropped, and put.
+        // Lazily, because dropping an unused value would put a reference that was not taken.
         got.then(|| Self(self.0))
     }
 }
 
 impl Drop for MemcgRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariants.
+        // SAFETY: The value owns the reference, by the invariants.
         unsafe { bindings::zswap_memcg_put(self.0.as_ptr()) };
     }
 }
 
-/// Where the shrink worker is on its way through the cgroups.
+/// The position of the shrink worker in its walk through the cgroups.
 ///
-/// The cursor holds a reference. The removal of that cgroup moves the cursor on, and so drops it.
-/// Both take the lock.
+/// The cursor holds a reference to its cgroup. When that cgroup goes offline, [`Cursor::leave`]
+/// moves the cursor on and drops the reference. A spinlock protects the cursor.
 pub(crate) struct Cursor(());
 
 impl Cursor {
-    /// Takes the lock while `f` runs, and gives it the place.
+    /// Calls `f` with the position, under the lock.
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
-        // SAFETY: The lock is initialized statically. No other lock is taken under it, and the
-        // release of a cgroup takes none of ours.
+        // SAFETY: The lock is initialized statically. No other lock of zswap is taken under it,
+        // also not by the release of a cgroup.
         let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
-        // SAFETY: Protected by the lock. A `MemcgRef` is a pointer to C, `None` is `NULL`, and what
-        // is not `NULL` has a reference.
+        // SAFETY: Protected by the lock. `Option<MemcgRef>` has the layout of C's pointer, with
+        // `NULL` for `None`. The cursor owns a reference to a cgroup that is not `NULL`.
         f(unsafe { &mut *(&raw mut (*cursor).next).cast() })
     }
 
-    /// Returns the cgroup after `prev`; the first after none. `None` ends a round.
+    /// Returns the cgroup after `prev`, or the first one for `None`. Returns `None` at the end of a
+    /// round.
     fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> {
         let prev = prev.map_or(core::ptr::null_mut(), |memcg| {
             ManuallyDrop::new(memcg).0.as_ptr()
@@ -344,9 +353,10 @@ impl Cursor {
         unsafe { MemcgRef::from_raw(bindings::zswap_memcg_next(prev)) }
     }
 
-    /// Moves on to the next cgroup that is online. `None` ends a round, or cgroups are off.
+    /// Moves on to the next online cgroup, and returns it. `None`: a round has ended, or cgroups
+    /// are off.
     ///
-    /// The reference is a second one: the cursor's own can be dropped by [`Cursor::leave`].
+    /// Returns a reference of its own, because [`Cursor::leave`] can drop the cursor's.
     pub(crate) fn advance() -> Option<MemcgRef> {
         Self::locked(|place| loop {
             *place = Self::after(place.take());
@@ -361,7 +371,7 @@ impl Cursor {
         })
     }
 
-    /// Moves away from a cgroup that goes offline.
+    /// Moves the cursor away from a cgroup that goes offline.
     pub(crate) fn leave(memcg: Memcg<'_>) {
         Self::locked(|place| {
             while place
@@ -374,16 +384,16 @@ impl Cursor {
     }
 }
 
-/// A counted reference to what memory is charged to.
+/// A counted reference to an object cgroup, which memory is charged to.
 ///
 /// # Invariants
 ///
-/// The reference is ours.
+/// The value owns one reference.
 pub(crate) struct ObjCgroup(NonNull<bindings::obj_cgroup>);
 
-// SAFETY: References may be used and dropped anywhere.
+// SAFETY: A reference may be used and dropped by any task.
 unsafe impl Send for ObjCgroup {}
-// SAFETY: All methods that take a shared reference may be called from any thread.
+// SAFETY: Any task may call the methods that take a shared reference.
 unsafe impl Sync for ObjCgroup {}
 
 impl ObjCgroup {
@@ -391,7 +401,7 @@ impl ObjCgroup {
         self.0.as_ptr()
     }
 
-    /// Returns what the folio is charged to, if to anything.
+    /// Returns the object cgroup that the folio is charged to, if any.
     #[inline]
     pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<Self> {
         // SAFETY: The folio is locked, thus stays, and cannot change its cgroup. C returns a
@@ -400,16 +410,17 @@ impl ObjCgroup {
     }
 
     c_methods! {
-        /// Returns true if no limit for compressed memory is reached.
+        /// Returns true if the cgroup and its ancestors are below their zswap limits.
         pub(crate) fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
-        /// Counts pages that were stored.
+        /// Counts pages of the cgroup that were stored in zswap.
         pub(crate) fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
     }
 
     /// Returns the cgroup.
     #[inline]
     pub(crate) fn memcg(&self) -> Option<MemcgRef> {
-        // SAFETY: By the invariants. C returns a reference to the cgroup.
+        // SAFETY: The value owns a reference, by the invariants. C returns NULL, or a reference to
+        // the cgroup.
         unsafe { MemcgRef::from_raw(bindings::zswap_objcg_memcg_get(self.as_ptr())) }
     }
 
@@ -417,7 +428,7 @@ impl ObjCgroup {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
-        // SAFETY: By the invariants. The cgroup stays for RCU readers.
+        // SAFETY: The value owns a reference, by the invariants. RCU keeps the cgroup during `'a`.
         unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.as_ptr())) }
     }
 }
@@ -425,13 +436,13 @@ impl ObjCgroup {
 impl Drop for ObjCgroup {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The reference is ours, by the invariants.
+        // SAFETY: The value owns the reference, by the invariants.
         unsafe { bindings::zswap_objcg_put(self.as_ptr()) };
     }
 }
 
-/// Pages are stored for slots with an id, which are pinned: they are counted, and charged. In
-/// reclaim (`PF_MEMALLOC`), where this cannot fail. May sleep.
+/// Counts pages that were stored in zswap for pinned slots, and charges them to the memory cgroup
+/// id. The caller is in reclaim (`PF_MEMALLOC`), so that the charge cannot fail. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
     if sum.nr == 0 {
@@ -442,7 +453,7 @@ pub(crate) fn stored(id: u16, sum: Sum) {
     unsafe { bindings::zswap_charge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
 }
 
-/// Takes that back, for pages that are not stored any more.
+/// Undoes [`stored`] for pages that zswap does not have any more.
 #[inline]
 pub(crate) fn unstored(id: u16, sum: Sum) {
     if sum.nr == 0 {
@@ -453,7 +464,7 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
     unsafe { bindings::zswap_uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
 }
 
-/// Counts pages that are not stored any more.
+/// Subtracts pages that zswap does not have any more from the counters, but does not uncharge them.
 #[inline]
 pub(crate) fn count_unstored(sum: Sum) {
     if sum.nr != 0 {

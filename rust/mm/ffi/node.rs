@@ -10,7 +10,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// A node.
+/// A NUMA node.
 ///
 /// # Invariants
 ///
@@ -23,6 +23,8 @@ c_functions! {
 }
 
 impl Node {
+    /// Wraps the number of a node.
+    ///
     /// # Safety
     ///
     /// The node is possible.
@@ -32,13 +34,13 @@ impl Node {
         Self(nid)
     }
 
-    /// Returns all possible nodes: zswap may still store pages of a node that has no memory left.
+    /// Returns all possible nodes, because zswap may still have pages of a node without memory.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let mut from = 0;
         core::iter::from_fn(move || {
             let nid = possible_node(from);
             from = nid.saturating_add(1);
-            // INVARIANT: C returns a possible node, or that number.
+            // INVARIANT: C returns a possible node, or `MAX_NUMNODES` if there is none.
             (nid < bindings::ZSWAP_MAX_NUMNODES).then_some(Self(nid))
         })
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parameters, counters and events: numbers that C owns, or debugfs shows.
+//! Module parameters, counters and events of zswap.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -26,7 +26,7 @@ use kernel::{
     }, //
 };
 
-/// The parameters: C's `struct zswap_params`.
+/// The module parameters: C's `struct zswap_params`.
 ///
 /// # Invariants
 ///
@@ -54,30 +54,30 @@ fn params() -> &'static Params {
     unsafe { &*(&raw mut bindings::zswap_params).cast() }
 }
 
-/// Returns true if zswap stores.
+/// Returns true if zswap is enabled, so that it stores pages.
 #[inline]
 pub(crate) fn enabled() -> bool {
     params().enabled.load(Relaxed)
 }
 
-/// Turns zswap off, as it has no pool.
+/// Disables zswap, because it has no pool.
 pub(crate) fn disable() {
     params().enabled.store(false, Relaxed);
 }
 
-/// Returns true if memory pressure lets zswap write back.
+/// Returns true if zswap's shrinker may write pages back under memory pressure.
 #[inline]
 pub(crate) fn shrinker_enabled() -> bool {
     params().shrinker_enabled.load(Relaxed)
 }
 
-/// Returns how much of the memory the pools may take.
+/// Returns the percentage of memory that the pools may use.
 #[inline]
 pub(crate) fn max_pool_percent() -> u32 {
     params().max_pool_percent.load(Relaxed)
 }
 
-/// Returns how much of that they may take for a pool that was full to accept again.
+/// Returns the percentage of that limit below which a pool that was full accepts pages again.
 #[inline]
 pub(crate) fn accept_threshold_percent() -> u32 {
     params().accept_threshold_percent.load(Relaxed)
@@ -87,13 +87,15 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 ///
 /// # Invariants
 ///
-/// Nobody else writes it while the value is there.
+/// No other task writes the parameter while the value exists.
 pub(crate) struct Compressor(());
 
 impl Compressor {
+    /// Creates the only value that accesses the parameter.
+    ///
     /// # Safety
     ///
-    /// The caller excludes writers of the parameter while the value is there.
+    /// The caller excludes other writers of the parameter while the value exists.
     pub(crate) unsafe fn exclusive() -> Self {
         // INVARIANT: As required of the caller.
         Self(())
@@ -101,11 +103,11 @@ impl Compressor {
 
     /// Returns the name.
     pub(crate) fn name(&self) -> &CStr {
-        // SAFETY: It is a string, which stays until it is changed.
+        // SAFETY: The parameter is a string, which stays until it is changed.
         unsafe { CStr::from_char_ptr(params().compressor.load(Relaxed)) }
     }
 
-    /// Returns the name that Kconfig chose.
+    /// Returns the default name from Kconfig.
     pub(crate) fn default_name() -> &'static CStr {
         CStr::from_bytes_until_nul(bindings::CONFIG_ZSWAP_COMPRESSOR_DEFAULT).unwrap_or_default()
     }
@@ -113,44 +115,44 @@ impl Compressor {
     /// Changes the name.
     pub(crate) fn set(&mut self, name: &'static CStr) {
         let place = &params().compressor;
-        // SAFETY: Frees what the parameter code allocated, if it did. Nobody else uses it, by the
-        // invariants.
+        // SAFETY: C frees the old name if the parameter code allocated it. No other task uses it,
+        // by the invariants.
         unsafe { bindings::param_free_charp(place.as_ptr().cast()) };
         place.store(name.as_char_ptr().cast_mut(), Relaxed);
     }
 }
 
 c_functions! {
-    /// Returns true if there never was a pool: nothing was ever stored, then.
+    /// Returns true if there never was a pool, so that no page was ever stored.
     pub(crate) fn never_enabled() -> bool = zswap_never_enabled;
-    /// Notes that there is a pool.
+    /// Records that there was a pool.
     pub(crate) fn note_ever_enabled() = zswap_shim_ever_enabled;
-    /// Returns true if there is a device to write to.
+    /// Returns true if there is a swap device to write back to.
     pub(crate) fn have_devices() -> bool = zswap_have_devices;
     /// Counts pages that were stored.
     pub(crate) fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
-    /// Returns the time, in ticks.
+    /// Returns the time in jiffies.
     pub(crate) fn jiffies() -> usize = zswap_jiffies;
-    /// Returns the pages of memory that the machine has.
+    /// Returns the number of pages of memory.
     pub(crate) fn totalram_pages() -> usize = zswap_totalram_pages;
-    /// Reports a page that could not be decompressed, if there were not too many.
+    /// Reports a decompression error, with a rate limit.
     pub(crate) fn report_decompress_error(
         entry: SwapEntry, compressor: &CStr, len: u32, result: u32
     ) = zswap_shim_decompress_error;
-    /// Reports to dynamic debug what happens to a pool.
+    /// Reports an event of a pool through dynamic debug.
     pub(crate) fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
-    /// Wakes the shrink worker. Called after a store only, when its queue exists.
+    /// Queues the shrink worker. Only called after a store, so that its workqueue exists.
     pub(crate) fn queue_shrink() = zswap_shim_queue_shrink;
-    /// Lets other tasks run. Caller holds no lock.
+    /// Reschedules if needed. The caller holds no spinlock.
     pub(crate) fn cond_resched() = zswap_cond_resched;
     fn gfp_has_io_fs(gfp: bindings::gfp_t) -> bool = zswap_gfp_has_io_fs;
 }
 
-/// A counter, which debugfs shows.
+/// A counter that debugfs shows.
 pub(crate) struct Counter(Atomic<u64>);
 
 impl Counter {
-    /// Adds one.
+    /// Increments the counter.
     pub(crate) fn inc(&self) {
         self.0.add(1, Relaxed);
     }
@@ -160,47 +162,47 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $file:literal;)*) => {
         $($(#[$doc])* pub(crate) static $name: Counter = Counter(Atomic::new(0));)*
 
-        /// All of them, by the names of their files.
+        /// All counters, with the names of their files in debugfs.
         static COUNTERS: &[(&CStr, &Counter)] = &[$(($file, &$name)),*];
     };
 }
 
 counters! {
-    /// Stores that met a full pool.
+    /// Stores that were refused because the pool was full.
     POOL_LIMIT_HIT = c"pool_limit_hit";
     /// Pages that could not be written back.
     REJECT_RECLAIM_FAIL = c"reject_reclaim_fail";
-    /// Pages for which there was no memory.
+    /// Pages that could not be stored for lack of memory in zsmalloc.
     REJECT_ALLOC_FAIL = c"reject_alloc_fail";
-    /// Pages for which there was no memory for a table or a member of a ring.
+    /// Pages that could not be stored for lack of memory for a table or a member of a ring.
     REJECT_KMEMCACHE_FAIL = c"reject_kmemcache_fail";
-    /// Pages that the compressor refused.
+    /// Pages that the compressor failed to compress.
     REJECT_COMPRESS_FAIL = c"reject_compress_fail";
-    /// Pages that compress too badly.
+    /// Pages that do not compress well enough to be stored.
     REJECT_COMPRESS_POOR = c"reject_compress_poor";
     /// Pages that could not be decompressed.
     DECOMPRESS_FAIL = c"decompress_fail";
     /// Pages that were written back.
     WRITTEN_BACK_PAGES = c"written_back_pages";
-    /// The requests to devices that were made for that.
+    /// Requests to devices for pages that were written back.
     WRITTEN_BACK_REQUESTS = c"written_back_requests";
 }
 
-/// What tests ask for, through debugfs.
+/// Switches for tests, in debugfs.
 #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
 mod hooks {
     use super::*;
 
-    /// The number of pages to damage when they are stored.
+    /// The number of pages to corrupt in the next stores.
     pub(crate) static CORRUPT_STORES: Atomic<u32> = Atomic::new(0);
-    /// Not 0: the worker writes back one page and stops.
+    /// If not 0, the shrink worker writes back one page and stops.
     pub(crate) static WORKER_ONCE: Atomic<u32> = Atomic::new(0);
 }
 
-/// The files in debugfs, which stay.
+/// The files in debugfs, which are never removed.
 static FILES: SetOnce<Pin<KBox<debugfs::Scope<()>>>> = SetOnce::new();
 
-/// Makes the files in debugfs.
+/// Creates the files in debugfs.
 pub(crate) fn show() -> Result {
     type Out<'a, 'b> = &'a mut fmt::Formatter<'b>;
 
@@ -229,21 +231,22 @@ pub(crate) fn show() -> Result {
     Ok(())
 }
 
-/// The number of stored pages.
+/// Returns the counter of stored pages.
 #[inline]
 pub(crate) fn stored_pages() -> &'static Atomic<i64> {
     // SAFETY: A static, which is accessed atomically only.
     unsafe { Atomic::from_ptr(&raw mut bindings::zswap_stored_pages.counter) }
 }
 
-/// The number of stored pages that are not compressed.
+/// Returns the counter of stored pages that are not compressed.
 #[inline]
 pub(crate) fn stored_incompressible_pages() -> &'static Atomic<i64> {
     // SAFETY: A static, which is accessed atomically only.
     unsafe { Atomic::from_ptr(&raw mut bindings::zswap_stored_incompressible_pages.counter) }
 }
 
-/// Returns the length to store of a compressed page: less, when a test wants it damaged.
+/// Returns the number of bytes to store of a compressed page. That is less than `len` if a test
+/// corrupts the page.
 #[inline]
 pub(crate) fn len_to_store(len: usize) -> usize {
     #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
@@ -257,7 +260,7 @@ pub(crate) fn len_to_store(len: usize) -> usize {
     len
 }
 
-/// Returns true if a test wants the worker to stop early.
+/// Returns true if a test wants the shrink worker to stop after one page.
 #[inline]
 pub(crate) fn worker_once() -> bool {
     #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
@@ -266,14 +269,14 @@ pub(crate) fn worker_once() -> bool {
     false
 }
 
-/// What memory reclaim asks of the shrinker.
+/// The request of reclaim to zswap's shrinker.
 pub(crate) struct ShrinkControl<'a>(&'a mut bindings::shrink_control);
 
 impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// # Safety
     ///
-    /// `sc` is that of a shrinker that runs: only the function uses it, and its cgroup is `NULL` or
-    /// stays, and its node is possible.
+    /// `sc` is that of a running shrinker callback. Only the function uses it. Its cgroup is `NULL`
+    /// or stays, and its node is possible.
     unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
         // SAFETY: As required of the caller.
         Self(unsafe { &mut *sc })
@@ -281,34 +284,34 @@ impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
 }
 
 impl ShrinkControl<'_> {
-    /// Returns the cgroup.
+    /// Returns the memory cgroup to reclaim from.
     pub(crate) fn memcg(&self) -> Memcg<'_> {
-        // SAFETY: As was required for the value.
+        // SAFETY: As `from_c()` requires.
         unsafe { Memcg::from_raw(self.0.memcg) }
     }
 
-    /// Returns the node.
+    /// Returns the NUMA node to reclaim from.
     pub(crate) fn node(&self) -> Node {
-        // SAFETY: As was required for the value.
+        // SAFETY: As `from_c()` requires.
         unsafe { Node::from_raw(self.0.nid) }
     }
 
-    /// Returns true if reclaim may do I/O, and enter file systems.
+    /// Returns true if reclaim may do I/O and enter file systems.
     pub(crate) fn may_do_io(&self) -> bool {
         gfp_has_io_fs(self.0.gfp_mask)
     }
 
-    /// Returns how many pages to look at.
+    /// Returns the number of pages to scan.
     pub(crate) fn nr_to_scan(&self) -> usize {
         self.0.nr_to_scan
     }
 
-    /// Notes how many are left to look at.
+    /// Sets the number of pages to scan.
     pub(crate) fn set_nr_to_scan(&mut self, nr: usize) {
         self.0.nr_to_scan = nr;
     }
 
-    /// Notes that none was looked at.
+    /// Sets the number of scanned pages to 0.
     pub(crate) fn none_scanned(&mut self) {
         self.0.nr_scanned = 0;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The inline functions of C that make and read swap table words and swap entries, for tests.
+//! C's inline functions for swap table words and swap entries, for tests.
 //!
 //! C headers: [`mm/swap_table.h`](srctree/mm/swap_table.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h),
@@ -12,30 +12,30 @@ use kernel::{
     page::Page, //
 };
 
-/// `null_to_swp_tb()`.
+/// Calls `null_to_swp_tb()`.
 pub(crate) fn null_to_swp_tb() -> u64 {
     // SAFETY: Returns a constant.
     unsafe { bindings::null_to_swp_tb() as u64 }
 }
 
-/// `pfn_to_swp_tb()`.
+/// Calls `pfn_to_swp_tb()`.
 pub(crate) fn pfn_to_swp_tb(pfn: u64, flags: u8) -> u64 {
-    // SAFETY: Computes a number from numbers: no page frame is looked at.
+    // SAFETY: C computes a number from numbers, and accesses no page frame.
     unsafe { bindings::pfn_to_swp_tb(pfn as usize, flags) as u64 }
 }
 
-/// `shadow_to_swp_tb()` of the shadow that `xa_mk_value(value)` makes, or of `NULL`.
+/// Calls `shadow_to_swp_tb()` for the shadow `xa_mk_value(value)`, or for `NULL`.
 pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
     let shadow = match value {
-        // SAFETY: Computes a number, in the shape of a pointer that is not dereferenced.
+        // SAFETY: C computes a number as a pointer, which is not dereferenced.
         Some(value) => unsafe { bindings::xa_mk_value(value as usize) },
         None => core::ptr::null_mut(),
     };
-    // SAFETY: `shadow` is NULL or an XA_VALUE, as asked for, and is not dereferenced.
+    // SAFETY: `shadow` is NULL or an XA_VALUE, as C requires, and is not dereferenced.
     unsafe { bindings::shadow_to_swp_tb(shadow, flags) as u64 }
 }
 
-/// `swp_tb_to_shadow()`, as the number that `xa_mk_value()` made.
+/// Calls `swp_tb_to_shadow()`. Returns the number that `xa_mk_value()` returned.
 ///
 /// `word` should be a shadow; C warns of others under `CONFIG_DEBUG_VM`.
 pub(crate) fn swp_tb_to_shadow(word: u64) -> u64 {
@@ -43,7 +43,7 @@ pub(crate) fn swp_tb_to_shadow(word: u64) -> u64 {
     unsafe { bindings::swp_tb_to_shadow(word as usize) as u64 }
 }
 
-/// What the predicates of C say about a word.
+/// The results of C's predicates for a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) null: bool,
@@ -53,10 +53,10 @@ pub(crate) struct Seen {
     pub(crate) countable: bool,
 }
 
-/// All of `swp_tb_is_*()`.
+/// Calls all predicates `swp_tb_is_*()`.
 pub(crate) fn seen_by_c(word: u64) -> Seen {
     let word = word as usize;
-    // SAFETY: The predicates look at the bits of a number only.
+    // SAFETY: The predicates only test bits of a number.
     unsafe {
         Seen {
             null: bindings::swp_tb_is_null(word),
@@ -68,7 +68,7 @@ pub(crate) fn seen_by_c(word: u64) -> Seen {
     }
 }
 
-/// `__swp_tb_get_flags()`.
+/// Calls `__swp_tb_get_flags()`.
 ///
 /// `word` should be countable; C warns of others under `CONFIG_DEBUG_VM`.
 pub(crate) fn swp_tb_get_flags(word: u64) -> u8 {
@@ -76,40 +76,41 @@ pub(crate) fn swp_tb_get_flags(word: u64) -> u8 {
     unsafe { bindings::__swp_tb_get_flags(word as usize) }
 }
 
-/// `swp_tb_get_count()`: the count, or a negative error number for a word that has none.
+/// Calls `swp_tb_get_count()`, which returns the count, or a negative error number for a word
+/// without one.
 pub(crate) fn swp_tb_get_count(word: u64) -> i32 {
     // SAFETY: Masks and shifts a number.
     unsafe { bindings::swp_tb_get_count(word as usize) }
 }
 
-/// `__swp_tb_mk_count()`.
+/// Calls `__swp_tb_mk_count()`.
 pub(crate) fn swp_tb_mk_count(word: u64, count: u8) -> u64 {
     // SAFETY: Computes a number from numbers.
     unsafe { bindings::__swp_tb_mk_count(word as usize, i32::from(count)) as u64 }
 }
 
-/// `folio_to_swp_tb()` of the folio that `page` is.
+/// Calls `folio_to_swp_tb()` for the folio of `page`.
 pub(crate) fn page_to_swp_tb(page: &Page, flags: u8) -> u64 {
     // SAFETY: `page` is a page of order 0, which is its own folio, and is borrowed, so it stays
     // allocated. C only computes its page frame number.
     unsafe { bindings::folio_to_swp_tb(page.as_ptr().cast(), flags) as u64 }
 }
 
-/// Returns true if `word` names the folio that `page` is, and `swp_tb_to_folio()` finds it there.
+/// Returns true if `word` names the folio of `page`, and `swp_tb_to_folio()` returns it.
 pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
     if word & !swap_table::SWP_TB_FLAGS_MASK != page_to_swp_tb(page, 0) {
         return false;
     }
-    // SAFETY: `word` is a folio's, and its page frame number is that of `page`, so C finds whatever
-    // it may read of the memory map to compute the address of the folio. That address is compared,
-    // not dereferenced.
+    // SAFETY: `word` has the page frame number of `page`, so C may read the memory map there to
+    // compute the address of the folio. That address is compared, not dereferenced.
     let folio = unsafe { bindings::swp_tb_to_folio(word as usize) };
     folio.cast() == page.as_ptr()
 }
 
-/// The type and offset that come out of a PTE after `swp_entry()` of these went in.
+/// Converts the entry with this type and offset to a PTE and back. Returns the resulting type and
+/// offset.
 pub(crate) fn through_pte(ty: u8, offset: u64) -> (u32, u64) {
-    // SAFETY: Computes numbers from numbers: the PTE is a value, and is in no page table.
+    // SAFETY: C computes numbers from numbers. The PTE is a value, and not in a page table.
     unsafe {
         let entry = bindings::swp_entry(ty.into(), offset as usize);
         let entry = bindings::softleaf_from_pte(bindings::softleaf_to_pte(entry));
@@ -120,8 +121,8 @@ pub(crate) fn through_pte(ty: u8, offset: u64) -> (u32, u64) {
     }
 }
 
-/// `swp_cluster_offset()` of an entry with this offset.
+/// Calls `swp_cluster_offset()` for an entry with this offset.
 pub(crate) fn swp_cluster_offset(offset: u64) -> u32 {
-    // SAFETY: Computes numbers from numbers; no cluster is looked at.
+    // SAFETY: C computes a number from numbers, and accesses no cluster.
     unsafe { bindings::swp_cluster_offset(bindings::swp_entry(0, offset as usize)) }
 }

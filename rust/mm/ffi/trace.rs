@@ -48,39 +48,39 @@ mod c {
     }
 }
 
-/// A folio got virtual slots.
+/// Traces that a folio was given virtual slots.
 #[inline]
 pub(crate) fn alloc(offset: usize, nr: u32, id: u16) {
-    // SAFETY: Numbers.
+    // SAFETY: Always safe to call: the arguments are numbers.
     unsafe { c::vswap_alloc(offset, nr, id) };
 }
 
-/// zswap has stored a page.
+/// Traces that zswap has stored a page.
 #[inline]
 pub(crate) fn store(slot: SwapEntry, len: u32) {
-    // SAFETY: Numbers.
+    // SAFETY: Always safe to call: the arguments are numbers.
     unsafe { c::vswap_store(slot.ty() as c_uint, slot.offset(), len) };
 }
 
-/// zswap has loaded `nr` pages, or found that it cannot.
+/// Traces that zswap has loaded `nr` pages, or has failed to.
 #[inline]
 pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
     let error = result.map_or_else(|error| error.to_errno(), |()| 0);
-    // SAFETY: Numbers.
+    // SAFETY: Always safe to call: the arguments are numbers.
     unsafe { c::vswap_load(first.ty() as c_uint, first.offset(), nr as c_uint, error) };
 }
 
-/// Where the pages of virtual slots are now.
+/// The new backing of virtual slots.
 pub(crate) enum To {
-    /// In memory only.
+    /// None: the pages are only in memory.
     Memory,
-    /// Nowhere: they are zeros.
+    /// None: the pages are all zeros.
     Zeros,
-    /// On a device, from this slot on.
+    /// Device slots, from this one on.
     Device(PhysSlot),
 }
 
-/// Virtual slots are backed by something else.
+/// Traces that the backing of virtual slots has changed.
 #[inline]
 pub(crate) fn moved(offset: usize, nr: u32, to: To) {
     let (to, ty, slot) = match to {
@@ -88,13 +88,13 @@ pub(crate) fn moved(offset: usize, nr: u32, to: To) {
         To::Zeros => (bindings::VSWAP_TO_ZEROS, 0, 0),
         To::Device(slot) => (bindings::VSWAP_TO_DEVICE, slot.ty().into(), slot.offset()),
     };
-    // SAFETY: Numbers.
+    // SAFETY: Always safe to call: the arguments are numbers.
     unsafe { c::vswap_move(offset, nr, to, ty, slot) };
 }
 
-/// zswap has written back `pages` entries of a run of `nr`.
+/// Traces that zswap has written back `pages` entries of a run of `nr`.
 #[inline]
 pub(crate) fn writeback(nr: usize, pages: usize, requests: u32) {
-    // SAFETY: Numbers.
+    // SAFETY: Always safe to call: the arguments are numbers.
     unsafe { c::vswap_writeback(nr as c_uint, pages as c_uint, requests) };
 }

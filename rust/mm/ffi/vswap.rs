@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios that get virtual slots, memory cgroup ids, and the switch.
+//! Folios that are added to and removed from the swap cache, memory cgroup ids, and the mode of
+//! vswap.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -42,21 +43,21 @@ use kernel::{
     }, //
 };
 
-/// Returns true if new slots are virtual ones.
+/// Returns true if swap-out allocates virtual slots.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    // SAFETY: A static, which C also writes in one piece.
+    // SAFETY: A static, which C also writes in a single access.
     unsafe { Atomic::<i32>::from_ptr(&raw mut bindings::vswap_enabled) }.load(Relaxed) != 0
 }
 
 c_functions! {
-    /// Returns true if this task reclaims memory because some is short, for itself or for others.
+    /// Returns true if this task is in reclaim, for itself or as kswapd; false for `MADV_PAGEOUT`.
     pub(crate) fn in_reclaim() -> bool = vswap_in_reclaim;
-    /// Returns how many slots of devices back virtual ones.
+    /// Returns how many device slots back virtual slots.
     pub(crate) fn slots_on_devices() -> usize = vswap_slots_on_devices;
 }
 
-/// A locked folio that is not in the swap cache, and is to enter it.
+/// A locked folio that is to be added to the swap cache.
 ///
 /// # Invariants
 ///
@@ -69,10 +70,12 @@ pub(crate) struct NewSwap<'a> {
 }
 
 impl<'a> NewSwap<'a> {
+    /// Creates a value for a folio that the caller has locked.
+    ///
     /// # Safety
     ///
-    /// The caller holds the lock of the folio, which is not in the swap cache, during `'a`. There
-    /// is no second value for the folio meanwhile.
+    /// The caller holds the lock of the folio during `'a`, and the folio is not in the swap cache.
+    /// There is no other value for the folio during `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: A locked folio is not freed.
@@ -85,14 +88,14 @@ impl<'a> NewSwap<'a> {
         }
     }
 
-    /// The cgroup that is charged for its tables.
+    /// Returns the cgroup to charge tables to: that of the folio.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
-        // SAFETY: Locked, by the invariants.
+        // SAFETY: The folio is locked, by the invariants.
         unsafe { Owner::of(self.folio) }
     }
 
-    /// Runs `f` with its cgroup.
+    /// Calls `f` with the cgroup of the folio.
     #[inline]
     pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(Memcg<'_>) -> R) -> R {
         let _rcu = rcu::read_lock();
@@ -100,60 +103,63 @@ impl<'a> NewSwap<'a> {
         f(unsafe { Memcg::from_raw(bindings::vswap_folio_memcg(self.folio.as_ptr())) })
     }
 
-    /// The order of its size.
+    /// Returns the order of the folio.
     #[inline]
     pub(crate) fn order(&self) -> u32 {
         self.nr.trailing_zeros()
     }
 
-    /// The number of its pages.
+    /// Returns the number of pages of the folio.
     #[inline]
     pub(crate) fn nr_pages(&self) -> u32 {
         self.nr
     }
 
-    /// Where its memory is.
+    /// Returns the page frame number of the folio.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         Pfn::new(self.folio.pfn() as u64)
     }
 
-    /// The memory cgroup id to note for its slots, with a reference for each page; 0 for none.
-    /// Fails if there is to be no swap for it; with `EDQUOT`, no more in zswap. `charge`: the slots
-    /// are charged as swap, too, and zswap is not asked for.
+    /// Takes references to the memory cgroup id of the folio, one for each page; the id is 0 for
+    /// none. With `charge`, also charges the slots as swap; otherwise checks the zswap limits.
+    /// `EDQUOT`: the zswap limit is reached. Other errors: the cgroup may not swap.
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
         // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
         to_result(unsafe { bindings::vswap_record_id(self.folio.as_ptr(), &mut id, charge) })?;
-        // INVARIANT: C has taken them.
+        // INVARIANT: C has taken the references.
         Ok(IdRefs { id, nr: self.nr })
     }
 
-    /// Notes in the folio that it is in the swap cache, for the slots from `offset` on.
+    /// Marks the folio as being in the swap cache, for the slots from `offset` on.
     ///
     /// # Safety
     ///
-    /// The caller has the lock of the cluster. The words of as many slots as the folio has pages
-    /// name the folio, since this section of the lock, and no other words do.
+    /// The caller holds the lock of the cluster. In this section of the lock, it has set the words
+    /// of these slots, one for each page, to the folio. No other words name the folio.
     #[inline]
     pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
         unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
-        // SAFETY: Locked during `'a`, by the invariants, and in the swap cache since just now.
+        // SAFETY: The folio is locked during `'a`, by the invariants, and was just added to the
+        // swap cache.
         unsafe { SwapFolio::new(self.folio) }
     }
 
-    /// How varied its content is. Of a large folio nothing is said.
+    /// Returns how random the contents of the folio look, from a sample. A large folio is not
+    /// sampled.
     pub(crate) fn variety(&self) -> Variety {
         if self.nr != 1 {
             return Variety::of(core::iter::empty());
         }
-        // SAFETY: Locked, by the invariants.
+        // SAFETY: The folio is locked, by the invariants.
         unsafe { SwapPage::first_of(self.folio) }.variety()
     }
 
-    /// Returns true if its cgroup lets pages that zswap has, or refuses, be written to a device.
+    /// Returns true if the folio may be written to a device: its cgroup allows writeback, or zswap
+    /// is off.
     pub(crate) fn may_be_written(&self) -> bool {
         !params::enabled() || self.folio.writeback_enabled()
     }
@@ -166,55 +172,54 @@ impl FromC<*mut bindings::folio> for Option<NewSwap<'_>> {
     /// the function runs.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller, who enters Rust here.
+        // SAFETY: As required of the caller. C calls Rust here, so there is no other value.
         NonNull::new(folio).map(|folio| unsafe { NewSwap::from_raw(folio) })
     }
 }
 
-/// A locked folio that is in the swap cache with virtual slots, and is to leave it.
+/// A locked folio with virtual slots that is to be removed from the swap cache.
 ///
 /// # Invariants
 ///
 /// The folio is locked and in the swap cache during `'a`, and there is one value for it. Its slots
-/// are virtual ones.
+/// are virtual.
 pub(crate) struct LeavingFolio<'a> {
     folio: &'a Folio,
     _lock: PhantomData<&'a mut ()>,
 }
 
 impl LeavingFolio<'_> {
-    /// The offset of its first slot.
+    /// Returns the offset of the folio's first slot.
     #[inline]
     pub(crate) fn offset(&self) -> usize {
         // SAFETY: The folio stays, being locked. It has an entry, as it is in the swap cache.
         unsafe { bindings::vswap_folio_offset(self.folio.as_ptr()) }
     }
 
-    /// The number of its pages.
+    /// Returns the number of pages of the folio.
     #[inline]
     pub(crate) fn nr_pages(&self) -> u32 {
         self.folio.nr_pages() as u32
     }
 
-    /// Where its memory is.
+    /// Returns the page frame number of the folio.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         Pfn::new(self.folio.pfn() as u64)
     }
 
-    /// Counts it among the folios in the swap cache no more.
+    /// Removes the folio from the statistics of the swap cache.
     pub(crate) fn uncount_cached(&self) {
         // SAFETY: The folio is locked, by the invariants.
         unsafe { bindings::vswap_folio_uncount_cached(self.folio.as_ptr()) };
     }
 
-    /// Notes in the folio that it is not in the swap cache. The references of the swap cache are
-    /// C's to put.
+    /// Marks the folio as not being in the swap cache. C puts the references of the swap cache.
     ///
     /// # Safety
     ///
-    /// The caller has the lock of the cluster. The words of the slots do not name the folio any
-    /// more, since this section of the lock.
+    /// The caller holds the lock of the cluster. In this section of the lock, it has removed the
+    /// folio from the words of its slots.
     #[inline]
     pub(crate) unsafe fn leave_cache(self) {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.
@@ -230,7 +235,7 @@ impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
         let folio = NonNull::new(folio)?;
-        // INVARIANT: As required of the caller, who enters Rust here.
+        // INVARIANT: As required of the caller. C calls Rust here, so there is no other value.
         Some(LeavingFolio {
             // SAFETY: A locked folio is not freed.
             folio: unsafe { Folio::from_raw(folio) },
@@ -239,11 +244,11 @@ impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
     }
 }
 
-/// References to a memory cgroup id, one for each of some slots. To let them go is a leak.
+/// References to a memory cgroup id, one for each of `nr` slots. Dropping the value leaks them.
 ///
 /// # Invariants
 ///
-/// So many references are ours, unless the id is 0: that is no cgroup.
+/// The value owns `nr` references to the id, unless the id is 0, which means no cgroup.
 #[must_use]
 pub(crate) struct IdRefs {
     id: u16,
@@ -251,75 +256,76 @@ pub(crate) struct IdRefs {
 }
 
 impl IdRefs {
-    /// Those of no slot.
+    /// No references.
     // INVARIANT: There are none.
     pub(crate) const NONE: Self = Self { id: 0, nr: 0 };
 
-    /// Makes that of a slot up.
+    /// Creates a reference of a slot that was never taken, for tests.
     ///
     /// # Safety
     ///
-    /// It is not put.
+    /// The caller does not put it.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(id: u16) -> Self {
         Self { id, nr: 1 }
     }
 
-    /// Takes that of a slot, which has none then.
+    /// Takes the reference of a slot. The slot then has no id.
     ///
     /// # Safety
     ///
-    /// The caller has the lock of the cluster, of which the slot is.
+    /// The caller holds the lock of the cluster, and the slot is in the cluster.
     #[inline]
     pub(crate) unsafe fn take(ci: *mut bindings::swap_cluster_info, off: u32) -> Self {
         // SAFETY: As required of the caller. C checks that there is a table.
         let id = unsafe { bindings::vswap_ci_take_id(ci, off) };
-        // INVARIANT: It was the slot's.
+        // INVARIANT: The slot has owned the reference.
         Self { id, nr: 1 }
     }
 
-    /// Gives them to slots, from `off` on. If those had some, these are leaked.
+    /// Records the id in the slots from `off` on, which take over the references. References that
+    /// the slots had are leaked.
     ///
     /// # Safety
     ///
-    /// The caller has the lock of the cluster, of which the slots are.
+    /// The caller holds the lock of the cluster, and the slots are in the cluster.
     #[inline]
     pub(crate) unsafe fn give(self, ci: *mut bindings::swap_cluster_info, off: u32) {
         // SAFETY: As required of the caller. C checks that there is a table.
         unsafe { bindings::vswap_ci_set_ids(ci, off, self.nr, self.id) };
     }
 
-    /// The id, 0 for none.
+    /// Returns the id, or 0 for none.
     #[inline]
     pub(crate) fn id(&self) -> u16 {
         self.id
     }
 
-    /// How many slots they are of.
+    /// Returns the number of slots.
     #[inline]
     pub(crate) fn nr(&self) -> u32 {
         self.nr
     }
 
-    /// Adds others, if they are to the same id.
+    /// Adds the references of other slots, if they are to the same id.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if other.id != self.id {
             return Err(other);
         }
-        // INVARIANT: Those of the other are ours now.
+        // INVARIANT: `other` is consumed, and its references are added.
         self.nr = self.nr.wrapping_add(other.nr);
         Ok(())
     }
 
-    /// Puts them. Tells the cgroup how many of the slots were charged, and what zswap kept of them.
+    /// Puts the references. Uncharges `nr_charged` slots of swap, and the zswap charge `stored`.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
         memcg::count_unstored(stored);
         let Self { id, nr } = self;
         if id != 0 {
             let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);
-            // SAFETY: By the invariants.
+            // SAFETY: The value owns `nr` references to the id, by the invariants.
             unsafe {
                 bindings::vswap_forget_ids(id, nr, nr_charged, stored.bytes, nr_stored, nr_plain)
             };
@@ -327,25 +333,25 @@ impl IdRefs {
     }
 }
 
-/// Freed slots of one cgroup, which is told of all of them at once.
+/// The charges of freed slots of one cgroup, to uncharge them together.
 ///
 /// # Invariants
 ///
-/// Each of them had a reference to the id, which is not put yet.
+/// The value owns the references of the freed slots to the id.
 #[must_use]
 #[repr(transparent)]
 pub(crate) struct Uncharge(bindings::vswap_zap);
 
 impl Uncharge {
-    /// Returns no slot.
+    /// Creates a value without slots.
     #[inline]
     pub(crate) fn none() -> Self {
-        // INVARIANT: There is none.
+        // INVARIANT: There are no slots.
         Self(bindings::vswap_zap::default())
     }
 
-    /// Adds freed slots of a cgroup, of which `nr_charged` are charged as swap, and what zswap had
-    /// of them. Tells another cgroup first, if there are slots of one.
+    /// Adds freed slots of a cgroup, of which `nr_charged` are charged as swap, and their zswap
+    /// charge. First settles the slots of another cgroup, if there are any.
     #[inline]
     pub(crate) fn add(&mut self, refs: IdRefs, nr_charged: u32, stored: Sum) {
         if refs.nr == 0 {
@@ -356,7 +362,7 @@ impl Uncharge {
             self.0.id = refs.id;
         }
         let zap = &mut self.0;
-        // INVARIANT: Their references are these.
+        // INVARIANT: `refs` is consumed, and its references are added.
         zap.nr = zap.nr.wrapping_add(refs.nr);
         zap.nr_charged = zap.nr_charged.wrapping_add(nr_charged);
         zap.bytes = zap.bytes.wrapping_add(stored.bytes);
@@ -364,7 +370,7 @@ impl Uncharge {
         zap.nr_plain = zap.nr_plain.wrapping_add(stored.nr_plain);
     }
 
-    /// Tells their cgroup, if there are slots.
+    /// Uncharges the slots and puts their references, if there are any.
     #[inline]
     pub(crate) fn settle(&mut self) {
         let zap = core::mem::take(&mut self.0);
@@ -374,7 +380,7 @@ impl Uncharge {
                 nr: zap.nr_stored,
                 nr_plain: zap.nr_plain,
             };
-            // INVARIANT: By those of this type.
+            // INVARIANT: By the invariants of `Uncharge`.
             let refs = IdRefs {
                 id: zap.id,
                 nr: zap.nr,
@@ -384,12 +390,12 @@ impl Uncharge {
     }
 }
 
-/// What C keeps between two calls.
+/// The value that C keeps in the `mmu_gather` between two calls.
 impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     /// # Safety
     ///
-    /// `zap` is valid and nobody else's while the function runs. It was all zero at first, and
-    /// nothing but this type has changed it.
+    /// `zap` is valid, and only the function uses it while it runs. C has zeroed it at first, and
+    /// since then only this type has changed it.
     #[inline]
     unsafe fn from_c(zap: *mut bindings::vswap_zap) -> Self {
         // SAFETY: As required of the caller. The type is transparent.
@@ -397,16 +403,16 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     }
 }
 
-/// What slots are charged for.
+/// The purpose of a swap charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChargeFor {
-    /// More swap than before.
+    /// The cgroup uses more swap.
     More,
-    /// A page that does not compress, for which zswap has kept room.
+    /// An incompressible page in zswap is written back. It counted against the swap limit already.
     Kept,
 }
 
-/// Charges slots, whose id is noted, as swap.
+/// Charges slots as swap to their memory cgroup id.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
     if id == 0 || nr == 0 {
@@ -416,7 +422,7 @@ pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
     to_result(unsafe { bindings::vswap_charge_id(id, nr, what == ChargeFor::Kept) })
 }
 
-/// Takes that back.
+/// Undoes [`charge_id`].
 #[inline]
 pub(crate) fn uncharge_id(id: u16, nr: u32) {
     if id != 0 && nr != 0 {
@@ -425,9 +431,10 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
     }
 }
 
-/// Takes the folio of a slot out of the swap cache, if nobody else needs it there. Returns the
-/// number of its pages, or 0.
+/// Tries to remove the folio of a slot from the swap cache, if its swap count is 0. Returns the
+/// number of its pages, or 0 if there is no folio.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
-    // SAFETY: No lock is held that a folio lock would have to be outside of: that is only tried.
+    // SAFETY: The caller may hold locks that nest inside a folio lock, because C only tries to lock
+    // the folio.
     unsafe { bindings::vswap_try_reclaim(offset) }.unsigned_abs()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Wrappers of C for the tests of virtual slots.
+//! Wrappers of C functions for the tests of virtual slots.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -11,19 +11,19 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Sets the layer up, unless it is, and leaves it switched as it is. May sleep.
+/// Sets the layer up, unless it was, and does not change its mode. May sleep.
 pub(crate) fn setup() -> Result {
-    // SAFETY: No requirements: it takes the lock of those who switch the layer.
+    // SAFETY: No requirements. C takes the lock that changes of the mode take.
     to_result(unsafe { bindings::vswap_kunit_setup() })
 }
 
-/// This task stays on its CPU until the value is dropped.
+/// Keeps this task on its CPU until the value is dropped.
 #[must_use]
 pub(crate) struct Pinned(NotThreadSafe);
 
 impl Pinned {
     pub(crate) fn new() -> Self {
-        // SAFETY: Undone below, by the same task.
+        // SAFETY: `drop()` undoes this, in the same task, because the type is not `Send`.
         unsafe { bindings::vswap_migrate_disable() };
         Self(NotThreadSafe)
     }
@@ -31,7 +31,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: Done in `new()`.
+        // SAFETY: `new()` has disabled migration, in the same task.
         unsafe { bindings::vswap_migrate_enable() };
     }
 }

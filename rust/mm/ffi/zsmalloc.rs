@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The allocator of compressed pages.
+//! zsmalloc pools with owned objects: the allocator of compressed pages.
 //!
-//! Only the word of a slot refers to its object: it is zswap's record and the allocator's handle at
-//! once. A new object is a value, [`Pinned`]: the allocator does not move it, and dropping it frees
-//! it. zswap unpins the object when it has stored it in the word. From then on the allocator may
-//! move the object, and updates the place in the word when it does.
+//! Only the word of a slot refers to its object. The word is both zswap's record and the
+//! allocator's handle. A new object is a [`Pinned`]: the allocator does not move it, and dropping
+//! it frees it. zswap stores its place in the word, and then unpins it. From then on the allocator
+//! may move the object, and then updates the place in the word.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -40,42 +40,42 @@ use kernel::{
 
 static_assert!(record::PLACE_SHIFT == bindings::ZS_PLACE_SHIFT);
 
-/// Bits of an offset in a name: an offset of a device has 32, a virtual one 34.
+/// Number of bits of an offset in a name. A device offset has up to 32 bits, a virtual one 34.
 const OFFSET_BITS: u32 = 34;
 #[cfg(CONFIG_RUST_VSWAP)]
 static_assert!(crate::vswap::swap_table::VOFFSET_BITS <= OFFSET_BITS);
 
-/// Names an object: the slot whose page it is.
+/// The name of an object, which identifies the slot whose page it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name(u64);
 
 impl Name {
-    /// Returns that of a slot.
+    /// Returns the name for a slot.
     #[inline]
     pub(crate) fn of(entry: SwapEntry) -> Self {
         Self((entry.ty() as u64) << OFFSET_BITS | entry.offset() as u64)
     }
 
-    /// Returns that of a virtual slot.
+    /// Returns the name for a virtual slot.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn of_virtual(offset: usize) -> Self {
         Self((bindings::VSWAP_SWP_VSWAP as u64) << OFFSET_BITS | offset as u64)
     }
 
-    /// Returns that of the slot `n` slots after, of the same cluster.
+    /// Returns the name for the slot `n` slots after this one, in the same cluster.
     #[inline]
     pub(crate) fn add(self, n: u32) -> Self {
         Self(self.0.wrapping_add(n.into()))
     }
 
-    /// Makes a name of the number that C has.
+    /// Creates a name from the number that C keeps.
     #[inline]
     pub(crate) fn from_raw(name: u64) -> Self {
         Self(name)
     }
 
-    /// Returns the entry of the slot.
+    /// Returns the swap entry of the slot.
     #[inline]
     pub(crate) fn entry(self) -> SwapEntry {
         let offset = self.0 & ((1 << OFFSET_BITS) - 1);
@@ -83,32 +83,32 @@ impl Name {
     }
 }
 
-/// Finds the word of an object. Called with locks of the allocator held.
+/// Returns the word of the object with a name. C calls it with locks of the allocator held.
 pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 
-/// A pool of objects.
+/// A zsmalloc pool of owned objects.
 ///
 /// # Invariants
 ///
-/// The pointer is to a pool of owned objects that exists as long as the value.
+/// The pointer is to a pool of owned objects that exists as long as the value does.
 pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
 
-// SAFETY: zsmalloc locks for itself.
+// SAFETY: zsmalloc does its own locking.
 unsafe impl Send for ZsPool {}
-// SAFETY: zsmalloc locks for itself.
+// SAFETY: zsmalloc does its own locking.
 unsafe impl Sync for ZsPool {}
 
 impl ZsPool {
-    /// Makes an empty pool. May sleep.
+    /// Creates an empty pool. May sleep.
     ///
     /// # Safety
     ///
-    /// For the name of an object that is in a word, and not pinned, `find_word` returns that word,
-    /// until the object is freed.
+    /// For each object that is in a word and not pinned, `find_word` returns that word for the
+    /// object's name, until the object is freed.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string; C copies it. `find_word` as required of the caller.
         let pool = unsafe { bindings::zs_create_owned_pool(name.as_char_ptr(), Some(find_word)) };
-        // INVARIANT: It was just made.
+        // INVARIANT: The pool was just created.
         NonNull::new(pool).map(Self).ok_or(ENOMEM)
     }
 
@@ -118,16 +118,16 @@ impl ZsPool {
     }
 
     c_methods! {
-        /// Returns the pages that the pool takes.
+        /// Returns the number of pages of memory that the pool uses.
         pub(crate) fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
-    /// Stores a copy of the bytes. Does not sleep, and asks for no more than is at hand.
-    /// `EOVERFLOW`: it would be in memory that a word cannot name.
+    /// Allocates an object, and copies the bytes into it. Does not sleep or enter direct reclaim.
+    /// `EOVERFLOW`: the object would be at an address that does not fit in a word.
     #[inline]
     pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Pinned<'_>> {
-        // SAFETY: The pool exists, by the invariants. C reads from the bytes, which are readable;
-        // that they may change while it copies matters to nobody.
+        // SAFETY: The pool exists, by the invariants. C only reads the bytes, which are readable.
+        // It may copy any value if they change meanwhile.
         let place = unsafe {
             bindings::zs_owned_store(
                 self.as_ptr(),
@@ -141,19 +141,19 @@ impl ZsPool {
         if place < 0 {
             return Err(Error::from_errno(place as c_int));
         }
-        // INVARIANT: The object is new, and this pool's.
+        // INVARIANT: The object is new, pinned, and in this pool.
         Ok(Pinned {
             pool: self,
             place: place as u64,
         })
     }
 
-    /// Gives the memory of the object that a word names to `f`. The object stays pinned as long as
-    /// the result. Fails if the word is damaged.
+    /// Calls `f` with the memory of the object that a word names. The object stays pinned until the
+    /// returned [`ReadPin`] is dropped. Fails if the word is corrupt.
     ///
     /// # Safety
     ///
-    /// The object is in the word, was unpinned, and is not freed while the result is there.
+    /// The object is in the word, was unpinned, and is not freed before the result is dropped.
     #[inline]
     pub(crate) unsafe fn read<R>(
         &self,
@@ -175,7 +175,7 @@ impl ZsPool {
             )
         };
         to_result(len)?;
-        // INVARIANT: Pinned.
+        // INVARIANT: C has pinned the object. The caller keeps it in its word.
         let pin = ReadPin { place };
         // INVARIANT: C has filled the list, and the object is pinned while `f` runs.
         let ret = f(Parts {
@@ -186,13 +186,13 @@ impl ZsPool {
         Ok((ret, pin))
     }
 
-    /// Frees the object that a word names, which is `new` then; returns the length of its data.
-    /// Fails if the word was damaged: then only the word is changed.
+    /// Frees the object that a word names, and sets the word to `new`. Returns the length of the
+    /// object's data. Fails if the word is corrupt: then it only sets the word.
     ///
     /// # Safety
     ///
-    /// The object was put into the word, and unpinned then. Nobody reads it, frees it, or changes
-    /// the word, but for the owner's bits by compare-and-exchange.
+    /// The object was stored in the word, and then unpinned. No other task reads or frees it, or
+    /// changes the word, except for the owner's bits by compare-and-exchange.
     #[inline]
     pub(crate) unsafe fn free(
         &self,
@@ -208,12 +208,12 @@ impl ZsPool {
         to_result(len).map(|()| len as u32)
     }
 
-    /// Frees an object that was read, whose word is `new` then.
+    /// Frees an object that was read, and sets its word to `new`.
     ///
     /// # Safety
     ///
-    /// As for [`Self::free`], but for this one who has read it, by way of that word. It is this
-    /// pool's.
+    /// As for [`Self::free`], except that the caller has read the object through that word, and
+    /// holds `pin`. The object is in this pool.
     #[inline]
     pub(crate) unsafe fn free_read(
         &self,
@@ -229,11 +229,11 @@ impl ZsPool {
         };
     }
 
-    /// Gives memory back that has become free.
+    /// Frees memory that became empty when objects were freed.
     ///
     /// # Safety
     ///
-    /// All of it is of this pool.
+    /// All of the memory is of this pool.
     #[inline]
     pub(crate) unsafe fn give_back(&self, emptied: &mut Emptied) {
         if !emptied.0.first.is_null() {
@@ -245,18 +245,18 @@ impl ZsPool {
 
 impl Drop for ZsPool {
     fn drop(&mut self) {
-        // SAFETY: The pool exists, by the invariants. All objects are gone: they borrow the pool,
-        // or who has put them into words (a counted reference to its owner) keeps it.
+        // SAFETY: The pool exists, by the invariants. It has no objects any more: a [`Pinned`]
+        // borrows the pool, and each object in a word holds a reference to the owner of the pool.
         unsafe { bindings::zs_destroy_pool(self.as_ptr()) };
     }
 }
 
-/// An object that was read: dropping unpins it.
+/// The pin of an object that was read. Dropping it unpins.
 ///
 /// # Invariants
 ///
-/// The object at the place is pinned, once for this. It is in the word that is found for its name,
-/// and not freed meanwhile.
+/// The value owns one pin of the object at `place`. The object is in the word that `find_word`
+/// returns for its name, and is not freed while the value exists.
 pub(crate) struct ReadPin {
     place: u64,
 }
@@ -264,16 +264,16 @@ pub(crate) struct ReadPin {
 impl Drop for ReadPin {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the invariants.
+        // SAFETY: The value owns a pin of the object, which is in its word, by the invariants.
         unsafe { unpin(self.place) };
     }
 }
 
-/// Memory that has become free, to be given back after the locks were dropped.
+/// Memory that became empty, to be freed after the locks were dropped.
 pub(crate) struct Emptied(bindings::zs_emptied);
 
 impl Emptied {
-    /// None.
+    /// No memory.
     pub(crate) const NONE: Self = Self(bindings::zs_emptied {
         first: core::ptr::null_mut(),
     });
@@ -281,11 +281,12 @@ impl Emptied {
 
 /// The memory of an object, in one part or two, while it is read.
 ///
-/// It goes to who reads by value, and has its length with it: there is no other to swap it with.
+/// It is passed by value and includes the length, so that it cannot be swapped for the memory of
+/// another object.
 ///
 /// # Invariants
 ///
-/// The list describes `len` bytes, which are the object's during `'p`.
+/// The list describes `len` bytes, which belong to the object during `'p`.
 pub(crate) struct Parts<'p> {
     list: *mut bindings::scatterlist,
     len: u32,
@@ -293,7 +294,7 @@ pub(crate) struct Parts<'p> {
 }
 
 impl Parts<'_> {
-    /// Returns its length.
+    /// Returns the length of the object.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
@@ -305,11 +306,11 @@ impl Parts<'_> {
     }
 }
 
-/// A new object, which is in no word: dropping frees it.
+/// A new object that no word names. Dropping it frees the object.
 ///
 /// # Invariants
 ///
-/// The object is one of the pool, and pinned. This value alone names it.
+/// The object is in the pool, and pinned. Only this value names it.
 #[must_use]
 pub(crate) struct Pinned<'p> {
     pool: &'p ZsPool,
@@ -317,23 +318,24 @@ pub(crate) struct Pinned<'p> {
 }
 
 impl<'p> Pinned<'p> {
-    /// Returns its place.
+    /// Returns the place of the object.
     #[inline]
     pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
-    /// Leaves the object to the caller, who knows its place. It stays pinned until [`unpin`].
+    /// Hands the object to the caller, as its place. It stays pinned until [`unpin`].
     #[inline]
     pub(crate) fn into_place(self) -> u64 {
         ManuallyDrop::new(self).place
     }
 
-    /// Returns the object that was left by [`Pinned::into_place`].
+    /// Restores a value from the place that [`Pinned::into_place`] returned.
     ///
     /// # Safety
     ///
-    /// It was, by one of this pool, and this is its only way back.
+    /// [`Pinned::into_place`] returned `place`, for an object of this pool. The caller does not use
+    /// it otherwise.
     #[inline]
     pub(crate) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
         // INVARIANT: As required of the caller.
@@ -341,11 +343,11 @@ impl<'p> Pinned<'p> {
     }
 }
 
-/// Lets the allocator move an object: a word says its place.
+/// Unpins an object whose place is in a word, so that the allocator may move it.
 ///
 /// # Safety
 ///
-/// It is pinned by the caller, and in the word that is found for its name.
+/// The caller owns a pin of the object, which is in the word that `find_word` returns for its name.
 #[inline]
 pub(crate) unsafe fn unpin(place: u64) {
     // SAFETY: As required of the caller.
@@ -356,7 +358,8 @@ impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
         let mut emptied = Emptied::NONE;
-        // SAFETY: By the invariants. What has become free is this pool's.
+        // SAFETY: The value owns the object, which is pinned, by the invariants. The emptied memory
+        // is of this pool.
         unsafe {
             bindings::zs_owned_free_pinned(
                 self.pool.as_ptr(),
