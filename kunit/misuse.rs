@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What safe code must not be able to do. lint adds this module to the crate, and sees that each
-//! marked line is refused by the compiler for the reason that it names, and no other line.
+//! Misuses of the API that must not compile. The lint script adds this module to the crate, and
+//! checks that the compiler rejects each marked line with the error that the mark names, and no
+//! other line.
 
 use crate::{
     ffi::{
@@ -54,7 +55,7 @@ use crate::{
     }, //
 };
 
-// A locked folio that is swapped for another would be unlocked in its place.
+// If two guards were swapped, each would unlock the other's folio.
 fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>) {
     core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
 }
@@ -71,7 +72,7 @@ fn a_page_is_not_filled_by_words(page: &SwapPage<'_>) {
     let _ = page.filled(); //~ E0624
 }
 
-// As is a cluster.
+// The same for clusters: each guard would unlock the other's cluster.
 fn a_locked_cluster_is_not_swapped_for_another(mut a: Guard, mut b: Guard) {
     core::mem::swap(&mut *a, &mut *b); //~ E0596 E0596
 }
@@ -192,7 +193,7 @@ fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster<'_>) {
     cluster.set_list(ListState::Full); //~ E0624
 }
 
-// A number in a word becomes a pointer to a folio.
+// A lookup turns the page frame number in a word into a pointer to a folio.
 fn a_word_is_not_made_up(cluster: &mut LockedCluster<'_>, state: State) {
     cluster.set_state(0, state); //~ E0624
     let _ = cluster.try_word(0, Some); //~ E0624

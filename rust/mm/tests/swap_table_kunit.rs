@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of [`swap_table`](crate::vswap::swap_table) in the kernel: C sees what Rust writes, and
-//! Rust sees what C writes.
+//! KUnit tests of [`swap_table`](crate::vswap::swap_table): C decodes the words that Rust encodes,
+//! and Rust those that C encodes.
 //!
-//! What needs no C to compare with is tested on the host, with many more words: `kunit/host`.
+//! Host tests in `kunit/host` cover all that needs no comparison with C, with many more words.
 
 use crate::{
     ffi::{
@@ -46,10 +46,10 @@ use kernel::{
     prelude::*, //
 };
 
-// The helpers are plain on purpose: adapters of iterators, one upon the other, have names that are
-// too long for kallsyms.
+// The helpers do not nest iterator adapters, because their symbol names would be too long for
+// kallsyms.
 
-/// Numbers of up to `bits` bits: some patterns, and every single bit.
+/// Returns numbers of up to `bits` bits: some patterns, and each single bit.
 fn numbers(bits: u32) -> impl Iterator<Item = u64> {
     let max = u64::MAX >> (u64::BITS - bits);
 
@@ -63,12 +63,12 @@ fn numbers(bits: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Any count.
+/// Returns all counts.
 fn counts() -> impl Iterator<Item = Count> {
     (0..=SWP_TB_COUNT_MAX).filter_map(Count::new)
 }
 
-/// Any flags, as C's byte and as ours.
+/// Returns all flags, as C's byte and as [`Flags`].
 fn flags() -> impl Iterator<Item = (u8, Flags)> {
     (0..1u8 << SWP_TB_FLAGS_BITS).filter_map(|bits| {
         let zero = bits & 1 != 0;
@@ -97,11 +97,11 @@ fn for_states(mut f: impl FnMut(State)) {
     }
 }
 
-/// Calls `f` for words that are nearly a state, and for words without a plan.
+/// Calls `f` for words that differ from a state in one bit, and for random words.
 fn for_words(mut f: impl FnMut(u64)) {
     for_states(|state| (0..u64::BITS).for_each(|bit| f(state.encode() ^ 1 << bit)));
 
-    // xorshift64: in a fixed order, any value but 0.
+    // xorshift64: a fixed sequence of random values other than 0.
     let mut word = 0x9e37_79b9_7f4a_7c15u64;
     for _ in 0..100_000 {
         word ^= word << 13;
@@ -111,7 +111,7 @@ fn for_words(mut f: impl FnMut(u64)) {
     }
 }
 
-/// What C should see in the word of a state.
+/// Returns the results that C's predicates should give for a state.
 fn expected(state: State) -> c::Seen {
     c::Seen {
         null: matches!(state, State::Null),
@@ -213,7 +213,7 @@ mod tests {
                     assert!(seen == expected(state));
                     assert_eq!(state.encode(), word);
                 }
-                // A folio's, but with bits that C never sets.
+                // A page frame number, with reserved bits set that C never sets.
                 Err(Corrupt::Reserved) => {
                     assert!(seen.folio);
                     assert!((word & !SWP_TB_FLAGS_MASK) >> 2 >> PFN_BITS != 0);
@@ -244,7 +244,8 @@ mod tests {
             let count = c::swp_tb_get_count(before);
             let max = i32::from(SWP_TB_COUNT_MAX);
 
-            // Nothing but the count moves, except that the last put of an uncached slot frees it.
+            // Only the count changes, except that the last put of a slot that is not in the swap
+            // cache frees it.
             match state.dup() {
                 Ok(dup) => {
                     assert_eq!(c::swp_tb_get_count(dup.encode()), count + 1);
@@ -341,9 +342,9 @@ mod tests {
             assert_eq!(Rmap::decode(word), Ok(Rmap::Virtual(voffset)));
             assert_eq!(State::decode(word), Err(Corrupt::Pointer));
             assert!(c::seen_by_c(word) == NOTHING);
-            // An error, not the count that the top bits would be in another format.
+            // C returns an error, and does not take the top bits for a count.
             assert!(c::swp_tb_get_count(word) < 0);
-            // Readers that do not look at the format see neither a count nor a zero flag.
+            // Readers that do not check the format see neither a count nor a zero flag.
             assert_eq!(word >> SWP_TB_FLAGS_SHIFT, 0);
         }
     }
@@ -364,7 +365,7 @@ mod tests {
     #[test]
     fn voffset_survives_a_pte() {
         for offset in numbers(VOFFSET_BITS) {
-            // The types of devices, and the one behind them: that of virtual entries.
+            // Types of devices, and the next one, which is that of virtual entries.
             for ty in [0, 1, MAX_SWAPFILES - 1, MAX_SWAPFILES] {
                 assert_eq!(c::through_pte(ty, offset), (u32::from(ty), offset));
             }
@@ -375,7 +376,7 @@ mod tests {
     fn voffset_is_in_the_slot_that_c_computes() -> Result {
         let size = u64::from(SWAPFILE_CLUSTER);
 
-        // With `size - 1`, also the last slots of clusters.
+        // `n | (size - 1)` is the last slot of a cluster.
         for offset in numbers(VOFFSET_BITS).flat_map(|n| [n, n | (size - 1)]) {
             let voffset = VOffset::new(offset).ok_or(EINVAL)?;
             let first = voffset.cluster() * size;

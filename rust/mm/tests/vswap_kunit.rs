@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of virtual slots in the kernel: what is allocated, counted and freed, and that nothing
-//! stays behind.
+//! KUnit tests of the allocation, counting and freeing of virtual slots. They also check that no
+//! slot, and no table, is leaked.
 //!
-//! The slots have no folio, and no page table knows of them: their words are made up, with a count
-//! as if there were users. The layer need not be switched on for that. It should not be, either:
-//! who swaps meanwhile changes the number of clusters, which is compared here.
+//! The slots have no folio, and no PTE names them. The tests write their words directly, with swap
+//! counts as if PTEs named them. For this, vswap need not be on. It should be off, because a task
+//! that swaps meanwhile changes the number of clusters, which the tests compare.
 //!
-//! Which slots are free in one cluster, and the transitions of words, are tested on the host, with
-//! many more of them: `kunit/host`.
+//! Host tests in `kunit/host` cover the slot map of a cluster and the transitions of words more
+//! thoroughly.
 
 use crate::{
     ffi::{
@@ -53,7 +53,7 @@ use kernel::{
 
 const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 
-/// A slot in use that is not in the swap cache, as if it had been swapped out long ago.
+/// Returns the state of a slot that is swapped out, and not in the swap cache.
 fn swapped_out(count: u8) -> Result<State> {
     Ok(State::Shadow {
         flags: Flags {
@@ -64,12 +64,12 @@ fn swapped_out(count: u8) -> Result<State> {
     })
 }
 
-/// Clusters that have tables.
+/// Returns the number of clusters with tables.
 fn populated() -> usize {
     Lists::populated()
 }
 
-/// Slots in use.
+/// Returns the number of slots in use.
 fn in_use() -> usize {
     let mut used = 0;
     for cluster in slot_alloc::all() {
@@ -78,9 +78,9 @@ fn in_use() -> usize {
     used
 }
 
-/// Allocates a run of slots, with one user each. Returns the offset of the first.
+/// Allocates a run of slots, and gives each a swap count of 1. Returns the offset of the first.
 ///
-/// Fails if some of them are in use already: then it is a run of somebody else.
+/// `EEXIST`: some of the slots were in use already, which is a bug of the allocator.
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
     let mut run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
@@ -89,7 +89,7 @@ fn alloc(order: u32) -> Result<usize> {
     let mut in_use = false;
     for off in start..start + (1 << order) {
         in_use |= locked.state(off) != State::Null;
-        // SAFETY: The word names no folio, and was taken by us.
+        // SAFETY: The state names no folio, and only this test uses the slot.
         unsafe { locked.make_up(off, used) };
     }
     drop(run);
@@ -99,7 +99,7 @@ fn alloc(order: u32) -> Result<usize> {
     Ok(cluster.first() + start as usize)
 }
 
-/// So many clusters may have tables, until the value is dropped.
+/// Limits the number of clusters with tables, until the value is dropped.
 struct Limit;
 
 impl Limit {
@@ -115,31 +115,31 @@ impl Drop for Limit {
     }
 }
 
-/// Takes one user from each of `nr` slots.
+/// Drops one swap count of each of `nr` slots.
 fn put(offset: usize, nr: usize) {
     slot::put_entries(offset, nr as u32, false);
 }
 
-/// Takes one user from each of many slots.
+/// Drops one swap count of each slot in `offsets`.
 fn put_all(offsets: &[usize]) {
     for offset in offsets {
         put(*offset, 1);
     }
 }
 
-/// Returns true if each of `nr` slots has `count` users.
+/// Returns true if each of `nr` slots has the swap count `count`.
 fn all_count(offset: usize, nr: usize, count: u32) -> bool {
     (offset..offset + nr).all(|at| slot::count(at) == count)
 }
 
-/// Allocates single slots, until there are `nr` of them in a row, naturally aligned. Returns where
-/// these are; `slots` has the others.
+/// Allocates single slots until `nr` of them are consecutive and naturally aligned. Returns the
+/// offset of the first of these. Adds the others to `slots`.
 fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
     for _ in 0..2 * SLOTS {
         let offset = alloc(0)?;
         slots.push(offset, GFP_KERNEL)?;
         let start = offset - offset % nr;
-        // All of them are ours: nobody else is here.
+        // This test has allocated all of them, because no other task uses virtual slots.
         if all_count(start, nr, 1) {
             slots.retain(|at| *at < start || *at >= start + nr);
             return Ok(start);
@@ -148,22 +148,23 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
     Err(ENOSPC)
 }
 
-/// The word of a slot becomes another.
+/// Writes the word of a slot.
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
-    // SAFETY: Nobody else knows the slot.
+    // SAFETY: Only this test uses the slot.
     unsafe { cluster.lock().lend().make_up(off, state) };
     Ok(())
 }
 
-/// Whether there is a table for large counts beside a slot.
+/// Returns true if the cluster of a slot has an extend table.
 fn can_extend(offset: usize) -> Result<bool> {
     let (cluster, _) = find(offset).ok_or(EINVAL)?;
     let guard = cluster.lock();
     Ok(guard.can_extend())
 }
 
-/// Why a folio of `nr` pages may not enter the swap cache for a slot.
+/// Returns the error with which a folio of `nr` pages is refused by the swap cache for a slot, if
+/// it is.
 fn refused(offset: usize, nr: u32, with_id: bool) -> Result<Option<Error>> {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let guard = cluster.lock();
@@ -181,12 +182,12 @@ mod tests {
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
             let nr = 1usize << order;
-            // More than a cluster has.
+            // More slots than two clusters have.
             let runs = 2 * SLOTS / nr + 1;
             let mut offsets = KVec::with_capacity(runs, GFP_KERNEL)?;
 
             for _ in 0..runs {
-                // Disjoint: else there would be a slot in use already.
+                // alloc() fails if runs overlap.
                 let offset = alloc(order)?;
                 assert_eq!(offset % nr, 0);
                 assert_eq!(offset / SLOTS, (offset + nr - 1) / SLOTS);
@@ -197,7 +198,7 @@ mod tests {
             assert_eq!(in_use(), stats::collect().used);
             assert!(populated() >= clusters + 3);
 
-            // Holes, in which there is room for runs again.
+            // Free every other run, and allocate as many again.
             for offset in offsets.iter().step_by(2) {
                 put(*offset, nr);
             }
@@ -213,7 +214,7 @@ mod tests {
                 assert!(slot::peek(*offset) == State::Null);
             }
             assert_eq!(in_use(), slots);
-            // An empty cluster has no tables, whosever it is.
+            // An empty cluster has no tables, even if a CPU allocates from it.
             assert_eq!(populated(), clusters);
         }
         Ok(())
@@ -234,19 +235,19 @@ mod tests {
         Ok(())
     }
 
-    /// Huge pages of which a part is still swapped out must not keep the rest of their slots from
-    /// all others.
+    /// Huge pages with one page still swapped out must not block the free slots of their other
+    /// pages.
     #[test]
     fn order_0_takes_what_higher_orders_leave() -> Result {
         setup()?;
-        // What another CPU allocates from, it keeps.
+        // Stay on this CPU, because another CPU would use a cluster of its own.
         let _pinned = Pinned::new();
         let top = bindings::VSWAP_SWAP_NR_ORDERS as u32 - 1;
-        // Without large folios there are no higher orders.
+        // No order if large folios are not configured.
         for order in 1..=top {
             let (clusters, slots) = (populated(), in_use());
             let size = 1usize << order;
-            // Two clusters, the second of which is this CPU's.
+            // Fill two clusters. This CPU allocates from the second.
             let mut runs = KVec::new();
             while runs.len() < 2 * SLOTS / size {
                 runs.push(alloc(order)?, GFP_KERNEL)?;
@@ -264,7 +265,7 @@ mod tests {
                 singles.push(single, GFP_KERNEL)?;
             }
             drop(limit);
-            // All of both, but for nothing.
+            // Single slots fill both clusters, without a new cluster.
             assert!(singles.len() >= 2 * SLOTS - left);
             assert_eq!(populated(), clusters + 2);
 
@@ -279,7 +280,7 @@ mod tests {
         Ok(())
     }
 
-    /// A folio that fits again finds the cluster that it fits in.
+    /// A cluster goes back to the partial list when a run of its order is free again.
     #[test]
     fn a_scattered_cluster_is_found_when_a_run_is_free_again() -> Result {
         const ORDER: u32 = 2;
@@ -294,7 +295,7 @@ mod tests {
         while runs.len() < (2 * SLOTS) >> ORDER {
             runs.push(alloc(ORDER)?, GFP_KERNEL)?;
         }
-        // The first cluster is full: one slot of each run is not enough for a folio.
+        // One free slot of each run is not enough for a folio of this order.
         for run in &runs {
             put(*run, 1);
         }
@@ -341,7 +342,7 @@ mod tests {
         assert_eq!(slot_alloc::next_used(start, SLOTS), start + 2);
         assert_eq!(slot_alloc::next_used(start + 1, SLOTS), start + 2);
         assert_eq!(slot_alloc::next_used(start + 2, SLOTS), start + 3);
-        // From the beginning to the end, each once.
+        // A walk over all slots finds each slot in use once.
         let (mut at, mut found) = (0, 0);
         loop {
             let next = slot_alloc::next_used(at, SLOTS);
@@ -373,14 +374,14 @@ mod tests {
             slot::dup_entries(slot, 1)?;
             assert_eq!(slot::count(slot), n);
             assert!(slot::any_counted(slot, 1));
-            // The table is there when it is needed.
+            // The extend table exists as soon as a count needs it.
             assert_eq!(can_extend(slot)?, n > inline_max);
         }
         for n in (1..=MORE).rev() {
             put(slot, 1);
             assert_eq!(slot::count(slot), n);
             assert!(slot::any_counted(slot, 1));
-            // And goes with the last count that needs it.
+            // The extend table is freed with the last count that needs it.
             assert_eq!(can_extend(slot)?, n > inline_max);
         }
         assert!(slot::peek(slot) == swapped_out(1)?);
@@ -404,7 +405,7 @@ mod tests {
             slot::dup_entries(start, 2)?;
         }
         assert!(all_count(start, 2, 21));
-        // One returns to its word, and the other does not.
+        // The count of one slot moves back to its word, and the other does not.
         for _ in 0..20 {
             put(start, 1);
         }
@@ -430,7 +431,8 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(8, &mut slots)?;
 
-        // In the middle, one more does not fit: the table is made in between.
+        // The count of one slot does not fit in its word any more, so the extend table is allocated
+        // in the middle of the range.
         for _ in 1..Count::INLINE_MAX.get() {
             slot::dup_entries(start + 3, 1)?;
         }
@@ -457,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_range_of_two_clusters() -> Result {
-        /// As many on each side of the border.
+        /// The number of slots on each side of the border.
         const NR: usize = 8;
 
         setup()?;
@@ -465,12 +467,13 @@ mod tests {
         let mut slots = KVec::new();
         let mut border = 0;
 
-        // New clusters have numbers in a row, at the latest.
+        // Allocate until two clusters with consecutive numbers are full. New clusters have
+        // consecutive numbers.
         let max = (Directory::len() as usize + 4) * SLOTS;
         while border == 0 && slots.len() < max {
             let slot = alloc(0)?;
             slots.push(slot, GFP_KERNEL)?;
-            // Each may be the last one that was missing, at either end of its cluster.
+            // The new slot may complete a range at either end of its cluster.
             for at in [slot - slot % SLOTS, slot - slot % SLOTS + SLOTS] {
                 if border == 0 && all_count(at - NR - 1, 2 * NR + 2, 1) {
                     border = at;
@@ -494,7 +497,7 @@ mod tests {
         put(start, 2 * NR);
         assert!(all_count(start, 2 * NR, 0));
         assert_eq!(in_use(), used + slots.len() - 2 * NR);
-        // Those beside the range are as they were.
+        // The slots beside the range have not changed.
         assert_eq!(slot::count(start - 1), 1);
         assert_eq!(slot::count(end), 1);
 
@@ -514,7 +517,7 @@ mod tests {
         let used = swapped_out(1)?;
         let folio = State::Pfn {
             flags: Flags::EMPTY,
-            // Nobody follows it: it is in the word of a slot that nobody else knows.
+            // No task follows the number, because only this test uses the slot.
             pfn: Pfn::new(0).ok_or(EINVAL)?,
         };
 
@@ -523,7 +526,7 @@ mod tests {
             assert_eq!(refused(start + 3, nr, true)?, None);
         }
 
-        // It is there already, or another is in the way of a large one.
+        // EEXIST if this slot has a folio, EBUSY if another slot of a large folio has one.
         set_state(start + 1, folio)?;
         for nr in [1, 2, 4] {
             assert_eq!(refused(start + 1, nr, true)?, Some(EEXIST));
@@ -534,17 +537,17 @@ mod tests {
         assert_eq!(refused(start + 2, 2, true)?, None);
         assert_eq!(refused(start + 2, 4, true)?, Some(EBUSY));
 
-        // Nobody counts on it: it is on its way to be freed.
+        // A slot with a swap count of 0 is about to be freed.
         set_state(start + 1, swapped_out(0)?)?;
         assert_eq!(refused(start + 1, 1, true)?, Some(ENOENT));
         assert_eq!(refused(start, 1, true)?, None);
         assert_eq!(refused(start, 2, true)?, Some(EBUSY));
 
-        // How many do is of no matter.
+        // Different swap counts do not matter.
         set_state(start + 1, swapped_out(5)?)?;
         assert_eq!(refused(start, 4, true)?, None);
 
-        // Zeros are not read like other content.
+        // A large folio cannot mix zeros with other contents.
         set_state(start + 1, used.with_zero(true).map_err(|_| EINVAL)?)?;
         assert_eq!(refused(start + 1, 1, true)?, None);
         assert_eq!(refused(start, 2, true)?, Some(EBUSY));
@@ -556,7 +559,7 @@ mod tests {
         set_state(start, used)?;
         set_state(start + 1, used)?;
 
-        // A hole.
+        // A free slot.
         put(start + 2, 1);
         assert_eq!(refused(start + 2, 1, true)?, Some(ENOENT));
         assert_eq!(refused(start + 2, 4, true)?, Some(ENOENT));
@@ -567,7 +570,7 @@ mod tests {
         put(start + 3, 1);
         put_all(&slots);
         assert_eq!(populated(), clusters);
-        // Not even a table is there, perhaps.
+        // The cluster may have lost its tables.
         assert_eq!(refused(start, 1, true)?, Some(ENOENT));
         assert_eq!(refused(start, 4, true)?, Some(ENOENT));
         Ok(())
@@ -580,11 +583,11 @@ mod tests {
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
 
-        // No cgroup has to have this id.
-        // SAFETY: It is taken back before the slot is freed.
+        // The id need not be that of a cgroup.
+        // SAFETY: It is overwritten below, before the slot is freed, and never put.
         let made_up = unsafe { IdRefs::make_up(7) };
         cluster.lock().lend().set_ids(off + 1, made_up);
-        // Without memory cgroups there are no ids.
+        // Without memory cgroups, the cluster has no ids.
         let noted = cluster.lock().id(off + 1) == 7;
         let expected = noted.then_some(EBUSY);
         let with_id = [
@@ -596,7 +599,7 @@ mod tests {
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
         let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
-        // SAFETY: It is that of no cgroup.
+        // SAFETY: Id 0 means no cgroup, so nothing is put.
         let none = unsafe { IdRefs::make_up(0) };
         cluster.lock().lend().set_ids(off + 1, none);
 
@@ -620,7 +623,7 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
-        // They are in the words of slots that nobody else knows.
+        // These numbers are only in words of slots that only this test uses.
         let old = Pfn::new(8).ok_or(EINVAL)?;
         let new = Pfn::new(4).ok_or(EINVAL)?;
         let value = Shadow::new(0x1234).ok_or(EINVAL)?;
@@ -631,13 +634,13 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
-        // SAFETY: Nobody follows the numbers, here and below.
+        // SAFETY: No task follows the page frame numbers, because only this test uses the slots.
         unsafe { swap_cache::add(&mut cluster.lock().lend(), off, 4, old) };
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }
 
-        // Without users, it has the slots for itself.
+        // With swap counts of 0, only the folio pins the slots.
         put(start + 1, 2);
         assert!(slot::peek(start) == cached(flags, old));
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
@@ -646,23 +649,23 @@ mod tests {
         assert!(!slot::none_counted(&cluster.lock(), off, 2));
         assert!(slot::any_counted(start, 4));
         assert!(!slot::any_counted(start + 1, 2));
-        // And users can come back.
+        // The swap count can rise again.
         slot::dup_entries(start + 1, 1)?;
         assert!(slot::peek(start + 1) == cached(flags, old));
         put(start + 1, 1);
         assert_eq!(in_use(), used + slots.len() + 4);
 
-        // It is split.
-        // SAFETY: As above.
+        // Split the folio.
+        // SAFETY: As for `add()` above: no task follows the page frame numbers.
         unsafe { swap_cache::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
-        // What nobody counts on goes with it.
-        // SAFETY: As above.
+        // The slots with a swap count of 0 are freed when the folio is removed.
+        // SAFETY: As for `add()` above: no task follows the page frame numbers.
         unsafe { swap_cache::del(&mut cluster.lock().lend(), off, 2, old, value) };
-        // SAFETY: As above.
+        // SAFETY: As for `add()` above: no task follows the page frame numbers.
         unsafe { swap_cache::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
@@ -714,13 +717,13 @@ mod tests {
         let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let second = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         assert!(cluster.lock().any_backed());
-        // The first stays.
+        // A second table is dropped, because there is one.
         cluster.lock().lend().add_backing_table(two);
         cluster.lock().lend().unreserve(first);
         assert!(cluster.peek_has_backing());
         cluster.lock().lend().unreserve(second);
         assert!(!cluster.lock().any_backed());
-        // The next slot may need it.
+        // The table stays, because the next slot may need it.
         assert!(cluster.peek_has_backing());
 
         put(slot, 1);
@@ -754,7 +757,7 @@ mod tests {
         setup()?;
         let end = Directory::len() as usize * SLOTS;
 
-        // Cluster 0 has no slots; the others do not exist.
+        // Cluster 0 has no slots, and the other offsets are outside of all clusters.
         for offset in [0, SLOTS - 1, end, end + SLOTS, usize::MAX] {
             assert!(slot::peek(offset) == State::Null);
             assert_eq!(slot::count(offset), 0);
