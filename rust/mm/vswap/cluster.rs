@@ -1303,6 +1303,16 @@ impl<'g> Unpinned<'g> {
         }
     }
 
+    /// Returns the right to a single slot with a constant number, so that the compiler needs no
+    /// loop. `None`: there are others. That is a bug, and the slots are leaked.
+    #[inline(always)]
+    pub(crate) fn alone(self) -> Option<Self> {
+        if warn_on_once!(self.nr != 1) {
+            return None;
+        }
+        Some(Self { nr: 1, ..self })
+    }
+
     /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
     /// word, its reference to a memory cgroup id, and its old backing. `None`: the cluster has no
     /// tables. That is a bug, and the slots are leaked.

@@ -143,6 +143,7 @@ fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
 
 /// Frees slots of a cluster without backing words. Calls `uncharge` for each run of slots of one
 /// cgroup, with the references to its id and the number of slots that are charged as swap.
+#[inline(always)]
 fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     if let Some(cleared) = slots.clear(uncharge) {
         cleared.free();
@@ -159,7 +160,7 @@ pub(super) fn free_slot(
     freed: &mut FreeBatch,
     mut uncharge: impl FnMut(IdRefs, u32, Sum),
 ) -> Option<DeviceSlots> {
-    let slot = match slot.unbacked() {
+    let slot = match slot.alone()?.unbacked() {
         Ok(slot) => {
             free_unbacked(slot, |id, charged| uncharge(id, charged, Sum::NONE));
             return None;
