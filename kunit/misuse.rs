@@ -230,8 +230,8 @@ fn slots_are_freed_once(slots: Unpinned<'_>) {
     let Ok(slots) = slots.unbacked() else {
         return;
     };
-    slots.clear(|_, _| {}).free();
-    slots.clear(|_, _| {}).free(); //~ E0382
+    let _ = slots.clear(|_, _| {});
+    let _ = slots.clear(|_, _| {}); //~ E0382
 }
 
 fn references_to_an_id_are_put_once(ids: IdRefs) {

@@ -129,7 +129,10 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
 #ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
 #else
-#define tlb_vswap_zap(tlb)	((struct vswap_zap *)NULL)
+static inline struct vswap_zap *tlb_vswap_zap(struct mmu_gather *tlb)
+{
+	return NULL;
+}
 #endif
 
 #ifdef CONFIG_MMU

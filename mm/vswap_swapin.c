@@ -489,7 +489,7 @@ static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			   char *buf)						\
 {										\
-	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_switches.name));		\
+	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_switches.name));	\
 }										\
 										\
 static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
@@ -500,7 +500,7 @@ static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
 										\
 	if (ret)								\
 		return ret;							\
-	WRITE_ONCE(vswap_swapin_switches.name, on);						\
+	WRITE_ONCE(vswap_swapin_switches.name, on);				\
 	return count;								\
 }										\
 										\
@@ -512,8 +512,9 @@ VSWAP_SWITCH(map_around);
 
 static ssize_t max_order_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", min_t(unsigned int, READ_ONCE(vswap_swapin_switches.max_order),
-					     PMD_ORDER));
+	unsigned int order = READ_ONCE(vswap_swapin_switches.max_order);
+
+	return sysfs_emit(buf, "%u\n", min_t(unsigned int, order, PMD_ORDER));
 }
 
 static ssize_t max_order_store(struct kobject *kobj, struct kobj_attribute *attr,

@@ -1323,9 +1323,11 @@ impl<'g> Unpinned<'g> {
         freed: &mut FreeBatch,
         f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> Option<Cleared<'g>> {
-        let cleared = self.cluster.kill(self.start, self.nr, freed, f);
+        if !self.cluster.kill(self.start, self.nr, freed, f) {
+            return None;
+        }
         // INVARIANT: The words are null now.
-        cleared.then(|| Cleared(self))
+        Some(Cleared(self))
     }
 }
 
@@ -1344,9 +1346,11 @@ impl<'g> Unbacked<'g> {
     #[inline(always)]
     pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(mut slots) = self;
-        let cleared = slots.cluster.kill_unbacked(slots.start, slots.nr, f);
+        if !slots.cluster.kill_unbacked(slots.start, slots.nr, f) {
+            return None;
+        }
         // INVARIANT: The words are null now.
-        cleared.then(|| Cleared(slots))
+        Some(Cleared(slots))
     }
 }
 

@@ -322,9 +322,11 @@ impl<'g> LockedTable<'g> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn promise(&mut self, nr: u32) -> Option<Promise> {
-        let ci = self.0;
+        if !self.add(nr) {
+            return None;
+        }
         // INVARIANT: `add()` has just counted `nr` words.
-        self.add(nr).then(|| Promise { ci, nr })
+        Some(Promise { ci: self.0, nr })
     }
 
     /// Returns true if `promise` reserves `nr` words of this table.
