@@ -85,7 +85,7 @@ stored=$(stored)
 before=$(vm zswpwb)
 requests=$(cat $ZDEBUG/written_back_requests)
 set_to 0 $ZSWAP/max_pool_percent
-load "a page more than the pool takes" refault --size 2M
+load "a page more than the pool takes" refault --size 256K
 drained $((stored / 10))
 is "the worker wrote the pool's pages back" "$(vm zswpwb)" -ge $((before + stored * 8 / 10))
 is "to the device" "$(used_of $DISK)" -ge $((stored * 4 * 8 / 10))
