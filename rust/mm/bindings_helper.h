@@ -69,6 +69,9 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 #include "../../mm/vswap_swapin.h"
+
+/* Its top bit is set, too. */
+const long RUST_CONST_HELPER_VSWAP_PLAN_DEVICE = VSWAP_PLAN_DEVICE;
 #endif
 
 #ifdef CONFIG_RUST_ZSWAP

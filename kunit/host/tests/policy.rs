@@ -246,6 +246,12 @@ proptest! {
         }
     }
 
+    /// A bitmap of orders has those up to the largest, and no other.
+    #[test]
+    fn all_orders_up_to_the_largest_are_allowed(largest in 0u32..200, order in 0..usize::BITS) {
+        prop_assert_eq!(orders_up_to(largest) >> order & 1 == 1, order <= largest);
+    }
+
     /// The place of the page has to be found only between fast and slow devices, or for a plan that
     /// is made in full.
     #[test]

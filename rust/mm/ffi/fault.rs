@@ -11,6 +11,7 @@ use crate::{
         layout::SWAPFILE_CLUSTER, //
     },
     swapin::policy::{
+        orders_up_to,
         Evidence,
         Hint,
         How,
@@ -261,9 +262,7 @@ impl Fault<'_> {
 
     /// Returns the smallest and the largest order that a large folio may have.
     pub(crate) fn limits(&self) -> Limits {
-        let most = max_order();
-        let allowed = 2usize.checked_shl(most).unwrap_or(0).wrapping_sub(1);
-        match self.orders() & allowed {
+        match self.orders() & orders_up_to(max_order()) {
             0 => Limits::default(),
             orders => Limits {
                 least: orders.trailing_zeros(),

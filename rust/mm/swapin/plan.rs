@@ -3,7 +3,7 @@
 //! Plans how a page is swapped in: gathers the evidence that [`policy`] decides by.
 //!
 //! A plan is a bitmap of the orders that the folio may have. The plan 0 means readahead; in any
-//! other plan, bit 0 is set. [`BY_DEVICE`] is set if C's rule was followed. Then the outcome of the
+//! other plan, bit 0 is set. `BY_DEVICE` is set if C's rule was followed. Then the outcome of the
 //! plan says nothing about the policy.
 
 #![forbid(unsafe_code)]
@@ -36,13 +36,14 @@ use crate::{
         }, //
     }, //
 };
+use kernel::bindings;
 
 /// Plan: read ahead.
 const READ_AHEAD: usize = 0;
 /// Plan: a folio of one page.
 const SINGLE: usize = 1;
 /// Plan flag: C's rule was followed.
-pub(crate) const BY_DEVICE: usize = 1 << (usize::BITS - 1);
+const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
 
 /// Returns the plan for a page fault. `fast`: a physical entry is on a fast device.
 #[inline]
@@ -80,8 +81,7 @@ fn by_device() -> usize {
     if !fault::large() {
         return SINGLE;
     }
-    let orders = 2usize.checked_shl(fault::max_order()).unwrap_or(0);
-    BY_DEVICE | orders.wrapping_sub(1)
+    BY_DEVICE | policy::orders_up_to(fault::max_order())
 }
 
 #[inline(never)]
@@ -260,8 +260,7 @@ fn orders_of(how: How) -> usize {
     match how {
         How::ReadAhead => READ_AHEAD,
         How::Single => SINGLE,
-        // All orders up to this one.
-        How::Large(order) => 2usize.wrapping_shl(order).wrapping_sub(1),
+        How::Large(order) => policy::orders_up_to(order),
     }
 }
 

@@ -435,6 +435,15 @@ pub struct Plan {
     pub record: Record,
 }
 
+/// Returns a bitmap of all orders up to `order`, or of all orders if there are no more.
+#[inline]
+pub const fn orders_up_to(order: u32) -> usize {
+    match 2usize.checked_shl(order) {
+        Some(above) => above.wrapping_sub(1),
+        None => usize::MAX,
+    }
+}
+
 /// Where a page and its neighbours can be, judged by the devices alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Devices {
