@@ -17,8 +17,6 @@
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::zswap::rules::Variety;
 use crate::{
     ffi::{
         call::{
@@ -30,6 +28,11 @@ use crate::{
         params, //
     },
     warn::warn_on_once, //
+};
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::{
+    vswap::swap_table::Pfn,
+    zswap::rules::Variety, //
 };
 use core::{
     marker::PhantomData,
@@ -177,7 +180,7 @@ impl Folio {
     c_methods! {
         pub(super) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(super) fn pfn(&self) -> usize = vswap_folio_pfn;
+        fn pfn_nr(&self) -> usize = vswap_folio_pfn;
         fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         fn nid(&self) -> c_int = zswap_folio_nid;
         fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
@@ -187,6 +190,13 @@ impl Folio {
         fn memcg_get(&self) -> *mut bindings::mem_cgroup = zswap_folio_memcg_get;
         // Only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
         fn check(&self) = zswap_folio_check;
+    }
+
+    /// Returns the page frame number, as a word of a slot has it.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(super) fn pfn(&self) -> Option<Pfn> {
+        Pfn::new(self.pfn_nr() as u64)
     }
 }
 

@@ -118,7 +118,7 @@ impl<'a> NewSwap<'a> {
     /// Returns the page frame number of the folio.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
-        Pfn::new(self.folio.pfn() as u64)
+        self.folio.pfn()
     }
 
     /// Takes references to the memory cgroup id of the folio, one for each page; the id is 0 for
@@ -205,7 +205,7 @@ impl LeavingFolio<'_> {
     /// Returns the page frame number of the folio.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
-        Pfn::new(self.folio.pfn() as u64)
+        self.folio.pfn()
     }
 
     /// Removes the folio from the statistics of the swap cache.

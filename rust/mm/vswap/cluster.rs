@@ -1635,15 +1635,10 @@ impl Taken {
     }
 
     /// Frees the slots, and unlocks the cluster.
-    pub(crate) fn cancel(self) {
-        let Self {
-            mut guard,
-            start,
-            nr,
-        } = self;
-        let mut cluster = guard.lend();
-        cluster.idle_device(start, nr);
-        cluster.free_run(start, nr);
+    pub(crate) fn cancel(mut self) {
+        let mut cluster = self.guard.lend();
+        cluster.idle_device(self.start, self.nr);
+        cluster.free_run(self.start, self.nr);
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`: the

@@ -272,7 +272,7 @@ pub(crate) fn alloc_folio<'a>(
 /// The counts to be dropped pin the slots until then.
 #[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
-    if nr != 1 || !put_alone(offset, reclaim, forget_one) {
+    if nr != 1 || !put_alone(offset, reclaim, IdRefs::put) {
         let mut uncharge = Uncharge::none();
         put_many(offset, nr, reclaim, &mut uncharge);
         uncharge.settle();
@@ -290,12 +290,6 @@ pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
         }
     }
     put_many(offset, nr, true, uncharge);
-}
-
-/// Drops a freed slot's reference to its cgroup id, and uncharges its swap and its stored page.
-#[inline]
-pub(super) fn forget_one(id: IdRefs, charged: u32, stored: Sum) {
-    id.put(charged, stored);
 }
 
 /// Drops one swap count of a slot, and frees it if that was the last. Returns false, and does

@@ -19,6 +19,7 @@ use crate::{
 };
 use crate::{
     ffi::vswap::{
+        IdRefs,
         LeavingFolio,
         Uncharge, //
     },
@@ -35,7 +36,6 @@ use crate::{
         },
         directory::find,
         slot::{
-            forget_one,
             free_alone,
             free_slot,
             free_slots, //
@@ -128,7 +128,7 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
         // more.
         unsafe { folio.leave_cache() };
         // INVARIANT: The folio was removed, and the caller drops the only swap count.
-        free_alone(UnpinnedAlone::new(guard, off), forget_one);
+        free_alone(UnpinnedAlone::new(guard, off), IdRefs::put);
         return true;
     }
     guard.lend().put_one(off);
@@ -210,7 +210,7 @@ pub(crate) unsafe fn del(
     } else if del_one(cluster, off, pfn, shadow) {
         // INVARIANT: The word does not name the folio any more, and the swap count is 0.
         let slot = cluster.unpinned(off, 1);
-        drop(free_slot(slot, &mut FreeBatch::new(), forget_one));
+        drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
         unsafe { folio.leave_cache() };
         if last {
             // INVARIANT: The folio was removed, and the swap count is 0.
-            free_alone(UnpinnedAlone::new(guard, off), forget_one);
+            free_alone(UnpinnedAlone::new(guard, off), IdRefs::put);
         }
         return;
     }
