@@ -12,7 +12,6 @@
 #include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/delayacct.h>
-#include <linux/hash.h>
 #include <linux/init.h>
 #include <linux/jump_label.h>
 #include <linux/kobject.h>
@@ -21,7 +20,6 @@
 #include <linux/percpu.h>
 #include <linux/pgtable.h>
 #include <linux/psi.h>
-#include <linux/slab.h>
 #include <linux/suspend.h>
 #include <linux/swap.h>
 #include <linux/sysfs.h>
