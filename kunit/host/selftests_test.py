@@ -201,7 +201,9 @@ class Parsers(unittest.TestCase):
             test = Test(f"{name}.sh", "zram")
             passed = f"zram swapoff: OK\n{name} : [PASS]\n"
             self.assertEqual(self.results(passed, test=test), {"all steps": "ok", END: "ok"})
-            for text in (f"{name} : [FAIL]\n", "", "FAIL swapon /dev/zram1 failed\n" + passed):
+            failed = "FAIL swapon /dev/zram1 failed\n"
+            for text in (f"{name} : [FAIL]\n", "", failed + passed, passed + failed,
+                         "swapon\n" + failed + passed):
                 self.assertEqual(self.results(text, test=test)["all steps"], "not ok", text)
 
 
