@@ -551,6 +551,13 @@ class Diagnostics(unittest.TestCase):
         self.assertIn(("", "warning", "vmlinux.o: warning: objtool: f: odd"),
                       found["LD vmlinux.o"])
 
+    def test_modpost_and_the_assembler(self):
+        self.assertEqual(
+            self.said("  AS      mm/a.o", "mm/a.S:3: Error: no such instruction",
+                      "  MODPOST vmlinux.symvers", "WARNING: modpost: f+0x1f: odd"),
+            {"AS mm/a.o": {("", "warning", "mm/a.S: Error: no such instruction"): 1},
+             "MODPOST vmlinux.symvers": {("", "warning", "WARNING: modpost: f: odd"): 1}})
+
     def test_the_object_of_a_step(self):
         self.assertEqual([diagnostics.source_of(step) for step in
                           ("CHECK mm/a.c", "CC mm/a.o", "RUSTC L rust/mm.o", "make")],
