@@ -623,9 +623,9 @@ class Matrix(Toy):
         read = []
         with mock.patch.object(pathlib.Path, "read_bytes", autospec=True,
                                side_effect=lambda path: read.append(path.name) or b""):
-            matrix.inputs(self.CELL)
-        self.assertEqual(read, ["0001-hook.patch", "vswap.c", "matrix.py", "build.py",
-                                "diagnostics.py", "disasm.py"])
+            matrix.inputs(matrix.Cell("x", "about", fragments=("some",)))
+        self.assertEqual(read, ["0001-hook.patch", "vswap.c", "some.config", "matrix.py",
+                                "build.py", "diagnostics.py", "disasm.py"])
 
     def test_what_the_stage_is_told(self):
         cells = [matrix.Cell(name, "") for name in ("a", "b", "c", "d")]
@@ -665,6 +665,37 @@ class Matrix(Toy):
         linker = diagnostics.Diagnostic("", "warning", "odd")
         self.assertEqual(self.judge({linker: 1}, {linker: 1}), ([], 1))
         self.assertEqual(self.judge({linker: 1}, {}), (["new: warning: odd (CC mm/swap.o)"], 0))
+
+    def test_a_warning_is_judged_where_it_comes_most_often(self):
+        found = diagnostics.Diagnostic("mm/swap.h", "warning", "odd")
+        self.patch(matrix, "base_said", lambda cell, steps: {
+            step: collections.Counter({found: 1}) for step in steps})
+        said = {f"CC mm/{name}.o": collections.Counter({found: count})
+                for name, count in (("a", 1), ("b", 2), ("c", 1))}
+        self.assertEqual(matrix.judge(self.CELL, said),
+                         (["new: mm/swap.h: warning: odd (CC mm/b.o)"], 0))
+
+    def identical(self, ours, theirs):
+        """Compares two trees with these lines in .config, and the same code."""
+        off = matrix.Cell("off", "about", fragments=())
+        for name, value in (("CELLS", [off]), ("run_compile", lambda _: ([], "")),
+                            ("configure", lambda *_, **__: None), ("make", lambda *_: True),
+                            ("our_options", lambda: {"CONFIG_OURS"})):
+            self.patch(matrix, name, value)
+        self.patch(disasm, "compare", lambda *_: ([], "the same"))
+        for name, lines in (("off", ours), ("base-x86_64-clang", theirs)):
+            path = self.top / "matrix" / name / ".config"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"CONFIG_{line}\n" for line in lines))
+        return matrix.run_identical(matrix.Cell("x", "about", kind="identical", seed="off"))
+
+    def test_an_option_that_differs_with_our_work_off(self):
+        self.assertEqual(self.identical(["A=y", "OURS=y"], ["A=y"]), ([], "the same"))
+        for ours, theirs, said in ((["A=y"], [], "CONFIG_A is y with our work off and n"),
+                                   ([], ["A=y"], "CONFIG_A is n with our work off and y"),
+                                   (["A=1"], ["A=2"], "CONFIG_A is 1 with our work off and 2")):
+            self.assertEqual(self.identical(ours, theirs),
+                             ([f"{said} in the pristine tree"], "the same"))
 
     def compile_cell(self, cell, said, made=True, refused=()):
         self.made = []
