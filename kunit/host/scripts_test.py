@@ -19,8 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (apply, arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
-                      diagnostics, disasm, guest, guesttests, initramfs, manifest, matrix, series,
-                      setup, testrun, tree, unsafety)
+                      diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, matrix,
+                      series, setup, testrun, tree, unsafety)
 
 
 def vswap(*args, **env):
@@ -742,6 +742,34 @@ class Unsafe(unittest.TestCase):
                   "    k();\n"
                   "}\n")
         self.assertEqual(unsafety.count(source), (9, 2, 0))
+
+    def test_a_quotation_mark_is_no_string(self):
+        source = "let q = '\"';\nlet r = '\\'';\nunsafe { f(\"}\") }\n"
+        self.assertEqual(unsafety.count(source), (3, 1, 0))
+
+    def test_what_has_to_be_explained(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "a.rs"
+
+        def problems(source, limits=("a.rs",)):
+            path.write_text(source)
+            with mock.patch.object(lint, "ROOT", path.parent), \
+                    mock.patch.object(lint, "named", lambda *_: ["a.rs"]), \
+                    mock.patch.object(unsafety, "LIMITS", limits):
+                return "".join(lint.unsafe_code())
+        for good in ("unsafe { f() };\n", "unsafe impl Send for T {}\n",
+                     "unsafe extern \"C\" {}\n"):
+            self.assertIn("a.rs:2: write a '// SAFETY:' comment", problems("g();\n" + good))
+            self.assertEqual(problems("// SAFETY: fine.\n" + good), "")
+        for good in ("pub unsafe fn f() {}\n", "unsafe extern \"C\" fn f() {}\n",
+                     "unsafe trait T {}\n"):
+            self.assertIn("a.rs:1: say in a '# Safety' section", problems(good))
+            self.assertIn("# Safety", problems("// SAFETY: fine.\n" + good))
+            self.assertEqual(problems("/// # Safety\n#[inline]\n" + good), "")
+        pointers = "type F = unsafe fn(u8);\ntype G = unsafe extern \"C\" fn(u8);\n// unsafe\n"
+        self.assertEqual(problems(pointers), "")
+        self.assertIn("a.rs:1: unsafe in a file without it", problems(pointers, ()))
 
     def test_blocks_are_counted_and_not_their_lines(self):
         self.assertEqual(unsafety.count("f(unsafe { a() }, unsafe{ b() });\nlet x = unsafe\n{ c() "
