@@ -1013,13 +1013,16 @@ static int vswap_switch(bool on)
 /*
  * Switches the layer off and swaps in all pages with virtual entries, with the
  * walk that swapoff uses. After -ENOMEM or -EINTR, pages already swapped in
- * stay in memory, and the mode stays off. Another call continues with the rest.
+ * stay in memory, and another call continues with the rest. The mode is then
+ * what it was before, because without it memory that is full could not be
+ * swapped out again.
  */
 static int vswap_drain(void)
 {
-	int ret = 0;
+	int mode, ret = 0;
 
 	mutex_lock(&vswap_mutex);
+	mode = vswap_enabled;
 	WRITE_ONCE(vswap_enabled, 0);
 	if (vswap_ready) {
 		/*
@@ -1033,6 +1036,8 @@ static int vswap_drain(void)
 		vswap_unuse_end();
 		clear_current_oom_origin();
 	}
+	if (ret)
+		WRITE_ONCE(vswap_enabled, mode);
 	mutex_unlock(&vswap_mutex);
 	return ret;
 }

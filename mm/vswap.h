@@ -366,9 +366,9 @@ static inline void vswap_unuse_end(void)
 }
 
 /*
- * Returns true if this task swaps pages in for swapoff or to drain. If a cgroup
- * is at its limit, the charge then fails and no task is killed, because the
- * pages can stay swapped out.
+ * Returns true if this task swaps pages in for swapoff or to drain. If memory or
+ * the room of a cgroup is used up, it gets -ENOMEM and no task is killed, because
+ * the pages can stay swapped out.
  */
 static inline bool vswap_task_unuses(void)
 {

@@ -59,7 +59,7 @@ for kind in "" --shmem; do
 	note "$left of $before slots are left"
 	is "$label: pages are swapped out still" "$left" -gt 0
 	is "$label: others are back" "$left" -lt "$before"
-	check "$label: virtual slots are off" grep -q off $VSWAP/enabled
+	check "$label: virtual slots are on again" grep -q on $VSWAP/enabled
 	consistent "$label"
 	check "$label: another one ends" set_to 1 $VSWAP/drain
 	is "$label: no slot is in use then" "$(slots used)" -eq 0

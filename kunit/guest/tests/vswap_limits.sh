@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots: the limits of a cgroup hold. Incompressible pages take no more room in zswap than
-# memory.swap.max would allow to write back. Neither drain nor swapoff exceeds memory.max.
+# memory.swap.max would allow to write back. Neither drain nor swapoff exceeds memory.max. A drain
+# without memory ends before the OOM killer runs.
 # guest: timeout=80
 . /vswap/tests/lib.sh
 
@@ -107,16 +108,45 @@ for more in "" more; do
 	tight --incompressible 0
 	fails drain
 	is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
+	check "$kind: virtual slots are on again" grep -q on $VSWAP/enabled
 	consistent "$kind"
 	if [ "$more" ]; then
 		echo max > $CG/hold/memory.max
 		check "$kind: all is brought back" set_to 1 $VSWAP/drain
 		is "$kind: no slot is in use" "$(slots used)" -eq 0
-	else
-		set_to on $VSWAP/enabled
 	fi
 	thawed
 done
+
+# The machine has no memory for a drain: a file in ramfs leaves a quarter of what the drain needs.
+kind="drain of a full machine"
+no_swap
+zswap_on lz4
+echo 50 > $ZSWAP/max_pool_percent
+set_to on $VSWAP/enabled
+cgroup hold memory.max=$(mb 64)
+hold --resident --light --size $(mb 256) --zero 0 --incompressible 0
+echo 1 > $CG/hold/cgroup.freeze
+echo max > $CG/hold/memory.max
+is "$kind: most pages are swapped out" "$(slots used)" -ge $(pages 256 65)
+kills=$(vm oom_kill)
+# The kernel reports each page that it cannot allocate.
+may_log alloc
+mkdir -p $TMP/ram
+mount -t ramfs none $TMP/ram
+free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
+left=$(mb 48)
+dd if=/dev/zero of=$TMP/ram/file bs=1M count=$((free - ${left%M})) 2> /dev/null
+fails drain
+is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
+check "$kind: virtual slots are on again" grep -q on $VSWAP/enabled
+is "$kind: no process is killed" "$(vm oom_kill)" -eq $kills
+umount $TMP/ram
+no_more alloc
+consistent "$kind"
+check "$kind: all is brought back then" set_to 1 $VSWAP/drain
+is "$kind: no slot is in use then" "$(slots used)" -eq 0
+thawed
 
 # Swapoff without another device has no room in memory.max either. It may succeed if zswap takes
 # the pages.
