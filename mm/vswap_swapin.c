@@ -289,8 +289,6 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 	void *shadow = NULL;
 	struct folio *folio;
 
-	if (!vswap_rs_swapin_claimable(swp_offset(entry)))
-		return NULL;
 	folio = vma_alloc_folio(gfp, 0, vmf->vma, vmf->address);
 	if (!folio)
 		return ERR_PTR(-ENOMEM);

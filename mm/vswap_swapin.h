@@ -51,7 +51,6 @@ bool vswap_rs_swapin_skip(swp_entry_t entry);
 bool vswap_rs_swapin_uniform(swp_entry_t entry, unsigned long nr);
 bool vswap_rs_in_memory(swp_entry_t entry);
 void vswap_rs_swapin_forget(struct folio *folio);
-bool vswap_rs_swapin_claimable(unsigned long offset);
 unsigned int vswap_rs_swapin_claim(struct folio *folio, unsigned long offset, void **shadowp,
 				   unsigned short *memcg_id);
 void vswap_rs_swapin_load(struct folio *folio);

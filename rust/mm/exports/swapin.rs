@@ -42,7 +42,6 @@ use crate::{
             swap_cache,
             AtHand, //
         },
-        directory::find, //
     },
     zswap::load, //
 };
@@ -148,12 +147,6 @@ c_exports! {
         if let Some(mut folio) = folio {
             load::forget(&mut folio);
         }
-    }
-
-    /// Returns true if the page of a virtual slot can be read synchronously. The answer may be
-    /// stale.
-    fn vswap_rs_swapin_claimable(offset: usize = c_ulong) -> bool {
-        find(offset).is_some_and(|(cluster, off)| cluster.peek_at_hand(off).is_some())
     }
 
     /// Adds a folio to the swap cache for a virtual slot, if the slot has no folio and its page can

@@ -283,17 +283,6 @@ impl Cluster {
         decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
     }
 
-    /// Returns where the page of a slot can be read synchronously, if anywhere. Does not take the
-    /// lock, so the answer may be stale.
-    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-    #[inline]
-    pub(crate) fn peek_at_hand(&self, off: u32) -> Option<AtHand> {
-        let word = || self.table().map_or(0, |ci| ci.peek(off));
-        AtHand::of(self.device.find(off), word, || {
-            is_zero_word(self.peek_word(off))
-        })
-    }
-
     /// Returns the C part of the cluster, which has the table of backing words.
     #[inline]
     fn table(&self) -> Option<Ci<'_>> {
@@ -468,34 +457,6 @@ pub(crate) enum AtHand {
     Zswap,
     /// On a device that is about as fast as memory.
     Device,
-}
-
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-impl AtHand {
-    /// Returns where a page can be read synchronously. `bound` is its slot on the bound device
-    /// cluster, if it is there. Otherwise `word` reads the backing word. `is_zero` reads the zero
-    /// flag, if the slot has no backing.
-    #[inline]
-    fn of(
-        bound: Option<PhysSlot>,
-        word: impl FnOnce() -> u64,
-        is_zero: impl FnOnce() -> bool,
-    ) -> Option<Self> {
-        let backing = match bound {
-            Some(slot) => Backing::Phys(slot),
-            None => match word() {
-                // Test the tag only: a full decode would cost each fault from zswap 95
-                // instructions.
-                word if Record::is_tag(word) => return Some(Self::Zswap),
-                word => decode_backing(word),
-            },
-        };
-        match backing {
-            Backing::Phys(slot) => device::is_fast(slot.ty()).then_some(Self::Device),
-            Backing::Zswap(_) => Some(Self::Zswap),
-            Backing::None => is_zero().then_some(Self::Zeros),
-        }
-    }
 }
 
 /// Access to a locked cluster.
@@ -913,8 +874,20 @@ impl LockedCluster<'_> {
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
-        let word = || self.backing_word(off).map_or(0, |word| word.load(Relaxed));
-        AtHand::of(self.cluster.device.find(off), word, || zero)
+        let backing = match self.cluster.device.find(off) {
+            Some(slot) => Backing::Phys(slot),
+            None => match self.backing_word(off).map_or(0, |word| word.load(Relaxed)) {
+                // Test the tag only: a full decode would cost each fault from zswap 95
+                // instructions.
+                word if Record::is_tag(word) => return Some(AtHand::Zswap),
+                word => decode_backing(word),
+            },
+        };
+        match backing {
+            Backing::Phys(slot) => device::is_fast(slot.ty()).then_some(AtHand::Device),
+            Backing::Zswap(_) => Some(AtHand::Zswap),
+            Backing::None => zero.then_some(AtHand::Zeros),
+        }
     }
 
     #[inline]

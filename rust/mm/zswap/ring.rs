@@ -72,7 +72,7 @@ const SAMPLE: usize = 32;
 #[repr(C)]
 pub(crate) struct Member {
     links: CListHead,
-    next: Atomic<*mut Member>,
+    next: Chain,
     seat: Atomic<RawRing>,
     bits: Atomic<u64>,
     words: Atomic<*mut u64>,
@@ -242,16 +242,17 @@ impl order::Member for Member {
 pub(crate) struct Chain(Atomic<*mut Member>);
 
 impl Chain {
+    /// Returns the first member of the chain.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Member> {
+        // SAFETY: By the invariants of `Chain`, a member stays as long as the chain.
+        unsafe { self.0.load(Relaxed).as_ref() }
+    }
+
     /// Returns the members of the chain.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Member> {
-        let mut at = &self.0;
-        core::iter::from_fn(move || {
-            // SAFETY: By the invariants of `Chain`, a member stays as long as the chain.
-            let member = unsafe { at.load(Relaxed).as_ref() }?;
-            at = &member.next;
-            Some(member)
-        })
+        members_from(self.first())
     }
 
     /// Adds a member to the chain. Caller holds the cluster lock.
@@ -265,7 +266,7 @@ impl Chain {
         let place = core::mem::ManuallyDrop::new(new).0;
         // SAFETY: By the invariants of `NewMember`, the member is owned here, and zeroed.
         let member = unsafe { place.as_ref() };
-        member.next.store(self.0.load(Relaxed), Relaxed);
+        member.next.0.store(self.0.load(Relaxed), Relaxed);
         member.words.store(words, Relaxed);
         member.entry.store(entry.as_raw().val, Relaxed);
         // INVARIANT: The member is freed with the table, and so with the chain, as required of the
@@ -273,6 +274,12 @@ impl Chain {
         self.0.store(place.as_ptr(), Relaxed);
         member
     }
+}
+
+/// Returns a member and those behind it in its chain.
+#[inline]
+pub(crate) fn members_from(first: Option<&Member>) -> impl Iterator<Item = &Member> {
+    core::iter::successors(first, |member| member.next.first())
 }
 
 /// A member that is not in a table yet.

@@ -50,6 +50,7 @@ use crate::{
             Sum, //
         },
         ring::{
+            members_from,
             Chain,
             Member,
             NewMember,
@@ -120,8 +121,7 @@ impl Table {
     /// cluster lock.
     #[inline]
     fn members(&self, group: u32) -> impl Iterator<Item = &Member> {
-        let chain = self.groups.get(group as usize);
-        chain.into_iter().flat_map(Chain::iter)
+        members_from(self.groups.get(group as usize).and_then(Chain::first))
     }
 }
 
@@ -450,14 +450,19 @@ impl<'g> LockedTable<'g> {
         let Some(table) = self.table() else {
             return;
         };
-        let (mut at, end) = (off, off.wrapping_add(nr));
-        while at < end {
+        let (mut at, mut left) = (off, nr);
+        loop {
             let in_group = at % GROUP;
-            let bits = order::bits_of(in_group, end.wrapping_sub(at));
             for member in table.members(at / GROUP) {
-                member.clear(bits);
+                member.clear(order::bits_of(in_group, left));
             }
-            at = at.wrapping_add(GROUP.wrapping_sub(in_group));
+            // A group of slots has been passed. Without a loop if `nr` is the constant 1.
+            let passed = GROUP.wrapping_sub(in_group);
+            if left <= passed {
+                return;
+            }
+            at = at.wrapping_add(passed);
+            left = left.wrapping_sub(passed);
         }
     }
 
