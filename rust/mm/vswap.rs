@@ -32,7 +32,8 @@
 //! `swap_cache`, `cluster_list` and `directory` of `vswap`; `pool`, `ring` and `table` of `zswap`.
 //! All other files forbid it.
 //!
-//! The order of the locks is in `vswap::slot_alloc` and `zswap`.
+//! `Documentation/rust/vswap/locking.rst` has the order of all locks, and what each protects.
+//! `index.rst` beside it answers common questions, and names the function to begin at.
 
 // A panic is a BUG(), often with locks held. So deny operators and functions that can panic.
 #![deny(

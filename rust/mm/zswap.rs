@@ -28,6 +28,8 @@
 //!
 //! # Locks, in the order in which they are taken
 //!
+//! These are the locks that zswap takes. `Documentation/rust/vswap/locking.rst` has all locks.
+//!
 //! 1. Folio lock: each store, load or writeback holds the lock of its folio. It pins the slots, and
 //!    so the swap device and its clusters. Inside a store, writeback locks new folios without
 //!    waiting.

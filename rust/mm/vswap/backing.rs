@@ -7,7 +7,9 @@
 //! its state, and no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
-//! of the slot's folio in the swap cache, or frees the slot.
+//! of the slot's folio in the swap cache, or frees the slot. `LockedCluster::scatter` is an
+//! exception: it holds the lock of the cluster alone. It replaces bits by backing words that name
+//! the same device slots, so the data stays where it was: see [`bound`](super::bound).
 
 #![forbid(unsafe_code)]
 

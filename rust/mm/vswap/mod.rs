@@ -2,6 +2,8 @@
 
 //! Virtual slots, from their words to the device slots that back them.
 //!
+//! `Documentation/rust/vswap/locking.rst` has the order of the locks.
+//!
 //! Formats:
 //!
 //! - [`swap_table`]: the formats of the words of a slot, pure.
@@ -13,7 +15,7 @@
 //! - `directory`: finds the cluster of a slot without a lock.
 //! - `cluster_list`: the lists of clusters with free slots, and the clusters that each CPU
 //!   allocates from.
-//! - `slot_alloc`: allocates the slots for a folio. Its documentation has the order of the locks.
+//! - `slot_alloc`: allocates the slots for a folio.
 //! - [`slot_map`]: which slots of a cluster are free, pure.
 //! - [`bound`]: which slots are on the device cluster that the cluster is bound to, pure.
 //!

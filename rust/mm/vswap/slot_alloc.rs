@@ -19,19 +19,12 @@
 //! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The next
 //! allocation of that CPU finds that the cluster is not its own any more.
 //!
-//! # Locks, in the order in which they are taken
+//! # Locks
 //!
-//! 1. folio lock, page table lock: the caller's.
-//! 2. the CPU's own ([`Local`]): only allocation takes it, and drops it to sleep for memory.
-//! 3. the lock of a virtual cluster (`LockedCluster`): one at a time.
-//! 4. the lock of the lists ([`Lists`]); the lock of a ring of zswap, zsmalloc's locks, and the
-//!    lock of a physical cluster; `si->lock`, when a cluster is bound or its binding ends. Leaves,
-//!    seen from here.
-//!
-//! No lock of a physical cluster is held when one of these is taken. `percpu_swap_cluster.lock` may
-//! be held when lock 3 is taken, while C's allocator reclaims slots of a full device. It is never
-//! held when lock 2 is taken. Interrupts may be off under lock 3 (reclaim, migration). So nothing
-//! inside it enables them, sleeps, or allocates memory in a way that could.
+//! An allocation takes the CPU's own lock ([`Local`]), then the lock of one virtual cluster, then
+//! the lock of the lists ([`Lists`]). It drops [`Local`] to sleep for memory. The caller holds the
+//! folio lock, but not `percpu_swap_cluster.lock`, nor the lock of a device cluster.
+//! `Documentation/rust/vswap/locking.rst` has the order of all locks.
 //!
 //! # Races
 //!
