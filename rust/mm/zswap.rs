@@ -68,6 +68,10 @@
 //!   new object before it is in its word, nor an object that is being read.
 //! - *Store over an older copy.* The critical section that writes the new word frees the old
 //!   object. The old object is uncharged after that.
+//! - *Load against the last put of the swap count.* A task may exit while another loads its page.
+//!   The locked folio in the swap cache still pins the slot, so the put frees nothing: `put_one()`
+//!   returns `CacheOnly`. The slot and its object are freed when the folio leaves the swap cache,
+//!   which takes the folio lock. C does the same for physical slots.
 //! - *Load against swapoff.* The locked folio in the swap cache pins the device.
 //! - *Store while the pool is replaced.* The store has a reference to the old pool, and stores its
 //!   objects there. The old pool and its number live as long as its objects.
