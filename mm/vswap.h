@@ -122,9 +122,10 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
 /*
  * Unmapping of page tables.
  *
- * zap_pte_range() frees many slots, mostly of one cgroup, with the page table
- * lock held. It collects their charges in the mmu_gather, and uncharges them
- * after it has dropped the lock.
+ * zap_nonpresent_ptes() frees many slots, mostly of one cgroup, with the page
+ * table lock held (vswap_zap_entries()). It adds up their charges in the
+ * mmu_gather. Its caller zap_pte_range() uncharges them after it has dropped the
+ * lock (vswap_zap_end()).
  */
 #ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)

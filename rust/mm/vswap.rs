@@ -21,7 +21,8 @@
 //! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `swap_writeout()` calls
 //!   `backing::set_zero`, then `zswap::store`, then `device_slot::back`.
 //! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `cluster::swap_cache`.
-//! - Zap: `zap_nonpresent_ptes()` calls `slot::zap_entries`.
+//! - Fork: `swap_dup_entry_direct()` calls `slot::dup_entries`.
+//! - Exit and munmap(): `zap_nonpresent_ptes()` calls `slot::zap_entries`.
 //! - Reclaim: `vswap_capacity()` calls `capacity::room`.
 //! - swapoff: `vswap_swapoff_device()` calls `swapoff::unuse`.
 //! - zsmalloc: `owned_moved()` calls `zswap::table::find_word`.
