@@ -37,11 +37,9 @@ use crate::{
             Hint, //
         }, //
     },
-    vswap::{
-        cluster::{
-            swap_cache,
-            AtHand, //
-        },
+    vswap::cluster::{
+        swap_cache,
+        AtHand, //
     },
     zswap::load, //
 };

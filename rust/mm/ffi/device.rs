@@ -165,12 +165,12 @@ c_functions! {
 }
 
 /// Returns the type of the device to bind a cluster for folios of an order to. `None`: C's
-/// allocator must find device slots instead.
+/// allocator must find device slots instead. Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
     }
-    // SAFETY: The caller holds no lock of a cluster or of the lists.
+    // SAFETY: `order` is less than the number of orders that C knows.
     u8::try_from(unsafe { bindings::vswap_bindable_type(order) }).ok()
 }
 
