@@ -354,12 +354,14 @@ macro_rules! tests {
                     prop_assert_eq!(parts, sum);
                 }
 
-                // Each error describes what is wrong with the word.
+                // Each error describes what is wrong with the word, and a word that has something
+                // out of range is an error.
 
                 #[test]
                 fn corrupt_states(word in words()) {
                     let pfn = word << 5 >> 7;
                     match State::decode(word) {
+                        Ok(State::Pfn { .. }) => prop_assert_eq!(pfn >> PFN_BITS, 0),
                         Ok(_) => (),
                         Err(Corrupt::Pointer) => prop_assert_eq!(word & 7, 4),
                         Err(Corrupt::Reserved) => {
@@ -377,7 +379,8 @@ macro_rules! tests {
                 #[test]
                 fn corrupt_rmaps(word in words()) {
                     match Rmap::decode(word) {
-                        Ok(_) => (),
+                        Ok(Rmap::Virtual(_)) => prop_assert_eq!(word >> 3 >> 34, 0),
+                        Ok(Rmap::Direct(state)) => prop_assert_eq!(State::decode(word), Ok(state)),
                         Err(Corrupt::Reserved) if word & 7 == 4 => {
                             prop_assert!(word >> 3 >> 34 != 0);
                         }
@@ -393,6 +396,10 @@ macro_rules! tests {
                 fn corrupt_backings(word in words()) {
                     let ty = (word >> 3 & 31) as u8;
                     match Backing::decode(word) {
+                        Ok(Backing::Phys(_)) => {
+                            prop_assert_eq!(word >> 40, 0);
+                            prop_assert!(ty < MAX_SWAPFILES);
+                        }
                         Ok(_) => (),
                         Err(Corrupt::NullPlace) => {
                             prop_assert_eq!(word & 1, 1);
