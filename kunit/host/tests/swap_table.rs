@@ -678,6 +678,7 @@ macro_rules! tests {
                 assert!(Pfn::new((1 << PFN_BITS) - 1).is_some());
                 assert_eq!(Shadow::new(1 << 58), None);
                 assert!(Shadow::new((1 << 58) - 1).is_some());
+                assert_eq!(VOffset::MAX.get(), (1 << 34) - 1);
                 assert_eq!(VOffset::new(VOffset::MAX.get()), Some(VOffset::MAX));
                 assert_eq!(VOffset::new(VOffset::MAX.get() + 1), None);
                 assert_eq!(Count::new(15), Some(Count::EXTENDED));
