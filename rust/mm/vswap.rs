@@ -67,6 +67,6 @@ mod warn;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub mod zswap;
 
-/// The prefix of `pr_err!()` and the like, which is that of C's zswap.
+/// The prefix of `pr_err!()` and similar macros: the same as in C's zswap.
 #[cfg(CONFIG_RUST_ZSWAP)]
 const __LOG_PREFIX: &[u8] = b"zswap\0";

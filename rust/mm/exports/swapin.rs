@@ -59,8 +59,9 @@ c_exports! {
         fault.map_or(0, |fault| plan::of_fault(&fault, entry, fast))
     }
 
-    /// Plans the swap-in of a page of a shmem file. `order` is that of its shmem entry. `armed`
-    /// says that userfaultfd wants a fault for each page of the mapping.
+    /// Plans the swap-in of a page of a shmem file. `order` is the order of its shmem entry.
+    /// `armed` says that userfaultfd wants a fault for each page of the mapping. `fast` says that
+    /// the device of the entry is about as fast as memory.
     fn vswap_rs_swapin_plan_file(
         inode: *const bindings::inode = *const bindings::inode,
         index: usize = c_ulong,

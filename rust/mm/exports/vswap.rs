@@ -96,7 +96,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     let Some(raw) = NonNull::new(folio) else {
         return EINVAL.to_errno();
     };
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the folio is locked and not in the swap cache. No other
+    // value covers it, because C calls Rust here.
     let folio = unsafe { NewSwap::from_raw(raw) };
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
@@ -194,7 +195,7 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 /// swapoff turns the device off: it stays until this returns, and allocates no slots any more.
 #[export]
 unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the device stays until this function returns.
     match swapoff::unuse(&mut unsafe { Owned::by(ty as u8) }) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
@@ -264,7 +265,8 @@ c_exports! {
 ///
 /// # Safety
 ///
-/// As of [`vswap_put_entries`].
+/// The caller holds a swap count of each slot, or has locked the folio that the swap cache has for
+/// them.
 #[export]
 unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
     match slot::dup_entries(offset, nr as u32) {
@@ -299,7 +301,8 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
 /// The folio is locked by the caller, and in the swap cache.
 #[export]
 unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the folio is locked, so it stays. It is in the swap cache,
+    // so it has a swap entry.
     unsafe {
         slot::any_counted(
             bindings::vswap_folio_offset(folio),
@@ -388,7 +391,7 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
 /// The folio is valid, and is not split meanwhile.
 #[inline]
 unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the folio is valid and is not split.
     unsafe {
         let pfn = Pfn::new(bindings::vswap_folio_pfn(folio) as u64)?;
         Some((pfn, bindings::zswap_folio_nr_pages(folio) as u32))
@@ -399,16 +402,18 @@ unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
 ///
 /// # Safety
 ///
-/// The cluster is virtual. The caller has locked it and the folio, which is not in the swap cache.
-/// `entry` is that of the first slot. [`vswap_cache_add_check`] allowed the folio for the slots in
-/// the same section of the lock.
+/// The caller has locked the virtual cluster and the folio, which is not in the swap cache. `entry`
+/// names the first slot. In the same critical section of ci->lock, [`vswap_cache_add_check`]
+/// allowed the folio for the slots.
 #[export]
 unsafe extern "C" fn vswap_cache_add(
     ci: *mut bindings::swap_cluster_info,
     folio: *mut bindings::folio,
     entry: bindings::swp_entry_t,
 ) {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
+    // it, because C calls Rust here. The folio is locked and not in the swap cache.
+    // `vswap_folio_enter_cache()` adds it to the swap cache in this critical section of ci->lock.
     unsafe {
         let offset = bindings::zswap_swp_offset(entry);
         if let Some((pfn, nr)) = extent(folio) {
@@ -427,8 +432,8 @@ unsafe extern "C" fn vswap_cache_add(
 ///
 /// # Safety
 ///
-/// The cluster is virtual. The caller has locked it and the folio, which is in the swap cache.
-/// `entry` is that of its first slot.
+/// The caller has locked the virtual cluster and the folio, which is in the swap cache. `entry`
+/// names the first slot of the folio.
 #[export]
 unsafe extern "C" fn vswap_cache_del(
     ci: *mut bindings::swap_cluster_info,
@@ -436,7 +441,10 @@ unsafe extern "C" fn vswap_cache_del(
     entry: bindings::swp_entry_t,
     shadow: *mut c_void,
 ) {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
+    // it, because C calls Rust here. The folio is locked, and `entry` is its first slot in the swap
+    // cache. `vswap_folio_leave_cache()` removes the folio from the swap cache in this critical
+    // section of ci->lock.
     unsafe {
         let off = (bindings::zswap_swp_offset(entry) % SLOTS) as u32;
         let extent = extent(folio);
@@ -459,19 +467,22 @@ c_exports! {
     }
 }
 
-/// Replaces a folio in the swap cache by another, which is its copy or a part of it.
+/// Replaces a folio in the swap cache, after migration by its copy, or in a split by a part of it.
 ///
 /// # Safety
 ///
-/// The cluster is virtual. The caller has locked it and both folios. The swap entry in `new` names
-/// the slots of `old` that it replaces.
+/// The caller has locked the virtual cluster and both folios. The swap entry in `new` names the
+/// first slot of `old` that `new` takes over. In this critical section of ci->lock, the caller
+/// replaces `old` by `new` in the swap cache.
 #[export]
 unsafe extern "C" fn vswap_cache_replace(
     ci: *mut bindings::swap_cluster_info,
     old: *mut bindings::folio,
     new: *mut bindings::folio,
 ) {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
+    // it, because C calls Rust here. Both folios are locked, and the caller replaces `old` by `new`
+    // in this critical section of ci->lock.
     unsafe {
         let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
         if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {
@@ -489,9 +500,9 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     let found = lookup::cached(
         || cluster.peek(off),
         |pfn| {
-            // SAFETY: By the invariants of `Cluster`, a page frame number in a word was that of a
-            // folio. So it has a `struct page`, even if the folio was freed meanwhile. C takes a
-            // reference if the reference count is not 0.
+            // SAFETY: By the invariants of `Cluster`, a folio had the page frame number of a word.
+            // So it has a `struct page`, even if the folio was freed meanwhile. C takes a reference
+            // if the reference count is not 0.
             unsafe {
                 let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
                 NonNull::new(folio).map(|folio| FolioRef::from_raw(folio))
@@ -560,7 +571,8 @@ unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
         // At most 64 slots for each page of memory: more would be of no use, and the directory for
         // these is small.
         let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, this is not called concurrently, nor after it has
+        // succeeded.
         unsafe { cluster::setup(max)? };
         // Tell C the maximum before the first slot is allocated.
         capacity::limit();
@@ -636,6 +648,7 @@ c_exports! {
 #[cfg(CONFIG_DEBUG_VM)]
 #[export]
 unsafe extern "C" fn vswap_rs_check_device(ty: c_uint, check: *mut bindings::vswap_check) {
-    // SAFETY: As required of the caller.
+    // SAFETY: As required of the caller, the device stays until this function returns, and only
+    // this function uses `check`, which is valid.
     unsafe { crate::vswap::check::device(&mut Owned::by(ty as u8), &mut *check) };
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions of zswap that C calls: those of
-//! [`include/linux/zswap.h`](srctree/include/linux/zswap.h), and those for zswap's own C code in
-//! [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
+//! The functions of zswap that C calls. [`include/linux/zswap.h`](srctree/include/linux/zswap.h)
+//! declares the functions for other code of mm, and [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h)
+//! the functions for zswap's own C code.
 //!
 //! Each function converts its arguments to types that carry the guarantees of the C caller, and
 //! calls safe code.
@@ -62,8 +62,8 @@ c_exports! {
         folio.is_some_and(|mut folio| store::store(&mut folio))
     }
 
-    /// Loads a folio from zswap, and unlocks it. `-ENOENT`: zswap does not have it, and it stays
-    /// locked.
+    /// Loads a folio from zswap, and unlocks the folio. `-ENOENT`: zswap does not have its pages,
+    /// and the folio stays locked.
     fn zswap_rs_load(folio: Option<ReadFolio<'_>> = *mut bindings::folio) -> c_int {
         from_result(|| {
             let mut folio = folio.ok_or(ENOENT)?;
@@ -76,16 +76,17 @@ c_exports! {
         })
     }
 
-    /// Frees the zswap entries of slots. Either the caller frees the slots, and their memory cgroup
-    /// ids are still recorded; or it has locked the folio that the swap cache has for them.
+    /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. Either the caller is
+    /// about to free the slots, whose memory cgroup ids are still recorded. Or the caller has
+    /// locked the folio that the swap cache has for the slots.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
         nr: u32 = c_uint
     ) {
         if let Some(mut table) = table {
-            // SAFETY: The caller alone has the right to the slots, because it frees them, or has
-            // locked their folio.
+            // SAFETY: `entry` and the entries after it name slots of the locked cluster. The caller
+            // alone has the right to the slots, because it frees them, or has locked their folio.
             unsafe { table.free_slots(entry, nr) };
         }
     }

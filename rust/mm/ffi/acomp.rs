@@ -147,7 +147,7 @@ struct Context {
 
 // SAFETY: Only the task that holds the mutex uses `done`.
 unsafe impl Send for Context {}
-// SAFETY: As for `Send`.
+// SAFETY: Only the task that holds the mutex uses `done`.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -235,9 +235,9 @@ impl LockedContext<'_> {
         dst: (*mut bindings::scatterlist, u32),
     ) -> (Result, u32) {
         let (req, done) = (self.state.request.0.as_ptr(), self.done.get());
-        // SAFETY: The mutex is held, so no other task uses the request. The lists are as required
-        // of the caller. The request is complete when C returns, because C waits for asynchronous
-        // drivers.
+        // SAFETY: The mutex is held, so no other task uses the request. As required of the caller,
+        // the lists describe memory of at least the given lengths. The request is complete when C
+        // returns, because C waits for asynchronous drivers.
         let (ret, len) = unsafe {
             let ret =
                 bindings::zswap_acomp_run(Some(operation), req, src.0, dst.0, src.1, dst.1, done);

@@ -56,7 +56,8 @@ macro_rules! c_exports {
         #[export]
         #[allow(unused_unsafe)]
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
-            // SAFETY: As required of the caller.
+            // SAFETY: As required of the caller, each argument meets the requirements of `FromC`
+            // for its type.
             $(let $arg = unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($arg) };)*
             $body
         })*
@@ -158,7 +159,8 @@ impl<T> FromC<*mut T> for Out<'_, T> {
     /// `raw` is NULL, or valid for writes. Only the function accesses it while it runs.
     #[inline]
     unsafe fn from_c(raw: *mut T) -> Self {
-        // SAFETY: As required of the caller. The memory need not be initialized.
+        // SAFETY: As required of the caller, `raw` is NULL, or valid for writes and only used by
+        // the function. The memory need not be initialized.
         unsafe { raw.cast::<MaybeUninit<T>>().as_mut() }
     }
 }
@@ -179,7 +181,8 @@ impl FromC<*const c_char> for &CStr {
     /// `raw` is a NUL-terminated string that stays while the function runs.
     #[inline]
     unsafe fn from_c(raw: *const c_char) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `raw` is a NUL-terminated string that stays while the
+        // function runs.
         unsafe { CStr::from_char_ptr(raw) }
     }
 }

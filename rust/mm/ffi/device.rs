@@ -95,11 +95,12 @@ impl DeviceSlots {
     ///
     /// # Safety
     ///
-    /// The slot was allocated by [`DeviceSlots::alloc`], and is in use. No backing word names it
-    /// any more.
+    /// The slot is in use, because a backing word named it. No backing word names it any more, and
+    /// no other value has it.
     #[inline]
     pub(crate) unsafe fn from_word(first: PhysSlot) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the slot is in use, and neither a backing word nor
+        // another value has it.
         Self { first, nr: 1 }
     }
 
@@ -140,7 +141,8 @@ impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: The value owns the slots, which are in use and keep their device, by the
-        // invariants. The lock of a physical cluster may be taken inside that of a virtual one.
+        // invariants. The lock of a device cluster may be taken inside the lock of a virtual
+        // cluster.
         unsafe { bindings::vswap_free_slots(self.first.ty().into(), self.first.offset(), self.nr) };
     }
 }

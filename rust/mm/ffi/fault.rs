@@ -91,8 +91,8 @@ c_functions! {
     pub(crate) fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
     /// Returns true if a slow device has slots that back virtual slots.
     pub(crate) fn any_slow_device() -> bool = vswap_any_slow;
-    /// Returns true if a large part of the swapped-out pages is on devices, because zswap wrote it
-    /// back or refused it.
+    /// Returns true if zswap has written back or refused many pages: more than a quarter of the
+    /// device slots in use have pages outside zswap and the swap cache.
     pub(crate) fn any_written() -> bool = vswap_swapin_any_written;
     /// Returns a bit mask of the orders that are enabled for any anonymous memory.
     pub(crate) fn anon_orders() -> usize = vswap_anon_orders;
@@ -105,7 +105,7 @@ c_functions! {
 /// Counts an event that sysfs shows.
 #[inline]
 fn count(event: bindings::vswap_swapin_event) {
-    // SAFETY: No requirements.
+    // SAFETY: C ignores a number that is no event.
     unsafe { bindings::vswap_swapin_count(event) };
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn count_why(why: Why) {
     });
 }
 
-/// Counts how much of an earlier large folio was used.
+/// Counts the outcome of an earlier large folio in the statistics of swap-in.
 pub(crate) fn count_outcome(outcome: Outcome) {
     count(match outcome {
         Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
@@ -136,8 +136,8 @@ pub(crate) fn count_outcome(outcome: Outcome) {
     });
 }
 
-/// Counts a folio that was planned as a large one: with `large` if it is large, otherwise as a
-/// smaller one.
+/// Counts a folio that was planned to be large. `large` says whether the folio is large, otherwise
+/// it has one page.
 pub(crate) fn count_size(large: bool) {
     count(if large {
         bindings::vswap_swapin_event_VSWAP_SWAPIN_LARGE
@@ -186,7 +186,7 @@ impl FromC<*mut bindings::vm_area_struct> for Hint {
     /// `vma` is NULL, or stays while the function runs.
     #[inline]
     unsafe fn from_c(vma: *mut bindings::vm_area_struct) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `vma` is NULL, or stays while the function runs.
         match unsafe { bindings::vswap_hint_of(vma) } {
             1 => Self::Sequential,
             2 => Self::Random,
@@ -199,7 +199,7 @@ impl FromC<*mut bindings::vm_area_struct> for Hint {
 ///
 /// # Invariants
 ///
-/// The structure, its VMA and its PMD are those of a fault that runs during `'a`.
+/// `vmf` describes a fault that runs during `'a`, so that the structure, its VMA and its PMD stay.
 pub(crate) struct Fault<'a> {
     vmf: NonNull<bindings::vm_fault>,
     vma: *mut bindings::vm_area_struct,
@@ -210,13 +210,14 @@ pub(crate) struct Fault<'a> {
 impl FromC<*mut bindings::vm_fault> for Option<Fault<'_>> {
     /// # Safety
     ///
-    /// `vmf` is NULL, or that of a fault that lasts until the function has returned.
+    /// `vmf` is NULL, or describes a fault that lasts until the function has returned.
     #[inline]
     unsafe fn from_c(vmf: *mut bindings::vm_fault) -> Self {
         NonNull::new(vmf).map(|vmf| {
-            // SAFETY: As required of the caller.
+            // SAFETY: As required of the caller, the fault lasts, so `vmf` is valid.
             let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
-            // INVARIANT: As required of the caller.
+            // INVARIANT: As required of the caller, the fault lasts until the function has
+            // returned.
             Fault {
                 vmf,
                 vma: at.vma,
@@ -301,7 +302,8 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// cluster, or by RCU if the entry was read from a page table. The entry names a slot of it.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the device of the entry stays, and the entry names
+        // a slot of it.
         Self {
             entry: SwapEntry::from_raw(entry),
             _device: PhantomData,

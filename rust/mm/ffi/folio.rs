@@ -168,7 +168,8 @@ impl Folio {
     /// The folio is not freed during `'a`.
     #[inline]
     pub(super) unsafe fn from_raw<'a>(folio: NonNull<bindings::folio>) -> &'a Self {
-        // SAFETY: As required of the caller. The type is transparent.
+        // SAFETY: As required of the caller, the folio is not freed during `'a`. The type is
+        // transparent.
         unsafe { folio.cast::<Self>().as_ref() }
     }
 
@@ -207,7 +208,7 @@ impl FromC<*mut bindings::folio> for Option<&Folio> {
     /// function runs.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the folio is not freed while the function runs.
         NonNull::new(folio).map(|folio| unsafe { Folio::from_raw(folio) })
     }
 }
@@ -221,11 +222,11 @@ impl ToC for &Folio {
     }
 }
 
-/// One page of a locked folio.
+/// A page of a locked folio.
 ///
 /// # Invariants
 ///
-/// The page is one of the folio, which is locked during `'a`.
+/// The page belongs to the folio, which is locked during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapPage<'a> {
     page: NonNull<bindings::page>,
@@ -263,7 +264,7 @@ impl<'a> SwapPage<'a> {
         unsafe { Node::from_raw(self.folio.nid()) }
     }
 
-    /// Returns the cgroup to charge tables to: that of the folio.
+    /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'a> {
         // INVARIANT: Locked during `'a`.
@@ -324,7 +325,7 @@ impl<'a> SwapPage<'a> {
     pub(super) unsafe fn overwrite(&self, f: impl FnOnce(*mut u8)) -> FilledPage<'a> {
         self.mapped(f);
         self.folio.flush_dcache();
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `f` has written all of the page.
         unsafe { self.filled() }
     }
 
@@ -335,7 +336,8 @@ impl<'a> SwapPage<'a> {
     /// All of the page was written.
     #[inline]
     pub(super) unsafe fn filled(&self) -> FilledPage<'a> {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, all of the page was written. Its folio is locked
+        // during `'a`, by the invariants of `SwapPage`.
         FilledPage {
             page: self.page,
             _folio: PhantomData,
@@ -347,7 +349,7 @@ impl<'a> SwapPage<'a> {
 ///
 /// # Invariants
 ///
-/// The page is one of a folio that is locked during `'a`. All of it was written.
+/// The page belongs to a folio that is locked during `'a`. All of the page was written.
 #[must_use]
 pub(crate) struct FilledPage<'a> {
     page: NonNull<bindings::page>,
@@ -384,7 +386,7 @@ impl<'a> Bytes<'a> {
     ///
     /// `len` bytes at `start` are readable during `'a`.
     pub(crate) unsafe fn new(start: *const u8, len: usize) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `len` bytes at `start` are readable during `'a`.
         Self {
             start,
             len,
@@ -461,14 +463,15 @@ impl<'a> SwapFolio<'a> {
     ///
     /// # Safety
     ///
-    /// The caller holds the lock of the folio during `'a`, and the folio is in the swap cache.
-    /// There is no other value for the folio during `'a`.
+    /// The caller holds the lock of the folio during `'a`, and the folio is in the swap cache. No
+    /// other value covers the folio during `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: A locked folio is not freed.
         let folio = unsafe { Folio::from_raw(folio) };
         folio.check();
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the folio is locked and in the swap cache during `'a`,
+        // and no other value covers it.
         unsafe { Self::new(folio) }
     }
 
@@ -477,10 +480,12 @@ impl<'a> SwapFolio<'a> {
     ///
     /// # Safety
     ///
-    /// As of [`Self::from_raw`].
+    /// The caller holds the lock of the folio during `'a`, and the folio is in the swap cache. No
+    /// other value covers the folio during `'a`.
     #[inline]
     pub(super) unsafe fn new(folio: &'a Folio) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the folio is locked and in the swap cache during
+        // `'a`, and no other value covers it.
         Self {
             folio,
             _lock: PhantomData,
@@ -529,7 +534,7 @@ impl<'a> SwapFolio<'a> {
         pub(crate) fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// Returns the cgroup to charge tables to: that of the folio.
+    /// Returns the cgroup of the folio, to charge tables to.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -570,7 +575,7 @@ impl<'a> SwapFolio<'a> {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
         };
-        // INVARIANT: It is one of the folio, which is locked while `self` is borrowed.
+        // INVARIANT: The page belongs to the folio, which is locked while `self` is borrowed.
         Some((slot, SwapPage { page, folio }))
     }
 
@@ -624,12 +629,13 @@ impl FromC<*mut bindings::folio> for Option<SwapFolio<'_>> {
     /// runs.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller. C calls Rust here, so there is no other value.
+        // SAFETY: As required of the caller, the folio is locked and in the swap cache. No other
+        // value covers it, because C calls Rust here.
         NonNull::new(folio).map(|folio| unsafe { SwapFolio::from_raw(folio) })
     }
 }
 
-/// The cgroup to charge tables to: that of a locked folio.
+/// The cgroup of a locked folio, to charge tables to.
 ///
 /// # Invariants
 ///
@@ -652,7 +658,7 @@ impl<'a> Owner<'a> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(super) unsafe fn of(folio: &'a Folio) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the folio is locked during `'a`.
         Self { folio: Some(folio) }
     }
 
@@ -682,7 +688,7 @@ impl FolioRef {
     ///
     /// The caller owns a reference, which the value takes over.
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the value takes over a reference.
         Self(folio)
     }
 
@@ -737,11 +743,13 @@ impl<'a> ReadFolio<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`SwapFolio::from_raw`]. In addition, the value takes over the lock.
+    /// The requirements of [`SwapFolio::from_raw`]. In addition, the value takes over the lock of
+    /// the caller.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: As required of the caller.
-        // INVARIANT: As required of the caller.
+        // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
+        // other value covers it.
+        // INVARIANT: As required of the caller, the value takes over the lock.
         Self(unsafe { SwapFolio::from_raw(folio) })
     }
 
@@ -784,10 +792,12 @@ impl<'a> ReadFolio<'a> {
 impl FromC<*mut bindings::folio> for Option<ReadFolio<'_>> {
     /// # Safety
     ///
-    /// As for [`SwapFolio`]. In addition, the value takes over the lock.
+    /// `folio` is NULL, or a folio in the swap cache whose lock the caller holds, and hands over to
+    /// the value.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the folio is in the swap cache, and the value takes
+        // over its lock. No other value covers it, because C calls Rust here.
         NonNull::new(folio).map(|folio| unsafe { ReadFolio::from_raw(folio) })
     }
 }

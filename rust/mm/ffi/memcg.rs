@@ -60,7 +60,8 @@ impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
     /// `ptr` is `NULL`, or of a cgroup that stays while the function runs.
     #[inline]
     unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `ptr` is `NULL`, or a cgroup that stays while the
+        // function runs.
         unsafe { Self::from_raw(ptr) }
     }
 }
@@ -80,7 +81,7 @@ impl Memcg<'_> {
     /// `ptr` is `NULL`, or of a cgroup that is not freed while the value is used.
     #[inline]
     pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
         Self {
             ptr,
             _pin: PhantomData,
@@ -94,7 +95,8 @@ impl Memcg<'_> {
     c_methods! {
         /// Returns true if the cgroup allows zswap to write its pages to a device.
         pub(crate) fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Returns true if the cgroup is being removed, so that its ring is that of an ancestor.
+        /// Returns true if the cgroup is being removed, so that the ring of an ancestor has its
+        /// pages.
         pub(crate) fn is_zombie(&self) -> bool = zswap_memcg_zombie;
         /// Returns true if a page of the cgroup in zswap can be written back: a device has a free
         /// slot, and the cgroup is below its swap limit.
@@ -256,7 +258,8 @@ impl Refusals<'_> {
         self.0.refused.store(nr as i64, Relaxed);
     }
 
-    /// Records the current time and the `size` of the cgroup as those of the last refusal.
+    /// Sets the time of the last refusal to now, and the number of pages that the cgroup had then
+    /// to `size`.
     pub(crate) fn touch(self, size: u64) {
         self.0.refused_at.store(params::jiffies() as i64, Relaxed);
         self.0.size_at.store(size as i64, Relaxed);
@@ -281,10 +284,11 @@ impl MemcgRef {
     ///
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or comes with a reference, which is handed over.
+    /// `ptr` is `NULL`, or comes with a reference, which the value takes over.
     #[inline]
     pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Option<Self> {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the value takes over the reference, unless `ptr` is
+        // `NULL`.
         NonNull::new(ptr).map(Self)
     }
 

@@ -30,7 +30,7 @@ impl Node {
     /// The node is possible.
     #[inline]
     pub(crate) unsafe fn from_raw(nid: c_int) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the node is possible.
         Self(nid)
     }
 

@@ -97,7 +97,8 @@ impl Compressor {
     ///
     /// The caller excludes other writers of the parameter while the value exists.
     pub(crate) unsafe fn exclusive() -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, no other task writes the parameter while the value
+        // exists.
         Self(())
     }
 
@@ -275,10 +276,10 @@ pub(crate) struct ShrinkControl<'a>(&'a mut bindings::shrink_control);
 impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// # Safety
     ///
-    /// `sc` is that of a running shrinker callback. Only the function uses it. Its cgroup is `NULL`
-    /// or stays, and its node is possible.
+    /// `sc` is the argument of a shrinker callback that is running. Only the function uses it. Its
+    /// cgroup is `NULL` or stays, and its node is possible.
     unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `sc` is valid, and only the function uses it.
         Self(unsafe { &mut *sc })
     }
 }
@@ -286,13 +287,13 @@ impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
 impl ShrinkControl<'_> {
     /// Returns the memory cgroup to reclaim from.
     pub(crate) fn memcg(&self) -> Memcg<'_> {
-        // SAFETY: As `from_c()` requires.
+        // SAFETY: As `from_c()` requires, the cgroup is `NULL` or stays.
         unsafe { Memcg::from_raw(self.0.memcg) }
     }
 
     /// Returns the NUMA node to reclaim from.
     pub(crate) fn node(&self) -> Node {
-        // SAFETY: As `from_c()` requires.
+        // SAFETY: As `from_c()` requires, the node is possible.
         unsafe { Node::from_raw(self.0.nid) }
     }
 

@@ -61,8 +61,8 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The folio is locked and not in the swap cache during `'a`, and there is one value for it. It has
-/// `nr` pages.
+/// The folio is locked and not in the swap cache during `'a`. It has `nr` pages. No other value
+/// covers it.
 pub(crate) struct NewSwap<'a> {
     folio: &'a Folio,
     nr: u32,
@@ -75,12 +75,13 @@ impl<'a> NewSwap<'a> {
     /// # Safety
     ///
     /// The caller holds the lock of the folio during `'a`, and the folio is not in the swap cache.
-    /// There is no other value for the folio during `'a`.
+    /// No other value covers the folio during `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: A locked folio is not freed.
         let folio = unsafe { Folio::from_raw(folio) };
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the folio is locked and not in the swap cache
+        // during `'a`, and no other value covers it.
         Self {
             folio,
             nr: folio.nr_pages() as u32,
@@ -88,7 +89,7 @@ impl<'a> NewSwap<'a> {
         }
     }
 
-    /// Returns the cgroup to charge tables to: that of the folio.
+    /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
         // SAFETY: The folio is locked, by the invariants.
@@ -133,12 +134,12 @@ impl<'a> NewSwap<'a> {
         Ok(IdRefs { id, nr: self.nr })
     }
 
-    /// Marks the folio as being in the swap cache, for the slots from `offset` on.
+    /// Marks the folio as being in the swap cache for the slots from `offset` on.
     ///
     /// # Safety
     ///
-    /// The caller holds the lock of the cluster. In this section of the lock, it has set the words
-    /// of these slots, one for each page, to the folio. No other words name the folio.
+    /// The caller holds ci->lock of the slots. In this critical section of ci->lock, it has set the
+    /// words of these slots, one for each page, to the folio. No other words name the folio.
     #[inline]
     pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
@@ -172,7 +173,8 @@ impl FromC<*mut bindings::folio> for Option<NewSwap<'_>> {
     /// the function runs.
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller. C calls Rust here, so there is no other value.
+        // SAFETY: As required of the caller, the folio is locked and not in the swap cache. No
+        // other value covers it, because C calls Rust here.
         NonNull::new(folio).map(|folio| unsafe { NewSwap::from_raw(folio) })
     }
 }
@@ -181,8 +183,8 @@ impl FromC<*mut bindings::folio> for Option<NewSwap<'_>> {
 ///
 /// # Invariants
 ///
-/// The folio is locked and in the swap cache during `'a`, and there is one value for it. Its slots
-/// are virtual.
+/// The folio is locked and in the swap cache during `'a`. Its slots are virtual. No other value
+/// covers it.
 pub(crate) struct LeavingFolio<'a> {
     folio: &'a Folio,
     _lock: PhantomData<&'a mut ()>,
@@ -218,8 +220,8 @@ impl LeavingFolio<'_> {
     ///
     /// # Safety
     ///
-    /// The caller holds the lock of the cluster. In this section of the lock, it has removed the
-    /// folio from the words of its slots.
+    /// The caller holds ci->lock of the slots. In this critical section of ci->lock, it has removed
+    /// the folio from the words of its slots.
     #[inline]
     pub(crate) unsafe fn leave_cache(self) {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.
@@ -235,7 +237,8 @@ impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
     #[inline]
     unsafe fn from_c(folio: *mut bindings::folio) -> Self {
         let folio = NonNull::new(folio)?;
-        // INVARIANT: As required of the caller. C calls Rust here, so there is no other value.
+        // INVARIANT: As required of the caller, the folio is locked and in the swap cache, with
+        // virtual slots. No other value covers it, because C calls Rust here.
         Some(LeavingFolio {
             // SAFETY: A locked folio is not freed.
             folio: unsafe { Folio::from_raw(folio) },
@@ -260,7 +263,7 @@ impl IdRefs {
     // INVARIANT: There are none.
     pub(crate) const NONE: Self = Self { id: 0, nr: 0 };
 
-    /// Creates a reference of a slot that was never taken, for tests.
+    /// Creates a value for a reference that was never taken, for tests.
     ///
     /// # Safety
     ///
@@ -277,7 +280,8 @@ impl IdRefs {
     /// The caller holds the lock of the cluster, and the slot is in the cluster.
     #[inline]
     pub(crate) unsafe fn take(ci: *mut bindings::swap_cluster_info, off: u32) -> Self {
-        // SAFETY: As required of the caller. C checks that there is a table.
+        // SAFETY: As required of the caller, the cluster is locked, and the slot is in it. C checks
+        // that there is a table.
         let id = unsafe { bindings::vswap_ci_take_id(ci, off) };
         // INVARIANT: The slot has owned the reference.
         Self { id, nr: 1 }
@@ -291,7 +295,8 @@ impl IdRefs {
     /// The caller holds the lock of the cluster, and the slots are in the cluster.
     #[inline]
     pub(crate) unsafe fn give(self, ci: *mut bindings::swap_cluster_info, off: u32) {
-        // SAFETY: As required of the caller. C checks that there is a table.
+        // SAFETY: As required of the caller, the cluster is locked, and the slots are in it. C
+        // checks that there is a table.
         unsafe { bindings::vswap_ci_set_ids(ci, off, self.nr, self.id) };
     }
 
@@ -398,7 +403,8 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     /// since then only this type has changed it.
     #[inline]
     unsafe fn from_c(zap: *mut bindings::vswap_zap) -> Self {
-        // SAFETY: As required of the caller. The type is transparent.
+        // SAFETY: As required of the caller, `zap` is valid, only the function uses it, and it is
+        // zeroed or was changed by this type only. The type is transparent.
         unsafe { &mut *zap.cast::<Uncharge>() }
     }
 }

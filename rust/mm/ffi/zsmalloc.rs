@@ -106,7 +106,8 @@ impl ZsPool {
     /// For each object that is in a word and not pinned, `find_word` returns that word for the
     /// object's name, until the object is freed.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
-        // SAFETY: `name` is a string; C copies it. `find_word` as required of the caller.
+        // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
+        // returns the word of each object that is in a word and not pinned.
         let pool = unsafe { bindings::zs_create_owned_pool(name.as_char_ptr(), Some(find_word)) };
         // INVARIANT: The pool was just created.
         NonNull::new(pool).map(Self).ok_or(ENOMEM)
@@ -201,7 +202,8 @@ impl ZsPool {
         new: u64,
         emptied: &mut Emptied,
     ) -> Result<u32> {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the object is in the word and not pinned. No other
+        // task uses it, or changes the word except for the owner's bits.
         let len = unsafe {
             bindings::zs_owned_free(self.as_ptr(), word.as_ptr(), name.0, new, &mut emptied.0)
         };
@@ -212,8 +214,9 @@ impl ZsPool {
     ///
     /// # Safety
     ///
-    /// As for [`Self::free`], except that the caller has read the object through that word, and
-    /// holds `pin`. The object is in this pool.
+    /// The object is in this pool. The caller has read it through `word`, and `pin` is the pin of
+    /// that read. No other task reads or frees the object, or changes the word, except for the
+    /// owner's bits by compare-and-exchange.
     #[inline]
     pub(crate) unsafe fn free_read(
         &self,
@@ -223,7 +226,9 @@ impl ZsPool {
         emptied: &mut Emptied,
     ) {
         let place = ManuallyDrop::new(pin).place;
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the object is in this pool and in `word`, and was
+        // pinned by the read. No other task uses it, or changes the word except for the owner's
+        // bits.
         unsafe {
             bindings::zs_owned_free_pinned(self.as_ptr(), place, word.as_ptr(), new, &mut emptied.0)
         };
@@ -237,7 +242,7 @@ impl ZsPool {
     #[inline]
     pub(crate) unsafe fn give_back(&self, emptied: &mut Emptied) {
         if !emptied.0.first.is_null() {
-            // SAFETY: As required of the caller.
+            // SAFETY: As required of the caller, the memory is of this pool.
             unsafe { bindings::zs_owned_free_emptied(self.as_ptr(), &mut emptied.0) };
         }
     }
@@ -338,7 +343,8 @@ impl<'p> Pinned<'p> {
     /// it otherwise.
     #[inline]
     pub(crate) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `place` came from `into_place()` for an object of
+        // this pool, and only this value uses it. The object stays pinned until `unpin()`.
         Self { pool, place }
     }
 }
@@ -350,7 +356,7 @@ impl<'p> Pinned<'p> {
 /// The caller owns a pin of the object, which is in the word that `find_word` returns for its name.
 #[inline]
 pub(crate) unsafe fn unpin(place: u64) {
-    // SAFETY: As required of the caller.
+    // SAFETY: The object is in its word, and the caller owns a pin of it, as required.
     unsafe { bindings::zs_owned_unpin(place) };
 }
 

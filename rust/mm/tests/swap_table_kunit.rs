@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit tests of [`swap_table`](crate::vswap::swap_table): C decodes the words that Rust encodes,
-//! and Rust those that C encodes.
+//! KUnit tests of [`swap_table`](crate::vswap::swap_table): C decodes words that Rust encodes, and
+//! Rust decodes words that C encodes.
 //!
 //! Host tests in `kunit/host` cover all that needs no comparison with C, with many more words.
 
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn voffset_survives_a_pte() {
         for offset in numbers(VOFFSET_BITS) {
-            // Types of devices, and the next one, which is that of virtual entries.
+            // Types that devices have, and the next type, which virtual entries have.
             for ty in [0, 1, MAX_SWAPFILES - 1, MAX_SWAPFILES] {
                 assert_eq!(c::through_pte(ty, offset), (u32::from(ty), offset));
             }

@@ -583,7 +583,7 @@ mod tests {
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
 
-        // The id need not be that of a cgroup.
+        // The id need not belong to a cgroup.
         // SAFETY: It is overwritten below, before the slot is freed, and never put.
         let made_up = unsafe { IdRefs::make_up(7) };
         cluster.lock().lend().set_ids(off + 1, made_up);

@@ -72,7 +72,7 @@ fn pool() -> Result<ZsPool> {
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
 }
 
-/// Stores object `n`, and puts it into its word. The lowest bits of the word are those of a zswap
+/// Stores object `n`, and puts it into its word. The lowest bits of the word are as in a zswap
 /// record.
 fn store(pool: &ZsPool, n: usize) -> Result {
     let mut data = KVec::with_capacity(PAGE_SIZE, GFP_KERNEL)?;
