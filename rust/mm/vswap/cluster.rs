@@ -4,31 +4,36 @@
 //!
 //! A [`Cluster`] begins with C's `struct swap_cluster_info`, so C can lock it and keep a pointer to
 //! it without knowing that it is virtual. Rust owns the contents: the swap table words, in C's
-//! format, and the state that C has no field for.
+//! format, the *backing words*, which name what backs each slot, and the state that C has no field
+//! for.
 //!
 //! # Lifetime
 //!
-//! - The *header* is never freed, so clusters are `'static`. C keeps pointers to it across sleeps,
-//!   and only holds a reference to the device of virtual slots, which always exists.
-//! - The *tables* exist while a slot is in use, or is about to be. They are installed and removed
-//!   under `ci->lock`, and are freed after an RCU grace period. Lockless readers use RCU, and may
-//!   see the words of a slot that has been freed meanwhile.
+//! - The *header* ([`Cluster`]) is never freed, so clusters are `'static`. C keeps pointers to it
+//!   across sleeps. Meanwhile C holds a reference to the dummy device of virtual slots only, which
+//!   keeps no cluster.
+//! - The *tables*, which have the words, exist while a slot is in use, or is about to be. They are
+//!   installed and removed under `ci->lock`, and are freed after an RCU grace period. Lockless
+//!   readers use RCU, and may see the words of a slot that has been freed meanwhile.
 //!
 //! # Locking
 //!
-//! - `ci->lock` ([`LockedCluster`]) protects words, backing words, cgroup ids, counts and the slot
-//!   map. It also protects the binding and its bits ([`DeviceMap`]).
+//! - `ci->lock` ([`LockedCluster`]) protects swap table words, backing words, cgroup ids, counts
+//!   and the slot map. It also protects the binding to a device cluster, and which slots have data
+//!   there ([`DeviceMap`]).
 //! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only if
-//!   they have the right to the slot.
+//!   they hold the folio lock of the slot, or free the slot: see "The right to a slot" in
+//!   [`crate::ffi::folio`].
 //! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. zswap's
-//!   writeback clears the second-chance bit. zsmalloc updates the place of a moved object, under
+//!   writeback clears the referenced bit. zsmalloc updates the place of a moved object, under
 //!   `class->lock`.
 //! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and the
 //!   number of clusters with tables.
-//! - A cluster changes its [`ListState`] under `ci->lock`. Joining or leaving a list takes both
-//!   locks.
+//! - The [`ListState`] of a cluster changes under `ci->lock`. A cluster joins or leaves a list
+//!   under both locks.
 //!
-//! A task that holds the lock of the lists may only try to lock a cluster.
+//! A task that holds the lock of the lists may only try to lock a cluster, because the other order
+//! could deadlock.
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
@@ -133,17 +138,18 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 ///
 /// # Invariants
 ///
-/// If a swap table word holds a page frame number, the folio there is in the swap cache for the
-/// slot. Only the holder of `ci->lock` may break this, between updating the word and the folio.
+/// If a swap table word holds a page frame number, the folio of that page frame is in the swap
+/// cache for the slot. Only the holder of `ci->lock` may break this, between updating the word and
+/// the folio.
 #[repr(C)]
 pub(crate) struct Cluster {
     // First, so that C's pointer to it is a pointer to the cluster.
     ci: Opaque<bindings::swap_cluster_info>,
     // Protected by `ci->lock`.
     own: UnsafeCell<Own>,
-    // The binding to a device cluster. Changed under `ci->lock`, read without it.
+    // The binding to a device cluster. Changed under `ci->lock`, also read without it.
     device: DeviceMap<Atomic<u64>>,
-    // Number of slots in use. Changed under `ci->lock`, read without it.
+    // Number of slots in use. Changed under `ci->lock`, also read without it.
     used: Atomic<u32>,
     // The number of the cluster in the directory.
     index: u32,
@@ -181,10 +187,11 @@ impl Cluster {
     ///
     /// # Safety
     ///
-    /// `ci` is of a virtual cluster.
+    /// `ci` is the C part of a virtual cluster.
     #[inline]
     pub(crate) unsafe fn from_ci(ci: *mut bindings::swap_cluster_info) -> &'static Self {
-        // SAFETY: The C part is the first field of a `Cluster`, whose header is never freed.
+        // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
+        // `Cluster`. Headers are never freed.
         unsafe { &*ci.cast::<Self>() }
     }
 
@@ -192,11 +199,11 @@ impl Cluster {
     ///
     /// # Safety
     ///
-    /// `ci` is NULL, or of a virtual cluster.
+    /// `ci` is NULL, or the C part of a virtual cluster.
     #[inline]
     pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<&'static Self> {
-        // SAFETY: `ci` is NULL, or of a virtual cluster, whose first field it is and whose header
-        // is never freed.
+        // SAFETY: As required of the caller, `ci` is NULL or the C part, which is the first field
+        // of a `Cluster`. Headers are never freed.
         unsafe { ci.cast::<Self>().as_ref() }
     }
 
@@ -260,7 +267,8 @@ impl Cluster {
             .words_rcu(&rcu)
             .and_then(|words| words.0.get(off as usize))
         {
-            // Relaxed is enough, because a lookup takes a reference to the folio: see `lookup`.
+            // Relaxed is enough, because a lookup takes a reference to the folio, which is fully
+            // ordered: see `lookup`.
             Some(word) => word.load(Relaxed),
             None => 0,
         }
@@ -297,14 +305,15 @@ impl Cluster {
         self.device.binding()
     }
 
-    /// Returns true if the cluster is bound and its device cluster has an idle slot. Does not take
-    /// the lock.
+    /// Returns true if the cluster is bound and its device cluster has an idle slot, which has no
+    /// data. Does not take the lock.
     pub(crate) fn peek_idle(&self) -> bool {
         self.device.is_bound() && self.device.count() < SWAPFILE_CLUSTER
     }
 
     /// Returns the first slot at or after `from` with data on the device cluster that begins with
-    /// `first`. `None` if the cluster is not bound to that one. Does not take the lock.
+    /// `first`. `None` if the cluster is not bound to that device cluster, or no such slot has
+    /// data. Does not take the lock.
     pub(crate) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
         if self.device.binding() != Some(first) {
             return None;
@@ -359,30 +368,32 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
 }
 
 /// Replaces the zswap entry that backs a slot by a device slot, and frees the entry. Returns the
-/// zswap charge, which the caller uncharges. `Err` returns the device slot: the slot has no zswap
-/// entry.
+/// zswap charge, which the caller uncharges. `Err` returns the device slot, because the slot has no
+/// zswap entry.
 #[inline]
 pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
     let mut freed = FreeBatch::new();
     match place(slot) {
-        // SAFETY: `slot` is the right to the slot.
+        // SAFETY: `slot` is borrowed mutably, so the caller has the right to the slot.
         Some((cluster, off)) => unsafe { cluster.lock().lend().exchange(off, slots, &mut freed) },
         None => Err(slots),
     }
 }
 
-/// Takes the device slot that a zswap entry has replaced, if there was one.
+/// Takes the device slot that the backing word named before a store to zswap replaced the word, if
+/// it named one.
 #[inline]
 pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
     match decode_backing(replaced.take_other()) {
-        // SAFETY: The slot came from a `DeviceSlots`, and no backing word names it any more.
+        // SAFETY: A backing word named the slot until the store replaced that word. Only `replaced`
+        // has it now.
         Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
         _ => None,
     }
 }
 
-/// Returns true if a cluster keeps its table of backing words when no word is in use. It does while
-/// it has a free slot, because the next slot to be allocated may need a word.
+/// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual
+/// cluster does while it has a free slot, because the next slot to be allocated may need a word.
 ///
 /// # Safety
 ///
@@ -390,23 +401,25 @@ pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
 #[inline]
 pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
     let ci = ci.as_ptr();
-    // SAFETY: The caller holds the lock. A virtual cluster has this flag and no other.
+    // SAFETY: As required of the caller, the lock is held. Only a virtual cluster has this value in
+    // `flags`.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && Cluster::from_ci(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
     }
 }
 
-/// Makes the device slot that a bound cluster has for one of its slots idle, because zswap has
-/// stored the page. Returns true if the device slot had data.
+/// If a cluster is bound, makes the device slot of one of its slots idle, because zswap has stored
+/// the page. Returns true if the device slot had data.
 ///
 /// # Safety
 ///
-/// The cluster is locked.
+/// The cluster is locked, and no other [`LockedCluster`] is used meanwhile.
 #[inline]
 pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
     let ci = ci.as_ptr();
-    // SAFETY: The caller holds the lock. A virtual cluster has this flag and no other.
+    // SAFETY: As required of the caller, the lock is held, and no other value covers the cluster.
+    // Only a virtual cluster has this value in `flags`.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && LockedCluster::by_caller(ci).idle_device(off, 1) != 0
@@ -417,7 +430,7 @@ pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off
 pub(crate) enum Backed {
     /// A zswap entry, which was freed. The caller uncharges it.
     Zswap(Sum),
-    /// A device slot. Dropping it frees the slot.
+    /// A device slot that the backing word named. Dropping the value frees the slot.
     Device(DeviceSlots),
     /// The device slot that a bound cluster has for the slot. It becomes idle before the lock is
     /// dropped.
@@ -461,9 +474,9 @@ pub(crate) enum AtHand {
 
 /// Access to a locked cluster.
 ///
-/// It does not own the lock, so dropping it does not unlock. The owner of the lock, a [`Guard`] or
-/// C, lends it. A [`Guard`] never gives out a `&mut` to the value that it keeps: a caller could
-/// swap it for the value of another cluster.
+/// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
+/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to the value that it
+/// keeps, because a caller could swap that for the value of another cluster.
 ///
 /// # Invariants
 ///
@@ -489,11 +502,13 @@ impl LockedCluster<'_> {
     ///
     /// # Safety
     ///
-    /// `ci` is of a virtual cluster, whose lock the caller holds and keeps while the value lives.
+    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value exists.
+    /// No other value for the cluster is used meanwhile.
     #[inline]
     pub(crate) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
-        // INVARIANT: As required of the caller.
-        // SAFETY: As required of the caller.
+        // INVARIANT: As required of the caller, the lock is held, and no other value is used
+        // meanwhile.
+        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
         Self::new(unsafe { Cluster::from_ci(ci) })
     }
 
@@ -541,8 +556,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Creates the only [`Unpinned`] for slots that nothing pins. The caller upholds its
-    /// invariants.
+    /// Creates the [`Unpinned`] for `nr` slots from `start` on. The caller upholds the invariants
+    /// of [`Unpinned`].
     #[inline]
     fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
         Unpinned {
@@ -655,7 +670,8 @@ impl LockedCluster<'_> {
         self.own().map.find(self.order()).is_some()
     }
 
-    /// Takes a free run, for [`Guard::take_run`]. Returns the first slot and the number of slots.
+    /// Takes a free run of the cluster's order into use, for [`Guard::take_run`]. Returns the first
+    /// slot and the number of slots.
     #[inline]
     fn take_run(&mut self) -> Option<(u32, u32)> {
         let order = self.order();
@@ -672,8 +688,9 @@ impl LockedCluster<'_> {
         Some((start, nr))
     }
 
-    /// Takes the device slots that a bound cluster has for its slots into use. Returns false if the
-    /// cluster is not bound, if the device slots are not idle, or if swapoff has begun.
+    /// If the cluster is bound, takes the device slots of `nr` slots from `start` on into use.
+    /// Returns false if the cluster is not bound, if the device slots are not idle, or if swapoff
+    /// has begun.
     #[inline]
     fn take_device(&mut self, start: u32, nr: u32) -> bool {
         let device = &self.cluster.device;
@@ -691,15 +708,15 @@ impl LockedCluster<'_> {
         taken
     }
 
-    /// Makes the device slots that a bound cluster has for its slots idle. Returns how many of them
-    /// had data: these must be uncharged.
+    /// If the cluster is bound, makes the device slots of `nr` slots from `start` on idle. Returns
+    /// how many of them had data, for the caller to uncharge.
     #[inline]
     fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
         // SAFETY: The lock is held.
         unsafe { Self::idle(&self.cluster.device, start, nr) }
     }
 
-    /// Makes the device slots of a bound cluster idle, for [`Self::idle_device`].
+    /// Makes device slots of a bound cluster idle, for [`Self::idle_device`].
     ///
     /// # Safety
     ///
@@ -717,8 +734,8 @@ impl LockedCluster<'_> {
         })
     }
 
-    /// Binds the cluster, which has no slot in use, to a free cluster of a device. Returns false if
-    /// the device has none.
+    /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
+    /// Returns false if the device has none.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
         // SAFETY: The lock is held.
         let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster.index as usize) };
@@ -728,9 +745,9 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Ends the binding. The caller has checked that no slot has data on the device.
+    /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
     fn unbind_idle(&mut self) {
-        // Keep the binding: otherwise another task could allocate the device slots and overwrite
+        // Keep the binding. Otherwise another task could allocate the device slots and overwrite
         // the data.
         if warn_on_once!(self.cluster.device.count() != 0) {
             return;
@@ -744,8 +761,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Ends the binding to a device that swapoff turns off. `EBUSY`: a slot still has data there,
-    /// so that the device must stay.
+    /// Ends the binding to the device of type `ty`, which swapoff turns off. `EBUSY`: a slot still
+    /// has data there, so the device must stay.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
         if self.cluster.device.binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();
@@ -774,7 +791,7 @@ impl LockedCluster<'_> {
             return false;
         };
         self.table().give(table);
-        // The backing words consume the promise.
+        // The backing words that are written below consume the promise.
         if self.reserve(nr).is_none() {
             return false;
         }
@@ -804,7 +821,7 @@ impl LockedCluster<'_> {
             return;
         }
         let list = own.list;
-        // Only a cluster that is listed as without a free run needs the search.
+        // Search only if the cluster had no free run of its order before.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = self.used().wrapping_sub(nr);
         self.cluster.used.store(used, Relaxed);
@@ -813,7 +830,7 @@ impl LockedCluster<'_> {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
             ListMove::ToFrag => Lists::lock().add(self, ListState::Frag),
-            // Only cluster 0 has no tables, and none of its slots are ever allocated.
+            // Cannot happen: a cluster with a slot in use has tables.
             ListMove::ToFree if warn_on_once!(!self.has_table()) => {}
             ListMove::ToFree => {
                 if self.cluster.device.is_bound() {
@@ -972,7 +989,8 @@ impl LockedCluster<'_> {
     }
 
     /// Records device slots as the backing of slots that have none, and consumes the promise of
-    /// their backing words. `Err` returns both, if they do not fit.
+    /// their backing words. `Err` returns the device slots and the promise, if they do not fit the
+    /// slots.
     pub(crate) fn set_slots(
         &mut self,
         off: u32,
@@ -985,7 +1003,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(!fits) {
             return Err((slots, promise));
         }
-        // The backing words consume the promise.
+        // The backing words that are written below consume the promise.
         for n in 0..nr {
             match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
                 (Some(word), Some(slot)) => word.store(Backing::Phys(slot).encode(), Relaxed),
@@ -1000,7 +1018,7 @@ impl LockedCluster<'_> {
     }
 
     /// Replaces the zswap entry in the backing word of a slot by a device slot, and frees the
-    /// entry. Returns the zswap charge, or the device slot if there is no entry.
+    /// entry. Returns the zswap charge. `Err` returns the device slot, because there is no entry.
     ///
     /// # Safety
     ///
@@ -1019,7 +1037,8 @@ impl LockedCluster<'_> {
             return Err(slots);
         }
         let mut sum = Sum::NONE;
-        // SAFETY: As required of the caller.
+        // SAFETY: `word` and `name` belong to the slot. The cluster is locked, and the caller has
+        // the right to the slot, as required.
         unsafe { freed.take(word, name, Backing::Phys(slot).encode(), &mut sum) };
         slots.named();
         self.table().forget(off, 1);
@@ -1055,9 +1074,10 @@ impl LockedCluster<'_> {
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: The lock is held.
+            // SAFETY: ci->lock is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
-            // SAFETY: The name is that of the slot, which nothing pins.
+            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. Nothing
+            // pins the slot, so its owner, who frees it, has the right to it.
             let mut backed = unsafe { Self::take_word(backing, self.name(off), freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
@@ -1094,12 +1114,12 @@ impl LockedCluster<'_> {
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: The lock is held.
+            // SAFETY: ci->lock is held.
             let id = unsafe { IdRefs::take(self.ci(), off) };
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
-                    // SAFETY: The lock is held.
+                    // SAFETY: ci->lock is held, and `off` is a slot of this cluster.
                     let idle = unsafe { Self::idle(device, from, before.nr()) };
                     f(before, charged.wrapping_add(idle));
                 }
@@ -1107,7 +1127,7 @@ impl LockedCluster<'_> {
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        // SAFETY: The lock is held.
+        // SAFETY: ci->lock is held.
         let idle = unsafe { Self::idle(device, from, ids.nr()) };
         f(ids, charged.wrapping_add(idle));
         for off in start..end {
@@ -1125,12 +1145,13 @@ impl LockedCluster<'_> {
         unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 
-    /// Clears the backing word of a slot, and returns its backing. A zswap entry is added to
-    /// `freed`.
+    /// Clears the backing word of a slot, and returns the backing that the word named. Adds a zswap
+    /// entry to `freed`.
     ///
     /// # Safety
     ///
-    /// The name is that of the slot, whose cluster is locked. The caller has the right to it.
+    /// `word` is the backing word of the slot that `name` names. The cluster of the slot is locked,
+    /// and the caller has the right to the slot.
     #[inline]
     unsafe fn take_word(word: &Atomic<u64>, name: Name, freed: &mut FreeBatch) -> Option<Backed> {
         let value = word.load(Relaxed);
@@ -1139,13 +1160,15 @@ impl LockedCluster<'_> {
         }
         if Record::is_tag(value) {
             let mut sum = Sum::NONE;
-            // SAFETY: As required of the caller.
+            // SAFETY: `word` belongs to the slot that `name` names. The cluster is locked, and the
+            // caller has the right to the slot, as required.
             unsafe { freed.take(word, name, 0, &mut sum) };
             return Some(Backed::Zswap(sum));
         }
         word.store(0, Relaxed);
         match decode_backing(value) {
-            // SAFETY: The slot came from a `DeviceSlots`, and no backing word names it any more.
+            // SAFETY: The backing word named the slot until it was cleared above. So only this
+            // value has the slot now.
             Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
             _ => None,
         }
@@ -1158,7 +1181,8 @@ impl LockedCluster<'_> {
         }
         // SAFETY: The pointer only changes under the lock, which is held.
         let table = NonNull::new(unsafe { (*self.ci()).extend_table })?;
-        // SAFETY: The table has a count for each slot, and `off` is that of a slot.
+        // SAFETY: The table has a count for each slot, and `off` is a slot of this cluster, as
+        // checked above.
         Some(unsafe { table.add(off as usize) })
     }
 
@@ -1202,8 +1226,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Sets the swap count of a slot in the extend table; 0 removes it. Frees the table with the
-    /// last count.
+    /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table when
+    /// no count is left in it.
     fn set_extended(&mut self, off: u32, count: u32) {
         let Some(word) = self.extend_word(off) else {
             warn_on_once!(true);
@@ -1241,10 +1265,12 @@ impl LockedCluster<'_> {
 impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
     /// # Safety
     ///
-    /// `ci` is of a virtual cluster, whose lock the caller holds while the function runs.
+    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the function
+    /// runs.
     #[inline]
     unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, the cluster is virtual and locked. No other value
+        // covers it, because C calls Rust here.
         unsafe { Self::by_caller(ci) }
     }
 }
@@ -1255,8 +1281,8 @@ impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
 ///
 /// # Invariants
 ///
-/// The slots are in use, and the swap cache has no folio for them. The only swap count of a slot,
-/// if it has one, is that which the owner of the value drops. There is one value for the slots.
+/// The slots are in use, and the swap cache has no folio for them. A slot has one swap count at
+/// most, and the owner of the value drops it. No other value covers the slots.
 #[must_use]
 pub(crate) struct Unpinned<'g> {
     cluster: LockedCluster<'g>,
@@ -1265,19 +1291,21 @@ pub(crate) struct Unpinned<'g> {
 }
 
 impl<'g> Unpinned<'g> {
-    /// Returns [`Unbacked`], which is cheaper to free, if the cluster has no backing words.
+    /// Returns [`Unbacked`], which is cheaper to free, if the cluster has no backing words. `Err`
+    /// returns `self` otherwise.
     #[inline]
     pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
         if self.cluster.any_backed() {
             Err(self)
         } else {
-            // INVARIANT: Just checked, under the lock.
+            // INVARIANT: No word of the cluster is in use or promised, as just checked under the
+            // lock.
             Ok(Unbacked(self))
         }
     }
 
-    /// Returns the right to a single slot with a constant number, so that the compiler needs no
-    /// loop. `None`: there are others. That is a bug, and the slots are leaked.
+    /// Returns the value with the constant 1 as its number of slots, so that the compiler needs no
+    /// loop. `None`: it covers other slots, too. That is a bug, and the slots are leaked.
     #[inline(always)]
     pub(crate) fn alone(self) -> Option<Self> {
         if warn_on_once!(self.nr != 1) {
@@ -1327,11 +1355,13 @@ impl<'g> Unbacked<'g> {
     }
 }
 
-/// Slots that were cleared, and are still in use in the slot map. Dropping the value leaks them.
+/// Slots whose words were cleared, and which are still in use in the slot map. Dropping the value
+/// leaks the slots.
 ///
 /// # Invariants
 ///
-/// The words of the slots are null, and the slots have no backing. There is one value for them.
+/// The words of the slots are null, and the slots have no backing. No other `Cleared` or `Unpinned`
+/// covers these slots.
 #[must_use]
 pub(crate) struct Cleared<'g>(Unpinned<'g>);
 
@@ -1358,8 +1388,8 @@ impl Row {
     // INVARIANT: The range is empty.
     const NONE: Self = Self { start: 0, end: 0 };
 
-    /// Adds a slot of the cluster, for which the caller upholds the invariants. If it does not
-    /// follow the collected slots, first passes those to `free`.
+    /// Adds a slot of the cluster. The caller upholds the invariants for it. If the slot does not
+    /// follow the collected slots, first passes these to `free`.
     #[inline]
     fn add(
         &mut self,
@@ -1385,7 +1415,7 @@ impl Row {
     }
 }
 
-/// The lock of a cluster. Dropping it unlocks.
+/// The lock of a cluster. Dropping the value unlocks.
 ///
 /// # Invariants
 ///
@@ -1397,17 +1427,19 @@ impl Guard {
     /// Lends access to the locked cluster.
     #[inline]
     pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
-        // INVARIANT: Locked while `self` is borrowed, and `self` is not used meanwhile.
+        // INVARIANT: The cluster is locked while `self` is borrowed, and `self` is not used
+        // meanwhile.
         LockedCluster::new(self.0.cluster)
     }
 
-    /// Takes a free run for a folio of the cluster's order, and with it the device slots of a bound
-    /// cluster. `Err`: there is no free run, or swapoff has begun.
+    /// Takes a free run for a folio of the cluster's order into use, and in a bound cluster the
+    /// device slots of the run, too. `Err` returns the lock: there is no free run, or swapoff has
+    /// begun.
     #[inline]
     pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
         let run = self.lend().take_run();
         match run {
-            // INVARIANT: Just taken. The word of a free slot is null.
+            // INVARIANT: The slots were just taken. The word of a free slot is null.
             Some((start, nr)) => Ok(Taken {
                 guard: self,
                 start,
@@ -1439,7 +1471,8 @@ impl Drop for Guard {
 ///
 /// # Invariants
 ///
-/// The folio of the slots is locked and in the swap cache during `'f`. There is one value for them.
+/// The folio of the slots is locked and in the swap cache during `'f`. No other value covers the
+/// slots.
 pub(crate) struct FolioSlots<'f> {
     cluster: &'static Cluster,
     start: u32,
@@ -1453,8 +1486,8 @@ impl<'f> FolioSlots<'f> {
     pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
         let nr = folio.nr_pages() as u32;
         let (cluster, start) = place(&folio.first_slot())?;
-        // INVARIANT: By those of `SwapFolio`, which is borrowed. The slots of a folio are
-        // consecutive.
+        // INVARIANT: By the invariants of `SwapFolio`, the folio is locked and in the swap cache,
+        // and no other value is used while it is borrowed. The slots of a folio are consecutive.
         Some(Self {
             cluster,
             start,
@@ -1489,7 +1522,7 @@ impl<'f> FolioSlots<'f> {
 ///
 /// # Invariants
 ///
-/// The slots are of the cluster, and were borrowed exclusively.
+/// The slots are in the locked cluster, and are borrowed exclusively.
 #[must_use]
 pub(crate) struct LockedSlots<'s> {
     guard: Guard,
@@ -1503,7 +1536,7 @@ impl LockedSlots<'_> {
         self.guard.id(self.slots.start)
     }
 
-    /// Takes the device slots that a bound cluster has for the slots into use, and returns the
+    /// If the cluster is bound, takes the device slots of these slots into use, and returns the
     /// first. `None`: the cluster is not bound, the device slots are not idle, or swapoff has
     /// begun.
     #[inline]
@@ -1515,8 +1548,8 @@ impl LockedSlots<'_> {
         self.slots.cluster.device.find(start)
     }
 
-    /// Makes the device slots that a bound cluster has for the slots idle. Returns how many had
-    /// data: the caller uncharges these.
+    /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
+    /// them had data, for the caller to uncharge.
     #[inline]
     pub(crate) fn idle_device(&mut self) -> u32 {
         let FolioSlots { start, nr, .. } = *self.slots;
@@ -1534,7 +1567,8 @@ impl LockedSlots<'_> {
             let Some(word) = cluster.backing_word(off) else {
                 return;
             };
-            // SAFETY: The name is that of the slot. The lock of the folio is the right to it.
+            // SAFETY: `word` and the name belong to the slot, whose cluster is locked. The lock of
+            // the folio is the right to the slot.
             let backed = unsafe { LockedCluster::take_word(word, cluster.name(off), freed) };
             if let Some(backed) = backed {
                 nr_backed = nr_backed.wrapping_add(1);
@@ -1576,11 +1610,11 @@ impl LockedSlots<'_> {
 
 /// A run of slots that was taken for a folio, with its cluster locked.
 ///
-/// Dropping it leaks the slots: [`Self::cancel`] frees them.
+/// Dropping the value unlocks the cluster and leaks the slots. [`Self::cancel`] frees them.
 ///
 /// # Invariants
 ///
-/// The slots are in use in the slot map, and their words are null. There is one value for them.
+/// The slots are in use in the slot map, and their words are null. No other value covers the slots.
 #[must_use]
 pub(crate) struct Taken {
     guard: Guard,
@@ -1614,8 +1648,9 @@ impl Taken {
         cluster.free_run(self.start, self.nr);
     }
 
-    /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`: the
-    /// folio does not have one page for each slot, and the slots were freed.
+    /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
+    /// returns the arguments, because the folio does not have one page for each slot. The slots
+    /// were freed then.
     #[inline]
     pub(crate) fn fill<'a>(
         self,
@@ -1645,14 +1680,14 @@ impl Taken {
             cluster.set_ids(start, ids);
         }
         let offset = cluster.cluster().first().wrapping_add(start as usize);
-        // SAFETY: The lock is held. The words of the slots, one for each page, were just set to the
-        // folio. By the invariants of `Taken`, no other folio has the slots.
+        // SAFETY: ci->lock is held, and the words of the slots, one for each page, were just set to
+        // the folio. No other words name the folio, because it was not in the swap cache.
         let folio = unsafe { folio.enter_cache(offset) };
         Ok((guard, folio))
     }
 }
 
-/// A slot that nothing pins, with its cluster locked. Unlike [`Unpinned`], it owns the lock.
+/// A slot that nothing pins, with its cluster locked. Unlike [`Unpinned`], the value owns the lock.
 ///
 /// # Invariants
 ///
@@ -1712,8 +1747,9 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Allocates both. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
-        // First the tables that do not use memory reserves. If that fails, no backing table is
-        // taken from the reserves, which RCU would give back late.
+        // Allocate the tables of the device cluster first, because they do not use memory reserves.
+        // If that fails, no backing table was taken from the reserves, to which RCU would return it
+        // late.
         let words = DeviceWords::alloc()?;
         Some(Self {
             table: NewTable::alloc()?,
@@ -1732,13 +1768,14 @@ struct DeviceWords(Opaque<bindings::swap_cluster_info>);
 impl DeviceWords {
     fn alloc() -> Option<Self> {
         let words = Self(Opaque::zeroed());
-        // SAFETY: All zeros is a cluster without tables and flags, and C uses no other fields.
+        // SAFETY: All zeros are a cluster without tables and flags, and C uses no other fields.
         to_result(unsafe { bindings::vswap_alloc_scatter(words.0.get()) }).ok()?;
         Some(words)
     }
 
     /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which of
-    /// its slots have data: their words name the virtual slots from `voffset` on.
+    /// its slots have data. Their words name the virtual slots with the same index in the cluster
+    /// that begins at `voffset`.
     fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; bound::WORDS]) {
         let (ty, offset) = (first.ty().into(), first.offset());
         let bits = bits.as_ptr().cast::<c_ulong>();
@@ -1785,7 +1822,7 @@ impl Drop for ExtendTable {
 
 /// A cluster without tables that is on no list, so that no other task allocates from it.
 ///
-/// Dropping it leaks the cluster: [`Lists::put_spare`] puts it on a list again.
+/// Dropping the value leaks the cluster. [`Lists::put_spare`] puts the cluster on a list again.
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
@@ -1794,9 +1831,9 @@ impl Spare {
     ///
     /// # Safety
     ///
-    /// `ci` is NULL, or that of a virtual cluster without tables, which is on no list.
+    /// `ci` is NULL, or the C part of a virtual cluster that has no tables and is on no list.
     pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<Self> {
-        // SAFETY: As required of the caller.
+        // SAFETY: `ci` is NULL or the C part of a virtual cluster, as required of the caller.
         unsafe { Cluster::from_raw(ci) }.map(Self)
     }
 
@@ -1808,7 +1845,7 @@ impl Spare {
     /// Allocates a cluster header, and publishes it in [`Directory`]. May sleep.
     pub(crate) fn create() -> Option<Self> {
         let index = Directory::reserve()?;
-        // SAFETY: No requirements.
+        // SAFETY: The slab cache exists, because `reserve()` fails until `setup()` has created it.
         let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
         let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
             Directory::unreserve(index);
@@ -1832,8 +1869,9 @@ impl Spare {
         }
         // SAFETY: The header is initialized, and is never freed from here on.
         let cluster: &'static Cluster = unsafe { &*memory.as_ptr() };
-        // Under the lock of the lists: `quiesce()` takes it after the mode was changed, and then
-        // visits all clusters.
+        // Publish under the lock of the lists. `quiesce()` takes that lock after the mode was
+        // changed, and then visits all clusters. So it finds this cluster, or this task sees the
+        // new mode.
         let lists = Lists::lock();
         Directory::publish(cluster);
         drop(lists);
@@ -1881,8 +1919,8 @@ impl Populated {
     }
 }
 
-/// The number of slots in use in all clusters: a per-CPU counter, because every CPU allocates and
-/// frees.
+/// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
+/// and frees.
 pub(crate) struct SlotUsage(());
 
 impl SlotUsage {
@@ -1895,7 +1933,8 @@ impl SlotUsage {
         pub(crate) fn any() -> bool = vswap_any_used;
     }
 
-    /// Tells C the maximum number of slots, of which it keeps the half.
+    /// Tells C the maximum number of slots. C keeps half of it, to test whether more than half are
+    /// in use.
     pub(crate) fn set_max(slots: usize) {
         // SAFETY: A static that C, too, accesses in one piece.
         let half = unsafe { Atomic::<usize>::from_ptr(&raw mut bindings::vswap_half_max) };
@@ -1912,7 +1951,8 @@ impl SlotUsage {
 ///
 /// The caller calls this until it succeeds, and never concurrently.
 pub(crate) unsafe fn setup(max: usize) -> Result {
-    // SAFETY: As required of the caller: not concurrently, and not after it succeeded.
+    // SAFETY: As required of the caller, this is not called concurrently, nor after it has
+    // succeeded.
     to_result(unsafe {
         bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
     })?;
@@ -1922,7 +1962,7 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
     Ok(())
 }
 
-/// Returns the size of a cluster header, and that of the tables of a cluster, in bytes.
+/// Returns the size of a cluster header and the size of the tables of a cluster, in bytes.
 pub(crate) fn sizes() -> (usize, usize) {
     let words = size_of::<Words>();
     (size_of::<Cluster>(), words.saturating_add(id_table_size()))
