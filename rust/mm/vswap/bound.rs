@@ -8,10 +8,11 @@
 //! # Locking
 //!
 //! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
-//! ([`DeviceMap::find`]) has the right to the slot, so that its place on the device stays. Only
-//! [`DeviceMap::unbind`] changes how that place is recorded meanwhile: from a bit to a backing
-//! word. It writes the words first, then clears the bits, then the binding. The reader looks in the
-//! opposite order, so that it finds the place in one of the two.
+//! ([`DeviceMap::find`]) has the right to the slot (see `ffi::folio`), so the place of the slot's
+//! data on the device stays. Only [`DeviceMap::unbind`] changes how that place is recorded
+//! meanwhile: from a bit to a backing word. It writes the words first, then clears the bits, then
+//! the binding. The reader looks in the opposite order, so that it finds the place in one of the
+//! two.
 //!
 //! # Context
 //!

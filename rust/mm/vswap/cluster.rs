@@ -30,7 +30,7 @@
 //! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and the
 //!   number of clusters with tables.
 //! - The [`ListState`] of a cluster changes under `ci->lock`. A cluster joins or leaves a list
-//!   under both locks.
+//!   under both locks. The free list needs only the lock of the lists.
 //!
 //! A task that holds the lock of the lists may only try to lock a cluster, because the other order
 //! could deadlock.

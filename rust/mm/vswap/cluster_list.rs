@@ -2,9 +2,10 @@
 
 //! The lists of clusters with free slots, and the clusters that each CPU allocates from.
 //!
-//! The lock of the lists ([`Lists`]) is taken inside that of a cluster. A task that holds it
-//! already may only try to lock a cluster. The [`ListState`] of a cluster says which list it is on.
-//! It changes under both locks, or under that of the cluster alone if the cluster is on no list.
+//! The lock of the lists ([`Lists`]) nests inside ci->lock of a virtual cluster. A task that holds
+//! the lock of the lists may only try to lock a cluster. The [`ListState`] of a cluster says which
+//! list the cluster is on. It changes under both locks, or under ci->lock alone if the cluster is
+//! on no list.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -43,7 +44,7 @@ const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
 /// The number of locked clusters to skip in a list before giving up.
 const MAX_CONTENDED: u32 = 16;
 
-/// The kind of cluster that slots are allocated from.
+/// The kind of a cluster that slots are allocated from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A cluster whose slots get a backing only when their folio is written.
@@ -54,8 +55,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the index of a CPU's cluster of this kind, for folios of an order. `None` if the
-    /// order is too large.
+    /// Returns the index, among the clusters of a CPU, of the cluster of this kind for folios of
+    /// `order`. `None` if the order is too large.
     #[inline]
     fn nth(self, order: u32) -> Option<u32> {
         if order >= NR_ORDERS {
@@ -70,7 +71,7 @@ impl Kind {
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
-/// The lock of the lists of clusters. Dropping it unlocks.
+/// The lock of the lists of clusters. Dropping the value unlocks.
 ///
 /// # Invariants
 ///
@@ -100,8 +101,9 @@ impl Lists {
         Self(NotThreadSafe)
     }
 
-    /// Moves a locked cluster to the list for `state`. It goes to the front: it was full until now,
-    /// so it is fuller than the other clusters, which then have time to become empty.
+    /// Moves a locked cluster to the front of the list for `state`, or off its list if `state` has
+    /// none. A cluster that was full until now is fuller than the others. Allocating from it first
+    /// lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
         // The free list has exactly the clusters without tables.
@@ -141,8 +143,8 @@ impl Lists {
         }
     }
 
-    /// Puts a cluster that its CPU does not allocate from any more on the list that fits its free
-    /// slots.
+    /// Puts a locked cluster on the list that fits its free slots, because its CPU does not
+    /// allocate from it any more.
     pub(crate) fn retire(&mut self, cluster: &mut LockedCluster<'_>) {
         self.add(
             cluster,
@@ -227,7 +229,7 @@ impl Lists {
                 ci = bindings::vswap_lists_next(list, ci);
                 Cluster::from_raw(ci)?
             };
-            // Only try, because elsewhere the lock of the lists is taken inside that of a cluster.
+            // Only try, because the lock of the lists nests inside ci->lock.
             if let Some(mut guard) = cluster.try_lock() {
                 // SAFETY: The lists are locked, and the cluster is on one.
                 unsafe { bindings::vswap_lists_del(ci) };
@@ -292,7 +294,8 @@ impl Drop for Lists {
     }
 }
 
-/// The lock of this CPU's state, which says which clusters it allocates from. Dropping it unlocks.
+/// The lock of this CPU's state: the clusters that the CPU allocates from. Dropping the value
+/// unlocks.
 ///
 /// # Invariants
 ///
@@ -316,8 +319,8 @@ impl Local {
         unsafe { bindings::vswap_this_cpu() }
     }
 
-    /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the lock may be that of
-    /// another CPU.
+    /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on another
+    /// CPU and hold the lock of that CPU's state.
     pub(crate) fn while_unlocked<R>(&mut self, f: impl FnOnce() -> R) -> R {
         // SAFETY: The lock is held, by the invariants. It is taken again below, before `self` can
         // be used.

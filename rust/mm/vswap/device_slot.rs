@@ -223,9 +223,9 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     SlotReservation::take(folio)?.fill()
 }
 
-/// Backs the slots of a folio, which have no backing, by those of the device cluster that their
-/// cluster is bound to. Returns false if it is not bound, or if the device slots cannot be taken.
-/// `ENOMEM`: the cgroup is at its swap limit.
+/// Backs the slots of a folio by slots of the device cluster that their cluster is bound to. The
+/// slots of the folio have no backing yet. Returns false if the cluster is not bound, or if the
+/// device slots cannot be taken. `ENOMEM`: the cgroup is at its swap limit.
 fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;

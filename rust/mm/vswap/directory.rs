@@ -30,7 +30,7 @@ const CHUNK: usize = 512;
 /// # Invariants
 ///
 /// A cluster stays once it is published. Cluster 0 is published first and never has tables. C gets
-/// cluster 0 for an offset that was never that of a slot.
+/// cluster 0 for an offset at which there never was a slot.
 pub(crate) struct Directory(());
 
 type Chunk = [Atomic<*const Cluster>; CHUNK];

@@ -2,9 +2,8 @@
 
 //! Finds the folio that the swap cache has for a slot, without a lock.
 //!
-//! Every swap fault calls this, so it takes neither the lock of the cluster nor that of the folio.
-//! It reads the word and takes a reference to the folio at that page frame. Then it reads the word
-//! again.
+//! Every swap fault calls this, so it takes neither the cluster lock nor the folio lock. It reads
+//! the word and takes a reference to the folio at that page frame. Then it reads the word again.
 //!
 //! # Races between two steps
 //!
@@ -13,10 +12,10 @@
 //! - *The page frame is used again*, for a folio of another slot, or for something outside the swap
 //!   cache. The reference is to that, and the word has changed. The lookup puts the reference and
 //!   retries.
-//! - *The page frame is used again inside of a larger folio*, and the reference is to that. When
-//!   that is split, or freed but for our reference, the frame can become a folio of this slot
-//!   again. The word is what it was then. So the lookup also compares the folio that the frame
-//!   belongs to, and not only its number.
+//! - *The page frame is used again inside of a larger folio*, and the reference is to the larger
+//!   folio. When that folio is split, or freed but for this reference, the frame can become a folio
+//!   of this slot again. Then the word is what it was before. So the lookup also compares the folio
+//!   that the frame belongs to, and not only the number.
 //! - *The page frame is used again for a folio of this slot*, so that the word is what it was. That
 //!   folio is right, too: it is in the swap cache for the slot, and the reference is to it.
 //! - *The folio is frozen.* Reclaim, migration and splitting set its count to 0 for a moment. The

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations on virtual slots: allocate, count, free. `swap_cache` has those on the swap cache.
+//! Allocates, counts and frees virtual slots. `cluster::swap_cache` adds and removes their folios.
 //!
 //! `cluster` changes the words. This file takes the cluster lock, charges cgroups and frees the
 //! backing.
@@ -10,8 +10,8 @@
 //! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
 //! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
 //! cgroup id and its backing are removed. The slot can then be allocated again. The backing is
-//! freed after that: under the lock if C holds it, otherwise without it as far as possible
-//! ([`FreedBacking`]).
+//! freed after that. If C holds the lock, it is freed under the lock, otherwise after the unlock as
+//! far as possible ([`FreedBacking`]).
 
 #![forbid(unsafe_code)]
 
@@ -84,8 +84,8 @@ impl Ids {
         stored: Sum::NONE,
     };
 
-    /// Adds the reference of a freed slot. If it is to another cgroup id, first passes the sums to
-    /// `uncharge`.
+    /// Adds the reference of a freed slot. If the reference is to another cgroup id, first passes
+    /// the sums to `uncharge`.
     #[inline]
     fn add(&mut self, id: IdRefs, uncharge: &mut Uncharge) {
         if let Err(id) = self.refs.append(id) {
@@ -150,10 +150,10 @@ fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     }
 }
 
-/// Frees one slot. Page faults use this, because [`free_slots`] would cost them more than all other
-/// steps of freeing. Calls `uncharge` with the reference to the slot's cgroup id, the number of
-/// slots charged as swap (0 or 1), and the zswap charge. Returns the device slot of a backing word,
-/// if any, for the caller to free.
+/// Frees one slot. Page faults use this, because the sums of [`free_slots`] would cost them more
+/// than all other steps of freeing. Calls `uncharge` with the reference to the slot's cgroup id,
+/// the number of slots charged as swap (0 or 1), and the zswap charge. Returns the device slot of a
+/// backing word, if any, for the caller to free.
 #[inline]
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
@@ -196,15 +196,15 @@ pub(crate) struct New<'a> {
     pub(crate) id: u16,
     /// The promise of backing words, if words were reserved.
     pub(crate) promise: Option<Promise>,
-    /// The slots are in a bound cluster, and have their device slots.
+    /// True if the slots are in a bound cluster, and their device slots are in use.
     pub(crate) on_device: bool,
 }
 
 /// Allocates virtual slots for a folio, and adds it to the swap cache. `ids` are the references
-/// that were recorded for the slots. `Err`: no slots are free, or vswap was turned off. The
-/// references and charges have been dropped then.
+/// that were recorded for the slots. `Err` returns the folio: no slots are free, or vswap was
+/// turned off. The references and charges have been dropped then.
 ///
-/// With `to_device`, the caller backs the slots by a device next, and they are charged as swap.
+/// With `to_device`, the caller has charged the slots as swap, and backs them by a device next.
 /// Slots in a bound cluster get their device slots here. For others, backing words are reserved if
 /// the cluster has a table.
 pub(crate) fn alloc_folio<'a>(
@@ -229,7 +229,7 @@ pub(crate) fn alloc_folio<'a>(
     let Some(run) = run else {
         return refuse((folio, ids));
     };
-    // The lock of the cluster is held: see the races in `slot_alloc`.
+    // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
     if !vswap::is_on() {
         run.cancel();
         return refuse((folio, ids));
@@ -269,7 +269,7 @@ pub(crate) fn alloc_folio<'a>(
 /// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove folios from
 /// the swap cache whose slots have no swap count any more.
 ///
-/// The counts to be dropped pin the slots until then.
+/// Until then, these swap counts pin the slots.
 #[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     if nr != 1 || !put_alone(offset, reclaim, IdRefs::put) {
@@ -292,8 +292,8 @@ pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     put_many(offset, nr, true, uncharge);
 }
 
-/// Drops one swap count of a slot, and frees it if that was the last. Returns false, and does
-/// nothing, if this needs more than a change of the word. `uncharge` is called as by [`free_slot`].
+/// Drops one swap count of a slot, and frees the slot if that was the last. Returns false, and does
+/// nothing, if the caller must use [`put_many`]. Calls `uncharge` like [`free_slot`].
 #[inline]
 fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum)) -> bool {
     let Some((cluster, off)) = find(offset) else {
@@ -375,10 +375,11 @@ fn put_range(
     }
 }
 
-/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes none.
+/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no
+/// count.
 ///
-/// The caller holds a swap count or the folio of each slot, so that the lock can be dropped in
-/// between. Does not sleep.
+/// The caller holds a swap count of each slot, or has locked its folio, so that the cluster lock
+/// can be dropped in between. Does not sleep.
 #[inline]
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;

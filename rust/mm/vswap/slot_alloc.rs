@@ -3,18 +3,20 @@
 //! Allocates the virtual slots for a folio.
 //!
 //! Each CPU has a cluster for each order, from which it alone allocates. The fast path takes the
-//! CPU's own lock and that of the cluster. Other CPUs lock that cluster mostly for slots that are
-//! in use. When the cluster has no free run, the CPU takes the first partly used cluster of a list,
-//! which is likely the fullest. If there is none, it takes a cluster without tables.
+//! CPU's own lock ([`Local`]) and the lock of the cluster. Other CPUs lock the cluster mostly for
+//! slots that are in use. When the cluster has no free run, the CPU takes the first partly used
+//! cluster of a list, which is likely the fullest. If the list is empty, the CPU takes a cluster
+//! without tables.
 //!
-//! At the limit, and without memory for tables, order 0 takes a free slot of any cluster. That can
-//! be a cluster of a higher order, or one that another CPU allocates from. Such a cluster belongs
-//! to order 0 of this CPU from then on. Otherwise huge pages that still have one page swapped out
-//! would block the free slots of all their other pages.
+//! At the limit, or if memory for tables is short, a folio of order 0 gets a free slot of any
+//! cluster. That can be a cluster of a higher order, or one that another CPU allocates from. The
+//! cluster then belongs to order 0 of this CPU. Otherwise each huge page with one page still
+//! swapped out would block the free slots of its other pages.
 //!
-//! A folio that goes to a device at once gets its slots from a *bound* cluster, together with
-//! device slots. See `Documentation/rust/vswap/backends.rst`. Each CPU has a bound and an unbound
-//! cluster for each order. `vswap_bindable_type()` chooses the next device by C's rules.
+//! A cluster that is *bound* to a cluster of a device has a device slot for each slot. A folio that
+//! goes to a device at once gets its slots there, together with the device slots. See
+//! `Documentation/rust/vswap/backends.rst`. Each CPU has a bound and an unbound cluster for each
+//! order. `vswap_bindable_type()` takes devices in turn, like C's allocator.
 //!
 //! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The next
 //! allocation of that CPU finds that the cluster is not its own any more.
@@ -28,15 +30,17 @@
 //!
 //! # Races
 //!
-//! - *Another CPU takes a CPU's cluster*, because it was emptied, or has free slots at the limit.
-//!   An allocation checks under the lock of the cluster whether the cluster is still its CPU's.
+//! - *Another CPU takes a CPU's cluster*, because the cluster became empty, or because it has free
+//!   slots at the limit. An allocation checks under the lock of the cluster whether the cluster is
+//!   still its CPU's.
 //! - *The task moves to another CPU while it sleeps for memory.* It then uses the state of the new
 //!   CPU. A cluster that the new CPU has by then is retired to its list.
 //! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the
 //!   cluster. [`quiesce`] takes the lock of each cluster once after the mode was changed. A task
 //!   that had the lock before has published its slots, and a drain finds them. A task that gets the
-//!   lock later sees the mode. A new cluster gets its number before it is first locked. [`quiesce`]
-//!   reads the numbers after the mode was changed.
+//!   lock later sees the new mode. A new cluster is published under the lock of the lists, before
+//!   it is first locked. [`quiesce`] takes that lock, too. So it finds the cluster, or the task
+//!   sees the new mode.
 
 #![forbid(unsafe_code)]
 
@@ -82,9 +86,9 @@ impl Run {
     }
 }
 
-/// Takes slots for a folio of an order, from a cluster of a kind. Charges tables to the cgroup of
-/// `owner`. May sleep. `None`: the limit is reached, there is no memory, or no device cluster to
-/// bind to.
+/// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup of
+/// `owner`. May sleep. `None`: the limit is reached, there is no memory, or there is no device
+/// cluster to bind to.
 #[inline]
 pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
@@ -117,8 +121,8 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
     let limit = capacity::limit();
     let kind = kind_for(ty);
     let populated = loop {
-        // The lock of the lists is dropped at the end of this statement, because it is taken again
-        // below.
+        // The lock of the lists is dropped at the end of this statement, so that it can be taken
+        // again below.
         let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
         match refill {
             Refill::Partial(guard) => {
@@ -131,8 +135,8 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
                     // take_run() failed because swapoff turns the device off.
                     return None;
                 }
-                // A cluster on the partial list must have a free run. It is on another list now, so
-                // the loop ends.
+                // Cannot happen: a cluster on the partial list has a free run. It is on another
+                // list now, so the loop ends.
                 warn_on_once!(true);
             }
             Refill::Spare(spare) => break populate(spare, &mut local, owner),
@@ -156,7 +160,8 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
             None
         };
     };
-    // If this task slept, it may run on another CPU, which has a cluster already. Retire that.
+    // If this task slept, it may run on another CPU, which has a cluster already. Retire that
+    // cluster.
     if let Some(other) = local.current(order, kind) {
         give_up(other, local.cpu(), order, kind);
         local.set_current(order, kind, None);
@@ -168,7 +173,7 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
         Lists::lock().retire(&mut guard.lend());
         return None;
     }
-    // An empty cluster always has a free run, unless swapoff has just begun.
+    // This succeeds, because an empty cluster has a free run, unless swapoff has just begun.
     take_from(local, order, kind, guard)
 }
 
@@ -211,20 +216,21 @@ fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populat
     }
 }
 
-/// Takes a slot of any cluster with a free one, also if it is for folios of a higher order. With
-/// `ty`, only of clusters that are bound to the device of that type.
+/// Takes a free slot of any cluster, even of a cluster for folios of a higher order. With `ty`,
+/// only of a cluster that is bound to the device of that type.
 fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let kind = kind_for(ty);
-    // If this task slept, this CPU may have a cluster of order 0 again. Retire that.
+    // If this task slept, this CPU may have a cluster of order 0 again. Retire that cluster.
     if let Some(other) = local.current(0, kind) {
         give_up(other, local.cpu(), 0, kind);
         local.set_current(0, kind, None);
     }
     let listed = Lists::lock().take_any(local.cpu(), ty);
     let guard = match kind {
-        // If no list has one, take a cluster that another CPU allocates from.
+        // If no list has a cluster, take one that another CPU allocates from.
         Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
-        // Not from other CPUs: `scatter` frees idle device slots when there are no others.
+        // Do not take one from another CPU, because `scatter` frees its idle device slots if there
+        // are no others.
         Kind::Bound => listed?,
     };
     take_from(local, 0, kind, guard)
@@ -253,7 +259,7 @@ pub(crate) fn quiesce() {
 
 /// Returns all clusters, with or without tables.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
-    // Under the lock, under which clusters are published: see `quiesce` in the races above.
+    // Clusters are published under this lock: see the races above.
     let lists = Lists::lock();
     let len = Directory::len() as usize;
     drop(lists);

@@ -20,8 +20,8 @@
 //!
 //! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
 //! by its path, into the crate of host tests in `kunit/host`. The numbers that depend on the kernel
-//! configuration come from the `layout` module beside this one; `ffi/layout.rs` ties the constants
-//! here to those of C.
+//! configuration come from the `layout` module beside this one; `ffi/layout.rs` asserts that the
+//! constants here equal C's.
 //!
 //! C header: [`mm/swap_table.h`](srctree/mm/swap_table.h)
 

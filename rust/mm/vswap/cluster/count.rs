@@ -2,8 +2,8 @@
 
 //! Swap counts: the number of PTEs and shmem entries that name a slot.
 //!
-//! [`State`] has the transitions of words. This file adds swap counts that do not fit in a word,
-//! which are in the extend table of the cluster.
+//! [`State`] computes the new word of a slot. This file writes it to the swap table, and keeps
+//! counts that do not fit in a word in the extend table.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ use kernel::prelude::*;
 pub(super) enum Put {
     /// The slot stays: its swap count is not 0.
     Counted,
-    /// The slot stays: its swap count is 0, and only the folio in the swap cache pins it.
+    /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
     CacheOnly,
     /// Nothing was changed: this count is all that pins the slot, and the caller must free it.
     Last,
@@ -107,8 +107,8 @@ impl LockedCluster<'_> {
     }
 
     /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
-    /// nothing pins any more. Returns true if only the folio in the swap cache pins one of the
-    /// others.
+    /// nothing pins any more. Returns true if a slot now has swap count 0, and stays in use only
+    /// because of its folio in the swap cache.
     #[inline]
     pub(crate) fn put_range(
         &mut self,
@@ -170,14 +170,18 @@ impl LockedCluster<'_> {
 }
 
 impl Guard {
-    /// Drops one swap count of a slot, and unlocks the cluster. `Ok(false)`: nothing was done,
-    /// because the count is not in the word alone; with `reclaim`, also if only the folio in the
-    /// swap cache would pin the slot. `Err`: the count is all that pins the slot, which the caller
-    /// must free; the cluster stays locked.
+    /// Fast path to drop one swap count of a slot.
+    ///
+    /// - `Ok(true)`: dropped. The cluster is unlocked.
+    /// - `Ok(false)`: unchanged, and the cluster is unlocked. The caller takes the slow path,
+    ///   because the count is not in the word alone, or because `reclaim` is set and only the folio
+    ///   in the swap cache would pin the slot.
+    /// - `Err`: unchanged, and the cluster stays locked. This count is all that pins the slot, so
+    ///   the caller must free the slot.
     #[inline(always)]
     pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
         let mut last = false;
-        // Fast path of a page fault, whose folio pins the slot.
+        // A page fault ends here, because its folio in the swap cache pins the slot.
         let done = self.lend().try_word(off, |word| {
             last = is_last_word(word);
             put_word(word).filter(|next| !reclaim || is_counted_word(*next))

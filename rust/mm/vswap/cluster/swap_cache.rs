@@ -6,8 +6,9 @@
 //! the folio has locked the folio. When the folio is removed, a slot whose swap count is 0 is
 //! freed.
 //!
-//! Lookups turn the page frame number in a word into a folio. So a function here only stores the
-//! number of a folio that it gets as a type, or that its safety requirements name.
+//! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
+//! memory error. Therefore a function here takes a typed folio (`NewSwap`, [`LeavingFolio`]), or is
+//! unsafe and states which folio the number must belong to.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::{
@@ -56,7 +57,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The shadow and the memory cgroup id of slots for which a folio can be added to the swap cache.
+/// The shadow and the memory cgroup id of slots that the swap cache can add a folio for.
 pub(crate) struct Addable {
     pub(crate) shadow: Option<Shadow>,
     pub(crate) id: u16,
@@ -92,8 +93,8 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
 }
 
 /// Adds a folio of one page to the swap cache for a slot whose page can be read synchronously.
-/// Returns `None` if it cannot be, if the swap count is 0, or if the swap cache has a folio
-/// already.
+/// Returns `None` if the page cannot be read synchronously, the swap count is 0, or the swap cache
+/// already has a folio. Otherwise also returns where to read the page ([`AtHand`]).
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
@@ -111,9 +112,8 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     Some((found, held))
 }
 
-/// Drops one swap count of the slot of a folio of one page, which the caller has added with
-/// [`claim`]. If that was the last count and `free`, also removes the folio from the swap cache,
-/// frees the slot and returns true.
+/// Drops one swap count of the slot of a claimed folio ([`claim`]). If the count becomes 0 and
+/// `free` is set, removes the folio from the swap cache, frees the slot and returns true.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
@@ -168,8 +168,8 @@ pub(crate) fn may_add(
 ///
 /// # Safety
 ///
-/// `pfn` is that of a locked folio of `nr` pages, which C adds to the swap cache for the slots from
-/// `off` on, in this section of the lock.
+/// `pfn` belongs to a locked folio of `nr` pages. C adds it to the swap cache for the slots from
+/// `off` on, in this critical section of ci->lock.
 #[inline]
 pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
     if nr == 1 {
@@ -188,15 +188,15 @@ fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
     !warn_on_once!(!added)
 }
 
-/// Replaces the folio in the words of its slots by `shadow`. Frees the slots whose swap count is 0.
+/// Replaces a folio in the words of its slots by `shadow`. Frees the slots whose swap count is 0.
 ///
 /// C holds the lock, and interrupts may be off, so the backing of freed slots is freed under the
 /// lock.
 ///
 /// # Safety
 ///
-/// `pfn` is that of a locked folio of `nr` pages, which C removes from the swap cache, where it has
-/// the slots from `off` on, in this section of the lock.
+/// `pfn` belongs to a locked folio of `nr` pages, whose first slot is `off`. C removes it from the
+/// swap cache in this critical section of ci->lock.
 #[inline]
 pub(crate) unsafe fn del(
     cluster: &mut LockedCluster<'_>,
@@ -254,7 +254,8 @@ fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) 
     !warn_on_once!(!done) && !counted
 }
 
-/// Removes a folio from the words of several slots. Out of line, because most folios have one slot.
+/// Replaces the folio in the words of `nr` slots by `shadow`. Frees the slots whose swap count is
+/// 0, and adds their backing to `freed`. Out of line, because most folios have one slot.
 #[inline(never)]
 fn del_range(
     cluster: &mut LockedCluster<'_>,
@@ -278,12 +279,13 @@ fn del_range(
     uncharge.settle();
 }
 
-/// Replaces a folio in the words of slots by another, which is its copy or a part of it.
+/// Replaces a folio in the words of its slots, after migration (a copy) or in a split (a part).
 ///
 /// # Safety
 ///
-/// `old` and `new` are those of locked folios. In this section of the lock, C replaces the first by
-/// the second in the swap cache, for the slots from `off` on, one for each page of the new folio.
+/// `old` and `new` are the page frame numbers of locked folios. C replaces `old` by `new` in the
+/// swap cache in this critical section of ci->lock. The slots begin at `off`, one for each page of
+/// `new`.
 #[inline]
 pub(crate) unsafe fn replace(
     cluster: &mut LockedCluster<'_>,
