@@ -26,8 +26,8 @@ use crate::{
     }, //
 };
 
-/// The place of a page's data. Two pages with equal places can be swapped in as one folio, if their
-/// places in the folio are as far apart as their offsets.
+/// Where a page's data is. Two pages can be in one folio if their places are equal, and if they are
+/// as far apart in the folio as their swap offsets are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No data is stored, because the page is zeros.
@@ -75,8 +75,8 @@ impl Place {
         !matches!(self, Self::Slot(..))
     }
 
-    /// Returns the kind of memory or device of the place. `fast`: if `entry` is physical, its
-    /// device is fast.
+    /// Returns the kind of memory or device of the place. `fast` says whether the device of a
+    /// physical `entry` is fast. It is ignored for a virtual entry.
     #[inline]
     pub(crate) fn source(self, entry: HeldEntry<'_>, fast: bool) -> Source {
         let fast = match self {
@@ -98,8 +98,8 @@ impl Place {
     }
 }
 
-/// Returns where a page and its neighbours can be, judged by the devices alone. `fast`: if `entry`
-/// is physical, its device is fast.
+/// Returns where a page and its neighbours can be, judged by the devices alone. `fast` says whether
+/// the device of a physical `entry` is fast. It is ignored for a virtual entry.
 #[inline]
 pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     if entry.entry().is_virtual() {
@@ -118,8 +118,10 @@ pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     }
 }
 
-/// Returns true if neighbours of a swap entry can be on a slow device. `fast`: if `entry` is
-/// physical, its device is fast.
+/// Returns true if neighbours of a swap entry are likely on a slow device. For a virtual entry: a
+/// slow device backs virtual slots. For a physical entry: its device is slow, and more than a
+/// quarter of the device slots in use have pages outside zswap and the swap cache. `fast` says
+/// whether the device of a physical `entry` is fast.
 #[inline]
 pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {

@@ -3,8 +3,9 @@
 //! Plans how a page is swapped in: gathers the evidence that [`policy`] decides by.
 //!
 //! A plan is a bitmap of the orders that the folio may have. The plan 0 means readahead; in any
-//! other plan, bit 0 is set. `BY_DEVICE` is set if C's rule was followed. Then the outcome of the
-//! plan says nothing about the policy.
+//! other plan, bit 0 is set. `BY_DEVICE` marks a plan made by C's rule: a fast device gets the
+//! largest folio allowed. C does not record the outcome of such a plan, because it says nothing
+//! about the faults.
 
 #![forbid(unsafe_code)]
 
@@ -42,10 +43,10 @@ use kernel::bindings;
 const READ_AHEAD: usize = 0;
 /// Plan: a folio of one page.
 const SINGLE: usize = 1;
-/// Plan flag: C's rule was followed.
+/// Plan flag: made by C's rule for fast devices.
 const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
 
-/// Returns the plan for a page fault. `fast`: a physical entry is on a fast device.
+/// Returns the plan for a page fault. `fast` says whether a physical entry is on a fast device.
 #[inline]
 pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
@@ -62,8 +63,8 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     }
 }
 
-/// Returns the plan of C while the policy is disabled. Reads ahead for a slow device. For a fast
-/// one, allows all orders, but only single pages once zswap was enabled.
+/// Returns the plan that C would follow without the policy, which is disabled. A slow device gets
+/// readahead. A fast device gets a folio of any order, or single pages once zswap was enabled.
 #[cold]
 fn without_policy(fast: bool) -> usize {
     match (fast, fault::zswap_was_enabled()) {
@@ -73,10 +74,9 @@ fn without_policy(fast: bool) -> usize {
     }
 }
 
-/// Returns the plan for a fast device: all orders that the sysfs switches allow. The folio is as
-/// large as its mapping and its slots allow, whatever the history of faults. No fault can tell
-/// whether the rest of the folio will be used later. Where it is, single pages cost 3 to 5 times as
-/// much.
+/// Returns the plan for a fast device: all orders that the sysfs switches allow. Ignores the
+/// history of faults, because no fault can tell whether the rest of the folio will be used. If it
+/// is used, swapping in single pages costs 3 to 5 times as much as one large folio.
 fn by_device() -> usize {
     if !fault::large() {
         return SINGLE;
@@ -104,7 +104,8 @@ fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bo
             by_device()
         }
         Shortcut::Slow => {
-            // Record the sequence, because the fault maps neighbours that readahead brings in.
+            // Record the sequence, because fault around needs its direction to map the neighbours
+            // that readahead brings in.
             if fault::readahead_max() > 1 {
                 found_cached(fault.record(), fault.page());
             }
@@ -127,7 +128,8 @@ fn near(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     near_among(fault, entry, fast, orders)
 }
 
-/// Returns the orders that large folios of anonymous memory may have in some mapping.
+/// Returns the orders that are enabled for anonymous memory in any mapping, or 0 if large folios
+/// are off.
 #[inline]
 fn allowed_orders() -> usize {
     if fault::large() {
@@ -191,7 +193,8 @@ pub(crate) struct FileAccess<'a> {
     pub(crate) armed: bool,
 }
 
-/// Returns the plan for an access to a file. `fast`: a physical entry is on a fast device.
+/// Returns the plan for an access to a file. `fast` says whether a physical entry is on a fast
+/// device.
 pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
         return without_policy(fast);
@@ -264,7 +267,8 @@ fn orders_of(how: How) -> usize {
     }
 }
 
-/// Returns the number of pages next to `page` that were used recently: [`NEAR`] or less.
+/// Returns how many of the [`NEAR`] pages above (`down`) or below `page` were used recently, up to
+/// the first unused one.
 #[inline]
 fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     let first = if down {

@@ -17,7 +17,7 @@
 //!   faults were adjacent, C still reads ahead.
 //! - *Fast devices.* Until zswap is first enabled, pages on a device as fast as memory are swapped
 //!   in as in C: a folio is as large as allowed. No fault can tell whether the rest of a folio will
-//!   be used later. Where it is used, single pages cost 3 to 5 times as much.
+//!   be used later. If the rest is used, single pages cost 3 to 5 times as much as one large folio.
 //! - *Folio size.* Otherwise a large folio needs evidence of locality, because it brings in pages
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
@@ -25,8 +25,8 @@
 //!   the swap cache and exclusive to the process. It maps in the direction of the sequence:
 //!   [`Record::direction`].
 //! - *Feedback.* The fault maps the pages of some large folios old. A later fault counts how many
-//!   of them were used. Used up folios raise the order by one at a time. Waste lowers the order,
-//!   and requires a longer sequence the next time.
+//!   of them were used. Each `PROOFS` well-used folios ([`Outcome::Full`]) raise the order by one.
+//!   Waste ([`Outcome::Waste`]) lowers the order, and requires a longer sequence the next time.
 //!
 //! # Context
 //!
@@ -46,9 +46,10 @@ const RUN: u64 = 4;
 /// Number of pages next to the fault that are checked, all of which must have been used. A power of
 /// 2.
 pub const NEAR: u32 = 4;
-/// Number of used up folios that raise the cap by one.
+/// Number of well-used folios that raise the cap by one.
 const PROOFS: u64 = 3;
-/// One of this many large folios is mapped old for feedback, once a sequence has proved right.
+/// One of this many large folios is mapped old for feedback, once doubt is 0 and the sequence has
+/// twice [`RUN`] faults. Before that, each large folio is.
 const PROBE_EVERY: u64 = 4;
 
 /// The access pattern that the application announced with `madvise()`.
@@ -128,9 +129,10 @@ pub enum Direction {
 /// - *page*, *order*: the folio that was swapped in last. The high bits of the page number are cut
 ///   off, but no user address reaches them with 4K pages.
 /// - *run*: number of faults in sequence, upwards or (*down*) downwards.
-/// - *cap*: the maximum order of folios now, XORed with [`FIRST_ORDER`].
-/// - *doubt*: level of doubt. Waste raises it, a used up folio lowers it.
-/// - *proof*: number of used up folios since the cap last changed or a folio was not used up.
+/// - *cap*: the maximum order of folios now, XORed with [`FIRST_ORDER`], so that the initial record
+///   is 0.
+/// - *doubt*: level of doubt. Waste raises it, a well-used folio lowers it.
+/// - *proof*: number of well-used folios since the cap last changed or a folio was not well used.
 /// - *probe*: the pages of the last folio were mapped old.
 ///
 /// 0 is the initial record, and any value is valid. Tasks read and write the record without a lock.
@@ -268,9 +270,9 @@ impl Record {
     /// Returns the record after a fault at `page`. It says that the fault brings in this page
     /// alone, until [`Record::settle`] records a large folio.
     ///
-    /// Ignores `used` unless the fault is adjacent, enough faults were in sequence, or the hint is
-    /// `MADV_SEQUENTIAL`. Otherwise a fault of another sequence in the mapping would judge the
-    /// folio too early.
+    /// Uses `used` only if the fault is adjacent, enough faults were in sequence, or the hint is
+    /// `MADV_SEQUENTIAL`, because a fault of another sequence in the mapping would judge the folio
+    /// too early.
     #[inline]
     pub fn next(self, page: u64, used: Option<Used>, hint: Hint) -> Self {
         let page = page & PAGE_MASK;
@@ -304,7 +306,7 @@ impl Record {
     }
 
     /// Fast path of [`Record::next`] for a fault that is neither in nor adjacent to the last folio.
-    /// Returns `None` if it may be, or if an earlier folio has to be judged.
+    /// Returns `None` for any other fault, or if an earlier folio must be judged first.
     #[inline]
     fn jump(self, page: u64) -> Option<Self> {
         const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
@@ -352,7 +354,7 @@ pub struct Evidence {
     pub large: bool,
     /// True for a file, for which the use of pages is not visible.
     pub file: bool,
-    /// True if pages in memory are swapped in without readahead.
+    /// True if pages whose data is in memory ([`Source::Memory`]) are swapped in without readahead.
     pub bypass: bool,
     /// True if zswap was ever enabled.
     pub zswap: bool,
@@ -382,7 +384,8 @@ pub trait Inquiry {
     fn any_slow(&mut self) -> bool;
 
     /// Returns the largest order, at most `max`, of an aligned range around the page whose data is
-    /// all in one place. Returns 0 if the page next to it is elsewhere.
+    /// all in one place. Returns 0 if the data of the page's buddy, the other page of the aligned
+    /// pair, is elsewhere.
     fn uniform(&mut self, max: u32) -> u32;
 }
 
@@ -435,7 +438,8 @@ pub struct Plan {
     pub record: Record,
 }
 
-/// Returns a bitmap of all orders up to `order`, or of all orders if there are no more.
+/// Returns a bitmap of the orders 0 to `order`. If `order` exceeds the highest bit, all bits are
+/// set.
 #[inline]
 pub const fn orders_up_to(order: u32) -> usize {
     match 2usize.checked_shl(order) {
@@ -510,13 +514,13 @@ pub fn by_source(
     }
 }
 
-/// Returns whether to check the use of the pages next to this one, and on which side (`true`:
-/// above).
+/// Returns on which side to check whether adjacent pages were used (`true`: above), or `None` not
+/// to check.
 ///
-/// Checking costs time, so it is done only at some page numbers. That is enough for one of several
-/// sequences in a mapping. If large folios were wasted before, only a sequence counts. The checked
-/// pages must be outside the aligned range of a folio of the `least` order. A page in that range
-/// that is in memory already would keep the range from being in one place.
+/// Checks only at aligned page numbers, because checking costs time, and a sequence passes one of
+/// them soon. Does not check after waste, because then only a sequence is evidence. The checked
+/// pages are outside the range of a folio of the `least` order, because a mapped page in the range
+/// rules out a large folio.
 #[inline]
 fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     let down = record.is_adjacent() && record.is_down();
@@ -525,9 +529,10 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     (behind & range.wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
 }
 
-/// Returns the reason and the new record if [`plan`] would swap in the page alone. The page is in
-/// memory or on a fast device, and no neighbour is on a slow device. Returns `None` if only the
-/// whole plan can tell. `near` is [`Inquiry::near`]. No large folio has an order below `least`.
+/// Returns the reason and the new record if [`plan`] would swap in the page alone. Caller has
+/// checked that the page is in memory or on a fast device, and that no neighbour is on a slow
+/// device. Returns `None` if only the whole plan can tell. `near` is [`Inquiry::near`]. No large
+/// folio has an order below `least`.
 ///
 /// Most faults of programs with random access end here, most of them without calling `near`.
 #[inline]
