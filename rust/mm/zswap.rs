@@ -51,11 +51,11 @@
 //! - *Writeback against free, load or store of the same slot.* Writeback starts from the ring,
 //!   which does not pin the stored page. It copies the swap entry and the word, and drops the ring
 //!   lock. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another task
-//!   was faster. If it succeeds, writeback owns the right to the slot, and reads the word again. If
-//!   the word differs, the slot was freed and used again meanwhile. The comparison ignores the
-//!   place, because zsmalloc may have moved the object. So an equal word can be that of a newer
-//!   object that has lost its second chance too. Writing that one back is correct, because it is
-//!   the object of this slot.
+//!   was faster. If it succeeds, writeback owns the right to the slot (see `ffi::folio`), and reads
+//!   the word again. If the word differs, the slot was freed and used again meanwhile. The
+//!   comparison ignores the place, because zsmalloc may have moved the object. So an equal word can
+//!   belong to a newer page that has lost its second chance, too. Writing back the newer page is
+//!   correct, because it is the page of this slot.
 //! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
 //!   only clears the referenced bit, by compare-and-exchange. A task with the cluster lock replaces
 //!   the whole word. If the hand is first, its change is lost with the old word. If it is later,

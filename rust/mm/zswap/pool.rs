@@ -5,10 +5,12 @@
 //! # Lifetime
 //!
 //! A pool has a per-CPU reference count:
-//! - Each stored object holds a reference, both before ([`Entry`]) and after it is in a word.
+//! - Each stored object holds a reference, before it is in a word ([`Entry`]) and while it is
+//!   there.
 //! - A store holds a reference while it runs ([`PoolRef`]).
-//! - The current pool holds the *initial* reference ([`Initial`]). As long as it exists, the count
-//!   stays per CPU, so that getting and putting references is cheap. Dropping it retires the pool.
+//! - [`CURRENT`] holds the *initial* reference of the current pool ([`Initial`]). As long as that
+//!   exists, the count stays per CPU, so that getting and putting references is cheap. Dropping the
+//!   initial reference retires the pool.
 //!
 //! # Finding a pool
 //!
@@ -262,7 +264,8 @@ impl FromC<*mut bindings::hlist_node> for &Pool {
     ///
     /// `node` is the `hotplug` field of a pool that is not freed while the called function runs.
     unsafe fn from_c(node: *mut bindings::hlist_node) -> Self {
-        // SAFETY: As required of the caller.
+        // SAFETY: As required of the caller, `node` is the `hotplug` field of a pool that is not
+        // freed.
         unsafe { &*kernel::container_of!(Opaque::cast_from(node), Pool, hotplug) }
     }
 }
@@ -514,7 +517,8 @@ impl Entry {
     /// # Safety
     ///
     /// `word` is the word of the slot that the entry [is for](Self::is_for). The cluster is locked,
-    /// and the caller owns the right to the slot.
+    /// and the caller owns the right to the slot: see "The right to a slot" in
+    /// [`crate::ffi::folio`].
     #[inline]
     pub(crate) unsafe fn publish(
         self,
@@ -525,7 +529,9 @@ impl Entry {
         let this = ManuallyDrop::new(self);
         let old = word.load(Relaxed);
         if Record::is_tag(old) {
-            // SAFETY: As required of the caller. The name of the slot is that of the entry.
+            // SAFETY: As required of the caller, `word` is the word of the slot that the entry is
+            // for, the cluster is locked, and the caller owns the right to the slot. `this.name` is
+            // the name of that slot.
             unsafe { freed.take(word, this.name, this.word, sum) };
         } else {
             word.store(this.word, Relaxed);
@@ -633,8 +639,9 @@ impl FreeBatch {
         match object {
             Some((pool, pin)) => {
                 self.turn_to(pool);
-                // SAFETY: As required of the caller. By the invariants of `Loaded`, the object is
-                // named by the word and belongs to the pool.
+                // SAFETY: As required of the caller, the cluster is locked, and the caller owns the
+                // right to the slot. By the invariants of `Loaded`, the word names the object,
+                // which belongs to the pool.
                 unsafe { pool.zs.free_read(pin, held.word, 0, &mut self.emptied) };
                 // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);

@@ -41,7 +41,7 @@ const VALUE_BITS: u32 = u64::BITS - VALUE_SHIFT;
 /// Reason why a word is not a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invalid {
-    /// The tag is not that of a record.
+    /// The word does not have the tag of a record.
     Tag,
     /// The word names an object with the place 0.
     NullPlace,
@@ -217,7 +217,7 @@ impl Record {
         }
     }
 
-    /// Returns true if the tag of a word is that of a record. Does not check the other bits.
+    /// Returns true if a word has the tag of a record. Does not check the other bits.
     #[inline]
     pub const fn is_tag(word: u64) -> bool {
         word & OBJECT_TAG != 0 || word & TAG_MASK == SAME_TAG

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rings that order pages for writeback. [`order`] describes the protocol.
+//! The rings, which have the stored pages in the order of writeback. [`order`] describes the
+//! protocol.
 //!
 //! # Lifetime
 //!
 //! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
-//!   indexed by node. References and RCU readers keep the cgroup. When the cgroup goes offline, the
-//!   members of its rings move to the nearest live ring above ([`Ring::leave`]). A store that joins
-//!   a dead ring later sees that it is dead, and moves its members.
+//!   indexed by node. A reference or the RCU read lock keeps the cgroup. When the cgroup goes
+//!   offline, its rings are marked dead. Their members move to the nearest live ring *above*, of an
+//!   ancestor cgroup on the same node ([`Ring::leave`]). A store that joins a dead ring later sees
+//!   that the ring is dead, and moves its members.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
@@ -115,12 +117,15 @@ same_layout!(RingState = bindings::zswap_lruvec_state {
 });
 
 impl RingState {
+    /// Wraps a pointer to C's structure. Returns `None` for NULL.
+    ///
     /// # Safety
     ///
     /// `ring` is NULL or valid during `'a`.
     #[inline]
     unsafe fn from_raw<'a>(ring: *mut bindings::zswap_lruvec_state) -> Option<&'a Self> {
-        // SAFETY: As required of the caller. `same_layout!` checks that the layout is C's.
+        // SAFETY: As required of the caller, `ring` is NULL or valid during `'a`. `same_layout!`
+        // checks that the layout is C's.
         unsafe { ring.cast::<Self>().as_ref() }
     }
 
@@ -168,8 +173,8 @@ impl Member {
         self.links.as_raw()
     }
 
-    /// Removes the member from its ring, if it is on one. Leaves the seat [`Seat::Gone`] if `gone`,
-    /// otherwise [`Seat::Free`]. The member has no bits. Caller holds the cluster lock.
+    /// Removes the member from its ring, if it is on one. Sets the seat to [`Seat::Gone`] if
+    /// `gone`, otherwise to [`Seat::Free`]. The member has no bits. Caller holds the cluster lock.
     pub(crate) fn leave(&self, gone: bool) {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
@@ -276,7 +281,7 @@ impl Chain {
     }
 }
 
-/// Returns a member and those behind it in its chain.
+/// Returns a member and the members behind it in its chain.
 #[inline]
 pub(crate) fn members_from(first: Option<&Member>) -> impl Iterator<Item = &Member> {
     core::iter::successors(first, |member| member.next.first())
@@ -362,8 +367,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Adds a member whose seat has just become this ring to `joined`. Takes locks only if the ring
-    /// is dead, to move its members to a ring above.
+    /// Adds a member to `joined`, the lockless list of the ring. The member's seat has just become
+    /// this ring. Takes locks only if the ring is dead, to move its members to a ring above.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
         let joined = &self.0.joined;
@@ -447,7 +452,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Estimates the number of pages on the ring. Returns 0 only if there are none.
+    /// Estimates the number of pages on the ring. Returns 0 only if there are no pages.
     pub(crate) fn count(self) -> usize {
         loop {
             let mut ring = self.lock().settled();
@@ -510,8 +515,8 @@ impl<'a> LockedRing<'a> {
             return;
         }
         let mut last = joined.xchg(core::ptr::null_mut(), Full);
-        // `joined` starts with the member that joined last, so each next member goes before this
-        // position.
+        // `joined` starts with the member that joined last, so each further member goes in front of
+        // the one before.
         let mut at = self.head();
         // SAFETY: Each pointer in `joined` is NULL or a member. A member is freed only after it has
         // left its ring under the ring lock, which is held.
@@ -562,8 +567,8 @@ impl<'a> LockedRing<'a> {
         self.add_len(nr.wrapping_neg());
     }
 
-    /// Moves the clock hand over the ring: over `budget` pages at most, each once, of `members`
-    /// members at most. Subtracts the pages and members that it passed from both.
+    /// Moves the clock hand over the ring: over `budget` pages at most, of `members` members at
+    /// most. Subtracts what the hand has passed from `budget` and `members`.
     ///
     /// `wants` gets the first slot of a member, and returns true if the hand should visit its
     /// pages. `meet` gets the swap entry of a page, its word and what the hand has decided. It
@@ -591,8 +596,8 @@ impl<'a> LockedRing<'a> {
     }
 
     /// Returns the first member that has bits. Removes the members before it from the ring,
-    /// `members` at most, and subtracts their number from `members`. Returns `None` if `members` is
-    /// used up or the ring is empty.
+    /// `members` at most, and subtracts their number from `members`. Returns `None` if `members`
+    /// becomes 0 or the ring is empty.
     fn first_filled(&mut self, members: &mut usize) -> Option<&'a Member> {
         while *members != 0 {
             let Some(first) = self.ring.members.iter().next() else {

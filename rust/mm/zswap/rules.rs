@@ -332,8 +332,8 @@ pub(crate) enum NameChange {
 }
 
 impl Stage {
-    /// Returns what a write to the module parameter `compressor` does. `same_name`: the name is
-    /// that of the current compressor.
+    /// Returns what a write to the module parameter `compressor` does. `same_name` says that the
+    /// current compressor has the name.
     pub(crate) const fn name_change(self, same_name: bool) -> NameChange {
         match self {
             Self::Uninit => NameChange::Note,

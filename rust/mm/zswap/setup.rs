@@ -134,8 +134,8 @@ pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
     }
 }
 
-/// Returns what a write to the module parameter `compressor` does. `same_name`: the name is that of
-/// the current compressor.
+/// Returns what a write to the module parameter `compressor` does. `same_name` says that the
+/// current compressor has the name.
 pub(crate) fn check_compressor(same_name: bool) -> NameChange {
     let change = stage().name_change(same_name);
     if change == NameChange::Refuse {

@@ -2,9 +2,9 @@
 
 //! Stores the pages of a folio.
 //!
-//! The folio is locked and in the swap cache, so the caller alone has the right to its slots.
-//! Reclaim calls this, so memory is short. A store does not wait for reclaim. But if its memory
-//! cgroup is at its zswap limit, the store first writes back some pages of that cgroup.
+//! The folio is locked and in the swap cache, so the caller alone has the right to its slots (see
+//! `ffi::folio`). Reclaim calls this, so memory is short. A store does not wait for reclaim. But if
+//! its memory cgroup is at its zswap limit, the store first writes back some pages of that cgroup.
 //!
 //! Either all pages of the folio are stored, or none. zswap may still have an older copy of a page
 //! that was swapped out before. On success the older copy is replaced. On failure it is freed,

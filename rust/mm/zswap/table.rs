@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The zswap table of a swap cluster, physical or virtual. It has one 64-bit word for each slot.
+//! The zswap table of a swap cluster, physical or virtual: one 64-bit word for each slot.
 //!
 //! C's `struct swap_cluster_info` points to the table. The table is allocated when the first word
-//! is needed, and freed with the last word in use. In a virtual cluster, a word can also name the
-//! device slot that backs the virtual slot. The table of a virtual cluster stays while the cluster
-//! has free slots, because the next folio would need it again. It is freed when the cluster is
-//! empty.
+//! is needed. In a virtual cluster, a word can also name the device slot that backs the virtual
+//! slot. A physical cluster frees its table with the last word in use. A virtual cluster keeps its
+//! table while it has a free slot, because the next folio would need the table again. It frees the
+//! table when it becomes empty.
 //!
 //! # Locking
 //!
-//! - The cluster lock, `ci->lock` ([`LockedTable`]), protects the table, its words, its members and
-//!   their bits. Two things change in a word without it. The clock hand clears the referenced bit
-//!   (the second chance), and zsmalloc changes the place when it moves the object.
+//! - The cluster lock, `ci->lock` ([`LockedTable`]), protects the table, its words, its members
+//!   ([`Member`]) and their bits. Two parts of a word change without this lock. The clock hand of
+//!   writeback ([`order`]) clears the referenced bit (the second chance). zsmalloc changes the
+//!   place of an object when it moves the object.
 //! - RCU protects readers that do not hold `ci->lock`, because a table is freed after a grace
-//!   period. A reader may follow a word only if it owns the right to the slot ([`Slot`]). That
-//!   right keeps the word unchanged, except for the referenced bit and the place.
+//!   period. A reader may follow a word only if it owns the right to the slot ([`Slot`]): see "The
+//!   right to a slot" in [`crate::ffi::folio`]. That right keeps the word unchanged, except for the
+//!   referenced bit and the place.
 //!
 //! # Ownership
 //!
 //! A word owns the zsmalloc object that it names. [`Entry`] owns the object before it is in a
-//! table. The object is freed together with its word.
+//! table. The object is freed when its word is cleared or replaced.
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
@@ -117,7 +119,7 @@ impl Table {
         unsafe { self.words.as_ref() }
     }
 
-    /// Returns the members of a group of 64 slots, including those without a bit. Caller holds the
+    /// Returns the members of a group of 64 slots, including members without bits. Caller holds the
     /// cluster lock.
     #[inline]
     fn members(&self, group: u32) -> impl Iterator<Item = &Member> {
@@ -134,12 +136,14 @@ impl Table {
 pub(crate) struct Ci<'a>(NonNull<bindings::swap_cluster_info>, PhantomData<&'a ()>);
 
 impl<'a> Ci<'a> {
+    /// Wraps a cluster pointer. Returns `None` for NULL.
+    ///
     /// # Safety
     ///
-    /// `ci` is valid during `'a`.
+    /// `ci` is NULL, or valid during `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<Self> {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `ci` is valid during `'a` unless it is NULL.
         NonNull::new(ci).map(|ci| Self(ci, PhantomData))
     }
 
@@ -150,6 +154,8 @@ impl<'a> Ci<'a> {
         unsafe { Self::of_entry(slot.entry()) }
     }
 
+    /// Returns the cluster that has the slot of an entry, and the index of the slot in the cluster.
+    ///
     /// # Safety
     ///
     /// The swap device of the entry stays during `'a`, and the entry's offset is within the device.
@@ -228,9 +234,9 @@ impl Guard<'_> {
 
 /// What a store replaced in the word of a slot, and the memory cgroup id of the slot.
 pub(crate) struct Replaced {
-    /// The stored page that was replaced. It is freed, and still charged to the memory cgroup.
+    /// The stored page that was replaced. It was freed, and is still charged to the memory cgroup.
     pub(crate) stored: Sum,
-    // The previous word if it was not a stored page: it names a device slot. Otherwise 0.
+    // The previous word if it named a device slot, otherwise 0.
     other: u64,
     /// True if the slot's cluster is bound to a device cluster, and the store made the device slot
     /// idle. The device slot is still charged.
@@ -261,7 +267,7 @@ enum Missing {
     Slot,
 }
 
-/// The zswap table of a locked cluster, which may have none.
+/// Access to a locked cluster, and to its zswap table if it has one.
 ///
 /// # Invariants
 ///
@@ -272,12 +278,14 @@ pub(crate) struct LockedTable<'g>(
 );
 
 impl<'g> LockedTable<'g> {
+    /// Creates a value for a cluster that the caller has locked.
+    ///
     /// # Safety
     ///
     /// `ci` is valid, and its lock is held, during `'g`.
     #[inline]
     pub(crate) unsafe fn by_caller(ci: NonNull<bindings::swap_cluster_info>) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `ci` is valid and locked during `'g`.
         Self(ci, PhantomData)
     }
 
@@ -337,7 +345,7 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Releases the words that a promise reserves. Frees the table if no word is left in use,
-    /// unless the table is kept.
+    /// unless the cluster keeps it: see [`Self::uncount`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn take_back(&mut self, promise: Promise) {
@@ -348,7 +356,7 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Subtracts `nr` words that were cleared from the count of used words. Frees the table if no
-    /// word is left in use, unless the table is kept.
+    /// word is left in use, unless the cluster keeps it: see [`Self::uncount`].
     ///
     /// # Safety
     ///
@@ -371,11 +379,11 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Subtracts `nr` words from the count of used words. Frees the table if no word is left in
-    /// use, unless the table is kept.
+    /// use, unless the cluster keeps it.
     ///
-    /// The table of a virtual cluster is kept if the cluster has a free slot. Otherwise the next
-    /// folio would allocate it again: swapping out zero pages would allocate a table for each of
-    /// them. The tables that wait for an RCU grace period are charged to the memory cgroup.
+    /// A virtual cluster keeps its table while it has a free slot. Otherwise swapping out zero
+    /// pages would allocate and free a table for each page. A freed table stays charged to the
+    /// memory cgroup until an RCU grace period has passed.
     #[inline]
     fn uncount(&mut self, nr: u32) {
         let Some(table) = self.table() else {
@@ -418,8 +426,8 @@ impl<'g> LockedTable<'g> {
         for member in table.groups.iter().flat_map(Chain::iter) {
             member.leave(true);
         }
-        // SAFETY: The pointer is that of an allocated table, and its members have left their rings.
-        // C frees it after an RCU grace period, when readers without the cluster lock are done.
+        // SAFETY: `raw` points to an allocated table, whose members have left their rings. C frees
+        // it after an RCU grace period, when readers without the cluster lock are done.
         unsafe { bindings::zswap_table_free(raw.cast()) };
     }
 
@@ -456,7 +464,8 @@ impl<'g> LockedTable<'g> {
             for member in table.members(at / GROUP) {
                 member.clear(order::bits_of(in_group, left));
             }
-            // A group of slots has been passed. Without a loop if `nr` is the constant 1.
+            // The slots up to the end of the group are done. If `nr` is the constant 1, the
+            // compiler drops the loop.
             let passed = GROUP.wrapping_sub(in_group);
             if left <= passed {
                 return;
@@ -480,8 +489,8 @@ impl<'g> LockedTable<'g> {
         if !Record::is_tag(word.load(Relaxed)) {
             return;
         }
-        // SAFETY: The caller owns the right to the slot, and `name` is its name, as required of the
-        // caller. By the invariants of `LockedTable`, the cluster is locked.
+        // SAFETY: As required of the caller, the slot has the name `name`, and the caller owns the
+        // right to the slot. By the invariants of `LockedTable`, the cluster is locked.
         unsafe { freed.take(word, name, 0, sum) };
         self.forget(off, 1);
         self.uncount(1);
@@ -518,8 +527,8 @@ impl<'g> LockedTable<'g> {
         let stored = stored.take().filter(|stored| stored.is_for(name));
         let stored = stored.ok_or(Missing::Slot)?;
         let mut sum = Sum::NONE;
-        // SAFETY: The word is that of the slot that `stored` was made for. The caller owns the
-        // right to the slot, as required. The cluster is locked.
+        // SAFETY: `word` belongs to the slot that `stored` was made for. The caller owns the right
+        // to the slot, as required. The cluster is locked.
         let old = unsafe { stored.publish(word, freed, &mut sum) };
         let replaced = Record::is_tag(old);
         if old == 0 {
@@ -529,7 +538,8 @@ impl<'g> LockedTable<'g> {
         }
         ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
         #[cfg(CONFIG_RUST_VSWAP)]
-        // SAFETY: By the invariants of `LockedTable`, the cluster is locked.
+        // SAFETY: By the invariants of `LockedTable`, the cluster is locked. zswap has locked it
+        // for this store, so there is no `LockedCluster`.
         let bound = unsafe { crate::vswap::cluster::idle_replaced(self.0, off) };
         #[cfg(not(CONFIG_RUST_VSWAP))]
         let bound = false;
@@ -542,7 +552,7 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Returns the member for a slot and a ring. Uses the member of the group that is on the ring,
-    /// otherwise one without bits, otherwise `spare`.
+    /// otherwise a member without bits, otherwise `spare`.
     #[inline]
     fn member(
         &mut self,
@@ -583,8 +593,8 @@ impl<'g> LockedTable<'g> {
     ///
     /// # Safety
     ///
-    /// The slots are those of `entry` and the following `nr - 1` entries. Only the caller has the
-    /// right to them.
+    /// `entry` and the following `nr - 1` entries name slots of this cluster. Only the caller has
+    /// the right to these slots.
     pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32) {
         let mut freed = FreeBatch::new();
         let (mut sum, mut sum_id) = (Sum::NONE, 0);
@@ -615,8 +625,8 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Returns true if the bits of the members match the words: exactly one member has the bit of a
-    /// slot with a stored page, and no member has that of another slot.
+    /// Returns true if the bits of the members match the words: exactly one member has the bit of
+    /// each slot with a stored page, and no member has the bit of another slot.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn agrees(&self) -> bool {
         let Some(table) = self.table() else {
@@ -696,8 +706,9 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
     let (ci, off) = Ci::of(slot)?;
     ci.peek_words(|words| {
         let word: *const Atomic<u64> = words?.0.get(off as usize)?;
-        // SAFETY: The right to the slot keeps the stored page during `'s`: freeing it takes a
-        // mutable borrow of the right, or a free slot. The word of a stored page keeps the table.
+        // SAFETY: The right to the slot is borrowed during `'s`. The stored page stays, because
+        // freeing it takes a mutable borrow of the right, or a slot that nothing pins. The word of
+        // a stored page keeps the table.
         unsafe { Held::of(&*word, Name::of(slot.entry())) }
     })
 }

@@ -75,7 +75,7 @@ struct Met {
 
 impl Met {
     /// Returns true if `record`, ignoring the place, is what the hand met. If the slot was used
-    /// again, `record` may be that of a newer object that has lost its second chance too.
+    /// again, `record` may describe a newer page that has lost its second chance, too.
     fn is(self, record: Record) -> bool {
         record.was(self.word)
     }
@@ -91,8 +91,8 @@ impl Met {
 /// gone, and `ENOENT` if the page is not stored any more.
 fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
-    // The locked folio in the swap cache gives writeback the right to the slot. The slot may have
-    // been freed and used again before.
+    // The locked folio in the swap cache gives writeback the right to the slot (see `ffi::folio`).
+    // The slot may have been freed and used again before.
     #[cfg(CONFIG_RUST_VSWAP)]
     if met.slot.is_virtual() {
         return prepare_virtual(folio, met);
