@@ -52,11 +52,11 @@ int vswap_enabled;
 static const struct swap_ops vswap_ops = {
 };
 
-/* Without SWP_SYNCHRONOUS_IO, so that readahead is that of zswap on a disk. */
+/* Without SWP_SYNCHRONOUS_IO, so that readahead is the same as for zswap on a disk. */
 struct swap_info_struct vswap_si = {
 	.flags = SWP_USED,
 	.type = SWP_VSWAP,
-	/* Not the limit, which rust/mm/ keeps. */
+	/* Not the limit of slots, which rust/mm/ keeps. */
 	.max = UINT_MAX,
 	.ops = &vswap_ops,
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_si.lock),
@@ -68,7 +68,7 @@ static void vswap_users_free(struct percpu_ref *ref)
 	WARN_ON_ONCE(1);
 }
 
-/* Returns the dummy device with a reference, for put_swap_device(). */
+/* Returns the dummy device with a reference, which put_swap_device() drops. */
 struct swap_info_struct *vswap_get_device(void)
 {
 	/* The first reference is never dropped. */
@@ -120,8 +120,8 @@ static bool vswap_taken_for_nofs(struct swap_info_struct *si)
 /*
  * Returns true if slots of @si may back virtual slots. For a device with
  * SWAP_OPS_F_REQUIRE_NOFS, reclaim must ask may_enter_fs() before it writes a
- * folio. It asks before a folio with virtual slots has a device slot, so such a
- * device backs none.
+ * folio. But a folio with virtual slots has no device slot yet when reclaim
+ * asks. So such a device backs no virtual slots.
  */
 bool __vswap_suits(struct swap_info_struct *si)
 {
@@ -165,7 +165,7 @@ static void vswap_note_device(struct swap_info_struct *si)
 
 	while (si->type > highest && !try_cmpxchg(&vswap_highest_type, &highest, si->type))
 		;
-	/* A fault asks vswap_si, so one device that needs stable pages counts for all slots. */
+	/* A fault tests vswap_si, so if one device needs stable pages, all virtual slots do. */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;
 	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
@@ -181,7 +181,7 @@ void vswap_count_bound(struct swap_info_struct *si, long nr)
 }
 
 /*
- * Writes the reverse map of the device slots from @entry on, which the
+ * Writes reverse map words for the device slots from @entry on, which the
  * allocator has found for @folio. Caller holds ci->lock.
  */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
@@ -207,11 +207,10 @@ static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
 }
 
 /*
- * Returns true if @folio can record its cgroup in the slots of @ci. The cluster
- * may have got its tables while all its slots backed virtual slots; then it
- * needs a table of cgroup ids now. The allocation must not sleep, because
- * ci->lock is held. If it fails, C's allocator tries another cluster or gives
- * up.
+ * Returns true if @folio can record its cgroup in the slots of @ci. If all
+ * slots of @ci have only backed virtual slots so far, it has no table of cgroup
+ * ids. Then this allocates the table, without sleeping, because ci->lock is
+ * held. If that fails, C's allocator tries another cluster or gives up.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -230,8 +229,8 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 	if (!vswap_needs_ids(ci, folio))
 		return false;
 	/*
-	 * A cluster too full for @folio was skipped before __vswap_has_ids().
-	 * The count may change meanwhile.
+	 * The allocator does not call __vswap_has_ids() for a cluster that is
+	 * too full for @folio. The count may change meanwhile.
 	 */
 	return data_race(ci->count) + folio_nr_pages(folio) <= SWAPFILE_CLUSTER;
 }
@@ -251,8 +250,9 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 atomic_t vswap_nr_unuse;
 
 /*
- * Swaps in what @si holds for virtual slots. swapoff has cleared SWP_WRITEOK
- * and waited for allocations that had seen it, so no slot is added meanwhile.
+ * Swaps in all pages that @si holds for virtual slots. swapoff has cleared
+ * SWP_WRITEOK and waited for allocations that had seen it set, so no slot is
+ * added meanwhile.
  */
 int __vswap_unuse_slots(struct swap_info_struct *si)
 {
@@ -262,7 +262,10 @@ int __vswap_unuse_slots(struct swap_info_struct *si)
 	return vswap_rs_unuse(si->type);
 }
 
-/* Fails at once if no cluster is bound, or if no device has a free slot. */
+/*
+ * Ends the binding of one cluster: see vswap_make_room(). Returns false at once
+ * if no cluster is bound, or if no device has a free slot.
+ */
 bool __vswap_make_room(int type)
 {
 	unsigned int nth, last = READ_ONCE(vswap_highest_type);
@@ -286,8 +289,8 @@ static struct swap_info_struct *vswap_type_to_info(unsigned int type)
 }
 
 /*
- * Returns true if consecutive slots of a device are consecutive on it, so that one
- * request is enough for them. Returns false for a swap file.
+ * Returns true if consecutive slots of a device are contiguous on it, so that
+ * one request can cover them. Returns false for a swap file.
  */
 bool vswap_in_order(unsigned int type)
 {
@@ -304,7 +307,7 @@ bool vswap_type_is_fast(unsigned int type)
 	return si && vswap_is_fast(si);
 }
 
-/* Returns the number as of the last flush of the statistics. */
+/* Body of vswap_kept_pages(). Returns the number as of the last flush of the statistics. */
 unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 {
 #ifdef CONFIG_MEMCG
@@ -316,8 +319,8 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 
 /*
  * Returns true if @nr more pages would exceed memory.swap.max of @memcg or of
- * an ancestor. With @kept, pages that zswap keeps and will write back count as
- * swap.
+ * an ancestor. With @kept, incompressible pages that zswap keeps count as swap,
+ * because zswap will write them back.
  */
 static bool vswap_exceeds_swap_max(struct mem_cgroup *memcg, unsigned int nr, bool kept)
 {
@@ -338,8 +341,8 @@ static bool vswap_exceeds_swap_max(struct mem_cgroup *memcg, unsigned int nr, bo
 }
 
 /*
- * Returns true if @nr more pages of @memcg cannot go to a device. They cannot
- * if pages that zswap keeps, and these, exceed memory.swap.max.
+ * Returns true if @nr more pages of @memcg cannot go to a device: together with
+ * the incompressible pages that zswap keeps, they would exceed memory.swap.max.
  */
 bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
 {
@@ -354,8 +357,8 @@ bool vswap_has_room(struct mem_cgroup *memcg)
 
 /*
  * Counts a failure to get swap in memory.swap.events of @memcg, once a second
- * at most. Reclaim tries a refused page again each time it scans it, so that
- * otherwise the number would say how often reclaim scanned.
+ * at most. Reclaim tries a refused page again each time it scans the page.
+ * Otherwise the number would only say how often reclaim scans.
  */
 void vswap_count_swap_max(struct mem_cgroup *memcg)
 {
@@ -410,16 +413,16 @@ bool vswap_old_entries(void)
 	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
 	unsigned int type, last = READ_ONCE(vswap_highest_type);
 
-	/* During swapoff, both numbers lack the device's pages, so its used slots still count. */
+	/* swapoff subtracts a device's pages from both numbers, so its used slots still count. */
 	for (type = 0; type <= last; type++)
 		nr -= atomic_long_read(&vswap_nr_slots[type]);
 	return nr > 0;
 }
 
 /*
- * Returns the cgroup to charge for the page of a slot: that with @id, or its
- * nearest ancestor that is online. Looked up only when @id changes, because the
- * slots of a cgroup are mostly adjacent on a device.
+ * Returns the cgroup to charge for the page of a slot: the cgroup with @id, or
+ * its nearest online ancestor. Looks the cgroup up only when @id changes,
+ * because the slots of a cgroup are mostly adjacent on a device.
  */
 static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
@@ -441,12 +444,13 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Reads a slot into a new folio in the swap cache. Charges it to the cgroup
- * with @id, or to its nearest ancestor that is online, not to that of the task.
+ * Reads a slot into a new folio in the swap cache. Charges the folio to the
+ * cgroup with @id, or to its nearest online ancestor, but not to the cgroup of
+ * the task.
  *
  * Reading a workingset folio is a memory stall, as in swap_read_folio(). One
- * stall covers all reads, because entering and leaving it for each costs more
- * than a read.
+ * stall covers all reads, because entering and leaving a stall for each read
+ * costs more than the read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -496,11 +500,11 @@ bool __vswap_may_split(struct folio *folio)
 }
 
 /*
- * Splits a large folio that could not be written as a whole. Its pages can then
- * be written one by one: the caller writes the first, and the others are added
- * to @list. The folio is unmapped, dirty and locked, and only the swap cache
- * and the caller have references. Returns true if the folio is the first page
- * now, and to be written.
+ * Splits a large folio that could not be written as a whole, so that its pages
+ * can be written one by one. Adds all but the first page to @list. The folio is
+ * unmapped, dirty and locked, and only the swap cache and the caller have
+ * references. Returns true if @folio has become its first page, which the
+ * caller must write.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -544,7 +548,7 @@ bool vswap_has_free_cluster(unsigned int type)
 /* Clusters and their tables */
 
 static struct kmem_cache *vswap_cluster_cache;
-/* Used if a table is smaller than a page. */
+/* For tables of words that are smaller than a page. */
 static struct kmem_cache *vswap_words_cache;
 
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
@@ -640,9 +644,9 @@ int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp)
 }
 
 /*
- * Gives tables to a cluster that has none. Caller holds ci->lock, because
- * another CPU may look at the cluster: a stale entry in zswap's order of
- * writeback can lead there.
+ * Installs tables in a cluster that has none. Caller holds ci->lock, because a
+ * stale entry in zswap's order of writeback can lead another CPU to the
+ * cluster.
  */
 void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables)
 {
@@ -661,7 +665,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	kfree(ci->memcg_table);
 	ci->memcg_table = NULL;
 #endif
-	/* Normally freed with the last count that needed it. */
+	/* Normally freed already, with the last count that needed it. */
 	kfree(ci->extend_table);
 	ci->extend_table = NULL;
 	rcu_assign_pointer(ci->table, NULL);
@@ -795,7 +799,7 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 	return xchg(ci, NULL);
 }
 
-/* Returns the @nth cluster of a CPU. Takes no lock, so the CPU may have left it. */
+/* Returns the @nth cluster of a CPU. Takes no lock, so the CPU may not use it any more. */
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 {
 	if (!cpu_possible(cpu))
@@ -846,8 +850,8 @@ static unsigned long vswap_zswap_pages(struct mem_cgroup *memcg, unsigned long m
 /*
  * Returns how many more pages zswap may take under memory.zswap.max of @memcg
  * and its ancestors; ULONG_MAX without a limit. Below a limit, returns at least
- * MGLRU's MIN_LRU_BATCH, because MGLRU swaps out nothing for less although
- * zswap still accepts a page.
+ * MGLRU's MIN_LRU_BATCH. For a smaller number MGLRU would swap out nothing,
+ * although zswap still accepts a page.
  */
 unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 {
@@ -859,7 +863,7 @@ unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
 		unsigned long max = READ_ONCE(memcg->zswap_max), used;
 
-		/* memory.swap.max of 0 means no swap of whatever kind. */
+		/* memory.swap.max of 0 means no swap of any kind. */
 		if (!READ_ONCE(memcg->swap.max) || !max)
 			return 0;
 		if (max == PAGE_COUNTER_MAX)
@@ -874,9 +878,9 @@ unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns how many pages are charged to @memcg. LRU sizes would not do, because
- * pages that reclaim has isolated are on no list. For the root, and for NULL,
- * returns the number of anonymous pages instead.
+ * Returns how many pages are charged to @memcg. Sizes of LRU lists would be too
+ * small, because pages that reclaim has isolated are on no list. For the root,
+ * and for NULL, returns the number of anonymous pages instead.
  */
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 {
@@ -949,7 +953,7 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 /* Protects changes of vswap_enabled and the setup. Held while drain swaps pages in. */
 static DEFINE_MUTEX(vswap_mutex);
 
-/* By vswap_enabled. "auto" is another word for "on". */
+/* Indexed by vswap_enabled. "auto" is another word for "on". */
 static const char * const vswap_words[] = { "off", "on", "auto" };
 
 static bool vswap_ready;
@@ -1013,8 +1017,8 @@ static int vswap_switch(bool on)
 /*
  * Switches the layer off and swaps in all pages with virtual entries, with the
  * walk that swapoff uses. After -ENOMEM or -EINTR, pages already swapped in
- * stay in memory, and another call continues with the rest. The mode is then
- * what it was before, because without it memory that is full could not be
+ * stay in memory, and another call continues with the rest. On error the mode
+ * is set back to what it was before. Otherwise memory that is full could not be
  * swapped out again.
  */
 static int vswap_drain(void)
@@ -1188,8 +1192,9 @@ static inline void vswap_sysfs_init(void)
 
 #ifdef CONFIG_DEBUG_VM
 /*
- * Returns the swap table word of a device slot. For a slot of a bound cluster, which has
- * no word, returns the reverse map of its virtual slot. Returns 0 without such a device.
+ * Returns the swap table word of a device slot. For a slot of a bound cluster,
+ * which has no word, returns the reverse map of its virtual slot. Returns 0 if
+ * there is no such device.
  */
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 {

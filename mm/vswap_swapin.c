@@ -54,10 +54,11 @@ DEFINE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
 atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
 
 /*
- * Frees the slots of a large folio that was mapped, or at least zswap's copies.
- * They were kept so that the folio could be dropped if it could not be mapped.
- * Device slots stay, because a clean folio is not written again. The folio and
- * the page table are locked.
+ * Frees the slots of a large folio that was mapped, if its data is in memory.
+ * If the slots must stay, frees only zswap's copies. Both were kept until now,
+ * so that the folio could be dropped if it could not be mapped. Slots on a
+ * device stay, because a clean folio is not written again. Caller has locked
+ * the folio and the page table.
  */
 void __vswap_swapin_mapped(struct folio *folio)
 {
@@ -77,8 +78,9 @@ static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 	if (pte_present(pte) || !softleaf_is_swap(entry))
 		return NULL;
 	/*
-	 * A page that is not exclusive may be shared: only its own fault can
-	 * tell. userfaultfd needs that fault.
+	 * Skip a page that is not exclusive: it may be shared, and only a fault
+	 * on its own PTE can decide whether to copy it. Skip a page that
+	 * userfaultfd tracks, because userfaultfd must see that fault.
 	 */
 	if (!pte_swp_exclusive(pte) || pte_swp_uffd(pte))
 		return NULL;
@@ -104,7 +106,7 @@ static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 	return NULL;
 }
 
-/* Makes up a read fault at @address, in the same page table. */
+/* Initializes @next as a read fault at @address, in the page table of @vmf. */
 static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 			   unsigned long address, pte_t *ptep, pte_t pte)
 {
@@ -126,7 +128,10 @@ static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 	memcpy(next, &fault, sizeof(*next));
 }
 
-/* Caller holds the lock of the page table. */
+/*
+ * Returns the folio of the next neighbour to map: see vswap_fault_next(). Caller
+ * holds the page table lock.
+ */
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf)
 {
@@ -173,8 +178,8 @@ bool __vswap_swapin_failed(struct folio *folio)
 	count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN_FALLBACK);
 	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
 	/*
-	 * zswap has already removed a folio that it could not load, so that no
-	 * other fault uses it.
+	 * Remove the folio from the swap cache, so that no other fault uses it.
+	 * If zswap could not load the folio, it has removed the folio.
 	 */
 	folio_lock(folio);
 	if (folio_test_swapcache(folio) && !folio_test_uptodate(folio))
@@ -187,10 +192,11 @@ bool __vswap_swapin_failed(struct folio *folio)
 /*
  * Claim and consume.
  *
- * Most faults on a page in zswap, on a synchronous device, or of zeros map it
- * and free its slot. swapin_sync() and folio_free_swap() take ci->lock five
- * times for that, and count the folio in the swap cache only to uncount it. A
- * fault that claims the page takes ci->lock twice:
+ * A fault on a page that is in zswap, all zeros, or on a synchronous device
+ * mostly maps the page and frees its slot. For that, swapin_sync() and
+ * folio_free_swap() take ci->lock five times. They also count the folio in the
+ * swap cache only to uncount it. A fault that claims the page takes ci->lock
+ * twice:
  *
  * - claim: check the slot, and add the folio, locked, to the swap cache. It
  *   must be there, because two faults on one entry meet in the swap cache.
@@ -202,17 +208,18 @@ bool __vswap_swapin_failed(struct folio *folio)
  *   from the swap cache, and free the slot and what backs it.
  *
  * If the fault cannot map the folio, or fork() has raised the swap count, the
- * folio is settled instead, as if swapin_sync() had read it: it is counted. If
- * it came from zswap, it is marked dirty, and zswap's copy is freed.
+ * fault settles the folio instead, as if swapin_sync() had read it.
+ * NR_FILE_PAGES and NR_SWAPCACHE count the folio then. A folio that came from
+ * zswap is marked dirty, and zswap's copy is freed.
  *
  * A folio that is in the swap cache and not counted is locked by the fault that
- * claims it. A task that removes a folio from the swap cache, or replaces it
- * there, holds its lock, so that no other task uncounts it.
+ * claims it. No other task uncounts the folio, because a task that removes a
+ * folio from the swap cache, or replaces it there, holds the folio lock.
  */
 
 /*
- * Like swap_bdev_submit_read(), but leaves the folio locked. The device of a
- * swap file has a bdev as well, if it is synchronous.
+ * Reads a claimed page from a device, like swap_bdev_submit_read(), but leaves
+ * the folio locked. A swap file on a synchronous device has a bdev, too.
  */
 static void vswap_read_device(struct folio *folio)
 {
@@ -225,7 +232,7 @@ static void vswap_read_device(struct folio *folio)
 	/* A slot in use that nothing backs is an I/O error: leave the folio not uptodate. */
 	if (!entry.val)
 		return;
-	/* A read from a device: make zswap protect more pages. */
+	/* Count a read from a device, so that zswap's shrinker protects more pages. */
 	zswap_folio_swapin(folio);
 	sector = swap_folio_sector(folio);
 	bio_init(&bio, __swap_entry_to_info(entry)->bdev, &bvec, 1, REQ_OP_READ);
@@ -245,7 +252,7 @@ static void vswap_read_device(struct folio *folio)
 	bio_uninit(&bio);
 }
 
-/* Like swap_read_folio() for a claimed page, but leaves the folio locked. */
+/* Reads a claimed page, like swap_read_folio(), but leaves the folio locked. */
 static void vswap_read_claimed(struct folio *folio, enum vswap_claim claim)
 {
 	bool workingset = folio_test_workingset(folio);
@@ -334,16 +341,16 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 {
 	node_stat_mod_folio(folio, NR_FILE_PAGES, 1);
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, 1);
-	/* After a read error, zswap keeps its copy: the next fault shall fail, too. */
+	/* After a read error, zswap keeps its copy, so that the next fault fails, too. */
 	if (around->claim == VSWAP_CLAIM_ZSWAP && folio_test_uptodate(folio))
 		vswap_rs_swapin_forget(folio);
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
 /*
- * Removes a large folio from the swap cache that a fault has read but not
- * mapped, because swapoff reads page by page. Returns false if it is another
- * folio. The folio is locked, and not under writeback.
+ * Removes a large folio that a fault has read but not mapped from the swap
+ * cache, because swapoff reads page by page. Returns false if @folio is not
+ * such a folio. Caller has locked the folio, which is not under writeback.
  */
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -437,7 +444,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 /* Switches in sysfs */
 
 static DEFINE_MUTEX(vswap_swapin_mutex);
-/* The policy was switched on or off: vswap_swapin_start() does nothing then. */
+/* True once the policy was switched on or off. vswap_swapin_start() does nothing then. */
 static bool vswap_swapin_chosen;
 
 static void vswap_swapin_set(bool on)
@@ -605,8 +612,8 @@ static const struct attribute_group * const vswap_swapin_attr_groups[] = {
 };
 
 /*
- * Adds the directory swapin to that of virtual slots. Returns 0, or an error number
- * with nothing added.
+ * Creates the sysfs directory "swapin" with its attributes under @parent. On
+ * error, leaves nothing behind and returns a negative errno.
  */
 int __init vswap_swapin_sysfs_init(struct kobject *parent)
 {

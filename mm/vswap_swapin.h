@@ -18,10 +18,16 @@
 #include "swap.h"
 #include "vswap.h"
 
-/* Set in a plan that was made by C's rule. The outcome of such a plan is not recorded. */
+/*
+ * Set in a plan of Rust that follows C's rule, see below. The outcome of such a
+ * plan is not recorded.
+ */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
-/* C's rule: readahead, unless the device is as fast as memory. */
+/*
+ * C's rule without the policy: the largest folio allowed, if the device is as fast
+ * as memory, and otherwise readahead.
+ */
 static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 {
 	return vswap_is_fast(si) ? ~0UL : 0;

@@ -120,10 +120,10 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns true if zswap has no page of the cluster of a physical entry: the
- * cluster has no table. This does not change for the slots of a folio that the
- * caller has locked in the swap cache. Returns false for a virtual entry, which
- * rust/mm looks up.
+ * Returns true if zswap has no page of the cluster of a physical entry, because
+ * the cluster has no table. If the caller has locked a folio in the swap cache,
+ * no task stores a page for the slots of that folio meanwhile. Returns false
+ * for a virtual entry, which rust/mm looks up.
  */
 static bool zswap_has_none(swp_entry_t entry)
 {
@@ -134,7 +134,7 @@ static bool zswap_has_none(swp_entry_t entry)
 	return !READ_ONCE(__swap_entry_to_cluster(entry)->zswap);
 }
 
-/* Loads @folio from zswap. Returns early if zswap is empty, because every swap-in calls this. */
+/* Loads @folio from zswap. Returns early if zswap has no page of the cluster: a fast path. */
 int zswap_load(struct folio *folio)
 {
 	if (zswap_never_enabled() || zswap_has_none(folio->swap))
@@ -148,7 +148,7 @@ int zswap_swapon(int type, unsigned long nr_pages)
 	return 0;
 }
 
-/* Nothing to do: slots in use kept the tables, and swapoff has freed all slots. */
+/* Nothing to do: swapoff has freed all slots, and each table was freed with its last word. */
 void zswap_swapoff(int type)
 {
 }
@@ -171,7 +171,7 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Allocates the words of a cluster: a whole page, if they fill one. */
+/* Allocates the words of a cluster: a whole page, if the words fill a page. */
 static atomic_long_t *zswap_words_alloc(gfp_t gfp)
 {
 	struct page *page;
@@ -262,8 +262,8 @@ static void zswap_ring_init(struct zswap_lruvec_state *state)
 
 /*
  * One ring for each node, used without memory cgroups. The ring in the lruvec
- * of a node cannot be used: it is lost when all memory of the node is removed
- * and added again. Pages of the ring may still be stored then.
+ * of a node cannot be used, because it is lost when all memory of the node is
+ * removed and added again. Pages of the ring may still be stored then.
  */
 struct zswap_lruvec_state *zswap_node_rings;
 
@@ -340,9 +340,10 @@ void zswap_ring_filled(struct zswap_lruvec_state *ring)
 /*
  * Returns the obj_cgroup to charge for @memcg, or NULL for the root. The
  * caller's slots pin the id, which pins the cgroup, which pins the obj_cgroup
- * while bytes are charged to it. The obj_cgroup is always that of the same
- * node, so that parts of a page charged to it are uncharged from it. It moves
- * to the parent with the cgroup. Caller is in an RCU section.
+ * while bytes are charged to it. Always takes the obj_cgroup of one node,
+ * because bytes must be uncharged from the obj_cgroup that they were charged
+ * to. When the cgroup goes offline, the obj_cgroup moves to the parent. Caller
+ * is in an RCU section.
  */
 static struct obj_cgroup *zswap_objcg(struct mem_cgroup *memcg)
 {
@@ -363,9 +364,9 @@ static struct obj_cgroup *zswap_objcg_of_id(unsigned short id)
 }
 
 /*
- * Uncharges bytes, and leaves the statistics to the caller. Returns false if
- * nothing is charged to the cgroup. The caller's slots pin @memcg. Caller is in
- * an RCU section.
+ * Uncharges bytes, and leaves the statistics to the caller. Returns false for
+ * the root, to which nothing is charged. The caller's slots pin @memcg. Caller
+ * is in an RCU section.
  */
 bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 {
@@ -377,7 +378,10 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 }
 #endif
 
-/* Like obj_cgroup_charge_zswap(), but for @nr pages. May sleep. */
+/*
+ * Charges @nr pages to the cgroup with @id, like obj_cgroup_charge_zswap(). May
+ * sleep.
+ */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
@@ -401,7 +405,7 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 #endif
 }
 
-/* Like obj_cgroup_uncharge_zswap(), but for @nr pages. */
+/* Uncharges @nr pages from the cgroup with @id, like obj_cgroup_uncharge_zswap(). */
 void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
