@@ -275,8 +275,8 @@ def _run_tests(tests, shown):
 
 
 def _in_child(tests, timeout, finder=None):
-    """Runs the tests in a child with an imported fault; returns its exit code, or None
-    if it did not end in time."""
+    """Runs the tests in a child process. If `finder` is given, the child imports the module with
+    the planted fault. Returns the exit code, or None on timeout."""
     sys.stdout.flush()
     pid = os.fork()
     if not pid:

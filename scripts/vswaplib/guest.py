@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Boots a variant, runs a shell script in it and returns its output.
+"""Boots a variant of the kernel, runs a shell script in it, and returns the script's output.
 
-The kernel's console goes to a log, which is searched for splats. The script's output goes another
-way (a second serial port, or a host folder under User Mode Linux), so that the two do not mix.
+The kernel's console goes to a log, which is searched for splats. The script's output goes to a
+second serial port (under User Mode Linux, to a host folder), so that the two do not mix.
 """
 
 import concurrent.futures
@@ -36,10 +36,10 @@ SPLATS = re.compile(r"""
   | rust_kernel:\ panicked
   | Bad\ swap\ file\ entry | Bad\ swap\ offset\ entry | Unused\ swap
 """, re.X | re.M)
-# Lines that look like the above and are not.
+# Lines that match SPLATS but report no error.
 HARMLESS = re.compile(r"WARNING: .*(?:mitigations|Spectre)")
-# Errors that a test may cause on purpose. They are splats unless the test has announced them with
-# may_log or must_log of kunit/guest/tests/lib.sh, or the caller of boot() allows the kind.
+# Errors that a test may cause on purpose. They are no splats if the test has announced them with
+# may_log or must_log of kunit/guest/tests/lib.sh, or if the caller of boot() allows their kind.
 KINDS = {
     "oom": re.compile(r"invoked oom-killer|Out of memory: Killed"
                       r"|Memory cgroup out of memory: Killed"),
@@ -47,15 +47,16 @@ KINDS = {
     "io": re.compile(r"Read-error on swap|Write-error on swap|I/O error, dev"),
     "segfault": re.compile(r"segfault at|\btraps:"),
 }
-# Marks that scripts write to the kernel's log: which test begins (of a selftest also the number
-# of the round), and what it expects.
+# Marks that scripts write to the kernel's log: which test begins, and which KINDS it expects. The
+# mark of a selftest also has the number of the round.
 TEST_MARK = re.compile(r"(?:VSWAP-TEST|^selftest) (\S+)(?: \d+)?$")
 EXPECT_MARK = re.compile(r"VSWAP-EXPECT (may|must|no) (\S+)$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Splat:
-    """A line of the kernel's log, and the test that was running; "" during the boot."""
+    """A line of the kernel's log that reports an error, and the test that was running: "" during
+    the boot."""
     during: str
     line: str
 
@@ -72,7 +73,7 @@ class GuestFailure(Failure):
 
 
 class GuestStopped(GuestFailure):
-    """The guest was ended because another thread of pool() ended."""
+    """The guest was ended, or not booted, because pool() ends its threads."""
 
 
 @dataclasses.dataclass
@@ -84,12 +85,12 @@ class Result:
     splats: list
 
 
-# Level, time and task in front of a message of the kernel.
+# The level, time and task that printk puts in front of a message.
 STAMP = re.compile(r"^(<\d+>)?\[[ .\d]+\](\[ *[TC]\d+\])? ", re.M)
 
 
 def plain(console):
-    """Returns a kernel's log without the stamps."""
+    """Returns a kernel's log without the stamps of its messages."""
     return STAMP.sub("", console)
 
 
@@ -152,8 +153,8 @@ class _Judge:
 
 
 def splats_in(text, allowed=()):
-    """Returns the errors in a kernel's log, as a list of Splat. The kinds in `allowed`, and those
-    that a test expects, are left out."""
+    """Returns the errors in a kernel's log, as a list of Splat. Leaves out the KINDS in `allowed`,
+    and the KINDS that a test expects."""
     judge = _Judge(allowed)
     for line in plain(text).splitlines():
         judge.line(line)
@@ -168,8 +169,8 @@ def _bytes(size):
 
 
 def _disk(folder, index, spec):
-    """Returns QEMU's -drive argument for a new sparse file of that size, or an existing image.
-    More options may follow after a comma."""
+    """Returns the image of a disk, followed by options. `spec` is the path of an existing image or
+    the size of a new sparse file, followed by options, each after a comma."""
     size, *options = spec.split(",")
     path = pathlib.Path(size)
     if not path.exists():
@@ -180,10 +181,10 @@ def _disk(folder, index, spec):
 
 
 def _accelerator(arch, image):
-    """Returns QEMU's options for the fastest CPU that really runs our kernels here.
+    """Returns QEMU's options for KVM if it runs our kernels on this machine, otherwise for TCG.
 
-    On some machines /dev/kvm starts but cannot run an ordinary kernel. So a trial boot decides,
-    once for each boot of the host.
+    On some machines QEMU starts with /dev/kvm, but an ordinary kernel does not run. So a trial
+    boot decides, once for each boot of the host.
     """
     emulated = ["-accel", "tcg,thread=multi", "-cpu", arch.emulated]
     if arch is not archs.X86_64 or not os.access("/dev/kvm", os.R_OK | os.W_OK):
@@ -199,7 +200,7 @@ def _accelerator(arch, image):
                                   text=True, errors="replace", timeout=10).stdout
         except subprocess.TimeoutExpired:
             seen = ""
-        # Without a root file system a kernel that runs ends in exactly this panic.
+        # A kernel that runs ends in exactly this panic, because it gets no root file system.
         works = "Unable to mount root fs" in seen
         common.write_if_changed(memo, f"{host_boot} {'works' if works else 'no'}\n")
     if memo.read_text().split()[1] == "works":
@@ -208,8 +209,8 @@ def _accelerator(arch, image):
 
 
 def _memory(mem, numa, file):
-    """Returns QEMU's options for two nodes, and for a file that holds the memory, or that of the
-    first node."""
+    """Returns QEMU's options for the guest's memory: two nodes if `numa`. `file` backs the memory,
+    or the memory of the first node, if it is not None."""
     def backend(name, size, file):
         kind = f"memory-backend-file,mem-path={file},share=on" if file else "memory-backend-ram"
         return ["-object", f"{kind},id={name},size={size}"]
@@ -224,7 +225,8 @@ def _memory(mem, numa, file):
 
 def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
           extra, memory=None):
-    # norandmaps, no rdrand, a fixed clock: two -icount runs execute the same instructions.
+    # With icount, norandmaps, a CPU without rdrand and a fixed clock make two runs execute the
+    # same instructions.
     cmdline = [f"console={arch.tty}0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
                "rdinit=/init", f"vswap_out=/dev/{arch.tty}1",
                "rcupdate.rcu_cpu_stall_timeout=120", *arch.cmdline]
@@ -287,7 +289,7 @@ class _Follower:
 
 
 def _written(path):
-    # Another guest may have removed it just now.
+    # The thread of another guest may have removed the file just now.
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_mtime
     return 0
@@ -306,12 +308,12 @@ def _unused_log(variant):
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
          files=None, quiet=True, host_root=False, numa=False, shell=False, splats_ok=False,
          extra=(), ensure=True, follow=None, allowed=()):
-    """Boots `variant`, runs `script` in it; returns a Result. `follow` is called
-    with each new piece of the script's output as it comes.
+    """Boots `variant`, runs `script` in it, and returns a Result. Calls `follow` with each new
+    piece of the script's output as it comes.
 
-    Raises GuestFailure on a panic, a splat or a time-out, and when the guest
-    ended without the script's exit code. With `splats_ok` splats are only
-    reported in the Result. `allowed` names KINDS that the script may provoke.
+    Raises GuestFailure on a panic, a splat or a time-out, and if the guest ends without the
+    script's exit code. With `splats_ok`, splats do not raise but are in the Result. `allowed` names
+    KINDS that the script may provoke.
     """
     _refuse_if_stopped()
     image = build.ensure(variant) if ensure else build.image(variant)
@@ -349,7 +351,7 @@ def _verdict(variant, output, console, ended, timeout, log, seconds, splats_ok, 
     """Returns the Result of a guest that has ended, or raises GuestFailure."""
     splats = splats_in(console, allowed)
     read = f"read the whole log: {log}"
-    # The script's output precedes init's line, so the last match is init's.
+    # The script may print such a line, too. init prints its line last, so take the last match.
     found = [*EXIT.finditer(output)][-1:]
     if splats and not splats_ok:
         raise GuestFailure(f"the {variant} kernel reported: {splats[0]}", read, splats)
@@ -368,7 +370,8 @@ def _env():
 
 
 def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
-    """Runs the guest to its end, streaming the script's output."""
+    """Runs the guest to its end. Returns (script's output, console, "exit" or "timeout"). Prints
+    the script's output meanwhile unless `quiet`, and passes it to `follow`."""
     output, console = _Follower(out), _Follower(log)
     deadline = time.monotonic() + timeout
     ended = "exit"
@@ -413,21 +416,21 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
     return output.text, console.text, ended
 
 
-# Set when pool() ends its threads: none of them may boot another guest.
+# Set when pool() ends its threads, so that none of them boots another guest.
 _stopping = threading.Event()
 
 
 def _refuse_if_stopped():
-    """Raises GuestStopped in a thread of a pool() that ended. The main thread goes on with the
-    next step of the run."""
+    """Raises GuestStopped in a thread of a pool() that is stopped. Does nothing in the main thread,
+    which goes on with the next step of the run."""
     if _stopping.is_set() and threading.current_thread() is not threading.main_thread():
         raise GuestStopped("the run was stopped")
 
 
 @contextlib.contextmanager
 def pool(number):
-    """Makes a pool for `number` guests at the same time. An error or an interrupt ends all of
-    them."""
+    """Makes a pool of threads for `number` guests at the same time. An error or an interrupt ends
+    all of the guests."""
     _stopping.clear()
     with concurrent.futures.ThreadPoolExecutor(number) as threads:
         try:
@@ -440,11 +443,11 @@ def pool(number):
 
 
 def end_children():
-    """Ends the guests of other threads, which an interrupt does not reach. Otherwise the first
-    error would be reported only when the last guest has ended."""
+    """Ends the guests of other threads, which an interrupt does not reach. Otherwise the run would
+    report the first error only after the last guest has ended."""
     for listed in pathlib.Path("/proc/self/task").glob("*/children"):
         pids = ""
-        # A thread may have ended meanwhile, and so may a guest.
+        # The thread may have ended meanwhile.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             pids = listed.read_text()
         for pid in pids.split():
@@ -454,7 +457,7 @@ def end_children():
 
 
 def require(result, what):
-    """Ends the verb with an error unless the script succeeded."""
+    """Ends the command with an error message unless the script of `result` succeeded."""
     if result.code:
         die(f"{what} failed in the guest with exit code {result.code}:\n"
             + "\n".join(result.output.splitlines()[-15:]),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the kernel's own selftests that concern swap, and compares them with base.
+"""Runs the kernel's own selftests that concern swap, and compares the results with base.
 
-They are built out of tree, and run in guests of base and of our kernels, in the same run and
-equally often. A selftest that cannot pass in our guest fails on base, too. So base is the
-reference: rates.py decides whether a line fails more often than there.
+Base is the kernel without our changes. The selftests are built out of tree. They run in guests of
+base and of our kernels, equally often. A selftest that cannot pass in our guest fails on base, too.
+So base is the reference: rates.py decides whether a line fails more often than on base.
 """
 
 import collections
@@ -30,7 +30,7 @@ class Side:
     slow: int = 1                 # factor for the time-outs of tests
 
     def takes(self, test):
-        # With virtual slots zswap was enabled, and the debug kernel is too slow for large tests.
+        # VIRTUAL enables zswap, which `fresh` tests exclude. DEBUG is too slow for `full` tests.
         return not (self is VIRTUAL and test.fresh or self is DEBUG and test.full)
 
 
@@ -42,7 +42,7 @@ DEBUG = Side("debug", "selftest on the debug kernel", "debug", slow=10)
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """One selftest program and the guest it wants."""
+    """A selftest program, how to run it, and the guest that it needs."""
     name: str
     source: str                   # its folder under tools/testing/selftests, or "tools/mm"
     args: str = ""
@@ -75,7 +75,7 @@ for f in /sys/kernel/mm/transparent_hugepage/hugepages-*/enabled; do echo never 
 echo always > /sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled
 """
 
-# Sets zswap up, after which zram is read page by page.
+# Sets zswap up, but leaves it disabled. From then on, pages are read from zram one by one.
 SMALL_BACK = "echo 0 > /sys/module/zswap/parameters/enabled" + ONLY_64K
 
 
@@ -88,22 +88,22 @@ def _ksm(what, args, **more):
     return Test(f"ksm_tests@{what}", "mm", args=args, **more)
 
 
-# Waits for children that are still leaving their cgroup, and for kswapd: see patient.c.
+# Makes a test wait for children that are still leaving their cgroup, and for kswapd: see patient.c.
 PATIENT = "env LD_PRELOAD=$FS/patient.so"
 
-# A test that has variants is listed once for each: name@what.
+# A test with variants is listed once for each variant, as name@what.
 TESTS = [
-    # kswapd compresses a fifth of all memory while test_no_kmem_bypass sleeps.
+    # PATIENT, because kswapd compresses a fifth of all memory while test_no_kmem_bypass sleeps.
     Test("test_zswap", "cgroup", under=PATIENT, rounds=3),
     # Three children of test_memcg_min and _low share one file descriptor. Each reads the
     # file's size, makes the file 50 MiB larger, then reads 50 MiB from the common position.
-    # If two do so at once, both see the same size. The file then grows to 100 MiB only, and the
-    # faster ones read the others' share. On one CPU with SCHED_FIFO, each child is done before
-    # the next begins.
+    # If two children do so at once, both see the same size. Then the file grows to 100 MiB only,
+    # and the faster children read the share of the others. On one CPU with SCHED_FIFO, each child
+    # is done before the next begins.
     #
     # test_memcg_low expects memory.current within 3 % of 30 MiB. It is 28.1 MiB in every round
     # on every kernel, plus 63 pages for each of three children whose last charge is still in
-    # the stock of the CPU. By chance there is none.
+    # the stock of the CPU. By chance the stock of each child is empty, and the test passes.
     Test("test_memcontrol", "cgroup", swap="disk", under=f"taskset 1 chrt --fifo 1 {PATIENT}",
          rounds=3, by_chance={"test_memcg_low": (4, 59)}),
     Test("uffd-wp-mremap", "mm"),
@@ -113,7 +113,7 @@ TESTS = [
     _ksm("zero", "-Z -p 10 -z 0"),
     _ksm("zeropage", "-Z -p 10 -z 1"),
     Test("zram02.sh", "zram", swap="none"),
-    # Fills a device with 1 KiB for each process that it starts.
+    # Slow: starts a process for each KiB that it writes to a device.
     Test("zram01.sh", "zram", swap="none", full=True),
     Test("cow", "mm", full=True),
     # Needs 512 huge pages.
@@ -215,8 +215,9 @@ def _make_part(make, copy, headers, part, wanted, log):
 
 # -------------------------------------------------------------------- running
 
-# A real file system to read from (test_memcontrol measures its page cache). Each test starts with
-# an empty swap device of the kind that it wants.
+# Shell code that prepares the guest. It puts the tests on ext4, because test_memcontrol measures
+# the page cache of the current file system. Before each test, the function swap_KIND sets up an
+# empty swap device of the kind that the test wants.
 GUEST_SETUP = r"""
 FS=/run/vswap-fs
 mkdir -p $FS
@@ -243,13 +244,13 @@ swap_none() { :; }
 """
 
 
-# mkdirty and ksm_functional_tests write to read-only memory through /proc/self/mem. kmemleak
-# doubles the time of everything.
+# mkdirty and ksm_functional_tests write to read-only memory through /proc/self/mem, for which they
+# need force_override. kmemleak would double the time of all tests.
 APPEND = "proc_mem.force_override=always kmemleak=off"
 
 
 def _script(side, todo):
-    """Returns shell text that runs each test of {test: rounds} that often."""
+    """Returns shell code that runs each test of {test: rounds} that many times."""
     lines = [GUEST_SETUP]
     for test, rounds in todo.items():
         lines += [f"for round in $(seq {rounds}); do",
@@ -266,12 +267,12 @@ def _script(side, todo):
     return "\n".join([*lines, "no_swap", "exit 0", ""])
 
 
-# "ok 3 name", "ok 3 name # SKIP reason" and kselftest's "ok 3 # SKIP name".
+# A line of TAP: "ok 3 name", "ok 3 name # SKIP reason" or kselftest's "ok 3 # SKIP name".
 RESULT = re.compile(r"^\s*(not ok|ok) (\d+)(?: -)? *(.*?) *(?:# *(SKIP|XFAIL)\b *(.*?))? *$", re.I)
 
 
 def parse(text):
-    """Parses the output of one program into [(case, 'ok' | 'not ok' | 'skip')]."""
+    """Parses the TAP output of one program into [(case, 'ok' | 'not ok' | 'skip')]."""
     results = []
     for line in text.splitlines():
         found = RESULT.match(line)
@@ -284,8 +285,8 @@ def parse(text):
 
 
 def _parse_allocator(text):
-    """Parses the output of thp_swap_allocator_test, which has no TAP. It expects that 0 % of the
-    64 KiB folios were split."""
+    """Parses the output of thp_swap_allocator_test, which is not TAP. Returns "ok" if no folio of
+    64 KiB was split in any iteration."""
     shares = re.findall(r"^Iteration \d+: .*percentage: (\S+)%", text, re.M)
     return [("100 iterations", "ok" if len(shares) == 100 else "not ok"),
             ("no large folio was split",
@@ -293,20 +294,20 @@ def _parse_allocator(text):
 
 
 def _parse_zram(text):
-    """Parses the output of the zram tests, which have no TAP. A failure may leave the last line
-    unchanged."""
+    """Parses the output of the zram tests, which is not TAP. Looks for FAIL, too, because the last
+    line can be PASS after a failure."""
     passed = re.search(r"^zram\d+ : \[PASS\]$", text, re.M) and not re.search(r"^FAIL", text, re.M)
     return [("all steps", "ok" if passed else "not ok")]
 
 
-# Also compared: whether a program reported all that it planned, and exited by itself with an exit
-# code of kselftest.
+# A case that is added to each test: the program reported all cases that it planned, and exited by
+# itself with an exit code of kselftest.
 END = "to its end"
 
 
 def results_of(test, text, code):
-    """Returns the results of one round of a test: {case: word}. A case that comes twice gets a
-    number."""
+    """Returns the results of one round of a test: {case: word}. If a case comes twice, the second
+    one gets a number."""
     parser = {"thp_swap_allocator_test": _parse_allocator, "zram01.sh": _parse_zram,
               "zram02.sh": _parse_zram}.get(test.program, parse)
     results, seen = {}, collections.Counter()
@@ -320,11 +321,11 @@ def results_of(test, text, code):
 
 
 class _Stream:
-    """Splits a guest's output into rounds of tests as it comes."""
+    """Splits the output of a guest, as it comes, into rounds of tests."""
 
     def __init__(self, side, tests, before=None):
         self.side = side
-        self.before = before or {}    # {test: rounds of other guests}, to keep their logs
+        self.before = before or {}    # {test: rounds in earlier guests}, whose logs stay
         self.tests = {test.name: test for test in tests}
         self.rounds = {test: [] for test in tests}
         self.text = ""
@@ -346,9 +347,9 @@ class _Stream:
 
 
 def _boot(side, todo, before=None):
-    """Runs {test: rounds} in one guest, after {test: rounds} in others. Returns ({test: [results
-    of a round]}, what went wrong with the guest or ""). A round that did not come has only a
-    failed end."""
+    """Runs `todo`, {test: rounds}, in one guest. `before` has the rounds in earlier guests. Returns
+    ({test: [results of a round]}, what went wrong with the guest or ""). The only result of a round
+    that did not come is a failed END."""
     tests = list(todo)
     mem, smp, numa, _ = tests[0].guest
     stream = _Stream(side, tests, before)
@@ -373,7 +374,7 @@ def _boot(side, todo, before=None):
 
 @dataclasses.dataclass
 class Line:
-    """One case: the counts (failed, runs) of all rounds of base and of another kernel."""
+    """A case of a test. `base` and `other` are (failed, runs) on base and on another kernel."""
     case: str
     base: tuple
     other: tuple
@@ -386,9 +387,9 @@ class Line:
 
 
 def _line(case, base, other, before):
-    """Compares the words of one case. A case that base skips may be skipped. A case that base
-    never reports may be reported, but not as 'not ok'. Whether base itself comes to its end is not
-    a matter of rates."""
+    """Compares the words of one case on base and on another kernel. A case that base skips may be
+    skipped. A case that base never reports may be reported, but not as 'not ok'. END must not fail
+    at all, not even on base."""
     good = {"ok", "skip"} if set(base) == {"skip"} else {"ok"}
     if set(base) == {None}:
         good, base = {"ok", "skip", None}, ["ok"] * len(base)
@@ -410,13 +411,14 @@ def compare(base, other, by_chance):
 
 
 def is_open(lines):
-    """Returns true if more rounds are needed. If a program did not end well, they are not."""
+    """Returns true if more rounds are needed to decide. If the program did not end well, no more
+    rounds are needed."""
     ended = all(line.verdict == "ok" for line in lines if line.case == END)
     return ended and any(line.verdict == "open" for line in lines)
 
 
 def report_test(side, test, lines, report):
-    """Reports one result for each case of a small test, or one for a whole large test."""
+    """Reports one result for each case of a small test, or one result for a whole large test."""
     name = f"{side.kind} {test.name}"
     if len(lines) <= 20:
         for line in lines:
@@ -430,7 +432,8 @@ def report_test(side, test, lines, report):
 
 
 def _rounds(sides, todo, got, failures):
-    """Runs todo, {side: {test: rounds}}, two guests at a time, and adds the results."""
+    """Runs `todo`, {side: {test: rounds}}, two guests at a time. Adds the results to `got`, and
+    what went wrong with a guest to `failures`."""
     with guest.pool(2) as pool:
         waiting = [(side, pool.submit(_boot, side, todo[side],
                                       {test: len(got[side, test]) for test in todo[side]}))
@@ -443,8 +446,8 @@ def _rounds(sides, todo, got, failures):
 
 
 def run_group(tests, sides, report):
-    """Runs tests that share a guest on base and on other kernels, until each line is decided.
-    Reports what each kernel does worse than base."""
+    """Runs tests that share a guest on base and on other kernels, until each case is decided.
+    Reports for each case whether a kernel does worse than base."""
     got, failures = collections.defaultdict(list), {side: [] for side in [BASE, *sides]}
     todo = {side: {test: test.rounds for test in tests if side.takes(test)} for side in failures}
     lines = {}
@@ -465,14 +468,13 @@ def run_group(tests, sides, report):
 
 
 def run_all(full, report):
-    """Runs the selftests for the verb test: on the vswap kernel, for whose speed their time-outs
-    are made. With --full, runs more of them, and on the debug kernel those that it is fast enough
-    for."""
+    """Runs the selftests on base and on the vswap kernel. With `full`, runs more tests, and also
+    runs on the debug kernel the tests that it is fast enough for."""
     sides = [PLAIN, VIRTUAL] + ([DEBUG] if full else [])
     for variant in dict.fromkeys(side.variant for side in [BASE, *sides]):
         build.ensure(variant)
     programs()
-    # Compile the workloads before two guests could do so at the same time.
+    # Compile the workloads now, because otherwise two guests could do so at the same time.
     initramfs.workloads()
     groups = collections.defaultdict(list)
     for test in TESTS:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The verb test: prints one line for each test, a running count, and a verdict at the end."""
+"""Runs `vswap test`: prints one line for each test, a running count, and a verdict at the end.
+
+A run consists of *steps*, such as lint or the tests in the guests of a variant. A step has *parts*,
+each with a file of expected results. A part consists of *units*, which --only can select.
+"""
 
 import dataclasses
 import fnmatch
@@ -17,7 +21,7 @@ from .manifest import Part
 from .results import Report, Stage, Stopped
 
 DEADLINE = 75           # minutes
-FULL_DEADLINE = 300     # half of it is for building the kernels of --full on two cores
+FULL_DEADLINE = 300     # minutes; two cores need half of them to build the kernels of --full
 GRACE = 60              # seconds from the deadline to the verdict
 SCRIPTS_TESTS = ["scripts_test", "verdict_test", "selftests_test", "mutants_test",
                  "coverage_test", "stat_test", "frontdoor_test"]
@@ -47,9 +51,9 @@ def scripts_results(text):
 
 
 def run_scripts(stage):
-    """Runs the tests of the scripts: bad input, trees, what counts as a failure."""
+    """Runs the unit tests of the scripts with unittest."""
     chosen = SCRIPTS_TESTS if stage.wanted is None else sorted(stage.wanted - {""})
-    # Standard error has only the verdicts.
+    # unittest prints its verdicts to standard error, and nothing else is printed there.
     done = subprocess.run([sys.executable, "-B", "-m", "unittest", "-v", *chosen],
                           cwd=ROOT / "kunit" / "host", text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
@@ -66,12 +70,12 @@ def run_scripts(stage):
 # ----------------------------------------------------------------------- host
 
 def run_host(stage):
-    """Runs the tests of the pure modules under cargo: properties and models in seconds."""
+    """Runs the host tests of the pure modules with cargo."""
     run_cargo(stage, "host")
 
 
 def run_loom(stage):
-    # In a directory of its own, because the flag makes cargo rebuild all crates.
+    # Use a build directory of its own, because the flag makes cargo rebuild all crates.
     run_cargo(stage, "host-loom", "--release", "--test", "loom", RUSTFLAGS="--cfg loom")
 
 
@@ -143,14 +147,15 @@ def judge_kunit(stage, result):
 # ------------------------------------------------------------------ selftests
 
 def selftest_of(name):
-    """Returns the selftest that a result is of; None for a result about a guest."""
+    """Returns the selftest that a result belongs to; None for a result about a guest."""
     return None if "log is clean" in name else name.split(":")[0].split()[-1]
 
 
 def run_selftests(full, stage):
-    """Runs all selftests, or those that were selected."""
+    """Runs all selftests, or the selected ones."""
     def report(name, ok, detail=""):
-        # Remove the list of selftests that shared the guest from the name of a result.
+        # A result about a guest ends with the list of its selftests. Remove the list from the name,
+        # because a run of selected tests has another list.
         stage(re.sub(r" \([^()]*\)$", "", name) if "log is clean" in name else name, ok, detail)
 
     chosen = [test for test in selftests.TESTS if stage.wanted is None
@@ -167,19 +172,21 @@ def run_selftests(full, stage):
 
 @dataclasses.dataclass
 class Step:
-    """A step of a run: `func` is called with `args` and the stages of its parts."""
+    """A step of a run. Calls `func` with `args` and then the stage of the step, or all stages if
+    `many`."""
     title: str
     func: object
     parts: list                    # of Part
     units: object                  # function: {name of a unit: its Part}
     args: tuple = ()
-    quick: bool = False            # also with --quick
+    quick: bool = False            # --quick runs it, too
     unit_of: object = None
     many: bool = False             # func takes all stages, {unit: Stage}, instead of one
 
 
 def _listed(part, unit_of=lambda name: name):
-    """Returns the units of a part that only its own program can list: those of the manifest."""
+    """Returns a function that returns the units of a part. Takes them from the manifest, because
+    only the program of the part could list them itself."""
     return lambda: {unit_of(name): part for name in manifest.names(part) if unit_of(name)}
 
 
@@ -214,8 +221,8 @@ def _selftests(full):
 
 
 def steps(full, lasts=False):
-    """Returns all steps. With `full`, includes those that only --full runs; with `lasts`, storms
-    run at full length."""
+    """Returns all steps. With `full`, includes the steps that only --full runs. With `lasts`, runs
+    storms at full length."""
     return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra=["all end"]),
             _simple("host", run_host, extra=["all build and end"]),
             _simple("host-loom", run_loom, extra=["all build and end"]),
@@ -227,8 +234,8 @@ def steps(full, lasts=False):
 
 
 def select(plan, pattern):
-    """Returns [(step, {unit})] that a pattern matches: a step, a unit, or both. If a step is
-    named, its unknown units are selected, too: then the set is None."""
+    """Returns [(step, {unit})] for a pattern that names steps, units, or both. If it names a step,
+    the set is None, which selects all units of the step, also unknown ones."""
     chosen = []
     for step in plan:
         units = step.units()
@@ -250,7 +257,8 @@ def select(plan, pattern):
 
 
 def stages_of(report, step, wanted):
-    """Returns {unit: Stage} for steps of many parts, else {title: Stage}."""
+    """Returns the stages of the wanted units of a step: {unit: Stage} for a step of many parts,
+    otherwise {title: Stage}."""
     if step.many:
         return {unit: Stage(report, part) for unit, part in step.units().items()
                 if wanted is None or unit in wanted}
@@ -269,8 +277,8 @@ def run_step(report, step, stages):
 
 @dataclasses.dataclass
 class Watch:
-    """Ends the run at its deadline, or on a signal: first by an exception in the main thread. If
-    that does not end it, prints a verdict on the results so far."""
+    """Ends the run at its deadline or on a signal, by an exception in the main thread. If the run
+    has not ended GRACE seconds later, prints a verdict on the results so far and exits."""
     report: Report
     planned: list              # all Stage
     stopped: str = ""
@@ -294,7 +302,8 @@ class Watch:
         raise Stopped(self.stopped)
 
     def verdict(self):
-        """Counts tests that did not run, and prints the verdict. Returns the exit code."""
+        """Counts each test that did not run as failed, and prints the verdict. Returns the exit
+    code."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self.stopped:
             self.report.count(f"the run goes to its end: {self.stopped}", False)
@@ -347,7 +356,7 @@ def main(args):
     watch = Watch(report, [stage for _, stages in todo for stage in stages.values()])
     watch.begin(minutes_of(args))
     try:
-        # Fail here with one line, not with thousands of missing results.
+        # If tools are missing, fail here with one line, not with thousands of missing results.
         setup.ensure()
         say(f"logs of guests: {common.LOGS}; this ends in {minutes_of(args):.0f} minutes at most")
         for step, stages in todo:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Large folios are swapped in from zswap, while other threads drop, write, unmap, protect, page out
-# and fork the same memory. Devices, the pool, the cgroup's limit and allocations change as well.
-# Every page is verified all the time.
+# Swaps in large folios from zswap, while other threads drop, write, unmap, protect, page out and
+# fork the same memory. Meanwhile swap devices come and go, the pool and memory.max shrink, and
+# allocations fail. Verifies each page throughout.
 # guest: timeout=75 long=150
 . /vswap/tests/lib.sh
 
