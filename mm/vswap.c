@@ -500,8 +500,8 @@ bool __vswap_may_split(struct folio *folio)
 }
 
 /*
- * Splits a large folio that could not be written as a whole, so that its pages
- * can be written one by one. Adds all but the first page to @list. The folio is
+ * Splits a large folio that could not be written as a whole. Its pages can then
+ * be written one by one. Adds all but the first page to @list. The folio is
  * unmapped, dirty and locked, and only the swap cache and the caller have
  * references. Returns true if @folio has become its first page, which the
  * caller must write.

@@ -192,8 +192,8 @@ bool __vswap_swapin_failed(struct folio *folio)
 /*
  * Claim and consume.
  *
- * A fault on a page that is in zswap, all zeros, or on a synchronous device
- * mostly maps the page and frees its slot. For that, swapin_sync() and
+ * If a page is in zswap, all zeros, or on a synchronous device, a fault mostly
+ * maps the page and frees its slot. For that, swapin_sync() and
  * folio_free_swap() take ci->lock five times. They also count the folio in the
  * swap cache only to uncount it. A fault that claims the page takes ci->lock
  * twice:
@@ -207,14 +207,14 @@ bool __vswap_swapin_failed(struct folio *folio)
  * - consume: after mapping the folio, drop the swap count, remove the folio
  *   from the swap cache, and free the slot and what backs it.
  *
- * If the fault cannot map the folio, or fork() has raised the swap count, the
- * fault settles the folio instead, as if swapin_sync() had read it.
+ * The fault settles the folio instead if it cannot map the folio, or if fork()
+ * has raised the swap count. The folio is then as if swapin_sync() had read it.
  * NR_FILE_PAGES and NR_SWAPCACHE count the folio then. A folio that came from
  * zswap is marked dirty, and zswap's copy is freed.
  *
  * A folio that is in the swap cache and not counted is locked by the fault that
- * claims it. No other task uncounts the folio, because a task that removes a
- * folio from the swap cache, or replaces it there, holds the folio lock.
+ * claims it. No other task uncounts the folio, because removing a folio from
+ * the swap cache, or replacing it there, takes the folio lock.
  */
 
 /*
@@ -348,9 +348,10 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 }
 
 /*
- * Removes a large folio that a fault has read but not mapped from the swap
- * cache, because swapoff reads page by page. Returns false if @folio is not
- * such a folio. Caller has locked the folio, which is not under writeback.
+ * Removes a large folio from the swap cache, because swapoff reads page by
+ * page. A fault has read the folio, but has not mapped it. Returns false if
+ * @folio is not such a folio. Caller has locked the folio, which is not under
+ * writeback.
  */
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {

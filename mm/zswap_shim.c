@@ -262,8 +262,8 @@ static void zswap_ring_init(struct zswap_lruvec_state *state)
 
 /*
  * One ring for each node, used without memory cgroups. The ring in the lruvec
- * of a node cannot be used, because it is lost when all memory of the node is
- * removed and added again. Pages of the ring may still be stored then.
+ * of a node cannot be used. It is lost when all memory of the node is removed
+ * and added again, while pages of the ring may still be stored.
  */
 struct zswap_lruvec_state *zswap_node_rings;
 

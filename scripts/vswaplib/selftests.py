@@ -101,8 +101,8 @@ TESTS = [
     # and the faster children read the share of the others. On one CPU with SCHED_FIFO, each child
     # is done before the next begins.
     #
-    # test_memcg_low expects memory.current within 3 % of 30 MiB. It is 28.1 MiB in every round
-    # on every kernel, plus 63 pages for each of three children whose last charge is still in
+    # test_memcg_low expects memory.current within 3 % of 30 MiB. In every round on every kernel, it
+    # is 28.1 MiB. To this come 63 pages for each of three children whose last charge is still in
     # the stock of the CPU. By chance the stock of each child is empty, and the test passes.
     Test("test_memcontrol", "cgroup", swap="disk", under=f"taskset 1 chrt --fifo 1 {PATIENT}",
          rounds=3, by_chance={"test_memcg_low": (4, 59)}),

@@ -209,8 +209,8 @@ extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
     scatter::make_room(u8::try_from(ty).ok())
 }
 
-/// Reclaims the folios of bound clusters of a device that have a swap count of 0 and are only in
-/// the swap cache, so that their device slots become idle. May sleep.
+/// Reclaims folios of bound clusters of a device whose swap count is 0, because only the swap cache
+/// pins their slots. The device slots of these become idle. May sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);

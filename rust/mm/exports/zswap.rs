@@ -86,7 +86,8 @@ c_exports! {
     ) {
         if let Some(mut table) = table {
             // SAFETY: `entry` and the entries after it name slots of the locked cluster. The caller
-            // alone has the right to the slots, because it frees them, or has locked their folio.
+            // alone has the right to the slots (see `ffi::folio`), because it frees them, or has
+            // locked their folio.
             unsafe { table.free_slots(entry, nr) };
         }
     }

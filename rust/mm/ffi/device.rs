@@ -4,8 +4,8 @@
 //!
 //! C's allocator writes a word into the swap table of the device for each slot that it allocates
 //! for a virtual one. The word names the virtual slot: [`Rmap`]. A task that follows such a word
-//! first drops the lock of the device cluster, because the lock of a virtual cluster is taken
-//! before it. Then it checks that the virtual slot still names the device slot.
+//! first drops the lock of the device cluster, because that lock nests inside the lock of a virtual
+//! cluster. Then it checks that the virtual slot still names the device slot.
 //!
 //! # Lifetime of the device
 //!

@@ -403,8 +403,8 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     /// since then only this type has changed it.
     #[inline]
     unsafe fn from_c(zap: *mut bindings::vswap_zap) -> Self {
-        // SAFETY: As required of the caller, `zap` is valid, only the function uses it, and it is
-        // zeroed or was changed by this type only. The type is transparent.
+        // SAFETY: As required of the caller, `zap` is valid, and only the function uses it. It is
+        // zeroed, or was changed by this type only. The type is transparent.
         unsafe { &mut *zap.cast::<Uncharge>() }
     }
 }

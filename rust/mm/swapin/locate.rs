@@ -26,8 +26,8 @@ use crate::{
     }, //
 };
 
-/// Where a page's data is. Two pages can be in one folio if their places are equal, and if they are
-/// as far apart in the folio as their swap offsets are.
+/// Where a page's data is. Two pages can be in one folio if their places are equal. They are as far
+/// apart in the folio as their swap offsets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No data is stored, because the page is zeros.
@@ -130,8 +130,8 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     !fast && fault::any_written()
 }
 
-/// Returns true if zswap has all of the `nr` aligned physical slots around an entry, or none of
-/// them and the device can read them as one folio.
+/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio. zswap
+/// has all of them, or it has none and the device can read them as one folio.
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {
     let first = entry.entry().offset() & !nr.wrapping_sub(1);
     let stored = entry.is_stored();

@@ -271,8 +271,8 @@ impl Record {
     /// alone, until [`Record::settle`] records a large folio.
     ///
     /// Uses `used` only if the fault is adjacent, enough faults were in sequence, or the hint is
-    /// `MADV_SEQUENTIAL`, because a fault of another sequence in the mapping would judge the folio
-    /// too early.
+    /// `MADV_SEQUENTIAL`. A fault of another sequence in the mapping would judge the folio too
+    /// early.
     #[inline]
     pub fn next(self, page: u64, used: Option<Used>, hint: Hint) -> Self {
         let page = page & PAGE_MASK;
@@ -519,8 +519,8 @@ pub fn by_source(
 ///
 /// Checks only at aligned page numbers, because checking costs time, and a sequence passes one of
 /// them soon. Does not check after waste, because then only a sequence is evidence. The checked
-/// pages are outside the range of a folio of the `least` order, because a mapped page in the range
-/// rules out a large folio.
+/// pages are outside the range of a folio of the `least` order. A mapped page in that range would
+/// rule out a large folio.
 #[inline]
 fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     let down = record.is_adjacent() && record.is_down();

@@ -2,10 +2,9 @@
 
 //! Virtual clusters: their memory, their lock, and the state that the lock protects.
 //!
-//! A [`Cluster`] begins with C's `struct swap_cluster_info`, so C can lock it and keep a pointer to
-//! it without knowing that it is virtual. Rust owns the contents: the swap table words, in C's
-//! format, the *backing words*, which name what backs each slot, and the state that C has no field
-//! for.
+//! A [`Cluster`] begins with C's `struct swap_cluster_info`. So C can lock it and keep a pointer to
+//! it, and need not know that it is virtual. Rust owns the contents: the swap table words, in C's
+//! format, and the state that C has no field for. A *backing word* names what backs a slot.
 //!
 //! # Lifetime
 //!
@@ -32,8 +31,8 @@
 //! - The [`ListState`] of a cluster changes under `ci->lock`. A cluster joins or leaves a list
 //!   under both locks. The free list needs only the lock of the lists.
 //!
-//! A task that holds the lock of the lists may only try to lock a cluster, because the other order
-//! could deadlock.
+//! A task that holds the lock of the lists may only try to lock a cluster. Otherwise it could
+//! deadlock.
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
@@ -138,9 +137,8 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 ///
 /// # Invariants
 ///
-/// If a swap table word holds a page frame number, the folio of that page frame is in the swap
-/// cache for the slot. Only the holder of `ci->lock` may break this, between updating the word and
-/// the folio.
+/// If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
+/// Only the holder of `ci->lock` may break this, between updating the word and the folio.
 #[repr(C)]
 pub(crate) struct Cluster {
     // First, so that C's pointer to it is a pointer to the cluster.
@@ -475,8 +473,8 @@ pub(crate) enum AtHand {
 /// Access to a locked cluster.
 ///
 /// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
-/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to the value that it
-/// keeps, because a caller could swap that for the value of another cluster.
+/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value. Otherwise a
+/// caller could swap the values of two clusters.
 ///
 /// # Invariants
 ///
@@ -1342,8 +1340,8 @@ pub(crate) struct Unbacked<'g>(Unpinned<'g>);
 
 impl<'g> Unbacked<'g> {
     /// Clears the words, and makes the slots of a bound device cluster idle. Calls `f` for each run
-    /// of slots of one memory cgroup, with the references to its id and the number of slots that
-    /// are charged as swap. `None`: as for [`Unpinned::clear`].
+    /// of slots of one memory cgroup. Passes the references to the cgroup's id, and the number of
+    /// slots charged as swap. `None`: as for [`Unpinned::clear`].
     #[inline(always)]
     pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(mut slots) = self;
@@ -1432,8 +1430,8 @@ impl Guard {
         LockedCluster::new(self.0.cluster)
     }
 
-    /// Takes a free run for a folio of the cluster's order into use, and in a bound cluster the
-    /// device slots of the run, too. `Err` returns the lock: there is no free run, or swapoff has
+    /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also takes
+    /// the device slots of the run. `Err` returns the lock: there is no free run, or swapoff has
     /// begun.
     #[inline]
     pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
@@ -1486,8 +1484,9 @@ impl<'f> FolioSlots<'f> {
     pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
         let nr = folio.nr_pages() as u32;
         let (cluster, start) = place(&folio.first_slot())?;
-        // INVARIANT: By the invariants of `SwapFolio`, the folio is locked and in the swap cache,
-        // and no other value is used while it is borrowed. The slots of a folio are consecutive.
+        // INVARIANT: By the invariants of `SwapFolio`, which is borrowed, the folio is locked and
+        // in the swap cache. No other value is used meanwhile. The slots of a folio are
+        // consecutive.
         Some(Self {
             cluster,
             start,

@@ -142,7 +142,7 @@ fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
 }
 
 /// Frees slots of a cluster without backing words. Calls `uncharge` for each run of slots of one
-/// cgroup, with the references to its id and the number of slots that are charged as swap.
+/// cgroup. Passes the references to the cgroup's id, and the number of slots charged as swap.
 #[inline(always)]
 fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     if let Some(cleared) = slots.clear(uncharge) {
@@ -378,8 +378,8 @@ fn put_range(
 /// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no
 /// count.
 ///
-/// The caller holds a swap count of each slot, or has locked its folio, so that the cluster lock
-/// can be dropped in between. Does not sleep.
+/// The caller holds a swap count of each slot, or has locked its folio. So the cluster lock can be
+/// dropped in between. Does not sleep.
 #[inline]
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;

@@ -57,8 +57,8 @@ const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
 
-/// Returns the index of the word with the bit of slot `start`, the mask of the slots from `start`
-/// on in that word, and their number, which is at most `nr`.
+/// Returns the index of the word with the bit of slot `start`, the mask of up to `nr` slots from
+/// `start` on in that word, and the number of these slots.
 #[inline]
 pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
     let bit = start & u64::BITS.wrapping_sub(1);

@@ -529,9 +529,9 @@ impl Entry {
         let this = ManuallyDrop::new(self);
         let old = word.load(Relaxed);
         if Record::is_tag(old) {
-            // SAFETY: As required of the caller, `word` is the word of the slot that the entry is
-            // for, the cluster is locked, and the caller owns the right to the slot. `this.name` is
-            // the name of that slot.
+            // SAFETY: As required of the caller, the cluster is locked, and the caller owns the
+            // right to the slot. The entry is for the slot of `word`, so `this.name` is the name of
+            // that slot.
             unsafe { freed.take(word, this.name, this.word, sum) };
         } else {
             word.store(this.word, Relaxed);

@@ -128,8 +128,8 @@ impl Pattern {
     pub const ZERO: Self = Self(0);
 
     /// Returns the pattern of a value, or `None` if the value does not fit in a word. It fits if it
-    /// repeats 32 bits, is a signed number of 58 bits, or has 6 low bits that are 0, as most
-    /// floating point numbers have.
+    /// repeats 32 bits, if it is a signed number of 58 bits, or if its 6 low bits are 0. Most
+    /// floating point numbers have such low bits.
     #[inline]
     pub const fn new(value: u64) -> Option<Self> {
         match form_of(value) {

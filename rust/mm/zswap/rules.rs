@@ -226,8 +226,8 @@ pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usi
     )
 }
 
-/// Scales a number of entries by the average pool memory of an entry, in pages, because writing
-/// back well compressed pages gains less memory for the same I/O.
+/// Scales a number of entries by the average pool memory of an entry, in pages. Writing back well
+/// compressed pages gains less memory for the same I/O.
 ///
 /// Computes `freeable * backing / stored` without overflow of the product, like C's `mult_frac()`.
 /// Returns 0 if `stored` is 0.

@@ -496,8 +496,8 @@ impl<'g> LockedTable<'g> {
         self.uncount(1);
     }
 
-    /// Puts an entry into the word of a slot, and sets the bit of the slot in a member of the ring
-    /// of the folio's memory cgroup.
+    /// Puts an entry into the word of a slot. Sets the bit of the slot in a member on the ring of
+    /// the folio's memory cgroup.
     ///
     /// # Safety
     ///
@@ -804,8 +804,8 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
         return;
     };
     let slots = start..start.wrapping_add(nr);
-    // The folio lock keeps other tasks from storing to or freeing these slots, so the result stays
-    // valid without the cluster lock.
+    // The result stays valid without the cluster lock, because the folio lock keeps other tasks
+    // from storing to these slots or freeing them.
     let any = ci.peek_words(|words| {
         words.is_some_and(|words| {
             words

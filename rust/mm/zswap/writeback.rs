@@ -87,8 +87,8 @@ impl Met {
 }
 
 /// Moves a stored page to a new folio in the swap cache, to be written. Gives a virtual slot a
-/// device slot first. Returns `EEXIST` if the swap cache has a folio for the slot or the device is
-/// gone, and `ENOENT` if the page is not stored any more.
+/// device slot first. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device
+/// is gone. Returns `ENOENT` if the page is not stored any more.
 fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
     // The locked folio in the swap cache gives writeback the right to the slot (see `ffi::folio`).

@@ -173,9 +173,9 @@ impl Guard {
     /// Fast path to drop one swap count of a slot.
     ///
     /// - `Ok(true)`: dropped. The cluster is unlocked.
-    /// - `Ok(false)`: unchanged, and the cluster is unlocked. The caller takes the slow path,
-    ///   because the count is not in the word alone, or because `reclaim` is set and only the folio
-    ///   in the swap cache would pin the slot.
+    /// - `Ok(false)`: unchanged, and the cluster is unlocked. The caller takes the slow path.
+    ///   Either the count is not in the word alone, or `reclaim` is set and only the folio in the
+    ///   swap cache would pin the slot.
     /// - `Err`: unchanged, and the cluster stays locked. This count is all that pins the slot, so
     ///   the caller must free the slot.
     #[inline(always)]
