@@ -403,7 +403,7 @@ unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
 /// # Safety
 ///
 /// The caller has locked the virtual cluster and the folio, which is not in the swap cache. `entry`
-/// names the first slot. In the same critical section of ci->lock, [`vswap_cache_add_check`]
+/// names the first slot. In the same critical section of `ci->lock`, [`vswap_cache_add_check`]
 /// allowed the folio for the slots.
 #[export]
 unsafe extern "C" fn vswap_cache_add(
@@ -413,7 +413,7 @@ unsafe extern "C" fn vswap_cache_add(
 ) {
     // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
     // it, because C calls Rust here. The folio is locked and not in the swap cache.
-    // `vswap_folio_enter_cache()` adds it to the swap cache in this critical section of ci->lock.
+    // `vswap_folio_enter_cache()` adds it to the swap cache in this critical section of `ci->lock`.
     unsafe {
         let offset = bindings::zswap_swp_offset(entry);
         if let Some((pfn, nr)) = extent(folio) {
@@ -444,7 +444,7 @@ unsafe extern "C" fn vswap_cache_del(
     // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
     // it, because C calls Rust here. The folio is locked, and `entry` is its first slot in the swap
     // cache. `vswap_folio_leave_cache()` removes the folio from the swap cache in this critical
-    // section of ci->lock.
+    // section of `ci->lock`.
     unsafe {
         let off = (bindings::zswap_swp_offset(entry) % SLOTS) as u32;
         let extent = extent(folio);
@@ -472,7 +472,7 @@ c_exports! {
 /// # Safety
 ///
 /// The caller has locked the virtual cluster and both folios. The swap entry in `new` names the
-/// first slot of `old` that `new` takes over. In this critical section of ci->lock, the caller
+/// first slot of `old` that `new` takes over. In this critical section of `ci->lock`, the caller
 /// replaces `old` by `new` in the swap cache.
 #[export]
 unsafe extern "C" fn vswap_cache_replace(
@@ -482,7 +482,7 @@ unsafe extern "C" fn vswap_cache_replace(
 ) {
     // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
     // it, because C calls Rust here. Both folios are locked, and the caller replaces `old` by `new`
-    // in this critical section of ci->lock.
+    // in this critical section of `ci->lock`.
     unsafe {
         let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
         if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {

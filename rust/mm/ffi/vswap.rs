@@ -138,8 +138,8 @@ impl<'a> NewSwap<'a> {
     ///
     /// # Safety
     ///
-    /// The caller holds ci->lock of the slots. In this critical section of ci->lock, it has set the
-    /// words of these slots, one for each page, to the folio. No other words name the folio.
+    /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it has set
+    /// the words of these slots, one for each page, to the folio. No other words name the folio.
     #[inline]
     pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
@@ -220,8 +220,8 @@ impl LeavingFolio<'_> {
     ///
     /// # Safety
     ///
-    /// The caller holds ci->lock of the slots. In this critical section of ci->lock, it has removed
-    /// the folio from the words of its slots.
+    /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it has
+    /// removed the folio from the words of its slots.
     #[inline]
     pub(crate) unsafe fn leave_cache(self) {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.

@@ -1072,7 +1072,7 @@ impl LockedCluster<'_> {
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: ci->lock is held, and `off` is a slot of this cluster.
+            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
             // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. Nothing
             // pins the slot, so its owner, who frees it, has the right to it.
@@ -1112,12 +1112,12 @@ impl LockedCluster<'_> {
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: ci->lock is held.
+            // SAFETY: `ci->lock` is held.
             let id = unsafe { IdRefs::take(self.ci(), off) };
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
-                    // SAFETY: ci->lock is held, and `off` is a slot of this cluster.
+                    // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
                     let idle = unsafe { Self::idle(device, from, before.nr()) };
                     f(before, charged.wrapping_add(idle));
                 }
@@ -1125,7 +1125,7 @@ impl LockedCluster<'_> {
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        // SAFETY: ci->lock is held.
+        // SAFETY: `ci->lock` is held.
         let idle = unsafe { Self::idle(device, from, ids.nr()) };
         f(ids, charged.wrapping_add(idle));
         for off in start..end {
@@ -1679,8 +1679,8 @@ impl Taken {
             cluster.set_ids(start, ids);
         }
         let offset = cluster.cluster().first().wrapping_add(start as usize);
-        // SAFETY: ci->lock is held, and the words of the slots, one for each page, were just set to
-        // the folio. No other words name the folio, because it was not in the swap cache.
+        // SAFETY: `ci->lock` is held, and the words of the slots, one for each page, were just set
+        // to the folio. No other words name the folio, because it was not in the swap cache.
         let folio = unsafe { folio.enter_cache(offset) };
         Ok((guard, folio))
     }

@@ -2,10 +2,10 @@
 
 //! The lists of clusters with free slots, and the clusters that each CPU allocates from.
 //!
-//! The lock of the lists ([`Lists`]) nests inside ci->lock of a virtual cluster. A task that holds
-//! the lock of the lists may only try to lock a cluster. The [`ListState`] of a cluster says which
-//! list the cluster is on. It changes under both locks, or under ci->lock alone if the cluster is
-//! on no list.
+//! The lock of the lists ([`Lists`]) nests inside `ci->lock` of a virtual cluster. A task that
+//! holds the lock of the lists may only try to lock a cluster. The [`ListState`] of a cluster says
+//! which list the cluster is on. It changes under both locks, or under `ci->lock` alone if the
+//! cluster is on no list.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -229,7 +229,7 @@ impl Lists {
                 ci = bindings::vswap_lists_next(list, ci);
                 Cluster::from_raw(ci)?
             };
-            // Only try, because the lock of the lists nests inside ci->lock.
+            // Only try, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
                 // SAFETY: The lists are locked, and the cluster is on one.
                 unsafe { bindings::vswap_lists_del(ci) };

@@ -169,7 +169,7 @@ pub(crate) fn may_add(
 /// # Safety
 ///
 /// `pfn` belongs to a locked folio of `nr` pages. C adds it to the swap cache for the slots from
-/// `off` on, in this critical section of ci->lock.
+/// `off` on, in this critical section of `ci->lock`.
 #[inline]
 pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
     if nr == 1 {
@@ -196,7 +196,7 @@ fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
 /// # Safety
 ///
 /// `pfn` belongs to a locked folio of `nr` pages, whose first slot is `off`. C removes it from the
-/// swap cache in this critical section of ci->lock.
+/// swap cache in this critical section of `ci->lock`.
 #[inline]
 pub(crate) unsafe fn del(
     cluster: &mut LockedCluster<'_>,
@@ -284,8 +284,8 @@ fn del_range(
 /// # Safety
 ///
 /// `old` and `new` are the page frame numbers of locked folios. C replaces `old` by `new` in the
-/// swap cache in this critical section of ci->lock. The slots begin at `off`, one for each page of
-/// `new`.
+/// swap cache in this critical section of `ci->lock`. The slots begin at `off`, one for each page
+/// of `new`.
 #[inline]
 pub(crate) unsafe fn replace(
     cluster: &mut LockedCluster<'_>,
