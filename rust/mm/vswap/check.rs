@@ -51,8 +51,8 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
     for off in 0..SWAPFILE_CLUSTER {
         let in_use = guard.state(off) != State::Null;
         used = used.wrapping_add(in_use.into());
-        // A slot in use is marked in the slot map.
-        note(check, !in_use || guard.next_used(off) == Some(off));
+        // A slot is in use if and only if the slot map says so.
+        note(check, in_use == (guard.next_used(off) == Some(off)));
         let backing = guard.backing(off);
         // A slot with a device bit needs no backing word.
         backed = backed.wrapping_add((backing != Backing::None && !guard.has_bit(off)).into());
