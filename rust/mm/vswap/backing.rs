@@ -252,10 +252,13 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     // lock can be dropped to charge. Slots on a device, and slots of zeros, are charged already.
     let guard = cluster.lock();
     let id = guard.id(range.start);
-    let new = range
-        .clone()
-        .filter(|off| !guard.is_zero(*off) && !matches!(guard.backing(*off), Backing::Phys(_)))
-        .count() as u32;
+    let (mut new, mut backed) = (0u32, false);
+    for off in range.clone() {
+        let backing = guard.backing(off);
+        let charged = guard.is_zero(off) || matches!(backing, Backing::Phys(_));
+        new = new.wrapping_add((!charged).into());
+        backed |= backing != Backing::None;
+    }
     drop(guard);
     vswap::charge_id(id, new, ChargeFor::More)?;
 
@@ -263,8 +266,10 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut stored = Sum::NONE;
     let mut locked = slots.lock();
     locked.set_zeros();
-    // The backing has older contents of the folio.
-    freed.take(&mut locked, &mut stored);
+    // The backing has older contents of the folio. Usually there is none.
+    if backed {
+        freed.take(&mut locked, &mut stored);
+    }
     drop(locked);
     memcg::unstored(id, stored);
     moved(cluster, range, To::Zeros);
