@@ -82,10 +82,10 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 
 /// Allocates virtual slots for a folio, and adds it to the swap cache.
 ///
-/// `-EDQUOT`: zswap does not accept the folio, and its cgroup is at its swap limit, which was
-/// counted. `-ENOSPC`: no device has a run of free slots. `-ENOMEM`: no virtual slots could be
-/// allocated, and the cgroup does not allow writes to a device. After any other error, C may still
-/// allocate device slots directly.
+/// The first two errors mean that zswap does not accept the folio, or that no virtual slots could
+/// be allocated. `-EDQUOT`: the cgroup of the folio is at its swap limit, which was counted.
+/// `-ENOMEM`: the cgroup does not allow writes to a device. `-ENOSPC`: no device has a run of free
+/// slots. After any other error, C may still allocate device slots directly.
 ///
 /// # Safety
 ///
