@@ -3,8 +3,8 @@
  * Swap-in policy: the parts that have to be C.
  *
  * rust/mm/swapin/ makes the plans that do_swap_page(), shmem and readahead follow.
- * This file looks at page tables, reads claimed pages, and has the switches and the
- * counts.
+ * This file looks at page tables, decides which neighbours a fault maps, reads
+ * claimed pages, and has the switches and the counts.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt

@@ -2,7 +2,7 @@
 
 //! Decides whether a page is swapped in alone, in a large folio, or by readahead.
 //!
-//! [`plan`] decides every case. It gets the evidence of a fault, and returns a plan and a
+//! [`plan`] decides for each fault and file access. It gets the evidence, and returns a plan and a
 //! [`Record`]. The record is a 64-bit word for each mapping or file, which carries the history of
 //! faults from one fault to the next. Most faults need less evidence: [`by_devices`], [`by_source`]
 //! and [`alone`] return what the plan would say. `swapin::plan` gathers the evidence, and C
@@ -22,8 +22,9 @@
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
 //! - *Fault around.* Where readahead has brought in neighbours, the fault maps those that are in
-//!   the swap cache and exclusive to the process. It maps in the direction of the sequence:
-//!   [`Record::direction`].
+//!   the swap cache and exclusive to the process. This file decides only the direction, that of the
+//!   sequence: [`Record::direction`]. `__vswap_swapin_next()` in `mm/vswap_swapin.c` decides for
+//!   each neighbour.
 //! - *Feedback.* The fault maps the pages of some large folios old. A later fault counts how many
 //!   of them were used. Each `PROOFS` well-used folios ([`Outcome::Full`]) raise the order by one.
 //!   Waste ([`Outcome::Waste`]) lowers the order, and requires a longer sequence the next time.
