@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios in the swap cache, and the right to change the zswap entry of a slot.
+//! Folios in the swap cache, and the right to change what backs a slot.
 //!
 //! # The right to a slot
 //!
-//! One task at a time may change what zswap stores for a slot:
+//! One task at a time may change what backs a slot, in zswap or on a device:
 //! - the task that holds the lock of the folio that the swap cache has for the slot. While the
 //!   folio is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands
 //!   for that lock.
 //! - the task that frees the slot, under the cluster lock, when its swap count is 0 and the swap
 //!   cache has no folio for it.
+//!
+//! `LockedCluster::scatter()` needs neither, because the device slot stays the same. It only
+//! records the device slot in another place.
 //!
 //! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
 //! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
@@ -137,7 +140,7 @@ impl SwapEntry {
     }
 }
 
-/// The sole right to change what zswap stores for a slot.
+/// The sole right to change what backs a slot.
 ///
 /// # Invariants
 ///
