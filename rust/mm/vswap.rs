@@ -18,9 +18,14 @@
 //!
 //! # Callers in mm
 //!
-//! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `swap_writeout()` calls
-//!   `backing::set_zero`, then `zswap::store`, then `device_slot::back`.
+//! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `folio_dup_swap()` calls
+//!   `slot::dup_entries`. `swap_writeout()` calls `backing::set_zero`, then `zswap::store`, then
+//!   `device_slot::back`.
 //! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `cluster::swap_cache`.
+//! - Removal from the swap cache: `swap_cache_del_folio()` calls `cluster::swap_cache::del_folio`,
+//!   reclaim calls `cluster::swap_cache::del`. Both free slots whose swap count is 0.
+//! - Split, migration and `shmem_replace_folio()`: `__swap_cache_replace_folio()` calls
+//!   `cluster::swap_cache::replace`.
 //! - Fork: `swap_dup_entry_direct()` calls `slot::dup_entries`.
 //! - Exit and munmap(): `zap_nonpresent_ptes()` calls `slot::zap_entries`.
 //! - Reclaim: `vswap_capacity()` calls `capacity::room`.

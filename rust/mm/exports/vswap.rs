@@ -467,7 +467,8 @@ c_exports! {
     }
 }
 
-/// Replaces a folio in the swap cache, after migration by its copy, or in a split by a part of it.
+/// Replaces a folio in the swap cache: by its copy (migration, `shmem_replace_folio()`), or by a
+/// part of it (split).
 ///
 /// # Safety
 ///

@@ -2,11 +2,11 @@
 
 //! Allocates the virtual slots for a folio.
 //!
-//! Each CPU has a cluster for each order, from which it alone allocates. The fast path takes the
-//! CPU's own lock ([`Local`]) and the lock of the cluster. Other CPUs lock the cluster mostly for
-//! slots that are in use. When the cluster has no free run, the CPU takes the first partly used
-//! cluster of a list, which is likely the fullest. If the list is empty, the CPU takes a cluster
-//! without tables.
+//! Each CPU has a cluster for each order and kind (bound, unbound), from which it alone allocates.
+//! The fast path takes the CPU's own lock ([`Local`]) and the lock of the cluster. Other CPUs lock
+//! the cluster mostly for slots that are in use. When the cluster has no free run, the CPU takes
+//! the first partly used cluster of a list, which is likely the fullest. If the list is empty, the
+//! CPU takes a cluster without tables.
 //!
 //! At the limit, or if memory for tables is short, a folio of order 0 gets a free slot of any
 //! cluster. That can be a cluster of a higher order, or one that another CPU allocates from. The
@@ -15,8 +15,8 @@
 //!
 //! A cluster that is *bound* to a cluster of a device has a device slot for each slot. A folio that
 //! goes to a device at once gets its slots there, together with the device slots. See
-//! `Documentation/rust/vswap/backends.rst`. Each CPU has a bound and an unbound cluster for each
-//! order. `vswap_bindable_type()` takes devices in turn, like C's allocator.
+//! `Documentation/rust/vswap/backends.rst`. `vswap_bindable_type()` takes devices in turn, like C's
+//! allocator.
 //!
 //! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The next
 //! allocation of that CPU finds that the cluster is not its own any more.

@@ -279,7 +279,8 @@ fn del_range(
     uncharge.settle();
 }
 
-/// Replaces a folio in the words of its slots, after migration (a copy) or in a split (a part).
+/// Replaces a folio in the words of its slots: by its copy (migration, `shmem_replace_folio()`), or
+/// by a part of it (split).
 ///
 /// # Safety
 ///
