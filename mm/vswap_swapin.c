@@ -296,6 +296,10 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 	void *shadow = NULL;
 	struct folio *folio;
 
+	/*
+	 * Allocate before looking at the slot: the plan has just seen that its page
+	 * can be read at once, so only a race makes the claim fail.
+	 */
 	folio = vma_alloc_folio(gfp, 0, vmf->vma, vmf->address);
 	if (!folio)
 		return ERR_PTR(-ENOMEM);
