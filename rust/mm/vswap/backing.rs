@@ -2,9 +2,10 @@
 
 //! The backing of virtual slots: zswap, or a device.
 //!
-//! A backing word beside the slot names the zswap entry or the device slot. If the cluster is
-//! bound, a bit can stand for the slot of its device cluster instead. A slot of zeros has a flag in
-//! its state, and no backing.
+//! The backing word of a slot, in the backing table of the cluster, names the zswap entry or the
+//! device slot. A virtual cluster can be bound to a device cluster: see [`bound`](super::bound).
+//! Then a set bit, instead of the word, says that the device slot with the same index has the data.
+//! A slot of zeros has the zero flag in its swap table word, and no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
 //! of the slot's folio in the swap cache, or frees the slot. `LockedCluster::scatter` is an
@@ -65,9 +66,9 @@ use kernel::prelude::*;
 /// The backing that was removed from slots. Dropping it frees the zswap entries and device slots.
 pub(crate) struct FreedBacking {
     pub(super) entries: FreeBatch,
-    // The current run of device slots. It is freed as soon as a slot does not continue it. Keeping
-    // several runs is not worth the stack, because device locks may be taken inside the cluster
-    // lock.
+    // The device slots removed last, if they are one run. When a slot does not continue the run,
+    // [`grow`] frees the run. It may do so under the lock of the virtual cluster, because device
+    // locks nest inside that lock. So there is no need to keep several runs on the stack.
     pub(super) slots: Option<DeviceSlots>,
 }
 
@@ -116,7 +117,8 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
 
 /// Returns true if the `n`th slot of a large folio, backed by `backing`, can be read together with
 /// the first, backed by `first`. That is so if both are in zswap, if both have no backing, or if
-/// they are consecutive on a device. Slots of a swap file are not.
+/// `backing` is the device slot `n` slots after `first` on a block device. In a swap file,
+/// consecutive slots may not be contiguous on disk.
 pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
@@ -155,15 +157,15 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
         return Err(EBUSY);
     }
     // The flags can be read without the lock of the cluster, because the lock of the folio keeps
-    // them.
+    // them from changing.
     if any_zero(slots.cluster(), slots.range()) {
         clear_zero(&mut slots);
     }
     Ok(())
 }
 
-/// Uncharges the device slot that a page stored in zswap replaced. Frees the slot if a backing word
-/// named it. A slot of a bound cluster is idle already.
+/// Uncharges the device slot that a store to zswap has replaced. If a backing word named the device
+/// slot, also frees it. In a bound cluster, the store itself has made the device slot idle.
 #[inline]
 pub(crate) fn replace(replaced: &mut Replaced) {
     if replaced.bound {
@@ -189,7 +191,7 @@ pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
 }
 
 /// Returns true if all slots of a locked folio are on a device, in one run. Does not take the lock
-/// of the cluster, because the lock of the folio keeps the backing.
+/// of the cluster, because the lock of the folio keeps the backing from changing.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some(slots) = FolioSlots::of(folio) else {
         return false;
@@ -203,7 +205,7 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
 }
 
 /// Returns true if any slot of a locked folio is on the device of type `ty`. Does not take the lock
-/// of the cluster, because the lock of the folio keeps the backing.
+/// of the cluster, because the lock of the folio keeps the backing from changing.
 pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
     FolioSlots::of(folio).is_some_and(|slots| any_phys(&slots, |slot| slot.ty() == ty))
 }
@@ -215,14 +217,18 @@ fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
         .any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
-/// Returns true if the backing of slots must not change, because a hibernation image was taken that
-/// names the device slot of one of them.
+/// Returns true if the backing of slots must not change, because a hibernation image names the
+/// device slot of one of them.
 pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
     device::suspended() && any_phys(slots, |_| true)
 }
 
-/// Removes the backing of the slots of a folio, and uncharges it. The folio is dirty, or the caller
-/// marks it dirty if it cannot back the slots otherwise.
+/// Removes the backing of the slots of a folio, and uncharges it.
+///
+/// After this, only the folio has the data of the slots, so it must be dirty. A caller that is
+/// about to write a clean folio must back the slots again, or mark the folio dirty if that fails.
+/// swapoff also passes a folio that it could not read. The data of that folio is lost, and swapoff
+/// removes the folio from the swap cache.
 ///
 /// A caller that does this for many folios passes the same `freed`, so that device slots are freed
 /// in runs.
@@ -248,8 +254,9 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     }
     let (cluster, range) = (slots.cluster(), slots.range());
 
-    // The lock of the folio keeps the flags, the backing and the ids of the slots, so the cluster
-    // lock can be dropped to charge. Slots on a device, and slots of zeros, are charged already.
+    // The lock of the folio keeps the flags, the backing and the ids of the slots from changing, so
+    // the cluster lock can be dropped to charge. Slots on a device, and slots of zeros, are charged
+    // already.
     let guard = cluster.lock();
     let id = guard.id(range.start);
     let (mut new, mut backed) = (0u32, false);
@@ -285,8 +292,9 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
 
 /// Clears the zero flags of the slots of a locked folio that was written to, and uncharges them.
 ///
-/// The folio is dirty, and stays so if it finds no room elsewhere. So the swap cache keeps it, and
-/// no fault reads the slots.
+/// The folio is being written. If neither zswap nor a device takes it, `swap_writeout()` marks it
+/// dirty again, so it stays in the swap cache. A fault finds it there, and does not read the slots,
+/// which have no data.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     let mut locked = slots.lock();
     let nr = locked.clear_zeros();

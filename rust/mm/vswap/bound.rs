@@ -78,8 +78,8 @@ impl<W: Word> DeviceMap<W> {
 
     /// Returns the device slot that has the data of a slot, if its bit is set.
     ///
-    /// Does not need the lock. If this returns `None`, the caller reads the backing word of the
-    /// slot afterwards, in this order.
+    /// Does not need the lock. If this returns `None`, the caller must then read the backing word
+    /// of the slot, not before.
     #[inline]
     pub fn find(&self, slot: u32) -> Option<PhysSlot> {
         let first = self.first.load();
@@ -143,7 +143,7 @@ impl<W: Word> DeviceMap<W> {
     }
 
     /// Clears the bits of slots, which have no data on the device any more. Calls `f` with the
-    /// first slot and the length of each run of bits that were set. Returns the number of these.
+    /// first slot and the length of each run of bits that were set. Returns how many bits were set.
     #[inline]
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         let mut cleared = 0u32;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Computes how many pages can be swapped out, for reclaim and the OOM killer. Keeps `max_slots`.
+//! Computes how many pages can be swapped out, for reclaim and the OOM killer. Holds the limit
+//! `max_slots`.
 //!
 //! The result is for one cgroup. Each cgroup counts the pages that zswap refused, and this count
 //! only affects its own reclaim. Otherwise a process with random data could keep all others from
@@ -8,12 +9,14 @@
 //!
 //! # Pages that do not compress
 //!
-//! They can be swapped out only if their cgroup may use a device slot. Otherwise reclaim would
-//! compress them again and again, and the OOM killer would come late. So each cgroup counts the
-//! pages that zswap refused in reclaim and that cannot go to a device. When all of its anonymous
-//! pages were refused, and hardly one was stored meanwhile, none of its pages can be swapped out. A
-//! second after the last refusal, or when a quarter of its pages is gone, reclaim tries half again.
-//! `MADV_PAGEOUT` does not count, because the task that calls it need not be short of memory.
+//! Pages that do not compress can be swapped out only if their cgroup may use a device slot.
+//! Otherwise reclaim would compress them again and again, and the OOM killer would come late. So
+//! each cgroup counts the pages that zswap refused in reclaim and that cannot go to a device. When
+//! the count reaches about the number of its anonymous pages, [`room`] returns 0 for the cgroup. A
+//! page that reclaim stores lowers the count by 32. The count is halved, so that reclaim tries
+//! pages again, if a second has passed since the last refusal, or if the cgroup has lost more than
+//! a quarter of its pages. Refusals in `MADV_PAGEOUT` are not counted, because its caller need not
+//! be short of memory.
 //!
 //! # Locks
 //!
@@ -65,7 +68,7 @@ const DEFAULT: usize = usize::MAX;
 /// The maximum number of clusters with tables, as set by the administrator, or [`DEFAULT`].
 static MAX_CLUSTERS: Atomic<usize> = Atomic::new(DEFAULT);
 
-/// Returns the maximum number of clusters with tables, and updates the maximum that C has.
+/// Returns the maximum number of clusters with tables, and updates the maximum that C keeps.
 pub(crate) fn limit() -> usize {
     let max = match MAX_CLUSTERS.load(Relaxed) {
         // Recomputed, because memory may have been hotplugged.
@@ -124,8 +127,10 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 
 /// Returns true if zswap need not try a page of the cgroup, because its contents look random.
 ///
-/// Only after several pages were refused in a row. Otherwise reclaim would compress all of memory
-/// to find out that it does not compress.
+/// Without this, reclaim would compress all memory of a cgroup to find out that it does not
+/// compress. Returns false until [`rules::FEW_TRIED`] pages in a row did not compress, and for
+/// about one page in 256 after that. Also returns false if a refused page can go to a device.
+/// Counts the refusal if this task is in reclaim.
 pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     if rules::is_tried(refusals.tried(), refusals.refused())
@@ -198,8 +203,8 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>) -> bool {
     }
 }
 
-/// Returns true if zswap has refused as many pages as the cgroup has, and they cannot go to a
-/// device.
+/// Returns true if zswap has refused about as many pages as the cgroup has anonymous pages, and
+/// they cannot go to a device. Halves a count that is outdated.
 fn all_refused(memcg: Memcg<'_>) -> bool {
     let refusals = memcg.refusals();
     let refused = refusals.refused();

@@ -710,7 +710,7 @@ impl LockedCluster<'_> {
     /// how many of them had data, for the caller to uncharge.
     #[inline]
     fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
-        // SAFETY: The lock is held.
+        // SAFETY: `ci->lock` is held.
         unsafe { Self::idle(&self.cluster.device, start, nr) }
     }
 
@@ -735,7 +735,7 @@ impl LockedCluster<'_> {
     /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
     /// Returns false if the device has none.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
-        // SAFETY: The lock is held.
+        // SAFETY: `ci->lock` is held.
         let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster.index as usize) };
         match PhysSlot::new(ty, offset) {
             Some(first) if offset != 0 => self.cluster.device.bind(first),
@@ -868,7 +868,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(nr == 0 || off.saturating_add(nr) > SWAPFILE_CLUSTER) {
             return;
         }
-        // SAFETY: The lock is held, and the slots are of the cluster.
+        // SAFETY: `ci->lock` is held, and the slots are of the cluster.
         unsafe { ids.give(self.ci(), off) };
     }
 
@@ -926,13 +926,13 @@ impl LockedCluster<'_> {
     /// Returns the table of backing words.
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
-        // SAFETY: The lock is held while `self` is borrowed.
+        // SAFETY: `ci->lock` is held while `self` is borrowed.
         unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) }
     }
 
     #[inline]
     fn table_ref(&self) -> impl core::ops::Deref<Target = LockedTable<'_>> + '_ {
-        // SAFETY: The lock is held while `self` is borrowed. `Shared` only gives out a shared
+        // SAFETY: `ci->lock` is held while `self` is borrowed. `Shared` only gives out a shared
         // reference.
         Shared(unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) })
     }
@@ -1139,7 +1139,7 @@ impl LockedCluster<'_> {
     #[inline]
     fn invalidate_tags(&self, off: u32) {
         let offset = self.cluster.first().wrapping_add(off as usize);
-        // SAFETY: The lock is held, and nothing pins the slot, so no task reads its tags.
+        // SAFETY: `ci->lock` is held, and nothing pins the slot, so no task reads its tags.
         unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 
@@ -1911,7 +1911,7 @@ impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for slots of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
-        // SAFETY: The lock is held. The cluster has no tables, and `self` owns it.
+        // SAFETY: `ci->lock` is held. The cluster has no tables, and `self` owns it.
         unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
         guard.lend().assign(cpu, order);
         guard

@@ -172,8 +172,8 @@ impl Lists {
         }
     }
 
-    /// Takes a partly used cluster for folios of an order off its list. Assigns it to the CPU, and
-    /// returns it locked.
+    /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
+    /// locked. `ty`: as for [`Self::take_any`].
     fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
         if order >= NR_ORDERS {
             return None;

@@ -6,31 +6,35 @@
 //! folio at swap-out, and when zswap writes an entry back. So a page that is only compressed has no
 //! device slot, and is not charged as swap.
 //!
-//! The device slots of a folio are consecutive. It is written by one request, because completion
-//! cannot wait for several. C splits a large folio for which there is no run: `vswap_split()`.
+//! The device slots of a folio are consecutive, so that one request writes the folio. The end of
+//! that request ends PG_writeback, and could not wait for a second request. C splits a large folio
+//! for which there is no run: `vswap_split()`.
 //!
 //! # Order of the steps
 //!
-//! 1. the promise of backing words, which needs memory and can fail. A zswap entry that is written
-//!    back already has a word.
+//! 1. the reservation of backing words ([`Promise`]), which may allocate a table and so can fail.
+//!    zswap's writeback skips this step, because the slot of the entry has a word.
 //! 2. the charge, to the cgroup that was recorded when the virtual slots were allocated.
-//! 3. the device slots, whose swap table words name the virtual slots from then on. Until the
-//!    backing words are written, the two do not agree. swapoff, which follows those words, waits
-//!    for the lock of the folio, which the caller holds.
+//! 3. the device slots. Their swap table words name the virtual slots from then on, but the backing
+//!    words do not name the device slots yet. swapoff goes from a swap table word to the virtual
+//!    slot, and then waits for the folio lock, which the caller holds.
 //! 4. the backing words, under the lock of the virtual cluster.
 //!
-//! A folio that goes to a device at once is charged together with its virtual slots. It gets the
-//! promise with them if that takes no memory. In a bound cluster it gets its device slots with
-//! them, too. A folio that is written again keeps its device slots.
+//! If zswap will not take a folio (`to_device`), the charge is made when its virtual slots are
+//! allocated. In a bound cluster, the device slots are taken then, too. In another cluster, backing
+//! words are reserved then, if the cluster has a table. A folio that is written again keeps its
+//! device slots if they are one run.
 //!
 //! A step that fails undoes the steps before it: [`SlotReservation`].
 //!
 //! # When there is no room
 //!
-//! - Order 0 first ends a binding (`scatter`), if a device has idle slots.
+//! - For a folio of order 0, `vswap_alloc_slots()` ends the binding of a cluster (`scatter`), so
+//!   that its idle device slots become free, and tries again. A large folio does not do that.
 //! - In swap-out, `swap_writeout()` leaves the folio in memory, dirty and active. Reclaim splits a
 //!   large folio, and tries its pages one by one.
-//! - In zswap's writeback the object stays in zswap, and the run ends.
+//! - In zswap's writeback, the page stays in zswap, and the remaining pages of the batch are not
+//!   tried.
 
 #![forbid(unsafe_code)]
 
@@ -66,8 +70,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Device slots for a folio, their charge, and the promise of backing words, before the backing
-/// words name the device slots. Dropping it frees and uncharges them.
+/// Device slots that were allocated for a folio, and that no backing word names yet. Also owns
+/// their charge and the reservation of backing words. Dropping the value frees the device slots,
+/// uncharges them, and gives the backing words back.
 #[must_use]
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
@@ -158,7 +163,7 @@ impl SlotReservation {
         core::mem::forget(self);
     }
 
-    /// Records the reserved device slots as the backing of the slots, which have none.
+    /// Makes the reserved device slots the backing of the virtual slots, which have no backing yet.
     #[inline]
     fn fill(mut self) -> Result {
         let (Some(slots), Some(promise)) = (self.slots.take(), self.promise.take()) else {
@@ -209,12 +214,13 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
 
 #[inline(never)]
 fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
-    // An earlier store to zswap may have failed halfway, and left entries for some of the pages.
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if backing::frozen(&slots) {
         return Err(EBUSY);
     }
-    // First, so that slots on a device, or of zeros, are not charged twice.
+    // Remove a backing that cannot be used, such as device slots that are not one run, and the zero
+    // flags. Do so before charging, so that no slot is charged twice. zswap has none of the pages
+    // any more: a store that fails frees them.
     backing::unback(&mut slots, &mut FreedBacking::nothing());
     backing::clear_zero(&mut slots);
     if back_bound(&mut slots)? {

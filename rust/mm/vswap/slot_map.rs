@@ -146,7 +146,8 @@ impl SlotMap {
         exist && used
     }
 
-    /// Returns true if an aligned run of an order that overlaps the slots just freed is free.
+    /// Returns true if a free, aligned run of `order` overlaps the slots `start..start + nr`, which
+    /// were just freed.
     pub fn freed_run(&self, order: u32, start: u32, nr: u32) -> bool {
         if order == 0 {
             return nr != 0;

@@ -85,10 +85,10 @@ const VOFFSET_SHIFT: u32 = 3;
 /// Number of bits of a virtual offset: 2^34 slots, 64 TiB with 4K pages.
 ///
 /// A PTE has room for an offset of 40 bits or more on the 64-bit architectures with Rust. The
-/// tighter limit is L1TF. x86 stores the offset inverted, so that a CPU with that bug speculates on
-/// an address without memory. The kernel assumes that the caches of most affected CPUs have 44
-/// address bits, which allows 2^34 offsets. The limit of the running machine may be lower still.
-/// The allocator applies that.
+/// mitigation of L1TF has a tighter limit. x86 stores the offset inverted, so that a CPU with that
+/// bug speculates on an address without memory. For most affected CPUs, the kernel assumes caches
+/// with 44 address bits. `arch_max_swapfile_size()` then allows 2^34 offsets. The limit of the
+/// running machine may be lower still. The allocator applies that.
 pub const VOFFSET_BITS: u32 = 34;
 
 // The slots of a cluster are a power of two, so that aligned folios do not cross clusters.
@@ -193,7 +193,7 @@ impl Flags {
 
     const fn decode(word: u64) -> Self {
         Self {
-            // INVARIANT: There are `SWP_TB_COUNT_BITS` bits at and above this one.
+            // INVARIANT: The shift leaves `SWP_TB_COUNT_BITS` bits.
             count: Count((word >> SWP_TB_COUNT_SHIFT) as u8),
             zero: word & SWP_TB_ZERO_FLAG != 0,
         }
@@ -294,9 +294,8 @@ impl Pfn {
 ///         +-------------------------------------------------+-+-+-+
 /// ```
 ///
-/// `Z` is the zero flag. Above the `PFN_BITS` bits of `pfn`, of which there are as many as the
-/// architecture needs, `Pfn` has unused bits. C never sets them, so a word that has them is
-/// [`Corrupt::Reserved`].
+/// `Z` is the zero flag. `pfn` has `PFN_BITS` bits, a number that depends on the architecture. C
+/// never sets the bits between `pfn` and `Z`. A word with one of them set is [`Corrupt::Reserved`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Free.
@@ -745,8 +744,8 @@ impl Rmap {
 ///         +------------------------+-----------+--------+-+-+-+
 /// ```
 ///
-/// The type is below the offset, and not above it as in a `swp_entry_t`. That has the type in bits
-/// 58 to 62, and a shift to make room for the tag would lose it.
+/// The type is below the offset. A `swp_entry_t` has the type above the offset, in bits 58 to 62.
+/// Shifted left to make room for the tag, it would lose bits of the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// Nothing.

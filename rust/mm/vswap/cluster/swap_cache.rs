@@ -106,7 +106,7 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     if !add_one(&mut guard.lend(), off, pfn) {
         return None;
     }
-    // SAFETY: The lock is held. The word of the slot at `offset` was just set to the folio, which
+    // SAFETY: `ci->lock` is held. The word of the slot at `offset` was just set to the folio, which
     // has one page.
     unsafe { folio.enter_cache(offset) };
     Some((found, held))
@@ -124,7 +124,7 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
     };
     let mut guard = cluster.lock();
     if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
-        // SAFETY: The lock is held, and the word of the folio's only slot does not name it any
+        // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
         // more.
         unsafe { folio.leave_cache() };
         // INVARIANT: The folio was removed, and the caller drops the only swap count.
@@ -225,7 +225,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     if nr == 1 {
         let mut guard = cluster.lock();
         let last = del_one(&mut guard.lend(), off, pfn, Shadow::NONE);
-        // SAFETY: The lock is held, and the word of the folio's only slot does not name it any
+        // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
         // more.
         unsafe { folio.leave_cache() };
         if last {
@@ -237,7 +237,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let mut freed = FreedBacking::nothing();
     let mut guard = cluster.lock();
     del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
-    // SAFETY: The lock is held, and the words of the folio's slots do not name it any more.
+    // SAFETY: `ci->lock` is held, and the words of the folio's slots do not name it any more.
     unsafe { folio.leave_cache() };
     drop(guard);
 }
