@@ -4,8 +4,9 @@
 //!
 //! Loading a single page frees the stored copy. Then the folio in the swap cache is the only copy,
 //! and dirty. Keeping both would use memory only to save compressing the page again. The stored
-//! copy of a large folio is freed when a fault has mapped the folio. The stored copy of a claimed
-//! page is freed when the fault consumes or settles the claim.
+//! copy of a large folio is freed when a fault has mapped the folio. A fault can claim a page: see
+//! "Claim and consume" in `mm/vswap_swapin.c`. It frees the stored copy after it has mapped the
+//! page, or when it gives the claim up ("settles" the folio).
 
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,8 @@
 //! - The cluster lock protects the bits of a member and the words of its slots. Two parts of a word
 //!   change without it, by compare-and-exchange: the hand clears the referenced bit, and zsmalloc
 //!   changes the place.
-//! - The ring lock protects the ring, and the seats of the members that are on it.
+//! - A member's seat says which ring it is on ([`Seat`]). The ring lock protects the ring, and the
+//!   seats of the members on it.
 //!
 //! A store takes only the cluster lock. It sets the bit of its slot, and is done if the member had
 //! bits before. The hand removes members without bits from the ring, so that it passes over them
@@ -26,9 +27,9 @@
 //! then reads the seat. The hand changes the seat, then reads the bits. So at least one of them
 //! sees the change of the other. The task that takes the free seat puts the member on a ring.
 //!
-//! A member is freed with its table, when none of its slots has a bit any more. [`retire`] takes
-//! its seat away for good. Otherwise the hand could put back a member that it has removed, and
-//! whose bits it still reads. RCU keeps the memory of the member for readers, and the hand is one
+//! A member is freed with its table, when none of its slots has a bit any more. Before that,
+//! [`retire`] sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put
+//! the member back on the ring. RCU keeps the memory of the member for readers, and the hand is one
 //! of them.
 //!
 //! # Context

@@ -127,9 +127,9 @@ impl Pattern {
     // INVARIANT: The value repeats 32 bits.
     pub const ZERO: Self = Self(0);
 
-    /// Returns the pattern of a value, or `None` if the value does not fit in a word. It fits if it
-    /// repeats 32 bits, if it is a signed number of 58 bits, or if its 6 low bits are 0. Most
-    /// floating point numbers have such low bits.
+    /// Returns the pattern of a value, or `None` if a word has no room for the value beside the
+    /// tag. It has room if the value repeats 32 bits, if it is a signed number of 58 bits, or if
+    /// its 6 low bits are 0, as in many floating point numbers.
     #[inline]
     pub const fn new(value: u64) -> Option<Self> {
         match form_of(value) {

@@ -112,7 +112,8 @@ impl Form {
     }
 }
 
-/// Number of pages that did not compress after which zswap judges other pages by their content.
+/// Once this many pages did not compress, zswap samples the content of a page before it compresses
+/// the page.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const FEW_TRIED: u64 = 16;
 
@@ -139,16 +140,18 @@ pub(crate) const fn after_success(refused: u64) -> u64 {
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// About as many pages were refused as the cgroup has, so the others are like them.
+    /// About as many pages were refused as the cgroup has anonymous pages. So zswap is taken to
+    /// refuse each of them.
     All,
     /// Other pages of the cgroup may compress.
     Some,
-    /// No page was tried for a second, or many pages have gone since. Half of the refused pages are
-    /// to be tried again.
+    /// No page was refused for a second, or the cgroup has lost more than a quarter of its pages
+    /// since the last refusal. The caller halves the count, so that reclaim tries pages again.
     Outdated,
 }
 
-/// The state of a memory cgroup when its last page was refused.
+/// The state of a memory cgroup when its last page was refused, or when the count of refused pages
+/// was last halved.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[derive(Clone, Copy)]
 pub(crate) struct Last {

@@ -3,11 +3,11 @@
 //! Decides when pages are written back.
 //!
 //! - The shrink *worker*, after a store was refused because the pool was full. It visits the memory
-//!   cgroups in turn until the pool accepts pages again. If it stopped earlier, the pool would stay
-//!   at its limit. Then it would refuse the warmest pages, those being swapped out now, while it
-//!   holds older ones.
-//! - A store, when its memory cgroup is at its zswap limit. It passes a batch of pages of the
-//!   cgroup on each node.
+//!   cgroups in turn until the pool accepts pages again. If the worker stopped earlier, the pool
+//!   would stay at its limit. Then the pool would refuse the pages that are being swapped out now,
+//!   which are the warmest, while it holds older ones.
+//! - A store, when its memory cgroup is at its zswap limit. The clock hand passes a batch of the
+//!   cgroup's pages on each node.
 //! - The *shrinker*, under memory pressure. The number of pages depends on how well they compress.
 //!   It also depends on how many pages were read from the device recently, because those were
 //!   written back too early.
@@ -168,8 +168,8 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     rules::scale(protect(listed, ring.disk_swapins()), backing, stored)
 }
 
-/// Subtracts recent swap-ins from the number of pages that may be written back, and the used part
-/// from the counter. Returns the number of pages left.
+/// Subtracts recent swap-ins from the `listed` pages, and returns how many pages may be written
+/// back. Also lowers `swapins` by the number that was subtracted.
 fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
     let mut old = swapins.load(Relaxed);
     loop {

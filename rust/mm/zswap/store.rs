@@ -60,9 +60,9 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
         if store_all(folio).is_some() {
             return true;
         }
-        // Wake the worker also if the pool is below its limit, but not down to the accept
-        // threshold. Otherwise pages go to the device until a store that finds the pool full wakes
-        // the worker.
+        // Wake the worker also while the pool shrinks to the accept threshold. If the worker has
+        // given up, no other store would wake it until the pool is full again, and pages would go
+        // to the device.
         if limits::reached_full() {
             params::queue_shrink();
         }

@@ -14,10 +14,10 @@
 //! still stored. Then it gets a device slot, then its data. When all pages have that, writeback
 //! submits the writes.
 //!
-//! No folio of a run is under writeback while writeback waits for memory. Otherwise reclaim could
-//! wait for a write that was not submitted yet. For the same reason, only the allocation of the
-//! first folio of a run may wait. Writeback does not wait for folio locks, because the folios are
-//! new.
+//! All folios of a run are prepared before the first one gets PG_writeback. Otherwise an allocation
+//! for the run could wait in reclaim for a write that was not submitted yet. Only the allocation of
+//! the first folio may wait for reclaim, because folios of the run are locked afterwards. Writeback
+//! does not wait for folio locks, because the folios are new.
 
 #![forbid(unsafe_code)]
 
@@ -75,7 +75,8 @@ struct Met {
 
 impl Met {
     /// Returns true if `record`, ignoring the place, is what the hand met. If the slot was used
-    /// again, `record` may describe a newer page that has lost its second chance, too.
+    /// again, `record` may describe a newer page that has lost its second chance, too. Then that
+    /// page is written back.
     fn is(self, record: Record) -> bool {
         record.was(self.word)
     }
@@ -242,7 +243,8 @@ impl Run {
 /// A walk of the clock hand that writes pages back.
 pub(super) struct WriteBack {
     stop_at_cached: bool,
-    /// True if the hand met a page in the swap cache, so that the pages from there on are warm.
+    /// True if the hand met a page in the swap cache, which suggests that the pages after it are
+    /// warm.
     pub(super) met_cached: bool,
     /// True if a page lost its second chance and was not written back.
     pub(super) spared: bool,
@@ -267,8 +269,8 @@ impl WriteBack {
         }
     }
 
-    /// Passes `budget` pages of a memory cgroup and node at most. Returns the number of pages
-    /// written back, and leaves in `budget` the number of pages not passed.
+    /// Passes at most `budget` pages on the ring of a memory cgroup and node. Returns the number of
+    /// pages written back, and leaves in `budget` the number of pages not passed.
     pub(super) fn walk(&mut self, memcg: Memcg<'_>, node: Node, budget: &mut usize) -> usize {
         let Some(ring) = Ring::of(memcg, node) else {
             return 0;
