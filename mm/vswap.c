@@ -280,8 +280,9 @@ bool __vswap_make_room(int type)
 
 /*
  * Returns the device of @type, or NULL. The structure is never freed, so a
- * caller without a reference to the device may use it. If swapoff takes the
- * device away meanwhile, later steps notice that.
+ * caller without a reference to the device may use it. The answer may be stale
+ * if swapoff runs. Code that then takes slots checks SWP_WRITEOK again, see
+ * vswap_take_bound().
  */
 static struct swap_info_struct *vswap_type_to_info(unsigned int type)
 {

@@ -475,7 +475,10 @@ int zswap_shim_setup(void)
 	if (!zswap_shrink_wq)
 		goto remove_state;
 
-	/* SHRINKER_NONSLAB, because it works without accounting of slabs, too. */
+	/*
+	 * SHRINKER_NONSLAB, so that memcg reclaim calls the shrinker even
+	 * without kmem accounting.
+	 */
 	zswap_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE |
 					SHRINKER_NONSLAB, "mm-zswap");
 	if (!zswap_shrinker)

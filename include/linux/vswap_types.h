@@ -6,8 +6,9 @@
 #include <linux/types.h>
 
 /*
- * Counts pages of a cgroup that zswap refused because they do not compress.
- * Only reclaim of this cgroup takes note of it: see rust/mm/vswap/capacity.rs.
+ * Counts pages of a cgroup that zswap refused because they do not compress. The
+ * counts only limit what can be swapped out of this cgroup: see
+ * rust/mm/vswap/capacity.rs.
  */
 struct vswap_refusals {
 	atomic_long_t tried;		/* refused in a row, after compression */

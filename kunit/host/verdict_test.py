@@ -1296,7 +1296,7 @@ class Stopping(Kept):
             late.result()
 
     def test_the_next_step_boots_its_guests(self):
-        """It may be KUnit's, which has no pool."""
+        """The KUnit step may follow. It boots its guest without a pool()."""
         def refused():
             with self.assertRaisesRegex(common.Failure, "unknown variant"):
                 guest.boot("nosuch", ensure=False)

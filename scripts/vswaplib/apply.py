@@ -4,8 +4,8 @@
 A git tree gets one commit for each line of patches/series: the patch together
 with the overlay files that the line names. The commits are made apart from the
 branch, which moves to the last of them when all exist. A tree without git gets
-the files of the whole series. If something does not apply, it is refused, and
-the tree stays as it was.
+the files of the whole series. If a patch or file does not apply, the whole
+series is refused, and the tree stays as it was.
 """
 
 import contextlib

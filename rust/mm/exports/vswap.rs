@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The functions of virtual slots that C calls: [`mm/vswap.h`](srctree/mm/vswap.h).
+//! Functions for virtual slots that C calls; [`mm/vswap.h`](srctree/mm/vswap.h) declares them.
 //!
-//! Each function turns the promises of its C caller into types, and calls safe code.
+//! Each function converts its arguments to types that stand for what the C caller guarantees, such
+//! as a locked folio. Then it calls safe code.
 
 use crate::{
     ffi::{

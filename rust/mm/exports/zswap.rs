@@ -4,8 +4,8 @@
 //! declares the functions for other code of mm, and [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h)
 //! the functions for zswap's own C code.
 //!
-//! Each function converts its arguments to types that carry the guarantees of the C caller, and
-//! calls safe code.
+//! Each function converts its arguments to types that stand for what the C caller guarantees, such
+//! as a locked folio. Then it calls safe code.
 
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::ffi::trace;

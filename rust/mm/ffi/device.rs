@@ -239,7 +239,7 @@ impl Owned {
         }
     }
 
-    /// Returns the device slot of the last item.
+    /// Returns the device slot that backs the virtual slot which `next()` has just returned.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn slot(&self) -> Option<PhysSlot> {
         PhysSlot::new(self.ty, self.offset)

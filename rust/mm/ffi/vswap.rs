@@ -418,13 +418,13 @@ pub(crate) enum ChargeFor {
     Kept,
 }
 
-/// Charges slots as swap to their memory cgroup id.
+/// Charges slots as swap to their memory cgroup id. The slots hold references to the id.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
     if id == 0 || nr == 0 {
         return Ok(());
     }
-    // SAFETY: The slots have references to the id.
+    // SAFETY: C looks the id up under RCU, and only warns if it names no cgroup.
     to_result(unsafe { bindings::vswap_charge_id(id, nr, what == ChargeFor::Kept) })
 }
 
@@ -432,7 +432,7 @@ pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
 #[inline]
 pub(crate) fn uncharge_id(id: u16, nr: u32) {
     if id != 0 && nr != 0 {
-        // SAFETY: The slots have references to the id, and were charged.
+        // SAFETY: C looks the id up under RCU, and only warns if it names no cgroup.
         unsafe { bindings::vswap_uncharge_id(id, nr) };
     }
 }
