@@ -82,7 +82,7 @@ c_exports! {
         plan::of_file(access, fast)
     }
 
-    /// Records the order of a folio that was swapped in after a plan that allowed a large one.
+    /// Records the order of a folio that was swapped in after a plan that allowed a large folio.
     /// `owner` is the VMA or the inode of page number `page`, and `entry` is the page's swap entry.
     fn vswap_rs_swapin_done(
         owner: *const c_void = *const c_void,
@@ -132,8 +132,8 @@ c_exports! {
         plan::skips(entry)
     }
 
-    /// Returns true if the `nr` aligned device slots around an entry are all in zswap, or none of
-    /// them is. The caller holds the lock of their cluster, which keeps the device.
+    /// Returns true if zswap has the pages of all `nr` aligned device slots around an entry, or of
+    /// none. The caller holds the lock of their cluster, which keeps the device.
     fn vswap_rs_swapin_uniform(
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         nr: usize = c_ulong
@@ -178,9 +178,9 @@ c_exports! {
         }
     }
 
-    /// Drops one swap count of the slot of a claimed folio. If that was the last and `free`, also
-    /// removes the folio from the swap cache, frees the slot and returns true. The caller then puts
-    /// the reference of the swap cache.
+    /// Drops one swap count of the slot of a claimed folio. If that was the last count and `free`
+    /// is true, also removes the folio from the swap cache, frees the slot and returns true. The
+    /// caller then puts the reference of the swap cache.
     ///
     /// The folio has one page, and is not in the statistics of the swap cache. The caller holds a
     /// swap count of its slot.

@@ -103,8 +103,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
-    // Check here whether zswap would refuse the folio, because it is still mapped and need not be
-    // unmapped.
+    // Check here whether zswap would refuse the folio. The folio is still mapped, and a folio that
+    // is refused here need not be unmapped.
     let accepted = limits::has_room()
         && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
     // A folio that may not be written back gets no device slots, even if zswap refuses it.
@@ -189,11 +189,12 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     }
 }
 
-/// Reads the pages that a device has for virtual slots into memory, for swapoff.
+/// Reads into memory all pages that a device holds for virtual slots, for swapoff.
 ///
 /// # Safety
 ///
-/// swapoff turns the device off: it stays until this returns, and allocates no slots any more.
+/// swapoff turns the device off. The device stays until this returns, and no more of its slots are
+/// allocated.
 #[export]
 unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
     // SAFETY: As required of the caller, the device stays until this function returns.
@@ -203,15 +204,16 @@ unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
     }
 }
 
-/// Ends a binding to the device of type `ty`, or to any device if it is negative, so that its idle
-/// slots become free. Returns true if that freed slots. May sleep.
+/// Ends the binding of a cluster to the device of type `ty`, or to any device if `ty` is negative.
+/// The idle device slots of the cluster become free. Returns true if device slots became free. May
+/// sleep.
 #[export]
 extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
     scatter::make_room(u8::try_from(ty).ok())
 }
 
-/// Reclaims folios of bound clusters of a device whose swap count is 0, because only the swap cache
-/// pins their slots. The device slots of these become idle. May sleep.
+/// Removes folios whose swap count is 0 from the swap cache, in clusters that are bound to a
+/// device. Only the swap cache pins their slots, so their device slots become idle. May sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);
@@ -503,8 +505,8 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
         || cluster.peek(off),
         |pfn| {
             // SAFETY: By the invariants of `Cluster`, a folio had the page frame number of a word.
-            // So it has a `struct page`, even if the folio was freed meanwhile. C takes a reference
-            // if the reference count is not 0.
+            // So the page frame has a `struct page`, even if the folio was freed meanwhile. C takes
+            // a reference if the reference count is not 0.
             unsafe {
                 let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
                 NonNull::new(folio).map(|folio| FolioRef::from_raw(folio))
@@ -571,7 +573,7 @@ extern "C" fn vswap_in_use() -> bool {
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
         // At most 64 slots for each page of memory: more would be of no use, and the directory for
-        // these is small.
+        // 64 is small.
         let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller, this is not called concurrently, nor after it has
         // succeeded.

@@ -62,8 +62,8 @@ c_exports! {
         folio.is_some_and(|mut folio| store::store(&mut folio))
     }
 
-    /// Loads a folio from zswap, and unlocks the folio. `-ENOENT`: zswap does not have its pages,
-    /// and the folio stays locked.
+    /// Loads a folio from zswap, and unlocks the folio. `-ENOENT`: zswap does not have the pages of
+    /// the folio, and the folio stays locked.
     fn zswap_rs_load(folio: Option<ReadFolio<'_>> = *mut bindings::folio) -> c_int {
         from_result(|| {
             let mut folio = folio.ok_or(ENOENT)?;
@@ -106,9 +106,9 @@ c_exports! {
         }
     }
 
-    /// Returns what a write to the compressor parameter requires: 0 nothing, positive a switch of
-    /// the compressor, `-EAGAIN` only a change of the name. `-ENODEV`: the write fails. The caller
-    /// is the writer of the parameter, and holds `zswap_init_lock`.
+    /// Returns what a write to the compressor parameter requires. 0: nothing. A positive number: a
+    /// switch of the compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write fails.
+    /// The caller is the writer of the parameter, and holds `zswap_init_lock`.
     fn zswap_rs_compressor_check(name: &CStr = *const c_char) -> c_int {
         // SAFETY: The caller is the writer of the parameter, so there is no other.
         let compressor = unsafe { params::Compressor::exclusive() };
@@ -130,8 +130,8 @@ c_exports! {
         from_result(|| limits::switch_compressor(name, commit).map(|()| 0))
     }
 
-    /// Creates the compression context of a CPU in a pool. The callback of the CPU hotplug state
-    /// that pools are added to.
+    /// Creates the compression context of a CPU in a pool. This is the callback of the CPU hotplug
+    /// state that pools are added to.
     fn zswap_rs_cpu_prepare(
         cpu: u32 = c_uint,
         pool: &Pool = *mut bindings::hlist_node

@@ -2,8 +2,9 @@
 
 //! Compression contexts: one for each CPU.
 //!
-//! A task uses a context while it holds its mutex ([`LockedContext`]), on any CPU. The CPU at the
-//! time of locking only picks a context that is likely free.
+//! A task uses a context while it holds the mutex of the context ([`LockedContext`]). It locks the
+//! context of the CPU that it runs on, because that is likely free. It may then move to another
+//! CPU.
 //!
 //! # CPU hotplug
 //!
@@ -86,7 +87,7 @@ impl Transform {
 impl Drop for Transform {
     fn drop(&mut self) {
         // SAFETY: The value owns the transform, by the invariants. `State` drops the request before
-        // it.
+        // the transform.
         unsafe { bindings::zswap_free_acomp(self.0.as_ptr()) };
     }
 }

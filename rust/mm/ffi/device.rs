@@ -2,10 +2,11 @@
 
 //! Device slots that back virtual slots, and reads from them.
 //!
-//! C's allocator writes a word into the swap table of the device for each slot that it allocates
-//! for a virtual one. The word names the virtual slot: [`Rmap`]. A task that follows such a word
-//! first drops the lock of the device cluster, because that lock nests inside the lock of a virtual
-//! cluster. Then it checks that the virtual slot still names the device slot.
+//! When C's allocator takes a device slot to back a virtual slot, it writes a word into the swap
+//! table of the device. The word names the virtual slot: [`Rmap`]. A task that goes from such a
+//! word to the virtual slot first drops the lock of the device cluster, because that lock nests
+//! inside the lock of a virtual cluster. Then the task checks that the virtual slot still names the
+//! device slot.
 //!
 //! # Lifetime of the device
 //!
@@ -63,7 +64,7 @@ static_assert!(matches!(
 /// # Invariants
 ///
 /// Each slot was allocated to back a virtual slot, and is in use. No backing word names it, and no
-/// other value has it.
+/// other value owns it.
 #[must_use]
 pub(crate) struct DeviceSlots {
     first: PhysSlot,
@@ -96,11 +97,11 @@ impl DeviceSlots {
     /// # Safety
     ///
     /// The slot is in use, because a backing word named it. No backing word names it any more, and
-    /// no other value has it.
+    /// no other value owns it.
     #[inline]
     pub(crate) unsafe fn from_word(first: PhysSlot) -> Self {
-        // INVARIANT: As required of the caller, the slot is in use, and neither a backing word nor
-        // another value has it.
+        // INVARIANT: As required of the caller, the slot is in use, no backing word names it, and
+        // no other value owns it.
         Self { first, nr: 1 }
     }
 
@@ -166,8 +167,8 @@ c_functions! {
     pub(crate) fn is_full() -> bool = vswap_devices_full;
 }
 
-/// Returns the type of the device to bind a cluster for folios of an order to. `None`: C's
-/// allocator must find device slots instead. Takes swap_avail_lock.
+/// Returns the type of the device that the next cluster for folios of `order` is to be bound to.
+/// `None`: C's allocator must find device slots instead. Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
@@ -279,10 +280,11 @@ impl Iterator for Owned {
     }
 }
 
-/// Folios that are being read, merged into few requests. Dropping it submits the last request.
+/// Folios that are being read, merged into few requests. Dropping the value submits the last
+/// request.
 ///
 /// Use a value for one window of folios only, because the task counts as stalled on memory (PSI)
-/// until it is dropped.
+/// until the value is dropped.
 pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
 
 impl Reads {

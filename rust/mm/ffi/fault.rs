@@ -136,8 +136,7 @@ pub(crate) fn count_outcome(outcome: Outcome) {
     });
 }
 
-/// Counts a folio that was planned to be large. `large` says whether the folio is large, otherwise
-/// it has one page.
+/// Counts a folio that was planned to be large. If `large` is false, the folio has one page.
 pub(crate) fn count_size(large: bool) {
     count(if large {
         bindings::vswap_swapin_event_VSWAP_SWAPIN_LARGE
@@ -157,7 +156,8 @@ pub(crate) fn count_skipped() {
 pub(crate) struct Kept(&'static Atomic<i64>);
 
 impl Kept {
-    /// Returns the record of an owner. Owners hash by address into a shared table of records.
+    /// Returns the record of an owner, which is a mapping or a file. Owners hash by address into a
+    /// shared table of records.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
         // SAFETY: C only hashes the address. It returns an element of a static array, which is
@@ -235,8 +235,8 @@ impl Fault<'_> {
     }
 
     c_methods! {
-        /// Returns true if the task faults in its own memory. khugepaged and others fault in memory
-        /// of other tasks, which says nothing about its use.
+        /// Returns true if the task faults in its own memory. khugepaged and others cause faults in
+        /// the memory of other tasks. Such a fault does not mean that the memory is used.
         pub(crate) fn is_own(&self) -> bool = vswap_fault_is_own;
         /// Returns a bit mask of the orders above 0 that a folio for the fault may have.
         fn orders(&self) -> usize = vswap_fault_orders;
@@ -273,8 +273,8 @@ impl Fault<'_> {
     }
 
     /// Returns how many of `nr` pages from `first` on are mapped and were used lately. Checks every
-    /// `step`-th page; with `run`, only up to the first that was not used. `None`: the page table
-    /// of the fault does not cover the pages, or the CPU sets no accessed bit.
+    /// `step`-th page; with `run`, stops at the first page that was not used. `None`: the page
+    /// table of the fault does not cover the pages, or the CPU sets no accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
         let (first, nr, step) = (first as usize, nr as usize, step as usize);
@@ -298,8 +298,9 @@ pub(crate) struct HeldEntry<'a> {
 impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
-    /// The device of the entry stays while the function runs: by a reference, by the lock of the
-    /// cluster, or by RCU if the entry was read from a page table. The entry names a slot of it.
+    /// The device of the entry stays while the function runs. A reference or the lock of the
+    /// cluster keeps the device, or RCU if the entry was read from a page table. The entry names a
+    /// slot of it.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry stays, and the entry names

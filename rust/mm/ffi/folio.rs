@@ -59,7 +59,7 @@ c_functions! {
 
 /// A swap entry: a swap type and an offset.
 ///
-/// It names a slot, and may be stale, unlike a [`Slot`].
+/// An entry may be stale: nothing keeps the slot that it names in use. A [`Slot`] is never stale.
 // The value of a `swp_entry_t`, because the structure would be passed by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
@@ -127,7 +127,8 @@ impl SwapEntry {
 
     /// Returns the entry `n` slots after this one.
     ///
-    /// The offset is in the low bits of an entry. The caller stays within the slots of one device.
+    /// Adds `n` to the entry, because the offset is in its low bits. The caller must stay within
+    /// the slots of one device.
     #[inline]
     pub(crate) fn add(self, n: usize) -> Self {
         Self(self.0.wrapping_add(n))
@@ -306,8 +307,8 @@ impl<'a> SwapPage<'a> {
         // SAFETY: The page stays, by the invariants.
         let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
         let ret = f(addr.cast());
-        // SAFETY: This task has mapped the page above, and has unmapped all that it has mapped
-        // since.
+        // SAFETY: This task has mapped the page above, and has unmapped all pages that it has
+        // mapped since.
         unsafe { bindings::kunmap_local(addr) };
         ret
     }
@@ -448,9 +449,10 @@ impl<'a> Bytes<'a> {
 
 /// A folio that is locked and in the swap cache.
 ///
-/// It does not own the lock, so dropping it does not unlock. An owner of the lock, like
-/// [`ReadFolio`], lends it. The owner never gives out a `&mut` to the value that it keeps: a caller
-/// could swap it for the value of another folio.
+/// The value does not own the folio lock, so dropping it does not unlock the folio. An owner of the
+/// lock, such as [`ReadFolio`], lends out a `SwapFolio` for a shorter lifetime. It never gives out
+/// a `&mut` to the value that it keeps, because a caller could replace that by the value of another
+/// folio.
 ///
 /// # Invariants
 ///
@@ -777,12 +779,13 @@ impl<'a> ReadFolio<'a> {
         if !unsafe { bindings::folio_free_swap(self.0.as_ptr()) } {
             return Err(self);
         }
-        // Dropping `self` unlocks the folio, for which it need not be in the swap cache.
+        // Dropping `self` unlocks the folio. That is allowed although the folio has left the swap
+        // cache.
         Ok(())
     }
 
     /// Removes a clean folio from the swap cache, and unlocks it. A dirty folio has the only copy
-    /// of the data: this warns and only unlocks it.
+    /// of the data, so this only warns and unlocks it.
     pub(crate) fn forget(self) {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
@@ -826,14 +829,15 @@ impl Drop for ReadFolio<'_> {
     }
 }
 
-/// Says if an allocation may wait for memory.
+/// Says whether an allocation may wait for memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     Yes,
     No,
 }
 
-/// Folios that are being written, merged into few requests. Dropping it submits the last request.
+/// Folios that are being written, merged into few requests. Dropping the value submits the last
+/// request.
 pub(crate) struct Writes {
     ctx: bindings::swap_io_ctx,
     requests: u32,
@@ -873,8 +877,8 @@ impl Drop for Writes {
 pub(crate) struct NewFolio(SwapFolio<'static>);
 
 impl NewFolio {
-    /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names, if that is
-    /// in use.
+    /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names, if the
+    /// slot is in use.
     ///
     /// `EEXIST`: the swap cache has a folio for the slot already, or the device is gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
@@ -951,7 +955,7 @@ impl FilledFolio {
         // `self` any more. `__swap_writepage()` consumes the lock. The reference is put last, and
         // writeback keeps the folio after that. The context is submitted before it is dropped.
         unsafe {
-            // The end of writeback rotates it to the tail of the inactive list.
+            // The end of writeback rotates the folio to the tail of the inactive list.
             bindings::zswap_folio_set_reclaim(folio);
             bindings::__swap_writepage(&mut writes.ctx, folio);
             bindings::zswap_folio_put(folio);

@@ -38,7 +38,7 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// `ptr` is `NULL`, or of a cgroup that is not freed during `'a`.
+/// `ptr` is `NULL`, or points to a cgroup that is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Memcg<'a> {
     ptr: *mut bindings::mem_cgroup,
@@ -57,7 +57,7 @@ impl ToC for Memcg<'_> {
 impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or of a cgroup that stays while the function runs.
+    /// `ptr` is `NULL`, or points to a cgroup that stays while the function runs.
     #[inline]
     unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
         // SAFETY: As required of the caller, `ptr` is `NULL`, or a cgroup that stays while the
@@ -78,7 +78,7 @@ impl Memcg<'_> {
     ///
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or of a cgroup that is not freed while the value is used.
+    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used.
     #[inline]
     pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
         // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
@@ -95,8 +95,8 @@ impl Memcg<'_> {
     c_methods! {
         /// Returns true if the cgroup allows zswap to write its pages to a device.
         pub(crate) fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Returns true if the cgroup is being removed, so that the ring of an ancestor has its
-        /// pages.
+        /// Returns true if the cgroup is being removed. Its stored pages are then on the ring of an
+        /// ancestor.
         pub(crate) fn is_zombie(&self) -> bool = zswap_memcg_zombie;
         /// Returns true if a page of the cgroup in zswap can be written back: a device has a free
         /// slot, and the cgroup is below its swap limit.
@@ -131,7 +131,8 @@ impl Memcg<'_> {
         true
     }
 
-    /// Calls `f` with the cgroup of `objcg`, which may be going offline; with the root for `None`.
+    /// Calls `f` with the cgroup of `objcg`, or with the root for `None`. The cgroup may be going
+    /// offline.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(Memcg<'_>) -> R) -> R {
@@ -143,7 +144,7 @@ impl Memcg<'_> {
     }
 
     /// Returns true if the cgroup or an ancestor is at its swap limit. Incompressible pages in
-    /// zswap count as swap, because they must stay writable to a device.
+    /// zswap count as swap, because it must stay possible to write them to a device.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn at_swap_max(self) -> bool {
         self.above_swap_max(1)
@@ -210,7 +211,7 @@ pub(crate) struct Refusals<'a>(&'a Counters);
 
 #[cfg(CONFIG_RUST_VSWAP)]
 impl Refusals<'_> {
-    /// Returns how many pages in a row zswap compressed in vain.
+    /// Returns how many pages zswap compressed and then refused since the count was reset.
     #[inline]
     pub(crate) fn tried(self) -> u64 {
         self.0.tried.load(Relaxed) as u64
@@ -222,7 +223,7 @@ impl Refusals<'_> {
         self.0.refused.load(Relaxed) as u64
     }
 
-    /// Returns how many jiffies ago the last page was refused.
+    /// Returns how many jiffies ago the last page was refused, or the count was last halved.
     pub(crate) fn age(self) -> u64 {
         // Negative if another CPU refuses a page between the two reads.
         let then = self.0.refused_at.load(Relaxed);
@@ -230,17 +231,17 @@ impl Refusals<'_> {
         age.max(0) as u64
     }
 
-    /// Returns how many pages the cgroup had when the last page was refused.
+    /// Returns how many pages the cgroup had at the time that [`Self::age`] counts from.
     pub(crate) fn size_at(self) -> u64 {
         self.0.size_at.load(Relaxed) as u64
     }
 
-    /// Counts a page that was compressed in vain.
+    /// Counts a page that zswap compressed and then refused.
     pub(crate) fn add_tried(self) {
         self.0.tried.add(1, Relaxed);
     }
 
-    /// Resets the number of pages in a row that were compressed in vain.
+    /// Resets the number of pages that zswap compressed and then refused.
     pub(crate) fn clear_tried(self) {
         self.0.tried.store(0, Relaxed);
     }
@@ -295,7 +296,7 @@ impl MemcgRef {
     /// Returns the cgroup.
     #[inline]
     pub(crate) fn get(&self) -> Memcg<'_> {
-        // INVARIANT: It is not freed while there is a reference.
+        // INVARIANT: The cgroup is not freed while there is a reference.
         Memcg {
             ptr: self.0.as_ptr(),
             _pin: PhantomData,
@@ -317,7 +318,7 @@ impl MemcgRef {
     fn again_if_online(&self) -> Option<Self> {
         // SAFETY: The value owns a reference, by the invariants.
         let got = unsafe { bindings::zswap_memcg_tryget_online(self.0.as_ptr()) };
-        // Lazily, because dropping an unused value would put a reference that was not taken.
+        // Create the value only if C took the reference, because dropping the value puts it.
         got.then(|| Self(self.0))
     }
 }
@@ -339,11 +340,11 @@ impl Cursor {
     /// Calls `f` with the position, under the lock.
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
-        // SAFETY: The lock is initialized statically. No other lock of zswap is taken under it,
-        // also not by the release of a cgroup.
+        // SAFETY: The lock is initialized statically. No other lock of zswap is taken under it, not
+        // even when a cgroup is released.
         let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
         // SAFETY: Protected by the lock. `Option<MemcgRef>` has the layout of C's pointer, with
-        // `NULL` for `None`. The cursor owns a reference to a cgroup that is not `NULL`.
+        // `NULL` for `None`. Unless it is `NULL`, the cursor owns a reference to the cgroup.
         f(unsafe { &mut *(&raw mut (*cursor).next).cast() })
     }
 
@@ -360,7 +361,7 @@ impl Cursor {
     /// Moves on to the next online cgroup, and returns it. `None`: a round has ended, or cgroups
     /// are off.
     ///
-    /// Returns a reference of its own, because [`Cursor::leave`] can drop the cursor's.
+    /// Returns a reference of its own, because [`Cursor::leave`] can drop that of the cursor.
     pub(crate) fn advance() -> Option<MemcgRef> {
         Self::locked(|place| loop {
             *place = Self::after(place.take());
@@ -445,15 +446,16 @@ impl Drop for ObjCgroup {
     }
 }
 
-/// Counts pages that were stored in zswap for pinned slots, and charges them to the memory cgroup
-/// id. The caller is in reclaim (`PF_MEMALLOC`), so that the charge cannot fail. May sleep.
+/// Counts pages that were stored in zswap, and charges them to the memory cgroup id. Their slots
+/// hold references to the id. The caller is in reclaim (`PF_MEMALLOC`), so that the charge cannot
+/// fail. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
     if sum.nr == 0 {
         return;
     }
     count_stored(sum.nr as i64, sum.nr_plain as i64);
-    // SAFETY: The slots have references to the id.
+    // SAFETY: C looks the id up under RCU, and does nothing if no cgroup has it.
     unsafe { bindings::zswap_charge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
 }
 
@@ -464,7 +466,7 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
         return;
     }
     count_unstored(sum);
-    // SAFETY: The slots have references to the id.
+    // SAFETY: C looks the id up under RCU, and does nothing if no cgroup has it.
     unsafe { bindings::zswap_uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
 }
 

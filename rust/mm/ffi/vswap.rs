@@ -247,7 +247,8 @@ impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
     }
 }
 
-/// References to a memory cgroup id, one for each of `nr` slots. Dropping the value leaks them.
+/// References to a memory cgroup id, one for each of `nr` slots. Dropping the value leaks the
+/// references.
 ///
 /// # Invariants
 ///
@@ -283,7 +284,7 @@ impl IdRefs {
         // SAFETY: As required of the caller, the cluster is locked, and the slot is in it. C checks
         // that there is a table.
         let id = unsafe { bindings::vswap_ci_take_id(ci, off) };
-        // INVARIANT: The slot has owned the reference.
+        // INVARIANT: The slot owned the reference until now.
         Self { id, nr: 1 }
     }
 

@@ -2,10 +2,11 @@
 
 //! zsmalloc pools with owned objects: the allocator of compressed pages.
 //!
-//! Only the word of a slot refers to its object. The word is both zswap's record and the
-//! allocator's handle. A new object is a [`Pinned`]: the allocator does not move it, and dropping
-//! it frees it. zswap stores its place in the word, and then unpins it. From then on the allocator
-//! may move the object, and then updates the place in the word.
+//! Only the word of a slot refers to the object of the slot. The word is both zswap's record and
+//! the allocator's handle. A new object is a [`Pinned`], which the allocator does not move.
+//! Dropping the [`Pinned`] frees the object. zswap stores the place of the object in the word, and
+//! then unpins the object. From then on the allocator may move the object. When it does, it updates
+//! the place in the word.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -128,7 +129,7 @@ impl ZsPool {
     #[inline]
     pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Pinned<'_>> {
         // SAFETY: The pool exists, by the invariants. C only reads the bytes, which are readable.
-        // It may copy any value if they change meanwhile.
+        // If the bytes change meanwhile, it may copy any value.
         let place = unsafe {
             bindings::zs_owned_store(
                 self.as_ptr(),
@@ -176,7 +177,8 @@ impl ZsPool {
             )
         };
         to_result(len)?;
-        // INVARIANT: C has pinned the object. The caller keeps it in its word.
+        // INVARIANT: C has pinned the object. As required of the caller, the object stays in its
+        // word.
         let pin = ReadPin { place };
         // INVARIANT: C has filled the list, and the object is pinned while `f` runs.
         let ret = f(Parts {
@@ -286,8 +288,8 @@ impl Emptied {
 
 /// The memory of an object, in one part or two, while it is read.
 ///
-/// It is passed by value and includes the length, so that it cannot be swapped for the memory of
-/// another object.
+/// The value includes the length, and is not passed by reference. So a caller cannot swap it for
+/// the memory of another object.
 ///
 /// # Invariants
 ///
@@ -329,7 +331,8 @@ impl<'p> Pinned<'p> {
         self.place
     }
 
-    /// Hands the object to the caller, as its place. It stays pinned until [`unpin`].
+    /// Consumes the value, and returns the place of the object. The object stays pinned until
+    /// [`unpin`].
     #[inline]
     pub(crate) fn into_place(self) -> u64 {
         ManuallyDrop::new(self).place
@@ -340,7 +343,7 @@ impl<'p> Pinned<'p> {
     /// # Safety
     ///
     /// [`Pinned::into_place`] returned `place`, for an object of this pool. The caller does not use
-    /// it otherwise.
+    /// the place otherwise.
     #[inline]
     pub(crate) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
         // INVARIANT: As required of the caller, `place` came from `into_place()` for an object of
