@@ -152,9 +152,9 @@ impl Lists {
         );
     }
 
-    /// Finds the next cluster for a CPU, for folios of an order. A cluster without tables is only
-    /// returned if fewer than `limit` have tables. `ty` is the type of the device that the cluster
-    /// must be bound to, if any.
+    /// Finds the next cluster for a CPU, for folios of an order. Returns a cluster without tables
+    /// only if fewer than `limit` clusters have tables. `ty`: the device type that the cluster is
+    /// bound to, or is to be bound to. `None`: an unbound cluster.
     pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
         if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);
@@ -185,9 +185,10 @@ impl Lists {
         }
     }
 
-    /// Takes a cluster of any order that has free slots, to allocate single slots from it, and
-    /// returns it locked. Prefers clusters of order 0, then clusters without a free run of their
-    /// order. `ty` is the type of the device that the cluster must be bound to, if any.
+    /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
+    /// order 0, and returns it locked. Prefers clusters of order 0, then clusters without a free
+    /// run of their order. `ty`: the type of the device that the cluster is bound to. `None`: an
+    /// unbound cluster.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
@@ -207,8 +208,8 @@ impl Lists {
         })
     }
 
-    /// Takes the first cluster of a list that can be locked without waiting, and assigns it to a
-    /// CPU and an order.
+    /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
+    /// CPU and an order, and returns it locked.
     ///
     /// # Safety
     ///
@@ -231,7 +232,7 @@ impl Lists {
             };
             // Only try, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
-                // SAFETY: The lists are locked, and the cluster is on one.
+                // SAFETY: The lists are locked, and the cluster is on one of them.
                 unsafe { bindings::vswap_lists_del(ci) };
                 guard.lend().assign(cpu, order);
                 return Some(guard);
@@ -259,7 +260,7 @@ impl Lists {
         nr.store(now.saturating_sub(1), Relaxed);
     }
 
-    /// Takes a cluster off the free list, if there is one.
+    /// Removes a cluster from the free list, if the list has one.
     fn take_spare(&mut self) -> Option<Spare> {
         // SAFETY: The lists are locked. C returns NULL, or a virtual cluster without tables that
         // was on the free list.
@@ -269,15 +270,15 @@ impl Lists {
     /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
     /// with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
-        // SAFETY: The lists are locked, and the cluster is on none.
+        // SAFETY: The lists are locked, and the cluster is on none of them.
         unsafe { bindings::vswap_lists_move_free(spare.into_cluster().as_ci()) };
         self.uncount_populated();
     }
 
-    /// Returns the counter of clusters with tables. It is changed under the lock, and read without
-    /// it.
+    /// Returns the counter of clusters with tables. It is changed under the lock of the lists, and
+    /// also read without that lock.
     fn nr_populated() -> &'static Atomic<usize> {
-        // SAFETY: A static that C, too, accesses in one piece.
+        // SAFETY: A static that C also reads and writes in single accesses.
         unsafe { Atomic::from_ptr((&raw mut bindings::vswap_lists.nr_populated).cast()) }
     }
 

@@ -4,13 +4,13 @@
 //!
 //! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot take it.
 //! When the allocator finds no other slot, it calls [`make_room`], which ends the binding of a
-//! cluster with idle slots. The slots with data get backing words, and words in the swap table of
-//! the device. The device cluster goes on a list of C's allocator. If there is no memory for the
-//! words, the cluster stays bound, and [`make_room`] tries the next one.
+//! cluster with idle slots. Each virtual slot with data on the device gets a backing word, and its
+//! device slot gets a reverse map word. The device cluster goes on a list of C's allocator. If
+//! there is no memory for the words, the cluster stays bound, and [`make_room`] tries the next one.
 //!
-//! When swap is half full, and a cluster has no idle slot, [`make_room`] first tries to make some
-//! idle. It removes folios whose swap count is 0 from the swap cache. C's allocator does the same
-//! in full clusters.
+//! If more than half of swap is in use, and a cluster has no idle slot, [`make_room`] first tries
+//! to make slots of it idle. It removes folios whose swap count is 0 from the swap cache. C's
+//! allocator does the same in full clusters.
 
 #![forbid(unsafe_code)]
 
@@ -39,11 +39,12 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of the cluster to start at, so that a call continues where the last one ended.
+/// The number of the cluster that the next [`make_room`] starts at, so that it continues where the
+/// last one ended.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
-/// Ends the binding of one cluster, to the device of type `ty` or to any. Returns true if this
-/// freed device slots. May sleep.
+/// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
+/// Returns true if this freed device slots. May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
@@ -68,8 +69,8 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
     false
 }
 
-/// Memory to scatter one cluster. Allocation is tried once in a call, because a second try would
-/// only drain the memory reserves further.
+/// The memory that [`scatter`] needs for one cluster. [`make_room`] tries only once to allocate it,
+/// because a second try would only drain the memory reserves further.
 enum Memory {
     Untried,
     Tried(Option<Scatter>),
@@ -81,7 +82,7 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
         .is_some_and(|slot| ty.is_none() || ty == Some(slot.ty()))
 }
 
-/// Ends the binding of a cluster, if there is memory for the backing words that it then needs.
+/// Ends the binding of a cluster, if there is memory for the words that its slots need then.
 fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
     // A cluster without data on the device needs no memory.
     if cluster.lock().lend().scatter(&mut None) {
@@ -96,8 +97,8 @@ fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
     }
 }
 
-/// Makes slots of a device idle that only a folio in the swap cache pins, by reclaiming the folio.
-/// May sleep.
+/// Makes device slots idle: removes folios whose swap count is 0 from the swap cache, in clusters
+/// that are bound to the device of type `ty`. May sleep.
 pub(crate) fn reclaim_cached(ty: u8) {
     for cluster in slot_alloc::all() {
         if is_bound_to(cluster, Some(ty)) {

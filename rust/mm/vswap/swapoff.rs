@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swapoff: reads the pages in device slots that back virtual slots into memory.
+//! Swapoff: reads into memory the pages in device slots that back virtual slots.
 //!
-//! Page tables and shmem name virtual slots, which stay. So swapoff does not search them. The words
-//! of the device say which virtual slots it backs. swapoff reads the slots in the order of the
-//! device, many at a time. Each folio is then dirty in the swap cache and has no backing, so that
-//! reclaim may write it elsewhere. A fault finds the folio there.
+//! Page tables and shmem name virtual slots, which stay. So swapoff does not search them. The swap
+//! table words of the device say which virtual slots it backs. swapoff reads the slots in the order
+//! of the device, many at a time. Each folio is then dirty in the swap cache and has no backing, so
+//! that reclaim may write it elsewhere. A fault finds the folio in the swap cache.
 //!
 //! # Races
 //!
-//! The device allocates no more slots. A task that got one before holds the lock of the folio until
-//! the words of both sides agree. So a slot whose words do not agree is one that
-//! - *is about to be named*: its folio is in the swap cache, and locked. swapoff waits for the
+//! The device allocates no more slots. A task that allocated one before holds the folio lock until
+//! the backing word of the virtual slot names the device slot. So if swapoff finds a device slot
+//! that the backing word does not name, the device slot
+//! - *is about to be named*: the folio is in the swap cache, and locked. swapoff waits for the
 //!   lock.
-//! - *is about to be freed*: no backing word names it any more. The next pass finds it free, or
-//!   meets it again.
+//! - *is about to be freed*: no backing word names it any more. The next pass finds the device slot
+//!   free, or meets it again.
 //!
-//! Slots of bound clusters have bits, not words. A task that takes idle slots into use checks
-//! `SWP_WRITEOK` under the lock of the virtual cluster. So swapoff takes each of these locks once
-//! before its first pass. When no slot has data any more, swapoff ends the bindings.
+//! Slots of bound clusters have bits instead of words. A task that takes idle slots into use checks
+//! `SWP_WRITEOK` under the lock of the virtual cluster. So swapoff takes the lock of each bound
+//! cluster once before its first pass. When no slot has data any more, swapoff ends the bindings.
 //!
-//! swapoff repeats the pass until no slot is left, or a signal ends it. Pages that came back stay
-//! in memory.
+//! swapoff repeats the pass until no slot is left, or a signal ends it. Pages that were read by
+//! then stay in memory.
 //!
 //! # Errors
 //!
@@ -53,7 +54,8 @@ use kernel::prelude::*;
 /// The number of folios that are read at once.
 const WINDOW: usize = 128;
 
-/// Reads the pages that a device has for virtual slots into memory, and ends its bindings. Sleeps.
+/// Reads into memory all pages that a device holds for virtual slots, and ends its bindings.
+/// Sleeps.
 ///
 /// `ENOMEM`, `EINTR`, `EBUSY`: some pages were read, and the others are still on the device.
 pub(crate) fn unuse(owned: &mut Owned) -> Result {
@@ -79,7 +81,7 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
     Ok(())
 }
 
-/// Reads the next window of slots. Returns true if that was the last of the device.
+/// Reads the next window of slots. Returns true if that was the last window of the device.
 fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
     let mut reads = Reads::new();
     let mut result = Ok(false);
@@ -111,12 +113,13 @@ fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
     result
 }
 
-/// Removes the backing of a folio, which was just read or was in the swap cache, from the device.
+/// Removes the backing of a folio, if one of its slots is on the device of type `ty`. The folio was
+/// just read, or was in the swap cache before.
 fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };
-    // If its swap count is 0, free the folio's slots and be done.
+    // If the swap count of all its slots is 0, this frees the slots, and nothing is left to do.
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
@@ -124,7 +127,8 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
         return;
     }
     if folio.is_unclaimed() {
-        // The next pass reads its pages one by one.
+        // No fault has mapped this large folio. Remove it from the swap cache, so that the next
+        // pass reads its pages one by one.
         folio.forget();
         return;
     }
