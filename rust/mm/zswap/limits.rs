@@ -54,8 +54,8 @@ pub(super) fn reached_full() -> bool {
 }
 
 /// Returns true if pages can be written back, so that a full pool shrinks to the accept threshold.
-/// Otherwise stores do not wait for the threshold: one memory cgroup that holds the pool above it
-/// would keep all others from storing pages.
+/// If they cannot, stores do not wait for the threshold. Otherwise one memory cgroup whose pages
+/// hold the pool above the threshold would keep all others from storing pages.
 fn drains() -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     return device::have_free() || device::old_entries();
@@ -63,8 +63,8 @@ fn drains() -> bool {
     true
 }
 
-/// Returns true if the pool accepts a store. Counts it if the pool is at its limit, and updates
-/// [`REACHED_FULL`].
+/// Returns true if the pool accepts a store. Counts the refused store if the pool is at its limit,
+/// and updates [`REACHED_FULL`].
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
@@ -91,8 +91,8 @@ pub(crate) fn has_room() -> bool {
     room() != 0
 }
 
-/// Wakes the shrink worker if the pool is full. Reclaim calls this when it refuses a page before it
-/// unmaps the page.
+/// Wakes the shrink worker if the pool is full. Reclaim calls this when a page is refused before it
+/// is unmapped.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn want_room() {
     if !accepts() && reached_full() {

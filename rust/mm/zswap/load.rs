@@ -25,7 +25,7 @@ use core::ops::Range;
 use kernel::prelude::*;
 
 /// Loads the page or pages of a folio, and unlocks the folio. Keeps the folio locked if zswap does
-/// not have it.
+/// not have its pages.
 ///
 /// Returns `EIO` if a page cannot be decompressed. The folio is not uptodate then, which is an I/O
 /// error. A large folio has been removed from the swap cache.
@@ -66,9 +66,9 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
 /// Loads a large folio. The stored copies stay and the folio is clean, because the fault may be
 /// unable to map the folio, and then drops it. A fault that has mapped it calls [`forget`].
 ///
-/// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none. A
-/// folio in the swap cache keeps its pages from being written back. If zswap has only some of them
-/// nevertheless, this fails, and the fault reads the pages one by one.
+/// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
+/// While a folio is in the swap cache, zswap cannot write its pages back. If zswap has only some of
+/// them nevertheless, this fails, and the fault reads the pages one by one.
 fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     match load_pages(&mut folio.lend()) {
         Ok(()) => Ok(Ok(())),

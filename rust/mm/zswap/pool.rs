@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools. A pool consists of a compressor and the zsmalloc objects that it has compressed.
+//! Pools. A pool consists of a compressor, and of zsmalloc objects with the pages that the
+//! compressor has compressed.
 //!
 //! # Lifetime
 //!
 //! A pool has a per-CPU reference count:
-//! - Each stored object holds a reference, before it is in a word ([`Entry`]) and while it is
-//!   there.
+//! - Each stored object holds a reference, before it is in a word ([`Entry`]) and while it is in
+//!   one.
 //! - A store holds a reference while it runs ([`PoolRef`]).
-//! - [`CURRENT`] holds the *initial* reference of the current pool ([`Initial`]). As long as that
-//!   exists, the count stays per CPU, so that getting and putting references is cheap. Dropping the
-//!   initial reference retires the pool.
+//! - [`CURRENT`] holds the *initial* reference of the current pool ([`Initial`]). As long as the
+//!   initial reference exists, the count stays per CPU, so that getting and putting references is
+//!   cheap. Dropping the initial reference retires the pool.
 //!
 //! # Finding a pool
 //!
@@ -116,8 +117,8 @@ pub(crate) struct Pool {
     #[pin]
     hotplug: Opaque<bindings::hlist_node>,
     hotplug_added: Atomic<bool>,
-    /// True if the initial reference was dropped. The task that clears this may take a new initial
-    /// reference.
+    /// True if the initial reference was dropped. The task that clears the flag may take a new
+    /// initial reference.
     retired: Atomic<bool>,
     number: SetOnce<u8>,
     name: CString,
@@ -282,7 +283,7 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     // SAFETY: By the invariants of `Pool`, the box was leaked, and it belongs to the last
     // reference.
     let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast_mut().cast()) };
-    // No word names an object of the pool any more, so no task looks up its number.
+    // No word names an object of the pool any more, so no task looks up the number of the pool.
     pool.leave_place();
     workqueue::system().enqueue(pool);
 }
@@ -448,7 +449,7 @@ pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
     drop(rcu);
     found.report(c"using existing");
     // SAFETY: The pool was retired, so its initial reference is gone. This task cleared `retired`,
-    // so only it may make a new one. `found` is a reference, so the count is not zero.
+    // so no other task makes a new one. `found` is a reference, so the count is not zero.
     unsafe { bindings::percpu_ref_resurrect(found.refs.get()) };
     // INVARIANT: The call above made a new initial reference.
     Some(Initial(found.0))
@@ -553,8 +554,8 @@ impl Drop for Entry {
         // SAFETY: By the invariants of `Entry`, there is a reference to the pool, which is put
         // below.
         if let Some(pool) = unsafe { pool_of(object) } {
-            // SAFETY: By the invariants of `Entry`, it is a pinned object of the pool, and nothing
-            // else names it.
+            // SAFETY: By the invariants of `Entry`, the object is pinned and belongs to the pool,
+            // and nothing else names it.
             drop(unsafe { Pinned::from_place(&pool.zs, object.place().get()) });
             drop(PoolRef(NonNull::from(pool)));
         }

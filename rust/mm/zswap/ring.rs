@@ -8,8 +8,8 @@
 //! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
 //!   indexed by node. A reference or the RCU read lock keeps the cgroup. When the cgroup goes
 //!   offline, its rings are marked dead. Their members move to the nearest live ring *above*, of an
-//!   ancestor cgroup on the same node ([`Ring::leave`]). A store that joins a dead ring later sees
-//!   that the ring is dead, and moves its members.
+//!   ancestor cgroup on the same node ([`Ring::leave`]). A store that later adds a member to a dead
+//!   ring sees that the ring is dead, and moves the members of the ring.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
@@ -351,8 +351,8 @@ impl<'a> Ring<'a> {
         self.0.dead.load(Relaxed)
     }
 
-    /// Returns the counter of swap-ins from a device that zswap would have served, had less been
-    /// written back.
+    /// Returns the counter of swap-ins from a device that zswap would have served if it had written
+    /// back fewer pages.
     #[inline]
     pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
         &self.0.nr_disk_swapins
@@ -374,8 +374,8 @@ impl<'a> Ring<'a> {
         let joined = &self.0.joined;
         let mut head = joined.load(Relaxed);
         loop {
-            // SAFETY: The member is on no list. Only the task that gave it the seat may put it on
-            // one, which is this task.
+            // SAFETY: The member is on no list. Only this task may put it on one, because this task
+            // gave it the seat.
             unsafe { (*member.links()).next = head.cast() };
             match joined.cmpxchg(head, core::ptr::from_ref(member).cast_mut(), Full) {
                 Ok(_) => break,
@@ -396,7 +396,7 @@ impl<'a> Ring<'a> {
     pub(crate) fn leave(memcg: Memcg<'a>) {
         for ring in Node::all().filter_map(|node| Self::of(memcg, node)) {
             ring.0.dead.store(true, Relaxed);
-            // A store that joins after this barrier sees that the ring is dead.
+            // A store that adds a member after this barrier sees that the ring is dead.
             smp_mb(Full);
             let rcu = rcu::read_lock();
             Ring(ring.0).move_up(&rcu);

@@ -128,8 +128,8 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
 }
 
 /// Returns the count of refused pages after a page was stored: 32 less. So the count does not grow
-/// as long as one page in 32 compresses. If fewer do, it grows until reclaim has tried all pages.
-/// The pages that compress are stored by then.
+/// as long as one page in 32 compresses. If fewer pages compress, the count grows until reclaim has
+/// tried all pages. By then, the pages that compress are stored.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn after_success(refused: u64) -> u64 {

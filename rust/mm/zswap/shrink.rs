@@ -145,9 +145,9 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !may_have_candidates(memcg) {
         return 0;
     }
-    // A cgroup has usage counters for all nodes together only. They can lag by some seconds and say
-    // 0. Then use the counters of the whole system. Otherwise reclaim would find nothing to do, and
-    // the cgroup could be OOM-killed.
+    // A cgroup has usage counters for all nodes together only. The counters can lag by some seconds
+    // and be 0 although pages are stored. Then use the counters of the whole system. Otherwise
+    // reclaim would find nothing to do, and the cgroup could be OOM-killed.
     let (backing, stored) = match memcg.usage() {
         Some((bytes, pages)) if pages != 0 => (bytes >> PAGE_SHIFT, pages),
         _ => (
@@ -185,8 +185,9 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
 /// pages written back, or `None` if reclaim should not ask again soon.
 ///
 /// A batch in which pages only lost their second chance counts as progress, because the next round
-/// can write them back. C's zswap stops there. Then a cgroup all of whose memory is in zswap is
-/// OOM-killed, because reclaim gives up before the first round is complete.
+/// can write them back. C's zswap stops after such a batch. So with C's zswap, a cgroup whose
+/// memory is all in zswap is OOM-killed, because reclaim gives up before the first round is
+/// complete.
 pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     if !pressure_counts(control.memcg()) {
         control.none_scanned();

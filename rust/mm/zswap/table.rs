@@ -717,8 +717,8 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
 ///
 /// # Safety
 ///
-/// The object is in a word. Meanwhile the word does not change, except for the place and the
-/// referenced bit.
+/// The object is in a word. While zsmalloc uses the result, the word does not change, except for
+/// the place and the referenced bit.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
     // SAFETY: The stored page keeps its slot in use, and a slot in use keeps its swap device.

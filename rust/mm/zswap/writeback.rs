@@ -2,7 +2,7 @@
 
 //! Writes back the pages that come next in the order of writeback; see [`order`](super::order).
 //!
-//! Writeback decompresses a page to a folio in the swap cache, and writes the folio to the device.
+//! Writeback decompresses a page into a folio in the swap cache, and writes the folio to a device.
 //! The page of a physical slot is written to that slot. A virtual slot gets a device slot first.
 //! Nothing pins a stored page until its folio is in the swap cache. So writeback reads the stored
 //! page only after that: see the races in the documentation of `zswap`.
@@ -58,7 +58,8 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Maximum number of pages in a run. They are locked meanwhile, so a fault on one of them waits.
+/// Maximum number of pages in a run. Their folios are locked until they are written, so a fault on
+/// one of them waits.
 const MOST: usize = 16;
 
 /// Maximum number of members that the clock hand passes in one critical section of the ring lock.
