@@ -25,8 +25,8 @@ struct swap_cluster_info;
 #define vswap_is_fast(si)	(data_race((si)->flags & SWP_SYNCHRONOUS_IO) != 0)
 
 /*
- * Without CONFIG_RUST_VSWAP, vswap_used() is a constant, and no call of what is only
- * declared here is compiled.
+ * Without CONFIG_RUST_VSWAP, vswap_used() is constant false. So the compiler
+ * drops all calls of the functions that are only declared here.
  */
 
 /*
@@ -184,7 +184,7 @@ static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
 
 /*
  * Returns true if @swp_tb is a reverse map word and the swap cache has a folio
- * for the virtual slot. Takes no lock, so the caller may hold that of the
+ * for the virtual slot. Takes no lock, so the caller may hold the lock of the
  * device cluster.
  */
 static inline bool vswap_rmap_cached(unsigned long swp_tb)
@@ -197,8 +197,8 @@ extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
 /* Number of bound clusters, by type. */
 extern atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
 /*
- * Highest type of a device that has backed virtual slots. A device that begins
- * to may not be included yet.
+ * Highest type of a device that has backed virtual slots. A device whose first
+ * slots are just being allocated may not be included yet.
  */
 extern unsigned int vswap_highest_type;
 
@@ -301,8 +301,9 @@ bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
 
 /*
- * 1 if new entries are virtual, 0 if they are a device's: the boot parameter "vswap="
- * and sysfs. Virtual entries stay valid either way.
+ * 1 if new entries are virtual, 0 if they name device slots. Set by the boot
+ * parameter "vswap=" and in sysfs. Existing virtual entries stay valid either
+ * way.
  */
 extern int vswap_enabled;
 
@@ -336,9 +337,9 @@ static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *fol
 
 /*
  * Returns true if the next cluster of @si cannot have slots for @folio either:
- * swapoff has begun, or there was no memory for cgroup ids. Otherwise the scan
- * for order 0 in the clusters of higher orders would go on, with preemption
- * disabled, until swapoff has emptied them.
+ * swapoff has begun, or there was no memory for cgroup ids. Without this check,
+ * the scan for order 0 in the clusters of higher orders would go on, with
+ * preemption disabled, until swapoff has emptied them.
  */
 #ifdef CONFIG_RUST_VSWAP
 static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_cluster_info *ci,
@@ -367,9 +368,9 @@ static inline void vswap_unuse_end(void)
 }
 
 /*
- * Returns true if this task swaps pages in for swapoff or to drain. If memory or
- * the room of a cgroup is used up, it gets -ENOMEM and no task is killed, because
- * the pages can stay swapped out.
+ * Returns true if this task swaps pages in for swapoff or to drain. If there is
+ * no memory, or a cgroup is at its limit, the task gets -ENOMEM. No task is
+ * OOM-killed, because the pages can stay swapped out.
  */
 static inline bool vswap_task_unuses(void)
 {
@@ -379,9 +380,9 @@ static inline bool vswap_task_unuses(void)
 bool __vswap_make_room(int type);
 
 /*
- * Unbinds a cluster, so that C's allocator can take its idle slots: one of the
- * device of @type, or of any device if @type is -1. Returns true if slots have
- * become free. May sleep.
+ * Unbinds a cluster of the device of @type, or of any device if @type is -1.
+ * C's allocator can then take the idle slots of the cluster. Returns true if
+ * slots have become free. May sleep.
  */
 static inline bool vswap_make_room(int type)
 {
@@ -579,8 +580,8 @@ int vswap_try_reclaim(unsigned long offset);
 
 /*
  * The memory cgroup of a slot. mem_cgroup_record_swap() takes a reference to
- * the cgroup id for each slot. Slots are charged as swap only if they are zero
- * pages or have a device slot, or are about to get one.
+ * the cgroup id for each slot. A slot is charged as swap only if its page is a
+ * zero page, or if the slot has a device slot or is about to get one.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);

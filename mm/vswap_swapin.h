@@ -87,8 +87,8 @@ static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, 
 }
 
 /*
- * Returns true if a plan allows a large folio. With C's rule (~0), it does
- * until zswap is first enabled.
+ * Returns true if a plan allows a large folio. C's rule (~0) allows one until
+ * zswap is first enabled.
  */
 static __always_inline bool vswap_plan_large(unsigned long plan)
 {
@@ -114,8 +114,9 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 }
 
 /*
- * Returns true if a fault read a large folio and then did not map it. Such a
- * folio is removed from the swap cache, and swapoff tries the page again.
+ * Removes a large folio from the swap cache for swapoff, if a fault has read
+ * the folio and has not mapped it. Returns true if it was removed. swapoff then
+ * tries the page again.
  */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -130,7 +131,8 @@ static inline bool vswap_swapin_skip(swp_entry_t entry)
 
 /*
  * Returns true the first time, if the policy is on: the callers of
- * swapin_sync() have just looked in the swap cache, so it need not look again.
+ * swapin_sync() have just looked in the swap cache, so swapin_sync() need not
+ * look again.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -152,9 +154,9 @@ static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 }
 
 /*
- * Returns true if a large folio could not be read. It is then removed from the
- * swap cache, and the reference is dropped. The caller reads page by page, so
- * that only the broken page fails.
+ * Returns true if a large folio could not be read. The folio is then removed
+ * from the swap cache, and the caller's reference is dropped. The caller reads
+ * page by page, so that only the broken page fails.
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
@@ -322,8 +324,8 @@ static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 }
 
 /*
- * Called when all pages of a folio are mapped: of a large one that this fault
- * has read, or of a page that was in the swap cache before.
+ * Called when all pages of a folio are mapped. Either this fault has read a
+ * large folio, or the page was in the swap cache before.
  */
 static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 					       struct vm_fault *vmf, struct folio *folio,
@@ -348,8 +350,8 @@ static __always_inline void vswap_fault_settle(struct vswap_around *around, stru
 }
 
 /*
- * Returns the folio of the next neighbour to map, or NULL if there is none. It
- * is in the swap cache, locked, uptodate and not mapped, and the caller owns
+ * Returns the folio of the next neighbour to map, or NULL if there is none. The
+ * folio is in the swap cache, locked, uptodate and not mapped. The caller owns
  * the lock and a reference. Sets *@vmf to a read fault on the neighbour. Caller
  * holds the lock of the page table.
  */
@@ -383,8 +385,8 @@ extern struct vswap_swapin_switches vswap_swapin_switches;
 
 /*
  * History of the faults of each mapping and file, in a hash table by address,
- * so that neither structure grows. Two that share a record disturb the sequence
- * of each other, but do no other harm.
+ * so that neither structure grows. Two mappings or files that share a record
+ * disturb each other's sequence, but do no other harm.
  */
 #define VSWAP_RECORD_BITS	10
 

@@ -33,7 +33,7 @@ extern struct zswap_params zswap_params;
 
 extern atomic_long_t zswap_stored_incompressible_pages;
 
-/* The cgroup at which the shrink worker continues. @next holds a reference. */
+/* The cgroup at which the shrink worker continues. @next holds a reference to it. */
 struct zswap_shrink_cursor {
 	spinlock_t lock;	/* protects next */
 	struct mem_cgroup *next;
