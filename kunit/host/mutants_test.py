@@ -128,7 +128,7 @@ class Outcomes(unittest.TestCase):
         self.assertTrue(raised.exception.hint)
 
     def test_what_the_tool_reports_is_read(self):
-        """It ends with 2 if a mutant was missed, with 3 if one had no time to be found."""
+        """cargo-mutants ends with 2 if a mutant was missed, and with 3 if a mutant timed out."""
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)
             (place / "src/mm").mkdir(parents=True)

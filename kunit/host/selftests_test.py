@@ -450,7 +450,7 @@ class Guests(Folder):
         self.assertEqual(failure, "it panicked\nread the log")
 
     def test_a_round_has_its_own_lines_only(self):
-        """Ends the previous test, which has no end marker."""
+        """A new start marker ends the round before, which has no end marker."""
         test = Test("prog", "mm")
         stream = selftests._Stream(selftests.PLAIN, [test])
         stream.feed(f"{selftests.PREFIX} prog\n1..2\nnot ok 1 one\n"

@@ -346,8 +346,9 @@ class Ends(unittest.TestCase):
                              True)
 
     def watched(self, script, said="", log="", timeout=600, step=5):
-        """Watches a shell script instead of a guest, which has said this much. A look at it takes
-        `step` seconds. Returns (output, console, how it ended, after how many seconds)."""
+        """Watches a shell script instead of a guest. The output and the console begin with `said`
+        and `log`. Each look at the script takes `step` seconds. Returns (output, console, how the
+        script ended, after how many seconds)."""
         clock = types.SimpleNamespace(now=100)
 
         def sleep(_):
@@ -1068,7 +1069,7 @@ class Guests(Kept):
         self.assertIn("did not power off", self.said("two", self.CLEAN))
 
     def test_one_without_an_end(self):
-        """No error says why, because the guest ended well."""
+        """A script that began and did not end fails, although the guest ended without an error."""
         self.assertEqual(self.boot(self.ONE + "VSWAP-TEST two\nok 1 - a\n1..1\n"), [])
         self.assertEqual([self.results(name)[self.END] for name in ("one", "two")], [True, False])
         self.assertEqual([self.stages[name].finished for name in ("one", "two")], [True, False])

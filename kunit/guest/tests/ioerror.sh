@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# A device that cannot be read: only the process that owns the page gets SIGBUS. Pages that were not
-# read meanwhile are still good. (Debug kernel.)
+# A device that cannot be read: only the process that owns the page gets SIGBUS. Pages that no
+# process read during the error are still good. (Debug kernel.)
 # guest: timeout=40 debug=1
 . /vswap/tests/lib.sh
 

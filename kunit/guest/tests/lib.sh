@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
 # Functions for the guest tests, which source this file (busybox sh).
 #
-# A test's first lines may contain "# guest: key=value ...", which guesttests.py reads:
-# timeout=SECONDS on an optimized kernel, order=1 to run before the others (5), alone=1 for a guest
-# of its own with kmemleak, numa=1 for a guest with two nodes, mem=SIZE for a guest of that size,
-# disk=SIZE for the size of the first disk, append=WORD for a word on the kernel's command line,
-# host=1 for the host's root file system, full=1 for a test that only `test --full` runs,
-# long=SECONDS for the time-out of a test that --full runs at_length, debug=1 for a test that needs
-# the debug kernel, named=1 for a test that runs only on kernels that name it (BOOTS of
-# guesttests.py). All other tests share guests of 1 GiB with two disks. Without disks
-# ('scripts/vswap boot --script ...') tests use ram disks.
+# A test's first lines may contain "# guest: key=value ...", which guesttests.py reads. The keys:
+#
+#   timeout=SECONDS  time-out on an optimized kernel
+#   long=SECONDS     time-out when --full runs the test at_length
+#   order=1          run the test before the others, whose order is 5
+#   alone=1          a guest of its own, with kmemleak
+#   numa=1           a guest with two nodes
+#   mem=SIZE         size of the guest's memory
+#   disk=SIZE        size of the first disk
+#   append=WORD      a word on the kernel's command line
+#   host=1           a guest with the host's root file system
+#   full=1           only `test --full` runs the test
+#   debug=1          the test needs the debug kernel
+#   named=1          only kernels that name the test run it (BOOTS of guesttests.py)
+#
+# Tests that do not ask for another guest share guests of 1 GiB with two disks. In a guest without
+# disks ('scripts/vswap boot --script ...') tests use ram disks.
 
 CG=/sys/fs/cgroup
 ZSWAP=/sys/module/zswap/parameters

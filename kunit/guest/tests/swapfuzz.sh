@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Random programs of several processes for the swap path, with a shadow of each byte. Meanwhile
-# devices, zswap, virtual slots, cgroups and CPUs change, and allocations fail. Each process may
-# have about half of its memory.
+# Random programs of several processes for the swap path. A second copy says what each byte must be.
+# Meanwhile devices, zswap, virtual slots, cgroups and CPUs change, and allocations fail. The cgroup
+# of a process may have about half of the memory of the process.
 # guest: timeout=80 long=180 order=9
 . /vswap/tests/lib.sh
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# swapoff swaps all pages in: shared by several processes, of shared memory, in zswap, in a swap
-# file. A process that only waits finds its bytes.
+# swapoff swaps all pages in: pages that several processes share, pages of shared memory, pages in
+# zswap, and pages in a swap file. A process that waits meanwhile finds its bytes unchanged.
 # guest: timeout=50
 . /vswap/tests/lib.sh
 

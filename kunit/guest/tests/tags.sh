@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Memory tags of arm64 (MTE) survive swapping: in zswap and on a disk, with virtual slots and
-# without, in shared slots, after writeback, swapoff and drain. Pages that get a slot afterwards
-# have no tags of earlier ones.
+# without, in shared slots, after writeback, swapoff and drain. A page that gets a slot later does
+# not have the tags of the page that had the slot before.
 # guest: timeout=120 named=1
 . /vswap/tests/lib.sh
 

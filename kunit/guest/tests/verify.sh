@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Tests find one wrong byte. Otherwise the results of all other tests would mean nothing.
+# The programs that verify memory find a single wrong byte. Otherwise the results of all other tests
+# would mean nothing.
 # guest: timeout=40
 . /vswap/tests/lib.sh
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # A fault claims a page that is in memory: it maps the page and frees its slot at once, and the
-# folio is never counted in the swap cache. If it cannot, the folio is settled and becomes like any
-# other folio in the swap cache: other processes share the slot, another fault was faster, or memory
-# is short.
+# folio is never counted in the swap cache. A fault cannot do so if other processes share the slot,
+# if another fault was faster, or if memory is short. Then it settles the folio, which becomes like
+# any other folio in the swap cache.
 # guest: timeout=60
 . /vswap/tests/lib.sh
 

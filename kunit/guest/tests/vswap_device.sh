@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots on devices: device slots are allocated late, written, read and freed. zswap writes
-# back to them, and swapoff swaps them in. Only the owner of a page meets its I/O error.
+# Virtual slots on devices: device slots are allocated only when pages are written, then read and
+# freed. zswap writes back to device slots, and swapoff swaps their pages in. Only the owner of a
+# page meets the I/O error of that page.
 # guest: timeout=190
 . /vswap/tests/lib.sh
 

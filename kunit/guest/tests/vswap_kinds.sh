@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots on devices with special needs: discards, stable pages, GFP_NOFS. Also on a device
-# without a run of free slots. zswap writes back in large requests.
+# Virtual slots on devices with special needs: discards, stable pages, GFP_NOFS. Also virtual slots
+# on a device without consecutive free slots. zswap writes back in large requests.
 . /vswap/tests/lib.sh
 
 NOFS=/sys/kernel/debug/vswap/nofs

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots and page frames that are taken out of use. MADV_SOFT_OFFLINE copies pages that were
-# swapped out, and pages in the swap cache. After MADV_HWPOISON a page gives SIGBUS or has its
-# content, and no other page is lost.
+# swapped out, and pages in the swap cache. After MADV_HWPOISON, an access to a page gives SIGBUS or
+# the right content, and no other page is lost.
 # guest: order=8 debug=1 full=1
 . /vswap/tests/lib.sh
 

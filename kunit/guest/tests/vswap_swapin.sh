@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# The swap-in policy: what is read ahead, how large folios are, what is mapped around a fault. Every
-# byte and the counters are checked.
+# The swap-in policy: which pages are read ahead, how large folios are, and which pages are mapped
+# around a fault. Every byte and the counters are checked.
 # guest: timeout=180
 . /vswap/tests/lib.sh
 
