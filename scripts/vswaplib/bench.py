@@ -66,7 +66,7 @@ def _image_hash(name):
 
 
 def _variant_on(group, variant):
-    """The build that stands for a variant on a group's clock, or None."""
+    """Returns the build that stands for a variant on the clock of a group, or None."""
     if group.clock == WALL:
         return NATIVE.get(variant)
     if group.clock == LOCKS:

@@ -91,8 +91,8 @@ def paired(base, other):
 
 
 def differs(ratio, error):
-    """Returns true if a ratio shows a difference. A single deterministic run does, but has no
-    error."""
+    """Returns true if a ratio shows a difference. A single deterministic run always does,
+    because it has no error."""
     return error is None or abs(ratio - 1) > 2 * error
 
 

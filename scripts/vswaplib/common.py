@@ -200,8 +200,8 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
 
 
 def write_if_changed(path, data):
-    """Writes bytes or text if the file has another content. A reader never sees a part of it, and
-    make sees no new time stamp on old content. Returns true if it was written."""
+    """Writes bytes or text if the file has another content. A reader never sees half of the file,
+    and make sees no new time stamp on old content. Returns true if it was written."""
     path = pathlib.Path(path)
     if isinstance(data, str):
         data = data.encode()

@@ -4,11 +4,11 @@
 The compilers add them in the variant "cover": rustc with -Cinstrument-coverage, clang with
 -fcoverage-mapping. A program has a runtime that writes its counters to a file at exit. A kernel
 has no such runtime. But a guest's memory can be a file. When the guest has ended, for whatever
-reason, the counters are read from there.
+reason, the counters are read from the file.
 
 LLVM puts counters into sections that the kernel's linker script does not know. Each object keeps
-a copy with these sections, for llvm-cov. In the object that is linked they have names that the
-script places: the counters are data, and what only llvm-cov reads is discarded.
+a copy with these sections, for llvm-cov. In the object that is linked, the sections have names that
+the script places: the counters are data, and what only llvm-cov reads is discarded.
 """
 
 import contextlib

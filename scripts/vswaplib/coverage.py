@@ -66,7 +66,7 @@ def export(program, counts, *options):
     """Returns llvm-cov's report for one test program; "" for one without code of ours.
 
     If llvm-cov gets several programs, it takes each function from the first one that has it. An
-    inline function that this one does not call then counts as not executed.
+    inline function that the first program does not call then counts as not executed.
     """
     done = run([llvm_tool("llvm-cov"), "export", f"--instr-profile={counts}", *options, program],
                check=False)

@@ -34,7 +34,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Reason:
-    """Why runs are not executed."""
+    """The reason why runs of lines are not executed."""
     why: str
     places: tuple
 

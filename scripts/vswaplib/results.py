@@ -68,7 +68,7 @@ class Report:
 
     def run(self, title, stages, func, *args):
         """Runs one step. An error in it counts as one failed result, and the run goes on. Returns
-        True if there was none."""
+        True if there was no error."""
         say(f"--- {title} [{self.minutes():.1f} min]")
         error, begun = "", self.minutes()
         try:
