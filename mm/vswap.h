@@ -160,8 +160,9 @@ static inline void vswap_zap_end(struct vswap_zap *zap)
  * Slots of devices.
  *
  * A device slot that backs a virtual slot has a reverse map word in the swap
- * table of its device: the offset of the virtual slot and a mark. The word has
- * no swap count and no flags. Only vswap_free_slots() frees such a slot.
+ * table of its device. The word has the offset of the virtual slot and a mark.
+ * The word has no swap count and no flags. Only vswap_free_slots() frees such a
+ * slot.
  */
 #define VSWAP_RMAP_MARK		0x4UL
 #define VSWAP_RMAP_MASK		0x7UL
@@ -580,8 +581,9 @@ int vswap_try_reclaim(unsigned long offset);
 
 /*
  * The memory cgroup of a slot. mem_cgroup_record_swap() takes a reference to
- * the cgroup id for each slot. A slot is charged as swap only if its page is a
- * zero page, or if the slot has a device slot or is about to get one.
+ * the cgroup id for each slot. A slot is charged as swap if its page is a zero
+ * page, or if the slot has a device slot or is about to get one. Other slots
+ * are not charged as swap.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);

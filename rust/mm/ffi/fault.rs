@@ -91,8 +91,8 @@ c_functions! {
     pub(crate) fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
     /// Returns true if a slow device has slots that back virtual slots.
     pub(crate) fn any_slow_device() -> bool = vswap_any_slow;
-    /// Returns true if zswap has written back or refused many pages: more than a quarter of the
-    /// device slots in use have pages outside zswap and the swap cache.
+    /// Returns true if zswap has written back or refused many pages. That is so if more than a
+    /// quarter of the device slots in use have pages outside zswap and the swap cache.
     pub(crate) fn any_written() -> bool = vswap_swapin_any_written;
     /// Returns a bit mask of the orders that are enabled for any anonymous memory.
     pub(crate) fn anon_orders() -> usize = vswap_anon_orders;

@@ -98,8 +98,8 @@ impl Memcg<'_> {
         /// Returns true if the cgroup is being removed. Its stored pages are then on the ring of an
         /// ancestor.
         pub(crate) fn is_zombie(&self) -> bool = zswap_memcg_zombie;
-        /// Returns true if a page of the cgroup in zswap can be written back: a device has a free
-        /// slot, and the cgroup is below its swap limit.
+        /// Returns true if a page of the cgroup in zswap can be written back. For that, a device
+        /// must have a free slot, and the cgroup must be below its swap limit.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn has_room(&self) -> bool = vswap_has_room;
         /// Returns true if zswap may keep one more incompressible page of the cgroup, because it

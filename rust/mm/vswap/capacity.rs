@@ -13,10 +13,10 @@
 //! Otherwise reclaim would compress them again and again, and the OOM killer would come late. So
 //! each cgroup counts the pages that zswap refused in reclaim and that cannot go to a device. When
 //! the count reaches about the number of its anonymous pages, [`room`] returns 0 for the cgroup. A
-//! page that reclaim stores lowers the count by 32. The count is halved, so that reclaim tries
-//! pages again, if a second has passed since the last refusal, or if the cgroup has lost more than
-//! a quarter of its pages. Refusals in `MADV_PAGEOUT` are not counted, because its caller need not
-//! be short of memory.
+//! page that reclaim stores lowers the count by 32. If a second has passed since the last refusal,
+//! or if the cgroup has lost more than a quarter of its pages, the count is halved. Then reclaim
+//! tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller need not be
+//! short of memory.
 //!
 //! # Locks
 //!

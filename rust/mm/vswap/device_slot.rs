@@ -2,9 +2,9 @@
 
 //! Allocates device slots that back virtual ones.
 //!
-//! A device slot is allocated only when there is something to write: when zswap does not take a
-//! folio at swap-out, and when zswap writes an entry back. So a page that is only compressed has no
-//! device slot, and is not charged as swap.
+//! A device slot is allocated only when a page is to be written: when zswap does not take a folio
+//! at swap-out, or when zswap writes an entry back. So a page that is only compressed has no device
+//! slot, and is not charged as swap.
 //!
 //! The device slots of a folio are consecutive, so that one request writes the folio. The end of
 //! that request ends PG_writeback, and could not wait for a second request. C splits a large folio

@@ -51,7 +51,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The number of folios that are read at once.
+/// The number of folios that are read together.
 const WINDOW: usize = 128;
 
 /// Reads into memory all pages that a device holds for virtual slots, and ends its bindings.

@@ -21,8 +21,8 @@
 //! item, which waits for an RCU grace period and frees the pool. Until then [`PoolRef::get`] fails
 //! for the pool.
 //!
-//! If the compressor of a retired pool is chosen again before the last object of the pool is freed,
-//! [`take_retired`] revives the pool: it takes a new initial reference.
+//! The compressor of a retired pool may be chosen again before the last object of the pool is
+//! freed. Then [`take_retired`] revives the pool: it takes a new initial reference.
 //!
 //! # CPU hotplug
 //!

@@ -129,7 +129,7 @@ impl Pattern {
 
     /// Returns the pattern of a value, or `None` if a word has no room for the value beside the
     /// tag. It has room if the value repeats 32 bits, if it is a signed number of 58 bits, or if
-    /// its 6 low bits are 0, as in many floating point numbers.
+    /// its 6 low bits are 0. Many floating point numbers have such low bits.
     #[inline]
     pub const fn new(value: u64) -> Option<Self> {
         match form_of(value) {

@@ -625,8 +625,8 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Returns true if the bits of the members match the words: exactly one member has the bit of
-    /// each slot with a stored page, and no member has the bit of another slot.
+    /// Returns true if the bits of the members match the words. For a slot with a stored page,
+    /// exactly one member must have the bit. No member may have the bit of another slot.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn agrees(&self) -> bool {
         let Some(table) = self.table() else {
