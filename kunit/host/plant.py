@@ -7,7 +7,8 @@
 A module may be followed by the functions or classes to plant faults in. A fault that no
 test finds survives: it is printed with its place, and the score follows. Survivors that
 no test can find are listed with a reason in plant-survivors.txt, and are not counted.
-The exit code is 1 if another fault survives.
+The exit code is 1 if another fault survives. After a new test, --again FILE plants only
+what survived in the output of an earlier run.
 
 The sources are not changed. Each fault exists only in a process of its own, which imports
 the changed module instead of the file.
@@ -21,6 +22,7 @@ import importlib.abc
 import importlib.util
 import os
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -137,8 +139,8 @@ def _of_comprehension(node):
 
 def _of_function(node):
     """Replaces the body of a function, so that it does nothing."""
-    body = node.body
-    if len(body) == 1 and isinstance(body[0], (ast.Pass, ast.Return)):
+    body = node.body[1:] if ast.get_docstring(node) else node.body
+    if not body or len(body) == 1 and isinstance(body[0], (ast.Pass, ast.Return)):
         return
     new = copy.deepcopy(node)
     new.body = [ast.Return(None)]
@@ -345,7 +347,7 @@ def plant(target, tests, timeout, only):
     survivors, tried = [], 0
     for number, (line, function, node, other) in enumerate(survey.found):
         fault = f"{name}.{function or '<module>'}: {_short(node, other)}"
-        if only and only not in fault:
+        if not only(fault):
             continue
         tried += 1
         module = ast.fix_missing_locations(_Planter(wanted, number).visit(ast.parse(source)))
@@ -362,6 +364,8 @@ def main():
                         help="test modules of kunit/host, or Class or Class.test in them")
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="only faults whose printed form contains this")
+    parser.add_argument("--again", metavar="FILE", type=pathlib.Path,
+                        help="only faults that survived in this output of an earlier run")
     parser.add_argument("target", nargs="+", metavar="MODULE[:FUNCTION,...]")
     args = parser.parse_args()
     tests = args.tests.split(",")
@@ -376,9 +380,14 @@ def _plant_all(args, tests, cache):
         sys.exit("plant: the tests fail without a fault")
     timeout = 5 + 5 * (time.monotonic() - start)
     reasons = accepted()
+    earlier = args.again and set(re.findall(r"^survived \S+: (.*)$", args.again.read_text(), re.M))
     bad = 0
+
+    def only(fault):
+        return args.only in fault and (earlier is None or fault in earlier)
+
     for target in args.target:
-        survivors, tried = plant(target, tests, timeout, args.only)
+        survivors, tried = plant(target, tests, timeout, only)
         known = [fault for _, fault in survivors if fault in reasons]
         bad += len(survivors) - len(known)
         found = tried - len(survivors)

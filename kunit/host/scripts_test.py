@@ -558,6 +558,17 @@ class Diagnostics(unittest.TestCase):
             {"AS mm/a.o": {("", "warning", "mm/a.S: Error: no such instruction"): 1},
              "MODPOST vmlinux.symvers": {("", "warning", "WARNING: modpost: f: odd"): 1}})
 
+    def test_messages_of_make_and_of_no_place(self):
+        place, tool = "warning: unused", "/tree/scripts/x: warning: odd"
+        self.assertEqual(
+            self.said("  RUSTC L rust/mm.o", place, " --> /tree/rust/a.rs:3:5", "error: no place",
+                      "  CC      mm/a.o", "make[1]: warning: jobserver unavailable",
+                      "$ make mm/", tool, "$ make mm/", tool, tool, "mm/x: Warning: odd"),
+            {"RUSTC L rust/mm.o": {("rust/a.rs", "warning", "unused"): 1,
+                                   ("", "error", "no place"): 1},
+             "make": {("", "warning", "scripts/x: warning: odd"): 2,
+                      ("", "warning", "mm/x: Warning: odd"): 1}})
+
     def test_the_object_of_a_step(self):
         self.assertEqual([diagnostics.source_of(step) for step in
                           ("CHECK mm/a.c", "CC mm/a.o", "RUSTC L rust/mm.o", "make")],
@@ -727,6 +738,393 @@ class Matrix(Toy):
             self.assertEqual(self.made, [("mm/",), ("C=2", "CHECK=sparse", "mm/")])
 
 
+class Cells(Toy):
+    """What each cell of the compile matrix builds, and what is read of its log."""
+
+    CELL = matrix.Cell("x", "about", fragments=("common", "vswap"), lines=("CONFIG_A=y",))
+    SPARSE = matrix.Cell("x86_64-sparse", "about", kind="sparse", fragments=())
+    PATCH_CELL = matrix.Cell("patch-01", "about", patches=1, fragments=())
+
+    VERSIONS = staticmethod(matrix.tool_versions.__wrapped__)
+
+    def setUp(self):
+        super().setUp()
+        for target, name, value in ((matrix, "ROOT", self.checkout),
+                                    (matrix, "tool_versions", lambda: ("1",)),
+                                    (tree, "home", lambda: self.top / "home"),
+                                    (tree, "vswap", lambda: self.top / "vswap"),
+                                    (tree, "assemble", lambda *args: args),
+                                    (setup, "tool_env", lambda: {"E": "1"}),
+                                    (setup, "ensure", mock.Mock()),
+                                    (build, "make_args", lambda *args: list(args))):
+            self.patch(target, name, value)
+        matrix.our_options.cache_clear()
+        self.addCleanup(matrix.our_options.cache_clear)
+        for name in ("common", "vswap"):
+            self.write(f"checkout/kunit/configs/{name}.config", "")
+
+    def patch(self, target, name, value):
+        patcher = mock.patch.object(target, name, value)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+        return value
+
+    def write(self, name, text):
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def folder_of(self, cell):
+        path = matrix.folder(cell)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def test_the_table(self):
+        names = [cell.name for cell in matrix.CELLS]
+        self.assertEqual(len(set(names)), len(names))
+        for number, cell in enumerate(matrix.CELLS):
+            self.assertIn(cell.seed, ["", *names[:number]])
+        cells = {cell.name: cell for cell in matrix.CELLS}
+        self.assertEqual((cells["no-smp"].lines[0], cells["no-smp"].seed),
+                         ("CONFIG_SMP=n", "x86_64-clang"))
+        self.assertEqual(cells["preempt_rt"].lines[0], "CONFIG_PREEMPT_RT=y")
+        # Only these may lose our work.
+        self.assertEqual([cell.name for cell in matrix.CELLS
+                          if not {"CONFIG_RUST_VSWAP=y", "CONFIG_RUST_ZSWAP=y"} <= {*cell.lines}],
+                         ["x86_64-gcc", "arm64-gcc", "allnoconfig-clang", "allnoconfig-gcc",
+                          "allnoconfig-i386", "swap-i386", "no-swap", "no-zswap", "no-rust",
+                          "no-rust_vswap", "no-rust_zswap", "all-off", "off-identical"])
+        self.assertEqual({cell.kind for cell in matrix.CELLS}, {"compile", "sparse", "identical"})
+        self.assertEqual(matrix.patch_cells(),
+                         [matrix.Cell("patch-01", "0001-hook.patch", patches=1)])
+
+    def test_chosen_cells(self):
+        every = matrix.chosen("")
+        self.assertEqual(every, [*matrix.CELLS, *matrix.patch_cells()])
+        self.assertEqual([cell.name for cell in matrix.chosen("no-s*, patch-*,arm64-gcc")],
+                         ["arm64-gcc", "no-swap", "no-smp", "no-shmem", "patch-01"])
+        with self.assertRaisesRegex(common.Failure, "no cell matches 'none'"):
+            matrix.chosen("none")
+
+    def test_where_a_cell_is_built(self):
+        home = self.top / "home/matrix"
+        for cell, folder, source in (
+                (self.CELL, "x", self.top / "vswap"),
+                (self.SPARSE, "x86_64-clang", self.top / "vswap"),
+                (self.PATCH_CELL, "series", (self.top / "home/tree/series", 1))):
+            self.assertEqual((matrix.folder(cell), matrix.source(cell)), (home / folder, source))
+        self.assertEqual(matrix.fragments(self.CELL),
+                         [self.checkout / f"kunit/configs/{name}.config"
+                          for name in ("common", "vswap")])
+        cross = ["CROSS_COMPILE=aarch64-linux-gnu-"]
+        for pair, more in ((("arm64", "gcc"), cross), (("arm64", "clang"), []),
+                           (("x86_64", "gcc"), [])):
+            self.assertEqual(matrix.toolchain(matrix.Cell("x", "", *pair)), [*pair, *more])
+
+    def test_what_a_machine_lacks(self):
+        here = self.patch(matrix.shutil, "which", mock.Mock(return_value=None))
+        for name, lacks in (("arm64-gcc", "aarch64-linux-gnu-gcc is not installed"),
+                            ("x86_64-sparse", "sparse is not installed"), ("x86_64-gcc", "")):
+            self.assertEqual(matrix.missing(matrix.Cell(name, "")), lacks)
+        here.return_value = "/bin/it"
+        self.assertEqual(matrix.missing(self.SPARSE), "")
+
+    def test_our_options(self):
+        self.write("checkout/rust/mm/Kconfig", "config OURS\n\tbool\n config NO\nconfig A_1\n")
+        self.write("checkout/mm/more.txt", "config NO\n")
+        self.assertEqual(matrix.our_options(), {"CONFIG_OURS", "CONFIG_A_1"})
+        self.assertEqual(matrix.ours_on({"CONFIG_RUST_VSWAP": "y", "CONFIG_RUST_ZSWAP": "n",
+                                         "CONFIG_A_1": "y"}), ["RUST_VSWAP"])
+
+    def test_what_make_builds(self):
+        self.write("checkout/patches/0002-more.patch", "".join(
+            f"+++ b/{name}\n" for name in ("fs/proc/a.c", "kernel/b.c", "mm/c.c", "tools/d.c",
+                                           "samples/e.c", "rust/f.c", "include/g.h")))
+        self.write("checkout/patches/series", "0001-hook.patch\n0002-more.patch\n")
+        ours = {"CONFIG_RUST_ZSWAP": "y"}
+        self.assertEqual(matrix.goals(self.CELL, self.source, ours),
+                         ["fs/proc/", "kernel/b.o", "mm/"])
+        self.write("linux/rust/mm/Makefile", "")
+        self.assertEqual(matrix.goals(self.CELL, self.source, ours),
+                         ["fs/proc/", "kernel/b.o", "mm/", "rust/mm/"])
+        self.assertEqual(matrix.goals(self.PATCH_CELL, self.source, {}), ["mm/"])
+
+    def test_what_makes_a_cell_run_again(self):
+        self.write("checkout/mm/other.c", "")
+        self.write("checkout/Documentation/a.rst", "")
+        self.write("checkout/patches/0002-more.patch", "+++ b/mm/swap.h\n")
+        self.write("checkout/patches/series", "0001-hook.patch mm/vswap.c\n0002-more.patch\n")
+        for change, whole, part in (
+                (lambda: None, False, False),
+                (lambda: self.write("checkout/Documentation/a.rst", "new"), False, False),
+                (lambda: self.write("checkout/mm/other.c", "new"), True, False),
+                (lambda: self.write("checkout/patches/0002-more.patch", "new"), True, False),
+                (lambda: self.write("checkout/mm/vswap.c", "newer"), True, True),
+                (lambda: self.write("checkout/patches/0001-hook.patch", "new"), True, True),
+                (lambda: self.write("checkout/kunit/configs/vswap.config", "new"), True, False),
+                (lambda: os.utime(self.source / "Makefile", (1, 1)), True, True),
+                (lambda: self.patch(matrix, "tool_versions", lambda: ("2",)), True, True),
+                (lambda: self.patch(matrix, "toolchain", lambda _: ["new"]), True, True),
+                (lambda: self.patch(tree, "pristine", lambda: self.other()), True, True)):
+            before = [matrix.inputs(cell) for cell in (self.CELL, self.PATCH_CELL)]
+            change()
+            after = [matrix.inputs(cell) for cell in (self.CELL, self.PATCH_CELL)]
+            self.assertEqual([one != other for one, other in zip(before, after)], [whole, part])
+        more = matrix.dataclasses.replace(self.CELL, lines=())
+        self.assertNotEqual(matrix.inputs(more), matrix.inputs(self.CELL))
+
+    def other(self):
+        other = self.write("other/Makefile", "").parent
+        os.utime(other / "Makefile", (1, 1))
+        return other
+
+    def test_versions_of_tools(self):
+        run = self.patch(matrix, "run", mock.Mock(side_effect=lambda command, **_:
+                                                  mock.Mock(text=f"{command[0]} 1\nmore\n")))
+        versions = self.VERSIONS()
+        self.assertEqual([str(version).split("/")[-1] for version in versions][1::3],
+                         ["gcc 1", "sparse 1"])
+        self.assertEqual(len(versions), 5)
+        self.assertEqual(run.call_args, mock.call(["sparse", "--version"], env={"E": "1"},
+                                                  check=False))
+
+    def test_what_is_remembered(self):
+        self.assertEqual(matrix.remembered("a.json"), {})
+        matrix.remember("a.json", {"b": 1})
+        self.assertEqual(matrix.remembered("a.json"), {"b": 1})
+        (matrix.home() / "a.json").write_text("{")
+        self.assertEqual(matrix.remembered("a.json"), {})
+
+    def test_a_copied_build_folder(self):
+        seed, target = self.top / "build/seed", self.top / "build/target"
+        self.write("build/seed/mm/.a.o.cmd", f"gcc -I{seed}/include")
+        self.write("build/seed/mm/.b.o.cmd", "gcc")
+        self.write("build/seed/mm/a.txt", str(seed))
+        self.write("build/target.new/mm/left", "")
+        stamp = (seed / "mm/.b.o.cmd").stat().st_mtime_ns
+        matrix.plant(seed, target)
+        self.assertEqual({path.name: path.read_text() for path in (target / "mm").iterdir()},
+                         {".a.o.cmd": f"gcc -I{target}/include", ".b.o.cmd": "gcc",
+                          "a.txt": str(seed)})
+        self.assertEqual((target / "mm/.b.o.cmd").stat().st_mtime_ns, stamp)
+        self.assertFalse((self.top / "build/target.new").exists())
+
+    def test_how_make_is_run(self):
+        run = self.patch(matrix, "run", mock.Mock())
+        for code, good in ((0, True), (2, False), (-9, False)):
+            run.return_value.returncode = code
+            self.assertIs(matrix.make(self.top, self.source, ["LLVM=1"], "mm/", "a.o"), good)
+        words = run.call_args.args[0]
+        self.assertEqual((words[:3], words[-4:]), (["make", "-C", self.source],
+                                                   ["LLVM=1", "W=1", "mm/", "a.o"]))
+        # What belongs to a step stays together, and all steps run.
+        self.assertLessEqual({f"O={self.top}", "-Otarget", "-k"}, set(words))
+        self.assertEqual(run.call_args.kwargs, {"log": self.top / "make.log", "env": {"E": "1"},
+                                                "check": False})
+
+    def test_the_configuration_of_a_cell(self):
+        self.patch(matrix, "our_options", lambda: {"CONFIG_OURS"})
+        cell = matrix.dataclasses.replace(self.CELL, lines=("CONFIG_A=y", "CONFIG_OURS=n"))
+        (self.top / ".config").write_text("CONFIG_A=y\n")
+
+        def configure(folder, srctree, paths, args, lines, check):
+            self.seen = ([path.stem for path in paths], lines, check)
+            return ["CONFIG_A=y", "CONFIG_OF_FRAGMENT=y"]
+        self.patch(build, "configure", configure)
+        for pristine, seen in ((False, (["common", "vswap"],
+                                        ["CONFIG_A=y", "CONFIG_OURS=n", "CONFIG_WERROR=n"], False)),
+                               (True, (["common"], ["CONFIG_A=y", "CONFIG_WERROR=n"], False))):
+            # Fragments may name what an architecture does not have, but a cell may not.
+            self.assertEqual(matrix.configure(cell, self.top, self.source, pristine),
+                             (["CONFIG_A=y"], {"CONFIG_A": "y"}))
+            self.assertEqual(self.seen, seen)
+
+    def test_the_command_of_sparse(self):
+        run = self.patch(matrix, "run", mock.Mock())
+        for text, command in (("1\n", "sparse"), ("", "sparse -D__typeof_unqual__=__typeof__")):
+            run.return_value.text = text
+            self.assertEqual(matrix.checker(), command)
+        self.assertIs(run.call_args.kwargs["check"], False)
+
+    def test_what_sparse_reads_wrongly(self):
+        path = self.write("linux/a.c", "MODULE_AUTHOR(x);\nint a;\n module_param(y)\nmodule_param("
+                                       "y);\n")
+        bad = "error: bad constant expression"
+        kept = [f"{path}:2:1: {bad}", f"{path}:3:1: {bad}", f"{path}:5:1: {bad}",
+                f"{path}:1:1: error: other", f"{path}.none:1:1: {bad}", f"{path}: {bad}", "  CC a"]
+        log = "\n".join([f"{path}:1:1: {bad}", *kept, f"{path}:4:9: {bad}"])
+        self.assertEqual(matrix.without_mistakes(log), "\n".join(kept))
+        for cell, text in ((self.CELL, log), (self.SPARSE, "\n".join(kept))):
+            (self.folder_of(cell) / "make.log").write_text(text)
+            parsed = self.patch(diagnostics, "parse", mock.Mock(return_value={}))
+            matrix.said(cell, matrix.folder(cell), self.source)
+            parsed.assert_called_once_with(text, [self.source])
+
+    LOG = "".join(f"  {step}\n{name}:1:1: warning: of {step.split()[0]}\n" for step, name in
+                  (("CC      mm/a.o", "mm/a.c"), ("CC      mm/gone.o", "mm/gone.c"),
+                   ("CC      kernel/b.o", "kernel/b.c"), ("CHECK   mm/a.c", "mm/a.c")))
+
+    def test_whose_messages_count(self):
+        self.patch(disasm, "members", lambda folder: ["mm/a.o"])
+        for cell, built, steps in ((self.CELL, False, ["CC mm/a.o", "CC mm/gone.o",
+                                                       "CC kernel/b.o"]),
+                                   (self.CELL, True, ["CC mm/a.o", "CC kernel/b.o"]),
+                                   (self.SPARSE, True, ["CHECK mm/a.c"])):
+            folder = self.folder_of(cell)
+            (folder / "make.log").write_text(self.LOG)
+            if built:
+                (folder / "mm").mkdir(exist_ok=True)
+                (folder / "mm/built-in.a").write_text("")
+            self.assertEqual(list(matrix.said(cell, folder, self.source)), steps)
+
+    def test_steps_that_make_can_repeat(self):
+        self.assertEqual([matrix.made_alone(step) for step in
+                          ("CC mm/a.o", "CHECK kernel/b.c", "AS [M] fs/c.o", "RUSTC L rust/mm.o",
+                           "HOSTCC scripts/d.o", "CC tools/e.o", "UPD include/f.h", "make")],
+                         ["mm/a.o", "kernel/b.o", "fs/c.o", "", "", "", "", ""])
+
+    def base_said(self, cell, steps, log=""):
+        """What the pristine tree says, and with which targets make was run for it."""
+        self.made = []
+        base = self.folder_of(matrix.Cell("base-x86_64-clang", ""))
+        for name in ("mm/a.o", "mm/b.o"):
+            (base / name).parent.mkdir(exist_ok=True)
+            (base / name).write_text("")
+
+        def make(folder, srctree, args, *targets):
+            gone = sorted(path.name for path in (base / "mm").iterdir())
+            self.made.append((folder.name, srctree, args, targets, gone))
+            with (base / "make.log").open("a") as out:
+                out.write(log)
+        self.patch(matrix, "make", make)
+        self.configured = self.patch(matrix, "configure", mock.Mock())
+        self.patch(matrix, "checker", lambda: "sparse")
+        return {step: sum(counter.values())
+                for step, counter in matrix.base_said(cell, steps).items()}
+
+    def test_the_pristine_tree_is_asked_once(self):
+        args = ["x86_64", "clang"]
+        log = "  CC      mm/a.o\nmm/a.c:1:1: warning: odd\nmm/a.c:2:1: warning: odd\n"
+        self.assertEqual(self.base_said(self.CELL, ["CC mm/a.o"], log), {"CC mm/a.o": 2})
+        self.configured.assert_called_once_with(self.CELL, matrix.home() / "base-x86_64-clang",
+                                                self.source, pristine=True)
+        self.assertEqual(self.made, [("base-x86_64-clang", self.source, args, ("mm/a.o",),
+                                      ["b.o"])])
+        self.assertEqual(self.base_said(self.CELL, ["CC mm/a.o"]), {"CC mm/a.o": 2})
+        self.assertEqual(self.made, [])
+        self.assertEqual(self.base_said(self.CELL, ["CC mm/a.o", "CC mm/b.o", "GEN x.h"]),
+                         {"CC mm/a.o": 2, "CC mm/b.o": 0, "GEN x.h": 0})
+        self.assertEqual([made[3] for made in self.made], [("mm/b.o",)])
+        self.base_said(self.CELL, ["GEN y.h"])
+        self.assertEqual([made[3] for made in self.made], [("prepare",)])
+        # Another configuration, and sparse, may have other messages.
+        self.write("checkout/kunit/configs/vswap.config", "new")
+        self.base_said(self.CELL, ["CC mm/a.o"])
+        self.assertEqual(len(self.made), 1)
+        self.base_said(self.SPARSE, ["CHECK mm/a.c"])
+        self.assertEqual([made[2] for made in self.made], [[*args, "C=1", "CHECK=sparse"]])
+
+    def run_compile(self, cell, problems=(), config=(), srctree="tree", judged=((), 0)):
+        self.steps = []
+        for name, value in (("compile_cell", (list(problems), dict(config), srctree)),
+                            ("judge", (list(judged[0]), judged[1])), ("said", {}),
+                            ("plant", None)):
+            def step(*args, name=name, value=value):
+                self.steps.append(name + "".join(
+                    f" {arg.name}" for arg in args if isinstance(arg, (matrix.Cell, pathlib.Path))))
+                return value
+            self.patch(matrix, name, step)
+        return matrix.run_compile(cell)
+
+    def test_the_verdict_of_a_cell(self):
+        on = {"CONFIG_RUST_VSWAP": "y", "CONFIG_RUST_ZSWAP": "y", "CONFIG_RUST": "y"}
+        gcc = matrix.dataclasses.replace(self.CELL, cc="gcc")
+        refused = "our work off, Kconfig refuses RUST with this compiler"
+        for cell, given, expected in (
+                (self.CELL, {}, ([], "our work off")),
+                (self.CELL, {"config": on}, ([], "with RUST_VSWAP and RUST_ZSWAP")),
+                (self.CELL, {"problems": ["a"], "judged": (["b"], 2)},
+                 (["a", "b"], "our work off, 2 warnings that the pristine tree has too")),
+                (self.CELL, {"problems": ["a"], "judged": (["b"], 2), "srctree": None},
+                 (["a"], "our work off")),
+                (gcc, {}, ([], refused)), (gcc, {"config": {"CONFIG_RUST": "y"}},
+                                           ([], "our work off")),
+                (matrix.dataclasses.replace(gcc, fragments=()), {}, ([], "our work off"))):
+            self.assertEqual(self.run_compile(cell, **given), expected)
+
+    def test_a_cell_starts_from_its_seed(self):
+        cell = matrix.dataclasses.replace(self.CELL, seed="seed")
+        self.patch(matrix, "CELLS", [matrix.Cell("seed", ""), cell])
+        last = ["compile_cell x x", "said x x", "judge x"]
+        self.run_compile(cell)
+        self.assertEqual(self.steps, ["compile_cell seed seed", "plant seed x", *last])
+        self.write("home/matrix/seed/make.log", "")
+        self.run_compile(cell)
+        self.assertEqual(self.steps, ["plant seed x", *last])
+        self.folder_of(cell)
+        self.run_compile(cell)
+        self.assertEqual(self.steps, last)
+
+    def test_trees_that_cannot_be_compared(self):
+        off = matrix.Cell("off", "", fragments=())
+        self.patch(matrix, "CELLS", [off])
+        self.patch(disasm, "compare", lambda *args: (["f differs"], "note"))
+        configured = self.patch(matrix, "configure", mock.Mock())
+        base = matrix.home() / "base-x86_64-clang"
+        for folder in (matrix.folder(off), base):
+            folder.mkdir(parents=True)
+            (folder / ".config").write_text("")
+        cell = matrix.Cell("x", "", kind="identical", seed="off", fragments=())
+        for problems, made, found in (([], True, ["f differs"]), (["bad"], True, ["bad"]),
+                                      ([], False, ["the pristine tree does not compile"])):
+            self.patch(matrix, "run_compile", lambda _: (list(problems), ""))
+            make = self.patch(matrix, "make", mock.Mock(return_value=made))
+            self.assertEqual([problem.split(":")[0] for problem in matrix.run_identical(cell)[0]],
+                             found)
+        make.assert_called_with(base, self.source, ["x86_64", "clang"], "mm/")
+        configured.assert_called_with(cell, base, self.source, pristine=True)
+
+    def test_the_kind_of_a_cell(self):
+        self.patch(matrix, "inputs", lambda _: "a")
+        for kind, name in (("compile", "compile"), ("sparse", "compile"),
+                           ("identical", "identical")):
+            for other in ("compile", "identical"):
+                self.patch(matrix, f"run_{other}", lambda _, other=other: ([other], ""))
+            cell = matrix.Cell("x", "", kind=kind)
+            self.patch(matrix, "missing", lambda _: "")
+            self.assertEqual(matrix.run_cell(cell, {}), ("FAIL", "", [name]))
+
+    def test_the_verb(self):
+        cells = [matrix.Cell(name, f"about {name}", fragments=())
+                 for name in ("a", "b", "arm64-gcc")]
+        installed = self.patch(setup, "install", mock.Mock())
+        self.patch(matrix, "CELLS", cells)
+        self.patch(matrix, "patch_cells", lambda: [])
+        said = []
+        self.patch(matrix, "say", said.append)
+
+        def verb(*results, cells="", only_list=False):
+            said.clear()
+            run = iter(results)
+            seen = self.patch(matrix, "run_cell", mock.Mock(side_effect=lambda *_: next(run)))
+            self.assertEqual(matrix.main(argparse.Namespace(cells=cells, list=True)), 0)
+            listed = len(said)
+            code = matrix.main(argparse.Namespace(cells=cells, list=only_list))
+            return code, listed, len(seen.call_args_list), said[-1]
+        good, bad, skip = ("ok", "n", []), ("FAIL", "", ["x"] * 12), ("skip", "no gcc", [])
+        self.assertEqual(verb(good, good, good), (0, 3, 3, "3 passed, 0 failed"))
+        installed.assert_called_once_with(mock.ANY, ["gcc-aarch64-linux-gnu"])
+        self.assertEqual(verb(good, skip, cells="a b"), (0, 2, 2, "1 passed, 0 failed, 1 skipped"))
+        installed.assert_called_once()
+        self.assertEqual(verb(good, bad, skip), (1, 3, 3, "1 passed, 1 failed, 1 skipped"))
+        self.assertEqual(sum(line.strip() == "x" for line in said), 10)
+        self.assertIn("           and 2 more", said)
+        self.assertIn("[ 2/3] FAIL  b ", "\n".join(said))
+        self.assertIn(f"           the whole log: {matrix.home()}/b/make.log", said)
+        setup.ensure.assert_called_with()
+
+
 class Unsafe(unittest.TestCase):
     def test_lines_are_counted(self):
         source = ("// unsafe { in a comment }\n"
@@ -775,25 +1173,53 @@ class Unsafe(unittest.TestCase):
         self.assertEqual(unsafety.count("f(unsafe { a() }, unsafe{ b() });\nlet x = unsafe\n{ c() "
                                         "};\nunsafe fn g();\nmake_unsafe {}\n"), (5, 3, 0))
 
+    def test_what_is_no_code(self):
+        for text in ("// unsafe {", "/* unsafe {\n unsafe { */", '"unsafe {"', '"a \\" unsafe {"',
+                     'b"unsafe {"', '"\n unsafe {"'):
+            self.assertEqual(unsafety.count(f"let a = '\"'; {text}\nunsafe {{ f('\"') }}\n")[1], 1)
+
+    def test_files_that_are_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            for name in ("rust/mm/b.rs", "rust/mm/a/a.rs", "rust/mm/a/a_kunit.rs", "rust/mm/a.txt",
+                         "rust/c.rs"):
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_text("unsafe { f() }\ng();\n")
+            said = []
+            with mock.patch.object(unsafety, "ROOT", top), \
+                    mock.patch.object(unsafety, "say", said.append):
+                self.assertEqual(list(unsafety.files()), ["rust/mm/a/a.rs", "rust/mm/b.rs"])
+                self.assertEqual(unsafety.main(None), 0)
+        self.assertEqual([line.split() for line in said[1:]],
+                         [["a/a.rs", "2", "1", "500.0", "0"], ["b.rs", "2", "1", "500.0", "0"],
+                          ["all", "4", "2", "500.0", "0"]])
+        self.assertGreater(len(unsafety.files()), 20)
+
     def test_limits(self):
         forbidden, block = "#![forbid(unsafe_code)]\n", "fn f() { unsafe { a() } }\n"
         sources = {"ffi/a.rs": 2 * block, "ffi/b.rs": block + "c_functions! {\n    fn g();\n}\n",
-                   "c.rs": forbidden, "d_kunit.rs": block}
+                   "c.rs": forbidden, "d_kunit.rs": ""}
 
         def problems(**changes):
             with mock.patch.object(unsafety, "LIMITS", {"ffi/a.rs": (2, 0), "ffi/b.rs": (1, 1)}), \
                     mock.patch.object(unsafety, "files", lambda: {**sources, **changes}):
                 return unsafety.problems()
         self.assertEqual(problems(), [])
-        for changes, word in (({"ffi/a.rs": 3 * block}, "ffi/a.rs: 3 unsafe blocks, more than 2"),
-                              ({"ffi/b.rs": "c_methods! {\n    fn f();\n    fn g();\n}\n"},
-                               "ffi/b.rs: 2 unsafe declarations, more than 1"),
+        for changes, word in (({"ffi/a.rs": 3 * block}, "ffi/a.rs: 3 unsafe blocks, but the"),
+                              ({"ffi/b.rs": block + "c_methods! {\n    fn f();\n    fn g();\n}\n"},
+                               "ffi/b.rs: 2 unsafe declarations, but the limit is 1"),
+                              ({"ffi/a.rs": block}, "ffi/a.rs: 1 unsafe blocks, but the"),
+                              ({"ffi/b.rs": block}, "ffi/b.rs: 0 unsafe declarations, but"),
                               ({"c.rs": ""}, "c.rs: say '#![forbid(unsafe_code)]'"),
+                              ({"e_kunit.rs": block}, "e_kunit.rs: 1 unsafe blocks, but"),
                               ({"e.rs": ""}, "e.rs: say '#![forbid(unsafe_code)]'")):
             problem, = problems(**changes)
             self.assertTrue(problem.startswith(word), problem)
         del sources["ffi/b.rs"]
         self.assertIn("ffi/b.rs does not exist", problems()[0])
+
+    def test_each_limit_is_what_a_file_has(self):
+        self.assertEqual(unsafety.problems(), [])
 
     def test_declarations_are_counted(self):
         source = ("impl A {\n"

@@ -1539,6 +1539,262 @@ class Checks(Kept):
             self.assertEqual(self.check(lint.tracked, "", code), ["a.py"])
 
 
+class Files(Kept):
+    """Checks of lint that read the project's files."""
+
+    def problems(self, check, **more):
+        """What a check finds in these files, {path: text or bytes}."""
+        shutil.rmtree(self.top, ignore_errors=True)
+        for name, text in more.items():
+            path = self.top / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        self.patch(lint, "ROOT", self.top)
+        self.patch(lint, "tracked", lambda: sorted(more))
+        return check()
+
+    def found(self, check, *rows):
+        """Tests what a check says about each file, (name, text, words of the one problem or "")."""
+        for name, text, said in rows:
+            with self.subTest(name=name, text=text):
+                problems = self.problems(check, **{name: text})
+                self.assertEqual(len(problems), bool(said), problems)
+                self.assertTrue("".join(problems).startswith(said), problems)
+
+    LICENSE = "SPDX-License" + "-Identifier: GPL-2.0"
+
+    def test_the_license(self):
+        bad = "a/b.py:1: add 'SPDX"
+        self.found(lint.spdx, ("a/b.py", f"#!\n#\n# {self.LICENSE}\n", ""),
+                   ("a/b.py", f"#!\n#\n#\n# {self.LICENSE}\n", bad), ("a/b.py", "", bad),
+                   ("a/b.py", "# SPDX-License" + "-Identifier: MIT\n", bad),
+                   ("a/b.py", "# (GPL-2.0)\n", bad),
+                   ("a/b.c", f"// {self.LICENSE.replace(' ', ' (')} OR MIT)\n", ""),
+                   *((name, "", "") for name in ("a.patch", "patches/series", "a/b.md", "a.json",
+                                                 "Documentation/ABI/testing/x", "Cargo.lock")),
+                   ("Documentation/ABI/x", "", "Documentation/ABI/x:1: add"))
+
+    def test_white_space(self):
+        self.found(lint.whitespace, ("a.c", "\ta\n\nb\n", ""), ("a.c", "", ""),
+                   ("a.patch", " ", ""),
+                   ("a.c", "a\nb \nc\n", "a.c:2: blanks"), ("a.c", "\t\n", "a.c:1: blanks"),
+                   ("a.c", "a\nb", "a.c:2: end the file"), ("a.png", b"\xff \n", ""))
+
+    def test_paths_of_a_machine_and_links(self):
+        work, home, temp = "/" + "work/x", "/" + "root/x", "/" + "tmp/w/x"
+        link = "http" + "s://"
+        self.found(lint.places,
+                   *(("a.c", f"a\n{before}{path}\n", f"a.c:2: {path[:-1]} is a path")
+                     for path in (work, home, temp) for before in ("", " ", "'")),
+                   *(("a.c", f"{before}{path}", "") for path in (work, home)
+                     for before in ("$CACHE", "a", ".", "${A}", "/")),
+                   ("a.c", "/" + "worker/x", ""), ("a.c", "/" + "tmp/x", ""),
+                   ("a.c", f"{link}kernel.org/a {link}docs.kernel.org", ""),
+                   ("a.c", f"\n{link}kernel.org {link}a.example/b", "a.c:2: link to a.example:"),
+                   ("a.c", f"{link[:4]}{link[5:]}a.example/b", "a.c:1: link to a.example:"),
+                   ("a.c", f"{link}notkernel.org", "a.c:1: link to notkernel.org:"))
+
+    def test_python(self):
+        good = '"""What it is for."""\n'
+        self.found(
+            lint.python_files, ("a.py", "", ""), ("a.py", good, ""), ("a.txt", "x = (", ""),
+            ("a.py", "x = 1\n", "a.py:1: say in a docstring"),
+            ("a.py", f"{good}x = (\n", "a.py:2: "), ("a.py", f"{good}return 1\n", "a.py:2: "),
+            ("a.py", f"{good}import os\n", "a.py:2: os is imported and not used"),
+            ("a.py", f"{good}from os import path as p\n", "a.py:2: p is imported"),
+            ("a.py", f"{good}from os import path as p\nx = p\n", ""),
+            ("a.py", f"{good}import os.path\nx = os.sep\n", ""),
+            ("a.py", f"{good}import os  # noqa\n", ""),
+            ("a.py", f"{good}try:\n    pass\nexcept:\n    pass\n", "a.py:4: a bare except"),
+            ("a.py", f"{good}try:\n    pass\nexcept OSError:\n    pass\n", ""),
+            ("a.py", f"{good}if 1:\n\tpass\n", "a.py:3: a tab"),
+            ("a.py", f"{good}if 1:\n    if 2:\n    \tpass\n", "a.py:4: a tab"),
+            ("a.py", f"{good}x = '''\n\ta\n\t{{}}'''\ny = f'''\n\ta'''\n", ""),
+            ("a.py", f"{good}x = 'a\tb'\n", ""),
+            ("a.py", f"{good}x = '{'a' * 94}'\n", ""),
+            ("a.py", f"{good}x = '{'a' * 95}'\n", "a.py:2: 101 columns"),
+            ("scripts/a", "#!/usr/bin/env python3\nx = (\n", "scripts/a:2: "),
+            ("scripts/a", "# python3\nx = (\n", ""), ("scripts/a", "#!/bin/sh\nx = (\n", ""),
+            ("a.b", "#!/usr/bin/env python3\nx = (\n", ""))
+        self.assertEqual(len(self.problems(lint.python_files, **{"a.py": "x = (", "b.py": "x = 1",
+                                                                 "c.py": good, "d": "#!python\n"})),
+                         3)
+
+    def test_shell(self):
+        self.found(lint.shell_files, ("a.sh", "if true; then :; fi\n", ""), ("a.c", "if\n", ""),
+                   ("a.sh", "if true; then\n", "a.sh: "), ("a", "#!/bin/sh\nif :; then\n", "a: "),
+                   ("a.sh", "#!/bin/bash\na=(1 2)\n", ""), ("a", "#!/bin/bash\na=(1 2)\n", ""))
+        done = types.SimpleNamespace(returncode=2, stdout="")
+        self.patch(lint.subprocess, "run", mock.Mock(return_value=done))
+        self.assertEqual(self.problems(lint.shell_files, **{"a.sh": "", "b": "#!/bin/bash\n"}),
+                         ["a.sh: sh -n ends with 2", "b: bash -n ends with 2"])
+
+    def test_files_that_git_has(self):
+        names = [".gitignore", "a/tracked", "a/untracked", "__pycache__/a", "gone", "target/a"]
+        for name in names:
+            (self.top / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / name).write_text("a/ignored\n/target\n")
+        (self.top / "a/ignored").write_text("")
+        self.patch(lint, "ROOT", self.top)
+        self.addCleanup(lint.tracked.cache_clear)
+        for git, expected in ((False, [".gitignore", "a/ignored", "a/tracked", "a/untracked"]),
+                              (True, [".gitignore", "__pycache__/a", "a/tracked", "a/untracked"])):
+            if git:
+                for words in (["init", "-q"], ["add", "a/tracked", "gone"]):
+                    subprocess.run(["git", *words], cwd=self.top, check=True)
+            (self.top / "gone").unlink(missing_ok=True)
+            lint.tracked.cache_clear()
+            self.assertEqual(lint.tracked(), expected)
+            (self.top / "gone").write_text("")
+        self.assertEqual(lint.named("*/tracked", "*"), [*lint.tracked()])
+        self.assertEqual(lint.named("a*ed"), ["a/tracked", "a/untracked"])
+
+    def test_tables_of_figures(self):
+        table = "====  ====\na     b\n====  ====\n1.5   2\n3     4\n====  ====\n"
+        name = "Documentation/rust/vswap/figures-x.rst"
+        self.found(lint.figures, (name, table, f"{name}:1: 0 comments"), ("a.rst", table, ""))
+
+    def test_c_files_that_we_add(self):
+        names = ["mm/a.c", "mm/b.h", "mm/c.rs"]
+        self.patch(lint.tree, "overlay_files", lambda: names)
+        self.patch(lint.tree, "pristine", lambda: "tree")
+        checked = mock.Mock(return_value=["x:1: bad"])
+        self.patch(lint.series, "checkpatch", checked)
+        self.assertEqual(self.problems(lint.checkpatch_files), ["mm/x:1: bad"] * 2)
+        self.assertEqual(checked.call_args_list, [mock.call(self.top / name, "tree", "--file")
+                                                  for name in names[:2]])
+
+    def test_the_series_that_would_be_mailed(self):
+        self.patch(lint.series, "placement_problems", lambda: ["place"])
+        self.patch(lint.series, "make", lambda folder: (["file"], ["problem"]))
+        for entries, problems in (([], ["place"]), ([("a.patch", [])], ["problem"])):
+            self.patch(lint.tree, "series", lambda: entries)
+            self.assertEqual(lint.patch_series(), problems)
+
+    def patches(self, *diffs, version=setup.BASE_VERSION):
+        """What is said about patches of a kernel with mm/a.c."""
+        shutil.rmtree(self.top, ignore_errors=True)
+        for name, text in (("linux/mm/a.c", "1\n2\n3\n4\n5\n6\n"),
+                           *((f"{n}.patch", diff) for n, diff in enumerate(diffs))):
+            (self.top / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / name).write_text(text)
+        self.patch(lint.tree, "pristine", lambda: self.top / "linux")
+        self.patch(setup, "check_tree", lambda _: version)
+        self.patch(lint.tree, "series", lambda: [(self.top / f"{n}.patch", [])
+                                                 for n in range(len(diffs))])
+        return lint.patches_apply()
+
+    @staticmethod
+    def diff(*lines, at=1, name="mm/a.c"):
+        old, new = (sum(line[0] in signs for line in lines) for signs in (" -", " +"))
+        return (f"--- a/{name}\n+++ b/{name}\n@@ -{at},{old} +{at},{new} @@\n"
+                + "".join(f"{line}\n" for line in lines))
+
+    def test_patches_that_apply(self):
+        first = self.diff(" 1", "+x", " 2", " 3", " 4")
+        self.assertEqual(self.patches(first, self.diff(" 1", " x", "-2", " 3", " 4")), [])
+        self.assertEqual(self.patches(), [])
+        self.assertEqual(self.patches(self.diff(" 2", " 3", "+x", " 4", " 5"), version="7.3.9"), [])
+
+    def test_patches_that_do_not_apply_exactly(self):
+        first = self.diff(" 1", "+x", " 2", " 3", " 4")
+        for diffs, said in (
+                ((self.diff(" 2", " 3", "+x", " 4", " 5"),), "0.patch: mm/a.c: .*offset"),
+                ((self.diff(" 1", " 9", "+x", " 3", " 4"),), "0.patch: mm/a.c: .*FAILED"),
+                ((first, first), "1.patch: patching file mm/a.c"),
+                ((first + "@@ -9,3 +9,4 @@\n 7\n",), "0.patch: .*malformed"),
+                (("+++ b/mm/a.c\n",), "0.patch: .*garbage"),
+                ((self.diff("+x", name="mm/b.c"),), "0.patch: mm/b.c is not in Linux"),
+                ((self.diff("+x", name="mm/b.c") + first,), "0.patch: mm/b.c is not in Linux")):
+            problems = self.patches(*diffs)
+            self.assertRegex(problems[0], f"patches/{said}")
+            self.assertEqual({problem[:15] for problem in problems}, {problems[0][:15]})
+        # Context that differs is never ignored, on no kernel.
+        for version in (setup.BASE_VERSION, "7.3.9"):
+            fuzzy = self.diff(" 0", " 2", " 3", "+x", " 4", " 5", " 9")
+            self.assertIn("FAILED", self.patches(fuzzy, version=version)[0])
+        self.assertEqual((self.top / "linux/mm/a.c").read_text(), "1\n2\n3\n4\n5\n6\n")
+        for text, code, said in (("odd\n", 2, ["patches/0.patch: odd"]), ("odd\n", 0, [])):
+            done = types.SimpleNamespace(text=text, returncode=code)
+            with mock.patch.object(lint, "run", return_value=done):
+                self.assertEqual(self.patches(first), said)
+
+
+class Crates(Kept):
+    """Checks of lint that compile the crates."""
+
+    ENDS = (("", 0, []), ("a.rs:1:2: warning: odd\nb\na.rs:1:2: warning: odd\n"
+                          "b.rs:3:4: error[E1]: x\nc.rs:1: error: no column\n", 1,
+                          ["a.rs:1:2: warning: odd", "b.rs:3:4: error[E1]: x"]),
+            ("a.rs:1:2: warning: allowed\n", 0, []))
+
+    def ended(self, text, code):
+        done = types.SimpleNamespace(text=text, returncode=code)
+        self.patch(lint, "run", mock.Mock(return_value=done))
+        return lint.run
+
+    def setUp(self):
+        super().setUp()
+        for target, name, value in ((setup, "rust_tool", lambda name: name),
+                                    (setup, "cargo_env", lambda name: {"of": name}),
+                                    (setup, "tool_env", lambda: {"E": "1"}),
+                                    (lint.tree, "pristine", lambda: self.top / "linux"),
+                                    (lint.tree, "home", lambda: self.top),
+                                    (build, "folder", lambda _: self.top / "um"),
+                                    (build, "ensure", mock.Mock())):
+            self.patch(target, name, value)
+        lint._kernel_rustc.cache_clear()
+        self.addCleanup(lint._kernel_rustc.cache_clear)
+
+    def saved(self, command):
+        path = self.top / "um/rust/mm/.vswap.o.cmd"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"savedcmd_rust/mm/vswap.o := {command}\nmore\n")
+        lint._kernel_rustc.cache_clear()
+
+    def test_the_host_crate(self):
+        for text, code, said in self.ENDS:
+            run = self.ended(text, code)
+            self.assertEqual(lint.clippy_host(), [f"kunit/host: {line}" for line in said])
+        self.ended("\n".join(map(str, range(9))), 101)
+        self.assertEqual(lint.clippy_host(), ["kunit/host: cargo clippy failed:", *"12345678"])
+        self.assertEqual(run.call_args.args[0][-2:], ["--", "-Dwarnings"])
+        self.assertIn("--all-targets", run.call_args.args[0])
+        self.assertEqual(run.call_args.kwargs, {"cwd": lint.ROOT / "kunit/host", "check": False,
+                                                "env": {"of": "host-clippy"}})
+
+    def test_how_make_compiles_the_crate(self):
+        self.saved("A=1 /x/rustc --emit=obj=a.o --out-dir d --remap-path-prefix=a=b -Cx "
+                   "'a b$$c' rust/mm/vswap.rs; objtool x")
+        self.assertEqual(lint._kernel_rustc(), (["A=1"], ["-Cx", "a b$c", "rust/mm/vswap.rs"]))
+        build.ensure.assert_called_once_with("um")
+        self.saved("clang -c a.c")
+        with self.assertRaisesRegex(common.Failure, "names no rustc"):
+            lint._kernel_rustc()
+        (self.top / "um/rust/mm/.vswap.o.cmd").unlink()
+        lint._kernel_rustc.cache_clear()
+        with self.assertRaisesRegex(common.Failure, "not in the um kernel"):
+            lint._kernel_rustc()
+
+    def test_the_kernel_crate(self):
+        self.saved("A=1 rustc -Cx rust/mm/vswap.rs")
+        for check, tool, option in ((lint.clippy_kernel, "clippy-driver", "--emit=metadata"),
+                                    (lint.rustdoc_kernel, "rustdoc", "--document-private-items")):
+            for text, code, said in self.ENDS:
+                run = self.ended(text.replace("a.rs", f"{self.top}/tree/vswap/a.rs"), code)
+                self.assertEqual(check(), said)
+            words = run.call_args.args[0]
+            self.assertEqual(words[:6], ["env", "A=1", tool, "-Cx", "rust/mm/vswap.rs", option])
+            self.assertEqual(words[-2:], ["--error-format=short", "-Dwarnings"])
+            self.assertEqual((run.call_args.kwargs["cwd"], run.call_args.kwargs["check"]),
+                             (self.top / "um", False))
+            self.assertEqual(run.call_args.kwargs["env"],
+                             {"E": "1", "RUSTC_BOOTSTRAP": "1",
+                              "CLIPPY_CONF_DIR": str(self.top / "linux")})
+            self.ended("\n".join(map(str, range(9))), 1)
+            self.assertEqual(check(), [f"{tool} on rust/mm failed:", *"12345678"])
+
+
 class Kunit(Kept):
     """Tests KUnit in a guest."""
 

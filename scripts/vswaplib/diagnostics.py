@@ -53,9 +53,7 @@ def parse(text, trees):
             step = " ".join(heading.groups()) if heading else "make"
             rust_step = step if step.startswith(("RUSTC", "CLIPPY")) else rust_step
             said[step] = collections.Counter()
-            continue
-        found = _diagnostic(line, lines[number + 1:number + 8], trees)
-        if found:
+        elif found := _diagnostic(line, lines[number + 1:number + 8], trees):
             said[rust_step if RUST_STYLE.match(line) else step][found] += 1
     return {key: value for key, value in said.items() if value}
 
