@@ -5,6 +5,7 @@ about the lines that they belong to. One test runs LLVM's own tools."""
 import contextlib
 import hashlib
 import io
+import json
 import os
 import pathlib
 import struct
@@ -19,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (build, common, counters, coverage, guest, guestcoverage,  # noqa: E402
-                      guesttests, setup)
+                      guesttests, mutants, setup)
 
 BASE = counters.START_KERNEL_MAP
 
@@ -308,6 +309,112 @@ LINES = {1: True, 4: True, 5: False, 6: False, 7: True, 8: False, 11: False, 12:
 PLACES = ["m.rs: first: one();", "m.rs: first: three();", "m.rs: second: fn second() {",
           "m.rs: c_one: return five(b);"]
 HEAD = "# The list.\n\n"
+
+
+class Measured(unittest.TestCase):
+    """Tests how the counts of the host tests are made, and what is printed of them."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.calls, self.said = [], []
+        for target, name, value in (
+                (coverage, "ROOT", self.top), (coverage, "CACHE", self.top),
+                (coverage, "run", self.run_tool), (coverage, "say", self.said.append),
+                (common, "CACHE", self.top), (coverage, "step", mock.MagicMock()),
+                (setup, "rustc", lambda: "rustc"), (setup, "rust_tool", lambda name: name),
+                (setup, "cargo_env", lambda name: {"of": name})):
+            patcher = mock.patch.object(target, name, value)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+        self.tools = self.top / "lib/rustlib/x/bin"
+        self.tools.mkdir(parents=True)
+        for name in ("llvm-cov", "llvm-profdata"):
+            (self.tools / name).write_text("")
+        (self.top / "kunit/host/src").mkdir(parents=True)
+        (self.top / "kunit/host/src/lib.rs").write_text(
+            '#[path = "../../../rust/mm/a.rs"]\nmod a;\n')
+        (self.top / "rust/mm").mkdir(parents=True)
+        (self.top / "rust/mm/a.rs").write_text("fn a() {\n    b()\n}\n")
+        self.path = f"{self.top}/kunit/host/src/../../../rust/mm/a.rs"
+        self.counts = [1, 0, 1]
+
+    def run_tool(self, command, **options):
+        """Stands in for cargo and the tools of LLVM."""
+        command = [str(word).replace(f"{self.top}/", "") for word in command]
+        self.calls.append((command, options))
+        text = ""
+        if command[0] == "rustc":
+            text = f"{self.top}\n"
+        elif "--message-format=json" in command:
+            text = "noise\n" + "".join(
+                json.dumps({"executable": name, "profile": {"test": test}}) + "\n"
+                for name, test in (("one", True), ("empty", True), ("build", False),
+                                   (None, True)))
+        elif command[:2] == ["cargo", "test"]:
+            for name in ("2", "1"):
+                (self.top / f"coverage/{name}-x.profraw").write_text("")
+        elif command[-1] == "empty":
+            text = "error: no coverage data found\n"
+        elif "--format=lcov" in command:
+            text = f"warning: odd\nSF:{self.path}\n" + "".join(
+                f"DA:{line},{count}\n" for line, count in enumerate(self.counts, 1))
+        elif "export" in command:
+            text = json.dumps({"data": [{"functions": [
+                {"filenames": [self.path], "regions": [[line, 1, line, 5, count, 0, 0, 0]
+                                                       for line, count in
+                                                       enumerate(self.counts, 1)]}]}]})
+        return mock.Mock(text=text)
+
+    def test_what_is_run(self):
+        (self.top / "coverage").mkdir()
+        (self.top / "coverage/old.profraw").write_text("")
+        self.assertEqual(coverage.measure(self.top / "coverage"),
+                         (["one", "empty"], self.top / "coverage/counts"))
+        cargo = [options for command, options in self.calls if command[0] == "cargo"]
+        self.assertEqual([options["cwd"] for options in cargo], [self.top / "kunit/host"] * 2)
+        self.assertEqual(cargo[0]["env"], cargo[1]["env"])
+        self.assertEqual(cargo[0]["env"]["RUSTFLAGS"], "-C instrument-coverage")
+        self.assertEqual(cargo[0]["env"]["LLVM_PROFILE_FILE"],
+                         f"{self.top}/coverage/%p-%m.profraw")
+        self.assertEqual(self.calls[-1][0][1:], ["merge", "-sparse", "-o", "coverage/counts",
+                                                 "coverage/1-x.profraw", "coverage/2-x.profraw"])
+        # A test that fails ends it.
+        self.assertTrue(all(options.get("check", True) for _, options in self.calls))
+
+    def test_the_tools_of_llvm(self):
+        self.assertEqual(coverage.llvm_tool("llvm-cov"), self.tools / "llvm-cov")
+        with mock.patch.object(setup, "LLVM", "none"), \
+                self.assertRaisesRegex(common.Failure, "llvm-other is missing"):
+            coverage.llvm_tool("llvm-other")
+
+    def test_the_report_of_a_program(self):
+        self.assertTrue(coverage.export("one", "counts").startswith('{"data"'))
+        self.assertTrue(coverage.export("one", "counts", "--format=lcov").startswith("SF:"))
+        self.assertEqual(coverage.export("empty", "counts"), "")
+        self.assertEqual(self.calls[-1], (["lib/rustlib/x/bin/llvm-cov", "export",
+                                           "--instr-profile=counts", "empty"], {"check": False}))
+        with mock.patch.object(coverage, "run", side_effect=[mock.Mock(text=f"{self.top}\n"),
+                                                             mock.Mock(text="error: old\n")]), \
+                self.assertRaisesRegex(common.Failure, "llvm-cov cannot read one"):
+            coverage.export("one", "counts")
+
+    def test_names_in_the_checkout(self):
+        for path, name in ((self.path, "rust/mm/a.rs"), ("/rustc/lib.rs", None),
+                           (f"{self.top}-other/a.rs", None)):
+            self.assertEqual(coverage.name_in_checkout(path), name)
+
+    def test_what_is_printed(self):
+        with mock.patch.object(mutants, "HOST", self.top / "kunit/host"):
+            self.assertEqual(coverage.main(), 0)
+            rows = [line.split() for line in self.said[0].splitlines()]
+            self.assertEqual(rows[2], ["rust/mm/a.rs", *["3", "2", "66.7", "%"] * 2])
+            self.assertIn("rust/mm/a.rs: 2", self.said[1])
+            self.said.clear()
+            self.counts = [1, 1, 1]
+            self.assertEqual(coverage.main(), 0)
+        self.assertEqual(len(self.said), 1)
 
 
 class Report(unittest.TestCase):

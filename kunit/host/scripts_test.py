@@ -435,6 +435,204 @@ class Apply(Toy):
             self.refused("mm/vswap.c: No space left on device")
 
 
+class Series(Toy):
+    """The series as it is mailed, and what is wrong with it."""
+
+    MAIL = ("From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\n"
+            "From: A U <a@u.example>\nDate: Thu, 1 Jan 2026 10:00:00 +0000\n"
+            "Subject: [PATCH RFC 1/2] mm: a hook\n that is long\n\nBecause.\n\n---\n m | 1 +\n\n")
+    COVER = "# a note\nSubject: mm: vswap: a layer\n\nText.\n# another\nMore.\n"
+
+    def setUp(self):
+        super().setUp()
+        self.write("checkout/patches/0001-hook.patch", self.MAIL + self.PATCH)
+        self.write("checkout/patches/cover-letter.txt", self.COVER)
+        self.complain("")
+        for name, value in (("COVER", self.checkout / "patches/cover-letter.txt"),
+                            ("FIGURES", self.top / "bench")):
+            patcher = mock.patch.object(series, name, value)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+
+    def write(self, name, text):
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def complain(self, text, code=0):
+        """Makes checkpatch.pl say this about each file."""
+        self.write("linux/scripts/checkpatch.pl", f"print \"{text}\"; exit {code};")
+
+    def entry(self, name):
+        return series.read_patch(self.checkout / "patches" / name, ["mm/vswap.c"])
+
+    def test_each_file_is_in_one_place(self):
+        self.assertEqual(series.placement_problems(), [])
+        hook = "0001-hook.patch mm/vswap.c"
+        for path, listing, said in (
+                ("mm/other.c", hook, ["no line brings mm/other.c"]),
+                ("mm/other.c", f"{hook} mm", ["mm/vswap.c belongs to"]),
+                ("mm/other.c", f"{hook} mm/other.c mm/gone.c", ["names mm/gone.c, where no file"]),
+                ("patches/0002-more.patch", hook, ["patches/0002-more.patch is in no line"]),
+                ("patches/0002-more.txt", hook, [])):
+            added = self.write(f"checkout/{path}", "")
+            self.write("checkout/patches/series", listing + "\n")
+            if "belongs" in "".join(said):
+                self.write("checkout/patches/0003.patch", "")
+                self.write("checkout/patches/series", f"{hook}\n0003.patch mm\n")
+            problems = series.placement_problems()
+            self.assertEqual(len(problems), len(said), problems)
+            self.assertTrue(all(words in line for words, line in zip(said, problems)), problems)
+            self.assertEqual(series.make(self.top / "none") if said else ([], problems),
+                             ([], problems))
+            added.unlink()
+            (self.checkout / "patches/0003.patch").unlink(missing_ok=True)
+
+    def test_the_mail_of_a_patch(self):
+        patch = self.entry("0001-hook.patch")
+        self.assertEqual((patch.author, patch.address, patch.date, patch.subject, patch.body),
+                         ("A U", "a@u.example", "Thu, 01 Jan 2026 10:00:00 +0000",
+                          "mm: a hook that is long", "Because."))
+        self.assertEqual(patch.diff, " m | 1 +\n\n" + self.PATCH)
+        self.write("checkout/patches/0001-hook.patch", re.sub("Date.*\n", "", self.MAIL))
+        self.assertEqual(self.entry("0001-hook.patch").date, series.BASE_DATE)
+        for line in ("From: A.*\n", "Subject.*\n.*\n", "---\n"):
+            self.write("checkout/patches/0001-hook.patch", re.sub(line, "", self.MAIL))
+            with self.assertRaisesRegex(common.Failure, "0001-hook.patch is not a patch mail"):
+                self.entry("0001-hook.patch")
+
+    def test_the_cover_letter(self):
+        self.assertEqual(series.read_cover(), ("mm: vswap: a layer", "Text.\nMore."))
+        self.write("checkout/patches/cover-letter.txt", "Subject: other\n\nText.\n")
+        with self.assertRaisesRegex(common.Failure, "does not begin with a subject"):
+            series.read_cover()
+        (self.checkout / "patches/cover-letter.txt").unlink()
+        with self.assertRaisesRegex(common.Failure, "cover-letter.txt is missing"):
+            series.read_cover()
+
+    def test_the_mails(self):
+        files, problems = series.make(self.top / "work")
+        self.assertEqual(([path.name for path in files], problems),
+                         (["0000-cover-letter.patch", "0001-mm-a-hook-that-is-long.patch"], []))
+        cover, mail = (path.read_text() for path in files)
+        for words in ("[RFC PATCH 0/1] mm: vswap: a layer\n", "RFC, against Linux 7.3.4.\n",
+                      "Text.\nMore.", "Figures: none were measured", "base-commit: ",
+                      "  mm/swap.h          1        0        0\n", "\nBase: a source tree of "):
+            self.assertIn(words, cover)
+        self.assertNotIn("***", cover)
+        for words in ("From: A U <a@u.example>", "Subject: [RFC PATCH 1/1] mm: a hook", "Because.",
+                      "+hook\n", "mm/vswap.c", "+new\n"):
+            self.assertIn(words, mail)
+        # Two runs write the same.
+        again = [path.read_text() for path in series.make(self.top / "again")[0]]
+        self.assertEqual(again, [cover, mail])
+
+    def test_a_series_that_cannot_be_made(self):
+        self.write("checkout/patches/0001-hook.patch", self.MAIL + self.PATCH.replace("hook", "x "))
+        with self.assertRaises(common.Failure):
+            series.make(self.top / "blanks")
+        self.write("checkout/patches/0001-hook.patch",
+                   self.MAIL + self.PATCH.replace("swap.h", "none.h"))
+        with self.assertRaisesRegex(common.Failure, "mm/none.h is not in Linux 7.3.4"):
+            series.make(self.top / "none")
+        (self.checkout / "mm/vswap.c").unlink()
+        (self.checkout / "patches/0001-hook.patch").unlink()
+        self.write("checkout/patches/series", "")
+        with self.assertRaisesRegex(common.Failure, "names no patch"):
+            series.make(self.top / "empty")
+
+    def test_mails_that_make_another_tree(self):
+        repo = series.Repository(self.top / "repo")
+        self.write("repo/a", "1\n")
+        base = repo.commit("base")
+        self.write("repo/a", "2\n")
+        repo.commit("change")
+        repo.git("format-patch", "-q", "-o", str(self.top / "mails"), base)
+        mail, = (self.top / "mails").iterdir()
+        series.replay(self.top / "good", repo, base, [mail])
+        mail.write_text(mail.read_text().replace("+2", "+3"))
+        with self.assertRaisesRegex(common.Failure, "git am does not make the tree"):
+            series.replay(self.top / "bad", repo, base, [mail])
+        mail.write_text(mail.read_text().replace("-1\n", "-9\n"))
+        with self.assertRaisesRegex(common.Failure, "failed"):
+            series.replay(self.top / "worse", repo, base, [mail])
+
+    def test_what_checkpatch_says(self):
+        path = self.write("a.c", "+source \"x\"\n+int a;\n")
+        line = f"{path}:%s: WARNING:%s: odd\\n"
+        for said, code, found in (
+                ("", 0, []), (line % (2, "LONG"), 1, ["a.c:2: WARNING:LONG: odd [+int a;]"]),
+                (line % (1, "EMBEDDED_FILENAME"), 1, []),
+                (line % (2, "EMBEDDED_FILENAME"), 1,
+                 ["a.c:2: WARNING:EMBEDDED_FILENAME: odd [+int a;]"]),
+                (line % (1, "LONG"), 0, ['a.c:1: WARNING:LONG: odd [+source "x"]']),
+                (line % (9, "LONG"), 1, ["a.c:9: WARNING:LONG: odd"]), ("odd\\n", 0, ["odd"]),
+                ("", 2, [f"{path}: checkpatch.pl ended with 2 and said nothing"]), ("", 0, [])):
+            self.complain(said.replace("@", "\\@"), code)
+            self.assertEqual(series.checkpatch(path, self.source), found)
+        self.complain("@ARGV")
+        self.assertEqual(series.checkpatch(path, self.source, "--file"), [
+            f"--strict --terse --no-summary --show-types --root={self.source} --file {path}"])
+        self.complain("x.patch:1: ERROR:ODD: odd\\n", 1)
+        self.assertEqual(len(series.make(self.top / "work")[1]), 1)
+
+    def test_a_patch_of_maintainers(self):
+        patches = [self.entry("0001-hook.patch")]
+        self.assertEqual(series.checkpatch_options(patches), [])
+        self.write("checkout/patches/0001-hook.patch", self.MAIL + "+++ b/MAINTAINERS\n")
+        self.assertEqual(series.checkpatch_options(patches), ["--ignore=FILE_PATH_CHANGES"])
+
+    def test_lines_that_are_counted(self):
+        repo = series.Repository(self.top / "repo")
+        self.write("repo/a", "1\n2\n3\n4\n5\n6\n7\n8\n")
+        self.write("repo/b", "--- x\n1\n")
+        base = repo.commit("base")
+        self.write("repo/a", "1\nx\ny\n3\n4\n6\n7\nz\n8\n")
+        self.write("repo/b", "+++ b/c\n1\n")
+        self.write("repo/new", "1\n")
+        repo.commit("change")
+        counts = series.line_counts(repo, base)
+        self.assertEqual(counts, {"a": (2, 1, 1), "b": (0, 1, 0)})
+        self.assertEqual(series.existing_files(counts)[2:],
+                         ["  existing file  added  changed  removed",
+                          "  a                  2        1        1",
+                          "  b                  0        1        0",
+                          "  total              2        2        1"])
+        self.assertEqual(series.existing_files({})[-1].split(), ["total", "0", "0", "0"])
+
+    def verb(self, out):
+        with mock.patch.object(setup, "ensure"), mock.patch.object(series, "say"), \
+                mock.patch.object(tree, "home", lambda: self.top / "home"):
+            return series.main(argparse.Namespace(out=out and str(out)))
+
+    def test_the_verb(self):
+        self.assertEqual(self.verb(None), 0)
+        out = self.top / "home/series"
+        names = ["0000-cover-letter.patch", "0001-mm-a-hook-that-is-long.patch"]
+        self.assertEqual(sorted(path.name for path in out.iterdir()), names)
+        # An earlier series is replaced, other files are not.
+        (out / "0009-old.patch").write_text("")
+        self.assertEqual(self.verb(out), 0)
+        self.assertEqual(sorted(path.name for path in out.iterdir()), names)
+        (out / "notes").write_text("")
+        with self.assertRaisesRegex(common.Failure, "holds other files than a patch series .notes"):
+            self.verb(out)
+        self.complain("x.patch:1: ERROR:ODD: odd\\n", 1)
+        with self.assertRaisesRegex(common.Failure, "the series has 1 problems"):
+            self.verb(self.top / "out")
+        self.assertFalse((self.top / "out").exists())
+
+    def test_which_code_figures_are_of(self):
+        before = series.fingerprint()
+        for path, text, differs in (("Documentation/a", "x", False), ("mm/a.c", "x", True),
+                                    ("patches/0001-hook.patch", "x", True),
+                                    ("patches/series", "0001-hook.patch mm\n", True)):
+            self.write(f"checkout/{path}", text)
+            self.assertEqual(series.fingerprint() != before, differs)
+            before = series.fingerprint()
+
+
 class Figures(Toy):
     """The cover letter quotes what bench measured on exactly this code, and nothing else."""
 
