@@ -44,6 +44,9 @@ SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Raise, ast.Con
           ast.Delete)
 # Functions whose first argument is a pattern or text that decides what matches.
 MATCHERS = ("compile", "match", "fullmatch", "search", "findall", "finditer", "sub", "split")
+SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
+# Keyword arguments that only tell a person something.
+TOLD = ("help", "hint", "metavar", "title")
 PREFIXES = ("startswith", "endswith", "removeprefix", "partition", "split", "rsplit", "glob")
 
 
@@ -83,6 +86,53 @@ def _of_comparison(node):
             new = copy.deepcopy(node)
             new.ops[index] = other()
             yield new
+
+
+def _of_compared_text(node):
+    """Changes a text that something is compared with."""
+    for index, operand in enumerate([node.left, *node.comparators]):
+        if isinstance(operand, ast.Constant) and isinstance(operand.value, str):
+            new = copy.deepcopy(node)
+            other = _constant(operand.value + "~")
+            if index:
+                new.comparators[index - 1] = other
+            else:
+                new.left = other
+            yield new
+
+
+def _of_elements(node):
+    """Leaves out an element of a list, set or table, or of a tuple of constants."""
+    elements = node.keys if isinstance(node, ast.Dict) else node.elts
+    if len(elements) < 2 or not isinstance(getattr(node, "ctx", None), (ast.Load, type(None))) or \
+            isinstance(node, ast.Tuple) and not all(isinstance(element, (ast.Constant, ast.Starred))
+                                                    for element in elements):
+        return
+    for index in range(len(elements)):
+        new = copy.deepcopy(node)
+        del (new.keys if isinstance(node, ast.Dict) else new.elts)[index]
+        if isinstance(node, ast.Dict):
+            del new.values[index]
+        yield new
+
+
+def _of_arguments(node):
+    """Leaves out a keyword argument or the flags of a regular expression, or swaps any() for all()
+    and the like."""
+    for index, keyword in enumerate(node.keywords):
+        if keyword.arg not in TOLD and _called(node) != "add_argument":
+            new = copy.deepcopy(node)
+            del new.keywords[index]
+            yield new
+    if node.args and isinstance(node.args[-1], ast.Attribute) \
+            and isinstance(node.args[-1].value, ast.Name) and node.args[-1].value.id == "re":
+        new = copy.deepcopy(node)
+        del new.args[-1]
+        yield new
+    if isinstance(node.func, ast.Name) and node.func.id in SWAPPED:
+        new = copy.deepcopy(node)
+        new.func.id = SWAPPED[node.func.id]
+        yield new
 
 
 def _of_logic(node):
@@ -172,6 +222,7 @@ def _faults(node):
     """Yields each node that can replace this one as a fault."""
     if isinstance(node, ast.Compare):
         yield from _of_comparison(node)
+        yield from _of_compared_text(node)
     elif isinstance(node, ast.BoolOp):
         yield from _of_logic(node)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -180,6 +231,9 @@ def _faults(node):
         yield from _of_constant(node)
     elif isinstance(node, ast.Call):
         yield from _of_call(node)
+        yield from _of_arguments(node)
+    elif isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
+        yield from _of_elements(node)
     elif isinstance(node, (ast.If, ast.While, ast.IfExp)):
         yield from _of_test(node)
     elif isinstance(node, ast.comprehension):

@@ -4,9 +4,11 @@ depends. Tests of verdicts are in verdict_test.py."""
 
 import argparse
 import collections
+import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +22,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (apply, arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
                       diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, matrix,
-                      series, setup, testrun, tree, unsafety)
+                      selftests, series, setup, testrun, tree, unsafety)
 
 
 def vswap(*args, **env):
@@ -269,6 +271,8 @@ class Toy(unittest.TestCase):
 
 
 class Tree(Toy):
+    PRISTINE = staticmethod(tree.pristine)
+
     def test_patched_and_overlaid(self):
         tree.assemble(self.dest)
         self.assertEqual((self.dest / "mm/swap.h").read_text(), "one\ntwo\nhook\nthree\n")
@@ -320,6 +324,97 @@ class Tree(Toy):
         with self.assertRaises(common.Failure) as raised:
             tree.assemble(self.dest)
         self.assertIn("mm/swap.h", raised.exception.what)
+
+    def write(self, name, text):
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def test_lines_of_the_series(self):
+        hook = self.checkout / "patches/0001-hook.patch"
+        listing = self.write("checkout/patches/series",
+                             "# all\n\n0001-hook.patch a b/ # why c\n0001-hook.patch\n")
+        self.assertEqual(tree.series(), [(hook, ["a", "b/"]), (hook, [])])
+        listing.write_text("0002-none.patch\n")
+        with self.assertRaisesRegex(common.Failure, "0002-none.patch, which does not exist"):
+            tree.series()
+        listing.unlink()
+        self.assertEqual(tree.series(), [])
+
+    def test_files_that_we_add(self):
+        for name in ("mm/a.orig", "mm/a.rej", "mm/a~", "mm/a.swp", "scripts/a", "README.md",
+                     "rust/mm/z.rs", "include/b.h", "tools/mm/t", "Documentation/d.rst"):
+            self.write(f"checkout/{name}", "")
+        self.assertEqual(tree.overlay_files(), ["Documentation/d.rst", "include/b.h", "mm/vswap.c",
+                                                "rust/mm/z.rs", "tools/mm/t"])
+        for path, place, belongs in (("a/b", "a/b", True), ("a/b", "a", True), ("a/b", "a/", True),
+                                     ("ab/c", "a", False), ("a", "a/b", False)):
+            self.assertIs(tree.belongs(path, ["x", place]), belongs)
+            self.assertIs(tree.belongs(path, []), False)
+
+    def test_two_patches_of_a_file(self):
+        self.write("checkout/patches/0002-more.patch", self.PATCH.replace(
+            "-1,3 +1,4", "-2,3 +2,4").replace(" one\n two\n+hook\n three",
+                                              " two\n hook\n+more\n three"))
+        self.write("checkout/patches/series", "0001-hook.patch mm/vswap.c\n0002-more.patch\n")
+        self.write("checkout/mm/other.c", "")
+        for count, text, names in ((None, "hook\nmore", {"vswap.c", "other.c"}),
+                                   (1, "hook", {"vswap.c"}), (0, "two", set()),
+                                   (2, "hook\nmore", {"vswap.c"})):
+            self.assertEqual(tree.assemble(self.dest, count), self.dest)
+            self.assertIn(f"{text}\nthree", (self.dest / "mm/swap.h").read_text())
+            self.assertEqual({path.name for path in (self.dest / "mm").iterdir()},
+                             {"swap.h", "swap_table.h"} | names)
+
+    def test_a_tree_of_another_kernel(self):
+        tree.assemble(self.dest)
+        self.write("tree/left", "")
+        tree.assemble(self.dest)
+        self.assertTrue((self.dest / "left").exists())
+        for change in (lambda: self.write("linux/Makefile", "VERSION = 7\nPATCHLEVEL = 3\n"
+                                                            "SUBLEVEL = 9\nEXTRAVERSION =\n"),
+                       lambda: self.write("tree.state.json", "{"),
+                       lambda: shutil.rmtree(self.dest)):
+            change()
+            tree.assemble(self.dest)
+            self.assertFalse((self.dest / "left").exists())
+            self.assertTrue((self.dest / "mm/vswap.c").exists())
+            self.write("tree/left", "")
+
+    def test_an_interrupted_run_is_cleaned_up(self):
+        tree.assemble(self.dest)
+        self.write("checkout/mm/new.c", "")
+        with mock.patch.object(common, "write_if_changed", side_effect=[True, KeyboardInterrupt]) \
+                as write, self.assertRaises(KeyboardInterrupt):
+            tree.assemble(self.dest)
+        path, state = write.call_args_list[0].args
+        self.assertEqual(path, self.top / "tree.state.json")
+        self.assertEqual(json.loads(state)["files"], ["mm/new.c", "mm/swap.h", "mm/vswap.c"])
+
+    def test_a_tree_on_another_disk(self):
+        real = tree.run
+
+        def run(command, **options):
+            if command[1] == "-al":
+                shutil.copytree(*command[2:])
+                return mock.Mock(returncode=1)
+            return real(command, **options)
+        self.write("tree.new/left", "")
+        with mock.patch.object(tree, "run", run):
+            tree.assemble(self.dest)
+        self.assertEqual((self.dest / "mm/vswap.c").read_text(), "new\n")
+        self.assertFalse((self.dest / "left").exists())
+        self.assertEqual((self.dest / "Makefile").stat().st_nlink, 1)
+        self.assertFalse((self.top / "tree.new").exists())
+
+    def test_where_trees_are(self):
+        with mock.patch.object(setup, "ensure") as ensure, \
+                mock.patch.object(setup, "kernel_home", return_value=(self.top / "h", "tree")):
+            self.assertEqual((tree.home(), self.PRISTINE()), (self.top / "h", "tree"))
+            self.assertEqual(tree.vswap(), self.top / "h/tree/vswap")
+            self.assertEqual((self.top / "h/tree/vswap/mm/vswap.c").read_text(), "new\n")
+            self.assertGreaterEqual(ensure.call_count, 2)
 
 
 class Apply(Toy):
@@ -398,6 +493,9 @@ class Apply(Toy):
     def test_twice(self):
         self.apply()
         self.refused("mm/vswap.c already")
+        (self.checkout / "mm/other.c").write_text("")
+        (self.source / "mm/other.c").write_text("")
+        self.refused("mm/other.c already, and 1 more")
 
     def test_what_is_not_committed(self):
         self.repository()
@@ -422,6 +520,40 @@ class Apply(Toy):
         self.refused("0002-more.patch", "mm/swap.h")
         self.assertEqual(self.git("rev-parse", "HEAD"), head)
         self.assertEqual(self.git("status", "--porcelain"), "")
+
+    def test_each_commit_has_its_files(self):
+        self.repository()
+        self.git("config", "user.useConfigOnly", "true")
+        self.git("config", "--unset", "user.name")
+        tool = self.checkout / "mm/tool"
+        tool.write_text("program\n")
+        tool.chmod(0o755)
+        (self.checkout / "patches/0002-more.patch").write_text(
+            self.HEAD.replace("a hook", "more") + self.PATCH.replace(" one\n two\n+hook\n three",
+                                                                     " one\n two\n+more\n hook"))
+        (self.checkout / "patches/series").write_text("0001-hook.patch mm/vswap.c\n"
+                                                      "0002-more.patch mm/tool\n")
+        with mock.patch.dict(os.environ, {"GIT_CONFIG_GLOBAL": os.devnull}):
+            said = self.apply()
+        self.assertEqual(self.git("log", "--reverse", "--format=%s %cn", "--name-only", "-2")
+                         .split("\n"), ["mm: a hook A U", "", "mm/swap.h", "mm/vswap.c",
+                                        "mm: more A U", "", "mm/swap.h", "mm/tool"])
+        self.assertIn("has 2 commits more, up to " + self.git("rev-parse", "HEAD")[:12], said)
+        self.assertTrue(os.access(self.source / "mm/tool", os.X_OK))
+        self.assertFalse(os.access(self.source / "mm/vswap.c", os.X_OK))
+
+    def test_a_program_without_git(self):
+        (self.checkout / "mm/vswap.c").chmod(0o755)
+        self.assertIn("(Linux 7.3.4): 1 files changed, 1 added", self.apply())
+        self.assertTrue(os.access(self.source / "mm/vswap.c", os.X_OK))
+
+    def test_an_interrupt(self):
+        before = self.content()
+        (self.checkout / "mm/other.c").write_text("")
+        with mock.patch.object(shutil, "copymode", side_effect=[None, KeyboardInterrupt]), \
+                self.assertRaises(KeyboardInterrupt):
+            self.apply()
+        self.assertEqual(self.content(), before)
 
     def test_a_full_disk(self):
         real = pathlib.Path.write_bytes
@@ -880,14 +1012,14 @@ class Matrix(Toy):
         self.patch(matrix, "base_said", lambda cell, steps: {
             step: collections.Counter({found: 1}) for step in steps})
         said = {f"CC mm/{name}.o": collections.Counter({found: count})
-                for name, count in (("a", 1), ("b", 2), ("c", 1))}
+                for name, count in (("a", 1), ("b", 2), ("c", 2))}
         self.assertEqual(matrix.judge(self.CELL, said),
                          (["new: mm/swap.h: warning: odd (CC mm/b.o)"], 0))
 
     def identical(self, ours, theirs):
         """Compares two trees with these lines in .config, and the same code."""
         off = matrix.Cell("off", "about", fragments=())
-        for name, value in (("CELLS", [off]), ("run_compile", lambda _: ([], "")),
+        for name, value in (("CELLS", [self.CELL, off]), ("run_compile", lambda _: ([], "")),
                             ("configure", lambda *_, **__: None), ("make", lambda *_: True),
                             ("our_options", lambda: {"CONFIG_OURS"})):
             self.patch(matrix, name, value)
@@ -1107,6 +1239,7 @@ class Cells(Toy):
                           "a.txt": str(seed)})
         self.assertEqual((target / "mm/.b.o.cmd").stat().st_mtime_ns, stamp)
         self.assertFalse((self.top / "build/target.new").exists())
+        matrix.plant(seed, self.top / "build/other")
 
     def test_how_make_is_run(self):
         run = self.patch(matrix, "run", mock.Mock())
@@ -1134,7 +1267,8 @@ class Cells(Toy):
                                         ["CONFIG_A=y", "CONFIG_OURS=n", "CONFIG_WERROR=n"], False)),
                                (True, (["common"], ["CONFIG_A=y", "CONFIG_WERROR=n"], False))):
             # Fragments may name what an architecture does not have, but a cell may not.
-            self.assertEqual(matrix.configure(cell, self.top, self.source, pristine),
+            more = {"pristine": True} if pristine else {}
+            self.assertEqual(matrix.configure(cell, self.top, self.source, **more),
                              (["CONFIG_A=y"], {"CONFIG_A": "y"}))
             self.assertEqual(self.seen, seen)
 
@@ -1154,7 +1288,7 @@ class Cells(Toy):
         log = "\n".join([f"{path}:1:1: {bad}", *kept, f"{path}:4:9: {bad}"])
         self.assertEqual(matrix.without_mistakes(log), "\n".join(kept))
         for cell, text in ((self.CELL, log), (self.SPARSE, "\n".join(kept))):
-            (self.folder_of(cell) / "make.log").write_text(text)
+            (self.folder_of(cell) / "make.log").write_text(log)
             parsed = self.patch(diagnostics, "parse", mock.Mock(return_value={}))
             matrix.said(cell, matrix.folder(cell), self.source)
             parsed.assert_called_once_with(text, [self.source])
@@ -1211,9 +1345,10 @@ class Cells(Toy):
                                       ["b.o"])])
         self.assertEqual(self.base_said(self.CELL, ["CC mm/a.o"]), {"CC mm/a.o": 2})
         self.assertEqual(self.made, [])
-        self.assertEqual(self.base_said(self.CELL, ["CC mm/a.o", "CC mm/b.o", "GEN x.h"]),
-                         {"CC mm/a.o": 2, "CC mm/b.o": 0, "GEN x.h": 0})
-        self.assertEqual([made[3] for made in self.made], [("mm/b.o",)])
+        self.assertEqual(self.base_said(self.CELL, ["CC mm/a.o", "CC mm/c.o", "CC mm/b.o",
+                                                    "GEN x.h"]),
+                         {"CC mm/a.o": 2, "CC mm/c.o": 0, "CC mm/b.o": 0, "GEN x.h": 0})
+        self.assertEqual([made[3] for made in self.made], [("mm/b.o", "mm/c.o")])
         self.base_said(self.CELL, ["GEN y.h"])
         self.assertEqual([made[3] for made in self.made], [("prepare",)])
         # Another configuration, and sparse, may have other messages.
@@ -1253,7 +1388,7 @@ class Cells(Toy):
 
     def test_a_cell_starts_from_its_seed(self):
         cell = matrix.dataclasses.replace(self.CELL, seed="seed")
-        self.patch(matrix, "CELLS", [matrix.Cell("seed", ""), cell])
+        self.patch(matrix, "CELLS", [self.SPARSE, matrix.Cell("seed", ""), cell])
         last = ["compile_cell x x", "said x x", "judge x"]
         self.run_compile(cell)
         self.assertEqual(self.steps, ["compile_cell seed seed", "plant seed x", *last])
@@ -1310,14 +1445,14 @@ class Cells(Toy):
             listed = len(said)
             code = matrix.main(argparse.Namespace(cells=cells, list=only_list))
             return code, listed, len(seen.call_args_list), said[-1]
-        good, bad, skip = ("ok", "n", []), ("FAIL", "", ["x"] * 12), ("skip", "no gcc", [])
+        good, bad, skip = ("ok", "n", []), ("FAIL", "", ["x"] * 11), ("skip", "no gcc", [])
         self.assertEqual(verb(good, good, good), (0, 3, 3, "3 passed, 0 failed"))
         installed.assert_called_once_with(mock.ANY, ["gcc-aarch64-linux-gnu"])
         self.assertEqual(verb(good, skip, cells="a b"), (0, 2, 2, "1 passed, 0 failed, 1 skipped"))
         installed.assert_called_once()
         self.assertEqual(verb(good, bad, skip), (1, 3, 3, "1 passed, 1 failed, 1 skipped"))
         self.assertEqual(sum(line.strip() == "x" for line in said), 10)
-        self.assertIn("           and 2 more", said)
+        self.assertIn("           and 1 more", said)
         self.assertIn("[ 2/3] FAIL  b ", "\n".join(said))
         self.assertIn(f"           the whole log: {matrix.home()}/b/make.log", said)
         setup.ensure.assert_called_with()
@@ -1358,6 +1493,11 @@ class Unsafe(unittest.TestCase):
                      "unsafe extern \"C\" {}\n"):
             self.assertIn("a.rs:2: write a '// SAFETY:' comment", problems("g();\n" + good))
             self.assertEqual(problems("// SAFETY: fine.\n" + good), "")
+        # Only a comment right above counts.
+        for bad in ("// SAFETY: far.\ng();\nunsafe { f() };\n",
+                    "// SAFETY: far.\n\nunsafe { f() };\n", "unsafe { f() };\n// SAFETY: below.\n"):
+            self.assertIn("write a '// SAFETY:' comment", problems(bad))
+        self.assertEqual(problems("unsafe { f() }; // SAFETY: fine.\n"), "")
         for good in ("pub unsafe fn f() {}\n", "unsafe extern \"C\" fn f() {}\n",
                      "unsafe trait T {}\n"):
             self.assertIn("a.rs:1: say in a '# Safety' section", problems(good))
@@ -1366,6 +1506,8 @@ class Unsafe(unittest.TestCase):
         pointers = "type F = unsafe fn(u8);\ntype G = unsafe extern \"C\" fn(u8);\n// unsafe\n"
         self.assertEqual(problems(pointers), "")
         self.assertIn("a.rs:1: unsafe in a file without it", problems(pointers, ()))
+        with mock.patch.object(unsafety, "EXEMPT", ("a.*",)):
+            self.assertEqual(problems(pointers, ()), "")
 
     def test_blocks_are_counted_and_not_their_lines(self):
         self.assertEqual(unsafety.count("f(unsafe { a() }, unsafe{ b() });\nlet x = unsafe\n{ c() "
@@ -1609,6 +1751,17 @@ class Expected(unittest.TestCase):
                 names = manifest.names(part)
                 self.assertTrue(names, part.name)
                 self.assertEqual(len(names), len(set(names)), part.name)
+
+    def test_tables_of_the_scripts(self):
+        """What a table lists has to pass, and nothing else."""
+        expected = {step.title: manifest.names(step.parts[0])
+                    for step in [*testrun.steps(full=True), *testrun.steps(full=False)]}
+        for title, listed in (
+                ("lint", [name for name, _ in lint.CHECKS]),
+                ("matrix", [cell.name for cell in matrix.CELLS + matrix.patch_cells()])):
+            self.assertEqual(sorted(expected[title]), sorted(listed))
+        self.assertEqual({*map(testrun.selftest_of, expected["selftests"])} - {None},
+                         {test.name for test in selftests.TESTS if not test.full})
 
     def test_no_manifest_without_its_script(self):
         """Each manifest of a guest test belongs to a script that exists."""

@@ -1476,7 +1476,7 @@ class Checks(Kept):
         for text, code, said in (("", 0, None), (f"{path}\n", 1, "rust/mm/a.rs: not formatted"),
                                  ("error: odd\n", 1, "error: odd"),
                                  (f"{self.top}/b.rs\n", 1, f"{self.top}/b.rs"),
-                                 ("rustfmt\n", 1, "rustfmt"),
+                                 ("rustfmt\n", 1, "rustfmt"), (".\n", 1, "."),
                                  ("", 1, "rustfmt --check ends with 1"), ("", -9, "ends with -9")):
             problems = self.check(lint.rustfmt, text, code)
             self.assertEqual(len(problems), said is not None)
@@ -1571,7 +1571,8 @@ class Files(Kept):
                    ("a/b.py", "# (GPL-2.0)\n", bad),
                    ("a/b.c", f"// {self.LICENSE.replace(' ', ' (')} OR MIT)\n", ""),
                    *((name, "", "") for name in ("a.patch", "patches/series", "a/b.md", "a.json",
-                                                 "Documentation/ABI/testing/x", "Cargo.lock")),
+                                                 "Documentation/ABI/testing/x", "Cargo.lock",
+                                                 "COPYING", ".gitignore", "a.svg", "a.png")),
                    ("Documentation/ABI/x", "", "Documentation/ABI/x:1: add"))
 
     def test_white_space(self):
@@ -1611,6 +1612,7 @@ class Files(Kept):
             ("a.py", f"{good}if 1:\n    if 2:\n    \tpass\n", "a.py:4: a tab"),
             ("a.py", f"{good}x = '''\n\ta\n\t{{}}'''\ny = f'''\n\ta'''\n", ""),
             ("a.py", f"{good}x = 'a\tb'\n", ""),
+            ("a.py", f"{good}if 1:\n\tx = 'a'\n", "a.py:3: a tab"),
             ("a.py", f"{good}x = '{'a' * 94}'\n", ""),
             ("a.py", f"{good}x = '{'a' * 95}'\n", "a.py:2: 101 columns"),
             ("scripts/a", "#!/usr/bin/env python3\nx = (\n", "scripts/a:2: "),
@@ -1630,7 +1632,8 @@ class Files(Kept):
                          ["a.sh: sh -n ends with 2", "b: bash -n ends with 2"])
 
     def test_files_that_git_has(self):
-        names = [".gitignore", "a/tracked", "a/untracked", "__pycache__/a", "gone", "target/a"]
+        names = [".gitignore", "a/tracked", "a/untracked", "__pycache__/a", "gone", "target/a",
+                 ".git/a"]
         for name in names:
             (self.top / name).parent.mkdir(parents=True, exist_ok=True)
             (self.top / name).write_text("a/ignored\n/target\n")
@@ -1674,7 +1677,8 @@ class Files(Kept):
     def patches(self, *diffs, version=setup.BASE_VERSION):
         """What is said about patches of a kernel with mm/a.c."""
         shutil.rmtree(self.top, ignore_errors=True)
-        for name, text in (("linux/mm/a.c", "1\n2\n3\n4\n5\n6\n"),
+        for name, text in (*((f"linux/mm/{name}", "1\n2\n3\n4\n5\n6\n")
+                             for name in ("a.c", "deep/b.c", "deep/c.c")),
                            *((f"{n}.patch", diff) for n, diff in enumerate(diffs))):
             (self.top / name).parent.mkdir(parents=True, exist_ok=True)
             (self.top / name).write_text(text)
@@ -1694,6 +1698,8 @@ class Files(Kept):
         first = self.diff(" 1", "+x", " 2", " 3", " 4")
         self.assertEqual(self.patches(first, self.diff(" 1", " x", "-2", " 3", " 4")), [])
         self.assertEqual(self.patches(), [])
+        self.assertEqual(self.patches(*(first.replace("a.c", name)
+                                        for name in ("deep/b.c", "deep/c.c"))), [])
         self.assertEqual(self.patches(self.diff(" 2", " 3", "+x", " 4", " 5"), version="7.3.9"), [])
 
     def test_patches_that_do_not_apply_exactly(self):
