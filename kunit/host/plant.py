@@ -45,8 +45,8 @@ SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Raise, ast.Con
 # Functions whose first argument is a pattern or text that decides what matches.
 MATCHERS = ("compile", "match", "fullmatch", "search", "findall", "finditer", "sub", "split")
 SWAPPED = {"any": "all", "all": "any", "min": "max", "max": "min"}
-# Keyword arguments that only tell a person something.
-TOLD = ("help", "hint", "metavar", "title")
+# Keyword arguments that only tell a person something, or guard against a fault in the code.
+TOLD = ("help", "hint", "metavar", "title", "frozen")
 PREFIXES = ("startswith", "endswith", "removeprefix", "partition", "split", "rsplit", "glob")
 
 

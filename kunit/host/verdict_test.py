@@ -20,8 +20,9 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (build, common, fuzz, guest, guesttests, ktap, lint,  # noqa: E402
-                      manifest, results, selftests, setup, testrun)
+from vswaplib import (build, common, coverage, fuzz, guest, guestcoverage,  # noqa: E402
+                      guesttests, ktap, lint, manifest, mutants, results, selftests, setup,
+                      testrun)
 
 
 class Ktap(unittest.TestCase):
@@ -1358,8 +1359,11 @@ class Programs(Kept):
         done = types.SimpleNamespace(stderr=text, returncode=code)
         with mock.patch.object(testrun.subprocess, "run", return_value=done) as run:
             testrun.run_scripts(self.recorder)
-        self.assertEqual((run.call_args.kwargs["text"], run.call_args.kwargs["check"]),
-                         (True, False))
+        nothing = subprocess.DEVNULL
+        self.assertEqual(run.call_args.kwargs, {
+            "cwd": testrun.ROOT / "kunit/host", "text": True, "check": False, "stdin": nothing,
+            "stdout": nothing, "stderr": subprocess.PIPE})
+        self.assertEqual(run.call_args.args[0][:5], [sys.executable, "-B", "-m", "unittest", "-v"])
         return run.call_args.args[0]
 
     def test_scripts(self):
@@ -1409,6 +1413,7 @@ class Programs(Kept):
                 mock.patch.object(setup, "cargo_env", side_effect=lambda name: {"of": name}):
             options.get("func", testrun.run_host)(self.recorder)
         self.assertIs(run.call_args.kwargs["check"], False)
+        self.assertEqual(run.call_args.kwargs["cwd"], testrun.ROOT / "kunit/host")
         return run.call_args
 
     def test_cargo(self):
@@ -1806,7 +1811,9 @@ class Kunit(Kept):
 
     def run_kunit(self, text, code=0, splats=(), wanted=None, error=None):
         log = self.top / "boot.log"
-        log.write_text("".join(f"[    0.1][ T1] {line}\n" for line in text.splitlines()))
+        # A kernel that fails may write anything.
+        log.write_bytes("".join(f"[    0.1][ T1] {line}\n" for line in text.splitlines()).encode()
+                        + b"\xff\n")
         recorder = Recorder()
         recorder.wanted = wanted
         recorder.wants = lambda name: wanted is None or testrun.suite_of(name) in wanted
@@ -2038,6 +2045,24 @@ class Runs(Kept):
         self.assertEqual(asked, [(False, False), (False, False), (True, True), (True, False),
                                  (True, True)])
 
+    def test_other_measurements(self):
+        """Each option has a verdict of its own, which is the exit code."""
+        run = mock.Mock()
+        for module, name in ((coverage, "main"), (guestcoverage, "main"), (mutants, "main")):
+            func = mock.Mock(return_value=3)
+            run.attach_mock(func, module.__name__.split(".")[-1])
+            self.patch(module, name, func)
+        for words, call in ((["--coverage"], mock.call.coverage()),
+                            (["--coverage=host"], mock.call.coverage()),
+                            (["--coverage=guest"], mock.call.guestcoverage(True)),
+                            (["--coverage=counted"], mock.call.guestcoverage(False)),
+                            (["--mutants"], mock.call.mutants([], None)),
+                            (["--mutants", "a.rs"], mock.call.mutants(["a.rs"], None)),
+                            (["--mutants-diff"], mock.call.mutants([], "HEAD")),
+                            (["--mutants-diff", "v1"], mock.call.mutants([], "v1"))):
+            self.assertEqual(testrun.main(self.parsed(*words)), 3)
+            self.assertEqual(run.mock_calls.pop(), call)
+
     def test_only_goes_with_few_others(self):
         for word in ("--quick", "--mutants", "--mutants-diff", "--coverage"):
             with self.assertRaisesRegex(common.Failure, "--only goes with"):
@@ -2067,6 +2092,18 @@ class Steps(Kept):
         self.assertEqual([title for title, step in steps.items() if step.quick],
                          ["lint", "scripts", "host", "host-loom", "kunit um"])
 
+    def test_results_of_a_whole_stage(self):
+        """Results that no unit has are expected however few units were selected."""
+        steps = self.steps(full=True)
+        for title, name, unit in (
+                ("lint", "a", "a"), ("matrix", "a", "a"), ("scripts", "all end", ""),
+                ("scripts", "m.X.test_a", "m.X.test_a"), ("host", "all build and end", ""),
+                ("host-loom", "all build and end", ""), ("kunit um", "the guest ends", ""),
+                ("kunit um", "a.b", "a"), ("selftests", "selftest cow: a", "cow"),
+                ("selftests", "selftest: the base kernel's log is clean", None)):
+            self.assertEqual(steps[title].unit_of(name), unit)
+        self.assertFalse(steps["matrix"].quick)
+
     def test_full_boots_other_kernels(self):
         default, full = self.steps(), self.steps(full=True)
         self.assertEqual([title for title in full if title not in default],
@@ -2076,6 +2113,10 @@ class Steps(Kept):
         self.assertFalse([title for title in default if "arm64" in title])
         self.assertIn("tags", full["guest arm64"].units())
         self.assertEqual(set(full["guest no-memcg"].units()), {"plain"})
+        self.assertEqual([len(full[f"guest {name}"].units()) for name in guesttests.BOOTS],
+                         [14, 9, 8, 8, 8, 1])
+        self.assertEqual(set(guesttests.SLOWNESS), {*guesttests.VARIANTS, *guesttests.BOOTS,
+                                                    "cover"})
         self.assertNotIn("tags", full["guest debug"].units())
 
     def test_units(self):
@@ -2159,6 +2200,8 @@ class Steps(Kept):
         self.assertEqual(self.ran, (True, ["cow"]))
         self.selftests({"", "test_zswap"}, full=True)
         self.assertEqual(self.ran, (False, ["test_zswap"]))
+        self.selftests({"", "cow", "test_zswap"})
+        self.assertEqual(self.ran, (True, ["test_zswap", "cow"]))
 
     def test_selftests_that_fail(self):
         with mock.patch.object(selftests, "run_all", side_effect=ValueError):
