@@ -984,8 +984,10 @@ class Tap(Kept):
                     mock.patch.object(setup, "rust_tool", return_value="cargo"), \
                     mock.patch.object(setup, "cargo_env", return_value={}):
                 self.assertIn(("the host decides the same", ok, "said"), self.seen(text))
-            self.assertIn("replay", run.call_args.args[0])
-            self.assertIs(run.call_args.kwargs["check"], False)
+            self.assertEqual(run.call_args.args[0][1:], ["run", "-q", "--bin", "replay"])
+            self.assertTrue(str(run.call_args.args[0][0]).endswith("cargo"))
+            self.assertEqual(run.call_args.kwargs, {
+                "cwd": ROOT / "kunit/host", "check": False, "env": {}, "stdin": mock.ANY})
             self.assertTrue(run.call_args.kwargs["stdin"].name.endswith("debug-one.log"))
         self.assertNotIn("the host decides the same", [name for name, *_ in self.seen(self.ONE)])
 
@@ -1465,7 +1467,7 @@ class Checks(Kept):
         done = types.SimpleNamespace(text=text, returncode=code)
         self.patch(lint, "ROOT", self.top)
         self.patch(lint, "run", mock.Mock(return_value=done))
-        self.patch(setup, "tool_env", lambda: {})
+        self.patch(setup, "tool_env", lambda: {"E": "1"})
         self.patch(lint.tree, "pristine", lambda: self.top)
         self.patch(build, "folder", lambda _: self.top)
         for name in ("rustc", "rust_tool"):
@@ -1476,7 +1478,8 @@ class Checks(Kept):
         path = self.top / "rust/mm/a.rs"
         path.parent.mkdir(parents=True)
         path.write_text("")
-        (self.top / ".rustfmt.toml").write_text('edition = "2021"\n')
+        settings = self.top / ".rustfmt.toml"
+        settings.write_text('tab = 1\nedition = "2021"\n')
         self.patch(lint, "named", lambda *_: ["rust/mm/a.rs"])
         for text, code, said in (("", 0, None), (f"{path}\n", 1, "rust/mm/a.rs: not formatted"),
                                  ("error: odd\n", 1, "error: odd"),
@@ -1486,7 +1489,9 @@ class Checks(Kept):
             problems = self.check(lint.rustfmt, text, code)
             self.assertEqual(len(problems), said is not None)
             self.assertIn(said or "", "".join(problems))
-        self.assertIs(lint.run.call_args.kwargs["check"], False)
+        self.assertEqual(lint.run.call_args, mock.call(
+            ["tool", "--edition=2021", f"--config-path={settings}", "--check", "-l", path],
+            env={"E": "1"}, check=False))
         self.patch(lint, "named", lambda *_: [])
         self.assertEqual(self.check(lint.rustfmt, "", 1), [])
 
@@ -1506,14 +1511,15 @@ class Checks(Kept):
             (self.top / name).write_text(source)
         work = contextlib.nullcontext(str(self.top / "work"))
         self.patch(lint.tempfile, "TemporaryDirectory", lambda: work)
-        self.patch(lint, "_kernel_rustc", lambda: ([], ["-Copt", "/tree/rust/mm/vswap.rs"]))
+        self.patch(lint, "_kernel_rustc", lambda: (["A=1"], ["-Copt", "/tree/rust/mm/vswap.rs"]))
         return self.check(lint.misuse, text, 1)
 
     def test_misuse_that_does_not_compile(self):
         self.assertEqual(self.misuse(), [])
-        self.assertEqual(lint.run.call_args.args[0][2:4],
-                         ["-Copt", f"{self.top}/work/mm/vswap.rs"])
-        self.assertIs(lint.run.call_args.kwargs["check"], False)
+        self.assertEqual(lint.run.call_args, mock.call(
+            ["env", "A=1", "tool", "-Copt", f"{self.top}/work/mm/vswap.rs", "--emit=metadata",
+             "--cap-lints=allow", f"--out-dir={self.top}/work", "--error-format=short"],
+            cwd=self.top, env={"E": "1", "RUSTC_BOOTSTRAP": "1"}, check=False))
         self.assertEqual((self.top / "work/mm/vswap.rs").read_text(), "\nmod misuse;\n")
         self.assertIn("E0505", (self.top / "work/mm/misuse.rs").read_text())
 
@@ -1628,9 +1634,13 @@ class Files(Kept):
                          3)
 
     def test_shell(self):
-        self.found(lint.shell_files, ("a.sh", "if true; then :; fi\n", ""), ("a.c", "if\n", ""),
+        self.assertRegex(self.problems(lint.shell_files, **{"a.sh": "if\n"})[0], "yntax error")
+        # A script is read, and not run.
+        self.found(lint.shell_files, ("a.sh", "echo said; exit 3\n", ""),
+                   ("a.sh", "if true; then :; fi\n", ""), ("a.c", "if\n", ""),
                    ("a.sh", "if true; then\n", "a.sh: "), ("a", "#!/bin/sh\nif :; then\n", "a: "),
-                   ("a.sh", "#!/bin/bash\na=(1 2)\n", ""), ("a", "#!/bin/bash\na=(1 2)\n", ""))
+                   ("a", b"#!\xff\n", ""), ("a.sh", "#!/bin/bash\na=(1 2)\n", ""),
+                   ("a", "#!/bin/bash\na=(1 2)\n", ""))
         done = types.SimpleNamespace(returncode=2, stdout="")
         self.patch(lint.subprocess, "run", mock.Mock(return_value=done))
         self.assertEqual(self.problems(lint.shell_files, **{"a.sh": "", "b": "#!/bin/bash\n"}),
@@ -1659,8 +1669,9 @@ class Files(Kept):
 
     def test_tables_of_figures(self):
         table = "====  ====\na     b\n====  ====\n1.5   2\n3     4\n====  ====\n"
-        name = "Documentation/rust/vswap/figures-x.rst"
-        self.found(lint.figures, (name, table, f"{name}:1: 0 comments"), ("a.rst", table, ""))
+        self.found(lint.figures, ("a.rst", table, ""), *(
+            (name, table, f"{name}:1: 0 comments") for name in
+            (f"Documentation/rust/vswap/{stem}.rst" for stem in ("figures-x", "benchmarks"))))
 
     def test_c_files_that_we_add(self):
         names = ["mm/a.c", "mm/b.h", "mm/c.rs"]
@@ -1727,8 +1738,11 @@ class Files(Kept):
         self.assertEqual((self.top / "linux/mm/a.c").read_text(), "1\n2\n3\n4\n5\n6\n")
         for text, code, said in (("odd\n", 2, ["patches/0.patch: odd"]), ("odd\n", 0, [])):
             done = types.SimpleNamespace(text=text, returncode=code)
-            with mock.patch.object(lint, "run", return_value=done):
+            with mock.patch.object(lint, "run", return_value=done) as run:
                 self.assertEqual(self.patches(first), said)
+            run.assert_called_once_with(
+                ["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
+                 self.top / "0.patch"], cwd=mock.ANY, env={"LC_ALL": "C"}, check=False)
 
 
 class Crates(Kept):
@@ -1769,8 +1783,9 @@ class Crates(Kept):
             self.assertEqual(lint.clippy_host(), [f"kunit/host: {line}" for line in said])
         self.ended("\n".join(map(str, range(9))), 101)
         self.assertEqual(lint.clippy_host(), ["kunit/host: cargo clippy failed:", *"12345678"])
-        self.assertEqual(run.call_args.args[0][-2:], ["--", "-Dwarnings"])
-        self.assertIn("--all-targets", run.call_args.args[0])
+        self.assertEqual(run.call_args.args[0], [
+            "cargo-clippy", "clippy", "-q", "--all-targets", "--message-format=short", "--",
+            "-Dwarnings"])
         self.assertEqual(run.call_args.kwargs, {"cwd": lint.ROOT / "kunit/host", "check": False,
                                                 "env": {"of": "host-clippy"}})
 
@@ -1796,7 +1811,8 @@ class Crates(Kept):
                 self.assertEqual(check(), said)
             words = run.call_args.args[0]
             self.assertEqual(words[:6], ["env", "A=1", tool, "-Cx", "rust/mm/vswap.rs", option])
-            self.assertEqual(words[-2:], ["--error-format=short", "-Dwarnings"])
+            self.assertTrue(words[6].startswith("--out-dir=/"))
+            self.assertEqual(words[7:], ["--error-format=short", "-Dwarnings"])
             self.assertEqual((run.call_args.kwargs["cwd"], run.call_args.kwargs["check"]),
                              (self.top / "um", False))
             self.assertEqual(run.call_args.kwargs["env"],
@@ -2117,6 +2133,8 @@ class Steps(Kept):
                          [14, 9, 8, 8, 8, 1])
         self.assertEqual(set(guesttests.SLOWNESS), {*guesttests.VARIANTS, *guesttests.BOOTS,
                                                     "cover"})
+        self.assertEqual([len(disks) for disks in (guesttests.GUEST["disks"],
+                                                   *guesttests.DISKS.values())], [2, 2])
         self.assertNotIn("tags", full["guest debug"].units())
 
     def test_units(self):

@@ -436,7 +436,6 @@ def run_cell(cell, memory):
     known = memory.get(cell.name)
     if known and known["inputs"] == stamp:
         return "ok", f"{known['note']} (unchanged)", []
-    start = time.monotonic()
     try:
         problems, note = (run_identical if cell.kind == "identical" else run_compile)(cell)
     except common.Failure as failure:
@@ -445,8 +444,7 @@ def run_cell(cell, memory):
     memory.pop(cell.name, None)
     # If a file was edited meanwhile, the next run judges again.
     if not problems and inputs(cell) == stamp:
-        memory[cell.name] = {"inputs": stamp, "note": note,
-                             "seconds": round(time.monotonic() - start)}
+        memory[cell.name] = {"inputs": stamp, "note": note}
     remember("passed.json", memory)
     return ("FAIL" if problems else "ok"), note, problems
 
