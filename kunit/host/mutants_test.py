@@ -72,6 +72,10 @@ class Staging(unittest.TestCase):
             for name in names:
                 self.assertEqual((place / mutants.staged_name(name)).read_text(),
                                  (ROOT / name).read_text())
+            # So do the tests of the modules and what cargo reads.
+            for name in ("tests/bound.rs", "Cargo.toml"):
+                self.assertEqual((place / name).read_text(), (mutants.HOST / name).read_text())
+            self.assertIn("macro_rules! as_it_is", (place / "src/lib.rs").read_text())
             # Each file that lib.rs names exists.
             lib = (place / "src" / "lib.rs").read_text()
             for name in re.findall(r"^(?:pub )?mod (\w+);$", re.sub(
@@ -79,8 +83,10 @@ class Staging(unittest.TestCase):
                 self.assertTrue((place / "src" / f"{name}.rs").exists(), name)
             # Staging again replaces files and removes those that are gone.
             (place / "src" / "left.rs").write_text("")
+            (place / "tests" / "left.rs").write_text("")
             mutants.stage(place)
             self.assertFalse((place / "src" / "left.rs").exists())
+            self.assertFalse((place / "tests" / "left.rs").exists())
 
     def test_names_go_there_and_back(self):
         self.assertEqual(mutants.staged_name("rust/mm/zswap/rules.rs"), "src/mm/zswap/rules.rs")
@@ -174,7 +180,8 @@ class Equivalent(unittest.TestCase):
 
     def test_a_reason_is_needed(self):
         for text in ("rust/mm/a.rs: replace < with <= in f\n", "rust/mm/a.rs\n  why: no name\n",
-                     "  why: of nothing\n", "rust/mm/a.rs: x\n  because: y\n"):
+                     "  why: of nothing\n", "rust/mm/a.rs: x\n  because: y\n",
+                     "rust/mm/a.rs: x\n  why: y\n  line:\n"):
             with self.assertRaises(common.Failure, msg=text) as raised:
                 mutants.read_allowed(text)
             self.assertIn("mutants.txt:", raised.exception.what)
@@ -262,6 +269,49 @@ class Choice(unittest.TestCase):
             mutants.chosen(self.NAMES, ["table.rs"])
         self.assertIn("table.rs", raised.exception.what)
         self.assertIn("word.rs", raised.exception.hint)
+
+    def test_changes_since_a_revision(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(mutants, "ROOT", pathlib.Path(folder)):
+            top = pathlib.Path(folder)
+            (top / "rust/mm").mkdir(parents=True)
+            for name in ("a", "b"):
+                (top / f"rust/mm/{name}.rs").write_text("old\n")
+            git = ["git", "-c", "user.name=U", "-c", "user.email=u@u"]
+            for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "base"]):
+                mutants.run([*git, *words], cwd=top)
+            names = ["rust/mm/a.rs", "rust/mm/b.rs"]
+            self.assertIsNone(mutants.diff_since("HEAD", names, top))
+            (top / "rust/mm/a.rs").write_text("new\n")
+            self.assertIsNone(mutants.diff_since("HEAD", names[1:], top))
+            path = mutants.diff_since("HEAD", names, top)
+            self.assertIn("+++ b/src/mm/a.rs\n@@ -1 +1 @@\n-old\n+new\n", path.read_text())
+            with self.assertRaisesRegex(common.Failure, "none"):
+                mutants.diff_since("none", names, top)
+
+    def test_mutants_are_quick(self):
+        with mock.patch.object(mutants.setup, "cargo_env", lambda name: {"of": name}):
+            self.assertEqual(mutants.quick_env(), {
+                "of": "host-mutants", "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
+                "CARGO_PROFILE_DEV_DEBUG": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
+                "RUST_BACKTRACE": "0"})
+
+    def test_the_tool_is_built_once(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(mutants, "TOOLS", pathlib.Path(folder)), \
+                mock.patch.object(common, "CACHE", pathlib.Path(folder)), \
+                mock.patch.object(common, "LOGS", pathlib.Path(folder)), \
+                mock.patch.object(mutants, "step", mock.MagicMock()), \
+                mock.patch.object(mutants.setup, "rust_tool", return_value="true"):
+            binary = pathlib.Path(folder) / "bin/cargo-mutants"
+            for version, built in ((None, True), ("26.0.0", True), (mutants.VERSION, False)):
+                if version:
+                    binary.parent.mkdir(exist_ok=True)
+                    binary.write_text(f"#!/bin/sh\necho cargo-mutants {version}\nexit 1\n")
+                    binary.chmod(0o755)
+                mutants.step.reset_mock()
+                self.assertEqual(mutants.install(), binary)
+                self.assertEqual(mutants.step.called, built)
 
     def test_a_tool_that_cannot_be_built_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as folder, \

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import io
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -1218,6 +1219,22 @@ class Fuzz(Kept):
         self.assertEqual(self.found(self.BEGINS), (8, None, None))
         self.assertIsNone(self.found("no swapfuzz begins seed=8\n"))
 
+    def test_what_is_shown_meanwhile(self):
+        self.stand_in("some\n", 0, [], None)
+        for quiet in (False, True):
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                self.assertEqual(fuzz.run_guest(self.args(), "", 9, quiet), ("some\n", 0, []))
+            self.assertEqual(said.getvalue(), "" if quiet else "some\n")
+        self.assertEqual(self.booted[-1][2]["ensure"], False)
+
+    def test_a_failing_seed_is_reduced_if_asked(self):
+        reduced = mock.Mock()
+        self.patch(fuzz, "shrink", reduced)
+        for words, calls in (((), 0), (("--shrink",), 1)):
+            self.assertEqual(self.main(*words, output=self.BEGINS, code=1)[0], 1)
+            self.assertEqual(len(reduced.mock_calls), calls)
+        self.assertEqual(reduced.call_args.args[1].seed, 8)
+
     def test_summary(self):
         self.assertEqual(fuzz.summary(self.BEGINS), "1 seeds, 300 operations, 120 a second")
         self.assertEqual(fuzz.summary(""), "0 seeds, 0 operations, 0 a second")
@@ -1238,6 +1255,46 @@ class Fuzz(Kept):
         self.assertEqual(fuzz.reduce(list(range(16)), first_failing), [3, 11])
         self.assertLess(len(tried), 60)
         self.assertEqual(fuzz.reduce([1, 2], lambda candidates: None), [1, 2])
+
+    def shrunk(self, needed, *words, splat=False):
+        """Reduces a program that fails where it has all needed operations. Returns what is said."""
+        self.asked = []
+
+        def operations(text):
+            for part in text.split(","):
+                proc, _, span = part.partition(":")
+                first, _, last = span.partition("-")
+                yield from ((int(proc), op) for op in range(int(first), int(last or first) + 1))
+
+        def run_guest(args, script, timeout, quiet):
+            output = ""
+            self.asked.append((script, timeout, quiet))
+            for number, only in re.findall(r"echo TRY (\d+)\n.*--only (\S+)", script):
+                output += f"TRY {number}\n" * args.tries
+                if set(needed) <= set(operations(only)):
+                    return (output, None, ["BUG: x"]) if splat else \
+                        (output + "FAILED seed=8\n", 1, [])
+            return output + "TRY none\n", 0, []
+        self.patch(fuzz, "run_guest", run_guest)
+        self.patch(fuzz, "time", types.SimpleNamespace(monotonic=lambda: 0.0))
+        said = []
+        self.patch(fuzz, "say", said.append)
+        fuzz.shrink(self.args("--procs", "2", "--ops", "8", *words), fuzz.Found(8, 1, 5))
+        return "\n".join(said)
+
+    def test_a_failing_program_is_reduced(self):
+        for splat in (False, True):
+            said = self.shrunk([(1, 2), (1, 4)], splat=splat)
+            self.assertIn("it fails again with 6 operations", said)
+            self.assertIn("--seed 8 --ops 8 --procs 2 --disk /dev/vda --disk /dev/vdb --machine "
+                          "--faults --only 1:2,1:4 --trace", said)
+        self.assertIn("--only 0:7,1:2 --trace", self.shrunk([(0, 7), (1, 2)]))
+        self.assertIn("--only 1:5", self.shrunk([(1, 5)], "--tries", "1"))
+        script, timeout, quiet = self.asked[0]
+        self.assertEqual((script.count("seq 1)"), timeout, quiet), (3, 30 * 60 + 60, True))
+        self.assertTrue(script.startswith(fuzz.PREPARE))
+        self.assertEqual(self.shrunk([(9, 9)]).count("did not fail again in 7 runs"), 1)
+        self.assertIn("did not fail again in 0 runs", self.shrunk([], "--shrink-minutes", "0"))
 
     def main(self, *words, output="", code=0, splats=(), error=None):
         self.stand_in(output, code, splats, error)
