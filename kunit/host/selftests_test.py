@@ -624,6 +624,46 @@ class Table(unittest.TestCase):
             self.assertEqual(test.fresh, fresh, test.name)
             self.assertEqual(test.guest, (test.mem, test.smp, test.numa, test.fresh))
 
+    def test_how_each_is_called(self):
+        usual = Test("", "mm")
+        found = {test.name: " ".join(filter(None, (
+            test.source, test.args, test.swap if test.swap != usual.swap else "",
+            test.mem if test.mem != usual.mem else "", test.setup.strip()[:4])))
+            for test in selftests.TESTS}
+        self.assertEqual([name for name in found if found[name] == "mm"], [
+            "uffd-wp-mremap", "process_madv", "cow", "ksm_functional_tests", "madv_populate",
+            "mkdirty", "uffd-unit-tests", "folio_split_race_test", "soft-dirty", "pagemap_ioctl",
+            "migration"])
+        allocator = "thp_swap_allocator_test"
+        self.assertEqual({name: said for name, said in found.items() if said != "mm"}, {
+            "test_zswap": "cgroup", "test_memcontrol": "cgroup disk",
+            "ksm_tests@merge": "mm -M -p 10", "ksm_tests@unmerge": "mm -U",
+            "ksm_tests@zero": "mm -Z -p 10 -z 0", "ksm_tests@zeropage": "mm -Z -p 10 -z 1",
+            "ksm_tests@across": "mm -N -m 1", "ksm_tests@apart": "mm -N -m 0",
+            "zram01.sh": "zram none", "zram02.sh": "zram none", "khugepaged": "mm 3G",
+            "khugepaged@shmem": "mm all:shmem 3G", "split_huge_page_test": "mm $FS",
+            "transhuge-stress": "mm -d 20",
+            **{f"{allocator}{variant}": f"tools/mm {option}zram {setup}"
+               for variant, option, setup in (
+                   ("", "", "for "), ("@aligned", "-a ", "for "), ("@small", "-s ", "for "),
+                   ("@zswap", "", "echo"), ("@zswap-aligned", "-a ", "echo"),
+                   ("@zswap-small", "-s ", "echo"))}})
+        self.assertEqual({test.name: test.under for test in selftests.TESTS if test.under}, {
+            "test_zswap": selftests.PATIENT,
+            "test_memcontrol": f"taskset 1 chrt --fifo 1 {selftests.PATIENT}"})
+        self.assertEqual([test.name for test in selftests.TESTS if test.by_chance],
+                         ["test_memcontrol"])
+
+    def test_the_kernels(self):
+        sides = selftests.BASE, selftests.PLAIN, selftests.VIRTUAL, selftests.DEBUG
+        self.assertEqual([(side.kind, side.variant, side.append, side.slow) for side in sides], [
+            ("selftest on base", "base", "", 1), ("selftest", "vswap", "", 1),
+            ("selftest with virtual slots", "vswap", " vswap=on", 1),
+            ("selftest on the debug kernel", "debug", "", 10)])
+        for test in selftests.TESTS:
+            self.assertEqual([side.takes(test) for side in sides],
+                             [True, True, not test.fresh, not test.full], test.name)
+
     def test_the_real_set_up_is_shell(self):
         for side in (selftests.BASE, selftests.VIRTUAL):
             script = selftests._script(side, {test: 1 for test in selftests.TESTS})
