@@ -1658,7 +1658,9 @@ class Files(Kept):
                    *(("a.c", f"{before}{path}", "") for path in (work, home)
                      for before in ("$CACHE", "a", ".", "${A}", "/")),
                    ("a.c", "/" + "worker/x", ""), ("a.c", "/" + "tmp/x", ""),
-                   ("a.c", f"{link}kernel.org/a {link}docs.kernel.org", ""),
+                   *(("a.c", f"{link}{site}/a", "") for site in (
+                       "kernel.org lwn.net gnu.org qemu.org github.com rust-lang.org debian.org "
+                       "testanything.org w3.org docs.kernel.org").split()),
                    ("a.c", f"\n{link}kernel.org {link}a.example/b", "a.c:2: link to a.example:"),
                    ("a.c", f"{link[:4]}{link[5:]}a.example/b", "a.c:1: link to a.example:"),
                    ("a.c", f"{link}notkernel.org", "a.c:1: link to notkernel.org:"))
