@@ -651,8 +651,8 @@ class Table(unittest.TestCase):
         self.assertEqual({test.name: test.under for test in selftests.TESTS if test.under}, {
             "test_zswap": selftests.PATIENT,
             "test_memcontrol": f"taskset 1 chrt --fifo 1 {selftests.PATIENT}"})
-        self.assertEqual([test.name for test in selftests.TESTS if test.by_chance],
-                         ["test_memcontrol"])
+        self.assertEqual({test.name: test.by_chance for test in selftests.TESTS if test.by_chance},
+                         {"test_memcontrol": {"test_memcg_low": (4, 59)}})
 
     def test_the_kernels(self):
         sides = selftests.BASE, selftests.PLAIN, selftests.VIRTUAL, selftests.DEBUG
@@ -676,11 +676,15 @@ class Table(unittest.TestCase):
 class Programs(Folder):
     """Tests with sources of selftests, and a make that makes what it is asked for."""
 
+    NEEDED = [*(f"tools/testing/selftests/{name}" for name in (
+        "cgroup", "mm", "zram", "clone3", "pidfd", "x86", "kselftest", "lib.mk", "kselftest.h",
+        "kselftest_harness.h")), "tools/include", "tools/mm", "mm/gup_test.h", "include/vdso"]
+
     def setUp(self):
         super().setUp()
         self.commands = []
         self.source = self.top / "linux"
-        for name in selftests.COPIED:
+        for name in self.NEEDED:
             place = self.source / name
             if place.suffix in (".h", ".mk"):
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -707,7 +711,7 @@ class Programs(Folder):
         for place in (word for word in command if isinstance(word, pathlib.Path)):
             if "out" in place.parts or command[0] == "gcc" and place.suffix != ".c":
                 copy = log.parent / "tree"
-                for name in selftests.COPIED:
+                for name in self.NEEDED:
                     self.assertTrue((copy / name).exists(), name)
                 self.assertTrue((copy / "tools/testing/selftests/mm/link.c").is_symlink())
                 self.assertFalse((copy / "other").exists())
@@ -734,15 +738,20 @@ class Programs(Folder):
     def test_each_part_by_its_own_makefile(self):
         self.programs()
         headers, cgroup, mm, gcc, preloaded = self.commands
-        self.assertIn("headers", headers)
-        self.assertIn(str(self.source), headers)
+        make = ["nice", "make", f"-j{common.JOBS}", "-C"]
+        self.assertEqual([*headers[:5], *headers[6:]], [*make, str(self.source), "ARCH=x86_64",
+                                                        "headers"])
+        self.assertRegex(headers[5], "^O=/.*/headers$")
         for command, part, program in ((mm, "mm", "one"), (cgroup, "cgroup", "two")):
             text = " ".join(command)
+            self.assertEqual([*command[:4], *command[6:8]], [*make, "CC=gcc", "ARCH=x86_64"])
             self.assertRegex(text, f"-C \\S+/tree/tools/testing/selftests/{part} ")
             self.assertRegex(text, rf"OUTPUT=(\S+/out/{part}) .*\1/{program}$")
             self.assertRegex(text, r"KHDR_INCLUDES=-isystem \S+/headers/usr/include")
-        self.assertRegex(" ".join(gcc), r"-o \S+/tools/mm/three \S+/tools/mm/three.c$")
-        self.assertRegex(" ".join(preloaded), r"-shared .*/patient\.so \S+/patient\.c$")
+        self.assertRegex(" ".join(gcc), r"^gcc -O2 -Wall -pthread -o \S+/tools/mm/three "
+                         r"\S+/tools/mm/three.c$")
+        self.assertRegex(" ".join(preloaded), r"^gcc -O2 -Wall -Wextra -shared -fPIC -o "
+                         r"\S+/patient\.so \S+/patient\.c$")
 
     def test_a_failure_leaves_nothing_that_counts_as_made(self):
         def fail(*_, **options):
@@ -756,6 +765,12 @@ class Programs(Folder):
     def test_other_programs_are_made_anew(self):
         first = self.programs()["one"].parent
         self.patch(selftests, "TESTS", [Test("one", "mm")])
+        self.assertNotEqual(self.programs()["one"].parent, first)
+
+    def test_other_sources_are_made_anew(self):
+        first = self.programs()["one"].parent
+        (self.source / "more").touch()
+        self.patch(selftests, "COPIED", [*selftests.COPIED, "more"])
         self.assertNotEqual(self.programs()["one"].parent, first)
 
     def test_another_preloaded_file_is_made_anew(self):
