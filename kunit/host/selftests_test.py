@@ -154,6 +154,8 @@ class Parsers(unittest.TestCase):
     def test_a_skip_without_name_and_reason_has_its_number(self):
         self.assertEqual(selftests.parse("ok 3 # SKIP\n"), [("3", "skip")])
         self.assertEqual(selftests.parse("ok 4\n"), [("4", "ok")])
+        self.assertEqual(selftests.parse("OK 3 a # skip\nNot OK 4 b\n"),
+                         [("a", "skip"), ("b", "not ok")])
 
     def test_a_failure_that_is_expected_to_fail_still_failed(self):
         self.assertEqual(selftests.parse("not ok 1 x # XFAIL y\n"), [("x", "not ok")])
@@ -176,6 +178,8 @@ class Parsers(unittest.TestCase):
             self.assertEqual(self.results(good, code)[END], "not ok", code)
         self.assertEqual(self.results("1..3\nok 1 a\nok 2 b\n")[END], "not ok")
         self.assertEqual(self.results("1..1\nok 1 a\nok 2 b\n")[END], "not ok")
+        self.assertEqual(self.results("TAP version 13\n1..3\nok 1 a\nok 2 b\n")[END], "not ok")
+        self.assertEqual(self.results("ok 1 a\nok 2 b\n1..3\n")[END], "not ok")
         self.assertEqual(self.results(good + "Bail out! no memory\n", 1)[END], "not ok")
         self.assertEqual(self.results("")[END], "not ok")
         self.assertEqual(self.results("cannot execute\n", 0)[END], "not ok")
@@ -668,6 +672,8 @@ class Table(unittest.TestCase):
         for side in (selftests.BASE, selftests.VIRTUAL):
             script = selftests._script(side, {test: 1 for test in selftests.TESTS})
             subprocess.run(["sh", "-n", "-c", script], check=True)
+            # How no_swap ends is not how the tests end.
+            self.assertTrue(script.endswith("\nno_swap\nexit 0\n"))
             functions = re.findall(r"^(\w+)\(\)", selftests.GUEST_SETUP, re.M)
             for test in selftests.TESTS:
                 self.assertIn(f"swap_{test.swap}", functions)
