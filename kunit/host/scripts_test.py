@@ -191,6 +191,75 @@ class Machines(unittest.TestCase):
         self.assertIn("vswap_out=/dev/ttyS1", kernel)
         self.assertIn("no_timer_check", kernel)
 
+    KERNEL = ("console=ttyS0 loglevel=7 panic=-1 nokaslr mitigations=off rdinit=/init "
+              "vswap_out=/dev/ttyS1 rcupdate.rcu_cpu_stall_timeout=120 no_timer_check")
+
+    def test_the_whole_command(self):
+        first = ["qemu-system-x86_64", "-M", "q35", "-nodefaults", "-display", "none",
+                 "-no-reboot", "-m", "1G", "-kernel", "image", "-initrd", "initrd", "-accel"]
+        emulated = [*first, "tcg,thread=multi", "-cpu", "max,la57=off", "-smp"]
+        root = ["-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,"
+                           "multidevs=remap"]
+        ports = ["-serial", "file:log", "-serial", "file:out"]
+        stdio = ["-serial", "file:log", "-chardev", "stdio,id=out,signal=off", "-serial",
+                 "chardev:out"]
+        half = [f"memory-backend-ram,id=m{node},size={512 << 20}" for node in range(2)]
+        nodes = ["-object", half[0], "-numa", "node,memdev=m0,cpus=0", "-object", half[1], "-numa",
+                 "node,memdev=m1,cpus=1"]
+        disk = ["-drive", "file=a,format=raw,if=none,id=d0,cache=unsafe,discard=unmap", "-device",
+                "virtio-blk-pci,drive=d0"]
+        for given, command, kernel in (
+                ({}, [*emulated, "2", *ports], ""),
+                ({"append": "a=b"}, [*emulated, "2", *ports], "a=b"),
+                ({"smp": 4, "numa": True, "disks": ["a"]},
+                 [*emulated, "4,sockets=4", *nodes, *disk, *ports], ""),
+                ({"host_root": True, "extra": ["-x"]}, [*emulated, "2", *root, *ports, "-x"],
+                 "vswap_root=host "),
+                ({"shell": True}, [*emulated, "2", *stdio], "vswap_shell=1 "),
+                ({"icount": True}, [*first, "tcg", "-icount", "shift=0,sleep=off", "-cpu",
+                                    "max,-rdrand,-rdseed", "-rtc", "base=2026-01-01,clock=vm",
+                                    "-seed", "1", "-smp", "1", *ports], "norandmaps ")):
+            self.assertEqual(qemu(arch.X86_64, **given),
+                             [*command, "-append", f"{self.KERNEL} {kernel}"])
+        with self.assertRaisesRegex(common.Failure, "no programs for arm64"):
+            qemu(arch.ARM64, host_root=True)
+        self.assertEqual(guest._uml("image", "initrd", mem="1G", disks=["a", "b"], append="c d",
+                                    out=pathlib.Path("o/output")), [
+            "image", "mem=1G", "initrd=initrd", "rdinit=/init", "con=null", "con0=null,fd:1",
+            "loglevel=7", "panic=-1", "vswap_out=hostfs:o", "ubd0=a", "ubd1=b", "c", "d"])
+
+    def test_a_trial_boot_decides_about_kvm_once(self):
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        panic = "Kernel panic: Unable to mount root fs\n"
+        for memo, seen, works, trials in (
+                (None, panic, True, 1), (None, "BIOS\n", False, 1),
+                (f"{boot} works\n", "", True, 0),
+                (f"{boot} no\n", panic, False, 0), ("other works\n", "", False, 1),
+                (None, subprocess.TimeoutExpired("qemu", 10), False, 1)):
+            with tempfile.TemporaryDirectory() as folder, \
+                    mock.patch.object(guest, "CACHE", pathlib.Path(folder)), \
+                    mock.patch.object(os, "access", return_value=True), \
+                    mock.patch.object(guest.subprocess, "run", side_effect=[
+                        seen if isinstance(seen, Exception) else mock.Mock(stdout=seen)]) as run:
+                if memo:
+                    (pathlib.Path(folder) / "kvm").write_text(memo)
+                for _ in range(2):
+                    self.assertEqual(guest._accelerator(arch.X86_64, "image"), [
+                        "-accel", "kvm", "-cpu", "host"] if works else [
+                        "-accel", "tcg,thread=multi", "-cpu", "max,la57=off"])
+                self.assertEqual(len(run.mock_calls), trials)
+                self.assertEqual(guest._accelerator(arch.ARM64, "image")[1], "tcg,thread=multi")
+
+    def test_disks(self):
+        for size, number in (("512", 512), ("3K", 3 << 10), ("2M", 2 << 20), ("1G", 1 << 30)):
+            self.assertEqual(guest._bytes(size), number)
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            self.assertEqual(guest._disk(top, 3, "2M,read-only=on"), f"{top}/disk3,read-only=on")
+            self.assertEqual((top / "disk3").stat().st_size, 2 << 20)
+            self.assertEqual(guest._disk(top, 4, f"{top}/disk3"), f"{top}/disk3")
+            self.assertFalse((top / "disk4").exists())
+
     def test_arm64_has_memory_tags(self):
         command = qemu(arch.ARM64, disks=["a"])
         self.assertEqual(command[0], "qemu-system-aarch64")

@@ -403,13 +403,11 @@ class Guests(Folder):
                  Test("prog@b", "mm", mem="3G", smp=4, numa=True, timeout=11): 1}
         selftests._boot(selftests.DEBUG, tests)
         selftests._boot(selftests.VIRTUAL, tests)
-        options = self.boots[0]
-        self.assertEqual([options[name] for name in
-                          ("variant", "mem", "smp", "numa", "ensure", "host_root", "timeout")],
-                         ["debug", "3G", 4, True, False, True, 10 * (2 * 7 + 11) + 120])
-        self.assertEqual(options["files"], {"vswap/selftests/prog": self.fs / "prog"})
-        self.assertEqual(len(options["disks"]), 2)
-        self.assertEqual(options["append"], selftests.APPEND)
+        self.assertEqual(self.boots[0], {
+            "variant": "debug", "mem": "3G", "smp": 4, "numa": True, "ensure": False,
+            "host_root": True, "timeout": 10 * (2 * 7 + 11) + 120, "disks": ["1G", "1G"],
+            "files": {"vswap/selftests/prog": self.fs / "prog"}, "append": selftests.APPEND,
+            "allowed": ("oom",)})
         self.assertEqual(self.boots[1]["append"], selftests.APPEND + " vswap=on")
 
     def test_a_time_out_is_a_bad_end(self):
