@@ -177,11 +177,12 @@ class Equivalent(unittest.TestCase):
         self.assertEqual(first, Allowed(3, "rust/mm/a.rs", "replace < with <= in f",
                                         "if a <= b {", "both are the same there"))
         self.assertEqual((second.text, second.why), ("", "it does nothing"))
+        self.assertEqual(mutants.read_allowed("a: b\n why: c\n"), [Allowed(1, "a", "b", "", "c")])
 
     def test_a_reason_is_needed(self):
         for text in ("rust/mm/a.rs: replace < with <= in f\n", "rust/mm/a.rs\n  why: no name\n",
                      "  why: of nothing\n", "rust/mm/a.rs: x\n  because: y\n",
-                     "rust/mm/a.rs: x\n  why: y\n  line:\n"):
+                     "rust/mm/a.rs: x\n  why: y\n  line\n"):
             with self.assertRaises(common.Failure, msg=text) as raised:
                 mutants.read_allowed(text)
             self.assertIn("mutants.txt:", raised.exception.what)

@@ -943,6 +943,11 @@ class Diagnostics(unittest.TestCase):
                       " --> /tree/rust/mm/vswap.rs:3:5", "warning: 1 warning emitted"),
             {"RUSTC L rust/mm.o": {("rust/mm/vswap.rs", "warning", "unused import: `A`"): 1}})
 
+    def test_messages_of_clippy(self):
+        self.assertEqual(
+            self.said("  RUSTC L rust/a.o", "  CLIPPY L rust/mm.o", "  CC      mm/a.o",
+                      "warning: odd"), {"CLIPPY L rust/mm.o": {("", "warning", "odd"): 1}})
+
     def test_kernel_doc_and_the_linker(self):
         found = self.said("  CC      mm/a.o", "Warning: ../mm/a.c:5 no description",
                           "  LD      vmlinux.o", "vmlinux.o: warning: objtool: f+0x1f: odd")

@@ -79,7 +79,7 @@ def problems():
     sources = files()
     for name, source in sources.items():
         for what, has, limit in zip(("blocks", "declarations"), count(source)[1:],
-                                    LIMITS.get(name, (0, 0))):
+                                    LIMITS.get(name, (0, 0)), strict=True):
             if has != limit:
                 found.append(f"{name}: {has} unsafe {what}, but the limit is {limit}: find a way "
                              "without, or correct LIMITS in scripts/vswaplib/unsafety.py")
