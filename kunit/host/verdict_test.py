@@ -1282,6 +1282,28 @@ class Fuzz(Kept):
         fuzz.shrink(self.args("--procs", "2", "--ops", "8", *words), fuzz.Found(8, 1, 5))
         return "\n".join(said)
 
+    def test_which_program_failed(self):
+        clock = [100.0]
+        self.patch(fuzz, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+        failed = "FAILED seed=8\n"
+        for output, code, splats, after, index in (
+                ("TRY 0\nTRY 1\n", 1, [], 0, 1), ("TRY 0\nTRY 1\n", 0, ["BUG: x"], 0, 1),
+                ("TRY 0\n", None, ["panic"], 0, 0), ("TRY 0\n", 0, [], 0, None),
+                ("TRY none\n", 1, [], 0, None), ("TRY none\n", 0, ["BUG: x"], 0, None),
+                ("", None, ["panic"], 0, None), ("TRY 0\n", 1, [], 60, 0),
+                ("TRY 0\n", 1, [], 61, None), (f"TRY 0\n{failed}", 1, [], 61, 0)):
+            clock[0] = 100.0
+            shrinker = fuzz.Shrinker(self.args("--shrink-minutes", "1"), fuzz.Found(8))
+
+            def run_guest(args, script, timeout, quiet):
+                self.assertTrue(script.endswith("\necho TRY none; exit 0"))
+                self.assertEqual(timeout, 120)
+                clock[0] += after
+                return output, code, splats
+            self.patch(fuzz, "run_guest", run_guest)
+            self.assertEqual(shrinker.first_failing([[(0, 1)], [(0, 2)]]), index)
+            self.assertEqual(shrinker.runs, output.count("TRY"))
+
     def test_a_failing_program_is_reduced(self):
         for splat in (False, True):
             said = self.shrunk([(1, 2), (1, 4)], splat=splat)
@@ -1298,7 +1320,8 @@ class Fuzz(Kept):
 
     def main(self, *words, output="", code=0, splats=(), error=None):
         self.stand_in(output, code, splats, error)
-        self.patch(build, "ensure", lambda variant: None)
+        self.built = mock.Mock()
+        self.patch(build, "ensure", self.built)
         self.patch(fuzz, "LOGS", self.top / "logs")
         with contextlib.redirect_stdout(io.StringIO()) as said:
             ended = fuzz.main(self.args(*words))
@@ -1308,6 +1331,8 @@ class Fuzz(Kept):
         ended, said = self.main("--minutes", "2", output=self.BEGINS)
         self.assertEqual(ended, 0)
         self.assertIn("1 seeds, 300 operations", said)
+        self.assertIn(self.BEGINS, said)
+        self.built.assert_called_once_with("debug")
         (variant, script, options), = self.booted
         self.assertEqual((variant, options["allowed"], options["splats_ok"], options["timeout"]),
                          ("debug", ("oom", "alloc"), True, 120 + 900))
