@@ -1043,7 +1043,7 @@ class Matrix(Toy):
                                 "build.py", "diagnostics.py", "disasm.py"])
 
     def test_what_the_stage_is_told(self):
-        cells = [matrix.Cell(name, "") for name in ("a", "b", "c", "d")]
+        cells = [matrix.Cell(name, "") for name in ("a", "d", "b", "c")]
         self.patch(matrix, "chosen", lambda _: cells)
         self.patch(matrix, "judged", lambda some: zip(some, ("ok", "FAIL", "skip"), ("1", "", "3"),
                                                       ([], ["x", "y"], [])))

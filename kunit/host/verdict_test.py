@@ -2204,6 +2204,12 @@ class Steps(Kept):
             self.assertEqual(steps[title].unit_of(name), unit)
         self.assertFalse(steps["matrix"].quick)
 
+    def test_storms_at_full_length(self):
+        for lasts, more in ((False, {}), (True, {"lasts": True})):
+            guests = next(step for step in testrun.steps(True, **more)
+                          if step.title == "guest debug")
+            self.assertEqual({script.lasts for script in guests.args[1].values()}, {lasts})
+
     def test_full_boots_other_kernels(self):
         default, full = self.steps(), self.steps(full=True)
         self.assertEqual([title for title in full if title not in default],
