@@ -4,6 +4,7 @@ depends. Tests of verdicts are in verdict_test.py."""
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -247,8 +248,52 @@ class Machines(unittest.TestCase):
                     self.assertEqual(guest._accelerator(arch.X86_64, "image"), [
                         "-accel", "kvm", "-cpu", "host"] if works else [
                         "-accel", "tcg,thread=multi", "-cpu", "max,la57=off"])
-                self.assertEqual(len(run.mock_calls), trials)
+                self.assertEqual(run.mock_calls, [mock.call(
+                    ["qemu-system-x86_64", "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m",
+                     "256M", "-smp", "2", "-nodefaults", "-display", "none", "-no-reboot",
+                     "-serial", "stdio", "-kernel", "image", "-append", "console=ttyS0 panic=-1"],
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                    timeout=10)] * trials)
                 self.assertEqual(guest._accelerator(arch.ARM64, "image")[1], "tcg,thread=multi")
+
+    def test_the_environment_of_a_guest(self):
+        with mock.patch.object(setup, "tool_env", lambda: {"E": "1"}):
+            self.assertEqual(guest._env(), {"E": "1", "TMPDIR": "/tmp", "HOME": str(guest.CACHE)})
+
+    def test_a_guest_gets_what_the_caller_asks_for(self):
+        """boot() hands each of its arguments on, and takes the exit code from the output."""
+        booted = mock.Mock(return_value=("said\nVSWAP-EXIT 3\n", "BUG: x\n", "exit"))
+        built = mock.Mock()
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
+            top = pathlib.Path(folder)
+            for target, name, value in (
+                    (guest, "_watch", booted), (guest, "LOGS", top / "a/logs"),
+                    (initramfs, "build", built), (build, "page_size", lambda _: 4096),
+                    (build, "image", lambda variant: f"image of {variant}"),
+                    (build, "ensure", lambda variant: f"new image of {variant}"),
+                    (os, "access", lambda *_: False)):
+                patches.enter_context(mock.patch.object(target, name, value))
+            result = guest.boot("vswap", "script", smp=3, mem="2G", disks=["1M"], append="a=b",
+                                timeout=7, files={"f": 1}, numa=True, host_root=True,
+                                extra=["-x"], ensure=False, splats_ok=True, follow="follow")
+            self.assertEqual((result.output, result.code, len(result.splats)), ("said\n", 3, 1))
+            self.assertRegex(str(result.log), "/a/logs/boot-vswap-.*[.]log$")
+            command, out, log, uml, timeout, quiet, follow = booted.call_args.args
+            self.assertEqual((log, uml, timeout, quiet, follow),
+                             (result.log, False, 7, True, "follow"))
+            self.assertEqual(built.call_args.args, (
+                out.parents[1] / "initrd", "script", {"f": 1}, arch.X86_64, 4096))
+            self.assertFalse(out.parents[1].exists())
+            for words in ("-kernel image of vswap -initrd", "-smp 3,sockets=3", "-m 2G",
+                          f"size={1 << 30}", f"file={out.parents[1]}/disk0,", "mount_tag=root",
+                          f"-serial file:{log} -serial file:{out} -x -append", " a=b"):
+                self.assertIn(words, " ".join(command))
+            with self.assertRaisesRegex(guest.GuestFailure, "BUG: x"):
+                guest.boot("um", mem="3G", disks=["1M"], append="c=d", quiet=False)
+            command, out, _, uml, timeout, quiet, follow = booted.call_args.args
+            self.assertEqual((uml, timeout, quiet, follow), (True, 600, False, None))
+            self.assertEqual((command[:2], command[-2:]), (["new image of um", "mem=3G"], [
+                f"ubd0={out.parents[1]}/disk0", "c=d"]))
 
     def test_disks(self):
         for size, number in (("512", 512), ("3K", 3 << 10), ("2M", 2 << 20), ("1G", 1 << 30)):

@@ -397,7 +397,10 @@ class Ends(unittest.TestCase):
                 for piece in pieces:
                     out.write(piece.encode())
                     self.assertEqual(follower.poll(), piece.replace("\r", ""))
-        self.assertEqual(follower.text, "".join(pieces).replace("\r", ""))
+                # A kernel that fails may write anything.
+                out.write(b"\xff")
+                self.assertEqual(follower.poll(), "\ufffd")
+        self.assertEqual(follower.text, "".join(pieces).replace("\r", "") + "\ufffd")
 
     def test_who_needs_the_script_ends_with_it(self):
         done = self.verdict("a\n\nVSWAP-EXIT 0\n")
