@@ -62,19 +62,21 @@ for name in random/one random/two random; do
 done
 none_left "limits above"
 
-# tight ARGS...: hold a process with twice the memory that its cgroup may have. Freeze it, because
+# tight MB ARGS...: hold a process with twice the memory that its cgroup may have. Freeze it, because
 # the waiting process allocates memory: at memory.max, that is a reason to kill it, too.
 tight() {
-	cgroup hold memory.max=$(mb 32)
-	hold --resident --light --size $(mb 64) --zero 0 "$@"
+	size=$1
+	shift
+	cgroup hold memory.max=$(mb $((size / 2)))
+	hold --resident --light --size $(mb $size) --zero 0 "$@"
 	echo 1 > $CG/hold/cgroup.freeze
 	for i in $(seq 50); do
 		[ "$(value $CG/hold/cgroup.events frozen)" -ne 1 ] || break
 		sleep 0.1
 	done
 	is "$kind: its cgroup is at memory.max" "$(cat $CG/hold/memory.current)" -ge \
-		$(($(pages 32 80) * 4096))
-	is "$kind: half of its pages are swapped out" "$(slots used)" -ge $(pages 64 35)
+		$(($(pages $((size / 2)) 80) * 4096))
+	is "$kind: half of its pages are swapped out" "$(slots used)" -ge $(pages $size 35)
 }
 
 # thawed: let the process of tight go on and verify its memory
@@ -94,6 +96,15 @@ fails() {
 	note "$(cat $TMP/failed)"
 }
 
+# compressible MB: as tight, with pages that all go to zswap
+compressible() {
+	no_swap
+	zswap_on lz4
+	echo 50 > $ZSWAP/max_pool_percent
+	set_to on $VSWAP/enabled
+	tight "$1" --incompressible 0
+}
+
 # Drain has no room in memory.max. It stops before a member is killed.
 drain() {
 	sh -c "echo 1 > $VSWAP/drain"
@@ -101,11 +112,7 @@ drain() {
 
 for more in "" more; do
 	kind="drain${more:+, then with more memory}"
-	no_swap
-	zswap_on lz4
-	echo 50 > $ZSWAP/max_pool_percent
-	set_to on $VSWAP/enabled
-	tight --incompressible 0
+	compressible 64
 	fails drain
 	is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
 	check "$kind: virtual slots are on again" grep -q on $VSWAP/enabled
@@ -120,15 +127,8 @@ done
 
 # The machine has no memory for a drain: a file in ramfs leaves a quarter of what the drain needs.
 kind="drain of a full machine"
-no_swap
-zswap_on lz4
-echo 50 > $ZSWAP/max_pool_percent
-set_to on $VSWAP/enabled
-cgroup hold memory.max=$(mb 128)
-hold --resident --light --size $(mb 256) --zero 0 --incompressible 0
-echo 1 > $CG/hold/cgroup.freeze
+compressible 256
 echo max > $CG/hold/memory.max
-is "$kind: pages are swapped out" "$(slots used)" -ge $(pages 256 35)
 kills=$(vm oom_kill)
 # The kernel reports each page that it cannot allocate.
 may_log alloc
@@ -153,7 +153,7 @@ thawed
 for zswap in 0 1; do
 	kind="swapoff, zswap is $zswap"
 	straight swap_on $DISK
-	tight
+	tight 64
 	is "$kind: slots are on the device" "$(slots device)" -ge $(pages 64 35)
 	echo $zswap > $ZSWAP/enabled
 	if swapoff $DISK > $TMP/failed 2>&1; then
