@@ -96,13 +96,13 @@ fails() {
 	note "$(cat $TMP/failed)"
 }
 
-# compressible MB: as tight, with pages that all go to zswap
+# compressible MB ARGS...: as tight, with pages that all go to zswap
 compressible() {
 	no_swap
 	zswap_on lz4
 	echo 50 > $ZSWAP/max_pool_percent
 	set_to on $VSWAP/enabled
-	tight "$1" --incompressible 0
+	tight "$@" --incompressible 0
 }
 
 # Drain has no room in memory.max. It stops before a member is killed.
@@ -125,20 +125,32 @@ for more in "" more; do
 	thawed
 done
 
-# The machine has no memory for a drain: a file in ramfs leaves a quarter of what the drain needs.
+# fill MB: fill the machine with a file in ramfs until no more than that is available. What others
+# free meanwhile is filled, too.
+fill() {
+	mkdir -p $TMP/ram
+	mount -t ramfs none $TMP/ram
+	while free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo) &&
+			[ "$free" -gt "$1" ]; do
+		dd if=/dev/zero bs=1M count=$(((free - $1 + 1) / 2)) 2> /dev/null
+	done >> $TMP/ram/file
+}
+
+# The machine has no memory for a drain. Most pages are zeros: of compressed pages, zswap would free
+# nearly as much memory as the drain needs.
 kind="drain of a full machine"
-compressible 256
+compressible 512 --zero 75
 echo max > $CG/hold/memory.max
 kills=$(vm oom_kill)
 # The kernel reports each page that it cannot allocate.
 may_log alloc
-mkdir -p $TMP/ram
-mount -t ramfs none $TMP/ram
-free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo)
-left=$(mb 32)
-dd if=/dev/zero of=$TMP/ram/file bs=1M count=$((free - ${left%M})) 2> /dev/null
+left=$(mb 16)
+fill ${left%M}
+note "$(slots used) slots in use, $(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo) KiB free"
 fails drain
-is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
+left=$(slots used)
+note "$left slots in use, $(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo) KiB free"
+is "$kind: what did not fit is swapped out" "$left" -gt 0
 check "$kind: virtual slots are on again" grep -q on $VSWAP/enabled
 is "$kind: no process is killed" "$(vm oom_kill)" -eq $kills
 umount $TMP/ram
