@@ -54,9 +54,10 @@ swap_on /dev/ram2
 zswap_on lz4
 set_to on $VSWAP/enabled
 cgroup reuse memory.zswap.max=64K
+rounds=$(scaled "$(at_length 1000 500)")
 for seed in 1 2; do
 	check "slots are used again while zswap writes back ($seed)" swapcheck churn --procs 6 \
-		--size 4M --zero 60 --incompressible 3 --rounds $(scaled 1000) --seed $seed \
+		--size 4M --zero 60 --incompressible 3 --rounds $rounds --seed $seed \
 		--cgroup $CG/reuse
 done
 check "the cgroup goes away" cgroup_gone reuse

@@ -87,10 +87,11 @@ for layer in off on; do
 	# Children share the slots, so zswap's copy of a large folio is not freed with its slots.
 	load "$layer: 64 KiB folios, shared" fork --size $(mb 4) --folio 64K --forks 2 --child-verify
 	folios 64
+	rounds=$(scaled "$(at_length 150 60)")
 	for kind in --huge "--huge --shmem"; do
 		cgroup churn memory.high=$(mb 20)
 		check "$layer: everything at random $kind" swapcheck churn --cgroup $CG/churn \
-			--size $(mb 10) --incompressible 5 --procs 3 --rounds $(scaled 150) --seed 11 $kind
+			--size $(mb 10) --incompressible 5 --procs 3 --rounds $rounds --seed 11 $kind
 		check "$layer: the cgroup goes away" cgroup_gone churn
 	done
 	if [ -e $ZDEBUG/corrupt_stores ]; then

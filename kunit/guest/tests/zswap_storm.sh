@@ -75,7 +75,7 @@ cpus() {
 
 : > "$TMP/bad"
 failed=$(cat $ZDEBUG/decompress_fail)
-ROUNDS=${ROUNDS:-$(at_length 40 8)}
+ROUNDS=${ROUNDS:-$(at_length 40 5)}
 storm compressors &
 storm switch &
 storm limits &
