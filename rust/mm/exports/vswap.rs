@@ -282,12 +282,10 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
 /// allows it.
 #[export]
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
-    match ExtendTable::alloc(gfp) {
-        Some(table) => {
-            slot::extend(offset, table);
-            0
-        }
-        None => ENOMEM.to_errno(),
+    let table = ExtendTable::alloc(gfp).ok_or(ENOMEM);
+    match table.and_then(|table| slot::extend(offset, table)) {
+        Ok(()) => 0,
+        Err(error) => error.to_errno(),
     }
 }
 

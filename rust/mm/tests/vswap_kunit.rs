@@ -24,7 +24,8 @@ use crate::{
         capacity,
         cluster::{
             swap_cache,
-            BackingTable, //
+            BackingTable,
+            ExtendTable, //
         },
         cluster_list::{
             Kind,
@@ -391,6 +392,36 @@ mod tests {
         assert_eq!(slot::count(slot), 0);
         assert!(!slot::any_counted(slot, 1));
         assert_eq!(populated(), clusters);
+        Ok(())
+    }
+
+    #[test]
+    fn a_dup_that_can_never_succeed_is_not_retried() -> Result {
+        fn extend(slot: usize) -> Result {
+            slot::extend(
+                slot,
+                ExtendTable::alloc(bindings::GFP_KERNEL).ok_or(ENOMEM)?,
+            )
+        }
+
+        setup()?;
+        let slot = alloc(0)?;
+        // The count fits in the word, so no table is needed.
+        extend(slot)?;
+        assert!(!can_extend(slot)?);
+        for _ in 1..Count::INLINE_MAX.get() {
+            slot::dup_entries(slot, 1)?;
+        }
+        extend(slot)?;
+        assert!(can_extend(slot)?);
+        slot::dup_entries(slot, 1)?;
+        extend(slot)?;
+
+        for _ in 0..=Count::INLINE_MAX.get() {
+            assert!(slot::count(slot) > 0);
+            put(slot, 1);
+        }
+        assert_eq!(extend(slot), Err(EINVAL));
         Ok(())
     }
 

@@ -423,16 +423,22 @@ fn undo_dup(mut guard: Guard, start: u32, end: u32) {
     guard.lend().put_range(start..end, |_| {});
 }
 
-/// Installs an extend table, if the swap count of a slot is about to outgrow its word.
-pub(crate) fn extend(offset: usize, table: ExtendTable) {
-    let Some((cluster, off)) = find(offset) else {
-        return;
-    };
+/// Installs an extend table after a dup of a slot has failed, if the swap count is about to outgrow
+/// its word. Fails if another dup could not succeed either: otherwise fork would retry for ever.
+pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
+    let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
-    // By now the slot may be free, or have a lower count.
-    if matches!(guard.state(off).flags(), Ok(flags) if flags.count >= Count::INLINE_MAX) {
-        guard.lend().add_extend_table(table);
+    let flags = guard.state(off).flags().map_err(|_| EINVAL)?;
+    match flags.count {
+        Count::EXTENDED => match guard.extended(off) {
+            0 | u32::MAX => return Err(EINVAL),
+            _ => {}
+        },
+        Count::INLINE_MAX => guard.lend().add_extend_table(table),
+        // By now, the count is lower.
+        _ => {}
     }
+    Ok(())
 }
 
 /// Returns the swap count of a slot; 0 if it is free.
