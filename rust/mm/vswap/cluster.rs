@@ -889,16 +889,14 @@ impl LockedCluster<'_> {
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
-        let backing = match self.cluster.device.find(off) {
-            Some(slot) => Backing::Phys(slot),
-            None => match self.backing_word(off).map_or(0, |word| word.load(Relaxed)) {
-                // Test the tag only: a full decode would cost each fault from zswap 95
-                // instructions.
-                word if Record::is_tag(word) => return Some(AtHand::Zswap),
-                word => decode_backing(word),
-            },
-        };
-        match backing {
+        // Test the tag first: a full decode would cost each fault from zswap 95 instructions.
+        if self
+            .backing_word(off)
+            .is_some_and(|word| Record::is_tag(word.load(Relaxed)))
+        {
+            return Some(AtHand::Zswap);
+        }
+        match self.backing(off) {
             Backing::Phys(slot) => device::is_fast(slot.ty()).then_some(AtHand::Device),
             Backing::Zswap(_) => Some(AtHand::Zswap),
             Backing::None => zero.then_some(AtHand::Zeros),
