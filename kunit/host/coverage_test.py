@@ -111,6 +111,54 @@ class Records(unittest.TestCase):
                 os.utime(image, (1, 1))
 
 
+class Tools(unittest.TestCase):
+    """Tests what LLVM's tools are asked to do, with tools of our own."""
+
+    SECTIONS = "  [ 5] .data  PROGBITS  ffffffff81a00000 000010 000040 00  WA  0   0  4096\n"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.commands = []
+        patcher = mock.patch.object(counters, "run", self.run_tool)
+        patcher.start()
+        self.addCleanup(patcher.stop)
+
+    def run_tool(self, command, env=None):
+        # Our own tools come first in this environment.
+        self.assertEqual(env, setup.tool_env())
+        self.commands.append([str(word) for word in command])
+        for word in self.commands[-1]:
+            if word.startswith("--dump-section=__llvm_prf_names="):
+                pathlib.Path(word.rpartition("=")[2]).write_bytes(b"\x03\0one")
+        return mock.Mock(text=f"__llvm_prf_cnts\n{self.SECTIONS}")
+
+    def test_objects_that_are_compiled_again(self):
+        for text in ("first", "second"):
+            for name in counters.OBJECTS:
+                path = self.top / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            counters.take_maps(self.top)
+            self.assertEqual([counters.map_of(self.top, name).read_text()
+                              for name in counters.OBJECTS], [text] * 4)
+        objcopy = [command for command in self.commands if "objcopy" in command[0]]
+        self.assertEqual([command[-1] for command in objcopy],
+                         [str(self.top / name) for name in counters.OBJECTS] * 2)
+
+    def test_records_of_an_image(self):
+        (self.top / "vmlinux").write_bytes(bytes(16) + record("one", 1, 2, 3) + b"more")
+        [found] = counters.records(self.top)
+        self.assertEqual((found.name, found.address), ("one", 0xffffffff81a00000))
+        # objcopy writes a copy. With one name it would change the map itself.
+        for command in self.commands[1:]:
+            self.assertEqual(len([word for word in command[1:] if word[0] != "-"]), 2)
+
+    def test_where_the_image_is_mapped(self):
+        self.assertEqual(counters.START_KERNEL_MAP, 2 ** 64 - 2 ** 31)
+
+
 class Built(unittest.TestCase):
     def calls(self, variant):
         """Checks what make is asked for, and that objects that can be linked are made first."""
@@ -522,7 +570,8 @@ class Report(unittest.TestCase):
     def test_what_is_counted(self):
         lcov = "".join(f"SF:/tree/{name}\nDA:1,1\nend_of_record\n" for name in (
             "rust/mm/vswap/bound.rs", "rust/mm/tests/vswap_kunit.rs", "rust/kernel/tracepoint.rs",
-            "mm/vswap.c", "mm/vswap.h", "rust/mm/gone.rs"))
+            "mm/vswap.c", "mm/vswap.h", "rust/mm/gone.rs", "kunit/misuse.rs")) \
+            + "SF:/rustc/lib.rs\nDA:1,1\nend_of_record\n"
         exported = {True: lcov, False: '{"data": [{"functions": []}]}'}
         with mock.patch.object(build, "source", return_value="/tree"), \
                 mock.patch.object(counters, "map_of", return_value=ROOT / "README.md"), \
@@ -536,6 +585,9 @@ class Report(unittest.TestCase):
                 mock.patch.object(build, "source", return_value="/tree"), \
                 mock.patch.object(build, "folder", return_value=pathlib.Path(folder)), \
                 self.assertRaises(common.Failure) as raised:
+            one = counters.map_of(pathlib.Path(folder), "mm/vswap.o")
+            one.parent.mkdir()
+            one.touch()
             guestcoverage.modules("counts")
         self.assertIn("cover was not built", raised.exception.what)
 
@@ -559,10 +611,12 @@ class Run(unittest.TestCase):
             stage("c", None, "skipped")
             stage.finish(booted.get("ended", True))
 
-        log = mock.Mock()
-        log.read_text.return_value = booted.get("log", "KTAP version 1\n1..1\nok 1 one\n")
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
             top = pathlib.Path(folder)
+            log = top / "log"
+            # A log may have bytes that are not UTF-8.
+            log.write_bytes(b"\xff\n" + booted.get(
+                "log", "KTAP version 1\n1..1\nok 1 one\n").encode())
             for target, name, value in (
                     (common, "CACHE", top), (build, "ensure", mock.Mock()),
                     (guesttests, "run_all", run_all),
@@ -571,18 +625,29 @@ class Run(unittest.TestCase):
                     (guestcoverage, "report", mock.Mock(return_value=code))):
                 patches.enter_context(mock.patch.object(target, name, value))
             old = counters.counts_folder() / "old.proftext"
-            old.parent.mkdir(parents=True)
-            old.touch()
+            if booted.get("before", True):
+                old.parent.mkdir(parents=True)
+                old.touch()
             output = patches.enter_context(contextlib.redirect_stdout(io.StringIO()))
             result = guestcoverage.main(run_first)
             self.assertEqual(old.exists(), not run_first)
-        self.assertEqual("leaks" in ran and "vswap_storm" in ran, run_first)
+            ensured = build.ensure.call_args_list
+            kunit = guestcoverage.guest.boot.call_args_list
+        if run_first:
+            self.assertEqual(ensured, [mock.call("cover")])
+            self.assertEqual(kunit, [mock.call("cover", "true", splats_ok=True,
+                                               append="kunit.enable=1 kunit.autorun=1")])
+            # Those of test --full run, too, but none that is only for other kernels.
+            self.assertLess({"leaks", "vswap_storm", "vswap_big"}, set(ran))
+            self.assertNotIn("plain", ran)
+        self.assertEqual(bool(ran), run_first)
         return result, output.getvalue()
 
     def test_all_well(self):
         code, output = self.main()
         self.assertEqual(code, 0)
-        self.assertIn("3 passed, 0 failed", output)
+        self.assertRegex(output, r"(?m)^3 passed, 0 failed$")
+        self.assertEqual(self.main(before=False)[0], 0)
 
     def test_only_a_report(self):
         self.assertEqual(self.main(run_first=False), (0, ""))
