@@ -393,11 +393,12 @@ class Tree(Toy):
         self.assertEqual((self.dest / "mm/vswap.c").read_text(), "new\n")
         # The source must not change through a hard link.
         self.assertEqual((self.source / "mm/swap.h").read_text(), "one\ntwo\nthree\n")
+        self.assertEqual((self.dest / "Makefile").stat().st_nlink, 2)
 
     def test_second_run_writes_nothing(self):
         tree.assemble(self.dest)
         before = {path: path.stat().st_mtime_ns for path in self.dest.rglob("*") if path.is_file()}
-        tree.assemble(self.dest)
+        tree.assemble(str(self.dest))
         after = {path: path.stat().st_mtime_ns for path in self.dest.rglob("*") if path.is_file()}
         self.assertEqual(before, after)
 
@@ -421,6 +422,9 @@ class Tree(Toy):
             tree.assemble(self.dest)
         self.assertIn("0001-hook.patch", raised.exception.what)
         self.assertIn("mm/swap.h: Hunk #1 FAILED", raised.exception.what)
+        self.write("checkout/patches/0001-hook.patch", self.PATCH.replace("+hook", "hook"))
+        with self.assertRaisesRegex(common.Failure, r"does not apply (.*\n)+.*malformed"):
+            tree.assemble(self.dest)
 
     def test_patch_of_a_file_that_is_not_there(self):
         (self.source / "mm/swap.h").unlink()
@@ -481,6 +485,28 @@ class Tree(Toy):
             self.assertEqual({path.name for path in (self.dest / "mm").iterdir()},
                              {"swap.h", "swap_table.h"} | names)
 
+    def test_a_patch_of_several_folders(self):
+        names = ("mm/swap_table.h", "mm/a/b/one", "mm/a/b/two", "Makefile")
+        for name in names:
+            self.write(f"linux/{name}", (self.source / "Makefile").read_text())
+        self.write("checkout/patches/0001-hook.patch", self.PATCH + "".join(
+            f"--- a/{name}\n+++ b/{name}\n@@ -1,2 +1,3 @@\n VERSION = 7\n+# more\n"
+            " PATCHLEVEL = 3\n" for name in names))
+        tree.assemble(self.dest)
+        for name in names:
+            self.assertIn("VERSION = 7\n# more\n", (self.dest / name).read_text())
+
+    def test_a_file_that_is_gone_from_the_tree_already(self):
+        tree.assemble(self.dest)
+        for folder in (self.checkout, self.dest):
+            (folder / "mm/vswap.c").unlink()
+        tree.assemble(self.dest)
+        self.assertFalse((self.dest / "mm/vswap.c").exists())
+
+    def other_source(self):
+        """Gives another kernel of the same version."""
+        self.source = shutil.copytree(self.source, self.top / "other")
+
     def test_a_tree_of_another_kernel(self):
         tree.assemble(self.dest)
         self.write("tree/left", "")
@@ -489,10 +515,11 @@ class Tree(Toy):
         for change in (lambda: self.write("linux/Makefile", "VERSION = 7\nPATCHLEVEL = 3\n"
                                                             "SUBLEVEL = 9\nEXTRAVERSION =\n"),
                        lambda: self.write("tree.state.json", "{"),
-                       lambda: shutil.rmtree(self.dest)):
+                       lambda: shutil.rmtree(self.dest), self.other_source):
             change()
             tree.assemble(self.dest)
             self.assertFalse((self.dest / "left").exists())
+            self.assertTrue((self.dest / "Makefile").exists())
             self.assertTrue((self.dest / "mm/vswap.c").exists())
             self.write("tree/left", "")
 
@@ -508,27 +535,30 @@ class Tree(Toy):
 
     def test_a_tree_on_another_disk(self):
         real = tree.run
-
-        def run(command, **options):
-            if command[1] == "-al":
-                shutil.copytree(*command[2:])
-                return mock.Mock(returncode=1)
-            return real(command, **options)
-        self.write("tree.new/left", "")
-        with mock.patch.object(tree, "run", run):
-            tree.assemble(self.dest)
-        self.assertEqual((self.dest / "mm/vswap.c").read_text(), "new\n")
-        self.assertFalse((self.dest / "left").exists())
-        self.assertEqual((self.dest / "Makefile").stat().st_nlink, 1)
-        self.assertFalse((self.top / "tree.new").exists())
+        for partial in (True, False):
+            def run(command, partial=partial, **options):
+                if command[1] == "-al":
+                    self.assertIs(options["check"], False)
+                    if partial:
+                        command[3].mkdir()
+                    return mock.Mock(returncode=1)
+                return real(command, **options)
+            shutil.rmtree(self.dest, ignore_errors=True)
+            self.write("tree.new/left", "")
+            with mock.patch.object(tree, "run", run):
+                tree.assemble(self.dest)
+            self.assertEqual((self.dest / "mm/vswap.c").read_text(), "new\n")
+            self.assertFalse((self.dest / "left").exists())
+            self.assertEqual((self.dest / "Makefile").stat().st_nlink, 1)
+            self.assertFalse((self.top / "tree.new").exists())
 
     def test_where_trees_are(self):
         with mock.patch.object(setup, "ensure") as ensure, \
                 mock.patch.object(setup, "kernel_home", return_value=(self.top / "h", "tree")):
             self.assertEqual((tree.home(), self.PRISTINE()), (self.top / "h", "tree"))
+            self.assertEqual(ensure.call_count, 2)
             self.assertEqual(tree.vswap(), self.top / "h/tree/vswap")
             self.assertEqual((self.top / "h/tree/vswap/mm/vswap.c").read_text(), "new\n")
-            self.assertGreaterEqual(ensure.call_count, 2)
 
 
 class Apply(Toy):
@@ -558,9 +588,14 @@ class Apply(Toy):
 
     def apply(self):
         said = []
+        parser = argparse.ArgumentParser()
+        apply.add_arguments(parser)
         with mock.patch.object(apply, "say", said.append):
-            apply.main(argparse.Namespace(dir=str(self.source)))
+            apply.main(parser.parse_args([str(self.source)]))
         return "\n".join(said)
+
+    def write(self, name, text):
+        (self.source / name).write_text(text)
 
     def content(self):
         return {str(path.relative_to(self.source)): path.read_bytes()
@@ -581,11 +616,13 @@ class Apply(Toy):
 
     def test_git_gets_commits(self):
         self.repository()
+        # A user may ask git for merge commits.
+        self.git("config", "merge.ff", "false")
         (self.source / "notes").write_text("not of git")
         said = self.apply()
         self.is_applied()
-        self.assertEqual(self.git("log", "-1", "--format=%an %ae %s %b %cn"),
-                         "A U a@u mm: a hook Because.\n U")
+        self.assertEqual(self.git("log", "-1", "--format=%an %ae %aI %s %b %cn"),
+                         f"A U a@u {series.BASE_DATE} mm: a hook Because.\n U")
         self.assertEqual(self.git("branch", "--show-current"), "mine")
         self.assertEqual(self.git("status", "--porcelain"), "?? notes")
         # The printed command undoes everything.
@@ -615,6 +652,17 @@ class Apply(Toy):
         self.repository()
         (self.source / "mm/swap_table.h").write_text("changed")
         self.refused("mm/swap_table.h", "not committed")
+        names = [f"mm/{name}" for name in "abcdef"]
+        for name in names:
+            self.write(name, "")
+        self.git("add", "mm")
+        self.git("commit", "-qm", "more")
+        for number, words in ((5, "mm/a, mm/b, mm/c, mm/d, mm/e"),
+                              (6, "mm/a, mm/b, mm/c, mm/d, mm/e and 1 more")):
+            for name in names[:number]:
+                self.write(name, "changed")
+            with self.assertRaisesRegex(common.Failure, f"not committed: {words}$"):
+                self.apply()
 
     def test_other_trees(self):
         (self.source / "Makefile").write_text("VERSION = 7\nPATCHLEVEL = 4\nSUBLEVEL = 0\n"
@@ -649,9 +697,9 @@ class Apply(Toy):
                                                       "0002-more.patch mm/tool\n")
         with mock.patch.dict(os.environ, {"GIT_CONFIG_GLOBAL": os.devnull}):
             said = self.apply()
-        self.assertEqual(self.git("log", "--reverse", "--format=%s %cn", "--name-only", "-2")
-                         .split("\n"), ["mm: a hook A U", "", "mm/swap.h", "mm/vswap.c",
-                                        "mm: more A U", "", "mm/swap.h", "mm/tool"])
+        self.assertEqual(self.git("log", "--reverse", "--format=%s %cn %ce", "--name-only", "-2")
+                         .split("\n"), ["mm: a hook A U a@u", "", "mm/swap.h", "mm/vswap.c",
+                                        "mm: more A U a@u", "", "mm/swap.h", "mm/tool"])
         self.assertIn("has 2 commits more, up to " + self.git("rev-parse", "HEAD")[:12], said)
         self.assertTrue(os.access(self.source / "mm/tool", os.X_OK))
         self.assertFalse(os.access(self.source / "mm/vswap.c", os.X_OK))
