@@ -21,8 +21,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (arch, bench, benchreport, benchsuites, build, common, guest,  # noqa: E402
-                      initramfs, lint, rates, selftests, setup, tree)
+from vswaplib import (arch, bench, benchreport, benchsuites, build, common, counters,  # noqa: E402
+                      guest, guesttests, initramfs, lint, rates, selftests, setup, testrun, tree)
 from vswaplib.selftests import END, Test  # noqa: E402
 
 
@@ -813,6 +813,7 @@ class Builds(Folder):
         self.assertTrue(check)
         # Progress is shown, unless the kernel is only configured.
         self.assertEqual(show, "allnoconfig" not in command)
+        self.assertEqual((command[0], "-s" in command), ("make", not show))
         folder = pathlib.Path(next(word for word in command if word.startswith("O="))[2:])
         self.env = env
         with log.open("a") as out:
@@ -826,6 +827,8 @@ class Builds(Folder):
         else:
             with log.open("a") as out:
                 out.write(self.warnings)
+            with log.open("ab") as out:
+                out.write(b"\xff\n")
             if self.log:
                 raise common.Failure(self.log, "")
             for machine in arch.ALL.values():
@@ -933,6 +936,8 @@ class Builds(Folder):
             with self.assertRaisesRegex(common.Failure, re.escape(word)):
                 self.ensure("um")
             self.assertEqual([path.stat().st_mtime > 1 for path in ours], [True, False])
+        build.outdate(self.top / "ours", ["mm/vswap.c:3: warning", "rust/mm/vswap.rs:1: warning"])
+        self.assertTrue(all(path.stat().st_mtime > 1 for path in ours))
 
     def test_rustc_tells_the_place_of_a_warning_afterwards(self):
         self.warnings = "warning: unused variable: `x`\n  --> /tree/rust/mm/vswap.rs:3:5\n   |\n" \
@@ -944,10 +949,27 @@ class Builds(Folder):
                       raised.exception.what)
 
     def test_an_unknown_variant(self):
+        self.assertEqual(build.folder("base", self.top), self.top / "build/base")
         for function in (build.image, build.folder, build.fragments):
             with self.assertRaisesRegex(common.Failure, "nosuch") as raised:
                 function("nosuch")
             self.assertIn("base", raised.exception.hint)
+
+    def test_each_variant_has_what_it_is_for(self):
+        """Without its fragment, the debug kernel would run all tests without its checkers."""
+        of_name = {"base": [], "vswap": [], "um": [], "um-base": [], "arm64": [],
+                   "vswap-c": ["zswap-c"], "zswap": ["zswap-rust"],
+                   "locks-c": ["zswap-c", "locks"]}
+        boots = set(guesttests.BOOTS)
+        self.assertEqual(set(build.VARIANTS), {"debug", "locks", "hooks", "cover", *of_name,
+                                               *boots})
+        for name, (ours, machine, fragments) in build.VARIANTS.items():
+            kunit = name in {*testrun.KUNIT, counters.VARIANT, *boots}
+            self.assertEqual(fragments, [
+                "common", machine, *(["vswap"] if ours else []), *(["kunit"] if kunit else []),
+                *(["boots"] if name in boots else []), *of_name.get(name, [name])])
+            for fragment in fragments:
+                self.assertTrue((ROOT / f"kunit/configs/{fragment}.config").exists(), fragment)
 
     def test_only_base_is_without_our_work(self):
         self.assertEqual({name for name in build.VARIANTS if build.source(name)
@@ -962,6 +984,17 @@ class Builds(Folder):
         self.assertFalse([word for word in build.make_args(cc="gcc") if word.startswith("LLVM")])
         self.assertIn("ARCH=x86_64", build.make_args())
 
+    def test_make_gets_our_tools_and_nothing_of_the_machine(self):
+        args = dict(word.split("=", 1) for word in build.make_args())
+        for name, path in (("RUSTC", setup.rustc()), ("HOSTRUSTC", setup.rustc()),
+                           ("RUSTDOC", setup.rust_tool("rustdoc")),
+                           ("RUSTFMT", setup.rust_tool("rustfmt")),
+                           ("CLIPPY_DRIVER", setup.rust_tool("clippy-driver")),
+                           ("BINDGEN", common.TOOLS / "bin/bindgen")):
+            self.assertEqual(args[name], str(path))
+        for name in ("USER", "HOST", "TIMESTAMP"):
+            self.assertIn(f"KBUILD_BUILD_{name}", args)
+
     def parse(self, prog, *words):
         parser = argparse.ArgumentParser(prog=prog)
         build.add_arguments(parser)
@@ -973,7 +1006,7 @@ class Builds(Folder):
         return said.getvalue()
 
     def test_the_verbs(self):
-        self.patch(setup, "kernel_home", lambda: (self.top / "home", None))
+        self.patch(setup, "kernel_home", lambda: (self.top / "home", self.top / "source"))
         with self.assertRaises(common.Failure) as raised:
             self.main("vswap path", "--variant", "base")
         self.assertIn("base was not built", raised.exception.what)
