@@ -1127,6 +1127,8 @@ class Reports(unittest.TestCase):
     def test_columns_are_as_wide_as_their_widest_cell(self):
         table = benchreport._table(["name", "x"], [["a", 1], ["longer", 22]])
         self.assertEqual(table, "name     x\na        1\nlonger  22")
+        table = benchreport._table(["name", "wide", "x"], [["a", 1, 2]])
+        self.assertEqual(table, "name  wide  x\na        1  2")
 
     def row(self, value, **counters):
         return {"ns_per_page": value, "ns": value * 1e11, "user_us": 150000,
@@ -1155,7 +1157,10 @@ class Reports(unittest.TestCase):
         self.assertEqual(cells_of("\n".join(lines[:2])), [
             ["mean change of", "variant", "pswpin"], ["a", "free", "um-base", "4"]])
         self.assertEqual(len(lines), 3)
-        self.assertTrue(lines[2].startswith("0 in all other rows, and everywhere: pswpout "))
+        self.assertEqual(
+            lines[2], "0 in all other rows, and everywhere: pswpout zswpin zswpout zswpwb "
+            "swpin_zero swpout_zero swap_ra swap_ra_hit workingset_refault_anon "
+            "workingset_refault_file oom_kill")
         self.assertEqual(benchreport.wall_table(found, "wall", []), "")
         self.assertEqual(benchreport.wall_table(found, "time", ["um"]), "")
 
@@ -1225,6 +1230,12 @@ class Reports(unittest.TestCase):
             ["lock (locks-on, 1 CPU)", "longest hold, instructions", "acquisitions", "workload"],
             ["pool", "1000", "6", "a"], ["pool", "2250", "4", "b"], ["zsmalloc", "500", "3", "b"]])
 
+    def test_locks_of_swap(self):
+        for name, ours in (("swap_lock", True), ("cluster->lock", True), ("&ci->lock", True),
+                           ("&si->lock", True), ("zspage", True), ("&pool->lock", True),
+                           ("&rq->__lock", False), ("&zone->lock", False)):
+            self.assertIs(benchreport._of_swap({"class": name}), ours, name)
+
     def test_the_first_locks_only(self):
         found = benchreport.Samples()
         found.locks = {"locks": [self.lock(f"l{n}", n + 1) for n in range(15)]
@@ -1263,6 +1274,18 @@ class Reports(unittest.TestCase):
         self.assertEqual([(bar[1], bar[3]) for bar in bars], [(2, False), (1.025, True)])
         self.assertAlmostEqual(bars[0][2], 2 * 0.1)
 
+    def test_plots_of_single_runs_show_no_difference(self):
+        for base, other in (([10], [20, 20]), ([10, 10], [20]), ([10], [20])):
+            found = self.plots("wall", {("a", "odd"): {"um-base": base, "um": other}},
+                               ["um-base", "um"])
+            self.assertEqual(found["core-wall.svg"][2], [("odd", [("a", 2, None, True)])])
+
+    def test_rows_with_a_question(self):
+        asked = {"swap-out", "refault", "free", "fill", "fork", "exit of the child", "swapoff",
+                 "writeback"}
+        self.assertEqual(set(benchreport.QUESTIONS), {*asked, "memory"})
+        self.assertLess(asked, set(benchsuites.ROWS.values()))
+
     def test_one_variant_has_nothing_to_compare_with(self):
         self.assertEqual(self.plots("icount", {("a", "free"): {"base": [10, 30]}}, ["base"]), {})
         self.assertEqual(self.plots("icount", {}, ["base", "on"]), {})
@@ -1273,10 +1296,13 @@ class Reports(unittest.TestCase):
             found.rest += [{"tag": "zswap", "variant": variant, "phase": phase, "pages": pages,
                             "kernel_bytes": count} for phase, pages, count in
                            (("meta-0", 0, 1024), ("meta-100", 10, 1024 + 10 * bytes_))]
+        # No ratio without one of the two, or if base took nothing.
+        found.rest += [self.meta(tag, variant, "meta-0", count, 0) for tag, variant, count in (
+            ("b", "on", 1024), ("c", "base", 1024), ("d", "base", 0), ("d", "on", 1024))]
         with mock.patch.object(benchreport.benchplot, "bars", lambda *args: args):
             groups = benchreport.plots(found, ["base", "on"], [], "memory")["memory-icount.svg"][2]
-        self.assertEqual([bar[:2] for bar in groups[0][1]],
-                         [("zswap 0 %", 1), ("zswap 100 %", 0.3)])
+        self.assertEqual(groups[0][1], [("zswap 0 %", 1, None, False),
+                                        ("zswap 100 %", 0.3, None, False)])
 
     def test_a_bar_is_as_long_to_the_left_as_to_the_right(self):
         svg = benchreport.benchplot.bars("t", "s", [("q", [
@@ -1369,6 +1395,9 @@ class Documented(unittest.TestCase):
                              self.said(self.LITERAL, "unknown") + "Text::\n\n" + self.LITERAL)
         self.assertEqual(good, [])
 
+    def test_a_file_that_begins_with_a_table(self):
+        self.assertEqual(benchreport.table_problems("x.rst", self.said(self.GRID) + self.GRID), [])
+
     def test_a_table_without_comment(self):
         found = self.problems(self.GRID, self.said(self.LITERAL) + "Text::\n\n" + self.LITERAL)
         self.assertEqual(len(found), 1)
@@ -1396,8 +1425,9 @@ class Documented(unittest.TestCase):
             self.assertEqual(len(found), 1, words)
             self.assertIn("rows of another tree", found[0])
         # A sentence about the previous table does not count for this one.
-        self.assertEqual(self.problems("It is of an earlier tree.\n\n" + "Text.\n\n" * 5
-                                       + self.said(self.GRID) + self.GRID), [])
+        for lines, found in ((5, 1), (6, 0)):
+            self.assertEqual(len(self.problems("It is of an earlier tree.\n" + "Text.\n" * lines
+                                               + self.said(self.GRID) + self.GRID)), found)
 
     def test_the_comment(self):
         self.assertEqual(self.said("a"), f".. measured: tree={self.TREE} n=3 exact "
