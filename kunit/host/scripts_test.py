@@ -871,6 +871,25 @@ class Series(Toy):
         self.complain("x.patch:1: ERROR:ODD: odd\\n", 1)
         self.assertEqual(len(series.make(self.top / "work")[1]), 1)
 
+    def test_wrong_complaints_of_checkpatch(self):
+        mistaken = (("UNDOCUMENTED_SETUP", '+__setup("vswap=", f);'),
+                    ("EMBEDDED_FILENAME", '+source "mm/Kconfig"'),
+                    ("PRINTK_WITHOUT_KERN_LEVEL", '+\tprintk("Free swap  = %lukB",'),
+                    ("CAMELCASE", "+\t\tSetZsPageMovable(zspage);"),
+                    ("EXECUTE_PERMISSIONS", "new file mode 100755"),
+                    ("MACRO_ARG_UNUSED", "+#define vswap_fault_begin(a)"),
+                    ("MACRO_ARG_UNUSED", "+#define zswap_free_slots(a)"),
+                    ("MACRO_ARG_REUSE", "+#define VSWAP_SWITCH(a)"),
+                    ("OPEN_ENDED_LINE", "+\tTP_STRUCT__entry("),
+                    ("PARENTHESIS_ALIGNMENT", "+\tTP_PROTO(a,"))
+        self.assertEqual(len(mistaken), len(series.MISTAKEN))
+        for kind, line in mistaken:
+            # The same complaint about another line is right.
+            for text, number in ((line, 0), ("+x", 1)):
+                path = self.write("a.c", text + "\n")
+                self.complain(f"{path}:1: CHECK:{kind}: odd\\n", 1)
+                self.assertEqual(len(series.checkpatch(path, self.source)), number, kind)
+
     def test_a_patch_of_maintainers(self):
         patches = [self.entry("0001-hook.patch")]
         self.assertEqual(series.checkpatch_options(patches), [])
@@ -1519,7 +1538,7 @@ class Cells(Toy):
     def base_said(self, cell, steps, log=""):
         """What the pristine tree says, and with which targets make was run for it."""
         self.made = []
-        base = self.folder_of(matrix.Cell("base-x86_64-clang", ""))
+        base = self.folder_of(matrix.Cell(f"base-{cell.arch}-{cell.cc}", ""))
         for name in ("mm/a.o", "mm/b.o"):
             (base / name).parent.mkdir(exist_ok=True)
             (base / name).write_text("")
@@ -1553,8 +1572,9 @@ class Cells(Toy):
         self.assertEqual([made[3] for made in self.made], [("prepare",)])
         # Another configuration, and sparse, may have other messages.
         self.write("checkout/kunit/configs/vswap.config", "new")
-        self.base_said(self.CELL, ["CC mm/a.o"])
-        self.assertEqual(len(self.made), 1)
+        for change in ({}, {"cc": "gcc"}, {"arch": "i386"}, {"lines": ()}):
+            self.base_said(matrix.dataclasses.replace(self.CELL, **change), ["CC mm/a.o"])
+            self.assertEqual(len(self.made), 1, change)
         self.base_said(self.SPARSE, ["CHECK mm/a.c"])
         self.assertEqual([made[2] for made in self.made], [[*args, "C=1", "CHECK=sparse"]])
 

@@ -467,9 +467,9 @@ class Manifests(Kept):
               for word in ("debug", "vswap")]
 
     def test_read(self):
-        self.file("shared.txt", "# a comment", "both", "@debug d one", "", "@vswap v")
+        self.file("shared.txt", "# a comment", "both # 1", "@debug d one", "", "@vswap v # 2")
         self.assertEqual([manifest.names(part) for part in self.SHARED],
-                         [["both", "d one"], ["both", "v"]])
+                         [["both # 1", "d one"], ["both # 1", "v # 2"]])
         self.assertEqual(manifest.names(manifest.Part("none", "none.txt")), [])
         self.assertEqual(self.SHARED[0].shown(), "kunit/expected/shared.txt")
 
