@@ -76,9 +76,11 @@ class BadInput(unittest.TestCase):
                      "/nonexistent.sh", "next:")
 
     def test_bad_disk_size(self):
-        with self.assertRaises(common.Failure) as raised:
-            guest._disk(pathlib.Path("/tmp"), 0, "12Q")
-        self.assertIn("12Q", raised.exception.what)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaises(common.Failure) as raised:
+                guest._disk(pathlib.Path(folder), 0, "12Q")
+            self.assertIn("12Q", raised.exception.what)
+            self.assertEqual(os.listdir(folder), [])
 
     def test_another_architecture_has_no_programs_of_the_host(self):
         with self.assertRaisesRegex(common.Failure, "arm64"):

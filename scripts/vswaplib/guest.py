@@ -174,9 +174,9 @@ def _disk(folder, index, spec):
     size, *options = spec.split(",")
     path = pathlib.Path(size)
     if not path.exists():
-        path = folder / f"disk{index}"
+        path, length = folder / f"disk{index}", _bytes(size)
         with path.open("wb") as disk:
-            disk.truncate(_bytes(size))
+            disk.truncate(length)
     return ",".join([str(path), *options])
 
 
