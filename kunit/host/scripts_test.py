@@ -99,6 +99,7 @@ class BadInput(unittest.TestCase):
                 mock.patch.object(setup, "root_prefix", return_value=prefix), \
                 mock.patch.object(setup, "os_release", return_value=release or {}), \
                 mock.patch.object(setup, "isolated_apt", return_value=["-o", "A B"]), \
+                mock.patch.object(setup, "follows", return_value=True), \
                 mock.patch.object(setup, "run") as ran, \
                 self.assertRaises(common.Failure) as raised:
             setup.install(None, ["any"], arch_of)
@@ -129,6 +130,20 @@ class BadInput(unittest.TestCase):
                     missing=["bison", "flex"], qemu=(7, 2), prefix=None,
                     release={"VERSION_CODENAME": "bookworm"})
                 self.assertEqual(ran, [])
+
+    def test_a_machine_without_the_security_suite_gets_it_from_our_lists(self):
+        for suites, options in (("bookworm", ["-o", "A B"]), ("bookworm bookworm-security", [])):
+            with mock.patch.object(setup, "missing_packages", return_value=["clang-22"]), \
+                    mock.patch.object(setup.shutil, "which", return_value="/usr/bin/any"), \
+                    mock.patch.object(setup, "os_release",
+                                      return_value={"VERSION_CODENAME": "bookworm"}), \
+                    mock.patch.object(setup, "run",
+                                      return_value=mock.Mock(text="\n".join(suites.split()))), \
+                    mock.patch.object(setup, "isolated_apt", return_value=["-o", "A B"]) as apt:
+                _, commands = setup.packages_wanted(["clang-22"])
+            self.assertEqual(commands[0], ["apt-get", *options, "update"])
+            self.assertEqual(commands[1][:len(options) + 2], ["apt-get", *options, "install"])
+            self.assertEqual("bookworm-security" in str(apt.call_args), bool(options))
 
     def test_no_apt(self):
         with mock.patch.object(setup.shutil, "which", return_value=None):
@@ -357,6 +372,19 @@ class Machines(unittest.TestCase):
         self.assertFalse([word for word in here if "Architecture" in word])
         self.assertFalse(set(here) & set(there) - {"-o", "Dir::Etc::SourceList=/dev/null",
                                                    "APT::Sandbox::User=root"})
+
+    def test_the_security_suite_has_an_archive_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(setup, "CACHE", pathlib.Path(folder)), \
+                mock.patch.object(setup, "machine_mirror", return_value="m/debian/"):
+            setup.isolated_apt("s", "s-security")
+            text = (pathlib.Path(folder) / "apt/s-s-security/sources/vswap.sources").read_text()
+        self.assertIn("URIs: m/debian\nSuites: s\n", text)
+        self.assertIn("\n\nTypes: deb\nURIs: m/debian-security\nSuites: s-security\n", text)
+
+    def test_what_a_bare_machine_lacks(self):
+        # cargo and kernel.org are reached with TLS.
+        self.assertIn("ca-certificates", setup.PACKAGES)
 
 
 class Toy(unittest.TestCase):

@@ -31,7 +31,7 @@ clang-{LLVM} lld-{LLVM} llvm-{LLVM} libclang-{LLVM}-dev libclang-rt-{LLVM}-dev
 rustc-web rust-web-src cargo-web rustfmt-web rust-web-clippy
 gcc libc6-dev make flex bison bc libelf-dev libssl-dev kmod cpio pahole sparse
 patch xz-utils rsync git perl busybox-static e2fsprogs libcap-dev libnuma-dev
-stress-ng numactl fio redis-tools
+stress-ng numactl fio redis-tools ca-certificates
 """.split()
 
 APT_ENV = {"DEBIAN_FRONTEND": "noninteractive"}
@@ -147,10 +147,12 @@ def isolated_apt(*suites, debian=""):
     base = CACHE / "apt" / "-".join([*suites, *([debian] if debian else [])])
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
         (base / folder).mkdir(parents=True, exist_ok=True)
-    common.write_if_changed(base / "sources" / "vswap.sources",
-                            f"Types: deb\nURIs: {machine_mirror()}\nSuites: {' '.join(suites)}\n"
-                            "Components: main\n"
-                            "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n")
+    mirror = machine_mirror().rstrip("/")
+    # The security suite is in an archive of its own, which is named after the other one.
+    common.write_if_changed(base / "sources" / "vswap.sources", "\n".join(
+        f"Types: deb\nURIs: {mirror}{'-security' if suite.endswith('-security') else ''}\n"
+        f"Suites: {suite}\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n" for suite in suites))
     options = ["Dir::Etc::SourceList=/dev/null", f"Dir::Etc::SourceParts={base}/sources",
                f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
                "APT::Sandbox::User=root"]
@@ -161,6 +163,12 @@ def isolated_apt(*suites, debian=""):
     return [word for option in options for word in ("-o", option)]
 
 
+def follows(suite):
+    """Returns true if the machine's own apt follows a suite."""
+    listed = run(["apt-get", "indextargets", "--no-release-info", "--format", "$(RELEASE)"])
+    return suite in listed.text.split()
+
+
 def packages_wanted(names):
     """Returns (missing packages as text, commands for root that install them)."""
     missing = missing_packages(names) if shutil.which("dpkg-query") else list(names)
@@ -169,9 +177,13 @@ def packages_wanted(names):
     if not shutil.which("apt-get"):
         die("this machine has no apt-get, and packages are missing: " + " ".join(missing),
             "use Debian 12, or install the equivalents by hand")
+    options = []
+    # Our clang and rustc are in the security suite, which debootstrap does not configure.
+    if os_release().get("VERSION_CODENAME") == "bookworm" and not follows("bookworm-security"):
+        options = isolated_apt("bookworm", "bookworm-updates", "bookworm-security")
     return "packages are missing: " + " ".join(missing), [
-        ["apt-get", "update"],
-        ["apt-get", "install", "-y", "--no-install-recommends", *missing]]
+        ["apt-get", *options, "update"],
+        ["apt-get", *options, "install", "-y", "--no-install-recommends", *missing]]
 
 
 def qemu_version(arch=archs.X86_64):
