@@ -153,14 +153,16 @@ def isolated_apt(*suites, debian=""):
         f"Types: deb\nURIs: {mirror}{'-security' if suite.endswith('-security') else ''}\n"
         f"Suites: {suite}\nComponents: main\n"
         "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n" for suite in suites))
-    options = ["Dir::Etc::SourceList=/dev/null", f"Dir::Etc::SourceParts={base}/sources",
-               f"Dir::State::Lists={base}/lists", f"Dir::Cache={base}/cache",
-               "APT::Sandbox::User=root"]
+    options = {"Dir::Etc::SourceList": "/dev/null", "Dir::Etc::SourceParts": base / "sources",
+               "Dir::State::Lists": base / "lists", "Dir::Cache": base / "cache",
+               "APT::Sandbox::User": "root"}
     if debian:
         # Packages installed on this machine are of another architecture.
-        options += [f"APT::Architecture={debian}", f"APT::Architectures={debian}",
-                    "Dir::State::status=/dev/null"]
-    return [word for option in options for word in ("-o", option)]
+        options |= {"APT::Architecture": debian, "APT::Architectures": debian,
+                    "Dir::State::status": "/dev/null"}
+    common.write_if_changed(base / "apt.conf", "".join(
+        f'{name} "{value}";\n' for name, value in options.items()))
+    return ["-c", str(base / "apt.conf")]
 
 
 def follows(suite):
