@@ -154,7 +154,7 @@ def _run_group(cmd, timeout, shown=None, **options):
 
 # Messages of apt, cargo and curl without a network.
 NO_NETWORK = re.compile(r"Temporary failure resolving [^\n]*|Network is unreachable"
-                        r"|Could(?:n't| not) (?:resolve|connect)[^)\n]*")
+                        r"|Could(?:n't| not) (?:resolve|connect)[^()\n]*")
 
 
 def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None,
@@ -190,10 +190,9 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
     if check and done.returncode:
         shown = tail(log) if log else "\n".join(text.splitlines()[-25:])
         where = f"\nthe whole log: {log}" if log else ""
-        offline = NO_NETWORK.search(shown)
+        offline = NO_NETWORK.findall(shown)
         if offline:
-            die(f"{cmd[0]} has no network: {offline.group()}" + (f"; log: {log}" if log else ""),
-                hint)
+            die(f"{cmd[0]} has no network: {offline[-1]}" + (f"; log: {log}" if log else ""), hint)
         die(f"failed ({done.returncode}): {shlex.join(cmd)[:300]}\n{shown}{where}", hint)
     done.text = text
     return done
