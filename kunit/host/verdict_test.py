@@ -347,6 +347,15 @@ class Ends(unittest.TestCase):
                 guest._watch(["sh", "-c", "echo no such machine >&2; exit 1"], out, log, False, 9,
                              True)
 
+    def test_an_interrupt_leaves_only_the_log_among_the_logs(self):
+        with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as logs, \
+                mock.patch.object(guest, "_env", return_value=None), \
+                mock.patch.object(guest.time, "sleep", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                guest._watch(["sleep", "60"], pathlib.Path(work) / "out",
+                             pathlib.Path(logs) / "boot.log", False, 9, True)
+            self.assertEqual([path.name for path in pathlib.Path(logs).iterdir()], ["boot.log"])
+
     def watched(self, script, said="", log="", timeout=600, step=5):
         """Watches a shell script instead of a guest. The output and the console begin with `said`
         and `log`. Each look at the script takes `step` seconds. Returns (output, console, how the

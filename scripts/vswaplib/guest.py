@@ -376,7 +376,8 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
     deadline = time.monotonic() + timeout
     ended = "exit"
     panicked = None
-    errors = log.with_suffix(".qemu")
+    # In the guest's folder, which an interrupt removes, too.
+    errors = out.with_name("errors")
     with errors.open("wb") as error_stream, log.open("ab") as log_stream:
         # UML's console is its standard error; QEMU writes the log by itself.
         with common.started(cmd, stdin=subprocess.DEVNULL, env=_env(),
@@ -409,7 +410,6 @@ def _watch(cmd, out, log, uml, timeout, quiet, follow=None):
         follow(fresh)
     console.poll()
     text = errors.read_text(errors="replace")
-    errors.unlink()
     if guest.returncode and ended == "exit" and text.strip() and not output.text:
         raise GuestFailure(f"the guest did not start: {text.strip().splitlines()[-1]}",
                            "see the command's own message above")
