@@ -2058,7 +2058,7 @@ class Runs(Kept):
                 signal.raise_signal(number)
                 time.sleep(60)
             self.assertEqual(self.main(stopped, self.good("c")),
-                             (1, "1 passed, 1 failed, 2 did not run"))
+                             (128 + number, "1 passed, 1 failed, 2 did not run"))
             self.assertIn(f"stopped by {number.name}", self.output.getvalue())
 
     def test_no_error_handler_holds_the_end_up(self):
@@ -2084,7 +2084,7 @@ class Runs(Kept):
                 time.sleep(60)
         with self.assertRaises(SystemExit):
             self.main(hangs)
-        self.exit.assert_called_once_with(1)
+        self.exit.assert_called_once_with(128 + signal.SIGTERM)
         guest.end_children.assert_called_once_with()
         self.assertIn("2 passed, 1 failed\n", self.output.getvalue())
 
@@ -2101,7 +2101,7 @@ class Runs(Kept):
         def stopped(stage):
             stage("a", True)
             signal.raise_signal(signal.SIGTERM)
-        self.assertEqual(self.main(stopped, accept=True)[0], 1)
+        self.assertEqual(self.main(stopped, accept=True)[0], 128 + signal.SIGTERM)
         self.assertEqual(self.lines("one.txt"), ["a", "b"])
 
     def test_only_one_test(self):

@@ -282,6 +282,7 @@ class Watch:
     report: Report
     planned: list              # all Stage
     stopped: str = ""
+    code: int = 0              # the exit code after a signal
 
     SIGNALS = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -293,11 +294,12 @@ class Watch:
         if self.stopped:
             if number == signal.SIGALRM:
                 guest.end_children()
-                self.verdict()
-                os._exit(1)
+                os._exit(self.verdict())
             return
-        self.stopped = "the deadline has passed" if number == signal.SIGALRM else \
-            f"stopped by {signal.Signals(number).name}"
+        if number == signal.SIGALRM:
+            self.stopped = "the deadline has passed"
+        else:
+            self.stopped, self.code = f"stopped by {signal.Signals(number).name}", 128 + number
         signal.setitimer(signal.ITIMER_REAL, GRACE)
         raise Stopped(self.stopped)
 
@@ -309,7 +311,8 @@ class Watch:
             self.report.count(f"the run goes to its end: {self.stopped}", False)
         for stage in self.planned:
             stage.finish(ended=False)
-        return self.report.verdict()
+        failed = self.report.verdict()
+        return self.code or failed
 
 
 def add_arguments(parser):
