@@ -5,6 +5,7 @@ depends. Tests of verdicts are in verdict_test.py."""
 import argparse
 import collections
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -21,9 +22,9 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import (apply, arch, bench, benchreport, benchsuites, build, common,  # noqa: E402
-                      diagnostics, disasm, guest, guesttests, initramfs, lint, manifest, matrix,
-                      selftests, series, setup, testrun, tree, unsafety)
+from vswaplib import (apply, arch, bench, benchreport, benchsuites, boot, build,  # noqa: E402
+                      common, diagnostics, disasm, guest, guesttests, initramfs, lint, manifest,
+                      matrix, selftests, series, setup, testrun, tree, unsafety)
 
 
 def vswap(*args, **env):
@@ -74,6 +75,21 @@ class BadInput(unittest.TestCase):
     def test_missing_script(self):
         self.refused(vswap("boot", "--variant", "base", "--script", "/nonexistent.sh"),
                      "/nonexistent.sh", "next:")
+
+    def test_boot_says_what_it_waits_for(self):
+        for terminal, told in ((True, "then Ctrl-D"), (False, "from standard input")):
+            stdin = io.StringIO("true\n")
+            stdin.isatty = lambda terminal=terminal: terminal
+            parser = argparse.ArgumentParser(prog="vswap boot")
+            boot.add_arguments(parser)
+            parser.set_defaults(verb="boot")
+            done = guest.Result("", 0, pathlib.Path("log"), 1, [])
+            with mock.patch.object(sys, "stdin", stdin), \
+                    mock.patch.object(guest, "boot", return_value=done) as booted, \
+                    contextlib.redirect_stdout(io.StringIO()) as out:
+                self.assertEqual(boot.main(parser.parse_args([])), 0)
+            self.assertIn(told, out.getvalue())
+            self.assertEqual(booted.call_args.args, ("vswap", "true\n"))
 
     def test_bad_disk_size(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -42,8 +42,8 @@ def main(args):
         except OSError as error:
             die(f"cannot read the script: {error}", "give a readable file with --script")
     else:
-        if sys.stdin.isatty():
-            say("    type the script for the guest's shell, then Ctrl-D")
+        say("    type the script for the guest's shell, then Ctrl-D" if sys.stdin.isatty() else
+            "    reading the script for the guest's shell from standard input")
         script = sys.stdin.read()
     result = guest.boot(args.variant, script, icount=args.icount, timeout=args.timeout,
                         quiet=False, allowed=guest.KINDS, **shared)
