@@ -1958,7 +1958,7 @@ class Signals(unittest.TestCase):
     def interrupted(self, *numbers, hangup=signal.SIG_DFL, starting=()):
         """Sends signals to a verb while its command has a child, or before the verb knows that the
         command has started. Returns its exit code, what is left in its folder, which processes are
-        alive, and whether it said what to do next."""
+        alive, and the signal that it named."""
         def dispositions():
             # Set dispositions, because a shell starts background jobs with SIGINT ignored.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -1986,7 +1986,8 @@ class Signals(unittest.TestCase):
             while any(map(self.is_alive, pids)) and time.monotonic() < deadline:
                 time.sleep(0.01)
             alive = [pid for pid in pids if self.is_alive(pid)]
-            return verb.returncode, left, alive, "a rerun goes on from here" in told
+            named = re.findall(r"^vswap: stopped by (\w+);", told, re.M)
+            return verb.returncode, left, alive, named
 
     @staticmethod
     def is_alive(pid):
@@ -1998,15 +1999,16 @@ class Signals(unittest.TestCase):
 
     def test_a_signal_ends_all_that_a_verb_started(self):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            self.assertEqual(self.interrupted(number), (128 + number, set(), [], True))
+            self.assertEqual(self.interrupted(number), (128 + number, set(), [], [number.name]))
 
     def test_a_signal_while_a_command_starts(self):
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            self.assertEqual(self.interrupted(starting=[number]), (128 + number, set(), [], True))
+            self.assertEqual(self.interrupted(starting=[number]),
+                             (128 + number, set(), [], [number.name]))
 
     def test_nohup_is_heeded(self):
         ended = self.interrupted(signal.SIGHUP, signal.SIGTERM, hangup=signal.SIG_IGN)
-        self.assertEqual(ended, (128 + signal.SIGTERM, set(), [], True))
+        self.assertEqual(ended, (128 + signal.SIGTERM, set(), [], ["SIGTERM"]))
 
 
 class Expected(unittest.TestCase):

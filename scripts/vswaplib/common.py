@@ -262,8 +262,10 @@ def main(entry):
             print(f"vswap: next: {failure.hint}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt as stop:
-        print("\nvswap: interrupted; a rerun goes on from here", file=sys.stderr)
-        code = 128 + (stop.args[0] if stop.args else signal.SIGINT)
+        number = signal.Signals(stop.args[0] if stop.args else signal.SIGINT)
+        print(f"\nvswap: stopped by {number.name}; what was built and fetched is kept",
+              file=sys.stderr)
+        code = 128 + number
     except BrokenPipeError:
         code = 141
     sys.exit(code)
