@@ -7,7 +7,10 @@
 
 use crate::{
     ffi::{
-        call::Out,
+        call::{
+            FromC,
+            Out, //
+        },
         device::{
             self,
             Owned, //
@@ -99,7 +102,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     };
     // SAFETY: As required of the caller, the folio is locked and not in the swap cache. No other
     // value covers it, because C calls Rust here.
-    let folio = unsafe { NewSwap::from_raw(raw) };
+    let folio = unsafe { NewSwap::from_c(raw) };
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }

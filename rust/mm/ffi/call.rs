@@ -77,7 +77,8 @@ macro_rules! same_layout {
 
 use core::{
     ffi::CStr,
-    mem::MaybeUninit, //
+    mem::MaybeUninit,
+    ptr::NonNull, //
 };
 use kernel::{
     bindings,
@@ -150,18 +151,30 @@ impl<T> FromC<*const T> for *const T {
     }
 }
 
+/// A pointer that may be NULL, which is `None`.
+impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {
+    /// # Safety
+    ///
+    /// `raw` is NULL, or meets the requirements of `T`.
+    #[inline]
+    unsafe fn from_c(raw: *mut Raw) -> Self {
+        // SAFETY: As required of the caller, `raw` meets the requirements of `T` if it is not NULL.
+        NonNull::new(raw).map(|raw| unsafe { T::from_c(raw) })
+    }
+}
+
 /// A place to write a result to, or `None` if C does not want the result.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-impl<T> FromC<*mut T> for Out<'_, T> {
+impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
     /// # Safety
     ///
-    /// `raw` is NULL, or valid for writes. Only the function accesses it while it runs.
+    /// `raw` is valid for writes. Only the function accesses it while it runs.
     #[inline]
-    unsafe fn from_c(raw: *mut T) -> Self {
-        // SAFETY: As required of the caller, `raw` is NULL, or valid for writes and only used by
-        // the function. The memory need not be initialized.
-        unsafe { raw.cast::<MaybeUninit<T>>().as_mut() }
+    unsafe fn from_c(raw: NonNull<T>) -> Self {
+        // SAFETY: As required of the caller, `raw` is valid for writes and only used by the
+        // function. The memory need not be initialized.
+        unsafe { raw.cast().as_mut() }
     }
 }
 

@@ -207,24 +207,21 @@ pub(crate) struct Fault<'a> {
     _fault: PhantomData<&'a ()>,
 }
 
-impl FromC<*mut bindings::vm_fault> for Option<Fault<'_>> {
+impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
     /// # Safety
     ///
-    /// `vmf` is NULL, or describes a fault that lasts until the function has returned.
+    /// `vmf` describes a fault that lasts until the function has returned.
     #[inline]
-    unsafe fn from_c(vmf: *mut bindings::vm_fault) -> Self {
-        NonNull::new(vmf).map(|vmf| {
-            // SAFETY: As required of the caller, the fault lasts, so `vmf` is valid.
-            let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
-            // INVARIANT: As required of the caller, the fault lasts until the function has
-            // returned.
-            Fault {
-                vmf,
-                vma: at.vma,
-                page: (at.address >> PAGE_SHIFT) as u64,
-                _fault: PhantomData,
-            }
-        })
+    unsafe fn from_c(vmf: NonNull<bindings::vm_fault>) -> Self {
+        // SAFETY: As required of the caller, the fault lasts, so `vmf` is valid.
+        let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
+        // INVARIANT: As required of the caller, the fault lasts until the function has returned.
+        Self {
+            vmf,
+            vma: at.vma,
+            page: (at.address >> PAGE_SHIFT) as u64,
+            _fault: PhantomData,
+        }
     }
 }
 

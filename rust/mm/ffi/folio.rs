@@ -165,18 +165,6 @@ impl Slot<'_> {
 pub(crate) struct Folio(Opaque<bindings::folio>);
 
 impl Folio {
-    /// Wraps a pointer to a folio.
-    ///
-    /// # Safety
-    ///
-    /// The folio is not freed during `'a`.
-    #[inline]
-    pub(super) unsafe fn from_raw<'a>(folio: NonNull<bindings::folio>) -> &'a Self {
-        // SAFETY: As required of the caller, the folio is not freed during `'a`. The type is
-        // transparent.
-        unsafe { folio.cast::<Self>().as_ref() }
-    }
-
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut bindings::folio {
         self.0.get()
@@ -205,15 +193,14 @@ impl Folio {
     }
 }
 
-impl FromC<*mut bindings::folio> for Option<&Folio> {
+impl FromC<NonNull<bindings::folio>> for &Folio {
     /// # Safety
     ///
-    /// `folio` is NULL, or a folio that is not freed and does not change its cgroup while the
-    /// function runs.
+    /// The folio is not freed, and does not change its cgroup, while the reference is used.
     #[inline]
-    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller, the folio is not freed while the function runs.
-        NonNull::new(folio).map(|folio| unsafe { Folio::from_raw(folio) })
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+        // SAFETY: As required of the caller, the folio is not freed. The type is transparent.
+        unsafe { folio.cast::<Folio>().as_ref() }
     }
 }
 
@@ -463,25 +450,24 @@ pub(crate) struct SwapFolio<'a> {
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl<'a> SwapFolio<'a> {
-    /// Creates a value for a folio that the caller has locked.
-    ///
+impl FromC<NonNull<bindings::folio>> for SwapFolio<'_> {
     /// # Safety
     ///
-    /// The caller holds the lock of the folio during `'a`, and the folio is in the swap cache. No
-    /// other value covers the folio during `'a`.
+    /// The folio is locked and in the swap cache, and no other value covers it, while the value is
+    /// used.
     #[inline]
-    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: A locked folio is not freed.
-        let folio = unsafe { Folio::from_raw(folio) };
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+        // SAFETY: A locked folio is not freed, and does not change its cgroup.
+        let folio = unsafe { <&Folio>::from_c(folio) };
         folio.check();
-        // SAFETY: As required of the caller, the folio is locked and in the swap cache during `'a`,
-        // and no other value covers it.
+        // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
+        // other value covers it.
         unsafe { Self::new(folio) }
     }
+}
 
-    /// Creates a value without the checks of [`Self::from_raw`], for a folio that was just added to
-    /// the swap cache.
+impl<'a> SwapFolio<'a> {
+    /// Creates a value for a folio that was just added to the swap cache, without checks.
     ///
     /// # Safety
     ///
@@ -627,19 +613,6 @@ impl<'a> SwapFolio<'a> {
     }
 }
 
-impl FromC<*mut bindings::folio> for Option<SwapFolio<'_>> {
-    /// # Safety
-    ///
-    /// `folio` is NULL, or a folio in the swap cache whose lock the caller holds while the function
-    /// runs.
-    #[inline]
-    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller, the folio is locked and in the swap cache. No other
-        // value covers it, because C calls Rust here.
-        NonNull::new(folio).map(|folio| unsafe { SwapFolio::from_raw(folio) })
-    }
-}
-
 /// The cgroup of a locked folio, to charge tables to.
 ///
 /// # Invariants
@@ -716,7 +689,7 @@ impl FolioRef {
             return None;
         }
         // SAFETY: C has locked the folio, and checked that it is in the swap cache.
-        Some(unsafe { ReadFolio::from_raw(self.0) })
+        Some(unsafe { ReadFolio::from_c(self.0) })
     }
 }
 
@@ -743,21 +716,20 @@ impl Drop for FolioRef {
 #[must_use]
 pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
 
-impl<'a> ReadFolio<'a> {
-    /// Takes over the lock of a folio.
-    ///
+impl FromC<NonNull<bindings::folio>> for ReadFolio<'_> {
     /// # Safety
     ///
-    /// The requirements of [`SwapFolio::from_raw`]. In addition, the value takes over the lock of
-    /// the caller.
+    /// The requirements of [`SwapFolio`]. In addition, the value takes over the lock of the caller.
     #[inline]
-    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
         // other value covers it.
         // INVARIANT: As required of the caller, the value takes over the lock.
-        Self(unsafe { SwapFolio::from_raw(folio) })
+        Self(unsafe { SwapFolio::from_c(folio) })
     }
+}
 
+impl ReadFolio<'_> {
     /// Lends the folio out.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
@@ -792,19 +764,6 @@ impl<'a> ReadFolio<'a> {
         }
         // SAFETY: The folio is locked, and in the swap cache, by the invariants. It is clean.
         unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
-    }
-}
-
-impl FromC<*mut bindings::folio> for Option<ReadFolio<'_>> {
-    /// # Safety
-    ///
-    /// `folio` is NULL, or a folio in the swap cache whose lock the caller holds, and hands over to
-    /// the value.
-    #[inline]
-    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller, the folio is in the swap cache, and the value takes
-        // over its lock. No other value covers it, because C calls Rust here.
-        NonNull::new(folio).map(|folio| unsafe { ReadFolio::from_raw(folio) })
     }
 }
 
@@ -892,7 +851,7 @@ impl NewFolio {
         let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
         // SAFETY: C returns a new folio, locked and in the swap cache, with a reference for the
         // caller. The folio pins the slot and so the device. Only this type unlocks it.
-        Ok(Self(unsafe { SwapFolio::from_raw(folio) }))
+        Ok(Self(unsafe { SwapFolio::from_c(folio) }))
     }
 
     /// Lends the folio out.

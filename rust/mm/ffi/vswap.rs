@@ -69,26 +69,26 @@ pub(crate) struct NewSwap<'a> {
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl<'a> NewSwap<'a> {
-    /// Creates a value for a folio that the caller has locked.
-    ///
+impl FromC<NonNull<bindings::folio>> for NewSwap<'_> {
     /// # Safety
     ///
-    /// The caller holds the lock of the folio during `'a`, and the folio is not in the swap cache.
-    /// No other value covers the folio during `'a`.
+    /// The folio is locked and not in the swap cache, and no other value covers it, while the value
+    /// is used.
     #[inline]
-    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: A locked folio is not freed.
-        let folio = unsafe { Folio::from_raw(folio) };
-        // INVARIANT: As required of the caller, the folio is locked and not in the swap cache
-        // during `'a`, and no other value covers it.
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+        // SAFETY: A locked folio is not freed, and does not change its cgroup.
+        let folio = unsafe { <&Folio>::from_c(folio) };
+        // INVARIANT: As required of the caller, the folio is locked and not in the swap cache, and
+        // no other value covers it.
         Self {
             folio,
             nr: folio.nr_pages() as u32,
             _lock: PhantomData,
         }
     }
+}
 
+impl<'a> NewSwap<'a> {
     /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -166,19 +166,6 @@ impl<'a> NewSwap<'a> {
     }
 }
 
-impl FromC<*mut bindings::folio> for Option<NewSwap<'_>> {
-    /// # Safety
-    ///
-    /// `folio` is NULL, or a folio that is not in the swap cache, whose lock the caller holds while
-    /// the function runs.
-    #[inline]
-    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        // SAFETY: As required of the caller, the folio is locked and not in the swap cache. No
-        // other value covers it, because C calls Rust here.
-        NonNull::new(folio).map(|folio| unsafe { NewSwap::from_raw(folio) })
-    }
-}
-
 /// A locked folio with virtual slots that is to be removed from the swap cache.
 ///
 /// # Invariants
@@ -229,21 +216,20 @@ impl LeavingFolio<'_> {
     }
 }
 
-impl FromC<*mut bindings::folio> for Option<LeavingFolio<'_>> {
+impl FromC<NonNull<bindings::folio>> for LeavingFolio<'_> {
     /// # Safety
     ///
-    /// `folio` is NULL, or a folio in the swap cache, with virtual slots, whose lock the caller
-    /// holds while the function runs.
+    /// The folio is locked and in the swap cache, with virtual slots, and no other value covers it,
+    /// while the value is used.
     #[inline]
-    unsafe fn from_c(folio: *mut bindings::folio) -> Self {
-        let folio = NonNull::new(folio)?;
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller, the folio is locked and in the swap cache, with
-        // virtual slots. No other value covers it, because C calls Rust here.
-        Some(LeavingFolio {
-            // SAFETY: A locked folio is not freed.
-            folio: unsafe { Folio::from_raw(folio) },
+        // virtual slots. No other value covers it.
+        Self {
+            // SAFETY: A locked folio is not freed, and does not change its cgroup.
+            folio: unsafe { <&Folio>::from_c(folio) },
             _lock: PhantomData,
-        })
+        }
     }
 }
 

@@ -925,14 +925,14 @@ impl LockedCluster<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
         // SAFETY: `ci->lock` is held while `self` is borrowed.
-        unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) }
+        unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) }
     }
 
     #[inline]
     fn table_ref(&self) -> impl core::ops::Deref<Target = LockedTable<'_>> + '_ {
         // SAFETY: `ci->lock` is held while `self` is borrowed. `Shared` only gives out a shared
         // reference.
-        Shared(unsafe { LockedTable::by_caller(NonNull::new_unchecked(self.ci())) })
+        Shared(unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) })
     }
 
     /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.

@@ -278,17 +278,6 @@ pub(crate) struct LockedTable<'g>(
 );
 
 impl<'g> LockedTable<'g> {
-    /// Creates a value for a cluster that the caller has locked.
-    ///
-    /// # Safety
-    ///
-    /// `ci` is valid, and its lock is held, during `'g`.
-    #[inline]
-    pub(crate) unsafe fn by_caller(ci: NonNull<bindings::swap_cluster_info>) -> Self {
-        // INVARIANT: As required of the caller, `ci` is valid and locked during `'g`.
-        Self(ci, PhantomData)
-    }
-
     #[inline]
     fn ci(&self) -> Ci<'_> {
         // INVARIANT: By the invariants of `LockedTable`, the cluster is valid during `'g`.
@@ -648,15 +637,14 @@ impl<'g> LockedTable<'g> {
     }
 }
 
-impl FromC<*mut bindings::swap_cluster_info> for Option<LockedTable<'_>> {
+impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
     /// # Safety
     ///
-    /// `ci` is NULL, or a cluster whose lock the caller holds while the called function runs.
+    /// `ci` is valid, and its lock is held, while the value is used.
     #[inline]
-    unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
-        // SAFETY: As required of the caller, `ci` is valid and locked while the called function
-        // runs.
-        NonNull::new(ci).map(|ci| unsafe { LockedTable::by_caller(ci) })
+    unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
+        // INVARIANT: As required of the caller, `ci` is valid and locked.
+        Self(ci, PhantomData)
     }
 }
 
