@@ -510,7 +510,7 @@ extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
             // a reference if the reference count is not 0.
             unsafe {
                 let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
-                NonNull::new(folio).map(|folio| FolioRef::from_raw(folio))
+                Option::<FolioRef>::from_c(folio)
             }
         },
         |folio, pfn| {

@@ -16,6 +16,10 @@
 
 use crate::{
     ffi::{
+        call::{
+            FromC,
+            ToC, //
+        },
         folio::{
             Bytes,
             FilledPage,
@@ -64,6 +68,10 @@ c_functions! {
     /// Returns true if a compressor with that name exists. May sleep, and load modules.
     pub(crate) fn exists(name: &CStr) -> bool = zswap_has_acomp;
     fn cpu_to_node(cpu: c_uint) -> c_int = zswap_cpu_to_node;
+    fn alloc_acomp(
+        name: &CStr, ty: u32, mask: u32, node: c_int
+    ) -> *mut bindings::crypto_acomp = crypto_alloc_acomp_node;
+    fn alloc_request(transform: &Transform) -> Option<Request> = zswap_acomp_request_alloc;
 }
 
 /// A compressor's transform.
@@ -75,12 +83,19 @@ struct Transform(NonNull<bindings::crypto_acomp>);
 
 impl Transform {
     fn new(name: &CStr, node: c_int) -> Result<Self> {
-        // SAFETY: `name` is a string.
-        let acomp = unsafe { bindings::crypto_alloc_acomp_node(name.as_char_ptr(), 0, 0, node) };
-        let acomp = from_err_ptr(acomp).inspect_err(|error| {
+        let acomp = from_err_ptr(alloc_acomp(name, 0, 0, node)).inspect_err(|error| {
             pr_err!("could not alloc crypto acomp {name} : {error:?}\n");
         })?;
         NonNull::new(acomp).map(Self).ok_or(ENOMEM)
+    }
+}
+
+impl ToC for &Transform {
+    type C = *mut bindings::crypto_acomp;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::crypto_acomp {
+        self.0.as_ptr()
     }
 }
 
@@ -101,9 +116,18 @@ struct Request(NonNull<bindings::acomp_req>);
 
 impl Request {
     fn new(transform: &Transform) -> Result<Self> {
-        // SAFETY: The transform exists.
-        let req = unsafe { bindings::zswap_acomp_request_alloc(transform.0.as_ptr()) };
-        NonNull::new(req).map(Self).ok_or(ENOMEM)
+        alloc_request(transform).ok_or(ENOMEM)
+    }
+}
+
+impl FromC<NonNull<bindings::acomp_req>> for Request {
+    /// # Safety
+    ///
+    /// The value takes over the request.
+    #[inline]
+    unsafe fn from_c(req: NonNull<bindings::acomp_req>) -> Self {
+        // INVARIANT: As required of the caller, the value takes over the request.
+        Self(req)
     }
 }
 

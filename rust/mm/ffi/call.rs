@@ -2,12 +2,14 @@
 
 //! Macros for calls to C, and calls from C, whose contracts are in the types of the arguments.
 //!
-//! Each macro has one `unsafe` block for all functions of its kind. The block relies on two traits:
-//! [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to Rust.
+//! The `unsafe` blocks of a macro stand for all functions of its kind. They rely on two traits:
+//! [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to Rust, as
+//! arguments and as results.
 
 /// Declares functions of C that can be called with any values that their types allow.
 ///
-/// [`ToC`] converts the arguments. The compiler checks them against bindgen's signature.
+/// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks them against
+/// bindgen's signature.
 macro_rules! c_functions {
     ($(
         $(#[$meta:meta])*
@@ -18,7 +20,9 @@ macro_rules! c_functions {
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
             // SAFETY: The function has no requirements beyond those that `ToC` guarantees.
-            unsafe { ::kernel::bindings::$c($($arg),*) }
+            let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
+            // SAFETY: The result of the function meets the requirements of `FromC` for its type.
+            unsafe { $crate::ffi::call::FromC::from_c(ret) }
         })*
     };
 }
@@ -36,7 +40,9 @@ macro_rules! c_methods {
         $vis fn $name(&$this $(, $arg: $ty)*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
             // SAFETY: The invariants of the type and `ToC` guarantee the requirements.
-            unsafe { ::kernel::bindings::$c($this.as_ptr() $(, $arg)*) }
+            let ret = unsafe { ::kernel::bindings::$c($this.as_ptr() $(, $arg)*) };
+            // SAFETY: The result of the function meets the requirements of `FromC` for its type.
+            unsafe { $crate::ffi::call::FromC::from_c(ret) }
         })*
     };
 }
@@ -105,6 +111,15 @@ pub(crate) trait FromC<Raw> {
     unsafe fn from_c(raw: Raw) -> Self;
 }
 
+/// The result of a function that returns nothing.
+impl FromC<()> for () {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    #[inline]
+    unsafe fn from_c((): ()) {}
+}
+
 /// Implements the traits for numbers and other types that are the same in C.
 macro_rules! plain {
     ($($ty:ty),*) => {
@@ -131,6 +146,8 @@ macro_rules! plain {
 
 plain!(
     bool,
+    u8,
+    u16,
     i32,
     u32,
     i64,
@@ -148,6 +165,26 @@ impl<T> FromC<*const T> for *const T {
     #[inline]
     unsafe fn from_c(raw: *const T) -> Self {
         raw
+    }
+}
+
+impl<T> FromC<*mut T> for *mut T {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    #[inline]
+    unsafe fn from_c(raw: *mut T) -> Self {
+        raw
+    }
+}
+
+/// A place that C reads and writes.
+impl<T> ToC for &mut T {
+    type C = *mut T;
+
+    #[inline]
+    fn to_c(self) -> *mut T {
+        self
     }
 }
 

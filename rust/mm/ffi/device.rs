@@ -17,6 +17,7 @@
 
 use crate::{
     ffi::{
+        call::FromC,
         folio::{
             FolioRef,
             SwapEntry,
@@ -177,28 +178,22 @@ pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     u8::try_from(unsafe { bindings::vswap_bindable_type(order) }).ok()
 }
 
-/// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that one
-/// request can cover them. False for a swap file.
-#[inline]
-pub(crate) fn in_order(ty: u8) -> bool {
-    // SAFETY: C accepts any value.
-    unsafe { bindings::vswap_in_order(ty.into()) }
-}
-
-/// Returns true if the device of type `ty` is about as fast as memory.
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-#[inline]
-pub(crate) fn is_fast(ty: u8) -> bool {
-    // SAFETY: C accepts any value.
-    unsafe { bindings::vswap_type_is_fast(ty.into()) }
+// C accepts any number for a type.
+c_functions! {
+    /// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that
+    /// one request can cover them. False for a swap file.
+    pub(crate) fn in_order(ty: c_uint) -> bool = vswap_in_order;
+    /// Returns true if the device of type `ty` is about as fast as memory.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    pub(crate) fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
+    #[cfg(CONFIG_DEBUG_VM)]
+    fn slot_word(ty: c_uint, offset: c_uint) -> usize = vswap_slot_word;
 }
 
 /// Returns the virtual slot that the word of a device slot names.
 #[cfg(CONFIG_DEBUG_VM)]
 pub(crate) fn owner_of(slot: PhysSlot) -> Option<VOffset> {
-    // SAFETY: C accepts any value.
-    let word = unsafe { bindings::vswap_slot_word(slot.ty().into(), slot.offset()) };
-    match Rmap::decode(word as u64) {
+    match Rmap::decode(slot_word(slot.ty().into(), slot.offset()) as u64) {
         Ok(Rmap::Virtual(offset)) => Some(offset),
         _ => None,
     }
@@ -317,7 +312,7 @@ impl Reads {
             // NULL if the folio was removed from the swap cache meanwhile: retry.
             if let Some(folio) = NonNull::new(folio) {
                 // SAFETY: C returned the folio with a reference for the caller.
-                return Ok(unsafe { FolioRef::from_raw(folio) });
+                return Ok(unsafe { FolioRef::from_c(folio) });
             }
         }
     }

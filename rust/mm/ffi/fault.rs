@@ -6,7 +6,10 @@
 
 use crate::{
     ffi::{
-        call::FromC,
+        call::{
+            FromC,
+            ToC, //
+        },
         folio::SwapEntry,
         layout::SWAPFILE_CLUSTER, //
     },
@@ -102,11 +105,9 @@ c_functions! {
     pub(crate) fn is_traced() -> bool = vswap_swapin_is_traced;
 }
 
-/// Counts an event that sysfs shows.
-#[inline]
-fn count(event: bindings::vswap_swapin_event) {
-    // SAFETY: C ignores a number that is no event.
-    unsafe { bindings::vswap_swapin_count(event) };
+c_functions! {
+    /// Counts an event that sysfs shows. C ignores a number that is no event.
+    fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
 }
 
 /// Counts the reason of a plan.
@@ -237,6 +238,10 @@ impl Fault<'_> {
         pub(crate) fn is_own(&self) -> bool = vswap_fault_is_own;
         /// Returns a bit mask of the orders above 0 that a folio for the fault may have.
         fn orders(&self) -> usize = vswap_fault_orders;
+        // C checks that the pages are in the page table of the fault.
+        fn nr_used(
+            &self, first: usize, nr: usize, step: usize, run: bool
+        ) -> c_int = vswap_fault_used;
     }
 
     /// Returns the page number of the faulting address.
@@ -274,9 +279,7 @@ impl Fault<'_> {
     /// table of the fault does not cover the pages, or the CPU sets no accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
-        let (first, nr, step) = (first as usize, nr as usize, step as usize);
-        // SAFETY: The fault runs, by the invariants. C checks that the pages are in its page table.
-        let used = unsafe { bindings::vswap_fault_used(self.as_ptr(), first, nr, step, run) };
+        let used = self.nr_used(first as usize, nr as usize, step as usize, run);
         u32::try_from(used).ok()
     }
 }
@@ -340,8 +343,20 @@ impl HeldEntry<'_> {
     /// Returns true if the zero flag of a device slot is set. The answer may be stale.
     #[inline]
     pub(crate) fn is_zero(self) -> bool {
-        // SAFETY: The invariants of the type guarantee what C requires.
-        unsafe { bindings::vswap_swapin_is_zero(self.entry.as_raw()) }
+        has_zero_flag(self)
+    }
+}
+
+c_functions! {
+    fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
+}
+
+impl ToC for HeldEntry<'_> {
+    type C = bindings::swp_entry_t;
+
+    #[inline]
+    fn to_c(self) -> bindings::swp_entry_t {
+        self.entry.as_raw()
     }
 }
 
@@ -388,6 +403,19 @@ pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
         order: order as u8,
         why: plan.why as u8,
     };
-    // SAFETY: `decision` is valid, and C only reads it.
-    unsafe { bindings::vswap_swapin_trace(&decision) };
+    trace_decision(&decision);
+}
+
+impl ToC for &bindings::vswap_decision {
+    type C = *const bindings::vswap_decision;
+
+    #[inline]
+    fn to_c(self) -> *const bindings::vswap_decision {
+        self
+    }
+}
+
+c_functions! {
+    // C only reads the numbers.
+    fn trace_decision(decision: &bindings::vswap_decision) = vswap_swapin_trace;
 }

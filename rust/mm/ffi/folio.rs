@@ -175,12 +175,12 @@ impl Folio {
         #[cfg(CONFIG_RUST_VSWAP)]
         fn pfn_nr(&self) -> usize = vswap_folio_pfn;
         fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
-        fn nid(&self) -> c_int = zswap_folio_nid;
+        pub(super) fn node(&self) -> Node = zswap_folio_nid;
         fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         fn flush_dcache(&self) = zswap_flush_dcache_folio;
         // C takes the RCU read lock, which keeps the cgroup of the folio.
         pub(super) fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
-        fn memcg_get(&self) -> *mut bindings::mem_cgroup = zswap_folio_memcg_get;
+        fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
         // Only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
         fn check(&self) = zswap_folio_check;
     }
@@ -251,8 +251,7 @@ impl<'a> SwapPage<'a> {
     /// Returns the NUMA node of the page.
     #[inline]
     pub(crate) fn node(&self) -> Node {
-        // SAFETY: A node that has memory is possible.
-        unsafe { Node::from_raw(self.folio.nid()) }
+        self.folio.node()
     }
 
     /// Returns the cgroup of the folio, to charge tables to.
@@ -466,6 +465,15 @@ impl FromC<NonNull<bindings::folio>> for SwapFolio<'_> {
     }
 }
 
+impl ToC for &SwapFolio<'_> {
+    type C = *mut bindings::folio;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::folio {
+        self.as_ptr()
+    }
+}
+
 impl<'a> SwapFolio<'a> {
     /// Creates a value for a folio that was just added to the swap cache, without checks.
     ///
@@ -505,6 +513,7 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
+        fn entry(&self) -> SwapEntry = zswap_folio_entry;
         /// Returns true if the folio is large, was read for a fault, and no fault has mapped it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
@@ -537,11 +546,9 @@ impl<'a> SwapFolio<'a> {
 
     #[inline]
     fn into_first_slot(self) -> Slot<'a> {
-        // SAFETY: The folio is in the swap cache, so its swap entry is valid.
-        let entry = unsafe { bindings::zswap_folio_entry(self.as_ptr()) };
         // INVARIANT: `self` was the only value for the folio, whose lock is the right to its slots.
         Slot {
-            entry: SwapEntry::from_raw(entry),
+            entry: self.entry(),
             _right: PhantomData,
         }
     }
@@ -642,13 +649,10 @@ impl<'a> Owner<'a> {
 
     /// Calls `f`. Charges `__GFP_ACCOUNT` allocations in it to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: C returns NULL, or a reference for the caller.
-        let memcg = unsafe { MemcgRef::from_raw(self.folio.map_or(NULL, Folio::memcg_get)) };
+        let memcg = self.folio.and_then(Folio::memcg_get);
         MemcgRef::charging(memcg.as_ref(), f)
     }
 }
-
-const NULL: *mut bindings::mem_cgroup = core::ptr::null_mut();
 
 /// A reference to a folio.
 ///
@@ -659,15 +663,26 @@ const NULL: *mut bindings::mem_cgroup = core::ptr::null_mut();
 pub(crate) struct FolioRef(NonNull<bindings::folio>);
 
 #[cfg(CONFIG_RUST_VSWAP)]
-impl FolioRef {
-    /// Wraps a reference to a folio.
-    ///
+impl FromC<NonNull<bindings::folio>> for FolioRef {
     /// # Safety
     ///
-    /// The caller owns a reference, which the value takes over.
-    pub(crate) unsafe fn from_raw(folio: NonNull<bindings::folio>) -> Self {
+    /// The folio comes with a reference, which the value takes over.
+    #[inline]
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller, the value takes over a reference.
         Self(folio)
+    }
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl FolioRef {
+    fn as_ptr(&self) -> *mut bindings::folio {
+        self.0.as_ptr()
+    }
+
+    c_methods! {
+        // Sleeps. The caller holds no lock.
+        fn lock_if_cached(&self) -> bool = vswap_folio_lock_cached;
     }
 
     /// Returns true if `folio` is this folio.
@@ -684,8 +699,7 @@ impl FolioRef {
     /// Locks the folio, and waits for its writeback to end. `None`: the folio is not in the swap
     /// cache with virtual slots any more. Sleeps.
     pub(crate) fn lock_cached(&self) -> Option<ReadFolio<'_>> {
-        // SAFETY: The reference keeps the folio. The caller holds no lock.
-        if !unsafe { bindings::vswap_folio_lock_cached(self.0.as_ptr()) } {
+        if !self.lock_if_cached() {
             return None;
         }
         // SAFETY: C has locked the folio, and checked that it is in the swap cache.

@@ -57,12 +57,14 @@ impl ToC for Memcg<'_> {
 impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or points to a cgroup that stays while the function runs.
+    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used.
     #[inline]
     unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
-        // SAFETY: As required of the caller, `ptr` is `NULL`, or a cgroup that stays while the
-        // function runs.
-        unsafe { Self::from_raw(ptr) }
+        // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
+        Self {
+            ptr,
+            _pin: PhantomData,
+        }
     }
 }
 
@@ -73,20 +75,6 @@ impl Memcg<'_> {
         ptr: core::ptr::null_mut(),
         _pin: PhantomData,
     };
-
-    /// Wraps a pointer to a cgroup.
-    ///
-    /// # Safety
-    ///
-    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used.
-    #[inline]
-    pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Self {
-        // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
-        Self {
-            ptr,
-            _pin: PhantomData,
-        }
-    }
 
     pub(crate) fn as_ptr(self) -> *mut bindings::mem_cgroup {
         self.ptr
@@ -280,17 +268,37 @@ c_functions! {
 #[repr(transparent)]
 pub(crate) struct MemcgRef(NonNull<bindings::mem_cgroup>);
 
-impl MemcgRef {
-    /// Wraps a reference to a cgroup; `None` for `NULL`.
-    ///
+impl FromC<NonNull<bindings::mem_cgroup>> for MemcgRef {
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or comes with a reference, which the value takes over.
+    /// The cgroup comes with a reference, which the value takes over.
     #[inline]
-    pub(crate) unsafe fn from_raw(ptr: *mut bindings::mem_cgroup) -> Option<Self> {
-        // INVARIANT: As required of the caller, the value takes over the reference, unless `ptr` is
-        // `NULL`.
-        NonNull::new(ptr).map(Self)
+    unsafe fn from_c(memcg: NonNull<bindings::mem_cgroup>) -> Self {
+        // INVARIANT: As required of the caller, the value takes over the reference.
+        Self(memcg)
+    }
+}
+
+/// C takes over the reference.
+impl ToC for Option<MemcgRef> {
+    type C = *mut bindings::mem_cgroup;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::mem_cgroup {
+        self.map_or(core::ptr::null_mut(), |memcg| {
+            ManuallyDrop::new(memcg).as_ptr()
+        })
+    }
+}
+
+impl MemcgRef {
+    fn as_ptr(&self) -> *mut bindings::mem_cgroup {
+        self.0.as_ptr()
+    }
+
+    c_methods! {
+        // Takes a reference if it returns true.
+        fn tryget_online(&self) -> bool = zswap_memcg_tryget_online;
     }
 
     /// Returns the cgroup.
@@ -316,10 +324,8 @@ impl MemcgRef {
 
     /// Takes another reference, unless the cgroup is offline.
     fn again_if_online(&self) -> Option<Self> {
-        // SAFETY: The value owns a reference, by the invariants.
-        let got = unsafe { bindings::zswap_memcg_tryget_online(self.0.as_ptr()) };
         // Create the value only if C took the reference, because dropping the value puts it.
-        got.then(|| Self(self.0))
+        self.tryget_online().then(|| Self(self.0))
     }
 }
 
@@ -348,16 +354,11 @@ impl Cursor {
         f(unsafe { &mut *(&raw mut (*cursor).next).cast() })
     }
 
-    /// Returns the cgroup after `prev`, or the first one for `None`. Returns `None` at the end of a
-    /// round.
-    fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> {
-        let prev = prev.map_or(core::ptr::null_mut(), |memcg| {
-            ManuallyDrop::new(memcg).0.as_ptr()
-        });
-        // SAFETY: `mem_cgroup_iter()` takes the reference to `prev` and returns one to the next.
-        unsafe { MemcgRef::from_raw(bindings::zswap_memcg_next(prev)) }
+    c_functions! {
+        /// Returns the cgroup after `prev`, or the first one for `None`. Returns `None` at the end
+        /// of a round.
+        fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> = zswap_memcg_next;
     }
-
     /// Moves on to the next online cgroup, and returns it. `None`: a round has ended, or cgroups
     /// are off.
     ///
@@ -401,32 +402,35 @@ unsafe impl Send for ObjCgroup {}
 // SAFETY: Any task may call the methods that take a shared reference.
 unsafe impl Sync for ObjCgroup {}
 
+impl FromC<NonNull<bindings::obj_cgroup>> for ObjCgroup {
+    /// # Safety
+    ///
+    /// The object cgroup comes with a reference, which the value takes over.
+    #[inline]
+    unsafe fn from_c(objcg: NonNull<bindings::obj_cgroup>) -> Self {
+        // INVARIANT: As required of the caller, the value takes over the reference.
+        Self(objcg)
+    }
+}
+
 impl ObjCgroup {
     fn as_ptr(&self) -> *mut bindings::obj_cgroup {
         self.0.as_ptr()
     }
 
-    /// Returns the object cgroup that the folio is charged to, if any.
-    #[inline]
-    pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<Self> {
-        // SAFETY: The folio is locked, thus stays, and cannot change its cgroup. C returns a
-        // reference.
-        NonNull::new(unsafe { bindings::zswap_folio_objcg_get(folio.as_ptr()) }).map(Self)
+    c_functions! {
+        /// Returns the object cgroup that the folio is charged to, if any. The folio is locked, so
+        /// it does not change its cgroup.
+        pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<ObjCgroup> = zswap_folio_objcg_get;
     }
 
     c_methods! {
+        /// Returns the cgroup.
+        pub(crate) fn memcg(&self) -> Option<MemcgRef> = zswap_objcg_memcg_get;
         /// Returns true if the cgroup and its ancestors are below their zswap limits.
         pub(crate) fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
         /// Counts pages of the cgroup that were stored in zswap.
         pub(crate) fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
-    }
-
-    /// Returns the cgroup.
-    #[inline]
-    pub(crate) fn memcg(&self) -> Option<MemcgRef> {
-        // SAFETY: The value owns a reference, by the invariants. C returns NULL, or a reference to
-        // the cgroup.
-        unsafe { MemcgRef::from_raw(bindings::zswap_objcg_memcg_get(self.as_ptr())) }
     }
 
     /// Returns the cgroup, which `_rcu` keeps from being freed.
@@ -434,7 +438,7 @@ impl ObjCgroup {
     #[inline]
     pub(crate) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
         // SAFETY: The value owns a reference, by the invariants. RCU keeps the cgroup during `'a`.
-        unsafe { Memcg::from_raw(bindings::zswap_objcg_memcg(self.as_ptr())) }
+        unsafe { Memcg::from_c(bindings::zswap_objcg_memcg(self.as_ptr())) }
     }
 }
 
@@ -446,6 +450,12 @@ impl Drop for ObjCgroup {
     }
 }
 
+// C looks the id up under RCU, and does nothing if no cgroup has it.
+c_functions! {
+    fn charge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_charge_id;
+    fn uncharge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_uncharge_id;
+}
+
 /// Counts pages that were stored in zswap, and charges them to the memory cgroup id. Their slots
 /// hold references to the id. The caller is in reclaim (`PF_MEMALLOC`), so that the charge cannot
 /// fail. May sleep.
@@ -455,8 +465,7 @@ pub(crate) fn stored(id: u16, sum: Sum) {
         return;
     }
     count_stored(sum.nr as i64, sum.nr_plain as i64);
-    // SAFETY: C looks the id up under RCU, and does nothing if no cgroup has it.
-    unsafe { bindings::zswap_charge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
+    charge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long);
 }
 
 /// Undoes [`stored`] for pages that zswap does not have any more.
@@ -466,8 +475,7 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
         return;
     }
     count_unstored(sum);
-    // SAFETY: C looks the id up under RCU, and does nothing if no cgroup has it.
-    unsafe { bindings::zswap_uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long) };
+    uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long);
 }
 
 /// Subtracts pages that zswap does not have any more from the counters, but does not uncharge them.

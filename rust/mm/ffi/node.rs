@@ -4,7 +4,10 @@
 //!
 //! C header: [`include/linux/nodemask.h`](srctree/include/linux/nodemask.h).
 
-use crate::ffi::call::ToC;
+use crate::ffi::call::{
+    FromC,
+    ToC, //
+};
 use kernel::{
     bindings,
     prelude::*, //
@@ -23,17 +26,6 @@ c_functions! {
 }
 
 impl Node {
-    /// Wraps the number of a node.
-    ///
-    /// # Safety
-    ///
-    /// The node is possible.
-    #[inline]
-    pub(crate) unsafe fn from_raw(nid: c_int) -> Self {
-        // INVARIANT: As required of the caller, the node is possible.
-        Self(nid)
-    }
-
     /// Returns all possible nodes, because zswap may still have pages of a node without memory.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let mut from = 0;
@@ -43,6 +35,17 @@ impl Node {
             // INVARIANT: C returns a possible node, or `MAX_NUMNODES` if there is none.
             (nid < bindings::ZSWAP_MAX_NUMNODES).then_some(Self(nid))
         })
+    }
+}
+
+impl FromC<c_int> for Node {
+    /// # Safety
+    ///
+    /// The node is possible. A node that has memory is.
+    #[inline]
+    unsafe fn from_c(nid: c_int) -> Self {
+        // INVARIANT: As required of the caller, the node is possible.
+        Self(nid)
     }
 }
 

@@ -288,13 +288,13 @@ impl ShrinkControl<'_> {
     /// Returns the memory cgroup to reclaim from.
     pub(crate) fn memcg(&self) -> Memcg<'_> {
         // SAFETY: As `from_c()` requires, the cgroup is `NULL` or stays.
-        unsafe { Memcg::from_raw(self.0.memcg) }
+        unsafe { Memcg::from_c(self.0.memcg) }
     }
 
     /// Returns the NUMA node to reclaim from.
     pub(crate) fn node(&self) -> Node {
         // SAFETY: As `from_c()` requires, the node is possible.
-        unsafe { Node::from_raw(self.0.nid) }
+        unsafe { Node::from_c(self.0.nid) }
     }
 
     /// Returns true if reclaim may do I/O and enter file systems.

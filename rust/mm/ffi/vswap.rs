@@ -89,6 +89,16 @@ impl FromC<NonNull<bindings::folio>> for NewSwap<'_> {
 }
 
 impl<'a> NewSwap<'a> {
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::folio {
+        self.folio.as_ptr()
+    }
+
+    c_methods! {
+        // Takes references to the id, if it returns 0.
+        fn take_ids(&self, id: &mut u16, charge: bool) -> c_int = vswap_record_id;
+    }
+
     /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
@@ -101,7 +111,7 @@ impl<'a> NewSwap<'a> {
     pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(Memcg<'_>) -> R) -> R {
         let _rcu = rcu::read_lock();
         // SAFETY: The folio stays, being locked, and RCU keeps its cgroup.
-        f(unsafe { Memcg::from_raw(bindings::vswap_folio_memcg(self.folio.as_ptr())) })
+        f(unsafe { Memcg::from_c(bindings::vswap_folio_memcg(self.as_ptr())) })
     }
 
     /// Returns the order of the folio.
@@ -128,8 +138,7 @@ impl<'a> NewSwap<'a> {
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
-        // SAFETY: The folio is locked, thus stays, and cannot change its cgroup.
-        to_result(unsafe { bindings::vswap_record_id(self.folio.as_ptr(), &mut id, charge) })?;
+        to_result(self.take_ids(&mut id, charge))?;
         // INVARIANT: C has taken the references.
         Ok(IdRefs { id, nr: self.nr })
     }
@@ -178,11 +187,16 @@ pub(crate) struct LeavingFolio<'a> {
 }
 
 impl LeavingFolio<'_> {
-    /// Returns the offset of the folio's first slot.
     #[inline]
-    pub(crate) fn offset(&self) -> usize {
-        // SAFETY: The folio stays, being locked. It has an entry, as it is in the swap cache.
-        unsafe { bindings::vswap_folio_offset(self.folio.as_ptr()) }
+    fn as_ptr(&self) -> *mut bindings::folio {
+        self.folio.as_ptr()
+    }
+
+    c_methods! {
+        /// Returns the offset of the folio's first slot.
+        pub(crate) fn offset(&self) -> usize = vswap_folio_offset;
+        /// Removes the folio from the statistics of the swap cache.
+        pub(crate) fn uncount_cached(&self) = vswap_folio_uncount_cached;
     }
 
     /// Returns the number of pages of the folio.
@@ -195,12 +209,6 @@ impl LeavingFolio<'_> {
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         self.folio.pfn()
-    }
-
-    /// Removes the folio from the statistics of the swap cache.
-    pub(crate) fn uncount_cached(&self) {
-        // SAFETY: The folio is locked, by the invariants.
-        unsafe { bindings::vswap_folio_uncount_cached(self.folio.as_ptr()) };
     }
 
     /// Marks the folio as not being in the swap cache. C puts the references of the swap cache.
@@ -405,29 +413,34 @@ pub(crate) enum ChargeFor {
     Kept,
 }
 
+c_functions! {
+    // C looks the id up under RCU, and only warns if it names no cgroup.
+    fn charge(id: u16, nr: u32, kept: bool) -> c_int = vswap_charge_id;
+    fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
+    // The caller may hold locks that nest inside a folio lock, because C only tries to lock the
+    // folio.
+    fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
+}
+
 /// Charges slots as swap to their memory cgroup id. The slots hold references to the id.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
     if id == 0 || nr == 0 {
         return Ok(());
     }
-    // SAFETY: C looks the id up under RCU, and only warns if it names no cgroup.
-    to_result(unsafe { bindings::vswap_charge_id(id, nr, what == ChargeFor::Kept) })
+    to_result(charge(id, nr, what == ChargeFor::Kept))
 }
 
 /// Undoes [`charge_id`].
 #[inline]
 pub(crate) fn uncharge_id(id: u16, nr: u32) {
     if id != 0 && nr != 0 {
-        // SAFETY: C looks the id up under RCU, and only warns if it names no cgroup.
-        unsafe { bindings::vswap_uncharge_id(id, nr) };
+        uncharge(id, nr);
     }
 }
 
 /// Tries to remove the folio of a slot from the swap cache, if its swap count is 0. Returns the
 /// number of its pages, or 0 if there is no folio.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
-    // SAFETY: The caller may hold locks that nest inside a folio lock, because C only tries to lock
-    // the folio.
-    unsafe { bindings::vswap_try_reclaim(offset) }.unsigned_abs()
+    reclaim(offset).unsigned_abs()
 }

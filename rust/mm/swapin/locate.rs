@@ -81,7 +81,7 @@ impl Place {
     pub(crate) fn source(self, entry: HeldEntry<'_>, fast: bool) -> Source {
         let fast = match self {
             Self::Zeros | Self::Zswap | Self::Nowhere => return Source::Memory,
-            Self::Slot(ty, _) if entry.entry().is_virtual() => device::is_fast(ty),
+            Self::Slot(ty, _) if entry.entry().is_virtual() => device::is_fast(ty.into()),
             Self::Slot(..) => fast,
         };
         if fast {
@@ -94,7 +94,7 @@ impl Place {
     /// Returns true if adjacent pages in this place can be read as one folio.
     #[inline]
     pub(crate) fn is_in_order(self) -> bool {
-        !matches!(self, Self::Slot(ty, _) if !device::in_order(ty))
+        !matches!(self, Self::Slot(ty, _) if !device::in_order(ty.into()))
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {
     let first = entry.entry().offset() & !nr.wrapping_sub(1);
     let stored = entry.is_stored();
-    if !stored && !device::in_order(entry.entry().ty() as u8) {
+    if !stored && !device::in_order(entry.entry().ty() as u32) {
         return false;
     }
     (first..first.wrapping_add(nr))

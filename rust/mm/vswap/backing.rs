@@ -123,7 +123,7 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
         (Backing::Phys(first), Backing::Phys(slot)) => {
-            first.nth(n) == Some(slot) && device::in_order(first.ty())
+            first.nth(n) == Some(slot) && device::in_order(first.ty().into())
         }
         _ => false,
     }

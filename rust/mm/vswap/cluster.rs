@@ -897,7 +897,7 @@ impl LockedCluster<'_> {
             return Some(AtHand::Zswap);
         }
         match self.backing(off) {
-            Backing::Phys(slot) => device::is_fast(slot.ty()).then_some(AtHand::Device),
+            Backing::Phys(slot) => device::is_fast(slot.ty().into()).then_some(AtHand::Device),
             Backing::Zswap(_) => Some(AtHand::Zswap),
             Backing::None => zero.then_some(AtHand::Zeros),
         }

@@ -237,7 +237,7 @@ fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
     let nr = range.len() as u32;
     match cluster.peek_binding() {
         // A large folio must be contiguous on the device, which slots of a swap file may not be.
-        Some(first) if nr == 1 || device::in_order(first.ty()) => {}
+        Some(first) if nr == 1 || device::in_order(first.ty().into()) => {}
         _ => return Ok(false),
     }
     let id = slots.lock().id();
