@@ -11,63 +11,60 @@ use crate::{
 use kernel::{
     bindings,
     error::Result,
-    ffi::c_uint, //
-};
-
-mod c {
-    use kernel::ffi::{
+    ffi::{
         c_int,
         c_uint,
         c_ulong,
         c_ushort, //
-    };
+    }, //
+};
 
-    kernel::declare_trace! {
-        /// # Safety
-        ///
-        /// Always safe to call.
-        pub(crate) unsafe fn vswap_alloc(offset: c_ulong, nr: c_uint, memcg_id: c_ushort);
-        /// # Safety
-        ///
-        /// Always safe to call.
-        pub(crate) unsafe fn vswap_store(ty: c_uint, offset: c_ulong, len: c_uint);
-        /// # Safety
-        ///
-        /// Always safe to call.
-        pub(crate) unsafe fn vswap_load(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int);
-        /// # Safety
-        ///
-        /// Always safe to call.
-        pub(crate) unsafe fn vswap_move(
-            offset: c_ulong, nr: c_uint, to: c_uint, ty: c_uint, slot: c_uint
-        );
-        /// # Safety
-        ///
-        /// Always safe to call.
-        pub(crate) unsafe fn vswap_writeback(nr: c_uint, pages: c_uint, requests: c_uint);
-    }
+/// Declares tracepoints. A tracepoint only gets numbers, so any values may be passed to it.
+macro_rules! tracepoints {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident($($arg:ident: $ty:ident),*) = $c:ident;
+    )*) => {
+        mod c {
+            use kernel::ffi::*;
+
+            kernel::declare_trace! {$(
+                /// # Safety
+                ///
+                /// Nothing is required: the arguments are numbers.
+                pub(super) unsafe fn $c($($arg: $ty),*);
+            )*}
+        }
+
+        $($(#[$meta])*
+        #[inline]
+        $vis fn $name($($arg: $ty),*) {
+            // SAFETY: Nothing is required: the arguments are numbers.
+            unsafe { c::$c($($arg),*) };
+        })*
+    };
 }
 
-/// Traces that a folio was given virtual slots.
-#[inline]
-pub(crate) fn alloc(offset: usize, nr: u32, id: u16) {
-    // SAFETY: Always safe to call: the arguments are numbers.
-    unsafe { c::vswap_alloc(offset, nr, id) };
+tracepoints! {
+    /// Traces that a folio was given virtual slots.
+    pub(crate) fn alloc(offset: c_ulong, nr: c_uint, id: c_ushort) = vswap_alloc;
+    fn written(nr: c_uint, pages: c_uint, requests: c_uint) = vswap_writeback;
+    fn stored(ty: c_uint, offset: c_ulong, len: c_uint) = vswap_store;
+    fn loaded(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int) = vswap_load;
+    fn backed(offset: c_ulong, nr: c_uint, to: c_uint, ty: c_uint, slot: c_uint) = vswap_move;
 }
 
 /// Traces that zswap has stored a page.
 #[inline]
 pub(crate) fn store(slot: SwapEntry, len: u32) {
-    // SAFETY: Always safe to call: the arguments are numbers.
-    unsafe { c::vswap_store(slot.ty() as c_uint, slot.offset(), len) };
+    stored(slot.ty() as c_uint, slot.offset(), len);
 }
 
 /// Traces that zswap has loaded `nr` pages, or has failed to.
 #[inline]
 pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
     let error = result.map_or_else(|error| error.to_errno(), |()| 0);
-    // SAFETY: Always safe to call: the arguments are numbers.
-    unsafe { c::vswap_load(first.ty() as c_uint, first.offset(), nr as c_uint, error) };
+    loaded(first.ty() as c_uint, first.offset(), nr as c_uint, error);
 }
 
 /// The new backing of virtual slots.
@@ -88,13 +85,11 @@ pub(crate) fn moved(offset: usize, nr: u32, to: To) {
         To::Zeros => (bindings::VSWAP_TO_ZEROS, 0, 0),
         To::Device(slot) => (bindings::VSWAP_TO_DEVICE, slot.ty().into(), slot.offset()),
     };
-    // SAFETY: Always safe to call: the arguments are numbers.
-    unsafe { c::vswap_move(offset, nr, to, ty, slot) };
+    backed(offset, nr, to, ty, slot);
 }
 
 /// Traces that zswap has written back `pages` entries of a run of `nr`.
 #[inline]
 pub(crate) fn writeback(nr: usize, pages: usize, requests: u32) {
-    // SAFETY: Always safe to call: the arguments are numbers.
-    unsafe { c::vswap_writeback(nr as c_uint, pages as c_uint, requests) };
+    written(nr as c_uint, pages as c_uint, requests);
 }
