@@ -25,7 +25,7 @@ LIMITS = {
     "rust/mm/ffi/memcg.rs": (8, 21),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (8, 11),
-    "rust/mm/ffi/swap_table.rs": (13, 0),
+    "rust/mm/ffi/swap_table.rs": (4, 16),
     "rust/mm/ffi/trace.rs": (1, 5),
     "rust/mm/ffi/vswap.rs": (13, 8),
     "rust/mm/ffi/zsmalloc.rs": (10, 1),

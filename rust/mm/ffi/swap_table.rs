@@ -9,26 +9,44 @@
 use crate::vswap::swap_table;
 use kernel::{
     bindings,
-    page::Page, //
+    page::Page,
+    prelude::*, //
 };
+
+// C computes a number from numbers.
+c_functions! {
+    fn null_word() -> usize = null_to_swp_tb;
+    fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
+    fn mk_value(value: usize) -> *mut c_void = xa_mk_value;
+    fn to_shadow(word: usize) -> *mut c_void = swp_tb_to_shadow;
+    fn is_null(word: usize) -> bool = swp_tb_is_null;
+    fn is_shadow(word: usize) -> bool = swp_tb_is_shadow;
+    fn is_folio(word: usize) -> bool = swp_tb_is_folio;
+    fn is_bad(word: usize) -> bool = swp_tb_is_bad;
+    fn is_countable(word: usize) -> bool = swp_tb_is_countable;
+    fn flags_of(word: usize) -> u8 = __swp_tb_get_flags;
+    fn count_of(word: usize) -> i32 = swp_tb_get_count;
+    fn with_count(word: usize, count: i32) -> usize = __swp_tb_mk_count;
+    fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = swp_entry;
+    fn swp_type(entry: bindings::swp_entry_t) -> c_uint = swp_type;
+    fn swp_offset(entry: bindings::swp_entry_t) -> usize = swp_offset;
+    fn cluster_offset(entry: bindings::swp_entry_t) -> c_uint = swp_cluster_offset;
+}
 
 /// Calls `null_to_swp_tb()`.
 pub(crate) fn null_to_swp_tb() -> u64 {
-    // SAFETY: Returns a constant.
-    unsafe { bindings::null_to_swp_tb() as u64 }
+    null_word() as u64
 }
 
 /// Calls `pfn_to_swp_tb()`.
 pub(crate) fn pfn_to_swp_tb(pfn: u64, flags: u8) -> u64 {
-    // SAFETY: C computes a number from numbers, and accesses no page frame.
-    unsafe { bindings::pfn_to_swp_tb(pfn as usize, flags) as u64 }
+    pfn_word(pfn as usize, flags) as u64
 }
 
 /// Calls `shadow_to_swp_tb()` for the shadow `xa_mk_value(value)`, or for `NULL`.
 pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
     let shadow = match value {
-        // SAFETY: C computes a number as a pointer, which is not dereferenced.
-        Some(value) => unsafe { bindings::xa_mk_value(value as usize) },
+        Some(value) => mk_value(value as usize),
         None => core::ptr::null_mut(),
     };
     // SAFETY: `shadow` is NULL or an XA_VALUE, as C requires, and is not dereferenced.
@@ -39,8 +57,7 @@ pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
 ///
 /// `word` should be a shadow; C warns of others under `CONFIG_DEBUG_VM`.
 pub(crate) fn swp_tb_to_shadow(word: u64) -> u64 {
-    // SAFETY: Masks bits of a number.
-    unsafe { bindings::swp_tb_to_shadow(word as usize) as u64 }
+    to_shadow(word as usize) as u64
 }
 
 /// The results of C's predicates for a word.
@@ -56,15 +73,12 @@ pub(crate) struct Seen {
 /// Calls all predicates `swp_tb_is_*()`.
 pub(crate) fn seen_by_c(word: u64) -> Seen {
     let word = word as usize;
-    // SAFETY: The predicates only test bits of a number.
-    unsafe {
-        Seen {
-            null: bindings::swp_tb_is_null(word),
-            shadow: bindings::swp_tb_is_shadow(word),
-            folio: bindings::swp_tb_is_folio(word),
-            bad: bindings::swp_tb_is_bad(word),
-            countable: bindings::swp_tb_is_countable(word),
-        }
+    Seen {
+        null: is_null(word),
+        shadow: is_shadow(word),
+        folio: is_folio(word),
+        bad: is_bad(word),
+        countable: is_countable(word),
     }
 }
 
@@ -72,21 +86,18 @@ pub(crate) fn seen_by_c(word: u64) -> Seen {
 ///
 /// `word` should be countable; C warns of others under `CONFIG_DEBUG_VM`.
 pub(crate) fn swp_tb_get_flags(word: u64) -> u8 {
-    // SAFETY: Masks and shifts a number.
-    unsafe { bindings::__swp_tb_get_flags(word as usize) }
+    flags_of(word as usize)
 }
 
 /// Calls `swp_tb_get_count()`, which returns the count, or a negative error number for a word
 /// without one.
 pub(crate) fn swp_tb_get_count(word: u64) -> i32 {
-    // SAFETY: Masks and shifts a number.
-    unsafe { bindings::swp_tb_get_count(word as usize) }
+    count_of(word as usize)
 }
 
 /// Calls `__swp_tb_mk_count()`.
 pub(crate) fn swp_tb_mk_count(word: u64, count: u8) -> u64 {
-    // SAFETY: Computes a number from numbers.
-    unsafe { bindings::__swp_tb_mk_count(word as usize, i32::from(count)) as u64 }
+    with_count(word as usize, i32::from(count)) as u64
 }
 
 /// Calls `folio_to_swp_tb()` for the folio of `page`.
@@ -110,19 +121,13 @@ pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
 /// Converts the entry with this type and offset to a PTE and back. Returns the resulting type and
 /// offset.
 pub(crate) fn through_pte(ty: u8, offset: u64) -> (u32, u64) {
+    let entry = swp_entry(ty.into(), offset as usize);
     // SAFETY: C computes numbers from numbers. The PTE is a value, and not in a page table.
-    unsafe {
-        let entry = bindings::swp_entry(ty.into(), offset as usize);
-        let entry = bindings::softleaf_from_pte(bindings::softleaf_to_pte(entry));
-        (
-            bindings::swp_type(entry),
-            bindings::swp_offset(entry) as u64,
-        )
-    }
+    let entry = unsafe { bindings::softleaf_from_pte(bindings::softleaf_to_pte(entry)) };
+    (swp_type(entry), swp_offset(entry) as u64)
 }
 
 /// Calls `swp_cluster_offset()` for an entry with this offset.
 pub(crate) fn swp_cluster_offset(offset: u64) -> u32 {
-    // SAFETY: C computes a number from numbers, and accesses no cluster.
-    unsafe { bindings::swp_cluster_offset(bindings::swp_entry(0, offset as usize)) }
+    cluster_offset(swp_entry(0, offset as usize))
 }
