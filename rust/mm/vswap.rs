@@ -52,7 +52,10 @@
 )]
 // Without virtual slots, parts of zswap are unused. Marking each of them with a condition is not
 // worth it.
-#![cfg_attr(not(CONFIG_RUST_VSWAP), allow(dead_code, unused_imports, unused_mut))]
+#![cfg_attr(
+    not(CONFIG_RUST_VSWAP),
+    allow(dead_code, unused_imports, unused_macros, unused_mut)
+)]
 
 // First, because it defines macros that the other modules use.
 #[macro_use]

@@ -47,6 +47,44 @@ macro_rules! c_methods {
     };
 }
 
+/// Declares methods that call functions of C, which require what the invariants of the type
+/// guarantee, such as a lock that is held. The arguments are as in `c_functions!`.
+macro_rules! c_guarded {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident(&self $(, $arg:ident: $ty:ty)*) $(-> $ret:ty)? = $c:ident;
+    )*) => {
+        $($(#[$meta])*
+        #[inline]
+        $vis fn $name(&self $(, $arg: $ty)*) $(-> $ret)? {
+            $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
+            // SAFETY: The invariants of the type and `ToC` guarantee the requirements.
+            let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
+            // SAFETY: The result of the function meets the requirements of `FromC` for its type.
+            unsafe { $crate::ffi::call::FromC::from_c(ret) }
+        })*
+    };
+}
+
+/// Declares statics of C that Rust and C access at the same time. [`View`] is the type for Rust.
+macro_rules! c_statics {
+    ($(
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident() -> &$ty:ty = $c:ident $(. $field:ident)*;
+    )*) => {
+        $($(#[$meta])*
+        #[inline]
+        $vis fn $name() -> &'static $ty {
+            // SAFETY: A static stays, and `View` says that Rust may access it as this type.
+            unsafe {
+                let raw: *mut <$ty as $crate::ffi::call::View>::C =
+                    &raw mut ::kernel::bindings::$c $(. $field)*;
+                &*raw.cast()
+            }
+        })*
+    };
+}
+
 /// Defines functions that C calls. [`FromC`] creates an argument `name: Type = RawType`. Its
 /// contract for the type is part of the contract of the function.
 macro_rules! c_exports {
@@ -88,8 +126,30 @@ use core::{
 };
 use kernel::{
     bindings,
-    prelude::*, //
+    cpu::CpuId,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        AtomicType, //
+    }, //
 };
+
+/// A type for a value that Rust and C access at the same time.
+///
+/// # Safety
+///
+/// The type has the layout of `C`. C accesses each field of the value as the type does: in one
+/// piece if it is atomic, otherwise under the lock that protects it.
+pub(crate) unsafe trait View {
+    /// The type of the value in C.
+    type C;
+}
+
+// SAFETY: The layout is that of the number. C accesses a variable for which Rust has this type in
+// one piece.
+unsafe impl<T: AtomicType> View for Atomic<T> {
+    type C = T;
+}
 
 /// A value that can be passed to a function of C, as `C`. The type guarantees what C requires of
 /// the value while the function runs.
@@ -175,6 +235,15 @@ impl<T> FromC<*mut T> for *mut T {
     #[inline]
     unsafe fn from_c(raw: *mut T) -> Self {
         raw
+    }
+}
+
+impl ToC for CpuId {
+    type C = c_uint;
+
+    #[inline]
+    fn to_c(self) -> c_uint {
+        self.as_u32()
     }
 }
 

@@ -43,7 +43,10 @@ pub(crate) mod swap_cache;
 use crate::ffi::device;
 use crate::{
     ffi::{
-        call::FromC,
+        call::{
+            FromC,
+            ToC, //
+        },
         device::DeviceSlots,
         folio::{
             Owner,
@@ -180,6 +183,36 @@ unsafe impl Sync for Cluster {}
 // SAFETY: No field is tied to a thread.
 unsafe impl Send for Cluster {}
 
+impl FromC<NonNull<bindings::swap_cluster_info>> for &'static Cluster {
+    /// # Safety
+    ///
+    /// `ci` is the C part of a virtual cluster.
+    #[inline]
+    unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
+        // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
+        // `Cluster`. Headers are never freed.
+        unsafe { ci.cast().as_ref() }
+    }
+}
+
+impl ToC for &Cluster {
+    type C = *mut bindings::swap_cluster_info;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::swap_cluster_info {
+        self.as_ci()
+    }
+}
+
+impl ToC for Option<&Cluster> {
+    type C = *mut bindings::swap_cluster_info;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::swap_cluster_info {
+        self.map_or(core::ptr::null_mut(), Cluster::as_ci)
+    }
+}
+
 impl Cluster {
     /// Returns the cluster of a `struct swap_cluster_info`.
     ///
@@ -191,18 +224,6 @@ impl Cluster {
         // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
         // `Cluster`. Headers are never freed.
         unsafe { &*ci.cast::<Self>() }
-    }
-
-    /// Returns the cluster of a `struct swap_cluster_info`, or `None` for NULL.
-    ///
-    /// # Safety
-    ///
-    /// `ci` is NULL, or the C part of a virtual cluster.
-    #[inline]
-    pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<&'static Self> {
-        // SAFETY: As required of the caller, `ci` is NULL or the C part, which is the first field
-        // of a `Cluster`. Headers are never freed.
-        unsafe { ci.cast::<Self>().as_ref() }
     }
 
     #[inline]
@@ -1823,17 +1844,18 @@ impl Drop for ExtendTable {
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
-impl Spare {
-    /// Wraps a cluster that was taken off the list of clusters without tables.
-    ///
+impl FromC<NonNull<bindings::swap_cluster_info>> for Spare {
     /// # Safety
     ///
-    /// `ci` is NULL, or the C part of a virtual cluster that has no tables and is on no list.
-    pub(super) unsafe fn from_raw(ci: *mut bindings::swap_cluster_info) -> Option<Self> {
-        // SAFETY: `ci` is NULL or the C part of a virtual cluster, as required of the caller.
-        unsafe { Cluster::from_raw(ci) }.map(Self)
+    /// `ci` is the C part of a virtual cluster that has no tables and is on no list.
+    #[inline]
+    unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
+        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
+        Self(unsafe { <&Cluster>::from_c(ci) })
     }
+}
 
+impl Spare {
     /// Returns the cluster, for the caller to put on a list.
     pub(super) fn into_cluster(self) -> &'static Cluster {
         self.0

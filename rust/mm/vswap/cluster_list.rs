@@ -11,6 +11,10 @@
 
 use crate::{
     ffi::{
+        call::{
+            ToC,
+            View, //
+        },
         device,
         layout::{
             MAX_SWAPFILES,
@@ -31,13 +35,23 @@ use crate::{
 };
 use kernel::{
     bindings,
-    cpu::nr_cpu_ids,
-    prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
+    cpu::{
+        nr_cpu_ids,
+        CpuId, //
     },
-    types::NotThreadSafe, //
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SpinLock,
+        SpinLockGuard, //
+    },
+    types::{
+        NotThreadSafe,
+        Opaque, //
+    }, //
 };
 
 const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
@@ -58,18 +72,92 @@ impl Kind {
     /// Returns the index, among the clusters of a CPU, of the cluster of this kind for folios of
     /// `order`. `None` if the order is too large.
     #[inline]
-    fn nth(self, order: u32) -> Option<u32> {
+    fn nth(self, order: u32) -> Option<Nth> {
         if order >= NR_ORDERS {
             return None;
         }
-        Some(match self {
+        // INVARIANT: There are `NR_ORDERS` clusters of each kind.
+        Some(Nth(match self {
             Self::Unbound => order,
             Self::Bound => order.wrapping_add(NR_ORDERS),
-        })
+        }))
+    }
+}
+
+/// The index of a cluster among those that a CPU allocates from.
+///
+/// # Invariants
+///
+/// Less than `VSWAP_NR_CURRENT_CLUSTERS`.
+#[derive(Clone, Copy)]
+struct Nth(u32);
+
+impl ToC for Nth {
+    type C = c_uint;
+
+    #[inline]
+    fn to_c(self) -> c_uint {
+        self.0
     }
 }
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
+
+/// A list of virtual clusters.
+#[repr(transparent)]
+struct List(Opaque<bindings::list_head>);
+
+impl ToC for &List {
+    type C = *mut bindings::list_head;
+
+    #[inline]
+    fn to_c(self) -> *mut bindings::list_head {
+        self.0.get()
+    }
+}
+
+/// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
+/// vswap_cluster_lists`.
+#[repr(C)]
+struct DeviceLists {
+    partial: [List; NR_ORDERS as usize],
+    frag: List,
+}
+
+same_layout!(DeviceLists = bindings::vswap_cluster_lists {
+    partial = partial,
+    frag = frag,
+});
+
+/// All lists: C's `struct vswap_lists`.
+///
+/// # Invariants
+///
+/// `lock` protects the lists. `nr_populated` changes under `lock`, and is also read without it.
+#[repr(C)]
+struct AllLists {
+    lock: SpinLock<()>,
+    free: List,
+    of: [DeviceLists; MAX_SWAPFILES as usize + 1],
+    nr_populated: Atomic<usize>,
+}
+
+same_layout!(AllLists = bindings::vswap_lists {
+    lock = lock,
+    free = free,
+    of = of,
+    nr_populated = nr_populated,
+});
+
+// SAFETY: The layout is that of C's structure. C locks `lock` for the lists, and accesses
+// `nr_populated` in one piece.
+unsafe impl View for AllLists {
+    type C = bindings::vswap_lists;
+}
+
+c_statics! {
+    fn all() -> &AllLists = vswap_lists;
+}
 
 /// The lock of the lists of clusters. Dropping the value unlocks.
 ///
@@ -77,7 +165,7 @@ static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) 
 ///
 /// The lock is held. Each list has only virtual clusters, and the [`ListState`] of each of them
 /// names the list.
-pub(crate) struct Lists(NotThreadSafe);
+pub(crate) struct Lists(#[expect(dead_code)] SpinLockGuard<'static, ()>);
 
 /// The next cluster for a CPU whose cluster has no free run.
 pub(crate) enum Refill {
@@ -94,11 +182,23 @@ pub(crate) enum Refill {
 impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
-        // SAFETY: The lock is initialized statically. It nests inside the locks of clusters, and no
-        // cluster is locked under it, except by trying.
-        unsafe { bindings::spin_lock(&raw mut bindings::vswap_lists.lock) };
-        // INVARIANT: The lock was just taken.
-        Self(NotThreadSafe)
+        // The lock nests inside the locks of clusters, and no cluster is locked under it, except by
+        // trying.
+        Self(all().lock.lock())
+    }
+
+    c_guarded! {
+        /// Moves a cluster to the front of a list.
+        fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
+        fn move_to_free(&self, cluster: &Cluster) = vswap_lists_move_free;
+        /// Removes a cluster from its list, if it is on one.
+        fn remove(&self, cluster: &Cluster) = vswap_lists_del;
+        /// Returns the cluster after `cluster` on `list`, or the first one for `None`.
+        fn next(
+            &self, list: &List, cluster: Option<&'static Cluster>
+        ) -> Option<&'static Cluster> = vswap_lists_next;
+        /// Removes a cluster, which has no tables, from the free list, if the list has one.
+        fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
     }
 
     /// Moves a locked cluster to the front of the list for `state`, or off its list if `state` has
@@ -113,34 +213,29 @@ impl Lists {
         }
         cluster.set_list(state);
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
-        // SAFETY: The lists are locked. The list head of a cluster is valid, also if it is on no
-        // list, and `order` was checked above.
-        unsafe {
-            match state {
-                ListState::Partial => {
-                    let partial = (&raw mut (*lists).partial).cast::<bindings::list_head>();
-                    bindings::vswap_lists_move(cluster.ci(), partial.add(order));
+        let cluster = cluster.cluster();
+        match state {
+            ListState::Partial => {
+                // Not `None`: `order` was checked above.
+                if let Some(partial) = lists.and_then(|lists| lists.partial.get(order)) {
+                    self.move_to(cluster, partial);
                 }
-                ListState::Frag => {
-                    bindings::vswap_lists_move(cluster.ci(), &raw mut (*lists).frag);
-                }
-                ListState::Free => bindings::vswap_lists_move_free(cluster.ci()),
-                ListState::Cpu(_) | ListState::Full => bindings::vswap_lists_del(cluster.ci()),
             }
+            ListState::Frag => {
+                if let Some(lists) = lists {
+                    self.move_to(cluster, &lists.frag);
+                }
+            }
+            ListState::Free => self.move_to_free(cluster),
+            ListState::Cpu(_) | ListState::Full => self.remove(cluster),
         }
     }
 
     /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
-    /// clusters.
-    fn of(ty: Option<u8>) -> *mut bindings::vswap_cluster_lists {
+    /// clusters. Not `None`, which the compiler knows.
+    fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
-        // SAFETY: The array is a static, and has an element for each type and one more. Only the
-        // address of an element is computed.
-        unsafe {
-            (&raw mut bindings::vswap_lists.of)
-                .cast::<bindings::vswap_cluster_lists>()
-                .add(usize::from(nth))
-        }
+        all().of.get(usize::from(nth))
     }
 
     /// Puts a locked cluster on the list that fits its free slots, because its CPU does not
@@ -175,14 +270,7 @@ impl Lists {
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
     /// locked. `ty`: as for [`Self::take_any`].
     fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
-        if order >= NR_ORDERS {
-            return None;
-        }
-        // SAFETY: The lists are a static. The element for `order` is a list of virtual clusters.
-        unsafe {
-            let partial = (&raw mut (*Self::of(ty)).partial).cast::<bindings::list_head>();
-            self.take_from(partial.add(order as usize), cpu, order)
-        }
+        self.take_from(Self::of(ty)?.partial.get(order as usize)?, cpu, order)
     }
 
     /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
@@ -193,11 +281,7 @@ impl Lists {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
         }
-        // SAFETY: The lists are a static, and this is a list of virtual clusters.
-        let frag = unsafe {
-            let list = &raw mut (*Self::of(ty)).frag;
-            self.take_from(list, cpu, 0)
-        };
+        let frag = self.take_from(&Self::of(ty)?.frag, cpu, 0);
         if frag.is_some() {
             return frag;
         }
@@ -210,30 +294,16 @@ impl Lists {
 
     /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
     /// CPU and an order, and returns it locked.
-    ///
-    /// # Safety
-    ///
-    /// `list` is one of the lists of virtual clusters.
-    unsafe fn take_from(
-        &mut self,
-        list: *mut bindings::list_head,
-        cpu: u32,
-        order: u32,
-    ) -> Option<Guard> {
-        let mut ci = core::ptr::null_mut();
+    fn take_from(&mut self, list: &List, cpu: u32, order: u32) -> Option<Guard> {
+        let mut at = None;
         // Clusters are locked for a short time only. So if this many are locked, the list is
         // contended: give up.
         for _ in 0..MAX_CONTENDED {
-            // SAFETY: The lists are locked. `ci` is NULL or on this list, which has only virtual
-            // clusters.
-            let cluster = unsafe {
-                ci = bindings::vswap_lists_next(list, ci);
-                Cluster::from_raw(ci)?
-            };
+            at = self.next(list, at);
+            let cluster = at?;
             // Only try, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
-                // SAFETY: The lists are locked, and the cluster is on one of them.
-                unsafe { bindings::vswap_lists_del(ci) };
+                self.remove(cluster);
                 guard.lend().assign(cpu, order);
                 return Some(guard);
             }
@@ -243,7 +313,7 @@ impl Lists {
 
     /// Counts one more cluster with tables, if fewer than `limit` have them.
     fn count_populated(&mut self, limit: usize) -> bool {
-        let nr = Self::nr_populated();
+        let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
         if now >= limit {
             return false;
@@ -254,44 +324,22 @@ impl Lists {
 
     /// Subtracts a cluster from the number of clusters with tables.
     pub(crate) fn uncount_populated(&mut self) {
-        let nr = Self::nr_populated();
+        let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
         warn_on_once!(now == 0);
         nr.store(now.saturating_sub(1), Relaxed);
     }
 
-    /// Removes a cluster from the free list, if the list has one.
-    fn take_spare(&mut self) -> Option<Spare> {
-        // SAFETY: The lists are locked. C returns NULL, or a virtual cluster without tables that
-        // was on the free list.
-        unsafe { Spare::from_raw(bindings::vswap_lists_take_free()) }
-    }
-
     /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
     /// with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
-        // SAFETY: The lists are locked, and the cluster is on none of them.
-        unsafe { bindings::vswap_lists_move_free(spare.into_cluster().as_ci()) };
+        self.move_to_free(spare.into_cluster());
         self.uncount_populated();
-    }
-
-    /// Returns the counter of clusters with tables. It is changed under the lock of the lists, and
-    /// also read without that lock.
-    fn nr_populated() -> &'static Atomic<usize> {
-        // SAFETY: A static that C also reads and writes in single accesses.
-        unsafe { Atomic::from_ptr((&raw mut bindings::vswap_lists.nr_populated).cast()) }
     }
 
     /// Returns the number of clusters with tables.
     pub(crate) fn populated() -> usize {
-        Self::nr_populated().load(Relaxed)
-    }
-}
-
-impl Drop for Lists {
-    fn drop(&mut self) {
-        // SAFETY: The lock is held, by the invariants.
-        unsafe { bindings::spin_unlock(&raw mut bindings::vswap_lists.lock) };
+        all().nr_populated.load(Relaxed)
     }
 }
 
@@ -303,21 +351,29 @@ impl Drop for Lists {
 /// The lock is held, and the CPU stays the same.
 pub(crate) struct Local(NotThreadSafe);
 
+c_functions! {
+    fn lock_local() = vswap_local_lock;
+    /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
+    /// possible.
+    fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
+    /// Clears and returns the cluster that a CPU last allocated from.
+    fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_take;
+}
+
 impl Local {
-    /// Locks the state of this CPU.
+    /// Locks the state of this CPU. The caller holds no lock of a cluster or of the lists.
     #[inline]
     pub(crate) fn lock() -> Self {
-        // SAFETY: The caller holds no lock of a cluster or of the lists.
-        unsafe { bindings::vswap_local_lock() };
+        lock_local();
         // INVARIANT: The lock was just taken.
         Self(NotThreadSafe)
     }
 
-    /// Returns the number of this CPU.
-    #[inline]
-    pub(crate) fn cpu(&self) -> u32 {
-        // SAFETY: The CPU stays the same, by the invariants.
-        unsafe { bindings::vswap_this_cpu() }
+    c_guarded! {
+        /// Returns the number of this CPU.
+        pub(crate) fn cpu(&self) -> u32 = vswap_this_cpu;
+        fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
+        fn set(&self, nth: Nth, cluster: Option<&'static Cluster>) = vswap_local_set;
     }
 
     /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on another
@@ -327,8 +383,7 @@ impl Local {
         // be used.
         unsafe { bindings::vswap_local_unlock() };
         let ret = f();
-        // SAFETY: The caller holds no lock of a cluster or of the lists.
-        unsafe { bindings::vswap_local_lock() };
+        lock_local();
         ret
     }
 
@@ -338,9 +393,8 @@ impl Local {
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
         for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {
-                // SAFETY: C returns NULL for a CPU that is not possible. The order is valid. The
-                // element is NULL or a virtual cluster.
-                let cluster = unsafe { Cluster::from_raw(bindings::vswap_local_peek(cpu, order)) };
+                let place = CpuId::from_u32(cpu).zip(Kind::Unbound.nth(order));
+                let cluster = place.and_then(|(cpu, nth)| peek_current(cpu, nth));
                 let Some(mut guard) = cluster.map(Cluster::lock) else {
                     continue;
                 };
@@ -357,10 +411,7 @@ impl Local {
     /// may have taken it: check [`LockedCluster::is_for`].
     #[inline]
     pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
-        let nth = kind.nth(order)?;
-        // SAFETY: The lock is held, and the number is in range. The element is NULL or a virtual
-        // cluster.
-        unsafe { Cluster::from_raw(bindings::vswap_local_get(nth)) }
+        self.get(kind.nth(order)?)
     }
 
     /// Sets the cluster that this CPU allocates from, for an order and a kind.
@@ -371,20 +422,14 @@ impl Local {
         kind: Kind,
         cluster: Option<&'static Cluster>,
     ) {
-        let Some(nth) = kind.nth(order) else {
-            return;
-        };
-        let ci = cluster.map_or(core::ptr::null_mut(), Cluster::as_ci);
-        // SAFETY: The lock is held, and the number is in range. `ci` is NULL or a virtual cluster.
-        unsafe { bindings::vswap_local_set(nth, ci) };
+        if let Some(nth) = kind.nth(order) {
+            self.set(nth, cluster);
+        }
     }
 
     /// Clears and returns the cluster that an offline CPU allocated from, for an order and a kind.
     pub(crate) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
-        let nth = kind.nth(order)?;
-        // SAFETY: The CPU is offline, so it does not access its state. The element is NULL or a
-        // virtual cluster.
-        unsafe { Cluster::from_raw(bindings::vswap_local_take(cpu, nth)) }
+        take_current(CpuId::from_u32(cpu)?, kind.nth(order)?)
     }
 }
 
