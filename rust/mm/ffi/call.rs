@@ -151,6 +151,44 @@ unsafe impl<T: AtomicType> View for Atomic<T> {
     type C = T;
 }
 
+impl<T: View> FromC<NonNull<T::C>> for &T {
+    /// # Safety
+    ///
+    /// The value is not freed while the reference is used.
+    #[inline]
+    unsafe fn from_c(raw: NonNull<T::C>) -> Self {
+        // SAFETY: As required of the caller, the value is not freed. `View` says that Rust may
+        // access it as this type.
+        unsafe { raw.cast().as_ref() }
+    }
+}
+
+impl<T: View> FromC<*mut T::C> for &T {
+    /// # Safety
+    ///
+    /// `raw` is not NULL. The value is not freed while the reference is used.
+    #[inline]
+    unsafe fn from_c(raw: *mut T::C) -> Self {
+        // SAFETY: As required of the caller, `raw` is not NULL, and the value is not freed. `View`
+        // says that Rust may access it as this type.
+        unsafe { &*raw.cast() }
+    }
+}
+
+/// A counter that C also accesses: C's `atomic_long_t`.
+#[repr(transparent)]
+pub(crate) struct Counter(pub(crate) Atomic<i64>);
+
+// SAFETY: The layout is that of C's structure, which C accesses atomically.
+unsafe impl View for Counter {
+    type C = bindings::atomic_long_t;
+}
+
+// SAFETY: As for an element.
+unsafe impl<T: View, const N: usize> View for [T; N] {
+    type C = [T::C; N];
+}
+
 /// A value that can be passed to a function of C, as `C`. The type guarantees what C requires of
 /// the value while the function runs.
 pub(crate) trait ToC {
@@ -225,6 +263,15 @@ impl<T> FromC<*const T> for *const T {
     #[inline]
     unsafe fn from_c(raw: *const T) -> Self {
         raw
+    }
+}
+
+impl<T> ToC for *const T {
+    type C = Self;
+
+    #[inline]
+    fn to_c(self) -> Self {
+        self
     }
 }
 

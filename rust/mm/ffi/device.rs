@@ -17,7 +17,10 @@
 
 use crate::{
     ffi::{
-        call::FromC,
+        call::{
+            Counter,
+            FromC, //
+        },
         folio::{
             FolioRef,
             SwapEntry,
@@ -47,10 +50,7 @@ use kernel::{
     bindings,
     error::from_err_ptr,
     prelude::*,
-    sync::atomic::{
-        Atomic,
-        Relaxed, //
-    },
+    sync::atomic::Relaxed,
     types::NotThreadSafe, //
 };
 
@@ -199,6 +199,10 @@ pub(crate) fn owner_of(slot: PhysSlot) -> Option<VOffset> {
     }
 }
 
+c_statics! {
+    fn nr_slots() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_slots;
+}
+
 /// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
 /// Returns the virtual slots, which may be stale.
 pub(crate) struct Owned {
@@ -223,16 +227,8 @@ impl Owned {
 
     /// Returns how many slots of the device back virtual slots.
     pub(crate) fn in_use(&self) -> i64 {
-        if self.ty >= MAX_SWAPFILES {
-            return 0;
-        }
-        let counters = (&raw mut bindings::vswap_nr_slots).cast::<bindings::atomic_long_t>();
-        // SAFETY: The array has an element for each type of device, and `ty` was checked to be one.
-        // The element is read atomically.
-        unsafe {
-            let counter = counters.add(usize::from(self.ty));
-            Atomic::<i64>::from_ptr(&raw mut (*counter).counter).load(Relaxed)
-        }
+        let counter = nr_slots().get(usize::from(self.ty));
+        counter.map_or(0, |counter| counter.0.load(Relaxed))
     }
 
     /// Returns the device slot that backs the virtual slot which `next()` has just returned.

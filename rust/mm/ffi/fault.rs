@@ -7,8 +7,10 @@
 use crate::{
     ffi::{
         call::{
+            Counter,
             FromC,
-            ToC, //
+            ToC,
+            View, //
         },
         folio::SwapEntry,
         layout::SWAPFILE_CLUSTER, //
@@ -59,10 +61,13 @@ same_layout!(Switches = bindings::vswap_swapin_switches {
     max_order = max_order,
 });
 
-#[inline]
-fn switches() -> &'static Switches {
-    // SAFETY: A static. C writes each field in one piece, and Rust accesses them atomically.
-    unsafe { &*(&raw const bindings::vswap_swapin_switches).cast() }
+// SAFETY: The layout is that of C's structure. C writes each field in one piece.
+unsafe impl View for Switches {
+    type C = bindings::vswap_swapin_switches;
+}
+
+c_statics! {
+    fn switches() -> &Switches = vswap_swapin_switches;
 }
 
 /// Returns true if the policy is enabled.
@@ -151,6 +156,11 @@ pub(crate) fn count_skipped() {
     count(bindings::vswap_swapin_event_VSWAP_SWAPIN_SKIPPED);
 }
 
+c_functions! {
+    // C only hashes the address. It returns an element of a static array.
+    fn record_of(owner: *const c_void) -> &'static Counter = vswap_record_of;
+}
+
 /// The place of the record of a mapping or a file. Updates may be lost, because writers do not
 /// exclude each other: see [`Record`].
 #[derive(Clone, Copy)]
@@ -161,12 +171,7 @@ impl Kept {
     /// shared table of records.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
-        // SAFETY: C only hashes the address. It returns an element of a static array, which is
-        // accessed atomically only.
-        Self(unsafe {
-            let record = bindings::vswap_record_of(owner.cast());
-            Atomic::from_ptr(&raw mut (*record).counter)
-        })
+        Self(&record_of(owner.cast()).0)
     }
 
     #[inline]

@@ -8,7 +8,8 @@ use crate::{
     ffi::{
         call::{
             FromC,
-            ToC, //
+            ToC,
+            View, //
         },
         folio::SwapFolio,
         params, //
@@ -108,6 +109,9 @@ impl Memcg<'_> {
         fn nr_anon(&self) -> usize = vswap_anon_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
         fn above_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
+        // The counters are in the cgroup, or a static for the root.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        fn counters(&self) -> &Counters = vswap_refusals_of;
         fn flush_stats(&self) = zswap_memcg_flush_stats;
         fn bytes(&self) -> usize = zswap_memcg_bytes;
         fn pages(&self) -> usize = zswap_memcg_pages;
@@ -154,9 +158,7 @@ impl Memcg<'_> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn refusals(&self) -> Refusals<'_> {
-        // SAFETY: `NULL` or not freed, by the invariants. The counters are in the cgroup, or a
-        // static.
-        Refusals(unsafe { &*bindings::vswap_refusals_of(self.ptr).cast() })
+        Refusals(self.counters())
     }
 
     /// Returns the number of the cgroup's pages in zswap, from statistics that may not be flushed.
@@ -191,6 +193,12 @@ struct Counters {
 
 #[cfg(CONFIG_RUST_VSWAP)]
 static_assert!(size_of::<Counters>() == size_of::<bindings::vswap_refusals>());
+
+#[cfg(CONFIG_RUST_VSWAP)]
+// SAFETY: The layout is that of C's structure. C accesses each field atomically.
+unsafe impl View for Counters {
+    type C = bindings::vswap_refusals;
+}
 
 /// The counters of a cgroup's pages that zswap refused: see [`capacity`](crate::vswap::capacity).
 #[cfg(CONFIG_RUST_VSWAP)]

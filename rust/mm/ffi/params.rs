@@ -5,7 +5,10 @@
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
 use crate::ffi::{
-    call::FromC,
+    call::{
+        FromC,
+        View, //
+    },
     folio::SwapEntry,
     memcg::Memcg,
     node::Node, //
@@ -48,10 +51,18 @@ same_layout!(Params = bindings::zswap_params {
     compressor = compressor,
 });
 
-#[inline]
-fn params() -> &'static Params {
-    // SAFETY: A static. C writes each field in one piece, and Rust accesses them atomically.
-    unsafe { &*(&raw mut bindings::zswap_params).cast() }
+// SAFETY: The layout is that of C's structure. C writes each field in one piece.
+unsafe impl View for Params {
+    type C = bindings::zswap_params;
+}
+
+c_statics! {
+    fn params() -> &Params = zswap_params;
+    /// Returns the counter of stored pages.
+    pub(crate) fn stored_pages() -> &Atomic<i64> = zswap_stored_pages.counter;
+    /// Returns the counter of stored pages that are not compressed.
+    pub(crate) fn stored_incompressible_pages() -> &Atomic<i64> =
+        zswap_stored_incompressible_pages.counter;
 }
 
 /// Returns true if zswap is enabled, so that it stores pages.
@@ -230,20 +241,6 @@ pub(crate) fn show() -> Result {
     )?;
     FILES.populate(files);
     Ok(())
-}
-
-/// Returns the counter of stored pages.
-#[inline]
-pub(crate) fn stored_pages() -> &'static Atomic<i64> {
-    // SAFETY: A static, which is accessed atomically only.
-    unsafe { Atomic::from_ptr(&raw mut bindings::zswap_stored_pages.counter) }
-}
-
-/// Returns the counter of stored pages that are not compressed.
-#[inline]
-pub(crate) fn stored_incompressible_pages() -> &'static Atomic<i64> {
-    // SAFETY: A static, which is accessed atomically only.
-    unsafe { Atomic::from_ptr(&raw mut bindings::zswap_stored_incompressible_pages.counter) }
 }
 
 /// Returns the number of bytes to store of a compressed page. That is less than `len` if a test

@@ -43,11 +43,14 @@ use kernel::{
     }, //
 };
 
+c_statics! {
+    fn enabled() -> &Atomic<i32> = vswap_enabled;
+}
+
 /// Returns true if swap-out allocates virtual slots.
 #[inline]
 pub(crate) fn is_on() -> bool {
-    // SAFETY: A static, which C also writes in a single access.
-    unsafe { Atomic::<i32>::from_ptr(&raw mut bindings::vswap_enabled) }.load(Relaxed) != 0
+    enabled().load(Relaxed) != 0
 }
 
 c_functions! {

@@ -1938,6 +1938,10 @@ impl Populated {
     }
 }
 
+c_statics! {
+    fn half_max() -> &Atomic<usize> = vswap_half_max;
+}
+
 /// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
 /// and frees.
 pub(crate) struct SlotUsage(());
@@ -1955,8 +1959,7 @@ impl SlotUsage {
     /// Tells C the maximum number of slots. C keeps half of it, to test whether more than half are
     /// in use.
     pub(crate) fn set_max(slots: usize) {
-        // SAFETY: A static that C, too, accesses in one piece.
-        let half = unsafe { Atomic::<usize>::from_ptr(&raw mut bindings::vswap_half_max) };
+        let half = half_max();
         // Write it only if it changed, because other CPUs read it often.
         if half.load(Relaxed) != slots / 2 {
             half.store(slots / 2, Relaxed);

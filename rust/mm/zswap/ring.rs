@@ -22,6 +22,10 @@
 
 use crate::{
     ffi::{
+        call::{
+            FromC,
+            View, //
+        },
         folio::{
             Folio,
             SwapEntry, //
@@ -116,19 +120,13 @@ same_layout!(RingState = bindings::zswap_lruvec_state {
     joined = joined,
 });
 
-impl RingState {
-    /// Wraps a pointer to C's structure. Returns `None` for NULL.
-    ///
-    /// # Safety
-    ///
-    /// `ring` is NULL or valid during `'a`.
-    #[inline]
-    unsafe fn from_raw<'a>(ring: *mut bindings::zswap_lruvec_state) -> Option<&'a Self> {
-        // SAFETY: As required of the caller, `ring` is NULL or valid during `'a`. `same_layout!`
-        // checks that the layout is C's.
-        unsafe { ring.cast::<Self>().as_ref() }
-    }
+// SAFETY: The layout is that of C's structure. C only initializes a ring, and reads what Rust
+// changes atomically.
+unsafe impl View for RingState {
+    type C = bindings::zswap_lruvec_state;
+}
 
+impl RingState {
     #[inline]
     fn as_raw(&self) -> RawRing {
         core::ptr::from_ref(self).cast_mut()
@@ -142,7 +140,8 @@ impl RingState {
     c_methods! {
         /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
         fn tell_filled(&self) = zswap_ring_filled;
-        fn raw_above(&self) -> *mut bindings::zswap_lruvec_state = zswap_ring_above;
+        /// Returns the ring of the parent cgroup, which a cgroup keeps.
+        fn above(&self) -> Option<&RingState> = zswap_ring_above;
     }
 }
 
@@ -325,23 +324,21 @@ pub(crate) struct Ring<'a>(&'a RingState);
 impl<'a> Ring<'a> {
     /// Returns the ring of a memory cgroup and node.
     pub(crate) fn of(memcg: Memcg<'a>, node: Node) -> Option<Self> {
-        // SAFETY: The ring is part of the cgroup, which stays during `'a`, or is never freed.
-        unsafe { RingState::from_raw(raw_of(memcg, node)) }.map(Self)
+        ring_of(memcg, node).map(Self)
     }
 
     /// Returns the ring of the memory cgroup and node of a folio.
     #[inline]
     pub(crate) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
         // SAFETY: The ring is part of the cgroup, which RCU keeps during `'a`, or is never freed.
-        unsafe { RingState::from_raw(raw_of_folio(folio)) }.map(Self)
+        unsafe { Option::from_c(raw_of_folio(folio)) }.map(Self)
     }
 
     /// Returns this ring, or if it is dead, the nearest live ring of an ancestor cgroup.
     #[inline]
     pub(crate) fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
         while self.is_dead() {
-            // SAFETY: A cgroup keeps its ancestors, and so their rings.
-            self.0 = unsafe { RingState::from_raw(self.0.raw_above()) }?;
+            self.0 = self.0.above()?;
         }
         Some(self)
     }
@@ -467,9 +464,8 @@ impl<'a> Ring<'a> {
 }
 
 c_functions! {
-    fn raw_of(
-        memcg: Memcg<'_>, node: Node
-    ) -> *mut bindings::zswap_lruvec_state = zswap_memcg_ring;
+    // A ring is part of its cgroup, or is never freed.
+    fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
     // Called under RCU, which keeps the cgroup of the folio.
     fn raw_of_folio(folio: &Folio) -> *mut bindings::zswap_lruvec_state = zswap_ring_of_folio;
 }
