@@ -16,10 +16,7 @@
 
 use crate::{
     ffi::{
-        call::{
-            FromC,
-            ToC, //
-        },
+        call::ToC,
         folio::{
             Bytes,
             FilledPage,
@@ -99,14 +96,6 @@ impl ToC for &Transform {
     }
 }
 
-impl Drop for Transform {
-    fn drop(&mut self) {
-        // SAFETY: The value owns the transform, by the invariants. `State` drops the request before
-        // the transform.
-        unsafe { bindings::zswap_free_acomp(self.0.as_ptr()) };
-    }
-}
-
 /// A request to a transform.
 ///
 /// # Invariants
@@ -120,22 +109,10 @@ impl Request {
     }
 }
 
-impl FromC<NonNull<bindings::acomp_req>> for Request {
-    /// # Safety
-    ///
-    /// The value takes over the request.
-    #[inline]
-    unsafe fn from_c(req: NonNull<bindings::acomp_req>) -> Self {
-        // INVARIANT: As required of the caller, the value takes over the request.
-        Self(req)
-    }
-}
-
-impl Drop for Request {
-    fn drop(&mut self) {
-        // SAFETY: The value owns the request, by the invariants.
-        unsafe { bindings::zswap_acomp_request_free(self.0.as_ptr()) };
-    }
+c_owned! {
+    // `State` drops the request before the transform.
+    fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
+    fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }
 
 /// Allocates memory for a `T` on a NUMA node. May sleep.

@@ -66,6 +66,37 @@ macro_rules! c_guarded {
     };
 }
 
+/// Declares how values of C are freed whose owner is a Rust value. The invariants of the type say
+/// that it owns what its first field, a `NonNull`, points to. Also implements `FromC`: the owner
+/// takes over a value that C returns.
+macro_rules! c_owned {
+    ($(
+        $(#[$meta:meta])*
+        fn drop($ty:ty: $raw:ty) = $c:ident;
+    )*) => {$(
+        $(#[$meta])*
+        impl $crate::ffi::call::FromC<::core::ptr::NonNull<$raw>> for $ty {
+            /// # Safety
+            ///
+            /// The value takes over what `raw` points to, or a reference to it, from C.
+            #[inline]
+            unsafe fn from_c(raw: ::core::ptr::NonNull<$raw>) -> Self {
+                // INVARIANT: As required of the caller, the value takes it over.
+                Self(raw)
+            }
+        }
+
+        $(#[$meta])*
+        impl Drop for $ty {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: By the invariants of the type, it owns what it points to.
+                unsafe { ::kernel::bindings::$c(self.0.as_ptr()) };
+            }
+        }
+    )*};
+}
+
 /// Declares statics of C that Rust and C access at the same time. [`View`] is the type for Rust.
 macro_rules! c_statics {
     ($(

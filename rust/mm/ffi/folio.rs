@@ -662,16 +662,9 @@ impl<'a> Owner<'a> {
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) struct FolioRef(NonNull<bindings::folio>);
 
-#[cfg(CONFIG_RUST_VSWAP)]
-impl FromC<NonNull<bindings::folio>> for FolioRef {
-    /// # Safety
-    ///
-    /// The folio comes with a reference, which the value takes over.
-    #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // INVARIANT: As required of the caller, the value takes over a reference.
-        Self(folio)
-    }
+c_owned! {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    fn drop(FolioRef: bindings::folio) = zswap_folio_put;
 }
 
 #[cfg(CONFIG_RUST_VSWAP)]
@@ -711,14 +704,6 @@ impl FolioRef {
 impl PartialEq for FolioRef {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
-    }
-}
-
-#[cfg(CONFIG_RUST_VSWAP)]
-impl Drop for FolioRef {
-    fn drop(&mut self) {
-        // SAFETY: The value owns the reference, by the invariants.
-        unsafe { bindings::zswap_folio_put(self.0.as_ptr()) };
     }
 }
 

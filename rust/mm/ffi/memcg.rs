@@ -276,15 +276,9 @@ c_functions! {
 #[repr(transparent)]
 pub(crate) struct MemcgRef(NonNull<bindings::mem_cgroup>);
 
-impl FromC<NonNull<bindings::mem_cgroup>> for MemcgRef {
-    /// # Safety
-    ///
-    /// The cgroup comes with a reference, which the value takes over.
-    #[inline]
-    unsafe fn from_c(memcg: NonNull<bindings::mem_cgroup>) -> Self {
-        // INVARIANT: As required of the caller, the value takes over the reference.
-        Self(memcg)
-    }
+c_owned! {
+    fn drop(MemcgRef: bindings::mem_cgroup) = zswap_memcg_put;
+    fn drop(ObjCgroup: bindings::obj_cgroup) = zswap_objcg_put;
 }
 
 /// C takes over the reference.
@@ -334,13 +328,6 @@ impl MemcgRef {
     fn again_if_online(&self) -> Option<Self> {
         // Create the value only if C took the reference, because dropping the value puts it.
         self.tryget_online().then(|| Self(self.0))
-    }
-}
-
-impl Drop for MemcgRef {
-    fn drop(&mut self) {
-        // SAFETY: The value owns the reference, by the invariants.
-        unsafe { bindings::zswap_memcg_put(self.0.as_ptr()) };
     }
 }
 
@@ -410,17 +397,6 @@ unsafe impl Send for ObjCgroup {}
 // SAFETY: Any task may call the methods that take a shared reference.
 unsafe impl Sync for ObjCgroup {}
 
-impl FromC<NonNull<bindings::obj_cgroup>> for ObjCgroup {
-    /// # Safety
-    ///
-    /// The object cgroup comes with a reference, which the value takes over.
-    #[inline]
-    unsafe fn from_c(objcg: NonNull<bindings::obj_cgroup>) -> Self {
-        // INVARIANT: As required of the caller, the value takes over the reference.
-        Self(objcg)
-    }
-}
-
 impl ObjCgroup {
     fn as_ptr(&self) -> *mut bindings::obj_cgroup {
         self.0.as_ptr()
@@ -447,14 +423,6 @@ impl ObjCgroup {
     pub(crate) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
         // SAFETY: The value owns a reference, by the invariants. RCU keeps the cgroup during `'a`.
         unsafe { Memcg::from_c(bindings::zswap_objcg_memcg(self.as_ptr())) }
-    }
-}
-
-impl Drop for ObjCgroup {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: The value owns the reference, by the invariants.
-        unsafe { bindings::zswap_objcg_put(self.as_ptr()) };
     }
 }
 

@@ -250,12 +250,10 @@ impl ZsPool {
     }
 }
 
-impl Drop for ZsPool {
-    fn drop(&mut self) {
-        // SAFETY: The pool exists, by the invariants. It has no objects any more: a [`Pinned`]
-        // borrows the pool, and each object in a word holds a reference to the owner of the pool.
-        unsafe { bindings::zs_destroy_pool(self.as_ptr()) };
-    }
+c_owned! {
+    // The pool has no objects any more: a `Pinned` borrows the pool, and each object in a word
+    // holds a reference to the owner of the pool.
+    fn drop(ZsPool: bindings::zs_pool) = zs_destroy_pool;
 }
 
 /// The pin of an object that was read. Dropping it unpins.

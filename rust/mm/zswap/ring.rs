@@ -267,7 +267,7 @@ impl Chain {
     /// members of the chain are freed together with the table.
     #[inline]
     pub(crate) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
-        let place = core::mem::ManuallyDrop::new(new).0;
+        let place = core::mem::ManuallyDrop::new(new).0.cast::<Member>();
         // SAFETY: By the invariants of `NewMember`, the member is owned here, and zeroed.
         let member = unsafe { place.as_ref() };
         member.next.0.store(self.0.load(Relaxed), Relaxed);
@@ -292,29 +292,22 @@ pub(crate) fn members_from(first: Option<&Member>) -> impl Iterator<Item = &Memb
 ///
 /// This value owns the member. The member is zeroed.
 #[must_use]
-pub(crate) struct NewMember(NonNull<Member>);
+pub(crate) struct NewMember(NonNull<bindings::zswap_member>);
 
 impl NewMember {
     /// Allocates a member. May sleep.
     pub(crate) fn alloc(node: Node) -> Option<Self> {
-        // INVARIANT: C returns zeroed memory for a member, or NULL.
-        NonNull::new(alloc_member(bindings::ZSWAP_GFP_ENTRY, node).cast()).map(Self)
+        alloc_member(bindings::ZSWAP_GFP_ENTRY, node)
     }
 }
 
 c_functions! {
-    // Safe: the slab cache was created before the first store.
-    fn alloc_member(
-        gfp: bindings::gfp_t, node: Node
-    ) -> *mut bindings::zswap_member = zswap_member_alloc;
+    // Safe: the slab cache was created before the first store. C returns zeroed memory.
+    fn alloc_member(gfp: bindings::gfp_t, node: Node) -> Option<NewMember> = zswap_member_alloc;
 }
 
-impl Drop for NewMember {
-    fn drop(&mut self) {
-        // SAFETY: By the invariants of `NewMember`, this value owns the member, and no table has
-        // it.
-        unsafe { bindings::zswap_member_free(self.0.as_ptr().cast()) };
-    }
+c_owned! {
+    fn drop(NewMember: bindings::zswap_member) = zswap_member_free;
 }
 
 /// A ring that is not freed during `'a`.

@@ -670,21 +670,17 @@ pub(crate) struct Promise {
 pub(crate) struct NewTable(NonNull<bindings::zswap_table>);
 
 c_functions! {
-    fn table_alloc(gfp: bindings::gfp_t) -> *mut bindings::zswap_table = zswap_table_alloc;
+    fn table_alloc(gfp: bindings::gfp_t) -> Option<NewTable> = zswap_table_alloc;
+}
+
+c_owned! {
+    fn drop(NewTable: bindings::zswap_table) = zswap_table_free;
 }
 
 impl NewTable {
     /// Allocates a table. May sleep. Caller has set the active memory cgroup, which is charged.
     pub(crate) fn alloc() -> Option<Self> {
-        NonNull::new(table_alloc(bindings::ZSWAP_GFP_TABLE)).map(Self)
-    }
-}
-
-impl Drop for NewTable {
-    fn drop(&mut self) {
-        // SAFETY: By the invariants of `NewTable`, the table is owned here, and no cluster points
-        // to it.
-        unsafe { bindings::zswap_table_free(self.0.as_ptr()) };
+        table_alloc(bindings::ZSWAP_GFP_TABLE)
     }
 }
 
