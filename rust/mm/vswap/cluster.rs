@@ -106,7 +106,10 @@ use crate::{
     }, //
 };
 use core::{
-    cell::UnsafeCell,
+    cell::{
+        Cell,
+        UnsafeCell, //
+    },
     marker::PhantomData,
     mem::ManuallyDrop,
     ops::{
@@ -169,6 +172,37 @@ impl bound::Word for Atomic<u64> {
         Atomic::store(self, value, Release);
     }
 }
+
+/// The swap counts of slots that do not fit in their words.
+type Counts = [Cell<u32>; SLOTS];
+
+/// The first fields of C's `struct swap_cluster_info`. `ci->lock` protects those that are cells.
+#[repr(C)]
+struct Fields {
+    _lock: Opaque<bindings::spinlock_t>,
+    _count: Opaque<u16>,
+    _flags: Opaque<u8>,
+    order: Cell<u8>,
+    table: Cell<*mut Words>,
+    /// The extend table, which the cluster owns, or NULL.
+    counts: Cell<*mut Counts>,
+}
+
+macro_rules! same_offset {
+    ($($field:ident = $theirs:ident),*) => {
+        $(static_assert!(
+            core::mem::offset_of!(Fields, $field)
+                == core::mem::offset_of!(bindings::swap_cluster_info, $theirs)
+        );)*
+    };
+}
+
+same_offset!(
+    _lock = lock,
+    order = order,
+    table = table,
+    counts = extend_table
+);
 
 struct Own {
     map: SlotMap,
@@ -555,9 +589,15 @@ impl LockedCluster<'_> {
     }
 
     #[inline]
+    fn fields(&self) -> &Fields {
+        // SAFETY: The layout is that of C's structure. The lock, which is held, protects the cells.
+        unsafe { &*self.ci().cast() }
+    }
+
+    #[inline]
     fn words(&self) -> Option<&Words> {
         // SAFETY: The table is changed under the lock only, which is held.
-        unsafe { (*self.ci()).table.cast::<Words>().as_ref() }
+        unsafe { self.fields().table.get().as_ref() }
     }
 
     /// Returns true if the cluster has tables. Without tables, no slot is in use.
@@ -657,8 +697,7 @@ impl LockedCluster<'_> {
     /// Returns the order of the folios that slots are allocated for.
     #[inline]
     pub(crate) fn order(&self) -> u32 {
-        // SAFETY: The order only changes under the lock, which is held.
-        u32::from(unsafe { (*self.ci()).order })
+        u32::from(self.fields().order.get())
     }
 
     /// Returns true if a CPU allocates slots for folios of this order and kind from the cluster.
@@ -672,8 +711,8 @@ impl LockedCluster<'_> {
     /// Assigns the cluster to a CPU, to allocate slots for folios of an order. The cluster is on no
     /// list.
     pub(super) fn assign(&mut self, cpu: u32, order: u32) {
-        // SAFETY: Protected by `ci->lock`, which is held. An order is less than `SWAP_NR_ORDERS`.
-        unsafe { (*self.ci()).order = order as u8 };
+        // An order is less than `SWAP_NR_ORDERS`.
+        self.fields().order.set(order as u8);
         self.own_mut().list = ListState::Cpu(cpu);
     }
 
@@ -1192,15 +1231,14 @@ impl LockedCluster<'_> {
     }
 
     #[inline]
-    fn extend_word(&self, off: u32) -> Option<NonNull<u32>> {
-        if off >= SWAPFILE_CLUSTER {
-            return None;
-        }
-        // SAFETY: The pointer only changes under the lock, which is held.
-        let table = NonNull::new(unsafe { (*self.ci()).extend_table })?;
-        // SAFETY: The table has a count for each slot, and `off` is a slot of this cluster, as
-        // checked above.
-        Some(unsafe { table.add(off as usize) })
+    fn counts(&self) -> Option<&Counts> {
+        // SAFETY: The cluster owns the table, which the lock protects. The lock is held.
+        unsafe { self.fields().counts.get().as_ref() }
+    }
+
+    #[inline]
+    fn extend_word(&self, off: u32) -> Option<&Cell<u32>> {
+        self.counts()?.get(off as usize)
     }
 
     /// Returns true if the cluster has an extend table.
@@ -1212,11 +1250,7 @@ impl LockedCluster<'_> {
     /// Returns the swap count of a slot from the extend table; 0 if there is no such table.
     #[inline]
     pub(crate) fn extended(&self, off: u32) -> u32 {
-        match self.extend_word(off) {
-            // SAFETY: Protected by `ci->lock`, which is held.
-            Some(word) => unsafe { word.read() },
-            None => 0,
-        }
+        self.extend_word(off).map_or(0, Cell::get)
     }
 
     /// Adds one to the swap count of a slot in the extend table. Returns false if the count is not
@@ -1231,13 +1265,11 @@ impl LockedCluster<'_> {
         let Some(count) = self.extend_word(off) else {
             return false;
         };
-        // SAFETY: Protected by `ci->lock`, which is held.
-        match unsafe { count.read() } {
+        match count.get() {
             // The count is missing, or at its maximum.
             0 | u32::MAX => false,
             now => {
-                // SAFETY: As for the read: protected by `ci->lock`.
-                unsafe { count.write(now.wrapping_add(1)) };
+                count.set(now.wrapping_add(1));
                 true
             }
         }
@@ -1250,8 +1282,7 @@ impl LockedCluster<'_> {
             warn_on_once!(true);
             return;
         };
-        // SAFETY: Protected by `ci->lock`, which is held.
-        let old = unsafe { word.replace(count) };
+        let old = word.replace(count);
         let own = self.own_mut();
         match (old, count) {
             (0, 0) => {}
@@ -1260,21 +1291,16 @@ impl LockedCluster<'_> {
             _ => {}
         }
         if own.nr_extended == 0 {
-            // SAFETY: Protected by `ci->lock`, which is held. The table came from an `ExtendTable`.
-            unsafe {
-                let table = (*self.ci()).extend_table;
-                (*self.ci()).extend_table = core::ptr::null_mut();
-                drop(NonNull::new(table).map(ExtendTable));
-            }
+            let table = self.fields().counts.replace(core::ptr::null_mut());
+            // INVARIANT: The cluster owned the table until now.
+            drop(NonNull::new(table).map(ExtendTable));
         }
     }
 
     /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
     pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
         if self.has_table() && !self.can_extend() {
-            let table = ManuallyDrop::new(table).0.as_ptr();
-            // SAFETY: Protected by `ci->lock`, which is held.
-            unsafe { (*self.ci()).extend_table = table };
+            self.fields().counts.set(ManuallyDrop::new(table).0.as_ptr());
         }
     }
 }
@@ -1815,14 +1841,27 @@ impl Drop for DeviceWords {
 }
 
 /// A zeroed extend table, for swap counts that do not fit in a word.
-pub(crate) struct ExtendTable(NonNull<u32>);
+///
+/// # Invariants
+///
+/// The value owns the table, which has a count for each slot.
+pub(crate) struct ExtendTable(NonNull<Counts>);
+
+impl FromC<NonNull<u32>> for ExtendTable {
+    /// # Safety
+    ///
+    /// The value takes over a table with a count for each slot.
+    #[inline]
+    unsafe fn from_c(table: NonNull<u32>) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(table.cast())
+    }
+}
 
 impl ExtendTable {
-    /// Allocates a table with the given flags.
-    pub(crate) fn alloc(gfp: bindings::gfp_t) -> Option<Self> {
-        // SAFETY: No requirements.
-        let table = unsafe { bindings::vswap_extend_alloc(gfp) };
-        NonNull::new(table).map(Self)
+    c_functions! {
+        /// Allocates a table with the given flags.
+        pub(crate) fn alloc(gfp: bindings::gfp_t) -> Option<ExtendTable> = vswap_extend_alloc;
     }
 
     /// Allocates a table without sleeping.
