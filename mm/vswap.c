@@ -673,7 +673,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	vswap_words_free(words);
 }
 
-/* Allocates a directory chunk: 512 pointers to clusters, see rust/mm/vswap/directory.rs. */
+/* Allocates a directory chunk: 512 pointers to clusters, see rust/mm/ffi/array.rs. */
 void *vswap_chunk_alloc(gfp_t gfp)
 {
 	return kzalloc(512 * sizeof(void *), gfp);

@@ -14,6 +14,8 @@ pub(crate) mod swap_table;
 #[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod acomp;
 #[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod array;
+#[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod device;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) mod fault;

@@ -35,8 +35,8 @@
 //! # Unsafe code and locks
 //!
 //! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster` with its
-//! `swap_cache`, `cluster_list` and `directory` of `vswap`; `pool`, `ring` and `table` of `zswap`.
-//! All other files forbid it.
+//! `swap_cache` and `cluster_list` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
+//! files forbid it.
 //!
 //! `Documentation/rust/vswap/locking.rst` has the order of all locks, and what each protects.
 //! `index.rst` beside it answers common questions, and names the function to begin at.

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An array of references that grows in chunks, and is read without a lock.
+
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Full,
+        Relaxed,
+        Release, //
+    }, //
+};
+
+/// Number of elements of a chunk.
+pub(crate) const CHUNK: usize = 512;
+
+/// A place for a reference.
+///
+/// # Invariants
+///
+/// The pointer is NULL, or points to a `T` that is never freed.
+struct Place<T: 'static>(Atomic<*const T>);
+
+impl<T: Sync> Place<T> {
+    const fn empty() -> Self {
+        // INVARIANT: NULL.
+        Self(Atomic::new(core::ptr::null()))
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&'static T> {
+        // SAFETY: By the invariants, the pointer is NULL, or points to a `T` that is never freed.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    fn set(&self, value: &'static T) {
+        // INVARIANT: The reference never ends.
+        self.0.store(value, Release);
+    }
+}
+
+type Chunk<T> = [Place<T>; CHUNK];
+
+/// A chunk that is in no array yet.
+///
+/// # Invariants
+///
+/// The value owns zeroed memory for a [`Chunk`].
+struct NewChunk(NonNull<c_void>);
+
+c_functions! {
+    // C returns zeroed memory for `CHUNK` pointers.
+    fn alloc_chunk(gfp: bindings::gfp_t) -> Option<NewChunk> = vswap_chunk_alloc;
+}
+
+c_owned! {
+    fn drop(NewChunk: c_void) = kfree;
+}
+
+/// An array of references. The root has a pointer for each possible chunk. Chunks are never freed.
+///
+/// # Invariants
+///
+/// `root` points to `len` places, which are never freed, or `len` is 0.
+pub(crate) struct Array<T: 'static> {
+    root: Atomic<*const Place<Chunk<T>>>,
+    len: Atomic<usize>,
+}
+
+impl<T: Sync> Array<T> {
+    /// Returns an array without elements.
+    pub(crate) const fn new() -> Self {
+        // INVARIANT: `len` is 0.
+        Self {
+            root: Atomic::new(core::ptr::null()),
+            len: Atomic::new(0),
+        }
+    }
+
+    /// Allocates the root, for at most `max` elements, unless there is one. May sleep.
+    pub(crate) fn setup(&self, max: usize) -> Result {
+        let len = max.div_ceil(CHUNK).max(1);
+        let mut root = KVVec::<Place<Chunk<T>>>::with_capacity(len, GFP_KERNEL)?;
+        for _ in 0..len {
+            root.push(Place::empty(), GFP_KERNEL)?;
+        }
+        let new = root.as_ptr();
+        if self.root.cmpxchg(core::ptr::null(), new, Full).is_ok() {
+            // INVARIANT: The root is not dropped. A reader that sees the length also sees the root.
+            let _ = ManuallyDrop::new(root);
+            self.len.store(len, Release);
+        }
+        Ok(())
+    }
+
+    /// Returns how many elements the root has room for; 0 before [`Self::setup`].
+    pub(crate) fn most(&self) -> usize {
+        self.len.load(Relaxed).saturating_mul(CHUNK)
+    }
+
+    #[inline]
+    fn place(&self, index: usize) -> Option<&'static Place<Chunk<T>>> {
+        let nth = index / CHUNK;
+        if nth >= self.len.load(Acquire) {
+            return None;
+        }
+        // SAFETY: By the invariants, the root has more than `nth` places, and is never freed.
+        Some(unsafe { &*self.root.load(Relaxed).add(nth) })
+    }
+
+    /// Returns an element, if it was set.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&'static T> {
+        self.place(index)?.get()?.get(index % CHUNK)?.get()
+    }
+
+    /// Allocates the chunk of an element, unless there is one. May sleep.
+    pub(crate) fn reserve(&self, index: usize, gfp: bindings::gfp_t) -> Option<()> {
+        let place = self.place(index)?;
+        if place.get().is_none() {
+            let new = alloc_chunk(gfp)?;
+            let chunk = new.0.as_ptr().cast_const().cast();
+            if place.0.cmpxchg(core::ptr::null(), chunk, Full).is_ok() {
+                // INVARIANT: The chunk is zeroed, so its elements are NULL. It is not freed.
+                let _ = ManuallyDrop::new(new);
+            }
+        }
+        Some(())
+    }
+
+    /// Sets an element whose chunk exists, so that readers find it.
+    pub(crate) fn set(&self, index: usize, value: &'static T) {
+        let chunk = self.place(index).and_then(Place::get);
+        if let Some(place) = chunk.and_then(|chunk| chunk.get(index % CHUNK)) {
+            place.set(value);
+        }
+    }
+}
