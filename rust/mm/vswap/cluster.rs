@@ -984,14 +984,13 @@ impl LockedCluster<'_> {
     /// Returns the table of backing words.
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
-        // SAFETY: `ci->lock` is held while `self` is borrowed.
-        unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) }
+        self.table_ref().0
     }
 
     #[inline]
-    fn table_ref(&self) -> impl core::ops::Deref<Target = LockedTable<'_>> + '_ {
+    fn table_ref(&self) -> Shared<'_> {
         // SAFETY: `ci->lock` is held while `self` is borrowed. `Shared` only gives out a shared
-        // reference.
+        // reference, unless `self` is borrowed exclusively.
         Shared(unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) })
     }
 
@@ -1170,7 +1169,7 @@ impl LockedCluster<'_> {
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
-            // SAFETY: `ci->lock` is held.
+            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
@@ -1945,10 +1944,7 @@ impl Spare {
             bindings::VSWAP_GFP_TABLE_ATOMIC
         };
         let mut tables = bindings::vswap_tables::default();
-        let error = owner.charged(|| {
-            // SAFETY: `tables` is valid, and C only writes there.
-            unsafe { bindings::vswap_tables_alloc(&mut tables, gfp) }
-        });
+        let error = owner.charged(|| alloc_tables(&mut tables, gfp));
         match to_result(error) {
             Ok(()) => Ok(Populated {
                 cluster: self.0,
@@ -2031,6 +2027,10 @@ pub(crate) fn sizes() -> (usize, usize) {
 
 c_functions! {
     fn id_table_size() -> usize = vswap_id_table_size;
+    // C only writes to `tables`.
+    fn alloc_tables(
+        tables: &mut bindings::vswap_tables, gfp: bindings::gfp_t
+    ) -> c_int = vswap_tables_alloc;
 }
 
 /// Returns the size of a table of backing words, in bytes.

@@ -100,6 +100,28 @@ use kernel::{
     }, //
 };
 
+/// The reference count of a pool: C's `struct percpu_ref`.
+///
+/// # Invariants
+///
+/// The count is zeroed or initialized.
+#[repr(transparent)]
+struct Refs(Opaque<bindings::percpu_ref>);
+
+impl Refs {
+    fn as_ptr(&self) -> *mut bindings::percpu_ref {
+        self.0.get()
+    }
+
+    c_methods! {
+        fn is_zero(&self) -> bool = percpu_ref_is_zero;
+        /// Takes a reference, and returns true, unless the last reference was put.
+        fn tryget(&self) -> bool = zswap_ref_tryget;
+        /// Takes another reference. The caller has one.
+        fn get(&self) = zswap_ref_get;
+    }
+}
+
 /// A pool.
 ///
 /// # Invariants
@@ -111,7 +133,7 @@ pub(crate) struct Pool {
     zs: ZsPool,
     contexts: Contexts,
     #[pin]
-    refs: Opaque<bindings::percpu_ref>,
+    refs: Refs,
     #[pin]
     release: Work<Self>,
     #[pin]
@@ -138,7 +160,7 @@ impl PinnedDrop for Pool {
             unsafe { bindings::zswap_cpuhp_remove(self.hotplug.get()) };
         }
         // SAFETY: The count is initialized or zeroed, and no reference to the pool is left.
-        unsafe { bindings::percpu_ref_exit(self.refs.get()) };
+        unsafe { bindings::percpu_ref_exit(self.refs.as_ptr()) };
         // Dropping the fields frees the compression contexts and the zsmalloc pool.
     }
 }
@@ -154,8 +176,7 @@ impl WorkItem for Pool {
     fn run(pool: Self::Pointer) {
         // An RCU reader may have found the pool in `POOLS` before it was removed.
         rcu::synchronize_rcu();
-        // SAFETY: The count was initialized when the pool was created.
-        warn_on!(!unsafe { bindings::percpu_ref_is_zero(pool.refs.get()) });
+        warn_on!(!pool.refs.is_zero());
         pool.report(c"destroying");
     }
 }
@@ -172,11 +193,10 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 ///
 /// A pool in this array is fully initialized. It is freed only after a grace period has passed
 /// since it left the array.
-static POOLS: [Atomic<*const Pool>; MAX_POOLS] =
-    [const { Atomic::new(core::ptr::null()) }; MAX_POOLS];
+static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
 
 /// The pool that stores use. This pointer owns the initial reference of the pool.
-static CURRENT: Atomic<*const Pool> = Atomic::new(core::ptr::null());
+static CURRENT: At = At::nothing();
 
 impl Pool {
     /// Creates a pool with a compressor. May sleep. Returns `ENOSPC` if all numbers are taken.
@@ -189,7 +209,7 @@ impl Pool {
                 // `find_word()` returns for the object's name.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
-                refs: Opaque::zeroed(),
+                refs: Refs(Opaque::zeroed()),
                 release <- new_work!("zswap::Pool::release"),
                 hotplug: Opaque::zeroed(),
                 hotplug_added: Atomic::new(false),
@@ -206,7 +226,7 @@ impl Pool {
         // SAFETY: The count is zeroed, and pinned until the pool is dropped.
         to_result(unsafe {
             bindings::percpu_ref_init(
-                pool.refs.get(),
+                pool.refs.as_ptr(),
                 Some(last_put),
                 bindings::ZSWAP_REF_REINIT,
                 bindings::GFP_KERNEL,
@@ -244,8 +264,7 @@ impl Pool {
 
     /// Takes a free number and puts the pool into [`POOLS`]. Returns `ENOSPC` if there is none.
     fn take_place(&self) -> Result {
-        let free =
-            |place: &Atomic<*const Self>| place.cmpxchg(core::ptr::null(), self, Full).is_ok();
+        let free = |place: &At| place.0.cmpxchg(core::ptr::null(), self, Full).is_ok();
         let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
         // The cast is lossless: `MAX_POOLS` is less than 256.
         self.number.populate(nr as u8);
@@ -255,7 +274,7 @@ impl Pool {
     /// Removes the pool from [`POOLS`], so that another pool can take its number.
     fn leave_place(&self) {
         for place in &POOLS {
-            let _ = place.cmpxchg(self, core::ptr::null(), Full);
+            let _ = place.0.cmpxchg(self, core::ptr::null(), Full);
         }
     }
 }
@@ -279,10 +298,10 @@ impl FromC<*mut bindings::hlist_node> for &Pool {
 /// `refs` is the reference count of a pool, and its last reference was just put.
 unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     // SAFETY: As required of the caller, `refs` is the `refs` field of a pool.
-    let pool = unsafe { kernel::container_of!(Opaque::cast_from(refs), Pool, refs) };
+    let pool = unsafe { kernel::container_of!(refs.cast::<Refs>(), Pool, refs) };
     // SAFETY: By the invariants of `Pool`, the box was leaked, and it belongs to the last
     // reference.
-    let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast_mut().cast()) };
+    let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast()) };
     // No word names an object of the pool any more, so no task looks up the number of the pool.
     pool.leave_place();
     workqueue::system().enqueue(pool);
@@ -302,7 +321,7 @@ impl Initial {
     pub(crate) fn make_current(self) {
         let pool = ManuallyDrop::new(self).0.as_ptr();
         // INVARIANT: `CURRENT` does not own the initial reference of the previous pool any more.
-        drop(NonNull::new(CURRENT.xchg(pool, Full).cast_mut()).map(Self));
+        drop(NonNull::new(CURRENT.0.xchg(pool, Full).cast_mut()).map(Self));
     }
 }
 
@@ -324,7 +343,7 @@ impl Drop for Initial {
             return;
         };
         // SAFETY: By the invariants of `Initial`, this value owns the initial reference.
-        unsafe { bindings::zswap_ref_kill(pool.refs.get()) };
+        unsafe { bindings::zswap_ref_kill(pool.refs.as_ptr()) };
         pool.retired.store(true, kernel::sync::atomic::Release);
     }
 }
@@ -345,8 +364,7 @@ impl PoolRef {
     /// Takes a reference to the pool. Returns `None` if the last reference was put already.
     #[inline]
     fn get(pool: &Pool) -> Option<Self> {
-        // SAFETY: `pool` is a valid reference, so its count is initialized.
-        unsafe { bindings::zswap_ref_tryget(pool.refs.get()) }.then(|| Self(NonNull::from(pool)))
+        pool.refs.tryget().then(|| Self(NonNull::from(pool)))
     }
 
     /// Stores a copy of `bytes` in the pool, for a slot. Returns `EOVERFLOW` if the object's place
@@ -376,8 +394,7 @@ impl PoolRef {
 impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
-        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
-        unsafe { bindings::zswap_ref_get(self.refs.get()) };
+        self.refs.get();
         Self(self.0)
     }
 }
@@ -396,7 +413,7 @@ impl Drop for PoolRef {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the invariants of `PoolRef`, this value owns the reference.
-        unsafe { bindings::zswap_ref_put(self.refs.get()) };
+        unsafe { bindings::zswap_ref_put(self.refs.as_ptr()) };
     }
 }
 
@@ -409,34 +426,51 @@ impl Drop for PoolRef {
 unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
     // SAFETY: As required of the caller, a reference is held, which keeps the pool from being
     // freed.
-    unsafe { at(POOLS.get(usize::from(object.pool()))?) }
+    unsafe { POOLS.get(usize::from(object.pool()))?.held() }
 }
 
-/// Returns the pool that a place points to.
+/// A place for a pointer to a pool.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// If `place` points to a pool, that pool is not freed during `'a`.
-#[inline]
-unsafe fn at<'a>(place: &Atomic<*const Pool>) -> Option<&'a Pool> {
-    // SAFETY: As required of the caller, the pool is not freed during `'a`.
-    unsafe { place.load(Acquire).as_ref() }
+/// The pointer is NULL, or points to a pool that is freed a grace period after it left all places.
+struct At(Atomic<*const Pool>);
+
+impl At {
+    const fn nothing() -> Self {
+        // INVARIANT: NULL.
+        Self(Atomic::new(core::ptr::null()))
+    }
+
+    /// Returns the pool that the place points to.
+    #[inline]
+    fn get<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a Pool> {
+        // SAFETY: By the invariants, the pool is not freed while the RCU read lock is held.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    /// Returns the pool that the place points to, without the RCU read lock.
+    ///
+    /// # Safety
+    ///
+    /// If the place points to a pool, that pool is not freed during `'a`.
+    #[inline]
+    unsafe fn held<'a>(&self) -> Option<&'a Pool> {
+        // SAFETY: As required of the caller, the pool is not freed during `'a`.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
 }
 
 /// Returns all pools, the current one and the retired ones.
 #[inline]
-fn each(_rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
-    // SAFETY: A pool is freed a grace period after it left `POOLS`, and the RCU read lock is held.
-    POOLS.iter().filter_map(|place| unsafe { at(place) })
+fn each(rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
+    POOLS.iter().filter_map(|place| place.get(rcu))
 }
 
 /// Returns a reference to the current pool, or `None` if there is none.
 #[inline]
 pub(crate) fn current() -> Option<PoolRef> {
-    let _rcu = rcu::read_lock();
-    // SAFETY: The current pool is in `POOLS`. It is freed a grace period after it left `POOLS`, and
-    // the RCU read lock is held.
-    unsafe { at(&CURRENT) }.and_then(PoolRef::get)
+    CURRENT.get(&rcu::read_lock()).and_then(PoolRef::get)
 }
 
 /// Revives a retired pool with the compressor. Returns `None` if there is no such pool.
@@ -450,7 +484,7 @@ pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
     found.report(c"using existing");
     // SAFETY: The pool was retired, so its initial reference is gone. This task cleared `retired`,
     // so no other task makes a new one. `found` is a reference, so the count is not zero.
-    unsafe { bindings::percpu_ref_resurrect(found.refs.get()) };
+    unsafe { bindings::percpu_ref_resurrect(found.refs.as_ptr()) };
     // INVARIANT: The call above made a new initial reference.
     Some(Initial(found.0))
 }
@@ -677,7 +711,7 @@ impl FreeBatch {
             // references. The pool is not used after the references are put.
             unsafe {
                 pool.as_ref().zs.give_back(&mut self.emptied);
-                bindings::zswap_ref_put_many(pool.as_ref().refs.get(), nr);
+                bindings::zswap_ref_put_many(pool.as_ref().refs.as_ptr(), nr);
             }
         }
     }
