@@ -21,7 +21,7 @@ LIMITS = {
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (14, 0),
     "rust/mm/ffi/device.rs": (9, 9),
-    "rust/mm/ffi/fault.rs": (4, 14),
+    "rust/mm/ffi/fault.rs": (2, 15),
     "rust/mm/ffi/folio.rs": (23, 22),
     "rust/mm/ffi/memcg.rs": (5, 24),
     "rust/mm/ffi/node.rs": (0, 1),

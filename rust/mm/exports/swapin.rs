@@ -11,7 +11,8 @@ use crate::{
         fault::{
             Fault,
             HeldEntry,
-            Kept, //
+            Kept,
+            Vma, //
         },
         folio::{
             SwapEntry,
@@ -32,10 +33,7 @@ use crate::{
             self,
             FileAccess, //
         },
-        policy::{
-            Direction,
-            Hint, //
-        }, //
+        policy::Direction, //
     },
     vswap::cluster::{
         swap_cache,
@@ -67,7 +65,7 @@ c_exports! {
         index: usize = c_ulong,
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         order: u32 = c_uint,
-        hint: Hint = *mut bindings::vm_area_struct,
+        vma: Vma<'_> = *mut bindings::vm_area_struct,
         armed: bool = bool,
         fast: bool = bool
     ) -> c_ulong {
@@ -76,7 +74,7 @@ c_exports! {
             order,
             index: index as u64,
             record: Kept::of(inode),
-            hint,
+            hint: vma.hint(),
             armed,
         };
         plan::of_file(access, fast)

@@ -185,18 +185,42 @@ impl Kept {
     }
 }
 
-/// The hint that `madvise()` set in a VMA; `Hint::None` for NULL.
-impl FromC<*mut bindings::vm_area_struct> for Hint {
+/// A VMA, or NULL.
+///
+/// # Invariants
+///
+/// The pointer is NULL, or points to a VMA that stays during `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct Vma<'a>(*mut bindings::vm_area_struct, PhantomData<&'a ()>);
+
+impl FromC<*mut bindings::vm_area_struct> for Vma<'_> {
     /// # Safety
     ///
-    /// `vma` is NULL, or stays while the function runs.
+    /// `vma` is NULL, or stays while the value is used.
     #[inline]
     unsafe fn from_c(vma: *mut bindings::vm_area_struct) -> Self {
-        // SAFETY: As required of the caller, `vma` is NULL, or stays while the function runs.
-        match unsafe { bindings::vswap_hint_of(vma) } {
-            1 => Self::Sequential,
-            2 => Self::Random,
-            _ => Self::None,
+        // INVARIANT: As required of the caller, `vma` is NULL, or stays.
+        Self(vma, PhantomData)
+    }
+}
+
+impl Vma<'_> {
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::vm_area_struct {
+        self.0
+    }
+
+    c_methods! {
+        fn raw_hint(&self) -> u8 = vswap_hint_of;
+    }
+
+    /// Returns the hint that `madvise()` set; `Hint::None` for NULL.
+    #[inline]
+    pub(crate) fn hint(self) -> Hint {
+        match self.raw_hint() {
+            1 => Hint::Sequential,
+            2 => Hint::Random,
+            _ => Hint::None,
         }
     }
 }
@@ -208,7 +232,7 @@ impl FromC<*mut bindings::vm_area_struct> for Hint {
 /// `vmf` describes a fault that runs during `'a`, so that the structure, its VMA and its PMD stay.
 pub(crate) struct Fault<'a> {
     vmf: NonNull<bindings::vm_fault>,
-    vma: *mut bindings::vm_area_struct,
+    vma: Vma<'a>,
     page: u64,
     _fault: PhantomData<&'a ()>,
 }
@@ -224,7 +248,7 @@ impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
         // INVARIANT: As required of the caller, the fault lasts until the function has returned.
         Self {
             vmf,
-            vma: at.vma,
+            vma: Vma(at.vma, PhantomData),
             page: (at.address >> PAGE_SHIFT) as u64,
             _fault: PhantomData,
         }
@@ -258,14 +282,13 @@ impl Fault<'_> {
     /// Returns the record of the fault's VMA.
     #[inline]
     pub(crate) fn record(&self) -> Kept {
-        Kept::of(self.vma)
+        Kept::of(self.vma.as_ptr())
     }
 
     /// Returns the hint of the fault's VMA.
     #[inline]
     pub(crate) fn hint(&self) -> Hint {
-        // SAFETY: The invariants of the type guarantee what C requires.
-        unsafe { Hint::from_c(self.vma) }
+        self.vma.hint()
     }
 
     /// Returns the smallest and the largest order that a large folio may have.
