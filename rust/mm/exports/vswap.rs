@@ -192,18 +192,15 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     }
 }
 
-/// Reads into memory all pages that a device holds for virtual slots, for swapoff.
-///
-/// # Safety
-///
-/// swapoff turns the device off. The device stays until this returns, and no more of its slots are
-/// allocated.
-#[export]
-unsafe extern "C" fn vswap_rs_unuse(ty: c_uint) -> c_int {
-    // SAFETY: As required of the caller, the device stays until this function returns.
-    match swapoff::unuse(&mut unsafe { Owned::by(ty as u8) }) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
+c_exports! {
+    /// Reads into memory all pages that a device holds for virtual slots, for swapoff, which turns
+    /// the device off. No more of its slots are allocated.
+    fn vswap_rs_unuse(owned: Owned = c_uint) -> c_int {
+        let mut owned = owned;
+        match swapoff::unuse(&mut owned) {
+            Ok(()) => 0,
+            Err(error) => error.to_errno(),
+        }
     }
 }
 
@@ -298,24 +295,14 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
     slot::count(offset).min(c_int::MAX as u32) as c_int
 }
 
-/// Returns true if the swap count of any slot of a folio is not 0.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, and in the swap cache.
-#[export]
-unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
-    // SAFETY: As required of the caller, the folio is locked, so it stays. It is in the swap cache,
-    // so it has a swap entry.
-    unsafe {
-        slot::any_counted(
-            bindings::vswap_folio_offset(folio),
-            bindings::zswap_folio_nr_pages(folio) as u32,
-        )
-    }
-}
-
 c_exports! {
+    /// Returns true if the swap count of any slot of a folio is not 0.
+    fn vswap_folio_swapped(folio: NotNull<SwapFolio<'_>> = *mut bindings::folio) -> bool {
+        let mut folio = folio.0;
+        let nr = folio.nr_pages() as u32;
+        slot::any_counted(folio.first_slot().entry().offset(), nr)
+    }
+
     /// Returns true if the swap count of each slot of a folio in the swap cache is 0.
     fn vswap_only_has_cache(
         cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
@@ -645,15 +632,14 @@ c_exports! {
     }
 }
 
-/// Checks that the words of a device agree with the virtual slots.
-///
-/// # Safety
-///
-/// `check` is valid, and only this function uses it. The device stays until this returns.
 #[cfg(CONFIG_DEBUG_VM)]
-#[export]
-unsafe extern "C" fn vswap_rs_check_device(ty: c_uint, check: *mut bindings::vswap_check) {
-    // SAFETY: As required of the caller, the device stays until this function returns, and only
-    // this function uses `check`, which is valid.
-    unsafe { crate::vswap::check::device(&mut Owned::by(ty as u8), &mut *check) };
+c_exports! {
+    /// Checks that the words of a device agree with the virtual slots.
+    fn vswap_rs_check_device(
+        owned: Owned = c_uint,
+        check: &mut bindings::vswap_check = *mut bindings::vswap_check
+    ) {
+        let mut owned = owned;
+        crate::vswap::check::device(&mut owned, check);
+    }
 }

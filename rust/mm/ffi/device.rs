@@ -205,21 +205,29 @@ c_statics! {
 
 /// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
 /// Returns the virtual slots, which may be stale.
+///
+/// # Invariants
+///
+/// The device of type `ty` stays while the value exists.
 pub(crate) struct Owned {
     ty: u8,
     offset: u32,
 }
 
-impl Owned {
-    /// Creates an iterator over the slots of the device of type `ty`.
-    ///
+impl FromC<c_uint> for Owned {
     /// # Safety
     ///
-    /// The device of type `ty` stays while the value exists.
-    pub(crate) unsafe fn by(ty: u8) -> Self {
-        Self { ty, offset: 0 }
+    /// The device of this type stays while the value exists.
+    unsafe fn from_c(ty: c_uint) -> Self {
+        // INVARIANT: As required of the caller, the device stays.
+        Self {
+            ty: ty as u8,
+            offset: 0,
+        }
     }
+}
 
+impl Owned {
     /// Returns the type of the device.
     pub(crate) fn ty(&self) -> u8 {
         self.ty
@@ -241,7 +249,7 @@ impl Owned {
     pub(crate) fn bound(&self) -> impl Iterator<Item = &'static Cluster> + '_ {
         let mut index = 0;
         core::iter::from_fn(move || {
-            // SAFETY: The device stays, as `by()` requires.
+            // SAFETY: The device stays, by the invariants.
             let owner = unsafe { bindings::vswap_next_bound(self.ty.into(), &mut index) };
             if owner == 0 {
                 return None;
@@ -262,7 +270,7 @@ impl Iterator for Owned {
     fn next(&mut self) -> Option<VOffset> {
         let mut voffset = 0;
         let ty = self.ty.into();
-        // SAFETY: The device stays, as `by()` requires.
+        // SAFETY: The device stays, by the invariants.
         self.offset = unsafe { bindings::vswap_next_slot(ty, self.offset, &mut voffset) };
         if self.offset == 0 {
             return None;
@@ -325,4 +333,15 @@ impl Drop for Reads {
 /// Returns true if this task has a pending signal.
 pub(crate) fn signal_pending() -> bool {
     kernel::current!().signal_pending()
+}
+
+#[cfg(CONFIG_DEBUG_VM)]
+impl FromC<*mut bindings::vswap_check> for &mut bindings::vswap_check {
+    /// # Safety
+    ///
+    /// `check` is valid, and only the function uses it while it runs.
+    unsafe fn from_c(check: *mut bindings::vswap_check) -> Self {
+        // SAFETY: As required of the caller, `check` is valid, and only the function uses it.
+        unsafe { &mut *check }
+    }
 }
