@@ -22,7 +22,7 @@ LIMITS = {
     "rust/mm/ffi/call.rs": (14, 0),
     "rust/mm/ffi/device.rs": (10, 9),
     "rust/mm/ffi/fault.rs": (2, 15),
-    "rust/mm/ffi/folio.rs": (23, 22),
+    "rust/mm/ffi/folio.rs": (21, 22),
     "rust/mm/ffi/memcg.rs": (5, 24),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (5, 14),

@@ -302,8 +302,14 @@ impl<'a> SwapPage<'a> {
     /// Maps the page while `f` runs. User space may change the bytes meanwhile.
     #[inline]
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        // SAFETY: `f` gets a page that is mapped while it runs.
-        self.mapped(|from| f(unsafe { Bytes::new(from, PAGE_SIZE) }))
+        // INVARIANT: The page is mapped while `f` runs.
+        self.mapped(|start| {
+            f(Bytes {
+                start,
+                len: PAGE_SIZE,
+                _memory: PhantomData,
+            })
+        })
     }
 
     /// Maps the page while `f` writes it, and then flushes the data cache.
@@ -370,25 +376,15 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// Creates a value for `len` bytes at `start`.
-    ///
-    /// # Safety
-    ///
-    /// `len` bytes at `start` are readable during `'a`.
-    pub(crate) unsafe fn new(start: *const u8, len: usize) -> Self {
-        // INVARIANT: As required of the caller, `len` bytes at `start` are readable during `'a`.
-        Self {
-            start,
-            len,
-            _memory: PhantomData,
-        }
-    }
-
     /// Returns the bytes of a slice.
     #[inline]
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
-        // SAFETY: The slice is readable while it is borrowed.
-        unsafe { Self::new(bytes.as_ptr(), bytes.len()) }
+        // INVARIANT: The slice is readable while it is borrowed.
+        Self {
+            start: bytes.as_ptr(),
+            len: bytes.len(),
+            _memory: PhantomData,
+        }
     }
 
     pub(crate) fn as_ptr(&self) -> *const u8 {
