@@ -19,7 +19,8 @@ use crate::{
     ffi::{
         call::{
             Counter,
-            FromC, //
+            FromC,
+            ToC, //
         },
         folio::{
             FolioRef,
@@ -214,6 +215,21 @@ pub(crate) struct Owned {
     offset: u32,
 }
 
+/// The type of the device, which stays.
+impl ToC for &Owned {
+    type C = c_uint;
+
+    #[inline]
+    fn to_c(self) -> c_uint {
+        self.ty.into()
+    }
+}
+
+c_functions! {
+    fn next_bound(device: &Owned, index: &mut usize) -> usize = vswap_next_bound;
+    fn next_slot(device: &Owned, from: u32, voffset: &mut usize) -> u32 = vswap_next_slot;
+}
+
 impl FromC<c_uint> for Owned {
     /// # Safety
     ///
@@ -249,8 +265,7 @@ impl Owned {
     pub(crate) fn bound(&self) -> impl Iterator<Item = &'static Cluster> + '_ {
         let mut index = 0;
         core::iter::from_fn(move || {
-            // SAFETY: The device stays, by the invariants.
-            let owner = unsafe { bindings::vswap_next_bound(self.ty.into(), &mut index) };
+            let owner = next_bound(self, &mut index);
             if owner == 0 {
                 return None;
             }
@@ -269,9 +284,7 @@ impl Iterator for Owned {
 
     fn next(&mut self) -> Option<VOffset> {
         let mut voffset = 0;
-        let ty = self.ty.into();
-        // SAFETY: The device stays, by the invariants.
-        self.offset = unsafe { bindings::vswap_next_slot(ty, self.offset, &mut voffset) };
+        self.offset = next_slot(self, self.offset, &mut voffset);
         if self.offset == 0 {
             return None;
         }
