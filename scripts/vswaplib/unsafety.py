@@ -19,7 +19,7 @@ LIMITS = {
     "rust/mm/exports/zswap.rs": (6, 0),
     "rust/mm/ffi/acomp.rs": (7, 6),
     "rust/mm/ffi/array.rs": (2, 2),
-    "rust/mm/ffi/call.rs": (14, 0),
+    "rust/mm/ffi/call.rs": (10, 0),
     "rust/mm/ffi/device.rs": (8, 11),
     "rust/mm/ffi/fault.rs": (2, 15),
     "rust/mm/ffi/folio.rs": (21, 22),

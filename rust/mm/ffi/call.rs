@@ -6,6 +6,17 @@
 //! [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to Rust, as
 //! arguments and as results.
 
+/// Calls a function of C, for the macros that declare functions.
+macro_rules! c_call {
+    ($c:ident($($arg:expr),*)) => {{
+        // SAFETY: `ToC`, and for methods the invariants of the type, guarantee all requirements of
+        // the function: see the macro that declares it.
+        let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
+        // SAFETY: The result of the function meets the requirements of `FromC` for its type.
+        unsafe { $crate::ffi::call::FromC::from_c(ret) }
+    }};
+}
+
 /// Declares functions of C that can be called with any values that their types allow.
 ///
 /// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks them against
@@ -19,10 +30,7 @@ macro_rules! c_functions {
         #[inline]
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
-            // SAFETY: The function has no requirements beyond those that `ToC` guarantees.
-            let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
-            // SAFETY: The result of the function meets the requirements of `FromC` for its type.
-            unsafe { $crate::ffi::call::FromC::from_c(ret) }
+            c_call!($c($($arg),*))
         })*
     };
 }
@@ -39,10 +47,7 @@ macro_rules! c_methods {
         #[inline]
         $vis fn $name(&$this $(, $arg: $ty)*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
-            // SAFETY: The invariants of the type and `ToC` guarantee the requirements.
-            let ret = unsafe { ::kernel::bindings::$c($this.as_ptr() $(, $arg)*) };
-            // SAFETY: The result of the function meets the requirements of `FromC` for its type.
-            unsafe { $crate::ffi::call::FromC::from_c(ret) }
+            c_call!($c($this.as_ptr() $(, $arg)*))
         })*
     };
 }
@@ -58,10 +63,7 @@ macro_rules! c_guarded {
         #[inline]
         $vis fn $name(&self $(, $arg: $ty)*) $(-> $ret)? {
             $(let $arg = $crate::ffi::call::ToC::to_c($arg);)*
-            // SAFETY: The invariants of the type and `ToC` guarantee the requirements.
-            let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
-            // SAFETY: The result of the function meets the requirements of `FromC` for its type.
-            unsafe { $crate::ffi::call::FromC::from_c(ret) }
+            c_call!($c($($arg),*))
         })*
     };
 }
