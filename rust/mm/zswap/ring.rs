@@ -140,6 +140,8 @@ impl RingState {
     c_methods! {
         /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
         fn tell_filled(&self) = zswap_ring_filled;
+        // Ring locks always nest from descendant to ancestor.
+        fn lock_nested(&self) = zswap_ring_lock_nested;
         /// Returns the ring of the parent cgroup, which a cgroup keeps.
         fn above(&self) -> Option<&RingState> = zswap_ring_above;
     }
@@ -432,8 +434,7 @@ impl<'a> Ring<'a> {
     /// Locks the ring while the caller holds the lock of a descendant's ring.
     fn lock_above(self) -> LockedRing<'a> {
         let rcu = rcu::read_lock();
-        // SAFETY: The lock is initialized. Ring locks always nest from descendant to ancestor.
-        unsafe { bindings::zswap_ring_lock_nested(self.0.as_ptr()) };
+        self.0.lock_nested();
         LockedRing {
             ring: self.0,
             // SAFETY: The call above has locked it, and the guard takes over the lock.
