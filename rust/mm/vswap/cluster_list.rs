@@ -12,6 +12,7 @@
 use crate::{
     ffi::{
         call::{
+            FromC,
             ToC,
             View, //
         },
@@ -193,10 +194,6 @@ impl Lists {
         fn move_to_free(&self, cluster: &Cluster) = vswap_lists_move_free;
         /// Removes a cluster from its list, if it is on one.
         fn remove(&self, cluster: &Cluster) = vswap_lists_del;
-        /// Returns the cluster after `cluster` on `list`, or the first one for `None`.
-        fn next(
-            &self, list: &List, cluster: Option<&'static Cluster>
-        ) -> Option<&'static Cluster> = vswap_lists_next;
         /// Removes a cluster, which has no tables, from the free list, if the list has one.
         fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
     }
@@ -295,11 +292,14 @@ impl Lists {
     /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
     /// CPU and an order, and returns it locked.
     fn take_from(&mut self, list: &List, cpu: u32, order: u32) -> Option<Guard> {
-        let mut at = None;
+        let mut at: Option<&'static Cluster> = None;
         // Clusters are locked for a short time only. So if this many are locked, the list is
         // contended: give up.
         for _ in 0..MAX_CONTENDED {
-            at = self.next(list, at);
+            // SAFETY: The lists are locked, by the invariants. `at` is `None` or on this list.
+            let next = unsafe { bindings::vswap_lists_next(list.to_c(), at.to_c()) };
+            // SAFETY: The list has only virtual clusters, by the invariants.
+            at = unsafe { Option::from_c(next) };
             let cluster = at?;
             // Only try, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
