@@ -117,8 +117,6 @@ impl Refs {
         fn is_zero(&self) -> bool = percpu_ref_is_zero;
         /// Takes a reference, and returns true, unless the last reference was put.
         fn tryget(&self) -> bool = zswap_ref_tryget;
-        /// Takes another reference. The caller has one.
-        fn get(&self) = zswap_ref_get;
     }
 }
 
@@ -394,7 +392,8 @@ impl PoolRef {
 impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
-        self.refs.get();
+        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
+        unsafe { bindings::zswap_ref_get(self.refs.as_ptr()) };
         Self(self.0)
     }
 }
