@@ -296,7 +296,9 @@ static inline bool vswap_slots_found(struct folio *folio)
 /*
  * Virtual slots record their cgroup, so the device slots that back them need
  * not. A cluster of a device gets a table of cgroup ids only when a folio
- * without virtual slots takes a slot of it.
+ * without virtual slots takes a slot of it. __vswap_has_ids() allocates the
+ * table and returns false if there is no memory. __vswap_lacks_ids() returns
+ * true if the table is needed and missing.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
@@ -391,8 +393,8 @@ static inline bool vswap_make_room(int type)
 }
 
 /*
- * Frees slots of bound clusters of @si whose pages are in the swap cache and
- * have a swap count of 0. May sleep.
+ * Removes folios with a swap count of 0 from the swap cache, if their slots are
+ * in virtual clusters bound to @si. Their device slots become idle. May sleep.
  */
 static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 {

@@ -54,11 +54,11 @@ DEFINE_PER_CPU(unsigned long[NR_VSWAP_SWAPIN_EVENTS], vswap_swapin_events);
 atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
 
 /*
- * Frees the slots of a large folio that was mapped, if its data is in memory.
- * If the slots must stay, frees only zswap's copies. Both were kept until now,
- * so that the folio could be dropped if it could not be mapped. Slots on a
- * device stay, because a clean folio is not written again. Caller has locked
- * the folio and the page table.
+ * Frees the slots of a large folio that the fault has mapped, if no device slot
+ * backs them. If folio_free_swap() has to keep the slots, frees their zswap
+ * entries only. Nothing is freed earlier, because do_swap_page() drops a folio
+ * that it cannot map. Device slots stay, so that a clean folio need not be
+ * written again. Caller has locked the folio and the page table.
  */
 void __vswap_swapin_mapped(struct folio *folio)
 {

@@ -323,7 +323,7 @@ static __always_inline void owned_put_obj(struct zs_pool *pool,
 
 /**
  * zs_owned_free_emptied - free zspages that have become empty
- * @pool: the pool that they are of
+ * @pool: the pool of the zspages
  * @emptied: the list that zs_owned_free() has filled
  */
 void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
@@ -344,9 +344,9 @@ EXPORT_SYMBOL_GPL(zs_owned_free_emptied);
 
 /**
  * zs_owned_free_pinned - free an object that is pinned once
- * @pool: the pool that it is of
- * @place: its place
- * @word: the word that names it, or NULL if none does
+ * @pool: the pool of the object
+ * @place: the place of the object
+ * @word: the word that points to the object, or NULL if there is none
  * @new: the new value of the word
  * @emptied: as for zs_owned_free()
  */
@@ -369,16 +369,16 @@ void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
 EXPORT_SYMBOL_GPL(zs_owned_free_pinned);
 
 /**
- * zs_owned_free - free the object that a word names
- * @pool: the pool that it is of
- * @word: the word, which the caller knows to name an object
+ * zs_owned_free - free the object that a word points to
+ * @pool: the pool of the object
+ * @word: the word. The caller knows that it points to an object.
  * @name: the name of the object
  * @new: the new value of the word
  * @emptied: list for a zspage that becomes empty. The caller passes it to
  *	zs_owned_free_emptied(), after it has dropped its locks if it can.
  *
- * Return: the length of the object; -EUCLEAN, after a warning once, if no object
- * with that name is where the word says. The word is set to @new in either case.
+ * Return: the length of the object. -EUCLEAN: there is no object with this name
+ * at the place in @word; warns once. Sets the word to @new in either case.
  */
 int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 		  struct zs_emptied *emptied)
@@ -407,15 +407,16 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 EXPORT_SYMBOL_GPL(zs_owned_free);
 
 /**
- * zs_owned_read_begin - find the data of an object and pin it
- * @pool: the pool that it is of
- * @word: the word that names it, which is not freed meanwhile
+ * zs_owned_read_begin - find the data of an object and pin the object
+ * @pool: the pool of the object
+ * @word: the word that points to the object. The caller keeps the object from
+ *	being freed until this returns.
  * @name: the name of the object
- * @sg: room for two entries, of which one or two are filled
- * @place: where to store the place, for zs_owned_unpin() afterwards
+ * @sg: two entries. The second is filled if the object crosses a page.
+ * @place: where to store the place of the object, for zs_owned_unpin()
  *
- * Return: the length of the object; -EUCLEAN, after a warning once, if no object
- * with that name is where the word says. Nothing is pinned then.
+ * Return: the length of the object. -EUCLEAN: there is no object with this name
+ * at the place in @word; warns once, and pins nothing.
  */
 int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 			struct scatterlist *sg, u64 *place)

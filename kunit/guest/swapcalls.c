@@ -409,8 +409,8 @@ static size_t bad_page(size_t number)
 }
 
 /*
- * Takes page frames out of use. The kernel copies their content elsewhere, also
- * if a page was swapped out before.
+ * Takes the page frames of some pages out of use. The kernel swaps in a page
+ * that is swapped out, then moves its content to another frame.
  */
 static void soft_offline(unsigned char *area)
 {

@@ -1123,9 +1123,10 @@ static void op_pagemap(struct rng *rng)
 }
 
 /*
- * Checks in smaps that the swapped out and the resident pages of a mapping are
- * no more than its size. All swapped out pages of a file may count for each of
- * its mappings.
+ * Checks in smaps that an anonymous mapping has no more pages, resident and
+ * swapped out together, than its size, and that SwapPss is at most Swap. Skips
+ * files and shared memory, because all swapped out pages of a file may count
+ * for each of its mappings.
  */
 static void op_smaps(struct rng *rng)
 {
@@ -1428,9 +1429,10 @@ static void op_graft(struct rng *rng)
 			map_new(from, was);
 		} else {
 			/*
-			 * After a failure the destination may be empty,
-			 * unchanged or unmapped. A source that could not be
-			 * unmapped after its pages had moved is empty.
+			 * After a failure the destination may read as zeros, be
+			 * unchanged or be unmapped, so map it anew. If pages
+			 * moved but the source was not unmapped, it reads as
+			 * zeros. P_LAZY accepts that.
 			 */
 			from->page[was].flags |= P_LAZY;
 			map_new(to, at);
@@ -1904,9 +1906,9 @@ static void choose(struct rng *rng, const char *path, const char *const *values,
 } while (0)
 
 /*
- * Calls swapoff, or drains if there is no device, in a process of the root
- * cgroup. The OOM killer would take it first if its own cgroup were at its
- * limit.
+ * Calls swapoff, or drains if there is no device, in a child that moves to the
+ * root cgroup. In a cgroup at its limit, the OOM killer would kill the child
+ * first, because it prefers a task in swapoff or drain.
  */
 static bool swapoff_aside(const char *disk)
 {

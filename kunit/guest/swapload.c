@@ -718,9 +718,10 @@ static uint64_t settle_read(const struct settle *what)
 
 /*
  * Measures the work that freeing has left to workers and RCU: the time that
- * other tasks use until all numbers are back at their values. Polling keeps the
- * only CPU busy, so that icount counts no idle time. All time that this process
- * has not used itself is theirs.
+ * other tasks use until no counter of --settle is above its value from before
+ * the pages were filled. Polling keeps the only CPU busy, so that icount counts
+ * no idle time. All time that this process has not used was used by other
+ * tasks.
  */
 static void settle_and_report(size_t pages)
 {

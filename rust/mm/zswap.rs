@@ -7,12 +7,15 @@
 //! `exports::zswap`. The modules are:
 //!
 //! - `store`, `load`: store and load the pages of a folio.
-//! - [`record`]: the 64-bit word that zswap keeps for a stored page.
+//! - [`record`]: the 64-bit word that zswap keeps for a stored page. It has the *place* of the
+//!   zsmalloc object, which changes when zsmalloc moves the object.
 //! - `table`: the table with the words of a swap cluster.
 //! - `pool`: the pools of zsmalloc objects.
 //! - `limits`: the size limits of the pools, and the switch to another compressor.
 //! - `compress`: compresses a page to an object, and decompresses an object to a page.
-//! - [`order`], `ring`: the order in which pages are written back.
+//! - [`order`], `ring`: the order in which pages are written back. A *ring* has the pages of a
+//!   memory cgroup on a node. Its *members* have a bit for each of 64 slots. The *clock hand*
+//!   passes the pages, and chooses those to write back.
 //! - `writeback`: writes pages back, many of them together.
 //! - `shrink`: the shrink worker, and the shrinker for memory pressure.
 //! - `setup`: initialization.

@@ -156,7 +156,8 @@ def wall_table(samples, clock, variants):
 
 
 def _counter_table(counters):
-    """Returns a table of mean changes of the kernel's counters. Only names unchanged ones."""
+    """Returns a table of mean changes of the kernel's counters, and a line that names the counters
+    that never changed."""
     moved = [key for key in COUNTERS if any(mean[key] for _, _, mean in counters)]
     rows = [[name, variant, *(f"{mean[key]:.0f}" for key in moved)]
             for name, variant, mean in counters if any(mean[key] for key in moved)]
@@ -344,8 +345,8 @@ def measured(tree, runs, how, table):
 
 
 def _figures(lines):
-    """Returns true if at least two lines have two numbers or more. Literal blocks with commands do
-    not."""
+    """Returns true for a table with figures: two lines or more have at least two numbers each. A
+    literal block with commands has fewer."""
     return sum(len(re.findall(r"(?<![\w/.-])\d[\d.]*(?![\w/])", line)) >= 2 for line in lines) >= 2
 
 

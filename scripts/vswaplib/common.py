@@ -112,9 +112,8 @@ def _release():
 
 @contextlib.contextmanager
 def started(cmd, **options):
-    """Starts the leader of a process group, and ends the whole group with the block. A signal that
-    arrives before the process is known is handled in the block. Otherwise the process would not be
-    ended."""
+    """Starts `cmd` as the leader of a process group, and ends the group when the block ends. Holds
+    back signals until the process is sure to be ended, because their handlers may raise."""
     global _late
     holds = threading.current_thread() is threading.main_thread()
     with contextlib.ExitStack() as stack:

@@ -9,8 +9,8 @@ from .common import Progress, say
 MEMORY = "256M"
 SIZE = 288          # MiB of the working set
 
-# (variant, argument of demo.sh: what it swaps to, label). The first is the product; base is the
-# kernel without it.
+# An arm is a kernel with what it swaps to: (variant, argument of demo.sh: what it swaps to, label).
+# The first arm is the product; base is the kernel without it.
 ARMS = (("vswap", "both", "vswap, zswap and a disk"),
         ("base", "disk", "base, swap disk"),
         ("base", "zram", "base, zram"),

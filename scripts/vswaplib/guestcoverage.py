@@ -178,7 +178,7 @@ def read_reasons(text):
 
 
 def explained(runs, reasons):
-    """Returns {reason: lines}, and the runs without one."""
+    """Returns {reason: number of lines}, and the runs that have no reason."""
     of_place = {place: reason.why for reason in reasons for place in reason.places}
     counts, left = collections.Counter(), []
     for run_ in runs:

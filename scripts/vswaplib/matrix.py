@@ -391,7 +391,8 @@ def run_compile(cell):
 
 
 def run_identical(cell):
-    """Compares our tree with our work off to the pristine tree. Returns ([problem], note)."""
+    """Compares the objects of our tree, with our options off, with those of the pristine tree.
+    Returns ([problem], note)."""
     off = next(other for other in CELLS if other.name == cell.seed)
     problems, _ = run_compile(off)
     base = home() / f"base-{cell.arch}-{cell.cc}"

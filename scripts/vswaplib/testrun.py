@@ -172,8 +172,8 @@ def run_selftests(full, stage):
 
 @dataclasses.dataclass
 class Step:
-    """A step of a run. Calls `func` with `args` and then the stage of the step, or all stages if
-    `many`."""
+    """A step of a run. `func` gets `args`, then the results.Stage that takes its results. If
+    `many`, it gets {unit: Stage} instead."""
     title: str
     func: object
     parts: list                    # of Part
@@ -181,7 +181,7 @@ class Step:
     args: tuple = ()
     quick: bool = False            # --quick runs it, too
     unit_of: object = None
-    many: bool = False             # func takes all stages, {unit: Stage}, instead of one
+    many: bool = False             # each unit has a stage
 
 
 def _listed(part, unit_of=lambda name: name):

@@ -2,9 +2,9 @@
 /*
  * swaptags: memory tags of arm64 (MTE) come back with their page from swap.
  *
- * Each 16 bytes of a page mapped with PROT_MTE have a tag of their own. It is swapped out
- * beside the page, under the number of the slot. So tags and bytes are compared when the
- * page is read again, and a slot that was freed must not give its tags to the next page.
+ * Each 16 bytes of a page mapped with PROT_MTE have a tag. When the page is swapped out, the
+ * kernel keeps the tags in memory, indexed by the swap entry. The test compares tags and bytes
+ * when the page is read again. A slot that was freed must not give its tags to the next page.
  */
 #define _GNU_SOURCE
 #include <getopt.h>

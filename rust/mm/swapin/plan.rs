@@ -267,8 +267,9 @@ fn orders_of(how: How) -> usize {
     }
 }
 
-/// Returns how many of the [`NEAR`] pages above (`down`) or below `page` were used recently, up to
-/// the first unused one.
+/// Returns how many of the [`NEAR`] pages on one side of `page` were used recently: above it if the
+/// faults go `down`, otherwise below it. Starts at the lowest address, and stops at the first page
+/// that was not used.
 #[inline]
 fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     let first = if down {

@@ -373,9 +373,9 @@ pub struct Limits {
 /// Evidence that is costly to gather, which most faults do not need. [`plan`] calls each method
 /// once at most.
 pub trait Inquiry {
-    /// Returns the number of adjacent pages that were used recently, on the side that faults come
-    /// from (`down`: from above). Returns [`NEAR`] or less, counting up to the first page that was
-    /// not used.
+    /// Returns how many of the [`NEAR`] pages on one side of the page were used recently: above it
+    /// if the faults go `down`, otherwise below it. Starts at the lowest address, and stops at the
+    /// first page that was not used.
     fn near(&mut self, down: bool) -> u32;
 
     /// Returns the orders that are allowed for a folio here.

@@ -498,8 +498,8 @@ mod tests {
         let mut slots = KVec::new();
         let mut border = 0;
 
-        // Allocate until two clusters with consecutive numbers are full. New clusters have
-        // consecutive numbers.
+        // Allocate until the slots on both sides of a border of two clusters are in use. New
+        // clusters have consecutive numbers.
         let max = (Directory::len() as usize + 4) * SLOTS;
         while border == 0 && slots.len() < max {
             let slot = alloc(0)?;

@@ -104,9 +104,9 @@ impl SlotReservation {
     }
 
     /// Reserves a device slot for a zswap entry that is written back. The entry stays until
-    /// [`Self::back`]. Unlike [`Self::take`], needs no promise, because the device slot gets the
-    /// entry's word. `ENOSPC`: no device has a free slot. `EDQUOT`: the cgroup of the slot is at
-    /// its swap limit.
+    /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the entry
+    /// has one, which will name the device slot. `ENOSPC`: no device has a free slot. `EDQUOT`: the
+    /// cgroup of the slot is at its swap limit.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);

@@ -13,9 +13,9 @@
 //!   cache. The reference is to that, and the word has changed. The lookup puts the reference and
 //!   retries.
 //! - *The page frame is used again inside of a larger folio*, and the reference is to the larger
-//!   folio. When that folio is split, or freed but for this reference, the frame can become a folio
-//!   of this slot again. Then the word is what it was before. So the lookup also compares the folio
-//!   that the frame belongs to, and not only the number.
+//!   folio. If that folio is split later, the frame becomes a folio of its own, and can enter the
+//!   swap cache for this slot again. Then the word is what it was before. So the lookup compares
+//!   not only the page frame number, but also the folio that the frame belongs to.
 //! - *The page frame is used again for a folio of this slot*, so that the word is what it was. That
 //!   folio is right, too: it is in the swap cache for the slot, and the reference is to it.
 //! - *The folio is frozen.* Reclaim, migration and splitting set its count to 0 for a moment. The
