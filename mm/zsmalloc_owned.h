@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A part of mm/zsmalloc.c: objects without handles, which words of their owner
- * name. See include/linux/zsmalloc_owned.h.
+ * A part of mm/zsmalloc.c: objects without handles. Instead, a word of the
+ * owner points to each object. See include/linux/zsmalloc_owned.h.
  *
  * Locking: class->lock keeps objects in place. It is held to follow the place
  * in a word, and to change the word. So a free and a move of the same object
@@ -128,8 +128,9 @@ static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *
 
 /*
  * Finds the object at a place, if it has @name. Otherwise warns once, and marks
- * the pool as damaged. Then an object without a word is left, whose word and
- * device may go away. So no object of the pool is moved any more.
+ * the pool as damaged: an object is left that no word points to. Moving that
+ * object would look up a word that may be freed by then. So no object of a
+ * damaged pool is moved any more.
  */
 static __always_inline bool owned_find_named(struct zs_pool *pool,
 					     struct size_class *class, u64 place,
@@ -146,7 +147,7 @@ static __always_inline bool owned_find_named(struct zs_pool *pool,
 
 /*
  * Returns true if an object of the pool could not be found by its word. Caller
- * holds class->lock, as the task that noticed it did.
+ * holds class->lock, under which owned_find_named() marks the pool.
  */
 static bool owned_is_damaged(struct zs_pool *pool)
 {
@@ -294,8 +295,8 @@ static __always_inline void owned_set_head(struct owned_obj *obj, unsigned long 
 }
 
 /*
- * Frees an object. Caller holds class->lock. Adds the zspage to @emptied if
- * that was its last object.
+ * Frees an object. Caller holds class->lock. If the zspage has become empty,
+ * adds it to @emptied, or leaves it to deferred free if a page of it is locked.
  */
 static __always_inline void owned_put_obj(struct zs_pool *pool,
 					  struct size_class *class,
@@ -359,7 +360,7 @@ void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
 	if (!class)
 		return;
 	owned_at(class, place, &obj);
-	/* It is not moved, because class->lock is held. */
+	/* Without the pin, class->lock keeps the object in place. */
 	zs_owned_unpin(place);
 	owned_put_obj(pool, class, &obj, emptied);
 	if (word)
@@ -449,9 +450,9 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 EXPORT_SYMBOL_GPL(zs_owned_read_begin);
 
 /*
- * Returns the obj that begins at offset @off of a page that is being moved. A
- * handle has it. For an owned object it is computed, because the word may be
- * damaged.
+ * Returns the obj that begins at offset @off of a page that is being moved. The
+ * obj of an object with a handle is in the handle. The obj of an owned object is
+ * computed, because the word may be damaged.
  */
 static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 			    struct zpdesc *zpdesc, unsigned int off,
@@ -503,8 +504,8 @@ static void obj_moved(struct zs_pool *pool, struct size_class *class,
 
 /**
  * zs_create_owned_pool - create a pool of objects without handles
- * @name: its name
- * @find_word: returns the word that names the object with a given name
+ * @name: the name of the pool
+ * @find_word: returns the word that points to the object with a given name
  *
  * Return: the pool, which zs_destroy_pool() destroys, or NULL.
  */
