@@ -71,7 +71,7 @@ static void vswap_users_free(struct percpu_ref *ref)
 /* Returns the dummy device with a reference, which put_swap_device() drops. */
 struct swap_info_struct *vswap_get_device(void)
 {
-	/* The first reference is never dropped. */
+	/* Needs no check, because the first reference is never dropped. */
 	percpu_ref_get(&vswap_si.users);
 	return &vswap_si;
 }
@@ -406,8 +406,8 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns true if page tables or shmem have physical entries. Pages of these in
- * zswap can be written back to their own slots.
+ * Returns true if page tables or shmem have physical entries. If zswap has the
+ * pages of such entries, it can write them back to their own slots.
  */
 bool vswap_old_entries(void)
 {
@@ -504,8 +504,8 @@ bool __vswap_may_split(struct folio *folio)
  * Splits a large folio that could not be written as a whole. Its pages can then
  * be written one by one. Adds all but the first page to @list. The folio is
  * unmapped, dirty and locked, and only the swap cache and the caller have
- * references. Returns true if @folio has become its first page, which the
- * caller must write.
+ * references. Returns true if @folio is now the first page only, and the caller
+ * must write it.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -666,7 +666,7 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	kfree(ci->memcg_table);
 	ci->memcg_table = NULL;
 #endif
-	/* Normally freed already, with the last count that needed it. */
+	/* The extend table was normally freed with the last count that needed it. */
 	kfree(ci->extend_table);
 	ci->extend_table = NULL;
 	rcu_assign_pointer(ci->table, NULL);
@@ -800,7 +800,7 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 	return xchg(ci, NULL);
 }
 
-/* Returns the @nth cluster of a CPU. Takes no lock, so the CPU may not use it any more. */
+/* Returns the @nth cluster of a CPU. Takes no lock, so the answer may be stale. */
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 {
 	if (!cpu_possible(cpu))
@@ -894,7 +894,7 @@ unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 	       global_node_page_state(NR_ISOLATED_ANON);
 }
 
-/* Returns how many slots of devices back virtual ones. */
+/* Returns how many device slots back virtual slots. */
 unsigned long vswap_slots_on_devices(void)
 {
 	unsigned int type, last = READ_ONCE(vswap_highest_type);
@@ -1018,9 +1018,8 @@ static int vswap_switch(bool on)
 /*
  * Switches the layer off and swaps in all pages with virtual entries, with the
  * walk that swapoff uses. After -ENOMEM or -EINTR, pages already swapped in
- * stay in memory, and another call continues with the rest. On error the mode
- * is set back to what it was before. Otherwise memory that is full could not be
- * swapped out again.
+ * stay in memory, and another call continues with the rest. On error, restores
+ * the mode, so that pages can be swapped out again if memory is full.
  */
 static int vswap_drain(void)
 {
@@ -1110,7 +1109,7 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
 
-/* Defines a file of stats/. Only root may read it, because that looks at each slot in use. */
+/* Defines a file of stats/. Only root may read it, because each read walks all slots in use. */
 #define VSWAP_STAT(_name)							\
 static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			    char *buf)						\
@@ -1341,7 +1340,7 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 		return -ENOMEM;
 	if (SWP_TABLE_USE_PAGE)
 		return 0;
-	/* With room for an rcu_head, which a table of a whole page has in its struct page. */
+	/* Objects have room for an rcu_head. A table of a whole page uses its struct page's. */
 	vswap_words_cache = kmem_cache_create("vswap_words", sizeof(struct vswap_small_words),
 					      0, 0, NULL);
 	if (!vswap_words_cache) {

@@ -427,7 +427,7 @@ bool __vswap_split(struct folio *folio, struct list_head *list);
 
 /*
  * Splits a large folio if @failed says that it could not be written. Returns
- * true if its first page is to be written now.
+ * true if @folio is now the first page only, and the caller must write it.
  */
 static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
 {
@@ -543,7 +543,7 @@ bool vswap_any_used(void);
 /* Refusals of all pages, used where there is no memory cgroup. */
 extern struct vswap_refusals vswap_refusals;
 
-/* Tables that were allocated for a cluster, until vswap_tables_set(). */
+/* Tables that were allocated for a cluster, until vswap_tables_set() installs them. */
 struct vswap_tables {
 	void *words;
 #ifdef CONFIG_MEMCG

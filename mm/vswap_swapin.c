@@ -68,7 +68,7 @@ void __vswap_swapin_mapped(struct folio *folio)
 
 /*
  * Returns the folio of a neighbour that the fault can map as well, locked and
- * with a reference. Returns NULL if it cannot.
+ * with a reference. Returns NULL if the fault cannot map the neighbour.
  */
 static struct folio *vswap_neighbour(struct swap_info_struct *si, pte_t pte)
 {
@@ -179,7 +179,7 @@ bool __vswap_swapin_failed(struct folio *folio)
 	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
 	/*
 	 * Remove the folio from the swap cache, so that no other fault uses it.
-	 * If zswap could not load the folio, it has removed the folio.
+	 * zswap has already removed a folio that it could not load.
 	 */
 	folio_lock(folio);
 	if (folio_test_swapcache(folio) && !folio_test_uptodate(folio))
@@ -198,9 +198,9 @@ bool __vswap_swapin_failed(struct folio *folio)
  * swap cache only to uncount it. A fault that claims the page takes ci->lock
  * twice:
  *
- * - claim: check the slot, and add the folio, locked, to the swap cache. It
- *   must be there, because two faults on one entry meet in the swap cache.
- *   NR_FILE_PAGES and NR_SWAPCACHE do not count it.
+ * - claim: check the slot, and add the folio, locked, to the swap cache. The
+ *   folio must be there, because two faults on one entry meet in the swap
+ *   cache. NR_FILE_PAGES and NR_SWAPCACHE do not count the folio.
  * - The fault keeps the folio locked while it reads the page. zswap and devices
  *   keep their copy. While the folio is locked, its device slot is neither
  *   moved nor freed.
@@ -385,7 +385,7 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
  * Returns true if zswap has written back or refused many pages, which are on
  * devices now. Computes their number from the device slots in use, less pages
  * in zswap and in the swap cache. Zero pages have slots but are not on a
- * device, so up to a quarter counts as none.
+ * device, so many means more than a quarter of the slots in use.
  */
 bool vswap_swapin_any_written(void)
 {

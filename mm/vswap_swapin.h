@@ -123,16 +123,16 @@ static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
 }
 
-/* Returns true if readahead shall skip a neighbour. */
+/* Returns true if readahead must skip a neighbour, because its page is in memory. */
 static inline bool vswap_swapin_skip(swp_entry_t entry)
 {
 	return vswap_swapin_on() && vswap_rs_swapin_skip(entry);
 }
 
 /*
- * Returns true the first time, if the policy is on: the callers of
- * swapin_sync() have just looked in the swap cache, so swapin_sync() need not
- * look again.
+ * Returns true if swapin_sync() need not look in the swap cache: if the policy
+ * is on, its callers have just looked. Returns false when swapin_sync() tries
+ * again. @again: false at first; this sets it.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -238,7 +238,7 @@ static inline void vswap_around_init(struct vswap_around *around)
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
-/* Returns the plan of a fault. Without readahead there are no neighbours to map. */
+/* Returns the plan of a fault. Unless that is readahead, the fault will map no neighbours. */
 static __always_inline unsigned long vswap_fault_plan(struct vswap_around *around,
 						      struct swap_info_struct *si,
 						      struct vm_fault *vmf, swp_entry_t entry)
@@ -324,8 +324,8 @@ static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 }
 
 /*
- * Called when all pages of a folio are mapped. Either this fault has read a
- * large folio, or the page was in the swap cache before.
+ * Called when all pages of a folio are mapped. Frees the slots of a large folio
+ * that this fault has read. Records a page that was in the swap cache before.
  */
 static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 					       struct vm_fault *vmf, struct folio *folio,
@@ -342,7 +342,7 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 		vswap_rs_swapin_hit(vmf->vma, vmf->address >> PAGE_SHIFT);
 }
 
-/* Settles a claimed folio that could not be mapped. Caller unlocks it afterwards. */
+/* Settles a claimed folio that could not be mapped. Caller unlocks the folio afterwards. */
 static __always_inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
 {
 	if (vswap_fault_claimed(around))
@@ -366,7 +366,7 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	folio = __vswap_swapin_next(around, si, *vmf);
 	if (folio) {
 		*vmf = &around->next;
-		/* Otherwise the compiler makes the caller keep a pointer to each member of it. */
+		/* Otherwise the compiler keeps a pointer to each member of @around->next. */
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}
 	return folio;

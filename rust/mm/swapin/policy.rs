@@ -50,7 +50,7 @@ pub const NEAR: u32 = 4;
 /// Number of well-used folios that raise the cap by one.
 const PROOFS: u64 = 3;
 /// One of this many large folios is mapped old for feedback, once doubt is 0 and the sequence has
-/// twice [`RUN`] faults. Before that, each large folio is.
+/// twice [`RUN`] faults. Before that, each large folio is mapped old.
 const PROBE_EVERY: u64 = 4;
 
 /// The access pattern that the application announced with `madvise()`.

@@ -77,7 +77,7 @@ use kernel::prelude::*;
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
     start: u32,
-    // The promise of backing words for the slots.
+    // The backing words that are reserved for the slots.
     promise: Option<Promise>,
     // The number of slots that are charged to `id`.
     charged: u32,

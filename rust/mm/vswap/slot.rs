@@ -194,7 +194,7 @@ pub(crate) struct New<'a> {
     pub(crate) nr: u32,
     /// The memory cgroup id of the slots.
     pub(crate) id: u16,
-    /// The promise of backing words, if words were reserved.
+    /// The backing words that were reserved for the slots, if any.
     pub(crate) promise: Option<Promise>,
     /// True if the slots are in a bound cluster, and their device slots are in use.
     pub(crate) on_device: bool,
@@ -269,7 +269,7 @@ pub(crate) fn alloc_folio<'a>(
 /// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove folios from
 /// the swap cache whose slots have no swap count any more.
 ///
-/// Until then, these swap counts pin the slots.
+/// The caller owns these swap counts, which pin the slots until they are dropped.
 #[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     if nr != 1 || !put_alone(offset, reclaim, IdRefs::put) {
@@ -337,8 +337,8 @@ fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
     }
 }
 
-/// The most slots whose count is dropped in one critical section, because other tasks may wait for
-/// the cluster lock.
+/// The maximum number of slots whose swap counts are dropped in one critical section. Limited,
+/// because other tasks may wait for the cluster lock.
 const MOST_PUT: u32 = 32;
 
 fn put_range(
@@ -435,7 +435,7 @@ pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
             _ => {}
         },
         Count::INLINE_MAX => guard.lend().add_extend_table(table),
-        // By now, the count is lower.
+        // Another task has lowered the count since the dup failed.
         _ => {}
     }
     Ok(())
@@ -478,7 +478,7 @@ pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> 
     !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
 }
 
-/// Returns the state of a slot without the lock. It may be stale.
+/// Returns the state of a slot. Does not take the lock, so the answer may be stale.
 #[inline]
 pub(crate) fn peek(offset: usize) -> State {
     match find(offset) {

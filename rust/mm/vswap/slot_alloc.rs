@@ -190,8 +190,8 @@ fn switch_to(mut local: Local, order: u32, kind: Kind, taken: Taken) -> Run {
     Run { taken, local }
 }
 
-/// Takes a run from a cluster, and makes it the one that this CPU allocates from. If it has no free
-/// run, retires it and returns `None`.
+/// Takes a run from a cluster, and makes the cluster the one that this CPU allocates from. Retires
+/// a cluster without a free run, and returns `None`.
 fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
     match guard.take_run() {
         Ok(taken) => Some(switch_to(local, order, kind, taken)),
