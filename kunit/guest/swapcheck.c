@@ -160,7 +160,7 @@ static void page_poke(struct region *region, size_t page, uint32_t value)
 
 	*word = mix64(value);
 	if (model->lazy) {
-		/* The write has decided which of the two the page holds now. */
+		/* From this write on, the rest of the page is either the old content or zeros. */
 		uint64_t kept = *word;
 
 		*word = 0;
@@ -268,7 +268,7 @@ static void page_out_on(struct region *region, long cpu)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* Swaps all pages out. Without --node, accepts that 2 % stay in memory for eight rounds. */
+/* Swaps all pages out. Without --node, accepts after eight rounds that 2 % stay in memory. */
 static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
@@ -372,9 +372,9 @@ static size_t verify_with_bus(const struct region *region)
 }
 
 /*
- * Sets a memory policy, and keeps the task on its CPU. Only pages that were
- * swapped out show where swap-in puts them, so all of them have to be. A page
- * that waits on another CPU to be added to the LRU cannot be swapped out.
+ * Sets a memory policy, and keeps the task on its CPU. All pages have to be
+ * swapped out, because only these show where swap-in puts them. A page that
+ * waits on another CPU to be added to the LRU cannot be swapped out.
  */
 static void set_policy(const struct region *region, int policy, unsigned long nodes)
 {
@@ -537,7 +537,7 @@ static void reap(pid_t pid, const char *what)
 
 /*
  * Each process rewrites a third of the pages that it inherited, pokes another
- * third and leaves the rest. Its children and its parent do the same to theirs.
+ * third and leaves the rest. The choice is random and differs between processes.
  * No process may see what another one has written.
  */
 static void cow_write(struct region *region, uint32_t version, struct rng *rng)

@@ -140,7 +140,7 @@ struct area {
 	size_t pages;
 	enum kind kind;
 	int fd;
-	/* KSM was enabled once: it loses soft-dirty bits. */
+	/* KSM was enabled for this area once, and KSM loses soft-dirty bits. */
 	bool merged;
 	/*
 	 * Content of private pages, and content of the file or shared memory,
@@ -181,7 +181,7 @@ static unsigned int cgroup_side;
 static void run_op(uint32_t index);
 static const char *op_name(uint32_t what);
 
-/* One write(), so that lines of several processes do not mix. */
+/* Prints with one write(), so that lines of several processes do not mix. */
 __attribute__((format(printf, 1, 2)))
 static void say(const char *fmt, ...)
 {
@@ -296,7 +296,7 @@ static void describe(const struct area *area, size_t page)
 {
 	size_t i = nr_history > HISTORY ? nr_history - HISTORY : 0;
 
-	/* The file descriptor of a child shows its parent's pagemap. */
+	/* The file descriptor that a child inherits shows the pagemap of the parent. */
 	if (in_child)
 		pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	say("# page: area %zu (%s, %zu pages) page %zu flags=0x%x pagemap=%016" PRIx64 "\n",
@@ -396,7 +396,7 @@ static void wrote(struct area *area, size_t page, size_t offset, const void *dat
 	shadow_cow(area, page);
 	shadow = want(area, page);
 	if (at->flags & P_LAZY && len < PAGE) {
-		/* The write has decided which of the two the page holds now. */
+		/* From this write on, the rest of the page is either the old content or zeros. */
 		const unsigned char *now = area->base + page * PAGE;
 		unsigned char rest[PAGE];
 
@@ -1043,9 +1043,9 @@ static void op_protect(struct rng *rng)
  */
 
 /*
- * Checks that readable locked pages are in memory. Migration takes them away
- * for a moment. Splitting or collapsing a large folio of a file unmaps it even
- * if it is locked: then lock again, which maps it.
+ * Checks that readable locked pages are in memory. Waits, because migration
+ * unmaps pages for a moment. Locks pages of files again, because splitting or
+ * collapsing a large folio of a file unmaps locked pages, and mlock() maps them.
  */
 static void check_locked(const struct range *range)
 {
@@ -1303,8 +1303,8 @@ static void op_move(struct rng *rng)
 	trace(": area %zu (%s) from %p to %p", area - areas, kind_names[area->kind], area->base,
 	      hole);
 	/*
-	 * No failures here: if a mapping cannot be unmapped after its pages
-	 * have moved, they seem not to have moved.
+	 * Inject no failures here. If the kernel could not unmap a mapping
+	 * after moving its pages, the loop would count the pages as not moved.
 	 */
 	faults_end();
 	do {
@@ -2411,7 +2411,7 @@ static void machine_init(void)
 	struct rng rng;
 	size_t i;
 
-	/* Counts as a process of its own, with its own generator and counters. */
+	/* The supervisor counts as a process, with its own generator and counters. */
 	proc = MAX_PROCS;
 	me = &progress[proc];
 	rng = generator(0, 3);
@@ -2510,9 +2510,9 @@ static unsigned long total(size_t offset)
 #define TOTAL(field)	total(offsetof(struct progress, field))
 
 /*
- * Watches until all processes have ended, or one has failed. A process that its
- * limits leave no memory waits in its fault for ever: after half a second,
- * removes its limits.
+ * Watches until all processes have ended, or one has failed. Removes the limits
+ * of a process that makes no progress for half a second. Otherwise it could
+ * wait for memory in a fault for ever.
  */
 static size_t supervise(void)
 {
@@ -2821,8 +2821,8 @@ static void parse(int argc, char **argv)
 
 /*
  * Starts a process of the root cgroup that prints all lines. Standard output
- * may be a file in tmpfs, and its pages are charged to the cgroup of the
- * writer.
+ * may be a file in tmpfs, whose pages would be charged to the tested cgroup if
+ * a process of that cgroup wrote them.
  */
 static pid_t printer_start(void)
 {

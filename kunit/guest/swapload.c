@@ -387,7 +387,7 @@ static void cgroup_leave(void)
 struct area {
 	unsigned char *base;
 	size_t pages;
-	/* How many pages one first touch populates. */
+	/* The number of pages of a folio, which the first touch of a page populates. */
 	size_t unit;
 	uint32_t *fill_order, *touch_order;
 	unsigned char *resident;
@@ -410,7 +410,7 @@ static void lock_program(void)
 		die(EXIT_BROKEN, "cannot lock the program in memory");
 }
 
-/* Enables one folio size, by madvise, and no other: PMD size would win. */
+/* Enables one folio size, by madvise, and disables the others: PMD size would win over it. */
 static void choose_folio_size(size_t folio)
 {
 	const char *file = opt.shmem ? "shmem_enabled" : "enabled";
@@ -593,7 +593,7 @@ static void swap_out(struct area *area)
 		resident = area_resident(area);
 		phase_end_with(&phase, area->pages, " left=%zu", resident);
 		if (resident > 0 && opt.slack < 100) {
-			/* Clean pages that stayed in the swap cache. */
+			/* Reclaim clean pages that stayed in the swap cache. */
 			phase_begin(&phase, "drop");
 			before = resident;
 			resident = reclaim_until(area, &phase, 0);
@@ -1293,7 +1293,7 @@ static long long kernel_bytes(size_t *swapped, size_t *pool)
 	static char buf[16 * 1024];
 	size_t used;
 
-	/* Each CPU holds back changes of up to half a megabyte: fold them in. */
+	/* Add the changes that CPUs have not added to the statistics, up to 0.5 MB each. */
 	must_write_file("/proc/sys/vm/stat_refresh", "1");
 	if (read_file("/proc/meminfo", buf, sizeof(buf)) < 0)
 		die(EXIT_BROKEN, "cannot read /proc/meminfo");
@@ -1416,7 +1416,7 @@ static int compare_time(const void *a, const void *b)
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Returns all records of the rings, sorted by time. The begin of a fault has id 0. */
+/* Returns all records of the rings, sorted by time. Gives the begin of a fault the id 0. */
 static struct fault_record *faults_read(size_t *count)
 {
 	struct fault_record *records = map_or_die(nr_fault_rings * FAULT_RING,

@@ -165,14 +165,14 @@ numbers() {
 	(cd "$1" && grep -H . * | tr : ' ')
 }
 
-# snapshot FOLDER: note the numbers of such a folder, for grown
+# snapshot FOLDER: save the numbers of such a folder, for `grown`
 snapshot() {
 	SNAPSHOT=$1
 	numbers "$1" > "$TMP/snapshot"
 }
 
-# grown NAME: print by how much that number has grown since the snapshot. Without such a file it
-# prints nothing, which fails in `is`.
+# grown NAME: print by how much that number has grown since the snapshot. If the folder has no such
+# file, prints nothing, so that `is` fails.
 grown() {
 	echo $(($(cat "$SNAPSHOT/$1") - $(figure "$TMP/snapshot" "$1")))
 }
@@ -255,8 +255,8 @@ stored() {
 }
 
 # drained PAGES: wait until zswap has written back all but PAGES pages. The worker gives up if all
-# pages that it meets still have their second chance. So every tenth round refuses another store,
-# which wakes it.
+# pages that it meets still have their second chance. So every tenth round stores a page, which
+# zswap refuses, and the refusal wakes the worker.
 drained() {
 	for i in $(seq 300); do
 		[ "$(stored)" -gt "$1" ] || break
@@ -434,7 +434,7 @@ is_whole() {
 	fi
 }
 
-# in_cgroup NAME COMMAND...
+# in_cgroup NAME COMMAND...: run the command in the cgroup
 in_cgroup() {
 	group=$1
 	shift
@@ -481,7 +481,8 @@ none_left() {
 	is "$1: no slot is in use" "$(slots used)" -eq 0
 	is "$1: no table is left" "$(slots clusters)" -eq 0
 	is "$1: nothing is stored" "$(stored)" -eq 0
-	# The same holds for physical entries, which drain does not swap in.
+	# Pages of physical entries may be in the swap cache only, too. Drain does not free their
+	# device slots.
 	is "$1: the devices are empty" "$(used)" -le "$(value /proc/meminfo SwapCached:)"
 }
 
@@ -506,7 +507,7 @@ ended() {
 	check "$2: its cgroup goes away" cgroup_gone $2
 }
 
-# hold ARGS...: like hold_as, for a single process, which verified ends
+# hold ARGS...: like hold_as, for a single process, which `verified` ends
 hold() {
 	hold_as hold "$@"
 }
