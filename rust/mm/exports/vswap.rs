@@ -101,7 +101,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         return EINVAL.to_errno();
     };
     // SAFETY: As required of the caller, the folio is locked and not in the swap cache. No other
-    // value covers it, because C calls Rust here.
+    // value covers it, because the C caller holds its lock.
     let folio = unsafe { NewSwap::from_c(raw) };
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();

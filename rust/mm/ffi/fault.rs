@@ -341,7 +341,7 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
 }
 
 impl HeldEntry<'_> {
-    /// Returns the entry.
+    /// Returns the entry alone, without the guarantee that its device stays.
     #[inline]
     pub(crate) fn entry(self) -> SwapEntry {
         self.entry

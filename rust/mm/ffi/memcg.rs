@@ -303,7 +303,7 @@ impl MemcgRef {
         fn tryget_online(&self) -> bool = zswap_memcg_tryget_online;
     }
 
-    /// Returns the cgroup.
+    /// Returns the cgroup, which the reference keeps.
     #[inline]
     pub(crate) fn get(&self) -> Memcg<'_> {
         // INVARIANT: The cgroup is not freed while there is a reference.
@@ -409,7 +409,7 @@ impl ObjCgroup {
     }
 
     c_methods! {
-        /// Returns the cgroup.
+        /// Returns the memory cgroup that is charged, with a reference. `None`: no `CONFIG_MEMCG`.
         pub(crate) fn memcg(&self) -> Option<MemcgRef> = zswap_objcg_memcg_get;
         /// Returns true if the cgroup and its ancestors are below their zswap limits.
         pub(crate) fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;

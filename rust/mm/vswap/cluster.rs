@@ -565,7 +565,7 @@ impl LockedCluster<'_> {
         Self::new(unsafe { Cluster::from_ci(ci) })
     }
 
-    /// Returns the cluster.
+    /// Returns the cluster itself, for functions that do not need its lock.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.cluster
@@ -1312,7 +1312,7 @@ impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
     #[inline]
     unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
         // SAFETY: As required of the caller, the cluster is virtual and locked. No other value
-        // covers it, because C calls Rust here.
+        // covers it, because the C caller holds its lock.
         unsafe { Self::by_caller(ci) }
     }
 }
@@ -1666,7 +1666,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Returns the cluster.
+    /// Returns the cluster of the slots.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.guard.cluster()
@@ -1788,7 +1788,7 @@ pub(crate) struct Scatter {
 }
 
 impl Scatter {
-    /// Allocates both. May sleep.
+    /// Allocates the backing table and the tables of the device cluster. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
         // Allocate the tables of the device cluster first, because they do not use memory reserves.
         // If that fails, no backing table was taken from the reserves, to which RCU would return it
