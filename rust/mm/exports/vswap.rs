@@ -9,6 +9,7 @@ use crate::{
     ffi::{
         call::{
             FromC,
+            NotNull,
             Out, //
         },
         device::{

@@ -86,6 +86,9 @@ impl<T: Sync> Array<T> {
 
     /// Allocates the root, for at most `max` elements, unless there is one. May sleep.
     pub(crate) fn setup(&self, max: usize) -> Result {
+        if self.most() != 0 {
+            return Ok(());
+        }
         let len = max.div_ceil(CHUNK).max(1);
         let mut root = KVVec::<Place<Chunk<T>>>::with_capacity(len, GFP_KERNEL)?;
         for _ in 0..len {

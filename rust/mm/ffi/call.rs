@@ -167,13 +167,13 @@ use kernel::{
     }, //
 };
 
-/// A type for a value that Rust and C access at the same time.
+/// A type for a value that Rust and C access at the same time, on any CPU.
 ///
 /// # Safety
 ///
 /// The type has the layout of `C`. C accesses each field of the value as the type does: in one
 /// piece if it is atomic, otherwise under the lock that protects it.
-pub(crate) unsafe trait View {
+pub(crate) unsafe trait View: Sync {
     /// The type of the value in C.
     type C;
 }
@@ -211,6 +211,8 @@ impl<T: View> FromC<*mut T::C> for &T {
 /// A counter that C also accesses: C's `atomic_long_t`.
 #[repr(transparent)]
 pub(crate) struct Counter(pub(crate) Atomic<i64>);
+
+static_assert!(size_of::<Counter>() == size_of::<bindings::atomic_long_t>());
 
 // SAFETY: The layout is that of C's structure, which C accesses atomically.
 unsafe impl View for Counter {
@@ -299,15 +301,6 @@ impl<T> FromC<*const T> for *const T {
     }
 }
 
-impl<T> ToC for *const T {
-    type C = Self;
-
-    #[inline]
-    fn to_c(self) -> Self {
-        self
-    }
-}
-
 impl<T> FromC<*mut T> for *mut T {
     /// # Safety
     ///
@@ -346,6 +339,22 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {
     unsafe fn from_c(raw: *mut Raw) -> Self {
         // SAFETY: As required of the caller, `raw` meets the requirements of `T` if it is not NULL.
         NonNull::new(raw).map(|raw| unsafe { T::from_c(raw) })
+    }
+}
+
+/// A value that C passes by a pointer that is never NULL.
+pub(crate) struct NotNull<T>(pub(crate) T);
+
+impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for NotNull<T> {
+    /// # Safety
+    ///
+    /// `raw` is not NULL, and meets the requirements of `T`.
+    #[inline]
+    unsafe fn from_c(raw: *mut Raw) -> Self {
+        // SAFETY: As required of the caller, `raw` is not NULL.
+        let raw = unsafe { NonNull::new_unchecked(raw) };
+        // SAFETY: As required of the caller, `raw` meets the requirements of `T`.
+        Self(unsafe { T::from_c(raw) })
     }
 }
 

@@ -156,9 +156,21 @@ pub(crate) fn count_skipped() {
     count(bindings::vswap_swapin_event_VSWAP_SWAPIN_SKIPPED);
 }
 
+/// An address that C does not access.
+struct Address(*const c_void);
+
+impl ToC for Address {
+    type C = *const c_void;
+
+    #[inline]
+    fn to_c(self) -> *const c_void {
+        self.0
+    }
+}
+
 c_functions! {
     // C only hashes the address. It returns an element of a static array.
-    fn record_of(owner: *const c_void) -> &'static Counter = vswap_record_of;
+    fn record_of(owner: Address) -> &'static Counter = vswap_record_of;
 }
 
 /// The place of the record of a mapping or a file. Updates may be lost, because writers do not
@@ -171,7 +183,7 @@ impl Kept {
     /// shared table of records.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
-        Self(&record_of(owner.cast()).0)
+        Self(&record_of(Address(owner.cast())).0)
     }
 
     #[inline]

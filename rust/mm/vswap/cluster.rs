@@ -111,7 +111,6 @@ use core::{
         UnsafeCell, //
     },
     marker::PhantomData,
-    mem::ManuallyDrop,
     ops::{
         Deref,
         Range, //
@@ -176,33 +175,97 @@ impl bound::Word for Atomic<u64> {
 /// The swap counts of slots that do not fit in their words.
 type Counts = [Cell<u32>; SLOTS];
 
-/// The first fields of C's `struct swap_cluster_info`. `ci->lock` protects those that are cells.
-#[repr(C)]
-struct Fields {
-    _lock: Opaque<bindings::spinlock_t>,
-    _count: Opaque<u16>,
-    _flags: Opaque<u8>,
-    order: Cell<u8>,
-    table: Cell<*mut Words>,
-    /// The extend table, which the cluster owns, or NULL.
-    counts: Cell<*mut Counts>,
-}
+mod fields {
+    //! The fields of C's `struct swap_cluster_info` that `ci->lock` protects. Only this module
+    //! reaches the cells, so that they change with `&mut LockedCluster` alone.
 
-macro_rules! same_offset {
-    ($($field:ident = $theirs:ident),*) => {
-        $(static_assert!(
-            core::mem::offset_of!(Fields, $field)
-                == core::mem::offset_of!(bindings::swap_cluster_info, $theirs)
-        );)*
+    use super::{
+        Counts,
+        ExtendTable,
+        LockedCluster,
+        Words, //
     };
-}
+    use core::{
+        cell::Cell,
+        mem::ManuallyDrop,
+        ptr::{
+            null_mut,
+            NonNull, //
+        }, //
+    };
+    use kernel::{
+        bindings,
+        prelude::*,
+        types::Opaque, //
+    };
 
-same_offset!(
-    _lock = lock,
-    order = order,
-    table = table,
-    counts = extend_table
-);
+    #[repr(C)]
+    struct Fields {
+        _lock: Opaque<bindings::spinlock_t>,
+        _count: Opaque<u16>,
+        _flags: Opaque<u8>,
+        order: Cell<u8>,
+        table: Cell<*mut Words>,
+        /// The extend table, which the cluster owns, or NULL.
+        counts: Cell<*mut Counts>,
+    }
+
+    macro_rules! same_offset {
+        ($($field:ident = $theirs:ident),*) => {
+            $(static_assert!(
+                core::mem::offset_of!(Fields, $field)
+                    == core::mem::offset_of!(bindings::swap_cluster_info, $theirs)
+            );)*
+        };
+    }
+
+    same_offset!(
+        _lock = lock,
+        order = order,
+        table = table,
+        counts = extend_table
+    );
+
+    impl LockedCluster<'_> {
+        #[inline]
+        fn fields(&self) -> &Fields {
+            // SAFETY: The layout is that of C's structure. The lock, which is held, protects the
+            // cells.
+            unsafe { &*self.ci().cast() }
+        }
+
+        /// Returns the swap table.
+        #[inline]
+        pub(super) fn words(&self) -> Option<&Words> {
+            // SAFETY: The table is changed under the lock only, which is held.
+            unsafe { self.fields().table.get().as_ref() }
+        }
+
+        /// Returns the extend table.
+        #[inline]
+        pub(super) fn counts(&self) -> Option<&Counts> {
+            // SAFETY: The cluster owns the table, which the lock protects. The lock is held.
+            unsafe { self.fields().counts.get().as_ref() }
+        }
+
+        /// Replaces the extend table, and returns the old one.
+        pub(super) fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
+            let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());
+            // INVARIANT: The cluster owned the old table until now.
+            NonNull::new(self.fields().counts.replace(new)).map(ExtendTable)
+        }
+
+        /// Returns the order of the folios that slots are allocated for.
+        #[inline]
+        pub(crate) fn order(&self) -> u32 {
+            u32::from(self.fields().order.get())
+        }
+
+        pub(super) fn set_order(&mut self, order: u8) {
+            self.fields().order.set(order);
+        }
+    }
+}
 
 struct Own {
     map: SlotMap,
@@ -588,18 +651,6 @@ impl LockedCluster<'_> {
         unsafe { &mut *self.cluster.own.get() }
     }
 
-    #[inline]
-    fn fields(&self) -> &Fields {
-        // SAFETY: The layout is that of C's structure. The lock, which is held, protects the cells.
-        unsafe { &*self.ci().cast() }
-    }
-
-    #[inline]
-    fn words(&self) -> Option<&Words> {
-        // SAFETY: The table is changed under the lock only, which is held.
-        unsafe { self.fields().table.get().as_ref() }
-    }
-
     /// Returns true if the cluster has tables. Without tables, no slot is in use.
     #[inline]
     pub(crate) fn has_table(&self) -> bool {
@@ -694,12 +745,6 @@ impl LockedCluster<'_> {
         self.cluster.used.load(Relaxed)
     }
 
-    /// Returns the order of the folios that slots are allocated for.
-    #[inline]
-    pub(crate) fn order(&self) -> u32 {
-        u32::from(self.fields().order.get())
-    }
-
     /// Returns true if a CPU allocates slots for folios of this order and kind from the cluster.
     #[inline]
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
@@ -712,7 +757,7 @@ impl LockedCluster<'_> {
     /// list.
     pub(super) fn assign(&mut self, cpu: u32, order: u32) {
         // An order is less than `SWAP_NR_ORDERS`.
-        self.fields().order.set(order as u8);
+        self.set_order(order as u8);
         self.own_mut().list = ListState::Cpu(cpu);
     }
 
@@ -984,13 +1029,14 @@ impl LockedCluster<'_> {
     /// Returns the table of backing words.
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
-        self.table_ref().0
+        // SAFETY: `ci->lock` is held while `self` is borrowed.
+        unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) }
     }
 
     #[inline]
-    fn table_ref(&self) -> Shared<'_> {
+    fn table_ref(&self) -> impl Deref<Target = LockedTable<'_>> + '_ {
         // SAFETY: `ci->lock` is held while `self` is borrowed. `Shared` only gives out a shared
-        // reference, unless `self` is borrowed exclusively.
+        // reference.
         Shared(unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) })
     }
 
@@ -1230,12 +1276,6 @@ impl LockedCluster<'_> {
     }
 
     #[inline]
-    fn counts(&self) -> Option<&Counts> {
-        // SAFETY: The cluster owns the table, which the lock protects. The lock is held.
-        unsafe { self.fields().counts.get().as_ref() }
-    }
-
-    #[inline]
     fn extend_word(&self, off: u32) -> Option<&Cell<u32>> {
         self.counts()?.get(off as usize)
     }
@@ -1290,16 +1330,14 @@ impl LockedCluster<'_> {
             _ => {}
         }
         if own.nr_extended == 0 {
-            let table = self.fields().counts.replace(core::ptr::null_mut());
-            // INVARIANT: The cluster owned the table until now.
-            drop(NonNull::new(table).map(ExtendTable));
+            drop(self.replace_counts(None));
         }
     }
 
     /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
     pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
         if self.has_table() && !self.can_extend() {
-            self.fields().counts.set(ManuallyDrop::new(table).0.as_ptr());
+            self.replace_counts(Some(table));
         }
     }
 }

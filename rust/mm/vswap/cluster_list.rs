@@ -150,6 +150,9 @@ same_layout!(AllLists = bindings::vswap_lists {
     nr_populated = nr_populated,
 });
 
+// SAFETY: `lock` protects the lists, and `nr_populated` is atomic.
+unsafe impl Sync for AllLists {}
+
 // SAFETY: The layout is that of C's structure. C locks `lock` for the lists, and accesses
 // `nr_populated` in one piece.
 unsafe impl View for AllLists {
@@ -166,7 +169,11 @@ c_statics! {
 ///
 /// The lock is held. Each list has only virtual clusters, and the [`ListState`] of each of them
 /// names the list.
-pub(crate) struct Lists(#[expect(dead_code)] SpinLockGuard<'static, ()>);
+pub(crate) struct Lists(
+    #[expect(dead_code)] SpinLockGuard<'static, ()>,
+    // Not `Sync`: methods with `&self` change lists, too.
+    NotThreadSafe,
+);
 
 /// The next cluster for a CPU whose cluster has no free run.
 pub(crate) enum Refill {
@@ -185,7 +192,7 @@ impl Lists {
     pub(crate) fn lock() -> Self {
         // The lock nests inside the locks of clusters, and no cluster is locked under it, except by
         // trying.
-        Self(all().lock.lock())
+        Self(all().lock.lock(), NotThreadSafe)
     }
 
     c_guarded! {
@@ -356,7 +363,8 @@ c_functions! {
     /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
     /// possible.
     fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
-    /// Clears and returns the cluster that a CPU last allocated from.
+    /// Clears and returns the cluster that a CPU last allocated from. The CPU is offline, so that
+    /// it does not access its state.
     fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_take;
 }
 

@@ -115,8 +115,6 @@ impl Refs {
 
     c_methods! {
         fn is_zero(&self) -> bool = percpu_ref_is_zero;
-        /// Takes a reference, and returns true, unless the last reference was put.
-        fn tryget(&self) -> bool = zswap_ref_tryget;
     }
 }
 
@@ -362,7 +360,10 @@ impl PoolRef {
     /// Takes a reference to the pool. Returns `None` if the last reference was put already.
     #[inline]
     fn get(pool: &Pool) -> Option<Self> {
-        pool.refs.tryget().then(|| Self(NonNull::from(pool)))
+        // SAFETY: `pool` was created, so its count is initialized. Only CPUs are prepared for a pool
+        // before, which takes no reference.
+        let taken = unsafe { bindings::zswap_ref_tryget(pool.refs.as_ptr()) };
+        taken.then(|| Self(NonNull::from(pool)))
     }
 
     /// Stores a copy of `bytes` in the pool, for a slot. Returns `EOVERFLOW` if the object's place
