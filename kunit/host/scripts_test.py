@@ -469,6 +469,7 @@ class Tree(Toy):
             tree.assemble(self.dest)
         self.assertIn("0001-hook.patch", raised.exception.what)
         self.assertIn("mm/swap.h: Hunk #1 FAILED", raised.exception.what)
+        self.assertIn(f"made for Linux {setup.BASE_VERSION}", raised.exception.hint)
         self.write("checkout/patches/0001-hook.patch", self.PATCH.replace("+hook", "hook"))
         with self.assertRaisesRegex(common.Failure, r"does not apply (.*\n)+.*malformed"):
             tree.assemble(self.dest)
@@ -478,6 +479,7 @@ class Tree(Toy):
         with self.assertRaises(common.Failure) as raised:
             tree.assemble(self.dest)
         self.assertIn("mm/swap.h", raised.exception.what)
+        self.assertIn(f"made for Linux {setup.BASE_VERSION}", raised.exception.hint)
 
     def test_later_sublevel_with_moved_lines(self):
         (self.source / "mm/swap.h").write_text("zero\n" * 40 + "one\ntwo\nthree\n")

@@ -81,7 +81,7 @@ def patched(entries, source, version):
                     (work / name).parent.mkdir(parents=True, exist_ok=True)
                     if not (source / name).exists():
                         die(f"{patch.name} changes {name}, which Linux {version} does not have",
-                            "use the Linux 7.3.y that README.md names")
+                            f"the patches are made for Linux {setup.BASE_VERSION}")
                     shutil.copyfile(source / name, work / name)
             done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
                         patch], cwd=work, check=False)
@@ -94,7 +94,8 @@ def patched(entries, source, version):
                         problems.append(f"{file}: {line.strip().rstrip('.')}")
                 die(f"{patch.name} does not apply to Linux {version}:\n  "
                     + "\n  ".join(problems or done.text.splitlines()[-3:]),
-                    "use the Linux 7.3.y that README.md names, or refresh the patch")
+                    f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
+                    "without other changes to these files, or refresh the patch")
         return {name: (work / name).read_bytes() for name in touched}
 
 
