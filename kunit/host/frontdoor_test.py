@@ -145,8 +145,9 @@ class Demo(Folder):
         booted = [(call.args[0], call.kwargs["disks"], call.kwargs["allowed"])
                   for call in guest.boot.call_args_list]
         self.assertEqual(booted[0], ("vswap", [f"{demo.SIZE}M"], ()))
-        self.assertIn(("base", [f"{demo.SIZE}M"], ()), booted)
-        self.assertIn(("base", [], ("oom",)), booted)
+        self.assertIn(("base", [f"{demo.SIZE}M"], ("alloc", "oom")), booted)
+        self.assertIn(("base", [], ("alloc", "oom")), booted)
+        self.assertIn(("vswap", [], ("alloc", "oom")), booted)
 
     def test_what_is_killed_is_said(self):
         self.boot("oom_kill 1\nseconds 3\n", 1)
