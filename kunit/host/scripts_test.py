@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from unittest import mock
@@ -2011,6 +2012,57 @@ class Signals(unittest.TestCase):
     def test_nohup_is_heeded(self):
         ended = self.interrupted(signal.SIGHUP, signal.SIGTERM, hangup=signal.SIG_IGN)
         self.assertEqual(ended, (128 + signal.SIGTERM, set(), [], ["SIGTERM"]))
+
+
+class TwoRuns(Toy):
+    """Tests that a run waits for another one that wants other kernels in the same cache."""
+
+    def share(self, content):
+        """Claims kernels in a thread. Returns the thread, and the open file of the lock."""
+        files = []
+        with mock.patch.object(common, "_shared", files), mock.patch.object(common, "say"):
+            thread = threading.Thread(target=common.share, args=("kernels", content), daemon=True)
+            thread.start()
+            thread.join(0.3)
+        return thread, files[0]
+
+    def test_the_same_kernels(self):
+        for content in "aa":
+            thread, handle = self.share(content)
+            self.addCleanup(handle.close)
+            self.assertFalse(thread.is_alive())
+
+    def test_other_kernels(self):
+        (_, first), (waits, second) = self.share("a"), self.share("b")
+        self.addCleanup(second.close)
+        self.assertTrue(waits.is_alive())
+        first.close()
+        waits.join(10)
+        self.assertFalse(waits.is_alive())
+        self.assertEqual((self.top / "cache/kernels.lock").read_text(), "b")
+        thread, third = self.share("a")
+        self.assertTrue(thread.is_alive())
+        second.close()
+        thread.join(10)
+        third.close()
+
+    def test_what_another_checkout_has(self):
+        with mock.patch.object(setup, "ROOT", self.checkout):
+            before = setup.kernel_code()
+            (self.checkout / "README.md").write_text("not in a kernel")
+            self.assertEqual(setup.kernel_code(), before)
+            (self.checkout / "mm/vswap.c").write_text("other")
+            self.assertNotEqual(setup.kernel_code(), before)
+
+    def test_each_verb_claims_its_kernels(self):
+        with mock.patch.multiple(setup, _done=False, check_machine=mock.Mock(),
+                                 install=mock.Mock(), check_rustc=mock.Mock(),
+                                 install_bindgen=mock.Mock(), kernel_code=lambda: "code",
+                                 kernel_home=lambda: (self.top / "7.3.4", self.source)), \
+                mock.patch.object(common, "share") as share:
+            setup.ensure()
+            setup.ensure()
+        share.assert_called_once_with("kernels-7.3.4", "code")
 
 
 class Expected(unittest.TestCase):

@@ -219,17 +219,42 @@ def write_if_changed(path, data):
     return True
 
 
+def _lock(handle, name):
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say(f"    waiting for another scripts/vswap that holds {name}")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
 @contextlib.contextmanager
 def locked(name):
     """Lets one process in at a time, because two builds in one folder would disturb each other."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"    waiting for another scripts/vswap that holds {name}")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        _lock(handle, name)
         yield
+
+
+# Open files with the locks of share().
+_shared = []
+
+
+def share(name, content):
+    """Until this process ends, lets in only processes that want the same content. Waits for those
+    that want another."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    handle = (CACHE / f"{name}.lock").open("a+")
+    _shared.append(handle)
+    while True:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        handle.seek(0)
+        if handle.read() == content:
+            return
+        _lock(handle, name)
+        handle.truncate(0)
+        handle.write(content)
+        handle.flush()
 
 
 def on_signals(numbers, handler):

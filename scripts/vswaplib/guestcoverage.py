@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 
-from . import build, common, counters, coverage, guest, guesttests, ktap
+from . import build, common, counters, coverage, guest, guesttests, ktap, setup
 from .common import LOGS, ROOT, die, run, say, step
 
 UNREACHED = ROOT / "kunit" / "guest" / "unreached.txt"
@@ -239,6 +239,7 @@ def report():
 
 def main(run_first):
     """Runs the guests, or takes the counts of an earlier run, and reports."""
+    setup.ensure()
     with common.locked("guest-coverage"):
         results = run_guests() if run_first else None
         code = report()

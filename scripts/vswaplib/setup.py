@@ -395,6 +395,16 @@ def fetch_kernel_org(log):
     shutil.rmtree(work)
 
 
+def kernel_code():
+    """Returns a hash of the files of this checkout that kernels are built from."""
+    digest = hashlib.sha256()
+    for top in ("include", "kunit/configs", "mm", "patches", "rust", "tools"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.is_file():
+                digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
 _done = False
 
 
@@ -411,6 +421,9 @@ def ensure(source="debian"):
         install_bindgen(log)
         if not kernel_home():
             fetch_kernel_org(log) if source == "kernel.org" else fetch_debian(log)
+    # Before all locks but that of setup, so that no process waits for this one in vain. Another
+    # checkout would change the tree during a build, and kernels before they are booted.
+    common.share(f"kernels-{kernel_home()[0].name}", kernel_code())
     _done = True
 
 
