@@ -129,6 +129,18 @@ class BadInput(unittest.TestCase):
         ran = self.install("10.0", "put a newer qemu-system-x86_64", qemu=(7, 2))
         self.assertEqual(ran[1][-1], "qemu-system-x86")
 
+    def test_what_takes_minutes_is_shown(self):
+        with mock.patch.object(setup, "missing_packages", return_value=["bison"]), \
+                mock.patch.object(setup, "qemu_version", return_value=setup.QEMU_MIN), \
+                mock.patch.object(setup, "root_prefix", return_value=[]), \
+                mock.patch.object(setup, "follows", return_value=True), \
+                mock.patch.object(setup, "TOOLS", pathlib.Path("/nowhere")), \
+                mock.patch.object(setup, "run") as ran, \
+                contextlib.redirect_stdout(io.StringIO()):
+            setup.install("log")
+            setup.install_bindgen("log")
+        self.assertEqual([call.kwargs.get("show") for call in ran.call_args_list], [True] * 3)
+
     def test_old_qemu_of_another_architecture(self):
         ran = self.install("qemu-system-aarch64", qemu=None, arch_of=arch.ARM64)
         self.assertIn("qemu-system-arm", ran[1])

@@ -227,7 +227,7 @@ def install(log, names=PACKAGES, arch=archs.X86_64):
     for why, some in wanted:
         with step(f"{why}: installing with apt"):
             for command in some:
-                run([*prefix, *command], log=log, env=APT_ENV,
+                run([*prefix, *command], log=log, env=APT_ENV, show=True,
                     hint="is the network up? Debian 12 with its security suite has all packages; "
                          "scripts/vswap setup can be rerun at any time")
     have = qemu_version(arch)
@@ -267,7 +267,7 @@ def install_bindgen(log):
         return
     with step(f"building bindgen {BINDGEN} with cargo (about a minute)"):
         run([rust_tool("cargo"), "install", "bindgen-cli", "--version", BINDGEN, "--locked",
-             "--force", "--root", TOOLS], log=log, env=tool_env(),
+             "--force", "--root", TOOLS], log=log, env=tool_env(), show=True,
             hint="cargo fetches it from its registry: is the network up?")
 
 
