@@ -350,7 +350,8 @@ class Ends(unittest.TestCase):
     def test_an_interrupt_leaves_only_the_log_among_the_logs(self):
         with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as logs, \
                 mock.patch.object(guest, "_env", return_value=None), \
-                mock.patch.object(guest.time, "sleep", side_effect=KeyboardInterrupt):
+                mock.patch.object(guest, "time", types.SimpleNamespace(
+                    monotonic=time.monotonic, sleep=mock.Mock(side_effect=KeyboardInterrupt))):
             with self.assertRaises(KeyboardInterrupt):
                 guest._watch(["sleep", "60"], pathlib.Path(work) / "out",
                              pathlib.Path(logs) / "boot.log", False, 9, True)
