@@ -653,7 +653,7 @@ class Apply(Toy):
         parser = argparse.ArgumentParser()
         apply.add_arguments(parser)
         with mock.patch.object(apply, "say", said.append):
-            apply.main(parser.parse_args([str(self.source)]))
+            self.assertEqual(apply.main(parser.parse_args([str(self.source)])), 0)
         return "\n".join(said)
 
     def write(self, name, text):
@@ -685,6 +685,7 @@ class Apply(Toy):
         self.is_applied()
         self.assertEqual(self.git("log", "-1", "--format=%an %ae %aI %s %b %cn"),
                          f"A U a@u {series.BASE_DATE} mm: a hook Because.\n U")
+        self.assertIn(f"next:\n    cd {self.source}\n", said)
         self.assertEqual(self.git("branch", "--show-current"), "mine")
         self.assertEqual(self.git("status", "--porcelain"), "?? notes")
         # The printed command undoes everything.

@@ -1006,9 +1006,10 @@ class Builds(Folder):
         return said.getvalue()
 
     def test_the_verbs(self):
-        self.patch(setup, "kernel_home", lambda: (self.top / "home", self.top / "source"))
-        with self.assertRaises(common.Failure) as raised:
-            self.main("vswap path", "--variant", "base")
+        for home in (None, (self.top / "home", self.top / "source")):
+            self.patch(setup, "kernel_home", lambda home=home: home)
+            with self.assertRaises(common.Failure) as raised:
+                self.main("vswap path", "--variant", "base")
         self.assertIn("base was not built", raised.exception.what)
         self.assertIn("--variant base", raised.exception.hint)
         self.assertIn("building base", self.main("vswap build", "--variant", "base"))
