@@ -371,7 +371,7 @@ def make(folder):
 def publish(made, out):
     """Moves the finished series to `out` in one step; only an earlier series is replaced."""
     if out.exists():
-        others = [path.name for path in out.iterdir()
+        others = [path.name for path in (out.iterdir() if out.is_dir() else [out])
                   if not re.fullmatch(r"\d{4}-.*\.patch", path.name)]
         if not out.is_dir() or others:
             die(f"{out} holds other files than a patch series"
