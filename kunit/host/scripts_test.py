@@ -878,12 +878,28 @@ class Series(Toy):
                       "  mm/swap.h          1        0        0\n", "\nBase: a source tree of "):
             self.assertIn(words, cover)
         self.assertNotIn("***", cover)
-        for words in ("From: A U <a@u.example>", "Subject: [RFC PATCH 1/1] mm: a hook", "Because.",
-                      "+hook\n", "mm/vswap.c", "+new\n"):
+        for text in (cover, mail):
+            self.assertRegex(text, r"(?m)^From: A U <a@u\.example>\nDate: Thu, 1 Jan 2026 10:00")
+            self.assertTrue(text.endswith("\n-- \nrust-vswap\n\n"), text[-30:])
+        # A reader compares these ids with those of the tag.
+        self.assertRegex(mail, r"(?m)^index [0-9a-f]{40}\.\.[0-9a-f]{40} 100644$")
+        for words in ("Subject: [RFC PATCH 1/1] mm: a hook", "Because.", "+hook\n", "mm/vswap.c",
+                      "+new\n"):
             self.assertIn(words, mail)
         # Two runs write the same.
         again = [path.read_text() for path in series.make(self.top / "again")[0]]
         self.assertEqual(again, [cover, mail])
+
+    def test_a_base_of_debian(self):
+        makefile = self.source / "Makefile"
+        makefile.write_bytes(makefile.read_bytes() + b"LINUX_PACKAGE_ID =\n")
+        repo = mock.Mock()
+        repo.git.return_value = "0123abcd"
+        version, note = series.base_note(repo, "BASE")
+        self.assertEqual(version, "7.3.4")
+        self.assertTrue(note[0].startswith("Base: Debian's source package of Linux 7.3.4, "))
+        self.assertIn("0123abcd", " ".join(note))
+        repo.git.assert_called_once_with("rev-parse", "BASE^{tree}")
 
     def test_a_series_that_cannot_be_made(self):
         self.write("checkout/patches/0001-hook.patch", self.MAIL + self.PATCH.replace("hook", "x "))
@@ -898,6 +914,26 @@ class Series(Toy):
         self.write("checkout/patches/series", "")
         with self.assertRaisesRegex(common.Failure, "names no patch"):
             series.make(self.top / "empty")
+
+    def test_settings_of_the_user_are_ignored(self):
+        path = self.write(".gitconfig", "[vswap]\n\tx = 1\n")
+        repo = series.Repository(self.top / "repo")
+        for variables in ({"HOME": str(self.top)}, {"GIT_CONFIG_SYSTEM": str(path)}):
+            with mock.patch.dict(os.environ, variables):
+                self.assertEqual(repo.git("config", "--get", "vswap.x", check=False), "")
+
+    def test_a_commit_is_of_its_author(self):
+        repo = series.Repository(self.top / "repo")
+        date = "2026-02-03T04:05:06+00:00"
+        repo.commit("x", author=("A U", "a@u"), date=date)
+        self.assertEqual(repo.git("log", "--format=%an %ae %aI %cn %ce %cI"),
+                         f"A U a@u {date} A U a@u {date}")
+
+    def test_files_of_several_folders(self):
+        for name in ("mm/a/b/one", "mm/a/b/two"):
+            self.write(f"linux/{name}", "x").chmod(0o755)
+            series.copy_in(self.source, name, self.top / "copy")
+            self.assertTrue(os.access(self.top / "copy" / name, os.X_OK))
 
     def test_mails_that_make_another_tree(self):
         repo = series.Repository(self.top / "repo")
@@ -917,6 +953,7 @@ class Series(Toy):
 
     def test_what_checkpatch_says(self):
         path = self.write("a.c", "+source \"x\"\n+int a;\n")
+        path.write_bytes(path.read_bytes() + b"\xff\n")
         line = f"{path}:%s: WARNING:%s: odd\\n"
         for said, code, found in (
                 ("", 0, []), (line % (2, "LONG"), 1, ["a.c:2: WARNING:LONG: odd [+int a;]"]),
@@ -931,6 +968,8 @@ class Series(Toy):
         self.complain("@ARGV")
         self.assertEqual(series.checkpatch(path, self.source, "--file"), [
             f"--strict --terse --no-summary --show-types --root={self.source} --file {path}"])
+        self.write("linux/scripts/checkpatch.pl", 'use Cwd; print getcwd(), " $ENV{LC_ALL}"')
+        self.assertEqual(series.checkpatch(path, self.source), [f"{self.source} C.UTF-8"])
         self.complain("x.patch:1: ERROR:ODD: odd\\n", 1)
         self.assertEqual(len(series.make(self.top / "work")[1]), 1)
 
@@ -956,48 +995,75 @@ class Series(Toy):
     def test_a_patch_of_maintainers(self):
         patches = [self.entry("0001-hook.patch")]
         self.assertEqual(series.checkpatch_options(patches), [])
-        self.write("checkout/patches/0001-hook.patch", self.MAIL + "+++ b/MAINTAINERS\n")
+        self.write("checkout/patches/0002-more.patch", self.MAIL + "+++ b/MAINTAINERS\n")
+        patches.append(self.entry("0002-more.patch"))
         self.assertEqual(series.checkpatch_options(patches), ["--ignore=FILE_PATH_CHANGES"])
 
     def test_lines_that_are_counted(self):
         repo = series.Repository(self.top / "repo")
         self.write("repo/a", "1\n2\n3\n4\n5\n6\n7\n8\n")
-        self.write("repo/b", "--- x\n1\n")
+        self.write("repo/b", "-- x\n1\n")
+        self.write("repo/c", "1")
         base = repo.commit("base")
         self.write("repo/a", "1\nx\ny\n3\n4\n6\n7\nz\n8\n")
-        self.write("repo/b", "+++ b/c\n1\n")
+        # In a diff, this looks like the name of another file.
+        self.write("repo/b", "++ b/d\n1\n")
+        self.write("repo/c", "2")
         self.write("repo/new", "1\n")
         repo.commit("change")
         counts = series.line_counts(repo, base)
-        self.assertEqual(counts, {"a": (2, 1, 1), "b": (0, 1, 0)})
+        self.assertEqual(counts, {"a": (2, 1, 1), "b": (0, 1, 0), "c": (0, 1, 0)})
         self.assertEqual(series.existing_files(counts)[2:],
                          ["  existing file  added  changed  removed",
                           "  a                  2        1        1",
                           "  b                  0        1        0",
-                          "  total              2        2        1"])
+                          "  c                  0        1        0",
+                          "  total              2        3        1"])
         self.assertEqual(series.existing_files({})[-1].split(), ["total", "0", "0", "0"])
 
     def verb(self, out):
-        with mock.patch.object(setup, "ensure"), mock.patch.object(series, "say"), \
+        parser = argparse.ArgumentParser()
+        series.add_arguments(parser)
+        self.said = []
+        with mock.patch.object(setup, "ensure") as ensure, \
+                mock.patch.object(series, "say", self.said.append), \
                 mock.patch.object(tree, "home", lambda: self.top / "home"):
-            return series.main(argparse.Namespace(out=out and str(out)))
+            code = series.main(parser.parse_args(["--out", str(out)] if out else []))
+        ensure.assert_called_once_with()
+        return code
 
     def test_the_verb(self):
+        # An interrupted run leaves this.
+        self.write("home/series.new/left", "")
         self.assertEqual(self.verb(None), 0)
         out = self.top / "home/series"
         names = ["0000-cover-letter.patch", "0001-mm-a-hook-that-is-long.patch"]
         self.assertEqual(sorted(path.name for path in out.iterdir()), names)
-        # An earlier series is replaced, other files are not.
-        (out / "0009-old.patch").write_text("")
-        self.assertEqual(self.verb(out), 0)
-        self.assertEqual(sorted(path.name for path in out.iterdir()), names)
-        (out / "notes").write_text("")
-        with self.assertRaisesRegex(common.Failure, "holds other files than a patch series .notes"):
-            self.verb(out)
-        self.complain("x.patch:1: ERROR:ODD: odd\\n", 1)
+        self.assertEqual(self.said[0], "\n".join(names))
+        self.assertIn(f"1 patches and their cover letter in {out}", self.said[1])
+        self.complain("x.patch:9999: ERROR:ODD: odd\\n", 1)
         with self.assertRaisesRegex(common.Failure, "the series has 1 problems"):
             self.verb(self.top / "out")
+        self.assertEqual(self.said, ["x.patch:9999: ERROR:ODD: odd"])
         self.assertFalse((self.top / "out").exists())
+
+    def test_only_an_earlier_series_is_replaced(self):
+        made = self.write("made/0001-new.patch", "").parent
+        for out in (self.top / "a/b/out", self.top / "a/other"):
+            series.publish(made, out)
+            self.assertEqual([path.name for path in out.iterdir()], ["0001-new.patch"])
+        self.write("a/other/0009-old.patch", "")
+        series.publish(made, out)
+        self.assertEqual([path.name for path in out.iterdir()], ["0001-new.patch"])
+        for name in ("notes", "1-a.patch", "0001-a.patch~", "0001"):
+            other = self.write(f"a/other/{name}", "")
+            with self.assertRaisesRegex(common.Failure, f"than a patch series .{name}.$"):
+                series.publish(made, out)
+            other.unlink()
+        file = self.write("0001-a.patch", "mine")
+        with self.assertRaisesRegex(common.Failure, "holds other files than a patch series$"):
+            series.publish(made, file)
+        self.assertEqual(file.read_text(), "mine")
 
     def test_which_code_figures_are_of(self):
         before = series.fingerprint()
@@ -1024,16 +1090,28 @@ class Figures(Toy):
         with mock.patch.object(bench, "_config_difference", return_value={}):
             about = bench._about(args, ["base", "vswap"])
         samples = benchreport.Samples()
-        samples.rows = {"icount": {("disk/4K/seq", "free"): {
-            "base": [{"ns_per_page": 200}], "vswap": [{"ns_per_page": 210}]}}}
+        one, two = [{"ns_per_page": 200}], [{"ns_per_page": 210}]
+        samples.rows = {"icount": {
+            ("disk/4K/seq", "free"): {"base": one, "vswap": two},
+            # These have no ratio.
+            ("disk/4K/seq", "none"): {"base": [{"ns_per_page": 0}], "vswap": two},
+            ("disk/4K/seq", "base"): {"base": one}, ("disk/4K/seq", "vswap"): {"vswap": two}},
+            "wall": {("zswap/4K/seq", "fork"): {
+                "um-base": [{"ns_per_page": 100}], "um": [{"ns_per_page": 90}]}}}
         folder = self.top / "bench" / "core-20260101-000000"
         folder.mkdir(parents=True)
         benchreport.write_json(folder / "core.json", samples, about)
 
     def test_of_this_tree_are_quoted(self):
         self.bench()
-        row = next(line for line in series.figures() if "disk/4K/seq free" in line)
-        self.assertEqual(row.split()[2:], ["1", "200", "210", "1.050"])
+        head = ["n", "base", "vswap", "ratio"]
+        lines = [line.split() for line in series.figures()]
+        self.assertEqual([line if line[:1] != ["Medians,"] else line[1:4] for line in lines], [
+            ["instructions", "per", "page"], [], head,
+            ["disk/4K/seq", "free", "1", "200", "210", "1.050"], [], ["ns", "per", "page"], [],
+            head, ["zswap/4K/seq", "fork", "1", "100", "90", "0.900"]])
+        # This is how a table in the documentation says what its figures are of.
+        self.assertRegex(series.fingerprint(), "^[0-9a-f]{16}$")
 
     def test_documentation_does_not_outdate_them(self):
         self.bench()
@@ -1045,6 +1123,28 @@ class Figures(Toy):
         self.bench()
         (self.checkout / "mm/vswap.c").write_text("newer\n")
         self.assertIsNone(series.measured())
+
+    def test_the_latest_are_quoted(self):
+        self.bench()
+        first, = (self.top / "bench").iterdir()
+        for name in ("core-20251231-000000", "core-20260102-000000"):
+            path = shutil.copytree(first, self.top / "bench" / name) / "core.json"
+            found = json.loads(path.read_text())
+            path.write_text(json.dumps({**found, "about": {**found["about"], "name": name}}))
+        self.assertEqual(series.measured()["about"].get("name"), "core-20260102-000000")
+
+    def test_results_that_cannot_be_read(self):
+        self.bench()
+        path, = (self.top / "bench").glob("*/core.json")
+        for text in ("{", "{}", "[]"):
+            path.write_text(text)
+            with self.assertRaisesRegex(common.Failure, "core.json cannot be read"):
+                series.measured()
+
+    def test_results_without_a_ratio(self):
+        with mock.patch.object(series, "measured", return_value={"rows": []}):
+            self.assertEqual(series.figures(),
+                             ["Figures: none were measured on exactly this tree."])
 
     def test_of_a_part_are_not_quoted(self):
         self.bench(only="disk*")
