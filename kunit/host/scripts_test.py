@@ -869,7 +869,9 @@ class Series(Toy):
             series.read_cover()
 
     def test_the_mails(self):
-        files, problems = series.make(self.top / "work")
+        with mock.patch.object(series, "replay", wraps=series.replay) as replay:
+            files, problems = series.make(self.top / "work")
+        self.assertEqual([call.args[3] for call in replay.call_args_list], [files[1:]])
         self.assertEqual(([path.name for path in files], problems),
                          (["0000-cover-letter.patch", "0001-mm-a-hook-that-is-long.patch"], []))
         cover, mail = (path.read_text() for path in files)
