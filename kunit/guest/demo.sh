@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # demo.sh disk|zram|none|both: one working set that does not fit into memory, swapped to the disk
-# /dev/vda, to zram, to zswap without a device, or to zswap above the disk. Prints "sample name=value ..." lines while it
-# runs, and "name value" lines at the end, for scripts/vswap run.
+# /dev/vda, to zram, to zswap without a device, or to zswap above the disk. Prints lines of "sample
+# name=value ..." while it runs, and of "name value" at the end, for scripts/vswap run.
 #
 # Without a device and without virtual slots (the base kernel) zswap has no slot to keep a page
 # for, and the kernel kills.
@@ -22,6 +22,10 @@ zswap_on() {
 disk_on() {
 	mkswap /dev/vda > /dev/null && swapon /dev/vda || fail "cannot swap to the disk"
 }
+
+# In a small guest, a fault may move all free pages to the lists of its CPU. Reclaim on another CPU
+# then has no memory for swap tables.
+echo 2000 > /proc/sys/vm/percpu_pagelist_high_fraction
 
 files="/proc/meminfo /proc/vmstat"
 case "$1" in

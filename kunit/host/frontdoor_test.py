@@ -144,7 +144,7 @@ class Demo(Folder):
         self.assertIn("All 163840 pages", said)
         booted = [(call.args[0], call.kwargs["disks"], call.kwargs["allowed"])
                   for call in guest.boot.call_args_list]
-        self.assertEqual(booted[0], ("vswap", [f"{demo.SIZE}M"], ()))
+        self.assertEqual(booted[0], ("vswap", [f"{demo.SIZE}M"], ("alloc",)))
         self.assertIn(("base", [f"{demo.SIZE}M"], ("alloc", "oom")), booted)
         self.assertIn(("base", [], ("alloc", "oom")), booted)
         self.assertIn(("vswap", [], ("alloc", "oom")), booted)
