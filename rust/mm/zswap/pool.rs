@@ -360,8 +360,8 @@ impl PoolRef {
     /// Takes a reference to the pool. Returns `None` if the last reference was put already.
     #[inline]
     fn get(pool: &Pool) -> Option<Self> {
-        // SAFETY: `pool` was created, so its count is initialized. Only CPUs are prepared for a pool
-        // before, which takes no reference.
+        // SAFETY: `pool` was created, so its count is initialized. Before that, only CPUs are
+        // prepared for it, which takes no reference.
         let taken = unsafe { bindings::zswap_ref_tryget(pool.refs.as_ptr()) };
         taken.then(|| Self(NonNull::from(pool)))
     }
