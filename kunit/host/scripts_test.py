@@ -1897,6 +1897,8 @@ class Unsafe(unittest.TestCase):
     def test_blocks_are_counted_and_not_their_lines(self):
         self.assertEqual(unsafety.count("f(unsafe { a() }, unsafe{ b() });\nlet x = unsafe\n{ c() "
                                         "};\nunsafe fn g();\nmake_unsafe {}\n"), (5, 3, 0))
+        self.assertEqual(unsafety.count("unsafe impl Send for T {}\nunsafe\nimpl<T> A for B<T> {}\n"
+                                        "unsafe trait A {}\nunsafe implement()\n"), (5, 2, 0))
 
     def test_what_is_no_code(self):
         for text in ("// unsafe {", "/* unsafe {\n unsafe { */", '"unsafe {"', '"a \\" unsafe {"',
