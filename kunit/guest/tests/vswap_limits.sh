@@ -130,8 +130,7 @@ done
 fill() {
 	mkdir -p $TMP/ram
 	mount -t ramfs none $TMP/ram
-	while free=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo) &&
-			[ "$free" -gt "$1" ]; do
+	while free=$(($(value /proc/meminfo MemAvailable:) / 1024)) && [ "$free" -gt "$1" ]; do
 		dd if=/dev/zero bs=1M count=$(((free - $1 + 1) / 2)) 2> /dev/null
 	done >> $TMP/ram/file
 }
@@ -146,10 +145,10 @@ kills=$(vm oom_kill)
 may_log alloc
 left=$(mb 16)
 fill ${left%M}
-note "$(slots used) slots in use, $(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo) KiB free"
+note "$(slots used) slots in use, $(value /proc/meminfo MemFree:) KiB free"
 fails drain
 left=$(slots used)
-note "$left slots in use, $(awk '$1 == "MemFree:" { print $2 }' /proc/meminfo) KiB free"
+note "$left slots in use, $(value /proc/meminfo MemFree:) KiB free"
 is "$kind: what did not fit is swapped out" "$left" -gt 0
 check "$kind: virtual slots are on again" grep -q on $VSWAP/enabled
 is "$kind: no process is killed" "$(vm oom_kill)" -eq $kills
