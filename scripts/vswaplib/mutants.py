@@ -72,7 +72,8 @@ def staged_lib(lib):
     text = lib.replace(OUTSIDE, INSIDE)
     text = re.sub(r'^(#\[path = "[^"]+"\]\n(?:pub )?mod \w+;)$', r"as_it_is! {\n\1\n}", text,
                   flags=re.M)
-    first = re.search(r"^(?!//|#!|$)", text, re.M).start()
+    # Comments and attributes of the crate, which may span lines, have to come before any macro.
+    first = re.match(r"(?:(?://.*|#!\[[^\]]*\])?\n)*", text).end()
     macro = "macro_rules! as_it_is { ($item:item) => { $item } }\n"
     named = "".join(f'#[cfg(any())]\n#[path = "{staged_name(name).removeprefix("src/")}"]\n'
                     f"mod file_{number};\n" for number, name in enumerate(modules(lib)))
