@@ -261,6 +261,20 @@ proptest! {
         prop_assert!(by_devices(Devices::Slow, zswap, own, brief).is_some());
     }
 
+    /// A fault of the task itself takes a shortcut if it may, unless the page is in memory and a
+    /// neighbour on a slow device. Only for a page in memory, neighbours are looked at.
+    #[test]
+    fn the_place_needs_the_whole_plan_only_among_slow_neighbours(any_slow: bool, own: bool,
+                                                                 brief: bool) {
+        for source in [Source::Memory, Source::Fast, Source::Slow] {
+            let mut asked = false;
+            let shortcut = by_source(source, || { asked = true; any_slow }, own, brief);
+            let whole = own && (!brief || source == Source::Memory && any_slow);
+            prop_assert_eq!(shortcut == Shortcut::Whole, whole);
+            prop_assert_eq!(asked, own && brief && source == Source::Memory);
+        }
+    }
+
     /// Finds the same range as a search through all ranges.
     #[test]
     fn finds_the_uniform_range(offset in 0u64..64, odd in proptest::collection::vec(0u64..64, 0..4),
