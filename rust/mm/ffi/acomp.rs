@@ -16,7 +16,6 @@
 
 use crate::{
     ffi::{
-        call::ToC,
         folio::{
             Bytes,
             FilledPage,
@@ -87,14 +86,7 @@ impl Transform {
     }
 }
 
-impl ToC for &Transform {
-    type C = *mut bindings::crypto_acomp;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::crypto_acomp {
-        self.0.as_ptr()
-    }
-}
+to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 
 /// A request to a transform.
 ///

@@ -253,19 +253,28 @@ impl FromC<()> for () {
     unsafe fn from_c((): ()) {}
 }
 
+/// Implements [`ToC`] for types: what C gets of a value.
+macro_rules! to_c {
+    ($($(#[$meta:meta])* $ty:ty => $c:ty = |$this:ident| $value:expr $(;)?)*) => {$(
+        $(#[$meta])*
+        impl $crate::ffi::call::ToC for $ty {
+            type C = $c;
+
+            #[inline]
+            fn to_c(self) -> $c {
+                let $this = self;
+                $value
+            }
+        }
+    )*};
+}
+
 /// Implements the traits for numbers and other types that are the same in C.
 macro_rules! plain {
     ($($ty:ty),*) => {
-        $(impl ToC for $ty {
-            type C = $ty;
+        to_c!($($ty => $ty = |this| this;)*);
 
-            #[inline]
-            fn to_c(self) -> $ty {
-                self
-            }
-        }
-
-        impl FromC<$ty> for $ty {
+        $(impl FromC<$ty> for $ty {
             /// # Safety
             ///
             /// Nothing is required.
@@ -311,14 +320,7 @@ impl<T> FromC<*mut T> for *mut T {
     }
 }
 
-impl ToC for CpuId {
-    type C = c_uint;
-
-    #[inline]
-    fn to_c(self) -> c_uint {
-        self.as_u32()
-    }
-}
+to_c!(CpuId => c_uint = |this| this.as_u32());
 
 /// A place that C reads and writes.
 impl<T> ToC for &mut T {
@@ -373,14 +375,9 @@ impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
     }
 }
 
-/// A string that C reads.
-impl ToC for &CStr {
-    type C = *const c_char;
-
-    #[inline]
-    fn to_c(self) -> *const c_char {
-        self.as_char_ptr()
-    }
+to_c! {
+    /// A string that C reads.
+    &CStr => *const c_char = |this| this.as_char_ptr();
 }
 
 impl FromC<*const c_char> for &CStr {

@@ -19,8 +19,7 @@ use crate::{
     ffi::{
         call::{
             Counter,
-            FromC,
-            ToC, //
+            FromC, //
         },
         folio::{
             FolioRef,
@@ -215,14 +214,9 @@ pub(crate) struct Owned {
     offset: u32,
 }
 
-/// The type of the device, which stays.
-impl ToC for &Owned {
-    type C = c_uint;
-
-    #[inline]
-    fn to_c(self) -> c_uint {
-        self.ty.into()
-    }
+to_c! {
+    /// The type of the device, which stays.
+    &Owned => c_uint = |this| this.ty.into();
 }
 
 c_functions! {

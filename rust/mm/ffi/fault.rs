@@ -9,7 +9,6 @@ use crate::{
         call::{
             Counter,
             FromC,
-            ToC,
             View, //
         },
         folio::SwapEntry,
@@ -159,14 +158,7 @@ pub(crate) fn count_skipped() {
 /// An address that C does not access.
 struct Address(*const c_void);
 
-impl ToC for Address {
-    type C = *const c_void;
-
-    #[inline]
-    fn to_c(self) -> *const c_void {
-        self.0
-    }
-}
+to_c!(Address => *const c_void = |this| this.0);
 
 c_functions! {
     // C only hashes the address. It returns an element of a static array.
@@ -391,14 +383,7 @@ c_functions! {
     fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
 }
 
-impl ToC for HeldEntry<'_> {
-    type C = bindings::swp_entry_t;
-
-    #[inline]
-    fn to_c(self) -> bindings::swp_entry_t {
-        self.entry.as_raw()
-    }
-}
+to_c!(HeldEntry<'_> => bindings::swp_entry_t = |this| this.entry.as_raw());
 
 /// Facts that the policy looked up for a plan, for the tracepoint.
 #[derive(Default)]
@@ -446,14 +431,7 @@ pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
     trace_decision(&decision);
 }
 
-impl ToC for &bindings::vswap_decision {
-    type C = *const bindings::vswap_decision;
-
-    #[inline]
-    fn to_c(self) -> *const bindings::vswap_decision {
-        self
-    }
-}
+to_c!(&bindings::vswap_decision => *const bindings::vswap_decision = |this| this);
 
 c_functions! {
     // C only reads the numbers.

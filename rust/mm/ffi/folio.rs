@@ -22,10 +22,7 @@
 
 use crate::{
     ffi::{
-        call::{
-            FromC,
-            ToC, //
-        },
+        call::FromC,
         memcg::MemcgRef,
         node::Node,
         params, //
@@ -64,14 +61,7 @@ c_functions! {
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
 
-impl ToC for SwapEntry {
-    type C = bindings::swp_entry_t;
-
-    #[inline]
-    fn to_c(self) -> bindings::swp_entry_t {
-        self.as_raw()
-    }
-}
+to_c!(SwapEntry => bindings::swp_entry_t = |this| this.as_raw());
 
 impl FromC<bindings::swp_entry_t> for SwapEntry {
     /// # Safety
@@ -204,14 +194,7 @@ impl FromC<NonNull<bindings::folio>> for &Folio {
     }
 }
 
-impl ToC for &Folio {
-    type C = *mut bindings::folio;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::folio {
-        self.as_ptr()
-    }
-}
+to_c!(&Folio => *mut bindings::folio = |this| this.as_ptr());
 
 /// A page of a locked folio.
 ///
@@ -461,14 +444,7 @@ impl FromC<NonNull<bindings::folio>> for SwapFolio<'_> {
     }
 }
 
-impl ToC for &SwapFolio<'_> {
-    type C = *mut bindings::folio;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::folio {
-        self.as_ptr()
-    }
-}
+to_c!(&SwapFolio<'_> => *mut bindings::folio = |this| this.as_ptr());
 
 impl<'a> SwapFolio<'a> {
     /// Creates a value for a folio that was just added to the swap cache, without checks.

@@ -8,7 +8,6 @@ use crate::{
     ffi::{
         call::{
             FromC,
-            ToC,
             View, //
         },
         folio::SwapFolio,
@@ -46,14 +45,7 @@ pub(crate) struct Memcg<'a> {
     _pin: PhantomData<&'a ()>,
 }
 
-impl ToC for Memcg<'_> {
-    type C = *mut bindings::mem_cgroup;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::mem_cgroup {
-        self.ptr
-    }
-}
+to_c!(Memcg<'_> => *mut bindings::mem_cgroup = |this| this.ptr);
 
 impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
     /// # Safety
@@ -281,16 +273,11 @@ c_owned! {
     fn drop(ObjCgroup: bindings::obj_cgroup) = zswap_objcg_put;
 }
 
-/// C takes over the reference.
-impl ToC for Option<MemcgRef> {
-    type C = *mut bindings::mem_cgroup;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::mem_cgroup {
-        self.map_or(core::ptr::null_mut(), |memcg| {
-            ManuallyDrop::new(memcg).as_ptr()
-        })
-    }
+to_c! {
+    /// C takes over the reference.
+    Option<MemcgRef> => *mut bindings::mem_cgroup = |this| {
+        this.map_or(core::ptr::null_mut(), |memcg| ManuallyDrop::new(memcg).as_ptr())
+    };
 }
 
 impl MemcgRef {

@@ -4,10 +4,7 @@
 //!
 //! C header: [`include/linux/nodemask.h`](srctree/include/linux/nodemask.h).
 
-use crate::ffi::call::{
-    FromC,
-    ToC, //
-};
+use crate::ffi::call::FromC;
 use kernel::{
     bindings,
     prelude::*, //
@@ -49,11 +46,4 @@ impl FromC<c_int> for Node {
     }
 }
 
-impl ToC for Node {
-    type C = c_int;
-
-    #[inline]
-    fn to_c(self) -> c_int {
-        self.0
-    }
-}
+to_c!(Node => c_int = |this| this.0);

@@ -43,10 +43,7 @@ pub(crate) mod swap_cache;
 use crate::ffi::device;
 use crate::{
     ffi::{
-        call::{
-            FromC,
-            ToC, //
-        },
+        call::FromC,
         device::DeviceSlots,
         folio::{
             Owner,
@@ -292,37 +289,14 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for &'static Cluster {
     }
 }
 
-impl ToC for &Cluster {
-    type C = *mut bindings::swap_cluster_info;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::swap_cluster_info {
-        self.as_ci()
-    }
-}
-
-impl ToC for Option<&Cluster> {
-    type C = *mut bindings::swap_cluster_info;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::swap_cluster_info {
-        self.map_or(core::ptr::null_mut(), Cluster::as_ci)
-    }
+to_c! {
+    &Cluster => *mut bindings::swap_cluster_info = |this| this.as_ci();
+    Option<&Cluster> => *mut bindings::swap_cluster_info = |this| {
+        this.map_or(core::ptr::null_mut(), Cluster::as_ci)
+    };
 }
 
 impl Cluster {
-    /// Returns the cluster of a `struct swap_cluster_info`.
-    ///
-    /// # Safety
-    ///
-    /// `ci` is the C part of a virtual cluster.
-    #[inline]
-    pub(crate) unsafe fn from_ci(ci: *mut bindings::swap_cluster_info) -> &'static Self {
-        // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
-        // `Cluster`. Headers are never freed.
-        unsafe { &*ci.cast::<Self>() }
-    }
-
     #[inline]
     pub(crate) fn as_ci(&self) -> *mut bindings::swap_cluster_info {
         self.ci.get()
@@ -516,12 +490,11 @@ pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
 /// The cluster is locked.
 #[inline]
 pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
-    let ci = ci.as_ptr();
     // SAFETY: As required of the caller, the lock is held. Only a virtual cluster has this value in
     // `flags`.
     unsafe {
-        (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
-            && Cluster::from_ci(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
+        (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
+            && <&Cluster>::from_c(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
     }
 }
 
@@ -624,8 +597,9 @@ impl LockedCluster<'_> {
     pub(crate) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
         // INVARIANT: As required of the caller, the lock is held, and no other value is used
         // meanwhile.
-        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
-        Self::new(unsafe { Cluster::from_ci(ci) })
+        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so not
+        // NULL.
+        Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
     }
 
     /// Returns the cluster itself, for functions that do not need its lock.

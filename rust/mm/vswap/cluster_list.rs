@@ -93,14 +93,7 @@ impl Kind {
 #[derive(Clone, Copy)]
 struct Nth(u32);
 
-impl ToC for Nth {
-    type C = c_uint;
-
-    #[inline]
-    fn to_c(self) -> c_uint {
-        self.0
-    }
-}
+to_c!(Nth => c_uint = |this| this.0);
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
@@ -108,14 +101,7 @@ static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) 
 #[repr(transparent)]
 struct List(Opaque<bindings::list_head>);
 
-impl ToC for &List {
-    type C = *mut bindings::list_head;
-
-    #[inline]
-    fn to_c(self) -> *mut bindings::list_head {
-        self.0.get()
-    }
-}
+to_c!(&List => *mut bindings::list_head = |this| this.0.get());
 
 /// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
 /// vswap_cluster_lists`.
