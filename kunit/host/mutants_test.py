@@ -21,6 +21,9 @@ from vswaplib.mutants import Allowed, Mutant  # noqa: E402
 LIB = """\
 //! A crate.
 #![allow(clippy::duplicate_mod)]
+#![deny(
+    clippy::panic
+)]
 
 macro_rules! kernel {
     () => {
@@ -94,8 +97,10 @@ class Staging(unittest.TestCase):
         self.assertEqual(mutants.real_name("src/mm/zswap/rules.rs"), "rust/mm/zswap/rules.rs")
 
     def test_a_module_has_its_own_tests(self):
-        self.assertEqual(mutants.test_target("rust/mm/vswap/bound.rs"), "--test=bound")
-        self.assertEqual(mutants.test_target("rust/mm/zswap/rules.rs"), "--lib")
+        self.assertEqual(mutants.test_targets("rust/mm/vswap/bound.rs"), ["--test=bound"])
+        self.assertEqual(mutants.test_targets("rust/mm/zswap/record.rs"),
+                         ["--test=loom", "--test=order", "--test=swap_table"])
+        self.assertEqual(mutants.test_targets("rust/mm/zswap/rules.rs"), ["--lib"])
 
     def test_a_diff_is_of_the_staging_copy(self):
         diff = ("diff --git a/rust/mm/word.rs b/rust/mm/word.rs\n--- a/rust/mm/word.rs\n"

@@ -99,10 +99,14 @@ def stage(place):
     return names
 
 
-def test_target(name):
-    """Returns the tests of a module: those in its own file in tests/, or those in the module."""
+def test_targets(name):
+    """Returns the tests of a module: those in its own file in tests/, or in the files there that
+    use the module, or in the module itself."""
     stem = pathlib.PurePath(name).stem
-    return f"--test={stem}" if (HOST / "tests" / f"{stem}.rs").exists() else "--lib"
+    if (HOST / "tests" / f"{stem}.rs").exists():
+        return [f"--test={stem}"]
+    return [f"--test={path.stem}" for path in sorted((HOST / "tests").glob("*.rs"))
+            if re.search(rf"\b{stem}::", path.read_text())] or ["--lib"]
 
 
 # --- running -----------------------------------------------------------------
@@ -164,7 +168,8 @@ def run_file(tool, place, name, diff):
     shutil.rmtree(output, ignore_errors=True)
     command = [tool, "mutants", "--in-place", "--no-config", "--colors=never",
                "--no-times", f"--dir={place}", f"--file={staged_name(name)}",
-               "--cargo-arg=" + test_target(name), *([f"--in-diff={diff}"] if diff else [])]
+               *(f"--cargo-arg={target}" for target in test_targets(name)),
+               *([f"--in-diff={diff}"] if diff else [])]
     done = run(command, cwd=place, env=quick_env(), check=False,
                log=common.LOGS / "mutants.log")
     # 2: some were missed; 3: some ran into a timeout.

@@ -13,7 +13,7 @@ use std::{
     collections::{HashMap, VecDeque},
 };
 use vswap_host::thp_4k::{
-    order::{bits_of, estimate, fill, next_bit, park, turn, Member, Seat, Turn},
+    order::{bits_of, estimate, fill, next_bit, park, retire, turn, Member, Seat, Turn},
     record::{Kept, Pattern, Record},
 };
 
@@ -105,6 +105,27 @@ proptest! {
 #[test]
 fn estimates_of_many_are_large() {
     assert!(estimate(1 << 40, 1 << 20, 1 << 26) >= 1 << 43);
+}
+
+/// A member that leaves its ring while it is retired is looked at again.
+#[test]
+fn a_member_is_retired_from_the_ring_that_it_is_on() {
+    let retired = |seat, moves: &[Seat<u32>]| {
+        let member = Alone { bits: Cell::new(0), seat: Cell::new(seat) };
+        let (mut asked, mut moves) = (Vec::new(), moves.iter());
+        retire(&member, Seat::Gone, |ring, to| {
+            asked.push(ring);
+            let moved = moves.next();
+            member.seat.set(*moved.unwrap_or(&to));
+            moved.is_none()
+        });
+        (member.seat.get(), asked)
+    };
+    assert_eq!(retired(Seat::Free, &[]), (Seat::Gone, vec![]));
+    assert_eq!(retired(Seat::On(3), &[]), (Seat::Gone, vec![3]));
+    assert_eq!(retired(Seat::On(3), &[Seat::On(5)]), (Seat::Gone, vec![3, 5]));
+    assert_eq!(retired(Seat::On(3), &[Seat::Free]), (Seat::Gone, vec![3]));
+    assert_eq!(retired(Seat::Gone, &[]), (Seat::Gone, vec![]));
 }
 
 #[test]

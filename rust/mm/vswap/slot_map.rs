@@ -27,10 +27,10 @@ pub struct SlotMap {
     used: [u64; WORDS],
 }
 
-/// Returns the bits of a word at which an aligned run of `1 << order` bits may begin.
+/// Returns the bits of a word at which an aligned run of `1 << order` bits may begin. `order` is
+/// not 0.
 const fn starts(order: u32) -> u64 {
     match order {
-        0 => !0,
         1 => 0x5555_5555_5555_5555,
         2 => 0x1111_1111_1111_1111,
         3 => 0x0101_0101_0101_0101,
@@ -41,7 +41,7 @@ const fn starts(order: u32) -> u64 {
 }
 
 /// Returns the bits of `word` at which an aligned run of `1 << order` set bits begins. The run must
-/// be shorter than a word.
+/// be longer than a bit, and shorter than a word.
 const fn runs(word: u64, order: u32) -> u64 {
     let mut word = word;
     let mut width = 0;
