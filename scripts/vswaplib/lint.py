@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 
 from . import benchreport, build, common, series, setup, tree, unsafety
 from .common import ROOT, run
@@ -123,11 +124,16 @@ def clippy_host():
         ["kunit/host: cargo clippy failed:", *done.text.splitlines()[-8:]]
 
 
+# Held by the one check that builds the um kernel. Others run at the same time.
+_building = threading.Lock()
+
+
 @functools.cache
 def _kernel_rustc():
     """Returns how make compiles the kernel crate for User Mode Linux: the words before the
     compiler, which set environment variables, and those after it."""
-    build.ensure("um")
+    with _building:
+        build.ensure("um")
     saved = build.folder("um") / "rust" / "mm" / ".vswap.o.cmd"
     if not saved.exists():
         common.die("rust/mm/vswap.rs is not in the um kernel", "is CONFIG_RUST_VSWAP=y there?")
