@@ -62,18 +62,25 @@ for name in random/one random/two random; do
 done
 none_left "limits above"
 
-# tight MB ARGS...: hold a process with twice the memory that its cgroup may have. Freeze it, because
-# the waiting process allocates memory: at memory.max, that is a reason to kill it, too.
-tight() {
-	size=$1
-	shift
-	cgroup hold memory.max=$(mb $((size / 2)))
-	hold --resident --light --size $(mb $size) --zero 0 "$@"
+# frozen: freeze the process of hold. It allocates memory while it waits, which is a reason to kill
+# it where memory is short.
+frozen() {
 	echo 1 > $CG/hold/cgroup.freeze
 	for i in $(seq 50); do
 		[ "$(value $CG/hold/cgroup.events frozen)" -ne 1 ] || break
 		sleep 0.1
 	done
+}
+
+# tight MB ARGS...: hold a process with twice the memory that its cgroup may have, and freeze it
+tight() {
+	size=$1
+	shift
+	hold --resident --light --size $(mb $size) --zero 0 "$@"
+	frozen
+	# Reclaim on request is faster than reclaim of a task that exceeds memory.max.
+	echo $(mb $((size / 2))) > $CG/hold/memory.reclaim
+	echo $(mb $((size / 2))) > $CG/hold/memory.max
 	is "$kind: its cgroup is at memory.max" "$(cat $CG/hold/memory.current)" -ge \
 		$(($(pages $((size / 2)) 80) * 4096))
 	is "$kind: half of its pages are swapped out" "$(slots used)" -ge $(pages $size 35)
@@ -96,13 +103,12 @@ fails() {
 	note "$(cat $TMP/failed)"
 }
 
-# compressible MB ARGS...: as tight, with pages that all go to zswap
-compressible() {
+# no_device: turn on zswap and virtual slots, without a device
+no_device() {
 	no_swap
 	zswap_on lz4
 	echo 50 > $ZSWAP/max_pool_percent
 	set_to on $VSWAP/enabled
-	tight "$@" --incompressible 0
 }
 
 # Drain has no room in memory.max. It stops before a member is killed.
@@ -112,7 +118,8 @@ drain() {
 
 for more in "" more; do
 	kind="drain${more:+, then with more memory}"
-	compressible 64
+	no_device
+	tight 64 --incompressible 0
 	fails drain
 	is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
 	check "$kind: virtual slots are on again" grep -q on $VSWAP/enabled
@@ -138,8 +145,10 @@ fill() {
 # The machine has no memory for a drain. Most pages are zeros: of compressed pages, zswap would free
 # nearly as much memory as the drain needs.
 kind="drain of a full machine"
-compressible 512 --zero 75
-echo max > $CG/hold/memory.max
+no_device
+hold --light --size $(mb 256) --incompressible 0 --zero 75
+frozen
+is "$kind: its pages are swapped out" "$(slots used)" -ge $(pages 256 80)
 kills=$(vm oom_kill)
 # The kernel reports each page that it cannot allocate.
 may_log alloc

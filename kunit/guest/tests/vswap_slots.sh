@@ -10,7 +10,7 @@ needs $VSWAP $THP/hugepages-2048kB/enabled
 # A cluster has as many slots as a huge page has pages.
 CLUSTER=512
 # Enough clusters that 90 % of the slots are more than those of clusters that happen to be empty.
-CLUSTERS=$((SCALE > 1 ? 16 : 64))
+CLUSTERS=$((SCALE > 1 ? 12 : 64))
 MAX=$((CLUSTERS * CLUSTER))
 # A single MADV_PAGEOUT, because pages must stay in memory when the limit is reached.
 OUT="--try --light --zero 0 --incompressible 0"

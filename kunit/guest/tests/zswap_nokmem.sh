@@ -9,7 +9,7 @@ swap_on $DISK
 zswap_on lz4
 set_to 1 $ZSWAP/shrinker_enabled
 before=$(vm zswpwb)
-load "the shrinker under pressure of a cgroup" usemem --size 48M --procs 2 \
-	--memory-max 52M --sample 1 --passes 1 --incompressible 20 &&
+load "the shrinker under pressure of a cgroup" usemem --size $(mb 48) --procs 2 \
+	--memory-max $(mb 52) --sample 1 --passes 1 --incompressible 20 &&
 	is "the shrinker wrote pages back" "$(vm zswpwb)" -gt "$before"
 finish
