@@ -558,6 +558,55 @@ class Tree(Toy):
         for name in names:
             self.assertIn("VERSION = 7\n# more\n", (self.dest / name).read_text())
 
+    def test_a_patch_without_a_diff(self):
+        self.write("checkout/patches/0002-more.patch", "a message\n---\n")
+        self.write("checkout/mm/other.c", "")
+        self.write("checkout/patches/series",
+                   "0002-more.patch mm/other.c\n0001-hook.patch mm/vswap.c\n")
+        for count, hooked in ((1, False), (2, True)):
+            tree.assemble(self.dest, count)
+            self.assertTrue((self.dest / "mm/other.c").exists())
+            self.assertEqual("hook" in (self.dest / "mm/swap.h").read_text(), hooked)
+            self.assertEqual((self.dest / "mm/vswap.c").exists(), hooked)
+
+    ROOT_MODULE = ("//! A crate.\n\n// First: it has macros.\n#[macro_use]\nmod ffi;\n\n"
+                   "mod early;\n#[cfg(X)]\n// Its name is taken.\n#[path = \"top/mod.rs\"]\n"
+                   "pub mod top;\n/// Late.\npub(crate) mod late;\n\nmod elsewhere;\n\nmod late;\n")
+
+    def modules(self):
+        for name, text in {"top.rs": self.ROOT_MODULE, "early.rs": "mod late;\n\n\n", "ffi.rs": "",
+                           "top/mod.rs": "mod deep;\n\nuse deep::x;\n", "top/deep.rs": "",
+                           "late.rs": "", "early/late.rs": "", "Kconfig": "mod late;\n"}.items():
+            self.write(f"checkout/rust/mm/{name}", text)
+        self.write("checkout/patches/0002-more.patch", "a message\n---\n")
+        self.write("checkout/patches/series", "\n".join(
+            f"0002-more.patch {names}" for names in (
+                "rust/mm/Kconfig rust/mm/top.rs rust/mm/early.rs rust/mm/late.rs",
+                "rust/mm/ffi.rs mm rust/mm/top/mod.rs", "rust/mm/early rust/mm/top/deep.rs")))
+        return tree.additions(tree.series())
+
+    def test_modules_that_come_later(self):
+        first, second, third = self.modules()
+        late = "/// Late.\npub(crate) mod late;\n\nmod elsewhere;\n\nmod late;\n"
+        self.assertEqual(first, {
+            "rust/mm/Kconfig": b"mod late;\n", "rust/mm/early.rs": b"\n", "rust/mm/late.rs": b"",
+            "rust/mm/top.rs": f"//! A crate.\n\nmod early;\n{late}".encode()})
+        # The second line brings what the first one lacked. The file comes again, as it is.
+        self.assertEqual(second, {
+            "rust/mm/ffi.rs": b"", "mm/vswap.c": b"new\n", "rust/mm/top/mod.rs": b"use deep::x;\n",
+            "rust/mm/top.rs": self.ROOT_MODULE.encode()})
+        self.assertEqual(third, {
+            "rust/mm/early.rs": b"mod late;\n\n\n", "rust/mm/early/late.rs": b"",
+            "rust/mm/top/deep.rs": b"", "rust/mm/top/mod.rs": b"mod deep;\n\nuse deep::x;\n"})
+
+    def test_modules_of_a_tree(self):
+        self.modules()
+        for count, whole in ((1, False), (2, True), (None, True)):
+            tree.assemble(self.dest, count)
+            self.assertEqual((self.dest / "rust/mm/top.rs").read_text() == self.ROOT_MODULE, whole)
+        self.assertEqual(tree.overlay().keys(), set(tree.overlay_files()))
+        self.assertEqual(tree.overlay([]), {})
+
     def test_a_file_that_is_gone_from_the_tree_already(self):
         tree.assemble(self.dest)
         for folder in (self.checkout, self.dest):
@@ -767,6 +816,23 @@ class Apply(Toy):
         self.assertTrue(os.access(self.source / "mm/tool", os.X_OK))
         self.assertFalse(os.access(self.source / "mm/vswap.c", os.X_OK))
 
+    def test_a_commit_without_a_diff(self):
+        self.repository()
+        (self.checkout / "mm/top.rs").write_text("mod late;\n")
+        (self.checkout / "mm/late.rs").write_text("")
+        (self.checkout / "patches/0000-first.patch").write_text(
+            self.HEAD.replace("a hook", "first"))
+        (self.checkout / "patches/series").write_text("0000-first.patch mm/top.rs\n"
+                                                      "0001-hook.patch mm/vswap.c mm/late.rs\n")
+        self.apply()
+        self.is_applied()
+        log = self.git("log", "--reverse", "--format=%s", "--name-only", "-2")
+        self.assertEqual(log.split("\n"), [
+            "mm: first", "", "mm/top.rs", "mm: a hook", "", "mm/late.rs", "mm/swap.h", "mm/top.rs",
+            "mm/vswap.c"])
+        self.assertEqual([self.git("show", f"{commit}:mm/top.rs") for commit in ("HEAD^", "HEAD")],
+                         ["", "mod late;"])
+
     def test_a_program_without_git(self):
         (self.checkout / "mm/vswap.c").chmod(0o755)
         self.assertIn("(Linux 7.3.4): 1 files changed, 1 added", self.apply())
@@ -832,6 +898,9 @@ class Series(Toy):
                 ("mm/other.c", f"{hook} mm", ["mm/vswap.c belongs to"]),
                 ("mm/other.c", f"{hook} mm/other.c mm/gone.c", ["names mm/gone.c, where no file"]),
                 ("patches/0002-more.patch", hook, ["patches/0002-more.patch is in no line"]),
+                ("patches/0002-more.patch", f"{hook}\n0002-more.patch",
+                 ["patches/series: 0002-more.patch has no diff and names no file"]),
+                ("patches/0002-more.patch", "0001-hook.patch\n0002-more.patch mm/vswap.c", []),
                 ("patches/0002-more.txt", hook, [])):
             added = self.write(f"checkout/{path}", "")
             self.write("checkout/patches/series", listing + "\n")
@@ -891,6 +960,21 @@ class Series(Toy):
         # Two runs write the same.
         again = [path.read_text() for path in series.make(self.top / "again")[0]]
         self.assertEqual(again, [cover, mail])
+
+    def test_mails_that_only_add_files(self):
+        self.write("checkout/mm/top.rs", "mod late;\n")
+        self.write("checkout/mm/late.rs", "").chmod(0o755)
+        for name in ("first", "last"):
+            self.write(f"checkout/patches/{name}.patch", self.MAIL.replace("a hook", name))
+        self.write("checkout/patches/series", "first.patch mm/top.rs\n0001-hook.patch mm/vswap.c\n"
+                                              "last.patch mm/late.rs\n")
+        files, problems = series.make(self.top / "work")
+        self.assertEqual(problems, [])
+        first, _, last = (path.read_text() for path in files[1:])
+        self.assertNotIn("+mod late;", first)
+        for words in ("+mod late;", "new file mode 100755", "mm/late.rs"):
+            self.assertIn(words, last)
+        self.assertIn("  mm/swap.h          1        0        0\n", files[0].read_text())
 
     def test_a_base_of_debian(self):
         makefile = self.source / "Makefile"
@@ -1510,8 +1594,13 @@ class Cells(Toy):
             "x86_64-sparse": ("sparse", ""), "swap-i386": ("compile", "allnoconfig-i386"),
             "off-identical": ("identical", "all-off")})
         self.assertEqual(sum(cell.seed == "x86_64-clang" for cell in matrix.CELLS), 15)
+        cell = matrix.Cell("patch-01", "0001-hook.patch", patches=1)
+        self.assertEqual(matrix.patch_cells(), [cell])
+        # Files that no hook makes part of the build need no cell.
+        self.write("checkout/patches/0000-files.patch", "a message\n---\n")
+        self.write("checkout/patches/series", "0000-files.patch mm/vswap.c\n0001-hook.patch\n")
         self.assertEqual(matrix.patch_cells(),
-                         [matrix.Cell("patch-01", "0001-hook.patch", patches=1)])
+                         [matrix.dataclasses.replace(cell, name="patch-02", patches=2)])
 
     def test_chosen_cells(self):
         every = matrix.chosen("")

@@ -1814,6 +1814,8 @@ class Files(Kept):
         self.assertEqual(self.patches(*(first.replace("a.c", name)
                                         for name in ("deep/b.c", "deep/c.c"))), [])
         self.assertEqual(self.patches(self.diff(" 2", " 3", "+x", " 4", " 5"), version="7.3.9"), [])
+        # A patch that only adds files of the overlay is a message.
+        self.assertEqual(self.patches("a message\n---\n", first), [])
 
     def test_patches_that_do_not_apply_exactly(self):
         first = self.diff(" 1", "+x", " 2", " 3", " 4")

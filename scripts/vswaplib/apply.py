@@ -2,7 +2,7 @@
 """apply: applies the series to a kernel tree of the user.
 
 A git tree gets one commit for each line of patches/series: the patch together
-with the overlay files that the line names. The commits are made apart from the
+with the overlay files that the line brings. The commits are made apart from the
 branch, which moves to the last of them when all exist. A tree without git gets
 the files of the whole series. If a patch or file does not apply, the whole
 series is refused, and the tree stays as it was.
@@ -58,6 +58,8 @@ def check_clean(place):
 
 
 def stage_patch(repo, patch):
+    if not tree.files_of(patch.path):
+        return
     done = repo.git("apply", "--cached", "--whitespace=nowarn", str(patch.path), check=False)
     if done.returncode:
         die(f"{patch.path.name} does not apply to {repo.place}:\n  "
@@ -65,12 +67,12 @@ def stage_patch(repo, patch):
             "use a Linux 7.3.y tree without other changes to these files")
 
 
-def stage_overlay(repo, patch):
-    for name in tree.overlay_files():
-        if tree.belongs(name, patch.places):
-            blob = repo.git("hash-object", "-w", "--no-filters", str(ROOT / name))
-            mode = "100755" if os.access(ROOT / name, os.X_OK) else "100644"
-            repo.git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
+def stage_overlay(repo, files, scratch):
+    for name, data in files.items():
+        scratch.write_bytes(data)
+        blob = repo.git("hash-object", "-w", "--no-filters", str(scratch))
+        mode = "100755" if os.access(ROOT / name, os.X_OK) else "100644"
+        repo.git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
 
 
 def commit(repo, patch, parent):
@@ -91,9 +93,9 @@ def apply_to_git(place, patches):
         repo = Repository(place, pathlib.Path(work) / "index")
         repo.git("read-tree", "HEAD")
         made = [repo.git("rev-parse", "HEAD")]
-        for patch in patches:
+        for patch, files in zip(patches, tree.additions(tree.series())):
             stage_patch(repo, patch)
-            stage_overlay(repo, patch)
+            stage_overlay(repo, files, pathlib.Path(work) / "file")
             made.append(commit(repo, patch, made[-1]))
     # The only step that changes the tree: git refuses it as a whole, or does it.
     run(["git", "merge", "-q", "--ff-only", made[-1]], cwd=place,

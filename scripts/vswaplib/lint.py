@@ -265,6 +265,8 @@ def patches_apply():
     problems = []
     with tempfile.TemporaryDirectory() as work:
         for patch, _ in tree.series():
+            if not tree.files_of(patch):
+                continue
             for name in tree.files_of(patch):
                 target = pathlib.Path(work) / name
                 if not (source / name).is_file():

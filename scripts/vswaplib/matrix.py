@@ -99,9 +99,10 @@ CELLS = [
 
 
 def patch_cells():
-    """Returns one cell for each patch of the series, in its order."""
+    """Returns one cell for each patch of the series that changes files of the kernel. The others
+    add files that such a patch makes part of the build."""
     return [Cell(f"patch-{number:02}", patch.name, patches=number)
-            for number, (patch, _) in enumerate(tree.series(), 1)]
+            for number, (patch, _) in enumerate(tree.series(), 1) if tree.files_of(patch)]
 
 
 # --- places and inputs -------------------------------------------------------

@@ -3,7 +3,7 @@
 
 A throw-away repository gets one commit with the pristine text of every file
 that the series changes, then one commit for each line of patches/series: the
-patch together with the overlay files that the line names. `git format-patch`
+patch together with the overlay files that the line brings. `git format-patch`
 writes these commits and their cover letter; checkpatch.pl --strict reads each
 patch, and `git am` must make the same tree of them again.
 
@@ -90,6 +90,8 @@ def placement_problems():
     for patch, places in entries:
         problems += [f"patches/series: {patch.name} names {place}, where no file is: correct it"
                      for place in places if not any(tree.belongs(name, [place]) for name in files)]
+    problems += [f"patches/series: {patch.name} has no diff and names no file: remove it"
+                 for patch, places in entries if not places and not tree.files_of(patch)]
     listed = {patch.name for patch, _ in entries}
     problems += [f"patches/{path.name} is in no line of patches/series: add it or remove it"
                  for path in sorted((ROOT / "patches").glob("*.patch")) if path.name not in listed]
@@ -172,12 +174,13 @@ def commit_base(repo, patches):
     return repo.commit(f"Linux {version}: the files that this series changes")
 
 
-def commit_patch(repo, patch):
-    repo.git("apply", "--index", "--whitespace=error", str(patch.path),
-             hint=f"refresh patches/{patch.path.name}")
-    for name in tree.overlay_files():
-        if tree.belongs(name, patch.places):
-            copy_in(ROOT, name, repo.path)
+def commit_patch(repo, patch, files):
+    if tree.files_of(patch.path):
+        repo.git("apply", "--index", "--whitespace=error", str(patch.path),
+                 hint=f"refresh patches/{patch.path.name}")
+    for name, data in files.items():
+        copy_in(ROOT, name, repo.path)
+        (repo.path / name).write_bytes(data)
     repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
                 date=patch.date)
 
@@ -350,8 +353,8 @@ def make(folder):
     subject, prose = read_cover()
     repo = Repository(folder / "repo")
     base = commit_base(repo, patches)
-    for patch in patches:
-        commit_patch(repo, patch)
+    for patch, files in zip(patches, tree.additions(tree.series())):
+        commit_patch(repo, patch, files)
     last = patches[-1]
     repo.git("format-patch", "-q", "-n", "--cover-letter", "--rfc", "--full-index",
              f"--base={base}", "--signature=rust-vswap", "--cover-from-description=none",

@@ -7,6 +7,10 @@ with the overlay files that belong to it:
 
     0001-mm-vswap-add-hooks.patch  mm/vswap.c include/linux/vswap.h
 
+A patch that only adds files is a message without a diff. Until the last patch
+that brings Rust code, a Rust file lacks the `mod` lines of modules that come
+with a later patch. So each `mod` line is added together with its file.
+
 A tree is a hard-linked copy of the pristine one. Only files whose content
 changes are written, each as a new file: the pristine tree is never touched
 and make rebuilds only what an edit changed.
@@ -23,6 +27,8 @@ from . import common, setup
 from .common import ROOT, die, run, step
 
 OVERLAY = ("Documentation", "include", "mm", "rust", "tools")
+# A line `mod NAME;` with the comments and attributes above it.
+MODULE = re.compile(r"(?:^[ \t]*(?://|#\[).*\n)*^[ \t]*(?:pub(?:\(\w+\))? )?mod (\w+);\n", re.M)
 
 
 def home():
@@ -64,6 +70,44 @@ def belongs(path, places):
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
+def overlay(entries=None):
+    """Returns {path: content} of the overlay files that these lines of patches/series bring, or
+    of all. Rust files lack the `mod` lines of modules that other lines bring."""
+    names = overlay_files()
+    places = [place for _, paths in entries or [] for place in paths]
+    here = [name for name in names if entries is None or belongs(name, places)]
+    return {name: without_modules((ROOT / name).read_bytes(), name, names, set(here))
+            for name in here}
+
+
+def without_modules(data, name, names, here):
+    """Returns the content of file `name` without `mod` lines of files in `names` and not `here`."""
+    if not name.endswith(".rs"):
+        return data
+    folder, stem = os.path.dirname(name), name.removesuffix(".rs")
+
+    def kept(found):
+        path = re.search(r'#\[path = "(.*)"\]', found[0])
+        places = ([f"{folder}/{path[1]}"] if path else
+                  [f"{stem}/{found[1]}.rs", f"{folder}/{found[1]}.rs"])
+        file = next((place for place in places if place in names), None)
+        return found[0] if file in here or not file else ""
+
+    text = MODULE.sub(kept, data.decode())
+    if text.encode() == data:
+        return data
+    return (re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n").encode()
+
+
+def additions(entries):
+    """Yields {path: content} of the overlay files that each line adds or, for a module, changes."""
+    before = {}
+    for number in range(1, len(entries) + 1):
+        now = overlay(entries[:number])
+        yield {name: data for name, data in now.items() if before.get(name) != data}
+        before = now
+
+
 def files_of(patch):
     """Returns the relative paths of the files that a patch changes."""
     return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
@@ -75,6 +119,8 @@ def patched(entries, source, version):
         work = pathlib.Path(work)
         touched = []
         for patch, _ in entries:
+            if not files_of(patch):
+                continue
             for name in files_of(patch):
                 if name not in touched:
                     touched.append(name)
@@ -118,13 +164,11 @@ def assemble(dest, count=None):
         entries = series()
         listed = entries if count is None else entries[:count]
         wanted = patched(listed, source, origin["version"])
-        places = [place for _, paths in listed for place in paths]
-        for name in overlay_files():
+        for name, data in overlay(None if count is None else listed).items():
             if (source / name).exists():
                 die(f"overlay file {name} exists in the kernel tree",
                     "rename it, or change the kernel's file with a patch")
-            if count is None or belongs(name, places):
-                wanted[name] = (ROOT / name).read_bytes()
+            wanted[name] = data
         # Save the list before files change, so that the next run cleans up after an interrupted
         # one.
         old = set(state["files"])
