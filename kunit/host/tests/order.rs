@@ -111,7 +111,10 @@ fn estimates_of_many_are_large() {
 #[test]
 fn a_member_is_retired_from_the_ring_that_it_is_on() {
     let retired = |seat, moves: &[Seat<u32>]| {
-        let member = Alone { bits: Cell::new(0), seat: Cell::new(seat) };
+        let member = Alone {
+            bits: Cell::new(0),
+            seat: Cell::new(seat),
+        };
         let (mut asked, mut moves) = (Vec::new(), moves.iter());
         retire(&member, Seat::Gone, |ring, to| {
             asked.push(ring);
@@ -123,7 +126,10 @@ fn a_member_is_retired_from_the_ring_that_it_is_on() {
     };
     assert_eq!(retired(Seat::Free, &[]), (Seat::Gone, vec![]));
     assert_eq!(retired(Seat::On(3), &[]), (Seat::Gone, vec![3]));
-    assert_eq!(retired(Seat::On(3), &[Seat::On(5)]), (Seat::Gone, vec![3, 5]));
+    assert_eq!(
+        retired(Seat::On(3), &[Seat::On(5)]),
+        (Seat::Gone, vec![3, 5])
+    );
     assert_eq!(retired(Seat::On(3), &[Seat::Free]), (Seat::Gone, vec![3]));
     assert_eq!(retired(Seat::Gone, &[]), (Seat::Gone, vec![]));
 }
