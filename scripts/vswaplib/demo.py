@@ -41,8 +41,9 @@ def main(args):
         say(f"the data did not verify, or the guest could not run the demo; log: {product['log']}")
         return 1
     say("\n" + "\n".join(comparison(seen)))
-    say(f"\nAll {product['verified']} pages of vswap were read back and are what was written; "
-        f"{product['left_used']:.0f} slots are\nin use afterwards.")
+    say(f"\nAll {product['verified']} pages of vswap were read back and are what was written. "
+        f"{product['left_used']:.0f} slots are\nin use afterwards: they have files of the guest's "
+        "root file system, which is a tmpfs.")
     say("kernel logs:\n" + "\n".join(f"    {name}: {one['log']}" for name, one in seen))
     return 0
 
