@@ -36,7 +36,6 @@ const FORM_HALF: u64 = 0;
 const FORM_LOW: u64 = 1;
 const FORM_HIGH: u64 = 2;
 const VALUE_SHIFT: u32 = 6;
-const VALUE_BITS: u32 = u64::BITS - VALUE_SHIFT;
 
 /// Reason why a word is not a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,7 +148,7 @@ impl Pattern {
 /// Returns the form of a value, and the bits that a word keeps of it.
 const fn form_of(value: u64) -> Option<(u64, u64)> {
     let half = value & u32::MAX as u64;
-    // Sign-extends the lowest `VALUE_BITS` bits, which are all that `FORM_LOW` keeps.
+    // Sign-extends the bits that `FORM_LOW` keeps: all but the highest `VALUE_SHIFT`.
     let low = (value << VALUE_SHIFT) as i64 >> VALUE_SHIFT;
 
     if value >> u32::BITS == half {
@@ -313,7 +312,8 @@ impl Record {
     }
 }
 
-const _: () = assert!(VALUE_BITS > u32::BITS);
+// `FORM_HALF` keeps half of the bits.
+const _: () = assert!(VALUE_SHIFT < u32::BITS);
 
 /// The totals of a number of records that are charged or uncharged together.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
