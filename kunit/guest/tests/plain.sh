@@ -58,9 +58,9 @@ check "zswap: swapoff" swapoff $DISK
 check "virtual slots on a disk" straight swap_on $DISK
 plain_loads "virtual slots on a disk" pswpout 30
 short "virtual slots on a disk"
-consistent "virtual slots on a disk"
 check "virtual slots on a disk: swapoff" swapoff $DISK
-none_left "virtual slots on a disk"
+# The guest's own files, which are in a tmpfs, were swapped out, too.
+all_back "virtual slots on a disk"
 
 no_swap
 zswap_on zstd
