@@ -265,9 +265,10 @@ def patches_apply():
     problems = []
     with tempfile.TemporaryDirectory() as work:
         for patch, _ in tree.series():
-            if not tree.files_of(patch):
+            names = tree.files_of(patch)
+            if not names:
                 continue
-            for name in tree.files_of(patch):
+            for name in names:
                 target = pathlib.Path(work) / name
                 if not (source / name).is_file():
                     problems.append(f"patches/{patch.name}: {name} is not in Linux {version}: "

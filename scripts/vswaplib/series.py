@@ -179,8 +179,10 @@ def commit_patch(repo, patch, files):
         repo.git("apply", "--index", "--whitespace=error", str(patch.path),
                  hint=f"refresh patches/{patch.path.name}")
     for name, data in files.items():
-        copy_in(ROOT, name, repo.path)
-        (repo.path / name).write_bytes(data)
+        target = repo.path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        shutil.copymode(ROOT / name, target)
     repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
                 date=patch.date)
 

@@ -119,9 +119,10 @@ def patched(entries, source, version):
         work = pathlib.Path(work)
         touched = []
         for patch, _ in entries:
-            if not files_of(patch):
+            names = files_of(patch)
+            if not names:
                 continue
-            for name in files_of(patch):
+            for name in names:
                 if name not in touched:
                     touched.append(name)
                     (work / name).parent.mkdir(parents=True, exist_ok=True)
