@@ -526,6 +526,14 @@ straight() {
 	set_to on $VSWAP/enabled
 }
 
+# in_zswap: turn on zswap, with room for many pages, and virtual slots. No device is swapped on.
+in_zswap() {
+	no_swap
+	zswap_on lz4
+	echo 50 > $ZSWAP/max_pool_percent
+	set_to on $VSWAP/enabled
+}
+
 # --- applications
 
 # short_lists: limit the per-CPU lists of free pages. A fault may move up to 2000 free pages to the

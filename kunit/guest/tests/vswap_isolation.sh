@@ -9,14 +9,6 @@ needs $VSWAP
 # Attackers have the other CPU all the time that their neighbour takes.
 [ $SCALE = 1 ] || SCALE=6
 
-# begin: turn on zswap and virtual slots, without a device
-begin() {
-	no_swap
-	zswap_on lz4
-	echo 50 > $ZSWAP/max_pool_percent
-	set_to on $VSWAP/enabled
-}
-
 # neighbour WHAT [SETTING...]: run two processes in a cgroup, with 1.75 times its memory.max. The
 # second starts when the first has been idle for a while, so that an attacker has had time.
 neighbour() {
@@ -50,7 +42,7 @@ calm() {
 }
 
 # A device with free slots, of which memory.swap.max allows only a few. Compressed pages need none.
-begin
+in_zswap
 swap_on $DISK
 neighbour "memory.swap.max=64K" memory.swap.max=64K
 none_left "memory.swap.max=64K"
@@ -72,7 +64,7 @@ none_left "few free slots"
 
 # No device. Random data does not compress and stays in memory. Pages of other processes are still
 # stored.
-begin
+in_zswap
 neighbour "alone"
 cgroup attacker
 attack --cgroup $CG/attacker

@@ -104,14 +104,6 @@ fails() {
 	note "$(cat $TMP/failed)"
 }
 
-# no_device: turn on zswap and virtual slots, without a device
-no_device() {
-	no_swap
-	zswap_on lz4
-	echo 50 > $ZSWAP/max_pool_percent
-	set_to on $VSWAP/enabled
-}
-
 # Drain has no room in memory.max. It stops before a member is killed.
 drain() {
 	sh -c "echo 1 > $VSWAP/drain"
@@ -119,7 +111,7 @@ drain() {
 
 for more in "" more; do
 	kind="drain${more:+, then with more memory}"
-	no_device
+	in_zswap
 	tight 64 --incompressible 0
 	fails drain
 	is "$kind: what did not fit is swapped out" "$(slots used)" -gt 0
@@ -146,7 +138,7 @@ fill() {
 # The machine has no memory for a drain. Most pages are zeros: of compressed pages, zswap would free
 # nearly as much memory as the drain needs.
 kind="drain of a full machine"
-no_device
+in_zswap
 hold --light --size $(mb 256) --incompressible 0 --zero 75
 frozen
 is "$kind: its pages are swapped out" "$(slots used)" -ge $(pages 256 80)

@@ -7,10 +7,7 @@
 
 needs $VSWAP
 
-no_swap
-zswap_on lz4
-echo 50 > $ZSWAP/max_pool_percent
-set_to on $VSWAP/enabled
+in_zswap
 # A third of 80 MiB, and the rest at a third of its size, make 45 MiB.
 cgroup mixed memory.max=$(mb 64)
 fits "a third does not compress" mixed --size $(mb 80) --light --incompressible 33 --zero 5

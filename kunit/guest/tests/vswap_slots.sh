@@ -56,10 +56,7 @@ others_fit() {
 	ended "$rest: the others' bytes are there" others
 }
 
-no_swap
-zswap_on lz4
-echo 50 > $ZSWAP/max_pool_percent
-set_to on $VSWAP/enabled
+in_zswap
 old=$(cat $VSWAP/max_slots)
 check "the limit is lowered" set_to $MAX $VSWAP/max_slots
 is "it is a multiple of a cluster" "$(cat $VSWAP/max_slots)" -eq $MAX
