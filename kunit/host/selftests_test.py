@@ -639,9 +639,10 @@ class Table(unittest.TestCase):
         allocator = "thp_swap_allocator_test"
         self.assertEqual({name: said for name, said in found.items() if said != "mm"}, {
             "test_zswap": "cgroup", "test_memcontrol": "cgroup disk",
-            "ksm_tests@merge": "mm -M -p 10", "ksm_tests@unmerge": "mm -U",
-            "ksm_tests@zero": "mm -Z -p 10 -z 0", "ksm_tests@zeropage": "mm -Z -p 10 -z 1",
-            "ksm_tests@across": "mm -N -m 1", "ksm_tests@apart": "mm -N -m 0",
+            "ksm_tests@merge": "mm -M -p 10 grep", "ksm_tests@unmerge": "mm -U grep",
+            "ksm_tests@zero": "mm -Z -p 10 -z 0 grep",
+            "ksm_tests@zeropage": "mm -Z -p 10 -z 1 grep",
+            "ksm_tests@across": "mm -N -m 1 grep", "ksm_tests@apart": "mm -N -m 0 grep",
             "zram01.sh": "zram none", "zram02.sh": "zram none", "khugepaged": "mm 3G",
             "khugepaged@shmem": "mm all:shmem 3G", "split_huge_page_test": "mm $FS",
             "transhuge-stress": "mm -d 20",

@@ -84,8 +84,22 @@ def _allocator(what, args, setup, fresh=False):
                 full=True, fresh=fresh)
 
 
+# Makes ksmd sleep 20 ms after each scan, although ksm_tests writes 0 to sleep_millisecs.
+#
+# ksm_tests changes merged pages, waits until full_scans grows, and expects that ksmd has seen the
+# changes. But a scan that has passed the pages before the change can also end after it. On a busy
+# host, 25 of 200 runs on base failed, and 29 of 200 on vswap. If ksmd sleeps, the change comes
+# while no scan runs: none of 2 * 200 runs failed.
+KSMD_SLEEPS = """
+grep -q sleep_millisecs /proc/mounts || {
+	echo 20 | tee $FS/sleep_millisecs > /sys/kernel/mm/ksm/sleep_millisecs
+	mount --bind $FS/sleep_millisecs /sys/kernel/mm/ksm/sleep_millisecs
+}
+"""
+
+
 def _ksm(what, args, **more):
-    return Test(f"ksm_tests@{what}", "mm", args=args, **more)
+    return Test(f"ksm_tests@{what}", "mm", args=args, setup=KSMD_SLEEPS, **more)
 
 
 # Makes a test wait for children that are still leaving their cgroup, and for kswapd: see patient.c.
