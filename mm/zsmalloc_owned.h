@@ -183,7 +183,6 @@ void zs_owned_unpin(u64 place)
 	zspage->zsl.cnt--;
 	spin_unlock(&zspage->zsl.lock);
 }
-EXPORT_SYMBOL_GPL(zs_owned_unpin);
 
 /*
  * Allocates a zspage whose pages a word can name, and puts it on no list.
@@ -278,7 +277,6 @@ s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 
 	return owned_place(obj, class->index);
 }
-EXPORT_SYMBOL_GPL(zs_owned_store);
 
 /* Sets the head of a free object, which tells the next free object. */
 static __always_inline void owned_set_head(struct owned_obj *obj, unsigned long head)
@@ -341,7 +339,6 @@ void zs_owned_free_emptied(struct zs_pool *pool, struct zs_emptied *emptied)
 		zspage = next ? list_entry(next, struct zspage, list) : NULL;
 	}
 }
-EXPORT_SYMBOL_GPL(zs_owned_free_emptied);
 
 /**
  * zs_owned_free_pinned - free an object that is pinned once
@@ -367,7 +364,6 @@ void zs_owned_free_pinned(struct zs_pool *pool, u64 place, u64 *word, u64 new,
 		WRITE_ONCE(*word, new);
 	spin_unlock(&class->lock);
 }
-EXPORT_SYMBOL_GPL(zs_owned_free_pinned);
 
 /**
  * zs_owned_free - free the object that a word points to
@@ -405,7 +401,6 @@ int zs_owned_free(struct zs_pool *pool, u64 *word, u64 name, u64 new,
 
 	return len;
 }
-EXPORT_SYMBOL_GPL(zs_owned_free);
 
 /**
  * zs_owned_read_begin - find the data of an object and pin the object
@@ -447,7 +442,6 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 
 	return len;
 }
-EXPORT_SYMBOL_GPL(zs_owned_read_begin);
 
 /*
  * Returns the obj that begins at offset @off of a page that is being moved. The
@@ -517,7 +511,6 @@ struct zs_pool *zs_create_owned_pool(const char *name, zs_find_word_t find_word)
 		pool->find_word = find_word;
 	return pool;
 }
-EXPORT_SYMBOL_GPL(zs_create_owned_pool);
 
 #else /* CONFIG_ZSMALLOC_OWNED */
 
