@@ -62,12 +62,12 @@ const PAGE_LEN: u32 = PAGE_SIZE as u32;
 
 c_functions! {
     /// Returns true if a compressor with that name exists. May sleep, and load modules.
-    pub(crate) fn exists(name: &CStr) -> bool = zswap_has_acomp;
-    fn cpu_to_node(cpu: c_uint) -> c_int = zswap_cpu_to_node;
-    fn alloc_acomp(
+    pub(crate) safe fn exists(name: &CStr) -> bool = zswap_has_acomp;
+    safe fn cpu_to_node(cpu: c_uint) -> c_int = zswap_cpu_to_node;
+    safe fn alloc_acomp(
         name: &CStr, ty: u32, mask: u32, node: c_int
     ) -> *mut bindings::crypto_acomp = crypto_alloc_acomp_node;
-    fn alloc_request(transform: &Transform) -> Option<Request> = zswap_acomp_request_alloc;
+    safe fn alloc_request(transform: &Transform) -> Option<Request> = zswap_acomp_request_alloc;
 }
 
 /// A compressor's transform.

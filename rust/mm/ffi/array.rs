@@ -57,7 +57,7 @@ struct NewChunk(NonNull<c_void>);
 
 c_functions! {
     // C returns zeroed memory for `CHUNK` pointers.
-    fn alloc_chunk(gfp: bindings::gfp_t) -> Option<NewChunk> = vswap_chunk_alloc;
+    safe fn alloc_chunk(gfp: bindings::gfp_t) -> Option<NewChunk> = vswap_chunk_alloc;
 }
 
 c_owned! {

@@ -17,14 +17,15 @@ macro_rules! c_call {
     }};
 }
 
-/// Declares functions of C that can be called with any values that their types allow.
+/// Declares functions of C that can be called with any values that their types allow. As in an
+/// `unsafe extern` block, `safe` is a claim about each function.
 ///
 /// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks them against
 /// bindgen's signature.
 macro_rules! c_functions {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? = $c:ident;
+        $vis:vis safe fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? = $c:ident;
     )*) => {
         $($(#[$meta])*
         #[inline]
@@ -41,7 +42,8 @@ macro_rules! c_functions {
 macro_rules! c_methods {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident(&$this:ident $(, $arg:ident: $ty:ty)*) $(-> $ret:ty)? = $c:ident;
+        $vis:vis safe fn $name:ident(&$this:ident $(, $arg:ident: $ty:ty)*) $(-> $ret:ty)?
+            = $c:ident;
     )*) => {
         $($(#[$meta])*
         #[inline]
@@ -57,7 +59,7 @@ macro_rules! c_methods {
 macro_rules! c_guarded {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident(&self $(, $arg:ident: $ty:ty)*) $(-> $ret:ty)? = $c:ident;
+        $vis:vis safe fn $name:ident(&self $(, $arg:ident: $ty:ty)*) $(-> $ret:ty)? = $c:ident;
     )*) => {
         $($(#[$meta])*
         #[inline]
@@ -80,10 +82,11 @@ macro_rules! c_owned {
         impl $crate::ffi::call::FromC<::core::ptr::NonNull<$raw>> for $ty {
             /// # Safety
             ///
-            /// The value takes over what `raw` points to, or a reference to it, from C.
+            /// The value takes over what `raw` points to, or a reference to it, from C. It meets
+            /// the invariants of its type.
             #[inline]
             unsafe fn from_c(raw: ::core::ptr::NonNull<$raw>) -> Self {
-                // INVARIANT: As required of the caller, the value takes it over.
+                // INVARIANT: As required of the caller.
                 Self(raw)
             }
         }
@@ -103,7 +106,7 @@ macro_rules! c_owned {
 macro_rules! c_statics {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident() -> &$ty:ty = $c:ident $(. $field:ident)*;
+        $vis:vis safe fn $name:ident() -> &$ty:ty = $c:ident $(. $field:ident)*;
     )*) => {
         $($(#[$meta])*
         #[inline]

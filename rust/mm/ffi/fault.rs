@@ -66,7 +66,7 @@ unsafe impl View for Switches {
 }
 
 c_statics! {
-    fn switches() -> &Switches = vswap_swapin_switches;
+    safe fn switches() -> &Switches = vswap_swapin_switches;
 }
 
 /// Returns true if the policy is enabled.
@@ -95,23 +95,23 @@ pub(crate) fn max_order() -> u32 {
 
 c_functions! {
     /// Returns true if zswap was ever enabled.
-    pub(crate) fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
+    pub(crate) safe fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
     /// Returns true if a slow device has slots that back virtual slots.
-    pub(crate) fn any_slow_device() -> bool = vswap_any_slow;
+    pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
     /// Returns true if zswap has written back or refused many pages. That is so if more than a
     /// quarter of the device slots in use have pages outside zswap and the swap cache.
-    pub(crate) fn any_written() -> bool = vswap_swapin_any_written;
+    pub(crate) safe fn any_written() -> bool = vswap_swapin_any_written;
     /// Returns a bit mask of the orders that are enabled for any anonymous memory.
-    pub(crate) fn anon_orders() -> usize = vswap_anon_orders;
+    pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
     /// Returns the largest number of pages that readahead reads.
-    pub(crate) fn readahead_max() -> i32 = vswap_readahead_max;
+    pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;
     /// Returns true if plans are traced.
-    pub(crate) fn is_traced() -> bool = vswap_swapin_is_traced;
+    pub(crate) safe fn is_traced() -> bool = vswap_swapin_is_traced;
 }
 
 c_functions! {
     /// Counts an event that sysfs shows. C ignores a number that is no event.
-    fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
+    safe fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
 }
 
 /// Counts the reason of a plan.
@@ -162,7 +162,7 @@ to_c!(Address => *const c_void = |this| this.0);
 
 c_functions! {
     // C only hashes the address. It returns an element of a static array.
-    fn record_of(owner: Address) -> &'static Counter = vswap_record_of;
+    safe fn record_of(owner: Address) -> &'static Counter = vswap_record_of;
 }
 
 /// The place of the record of a mapping or a file. Updates may be lost, because writers do not
@@ -215,7 +215,7 @@ impl Vma<'_> {
     }
 
     c_methods! {
-        fn raw_hint(&self) -> u8 = vswap_hint_of;
+        safe fn raw_hint(&self) -> u8 = vswap_hint_of;
     }
 
     /// Returns the hint that `madvise()` set; `Hint::None` for NULL.
@@ -268,11 +268,11 @@ impl Fault<'_> {
     c_methods! {
         /// Returns true if the task faults in its own memory. khugepaged and others cause faults in
         /// the memory of other tasks. Such a fault does not mean that the memory is used.
-        pub(crate) fn is_own(&self) -> bool = vswap_fault_is_own;
+        pub(crate) safe fn is_own(&self) -> bool = vswap_fault_is_own;
         /// Returns a bit mask of the orders above 0 that a folio for the fault may have.
-        fn orders(&self) -> usize = vswap_fault_orders;
+        safe fn orders(&self) -> usize = vswap_fault_orders;
         // C checks that the pages are in the page table of the fault.
-        fn nr_used(
+        safe fn nr_used(
             &self, first: usize, nr: usize, step: usize, run: bool
         ) -> c_int = vswap_fault_used;
     }
@@ -380,7 +380,7 @@ impl HeldEntry<'_> {
 }
 
 c_functions! {
-    fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
+    safe fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
 }
 
 to_c!(HeldEntry<'_> => bindings::swp_entry_t = |this| this.entry.as_raw());
@@ -435,5 +435,5 @@ to_c!(&bindings::vswap_decision => *const bindings::vswap_decision = |this| this
 
 c_functions! {
     // C only reads the numbers.
-    fn trace_decision(decision: &bindings::vswap_decision) = vswap_swapin_trace;
+    safe fn trace_decision(decision: &bindings::vswap_decision) = vswap_swapin_trace;
 }

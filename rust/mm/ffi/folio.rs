@@ -49,9 +49,9 @@ use kernel::{
 };
 
 c_functions! {
-    fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = zswap_swp_entry;
-    fn swp_type(entry: SwapEntry) -> c_uint = zswap_swp_type;
-    fn swp_offset(entry: SwapEntry) -> usize = zswap_swp_offset;
+    safe fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = zswap_swp_entry;
+    safe fn swp_type(entry: SwapEntry) -> c_uint = zswap_swp_type;
+    safe fn swp_offset(entry: SwapEntry) -> usize = zswap_swp_offset;
 }
 
 /// A swap entry: a swap type and an offset.
@@ -161,18 +161,18 @@ impl Folio {
     }
 
     c_methods! {
-        pub(super) fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
+        pub(super) safe fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
-        fn pfn_nr(&self) -> usize = vswap_folio_pfn;
-        fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
-        pub(super) fn node(&self) -> Node = zswap_folio_nid;
-        fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
-        fn flush_dcache(&self) = zswap_flush_dcache_folio;
+        safe fn pfn_nr(&self) -> usize = vswap_folio_pfn;
+        safe fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
+        pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
+        safe fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
+        safe fn flush_dcache(&self) = zswap_flush_dcache_folio;
         // C takes the RCU read lock, which keeps the cgroup of the folio.
-        pub(super) fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
-        fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
+        pub(super) safe fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
+        safe fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
         // Only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
-        fn check(&self) = zswap_folio_check;
+        safe fn check(&self) = zswap_folio_check;
     }
 
     /// Returns the page frame number, as a word of a slot has it.
@@ -485,25 +485,25 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        fn entry(&self) -> SwapEntry = zswap_folio_entry;
+        safe fn entry(&self) -> SwapEntry = zswap_folio_entry;
         /// Returns true if the folio is large, was read for a fault, and no fault has mapped it.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
+        pub(crate) safe fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
         /// Returns true if the folio is uptodate.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
+        pub(crate) safe fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
         /// Adds the folio to the statistics of the swap cache.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn count_cached(&self) = vswap_folio_count_cached;
+        pub(crate) safe fn count_cached(&self) = vswap_folio_count_cached;
         /// Counts the pages of the folio as loaded from zswap.
-        pub(crate) fn count_zswpin(&self) = zswap_folio_count_zswpin;
+        pub(crate) safe fn count_zswpin(&self) = zswap_folio_count_zswpin;
         /// Counts the page of the folio as written back from zswap.
-        pub(crate) fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
+        pub(crate) safe fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
         /// Counts the folio as a large folio that was swapped in.
-        pub(crate) fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
+        pub(crate) safe fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
         /// Marks the folio dirty, because it has the only copy of the data. Returns true if it was
         /// clean.
-        pub(crate) fn mark_dirty(&self) -> bool = folio_mark_dirty;
+        pub(crate) safe fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
     /// Returns the cgroup of the folio, to charge tables to.
@@ -647,7 +647,7 @@ impl FolioRef {
 
     c_methods! {
         // Sleeps. The caller holds no lock.
-        fn lock_if_cached(&self) -> bool = vswap_folio_lock_cached;
+        safe fn lock_if_cached(&self) -> bool = vswap_folio_lock_cached;
     }
 
     /// Returns true if `folio` is this folio.

@@ -19,7 +19,7 @@ use kernel::{
 pub(crate) struct Node(c_int);
 
 c_functions! {
-    fn possible_node(from: c_int) -> c_int = zswap_possible_node;
+    safe fn possible_node(from: c_int) -> c_int = zswap_possible_node;
 }
 
 impl Node {

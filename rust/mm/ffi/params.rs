@@ -57,11 +57,11 @@ unsafe impl View for Params {
 }
 
 c_statics! {
-    fn params() -> &Params = zswap_params;
+    safe fn params() -> &Params = zswap_params;
     /// Returns the counter of stored pages.
-    pub(crate) fn stored_pages() -> &Atomic<i64> = zswap_stored_pages.counter;
+    pub(crate) safe fn stored_pages() -> &Atomic<i64> = zswap_stored_pages.counter;
     /// Returns the counter of stored pages that are not compressed.
-    pub(crate) fn stored_incompressible_pages() -> &Atomic<i64> =
+    pub(crate) safe fn stored_incompressible_pages() -> &Atomic<i64> =
         zswap_stored_incompressible_pages.counter;
 }
 
@@ -136,28 +136,28 @@ impl Compressor {
 
 c_functions! {
     /// Returns true if there never was a pool, so that no page was ever stored.
-    pub(crate) fn never_enabled() -> bool = zswap_never_enabled;
+    pub(crate) safe fn never_enabled() -> bool = zswap_never_enabled;
     /// Records that there was a pool.
-    pub(crate) fn note_ever_enabled() = zswap_shim_ever_enabled;
+    pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
     /// Returns true if there is a swap device to write back to.
-    pub(crate) fn have_devices() -> bool = zswap_have_devices;
+    pub(crate) safe fn have_devices() -> bool = zswap_have_devices;
     /// Counts pages that were stored.
-    pub(crate) fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
+    pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
     /// Returns the time in jiffies.
-    pub(crate) fn jiffies() -> usize = zswap_jiffies;
+    pub(crate) safe fn jiffies() -> usize = zswap_jiffies;
     /// Returns the number of pages of memory.
-    pub(crate) fn totalram_pages() -> usize = zswap_totalram_pages;
+    pub(crate) safe fn totalram_pages() -> usize = zswap_totalram_pages;
     /// Reports a decompression error, with a rate limit.
-    pub(crate) fn report_decompress_error(
+    pub(crate) safe fn report_decompress_error(
         entry: SwapEntry, compressor: &CStr, len: u32, result: u32
     ) = zswap_shim_decompress_error;
     /// Reports an event of a pool through dynamic debug.
-    pub(crate) fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
+    pub(crate) safe fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
     /// Queues the shrink worker. Only called after a store, so that its workqueue exists.
-    pub(crate) fn queue_shrink() = zswap_shim_queue_shrink;
+    pub(crate) safe fn queue_shrink() = zswap_shim_queue_shrink;
     /// Reschedules if needed. The caller holds no spinlock.
-    pub(crate) fn cond_resched() = zswap_cond_resched;
-    fn gfp_has_io_fs(gfp: bindings::gfp_t) -> bool = zswap_gfp_has_io_fs;
+    pub(crate) safe fn cond_resched() = zswap_cond_resched;
+    safe fn gfp_has_io_fs(gfp: bindings::gfp_t) -> bool = zswap_gfp_has_io_fs;
 }
 
 /// A counter that debugfs shows.

@@ -15,22 +15,22 @@ use kernel::{
 
 // C computes a number from numbers.
 c_functions! {
-    fn null_word() -> usize = null_to_swp_tb;
-    fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
-    fn mk_value(value: usize) -> *mut c_void = xa_mk_value;
-    fn to_shadow(word: usize) -> *mut c_void = swp_tb_to_shadow;
-    fn is_null(word: usize) -> bool = swp_tb_is_null;
-    fn is_shadow(word: usize) -> bool = swp_tb_is_shadow;
-    fn is_folio(word: usize) -> bool = swp_tb_is_folio;
-    fn is_bad(word: usize) -> bool = swp_tb_is_bad;
-    fn is_countable(word: usize) -> bool = swp_tb_is_countable;
-    fn flags_of(word: usize) -> u8 = __swp_tb_get_flags;
-    fn count_of(word: usize) -> i32 = swp_tb_get_count;
-    fn with_count(word: usize, count: i32) -> usize = __swp_tb_mk_count;
-    fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = swp_entry;
-    fn swp_type(entry: bindings::swp_entry_t) -> c_uint = swp_type;
-    fn swp_offset(entry: bindings::swp_entry_t) -> usize = swp_offset;
-    fn cluster_offset(entry: bindings::swp_entry_t) -> c_uint = swp_cluster_offset;
+    safe fn null_word() -> usize = null_to_swp_tb;
+    safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
+    safe fn mk_value(value: usize) -> *mut c_void = xa_mk_value;
+    safe fn to_shadow(word: usize) -> *mut c_void = swp_tb_to_shadow;
+    safe fn is_null(word: usize) -> bool = swp_tb_is_null;
+    safe fn is_shadow(word: usize) -> bool = swp_tb_is_shadow;
+    safe fn is_folio(word: usize) -> bool = swp_tb_is_folio;
+    safe fn is_bad(word: usize) -> bool = swp_tb_is_bad;
+    safe fn is_countable(word: usize) -> bool = swp_tb_is_countable;
+    safe fn flags_of(word: usize) -> u8 = __swp_tb_get_flags;
+    safe fn count_of(word: usize) -> i32 = swp_tb_get_count;
+    safe fn with_count(word: usize, count: i32) -> usize = __swp_tb_mk_count;
+    safe fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = swp_entry;
+    safe fn swp_type(entry: bindings::swp_entry_t) -> c_uint = swp_type;
+    safe fn swp_offset(entry: bindings::swp_entry_t) -> usize = swp_offset;
+    safe fn cluster_offset(entry: bindings::swp_entry_t) -> c_uint = swp_cluster_offset;
 }
 
 /// Calls `null_to_swp_tb()`.

@@ -23,7 +23,7 @@ use kernel::{
 macro_rules! tracepoints {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident($($arg:ident: $ty:ident),*) = $c:ident;
+        $vis:vis safe fn $name:ident($($arg:ident: $ty:ident),*) = $c:ident;
     )*) => {
         mod c {
             use kernel::ffi::*;
@@ -47,11 +47,11 @@ macro_rules! tracepoints {
 
 tracepoints! {
     /// Traces that a folio was given virtual slots.
-    pub(crate) fn alloc(offset: c_ulong, nr: c_uint, id: c_ushort) = vswap_alloc;
-    fn written(nr: c_uint, pages: c_uint, requests: c_uint) = vswap_writeback;
-    fn stored(ty: c_uint, offset: c_ulong, len: c_uint) = vswap_store;
-    fn loaded(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int) = vswap_load;
-    fn backed(offset: c_ulong, nr: c_uint, to: c_uint, ty: c_uint, slot: c_uint) = vswap_move;
+    pub(crate) safe fn alloc(offset: c_ulong, nr: c_uint, id: c_ushort) = vswap_alloc;
+    safe fn written(nr: c_uint, pages: c_uint, requests: c_uint) = vswap_writeback;
+    safe fn stored(ty: c_uint, offset: c_ulong, len: c_uint) = vswap_store;
+    safe fn loaded(ty: c_uint, offset: c_ulong, nr: c_uint, error: c_int) = vswap_load;
+    safe fn backed(offset: c_ulong, nr: c_uint, to: c_uint, ty: c_uint, slot: c_uint) = vswap_move;
 }
 
 /// Traces that zswap has stored a page.

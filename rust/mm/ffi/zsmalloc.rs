@@ -121,7 +121,7 @@ impl ZsPool {
 
     c_methods! {
         /// Returns the number of pages of memory that the pool uses.
-        pub(crate) fn total_pages(&self) -> usize = zs_get_total_pages;
+        pub(crate) safe fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
     /// Allocates an object, and copies the bytes into it. Does not sleep or enter direct reclaim.

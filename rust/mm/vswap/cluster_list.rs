@@ -146,7 +146,7 @@ unsafe impl View for AllLists {
 }
 
 c_statics! {
-    fn all() -> &AllLists = vswap_lists;
+    safe fn all() -> &AllLists = vswap_lists;
 }
 
 /// The lock of the lists of clusters. Dropping the value unlocks.
@@ -183,12 +183,12 @@ impl Lists {
 
     c_guarded! {
         /// Moves a cluster to the front of a list.
-        fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
-        fn move_to_free(&self, cluster: &Cluster) = vswap_lists_move_free;
+        safe fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
+        safe fn move_to_free(&self, cluster: &Cluster) = vswap_lists_move_free;
         /// Removes a cluster from its list, if it is on one.
-        fn remove(&self, cluster: &Cluster) = vswap_lists_del;
+        safe fn remove(&self, cluster: &Cluster) = vswap_lists_del;
         /// Removes a cluster, which has no tables, from the free list, if the list has one.
-        fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
+        safe fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
     }
 
     /// Moves a locked cluster to the front of the list for `state`, or off its list if `state` has
@@ -345,13 +345,13 @@ impl Lists {
 pub(crate) struct Local(NotThreadSafe);
 
 c_functions! {
-    fn lock_local() = vswap_local_lock;
+    safe fn lock_local() = vswap_local_lock;
     /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
     /// possible.
-    fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
+    safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
     /// Clears and returns the cluster that a CPU last allocated from. The CPU is offline, so that
     /// it does not access its state.
-    fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_take;
+    safe fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_take;
 }
 
 impl Local {
@@ -365,9 +365,9 @@ impl Local {
 
     c_guarded! {
         /// Returns the number of this CPU.
-        pub(crate) fn cpu(&self) -> u32 = vswap_this_cpu;
-        fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
-        fn set(&self, nth: Nth, cluster: Option<&'static Cluster>) = vswap_local_set;
+        pub(crate) safe fn cpu(&self) -> u32 = vswap_this_cpu;
+        safe fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
+        safe fn set(&self, nth: Nth, cluster: Option<&'static Cluster>) = vswap_local_set;
     }
 
     /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on another

@@ -139,11 +139,11 @@ impl RingState {
 
     c_methods! {
         /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
-        fn tell_filled(&self) = zswap_ring_filled;
+        safe fn tell_filled(&self) = zswap_ring_filled;
         // Ring locks always nest from descendant to ancestor.
-        fn lock_nested(&self) = zswap_ring_lock_nested;
+        safe fn lock_nested(&self) = zswap_ring_lock_nested;
         /// Returns the ring of the parent cgroup, which a cgroup keeps.
-        fn above(&self) -> Option<&RingState> = zswap_ring_above;
+        safe fn above(&self) -> Option<&RingState> = zswap_ring_above;
     }
 }
 
@@ -305,7 +305,8 @@ impl NewMember {
 
 c_functions! {
     // Safe: the slab cache was created before the first store. C returns zeroed memory.
-    fn alloc_member(gfp: bindings::gfp_t, node: Node) -> Option<NewMember> = zswap_member_alloc;
+    safe fn alloc_member(gfp: bindings::gfp_t, node: Node) -> Option<NewMember>
+        = zswap_member_alloc;
 }
 
 c_owned! {
@@ -459,9 +460,9 @@ impl<'a> Ring<'a> {
 
 c_functions! {
     // A ring is part of its cgroup, or is never freed.
-    fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
+    safe fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
     // Called under RCU, which keeps the cgroup of the folio.
-    fn raw_of_folio(folio: &Folio) -> *mut bindings::zswap_lruvec_state = zswap_ring_of_folio;
+    safe fn raw_of_folio(folio: &Folio) -> *mut bindings::zswap_lruvec_state = zswap_ring_of_folio;
 }
 
 /// A locked ring. Dropping it unlocks the ring.
