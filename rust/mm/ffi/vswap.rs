@@ -44,7 +44,7 @@ use kernel::{
 };
 
 c_statics! {
-    fn enabled() -> &Atomic<i32> = vswap_enabled;
+    safe fn enabled() -> &Atomic<i32> = vswap_enabled;
 }
 
 /// Returns true if swap-out allocates virtual slots.
@@ -55,9 +55,9 @@ pub(crate) fn is_on() -> bool {
 
 c_functions! {
     /// Returns true if this task is in reclaim, for itself or as kswapd; false for `MADV_PAGEOUT`.
-    pub(crate) fn in_reclaim() -> bool = vswap_in_reclaim;
+    pub(crate) safe fn in_reclaim() -> bool = vswap_in_reclaim;
     /// Returns how many device slots back virtual slots.
-    pub(crate) fn slots_on_devices() -> usize = vswap_slots_on_devices;
+    pub(crate) safe fn slots_on_devices() -> usize = vswap_slots_on_devices;
 }
 
 /// A locked folio that is to be added to the swap cache.
@@ -99,7 +99,7 @@ impl<'a> NewSwap<'a> {
 
     c_methods! {
         // Takes references to the id, if it returns 0.
-        fn take_ids(&self, id: &mut u16, charge: bool) -> c_int = vswap_record_id;
+        safe fn take_ids(&self, id: &mut u16, charge: bool) -> c_int = vswap_record_id;
     }
 
     /// Returns the cgroup of the folio, to charge tables to.
@@ -197,9 +197,9 @@ impl LeavingFolio<'_> {
 
     c_methods! {
         /// Returns the offset of the folio's first slot.
-        pub(crate) fn offset(&self) -> usize = vswap_folio_offset;
+        pub(crate) safe fn offset(&self) -> usize = vswap_folio_offset;
         /// Removes the folio from the statistics of the swap cache.
-        pub(crate) fn uncount_cached(&self) = vswap_folio_uncount_cached;
+        pub(crate) safe fn uncount_cached(&self) = vswap_folio_uncount_cached;
     }
 
     /// Returns the number of pages of the folio.
@@ -418,11 +418,11 @@ pub(crate) enum ChargeFor {
 
 c_functions! {
     // C looks the id up under RCU, and only warns if it names no cgroup.
-    fn charge(id: u16, nr: u32, kept: bool) -> c_int = vswap_charge_id;
-    fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
+    safe fn charge(id: u16, nr: u32, kept: bool) -> c_int = vswap_charge_id;
+    safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
     // The caller may hold locks that nest inside a folio lock, because C only tries to lock the
     // folio.
-    fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
+    safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
 /// Charges slots as swap to their memory cgroup id. The slots hold references to the id.

@@ -29,10 +29,7 @@ use crate::{
             self,
             To, //
         },
-        vswap::{
-            self,
-            ChargeFor, //
-        }, //
+        vswap, //
     },
     vswap::{
         cluster::{
@@ -233,54 +230,39 @@ pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
 /// A caller that does this for many folios passes the same `freed`, so that device slots are freed
 /// in runs.
 pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
-    let mut stored = Sum::NONE;
-    let mut locked = slots.lock();
-    let taken = freed.take(&mut locked, &mut stored);
-    let id = locked.id();
-    drop(locked);
-    memcg::unstored(id, stored);
-    if let Some(charged) = taken {
-        vswap::uncharge_id(id, charged);
+    if take(slots, freed, false) {
         moved(slots.cluster(), slots.range(), To::Memory);
     }
 }
 
-/// Sets the zero flag of the slots of a locked folio, and removes their backing. Fails if the
-/// cgroup may not have more swap.
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. `EBUSY`: the
+/// backing must not change: see [`frozen`].
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
         return Err(EBUSY);
     }
-    let (cluster, range) = (slots.cluster(), slots.range());
+    // The backing has older contents of the folio. Usually there is none.
+    take(&mut slots, &mut FreedBacking::nothing(), true);
+    moved(slots.cluster(), slots.range(), To::Zeros);
+    Ok(())
+}
 
-    // The lock of the folio keeps the flags, the backing and the ids of the slots from changing, so
-    // the cluster lock can be dropped to charge. Slots on a device, and slots of zeros, are charged
-    // already.
-    let guard = cluster.lock();
-    let id = guard.id(range.start);
-    let (mut new, mut backed) = (0u32, false);
-    for off in range.clone() {
-        let backing = guard.backing(off);
-        let charged = guard.is_zero(off) || matches!(backing, Backing::Phys(_));
-        new = new.wrapping_add((!charged).into());
-        backed |= backing != Backing::None;
-    }
-    drop(guard);
-    vswap::charge_id(id, new, ChargeFor::More)?;
-
-    let mut freed = FreedBacking::nothing();
+/// Removes the backing of slots, and uncharges it. With `zeros`, also sets their zero flag. Returns
+/// true if any slot had a backing.
+#[inline]
+fn take(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking, zeros: bool) -> bool {
     let mut stored = Sum::NONE;
     let mut locked = slots.lock();
-    locked.set_zeros();
-    // The backing has older contents of the folio. Usually there is none.
-    if backed {
-        freed.take(&mut locked, &mut stored);
+    if zeros {
+        locked.set_zeros(true);
     }
+    let taken = freed.take(&mut locked, &mut stored);
+    let id = locked.id();
     drop(locked);
     memcg::unstored(id, stored);
-    moved(cluster, range, To::Zeros);
-    Ok(())
+    vswap::uncharge_id(id, taken.unwrap_or(0));
+    taken.is_some()
 }
 
 /// Traces that the backing of slots has changed.
@@ -290,19 +272,13 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
     trace::moved(offset, slots.len() as u32, to);
 }
 
-/// Clears the zero flags of the slots of a locked folio that was written to, and uncharges them.
+/// Clears the zero flags of the slots of a locked folio that was written to.
 ///
 /// The folio is being written. If neither zswap nor a device takes it, `swap_writeout()` marks it
 /// dirty again, so it stays in the swap cache. A fault finds it there, and does not read the slots,
 /// which have no data.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
-    let mut locked = slots.lock();
-    let nr = locked.clear_zeros();
-    if nr != 0 {
-        let id = locked.id();
-        drop(locked);
-        vswap::uncharge_id(id, nr);
-    }
+    slots.lock().set_zeros(false);
 }
 
 /// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the first,

@@ -77,7 +77,6 @@ use crate::{
         },
         swap_table::{
             is_extended_word,
-            is_zero_word,
             Backing,
             Flags,
             PhysSlot,
@@ -526,8 +525,8 @@ pub(crate) enum Backed {
     Bound,
 }
 
-/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`] for it, so that a
-/// fault gets an I/O error.
+/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`] for it, which is
+/// neither used nor changed.
 #[inline]
 fn decode(word: u64) -> State {
     match State::decode(word) {
@@ -697,20 +696,6 @@ impl LockedCluster<'_> {
             }
             None => false,
         }
-    }
-
-    /// Returns the result of `f` for the word of a slot; false if there is no such word.
-    #[inline]
-    fn is_word(&self, off: u32, f: impl FnOnce(u64) -> bool) -> bool {
-        self.words()
-            .and_then(|words| words.0.get(off as usize))
-            .is_some_and(|word| f(word.load(Relaxed)))
-    }
-
-    /// Returns true if the zero flag of a slot is set.
-    #[inline]
-    pub(crate) fn is_zero(&self, off: u32) -> bool {
-        self.is_word(off, is_zero_word)
     }
 
     /// Returns the number of slots in use.
@@ -1134,7 +1119,7 @@ impl LockedCluster<'_> {
         start: u32,
         nr: u32,
         freed: &mut FreeBatch,
-        mut f: impl FnMut(u64, IdRefs, Option<Backed>),
+        mut f: impl FnMut(IdRefs, Option<Backed>),
     ) -> bool {
         let range = start as usize..start.wrapping_add(nr) as usize;
         let words = self.words().and_then(|words| words.0.get(range.clone()));
@@ -1147,7 +1132,6 @@ impl LockedCluster<'_> {
         let device = &self.cluster.device;
         let bound = device.is_bound();
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
-            let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
@@ -1159,7 +1143,7 @@ impl LockedCluster<'_> {
             if bound && device.has(off) {
                 backed = Some(Backed::Bound);
             }
-            f(old, id, backed);
+            f(id, backed);
             self.invalidate_tags(off);
         }
         if bound {
@@ -1185,9 +1169,8 @@ impl LockedCluster<'_> {
             return false;
         };
         let device = &self.cluster.device;
-        let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
+        let (mut from, mut ids) = (start, IdRefs::NONE);
         for (off, word) in (start..).zip(words) {
-            let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
@@ -1196,15 +1179,14 @@ impl LockedCluster<'_> {
                 if before.nr() != 0 {
                     // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
                     let idle = unsafe { Self::idle(device, from, before.nr()) };
-                    f(before, charged.wrapping_add(idle));
+                    f(before, idle);
                 }
-                (from, charged) = (off, 0);
+                from = off;
             }
-            charged = charged.wrapping_add(is_zero_word(old).into());
         }
         // SAFETY: `ci->lock` is held.
         let idle = unsafe { Self::idle(device, from, ids.nr()) };
-        f(ids, charged.wrapping_add(idle));
+        f(ids, idle);
         for off in start..end {
             self.invalidate_tags(off);
         }
@@ -1376,7 +1358,7 @@ impl<'g> Unpinned<'g> {
     pub(crate) fn clear(
         mut self,
         freed: &mut FreeBatch,
-        f: impl FnMut(u64, IdRefs, Option<Backed>),
+        f: impl FnMut(IdRefs, Option<Backed>),
     ) -> Option<Cleared<'g>> {
         if !self.cluster.kill(self.start, self.nr, freed, f) {
             return None;
@@ -1639,27 +1621,13 @@ impl LockedSlots<'_> {
         }
     }
 
-    /// Sets the zero flag of the slots.
+    /// Sets or clears the zero flag of the slots.
     #[inline]
-    pub(crate) fn set_zeros(&mut self) {
+    pub(crate) fn set_zeros(&mut self, zero: bool) {
         let mut cluster = self.guard.lend();
         for off in self.slots.range() {
-            cluster.set_zero(off, true);
+            cluster.set_zero(off, zero);
         }
-    }
-
-    /// Clears the zero flag of the slots. Returns how many had it set.
-    #[inline]
-    pub(crate) fn clear_zeros(&mut self) -> u32 {
-        let mut cluster = self.guard.lend();
-        let mut nr = 0u32;
-        for off in self.slots.range() {
-            if cluster.is_zero(off) {
-                cluster.set_zero(off, false);
-                nr = nr.wrapping_add(1);
-            }
-        }
-        nr
     }
 }
 
@@ -1872,7 +1840,7 @@ impl FromC<NonNull<u32>> for ExtendTable {
 impl ExtendTable {
     c_functions! {
         /// Allocates a table with the given flags.
-        pub(crate) fn alloc(gfp: bindings::gfp_t) -> Option<ExtendTable> = vswap_extend_alloc;
+        pub(crate) safe fn alloc(gfp: bindings::gfp_t) -> Option<ExtendTable> = vswap_extend_alloc;
     }
 
     /// Allocates a table without sleeping.
@@ -1986,7 +1954,7 @@ impl Populated {
 }
 
 c_statics! {
-    fn half_max() -> &Atomic<usize> = vswap_half_max;
+    safe fn half_max() -> &Atomic<usize> = vswap_half_max;
 }
 
 /// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
@@ -1996,11 +1964,11 @@ pub(crate) struct SlotUsage(());
 impl SlotUsage {
     c_functions! {
         /// Adds `nr` to the number of slots in use; negative when slots are freed.
-        fn change(nr: c_long) = vswap_used_add;
+        safe fn change(nr: c_long) = vswap_used_add;
         /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
-        pub(crate) fn estimate() -> usize = vswap_used_read;
+        pub(crate) safe fn estimate() -> usize = vswap_used_read;
         /// Returns true if any slot is in use.
-        pub(crate) fn any() -> bool = vswap_any_used;
+        pub(crate) safe fn any() -> bool = vswap_any_used;
     }
 
     /// Tells C the maximum number of slots. C keeps half of it, to test whether more than half are
@@ -2038,9 +2006,9 @@ pub(crate) fn sizes() -> (usize, usize) {
 }
 
 c_functions! {
-    fn id_table_size() -> usize = vswap_id_table_size;
+    safe fn id_table_size() -> usize = vswap_id_table_size;
     // C only writes to `tables`.
-    fn alloc_tables(
+    safe fn alloc_tables(
         tables: &mut bindings::vswap_tables, gfp: bindings::gfp_t
     ) -> c_int = vswap_tables_alloc;
 }

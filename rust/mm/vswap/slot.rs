@@ -55,7 +55,6 @@ use crate::{
         },
         swap_table::{
             is_counted_word,
-            is_zero_word,
             Backing,
             Count,
             State, //
@@ -110,22 +109,17 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     };
     let mut ids = Ids::NONE;
     let mut devices = freed.slots.take();
-    let cleared = slots.clear(&mut freed.entries, |word, id, backed| {
+    let cleared = slots.clear(&mut freed.entries, |id, backed| {
         ids.add(id, uncharge);
-        // One match for both the backing and the charge, because this runs for many slots.
-        let charged = match backed {
-            Some(Backed::Zswap(stored)) => {
-                ids.stored.merge(stored);
-                is_zero_word(word)
-            }
+        match backed {
+            Some(Backed::Zswap(stored)) => ids.stored.merge(stored),
             Some(Backed::Device(more)) => {
                 grow(&mut devices, more);
-                true
+                ids.nr_charged = ids.nr_charged.wrapping_add(1);
             }
-            Some(Backed::Bound) => true,
-            None => is_zero_word(word),
-        };
-        ids.nr_charged = ids.nr_charged.wrapping_add(charged.into());
+            Some(Backed::Bound) => ids.nr_charged = ids.nr_charged.wrapping_add(1),
+            None => {}
+        }
     });
     freed.slots = devices;
     ids.flush(uncharge);
@@ -168,17 +162,14 @@ pub(super) fn free_slot(
         Err(slot) => slot,
     };
     let mut slots = None;
-    let cleared = slot.clear(freed, |word, id, backed| {
-        let (charged, stored) = match backed {
-            Some(Backed::Zswap(stored)) => (is_zero_word(word), stored),
-            Some(Backed::Device(its)) => {
-                slots = Some(its);
-                (true, Sum::NONE)
-            }
-            Some(Backed::Bound) => (true, Sum::NONE),
-            None => (is_zero_word(word), Sum::NONE),
-        };
-        uncharge(id, charged.into(), stored);
+    let cleared = slot.clear(freed, |id, backed| match backed {
+        Some(Backed::Zswap(stored)) => uncharge(id, 0, stored),
+        Some(Backed::Device(its)) => {
+            slots = Some(its);
+            uncharge(id, 1, Sum::NONE);
+        }
+        Some(Backed::Bound) => uncharge(id, 1, Sum::NONE),
+        None => uncharge(id, 0, Sum::NONE),
     });
     if let Some(cleared) = cleared {
         cleared.free();
