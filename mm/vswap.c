@@ -381,16 +381,16 @@ void vswap_count_swap_max(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns true if zswap may keep one more incompressible page of @memcg. Such a
+ * Returns true if zswap may keep @nr more incompressible pages of @memcg. Such a
  * page takes as much memory in zswap as before, so it must be possible to write
  * it back. All such pages together need room in memory.swap.max, and free slots
  * on devices. May sleep, because it flushes statistics if memory.swap.max is
  * set.
  */
-bool vswap_may_keep_plain(struct mem_cgroup *memcg)
+bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
 {
 	if (!vswap_have_free() ||
-	    swap_nr_free_slots() <= atomic_long_read(&zswap_stored_incompressible_pages))
+	    swap_nr_free_slots() < atomic_long_read(&zswap_stored_incompressible_pages) + nr)
 		return false;
 #ifdef CONFIG_MEMCG
 	if (mem_cgroup_disabled() || do_memsw_account())
@@ -402,7 +402,7 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg)
 		}
 	}
 #endif
-	return !vswap_above_swap_max(memcg, 1);
+	return !vswap_above_swap_max(memcg, nr);
 }
 
 /*

@@ -322,7 +322,8 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
  * Returns how many incompressible pages of @memcg zswap keeps for virtual
  * slots. They will be written back, so other pages must not use up their room
  * in memory.swap.max. Returns 0 while new entries are physical, because such
- * pages are charged as swap already.
+ * pages are charged as swap already. Those that were stored before virtual
+ * entries were allowed count twice until they leave zswap.
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
@@ -457,7 +458,7 @@ bool vswap_has_partial(unsigned int type, unsigned int order);
 bool vswap_has_room(struct mem_cgroup *memcg);
 bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr);
 void vswap_count_swap_max(struct mem_cgroup *memcg);
-bool vswap_may_keep_plain(struct mem_cgroup *memcg);
+bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr);
 unsigned long vswap_zswap_room(struct mem_cgroup *memcg);
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg);
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg);
@@ -583,9 +584,8 @@ int vswap_try_reclaim(unsigned long offset);
 
 /*
  * The memory cgroup of a slot. mem_cgroup_record_swap() takes a reference to
- * the cgroup id for each slot. A slot is charged as swap if its page is a zero
- * page, or if the slot has a device slot or is about to get one. Other slots
- * are not charged as swap.
+ * the cgroup id for each slot. A slot is charged as swap if it has a device slot
+ * or is about to get one.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);

@@ -386,6 +386,7 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
 	struct obj_cgroup *objcg;
+	unsigned int noreclaim;
 
 	rcu_read_lock();
 	objcg = zswap_objcg_of_id(id);
@@ -394,10 +395,11 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 	rcu_read_unlock();
 	if (!objcg)
 		return;
-	VM_WARN_ON_ONCE(!(current->flags & PF_MEMALLOC));
-	/* Cannot fail, because reclaim sets PF_MEMALLOC. */
+	/* Cannot fail with PF_MEMALLOC. Reclaim has it, but not all writers of shmem. */
+	noreclaim = memalloc_noreclaim_save();
 	if (bytes && obj_cgroup_charge(objcg, GFP_KERNEL, bytes))
 		VM_WARN_ON_ONCE(1);
+	memalloc_noreclaim_restore(noreclaim);
 	rcu_read_lock();
 	mod_memcg_zswap(obj_cgroup_memcg(objcg), bytes, nr, nr_plain);
 	rcu_read_unlock();

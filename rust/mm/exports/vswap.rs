@@ -159,7 +159,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
 /// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup is at its swap
 /// limit, and otherwise `other`.
 fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
-    if folio.with_memcg(capacity::nowhere_to_go) {
+    if folio.with_memcg(|memcg| capacity::nowhere_to_go(memcg, folio.nr_pages())) {
         EDQUOT
     } else {
         other
@@ -176,8 +176,7 @@ c_exports! {
     }
 
     /// Sets the zero flag of the slots of a folio with virtual entries, and removes their backing.
-    /// Returns false if its cgroup is at its swap limit, or if a hibernation image names the device
-    /// slots.
+    /// Returns false if a hibernation image names the device slots.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
     }

@@ -75,38 +75,41 @@ impl Memcg<'_> {
 
     c_methods! {
         /// Returns true if the cgroup allows zswap to write its pages to a device.
-        pub(crate) fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
+        pub(crate) safe fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
         /// Returns true if the cgroup is being removed. Its stored pages are then on the ring of an
         /// ancestor.
-        pub(crate) fn is_zombie(&self) -> bool = zswap_memcg_zombie;
+        pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;
         /// Returns true if a page of the cgroup in zswap can be written back. For that, a device
         /// must have a free slot, and the cgroup must be below its swap limit.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn has_room(&self) -> bool = vswap_has_room;
-        /// Returns true if zswap may keep one more incompressible page of the cgroup, because it
-        /// can be written back. May sleep.
+        pub(crate) safe fn has_room(&self) -> bool = vswap_has_room;
+        /// Returns true if zswap may keep `nr` more incompressible pages of the cgroup, because
+        /// they can be written back. May sleep.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn may_keep_plain(&self) -> bool = vswap_may_keep_plain;
+        pub(crate) safe fn may_keep_plain(&self, nr: c_uint) -> bool = vswap_may_keep_plain;
         /// Counts in memory.swap.events that a page could not be swapped out because of
-        /// [`Self::at_swap_max`].
+        /// [`Self::exceeds_swap_max`].
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn count_swap_max(&self) = vswap_count_swap_max;
+        pub(crate) safe fn count_swap_max(&self) = vswap_count_swap_max;
         /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
         /// ancestors.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) fn zswap_room(&self) -> usize = vswap_zswap_room;
+        pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
         #[cfg(CONFIG_RUST_VSWAP)]
-        fn nr_pages(&self) -> usize = vswap_memcg_size;
+        safe fn nr_pages(&self) -> usize = vswap_memcg_size;
         #[cfg(CONFIG_RUST_VSWAP)]
-        fn nr_anon(&self) -> usize = vswap_anon_pages;
+        safe fn nr_anon(&self) -> usize = vswap_anon_pages;
+        /// Returns true if `nr` more pages would exceed the swap limit of the cgroup or of an
+        /// ancestor. Incompressible pages in zswap count as swap, because it must stay possible to
+        /// write them to a device.
         #[cfg(CONFIG_RUST_VSWAP)]
-        fn above_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
+        pub(crate) safe fn exceeds_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
         // The counters are in the cgroup, or a static for the root.
         #[cfg(CONFIG_RUST_VSWAP)]
-        fn counters(&self) -> &Counters = vswap_refusals_of;
-        fn flush_stats(&self) = zswap_memcg_flush_stats;
-        fn bytes(&self) -> usize = zswap_memcg_bytes;
-        fn pages(&self) -> usize = zswap_memcg_pages;
+        safe fn counters(&self) -> &Counters = vswap_refusals_of;
+        safe fn flush_stats(&self) = zswap_memcg_flush_stats;
+        safe fn bytes(&self) -> usize = zswap_memcg_bytes;
+        safe fn pages(&self) -> usize = zswap_memcg_pages;
     }
 
     /// Returns true, because without virtual slots each page in zswap has a device slot.
@@ -125,13 +128,6 @@ impl Memcg<'_> {
             Some(objcg) => f(objcg.memcg_rcu(&rcu)),
             None => f(Memcg::ROOT),
         }
-    }
-
-    /// Returns true if the cgroup or an ancestor is at its swap limit. Incompressible pages in
-    /// zswap count as swap, because it must stay possible to write them to a device.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn at_swap_max(self) -> bool {
-        self.above_swap_max(1)
     }
 
     /// Returns how many pages are charged to the cgroup, of any kind and on any list.
@@ -257,7 +253,7 @@ impl Refusals<'_> {
 
 c_functions! {
     /// Returns true if cgroups are off.
-    pub(crate) fn disabled() -> bool = zswap_memcg_disabled;
+    pub(crate) safe fn disabled() -> bool = zswap_memcg_disabled;
 }
 
 /// A counted reference to a cgroup.
@@ -287,7 +283,7 @@ impl MemcgRef {
 
     c_methods! {
         // Takes a reference if it returns true.
-        fn tryget_online(&self) -> bool = zswap_memcg_tryget_online;
+        safe fn tryget_online(&self) -> bool = zswap_memcg_tryget_online;
     }
 
     /// Returns the cgroup, which the reference keeps.
@@ -339,7 +335,7 @@ impl Cursor {
     c_functions! {
         /// Returns the cgroup after `prev`, or the first one for `None`. Returns `None` at the end
         /// of a round.
-        fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> = zswap_memcg_next;
+        safe fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> = zswap_memcg_next;
     }
     /// Moves on to the next online cgroup, and returns it. `None`: a round has ended, or cgroups
     /// are off.
@@ -392,16 +388,17 @@ impl ObjCgroup {
     c_functions! {
         /// Returns the object cgroup that the folio is charged to, if any. The folio is locked, so
         /// it does not change its cgroup.
-        pub(crate) fn of_folio(folio: &SwapFolio<'_>) -> Option<ObjCgroup> = zswap_folio_objcg_get;
+        pub(crate) safe fn of_folio(folio: &SwapFolio<'_>) -> Option<ObjCgroup>
+            = zswap_folio_objcg_get;
     }
 
     c_methods! {
         /// Returns the memory cgroup that is charged, with a reference. `None`: no `CONFIG_MEMCG`.
-        pub(crate) fn memcg(&self) -> Option<MemcgRef> = zswap_objcg_memcg_get;
+        pub(crate) safe fn memcg(&self) -> Option<MemcgRef> = zswap_objcg_memcg_get;
         /// Returns true if the cgroup and its ancestors are below their zswap limits.
-        pub(crate) fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
+        pub(crate) safe fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
         /// Counts pages of the cgroup that were stored in zswap.
-        pub(crate) fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
+        pub(crate) safe fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
     }
 
     /// Returns the cgroup, which `_rcu` keeps from being freed.
@@ -415,13 +412,12 @@ impl ObjCgroup {
 
 // C looks the id up under RCU, and does nothing if no cgroup has it.
 c_functions! {
-    fn charge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_charge_id;
-    fn uncharge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_uncharge_id;
+    safe fn charge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_charge_id;
+    safe fn uncharge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_uncharge_id;
 }
 
 /// Counts pages that were stored in zswap, and charges them to the memory cgroup id. Their slots
-/// hold references to the id. The caller is in reclaim (`PF_MEMALLOC`), so that the charge cannot
-/// fail. May sleep.
+/// hold references to the id. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
     if sum.nr == 0 {

@@ -145,11 +145,11 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
     true
 }
 
-/// Returns true if a page that zswap does not accept cannot go to a device either, because its
-/// cgroup is at its swap limit. The page then stays mapped. Counts this as a swap.max event of the
-/// cgroup.
-pub(crate) fn nowhere_to_go(memcg: Memcg<'_>) -> bool {
-    let nowhere = memcg.at_swap_max();
+/// Returns true if a folio of `nr` pages that zswap does not accept cannot go to a device either,
+/// because its cgroup would exceed its swap limit. The folio then stays mapped. Counts this as a
+/// swap.max event of the cgroup.
+pub(crate) fn nowhere_to_go(memcg: Memcg<'_>, nr: u32) -> bool {
+    let nowhere = memcg.exceeds_swap_max(nr);
     if nowhere {
         memcg.count_swap_max();
     }
@@ -195,11 +195,12 @@ fn note_stored_after(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) {
 }
 
 /// Returns true if zswap may store an incompressible page uncompressed, because it can be written
-/// back within the limits of its cgroup. May sleep.
-pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>) -> bool {
+/// back within the limits of its cgroup. `nr` such pages are not counted yet, including this one.
+/// May sleep.
+pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     match objcg.and_then(ObjCgroup::memcg) {
-        Some(memcg) => memcg.get().may_keep_plain(),
-        None => Memcg::ROOT.may_keep_plain(),
+        Some(memcg) => memcg.get().may_keep_plain(nr),
+        None => Memcg::ROOT.may_keep_plain(nr),
     }
 }
 
@@ -235,5 +236,5 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
 
 /// Returns true if a page of the cgroup that zswap refuses can be written to a device.
 fn goes_to_device(memcg: Memcg<'_>) -> bool {
-    device::have_free() && !memcg.at_swap_max() && memcg.writeback_enabled()
+    device::have_free() && !memcg.exceeds_swap_max(1) && memcg.writeback_enabled()
 }

@@ -21,14 +21,6 @@ use crate::zswap::{
     },
     shrink, //
 };
-#[cfg(CONFIG_RUST_VSWAP)]
-use crate::{
-    ffi::trace,
-    vswap::{
-        backing,
-        capacity, //
-    }, //
-};
 use crate::{
     ffi::{
         folio::{
@@ -50,6 +42,17 @@ use crate::{
         },
         record::Sum,
         table, //
+    }, //
+};
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::{
+    ffi::{
+        trace,
+        vswap, //
+    },
+    vswap::{
+        backing,
+        capacity, //
     }, //
 };
 
@@ -140,7 +143,7 @@ fn store_page(
     pool: &PoolRef,
     stored: &mut Stored,
 ) -> Option<()> {
-    let keeps_plain = || keeps_plain(&slot, objcg);
+    let keeps_plain = || keeps_plain(&slot, objcg, stored);
     let entry = match compress::compress(pool, page, slot.entry(), keeps_plain) {
         Ok(entry) => entry,
         Err(reject) => {
@@ -182,13 +185,16 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 }
 
 /// Returns true if a page that does not compress may be stored uncompressed, because it can be
-/// written back later. A physical slot always allows that. A virtual slot needs room for device
-/// slots. May sleep.
-fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>) -> bool {
+/// written back later. A virtual slot needs room for device slots. A physical slot always allows
+/// that, but not while new entries are virtual: then such pages count as swap, for which a physical
+/// slot is charged already. May sleep.
+fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {
-        return capacity::keeps_plain(objcg);
+        return capacity::keeps_plain(objcg, (stored.sum.nr_plain as u32).wrapping_add(1));
+    } else if vswap::is_on() {
+        return false;
     }
-    let _ = (slot, objcg);
+    let _ = (slot, objcg, stored);
     true
 }
