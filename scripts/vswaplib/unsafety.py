@@ -20,7 +20,7 @@ LIMITS = {
     "rust/mm/ffi/acomp.rs": (10, 6),
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (15, 0),
-    "rust/mm/ffi/device.rs": (8, 11),
+    "rust/mm/ffi/device.rs": (8, 12),
     "rust/mm/ffi/fault.rs": (3, 15),
     "rust/mm/ffi/folio.rs": (21, 22),
     "rust/mm/ffi/memcg.rs": (8, 24),

@@ -152,20 +152,20 @@ impl Drop for DeviceSlots {
 c_functions! {
     /// Returns true if a device has a free slot to back a virtual slot. Another task may take it
     /// meanwhile.
-    pub(crate) fn have_free() -> bool = vswap_have_free;
+    pub(crate) safe fn have_free() -> bool = vswap_have_free;
     /// Returns true if page tables or shmem have physical entries, whose pages may be in zswap.
-    pub(crate) fn old_entries() -> bool = vswap_old_entries;
+    pub(crate) safe fn old_entries() -> bool = vswap_old_entries;
     /// Returns true if storage is suspended for hibernation: the image names device slots, so none
     /// of them may be freed before the machine is off.
-    pub(crate) fn suspended() -> bool = vswap_storage_suspended;
+    pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
 }
 
 c_functions! {
     /// Returns true if the device of a type has a free cluster. Another task may take it meanwhile.
-    pub(crate) fn has_free_cluster(ty: c_uint) -> bool = vswap_has_free_cluster;
+    pub(crate) safe fn has_free_cluster(ty: c_uint) -> bool = vswap_has_free_cluster;
     /// Returns true if more than half of swap is in use (`vm_swap_full()`), so that slots whose
     /// pages are in the swap cache should be freed.
-    pub(crate) fn is_full() -> bool = vswap_devices_full;
+    pub(crate) safe fn is_full() -> bool = vswap_devices_full;
 }
 
 /// Returns the type of the device that the next cluster for folios of `order` is to be bound to.
@@ -182,12 +182,12 @@ pub(crate) fn bindable_type(order: u32) -> Option<u8> {
 c_functions! {
     /// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that
     /// one request can cover them. False for a swap file.
-    pub(crate) fn in_order(ty: c_uint) -> bool = vswap_in_order;
+    pub(crate) safe fn in_order(ty: c_uint) -> bool = vswap_in_order;
     /// Returns true if the device of type `ty` is about as fast as memory.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-    pub(crate) fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
+    pub(crate) safe fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
     #[cfg(CONFIG_DEBUG_VM)]
-    fn slot_word(ty: c_uint, offset: c_uint) -> usize = vswap_slot_word;
+    safe fn slot_word(ty: c_uint, offset: c_uint) -> usize = vswap_slot_word;
 }
 
 /// Returns the virtual slot that the word of a device slot names.
@@ -200,7 +200,8 @@ pub(crate) fn owner_of(slot: PhysSlot) -> Option<VOffset> {
 }
 
 c_statics! {
-    fn nr_slots() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_slots;
+    safe fn nr_slots() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_slots;
+    safe fn nr_bound() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_bound;
 }
 
 /// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
@@ -220,8 +221,8 @@ to_c! {
 }
 
 c_functions! {
-    fn next_bound(device: &Owned, index: &mut usize) -> usize = vswap_next_bound;
-    fn next_slot(device: &Owned, from: u32, voffset: &mut usize) -> u32 = vswap_next_slot;
+    safe fn next_bound(device: &Owned, index: &mut usize) -> usize = vswap_next_bound;
+    safe fn next_slot(device: &Owned, from: u32, voffset: &mut usize) -> u32 = vswap_next_slot;
 }
 
 impl FromC<c_uint> for Owned {
@@ -259,12 +260,24 @@ impl Owned {
     pub(crate) fn bound(&self) -> impl Iterator<Item = &'static Cluster> + '_ {
         let mut index = 0;
         core::iter::from_fn(move || {
-            let owner = next_bound(self, &mut index);
-            if owner == 0 {
-                return None;
+            // Skip a corrupt owner.
+            loop {
+                let owner = next_bound(self, &mut index);
+                if owner == 0 {
+                    return None;
+                }
+                let cluster = Directory::find(owner);
+                if !warn_on_once!(cluster.is_none()) {
+                    return cluster;
+                }
             }
-            Directory::find(owner)
         })
+    }
+
+    /// Returns true if a virtual cluster is bound to the device.
+    pub(crate) fn is_bound(&self) -> bool {
+        let counter = nr_bound().get(usize::from(self.ty));
+        counter.is_some_and(|counter| counter.0.load(Relaxed) != 0)
     }
 
     /// Restarts at the first slot of the device.
@@ -277,12 +290,18 @@ impl Iterator for Owned {
     type Item = VOffset;
 
     fn next(&mut self) -> Option<VOffset> {
-        let mut voffset = 0;
-        self.offset = next_slot(self, self.offset, &mut voffset);
-        if self.offset == 0 {
-            return None;
+        loop {
+            let mut voffset = 0;
+            self.offset = next_slot(self, self.offset, &mut voffset);
+            if self.offset == 0 {
+                return None;
+            }
+            let voffset = VOffset::new(voffset as u64);
+            // Skip a corrupt word.
+            if !warn_on_once!(voffset.is_none()) {
+                return voffset;
+            }
         }
-        VOffset::new(voffset as u64)
     }
 }
 

@@ -121,7 +121,8 @@ const fn fits(value: u64, bits: u32) -> bool {
 
 /// The reason that a word is not valid for its kind.
 ///
-/// Code that finds such a word in a table warns once, and treats the slot as an I/O error.
+/// Code that finds such a word in a table warns once, and does not use it. A slot with a corrupt
+/// backing word reads as an I/O error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
     /// The low bits are not the mark of any format.

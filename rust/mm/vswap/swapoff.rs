@@ -46,8 +46,10 @@ use crate::{
             self,
             FreedBacking, //
         },
-        cluster::FolioSlots, //
-    }, //
+        cluster::FolioSlots,
+        slot_alloc, //
+    },
+    warn::warn_on_once, //
 };
 use kernel::prelude::*;
 
@@ -77,6 +79,15 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
     }
     for cluster in owned.bound() {
         cluster.lock().lend().leave_device(owned.ty())?;
+    }
+    if owned.is_bound() {
+        // A task may just be ending a binding, under the lock of the virtual cluster.
+        slot_alloc::quiesce();
+        // Otherwise the owner of a cluster is corrupt. Then a virtual cluster still uses the
+        // device, which must stay.
+        if warn_on_once!(owned.is_bound()) {
+            return Err(EBUSY);
+        }
     }
     Ok(())
 }

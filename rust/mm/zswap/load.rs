@@ -54,7 +54,7 @@ pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
-        let held = table::get(&slot).ok_or(ENOENT)?;
+        let held = table::get(&slot)?;
         let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
         Ok(filled)
     });
@@ -85,7 +85,7 @@ fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
 fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
     let nr = folio.nr_pages();
     let read = folio.fill_all(|n, slot, page| {
-        let held = table::get(&slot).ok_or(if n == 0 { ENOENT } else { EIO })?;
+        let held = table::get(&slot).map_err(|error| if n == 0 { error } else { EIO })?;
         let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
         Ok(filled)
     });
@@ -104,7 +104,7 @@ fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     pages.any(|n| {
         folio
             .nth(n)
-            .is_some_and(|(slot, _)| table::get(&slot).is_some())
+            .is_some_and(|(slot, _)| !matches!(table::get(&slot), Err(error) if error == ENOENT))
     })
 }
 
@@ -112,7 +112,7 @@ fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
 /// changes nothing, because the copy on a device stays valid.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
-    if table::get(&folio.first_slot()).is_none() {
+    if table::get(&folio.first_slot()).is_err() {
         return;
     }
     folio.mark_dirty();

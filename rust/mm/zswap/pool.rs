@@ -114,7 +114,7 @@ impl Refs {
     }
 
     c_methods! {
-        fn is_zero(&self) -> bool = percpu_ref_is_zero;
+        safe fn is_zero(&self) -> bool = percpu_ref_is_zero;
     }
 }
 
@@ -739,25 +739,26 @@ pub(crate) struct Held<'a> {
 }
 
 impl<'a> Held<'a> {
-    /// Returns the stored page that a word names, or `None` if there is none.
+    /// Returns the stored page that a word names. `ENOENT`: there is none. `EIO`: the word is
+    /// corrupt.
     ///
     /// # Safety
     ///
     /// `word` is in a table, and belongs to the slot with the name `name`. The stored page is not
     /// freed during `'a`.
     #[inline]
-    pub(crate) unsafe fn of(word: &'a Atomic<u64>, name: Name) -> Option<Self> {
+    pub(crate) unsafe fn of(word: &'a Atomic<u64>, name: Name) -> Result<Self> {
         let value = word.load(Relaxed);
         if !Record::is_tag(value) {
-            return None;
+            return Err(ENOENT);
         }
         match Record::decode(value) {
             // INVARIANT: As required of the caller, the word has this name, and the page is not
             // freed.
-            Ok(record) => Some(Self { word, name, record }),
+            Ok(record) => Ok(Self { word, name, record }),
             Err(_) => {
                 warn_on_once!(true);
-                None
+                Err(EIO)
             }
         }
     }

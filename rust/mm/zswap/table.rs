@@ -670,7 +670,7 @@ pub(crate) struct Promise {
 pub(crate) struct NewTable(NonNull<bindings::zswap_table>);
 
 c_functions! {
-    fn table_alloc(gfp: bindings::gfp_t) -> Option<NewTable> = zswap_table_alloc;
+    safe fn table_alloc(gfp: bindings::gfp_t) -> Option<NewTable> = zswap_table_alloc;
 }
 
 c_owned! {
@@ -684,12 +684,14 @@ impl NewTable {
     }
 }
 
-/// Returns the stored page of a slot, or `None` if zswap has none.
+/// Returns the stored page of a slot. `ENOENT`: zswap has none. `EIO`: zswap has a page, but its
+/// word is corrupt. The device may then have an older page, which must not be read instead.
 #[inline]
-pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Option<Held<'s>> {
-    let (ci, off) = Ci::of(slot)?;
+pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
+    let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     ci.peek_words(|words| {
-        let word: *const Atomic<u64> = words?.0.get(off as usize)?;
+        let word = words.and_then(|words| words.0.get(off as usize));
+        let word: *const Atomic<u64> = word.ok_or(ENOENT)?;
         // SAFETY: The right to the slot is borrowed during `'s`. The stored page stays, because
         // freeing it takes a mutable borrow of the right, or a slot that nothing pins. The word of
         // a stored page keeps the table.
@@ -723,7 +725,7 @@ pub(crate) fn consume<R>(
     slot: &mut Slot<'_>,
     read: impl for<'h> FnOnce(&'h Held<'h>) -> Result<(Loaded<'h>, R)>,
 ) -> Result<R> {
-    let held = get(slot).ok_or(ENOENT)?;
+    let held = get(slot)?;
     let (loaded, ret) = read(&held)?;
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     let mut freed = FreeBatch::new();

@@ -120,7 +120,7 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     };
     let room = SlotReservation::for_entry(&mut folio.lend(), what)?;
     let filled = folio.fill(|slot, page| {
-        let held = table::get(&slot).ok_or(ENOENT)?;
+        let held = table::get(&slot)?;
         let (_, filled) = read(met, &held, page)?;
         Ok(filled)
     });
@@ -154,7 +154,7 @@ fn read<'h, 'p>(
 /// Returns true if the page that the hand met is still stored.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn is_there(folio: &mut NewFolio, met: Met) -> bool {
-    table::get(&folio.lend().first_slot()).is_some_and(|held| met.is(held.record()))
+    table::get(&folio.lend().first_slot()).is_ok_and(|held| met.is(held.record()))
 }
 
 /// The pages of a run, to be written back together.
