@@ -13,11 +13,6 @@
 #include "../../mm/swap.h"
 #include "../../mm/swap_table.h"
 
-__rust_helper unsigned long rust_helper_null_to_swp_tb(void)
-{
-	return null_to_swp_tb();
-}
-
 __rust_helper unsigned long rust_helper_pfn_to_swp_tb(unsigned long pfn,
 						      unsigned char flags)
 {
@@ -90,27 +85,6 @@ __rust_helper unsigned long rust_helper___swp_tb_mk_count(unsigned long swp_tb,
 __rust_helper void *rust_helper_xa_mk_value(unsigned long v)
 {
 	return xa_mk_value(v);
-}
-
-__rust_helper swp_entry_t rust_helper_swp_entry(unsigned long type,
-						pgoff_t offset)
-{
-	return swp_entry(type, offset);
-}
-
-__rust_helper unsigned int rust_helper_swp_type(swp_entry_t entry)
-{
-	return swp_type(entry);
-}
-
-__rust_helper pgoff_t rust_helper_swp_offset(swp_entry_t entry)
-{
-	return swp_offset(entry);
-}
-
-__rust_helper unsigned int rust_helper_swp_cluster_offset(swp_entry_t entry)
-{
-	return swp_cluster_offset(entry);
 }
 
 __rust_helper pte_t rust_helper_softleaf_to_pte(softleaf_t entry)

@@ -14,8 +14,6 @@
 
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 mod swap_table_kunit;
-#[cfg(all(CONFIG_RUST_VSWAP_SWAPIN, CONFIG_RUST_VSWAP_KUNIT_TEST))]
-mod swapin_kunit;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 mod vswap_kunit;
 #[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]

@@ -26,7 +26,7 @@ LIMITS = {
     "rust/mm/ffi/memcg.rs": (8, 24),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (6, 14),
-    "rust/mm/ffi/swap_table.rs": (4, 16),
+    "rust/mm/ffi/swap_table.rs": (4, 11),
     "rust/mm/ffi/trace.rs": (1, 5),
     "rust/mm/ffi/vswap.rs": (12, 9),
     "rust/mm/ffi/zsmalloc.rs": (11, 2),

@@ -6,7 +6,10 @@
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h),
 //! [`include/linux/leafops.h`](srctree/include/linux/leafops.h).
 
-use crate::vswap::swap_table;
+use crate::{
+    ffi::folio::SwapEntry,
+    vswap::swap_table, //
+};
 use kernel::{
     bindings,
     page::Page,
@@ -15,7 +18,6 @@ use kernel::{
 
 // C computes a number from numbers.
 c_functions! {
-    safe fn null_word() -> usize = null_to_swp_tb;
     safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
     safe fn mk_value(value: usize) -> *mut c_void = xa_mk_value;
     safe fn to_shadow(word: usize) -> *mut c_void = swp_tb_to_shadow;
@@ -27,15 +29,6 @@ c_functions! {
     safe fn flags_of(word: usize) -> u8 = __swp_tb_get_flags;
     safe fn count_of(word: usize) -> i32 = swp_tb_get_count;
     safe fn with_count(word: usize, count: i32) -> usize = __swp_tb_mk_count;
-    safe fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = swp_entry;
-    safe fn swp_type(entry: bindings::swp_entry_t) -> c_uint = swp_type;
-    safe fn swp_offset(entry: bindings::swp_entry_t) -> usize = swp_offset;
-    safe fn cluster_offset(entry: bindings::swp_entry_t) -> c_uint = swp_cluster_offset;
-}
-
-/// Calls `null_to_swp_tb()`.
-pub(crate) fn null_to_swp_tb() -> u64 {
-    null_word() as u64
 }
 
 /// Calls `pfn_to_swp_tb()`.
@@ -120,14 +113,10 @@ pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
 
 /// Converts the entry with this type and offset to a PTE and back. Returns the resulting type and
 /// offset.
-pub(crate) fn through_pte(ty: u8, offset: u64) -> (u32, u64) {
-    let entry = swp_entry(ty.into(), offset as usize);
+pub(crate) fn through_pte(ty: u8, offset: u64) -> (usize, usize) {
+    let entry = SwapEntry::new(ty, offset).as_raw();
     // SAFETY: C computes numbers from numbers. The PTE is a value, and not in a page table.
     let entry = unsafe { bindings::softleaf_from_pte(bindings::softleaf_to_pte(entry)) };
-    (swp_type(entry), swp_offset(entry) as u64)
-}
-
-/// Calls `swp_cluster_offset()` for an entry with this offset.
-pub(crate) fn swp_cluster_offset(offset: u64) -> u32 {
-    cluster_offset(swp_entry(0, offset as usize))
+    let entry = SwapEntry::from_raw(entry);
+    (entry.ty(), entry.offset())
 }

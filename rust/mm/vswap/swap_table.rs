@@ -30,8 +30,7 @@
 use super::{
     layout::{
         MAX_SWAPFILES,
-        PFN_BITS,
-        SWAPFILE_CLUSTER, //
+        PFN_BITS, //
     },
     record::{
         Invalid,
@@ -90,11 +89,6 @@ const VOFFSET_SHIFT: u32 = 3;
 /// with 44 address bits. `arch_max_swapfile_size()` then allows 2^34 offsets. The limit of the
 /// running machine may be lower still. The allocator applies that.
 pub const VOFFSET_BITS: u32 = 34;
-
-// The slots of a cluster are a power of two, so that aligned folios do not cross clusters.
-const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two());
-const CLUSTER_SHIFT: u32 = SWAPFILE_CLUSTER.ilog2();
-const CLUSTER_MASK: u64 = (1 << CLUSTER_SHIFT) - 1;
 
 const BACKING_NONE: u64 = 0;
 const BACKING_TAG_MASK: u64 = 0b111;
@@ -610,10 +604,6 @@ pub enum StateError {
 pub struct VOffset(u64);
 
 impl VOffset {
-    /// The largest offset.
-    // INVARIANT: It has as many bits as are allowed.
-    pub const MAX: Self = Self((1 << VOFFSET_BITS) - 1);
-
     /// Returns `offset` if it is in range.
     pub const fn new(offset: u64) -> Option<Self> {
         if !fits(offset, VOFFSET_BITS) {
@@ -626,18 +616,6 @@ impl VOffset {
     /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
-    }
-
-    /// Returns the number of the virtual cluster that the slot is in.
-    pub const fn cluster(self) -> u64 {
-        self.0 >> CLUSTER_SHIFT
-    }
-
-    /// Returns the index of the slot in its cluster.
-    ///
-    /// C: `swp_cluster_offset()`.
-    pub const fn cluster_offset(self) -> u32 {
-        (self.0 & CLUSTER_MASK) as u32
     }
 }
 
