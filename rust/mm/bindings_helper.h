@@ -74,7 +74,6 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 const long RUST_CONST_HELPER_VSWAP_PLAN_DEVICE = VSWAP_PLAN_DEVICE;
 #endif
 
-#ifdef CONFIG_RUST_ZSWAP
 #include <linux/cpuhotplug.h>
 #include <linux/memcontrol.h>
 #include <linux/percpu-refcount.h>
@@ -102,6 +101,5 @@ const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_RUN = GFP_NOWAIT | __GFP_NOMEMALLOC;
 const int RUST_CONST_HELPER_ZSWAP_MAX_NUMNODES = MAX_NUMNODES;
 const unsigned int RUST_CONST_HELPER_ZSWAP_REF_REINIT = PERCPU_REF_ALLOW_REINIT;
-#endif
 
 #endif /* _RUST_MM_BINDINGS_HELPER_H */

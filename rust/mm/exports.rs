@@ -9,5 +9,4 @@
 mod swapin;
 #[cfg(CONFIG_RUST_VSWAP)]
 mod vswap;
-#[cfg(CONFIG_RUST_ZSWAP)]
 mod zswap;

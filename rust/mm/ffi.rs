@@ -2,7 +2,6 @@
 
 //! Safe wrappers of C functions and structures.
 
-#[cfg(CONFIG_RUST_ZSWAP)]
 #[macro_use]
 pub(crate) mod call;
 
@@ -11,7 +10,6 @@ pub(crate) mod layout;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) mod swap_table;
 
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod acomp;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod array;
@@ -19,13 +17,9 @@ pub(crate) mod array;
 pub(crate) mod device;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) mod fault;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod folio;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod memcg;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod node;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod params;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod trace;
@@ -33,5 +27,4 @@ pub(crate) mod trace;
 pub(crate) mod vswap;
 #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
 pub(crate) mod vswap_kunit;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub(crate) mod zsmalloc;

@@ -70,11 +70,8 @@ mod tests;
 // The crate root is already called vswap.rs.
 #[path = "vswap/mod.rs"]
 pub mod vswap;
-#[cfg(CONFIG_RUST_ZSWAP)]
 mod warn;
-#[cfg(CONFIG_RUST_ZSWAP)]
 pub mod zswap;
 
 /// The prefix of `pr_err!()` and similar macros: the same as in C's zswap.
-#[cfg(CONFIG_RUST_ZSWAP)]
 const __LOG_PREFIX: &[u8] = b"zswap\0";
