@@ -8,8 +8,7 @@ use crate::{
     ffi::{
         call::{
             Counter,
-            FromC,
-            View, //
+            FromC, //
         },
         folio::SwapEntry,
         layout::SWAPFILE_CLUSTER, //
@@ -42,55 +41,35 @@ use kernel::{
     }, //
 };
 
-/// The switches in sysfs: C's `struct vswap_swapin_switches`.
-#[repr(C)]
-struct Switches {
-    enabled: Atomic<bool>,
-    bypass: Atomic<bool>,
-    large: Atomic<bool>,
-    map_around: Atomic<bool>,
-    max_order: Atomic<u32>,
-}
-
-same_layout!(Switches = bindings::vswap_swapin_switches {
-    enabled = enabled,
-    bypass = bypass,
-    large = large,
-    map_around = map_around,
-    max_order = max_order,
-});
-
-// SAFETY: The layout is that of C's structure. C writes each field in one piece.
-unsafe impl View for Switches {
-    type C = bindings::vswap_swapin_switches;
-}
-
 c_statics! {
-    safe fn switches() -> &Switches = vswap_swapin_switches;
+    safe fn enabled_switch() -> &Atomic<bool> = vswap_swapin_switches.enabled;
+    safe fn bypass_switch() -> &Atomic<bool> = vswap_swapin_switches.bypass;
+    safe fn large_switch() -> &Atomic<bool> = vswap_swapin_switches.large;
+    safe fn max_order_switch() -> &Atomic<u32> = vswap_swapin_switches.max_order;
 }
 
 /// Returns true if the policy is enabled.
 #[inline]
 pub(crate) fn is_enabled() -> bool {
-    switches().enabled.load(Relaxed)
+    enabled_switch().load(Relaxed)
 }
 
 /// Returns true if readahead skips neighbours that are in zswap.
 #[inline]
 pub(crate) fn bypass() -> bool {
-    switches().bypass.load(Relaxed)
+    bypass_switch().load(Relaxed)
 }
 
 /// Returns true if the policy may plan large folios.
 #[inline]
 pub(crate) fn large() -> bool {
-    switches().large.load(Relaxed)
+    large_switch().load(Relaxed)
 }
 
 /// Returns the largest order that the policy may plan.
 #[inline]
 pub(crate) fn max_order() -> u32 {
-    switches().max_order.load(Relaxed)
+    max_order_switch().load(Relaxed)
 }
 
 c_functions! {

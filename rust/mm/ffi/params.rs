@@ -5,10 +5,7 @@
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
 use crate::ffi::{
-    call::{
-        FromC,
-        View, //
-    },
+    call::FromC,
     folio::SwapEntry,
     memcg::Memcg,
     node::Node, //
@@ -29,35 +26,12 @@ use kernel::{
     }, //
 };
 
-/// The module parameters: C's `struct zswap_params`.
-///
-/// # Invariants
-///
-/// `compressor` is a string.
-#[repr(C)]
-struct Params {
-    enabled: Atomic<bool>,
-    shrinker_enabled: Atomic<bool>,
-    max_pool_percent: Atomic<u32>,
-    accept_threshold_percent: Atomic<u32>,
-    compressor: Atomic<*mut c_char>,
-}
-
-same_layout!(Params = bindings::zswap_params {
-    enabled = enabled,
-    shrinker_enabled = shrinker_enabled,
-    max_pool_percent = max_pool_percent,
-    accept_threshold_percent = accept_threshold_percent,
-    compressor = compressor,
-});
-
-// SAFETY: The layout is that of C's structure. C writes each field in one piece.
-unsafe impl View for Params {
-    type C = bindings::zswap_params;
-}
-
 c_statics! {
-    safe fn params() -> &Params = zswap_params;
+    safe fn enabled_param() -> &Atomic<bool> = zswap_params.enabled;
+    safe fn shrinker_enabled_param() -> &Atomic<bool> = zswap_params.shrinker_enabled;
+    safe fn max_pool_percent_param() -> &Atomic<u32> = zswap_params.max_pool_percent;
+    safe fn accept_threshold_param() -> &Atomic<u32> = zswap_params.accept_threshold_percent;
+    safe fn compressor_param() -> &Atomic<*mut c_char> = zswap_params.compressor;
     /// Returns the counter of stored pages.
     pub(crate) safe fn stored_pages() -> &Atomic<i64> = zswap_stored_pages.counter;
     /// Returns the counter of stored pages that are not compressed.
@@ -68,30 +42,30 @@ c_statics! {
 /// Returns true if zswap is enabled, so that it stores pages.
 #[inline]
 pub(crate) fn enabled() -> bool {
-    params().enabled.load(Relaxed)
+    enabled_param().load(Relaxed)
 }
 
 /// Disables zswap, because it has no pool.
 pub(crate) fn disable() {
-    params().enabled.store(false, Relaxed);
+    enabled_param().store(false, Relaxed);
 }
 
 /// Returns true if zswap's shrinker may write pages back under memory pressure.
 #[inline]
 pub(crate) fn shrinker_enabled() -> bool {
-    params().shrinker_enabled.load(Relaxed)
+    shrinker_enabled_param().load(Relaxed)
 }
 
 /// Returns the percentage of memory that the pools may use.
 #[inline]
 pub(crate) fn max_pool_percent() -> u32 {
-    params().max_pool_percent.load(Relaxed)
+    max_pool_percent_param().load(Relaxed)
 }
 
 /// Returns the percentage of that limit below which a pool that was full accepts pages again.
 #[inline]
 pub(crate) fn accept_threshold_percent() -> u32 {
-    params().accept_threshold_percent.load(Relaxed)
+    accept_threshold_param().load(Relaxed)
 }
 
 /// The parameter that names the compressor.
@@ -116,7 +90,7 @@ impl Compressor {
     /// Returns the name.
     pub(crate) fn name(&self) -> &CStr {
         // SAFETY: The parameter is a string, which stays until it is changed.
-        unsafe { CStr::from_char_ptr(params().compressor.load(Relaxed)) }
+        unsafe { CStr::from_char_ptr(compressor_param().load(Relaxed)) }
     }
 
     /// Returns the default name from Kconfig.
@@ -126,7 +100,7 @@ impl Compressor {
 
     /// Changes the name.
     pub(crate) fn set(&mut self, name: &'static CStr) {
-        let place = &params().compressor;
+        let place = compressor_param();
         // SAFETY: C frees the old name if the parameter code allocated it. No other task uses it,
         // by the invariants.
         unsafe { bindings::param_free_charp(place.as_ptr().cast()) };
