@@ -95,18 +95,21 @@ impl Memcg<'_> {
         /// ancestors.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
+        /// Returns how many pages are charged to the cgroup, of any kind and on any list.
         #[cfg(CONFIG_RUST_VSWAP)]
-        safe fn nr_pages(&self) -> usize = vswap_memcg_size;
+        pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
+        /// Returns how many anonymous pages the cgroup has on its LRU lists.
         #[cfg(CONFIG_RUST_VSWAP)]
-        safe fn nr_anon(&self) -> usize = vswap_anon_pages;
+        pub(crate) safe fn nr_anon(&self) -> usize = vswap_anon_pages;
         /// Returns true if `nr` more pages would exceed the swap limit of the cgroup or of an
         /// ancestor. Incompressible pages in zswap count as swap, because it must stay possible to
         /// write them to a device.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn exceeds_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
-        // The counters are in the cgroup, or a static for the root.
+        /// Returns the counters of the cgroup's pages that zswap refused.
+        // They are in the cgroup, or a static for the root.
         #[cfg(CONFIG_RUST_VSWAP)]
-        safe fn counters(&self) -> &Counters = vswap_refusals_of;
+        pub(crate) safe fn refusals(&self) -> &Refusals = vswap_refusals_of;
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
         safe fn bytes(&self) -> usize = zswap_memcg_bytes;
         safe fn pages(&self) -> usize = zswap_memcg_pages;
@@ -123,30 +126,12 @@ impl Memcg<'_> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(Memcg<'_>) -> R) -> R {
-        let rcu = rcu::read_lock();
+        let _rcu = rcu::read_lock();
         match objcg {
-            Some(objcg) => f(objcg.memcg_rcu(&rcu)),
+            // SAFETY: `objcg` owns a reference, by its invariants. RCU keeps the cgroup.
+            Some(objcg) => f(unsafe { Memcg::from_c(bindings::zswap_objcg_memcg(objcg.as_ptr())) }),
             None => f(Memcg::ROOT),
         }
-    }
-
-    /// Returns how many pages are charged to the cgroup, of any kind and on any list.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn size(self) -> u64 {
-        self.nr_pages() as u64
-    }
-
-    /// Returns how many anonymous pages the cgroup has on its LRU lists.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    pub(crate) fn anon_pages(self) -> u64 {
-        self.nr_anon() as u64
-    }
-
-    /// Returns the counters of the cgroup's pages that zswap refused.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(crate) fn refusals(&self) -> Refusals<'_> {
-        Refusals(self.counters())
     }
 
     /// Returns the number of the cgroup's pages in zswap, from statistics that may not be flushed.
@@ -167,10 +152,11 @@ impl Memcg<'_> {
     }
 }
 
-/// Pages that zswap refused, with the layout of C's `struct vswap_refusals`.
+/// The counters of a cgroup's pages that zswap refused: see [`capacity`](crate::vswap::capacity).
+/// Has the layout of C's `struct vswap_refusals`.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[repr(C)]
-struct Counters {
+pub(crate) struct Refusals {
     tried: Atomic<i64>,
     refused: Atomic<i64>,
     refused_at: Atomic<i64>,
@@ -180,74 +166,69 @@ struct Counters {
 }
 
 #[cfg(CONFIG_RUST_VSWAP)]
-static_assert!(size_of::<Counters>() == size_of::<bindings::vswap_refusals>());
+static_assert!(size_of::<Refusals>() == size_of::<bindings::vswap_refusals>());
 
 #[cfg(CONFIG_RUST_VSWAP)]
 // SAFETY: The layout is that of C's structure. C accesses each field atomically.
-unsafe impl View for Counters {
+unsafe impl View for Refusals {
     type C = bindings::vswap_refusals;
 }
 
-/// The counters of a cgroup's pages that zswap refused: see [`capacity`](crate::vswap::capacity).
 #[cfg(CONFIG_RUST_VSWAP)]
-#[derive(Clone, Copy)]
-pub(crate) struct Refusals<'a>(&'a Counters);
-
-#[cfg(CONFIG_RUST_VSWAP)]
-impl Refusals<'_> {
+impl Refusals {
     /// Returns how many pages zswap compressed and then refused since the count was reset.
     #[inline]
-    pub(crate) fn tried(self) -> u64 {
-        self.0.tried.load(Relaxed) as u64
+    pub(crate) fn tried(&self) -> u64 {
+        self.tried.load(Relaxed) as u64
     }
 
     /// Returns how many pages were refused. Stored pages reduce the number.
     #[inline]
-    pub(crate) fn refused(self) -> u64 {
-        self.0.refused.load(Relaxed) as u64
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Relaxed) as u64
     }
 
     /// Returns how many jiffies ago the last page was refused, or the count was last halved.
-    pub(crate) fn age(self) -> u64 {
+    pub(crate) fn age(&self) -> u64 {
         // Negative if another CPU refuses a page between the two reads.
-        let then = self.0.refused_at.load(Relaxed);
+        let then = self.refused_at.load(Relaxed);
         let age = (params::jiffies() as i64).wrapping_sub(then);
         age.max(0) as u64
     }
 
     /// Returns how many pages the cgroup had at the time that [`Self::age`] counts from.
-    pub(crate) fn size_at(self) -> u64 {
-        self.0.size_at.load(Relaxed) as u64
+    pub(crate) fn size_at(&self) -> u64 {
+        self.size_at.load(Relaxed) as u64
     }
 
     /// Counts a page that zswap compressed and then refused.
-    pub(crate) fn add_tried(self) {
-        self.0.tried.add(1, Relaxed);
+    pub(crate) fn add_tried(&self) {
+        self.tried.add(1, Relaxed);
     }
 
     /// Resets the number of pages that zswap compressed and then refused.
-    pub(crate) fn clear_tried(self) {
-        self.0.tried.store(0, Relaxed);
+    pub(crate) fn clear_tried(&self) {
+        self.tried.store(0, Relaxed);
     }
 
     /// Counts a refused page, up to the `size` of the cgroup in pages.
-    pub(crate) fn add_refused(self, size: u64) {
+    pub(crate) fn add_refused(&self, size: u64) {
         if self.refused() < size {
-            self.0.refused.add(1, Relaxed);
+            self.refused.add(1, Relaxed);
         }
         self.touch(size);
     }
 
     /// Sets the number of refused pages.
-    pub(crate) fn set_refused(self, nr: u64) {
-        self.0.refused.store(nr as i64, Relaxed);
+    pub(crate) fn set_refused(&self, nr: u64) {
+        self.refused.store(nr as i64, Relaxed);
     }
 
     /// Sets the time of the last refusal to now, and the number of pages that the cgroup had then
     /// to `size`.
-    pub(crate) fn touch(self, size: u64) {
-        self.0.refused_at.store(params::jiffies() as i64, Relaxed);
-        self.0.size_at.store(size as i64, Relaxed);
+    pub(crate) fn touch(&self, size: u64) {
+        self.refused_at.store(params::jiffies() as i64, Relaxed);
+        self.size_at.store(size as i64, Relaxed);
     }
 }
 
@@ -399,14 +380,6 @@ impl ObjCgroup {
         pub(crate) safe fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
         /// Counts pages of the cgroup that were stored in zswap.
         pub(crate) safe fn count_zswpout(&self, nr: usize) = zswap_objcg_count_zswpout;
-    }
-
-    /// Returns the cgroup, which `_rcu` keeps from being freed.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(crate) fn memcg_rcu<'a>(&'a self, _rcu: &'a rcu::Guard) -> Memcg<'a> {
-        // SAFETY: The value owns a reference, by the invariants. RCU keeps the cgroup during `'a`.
-        unsafe { Memcg::from_c(bindings::zswap_objcg_memcg(self.as_ptr())) }
     }
 }
 

@@ -140,7 +140,7 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
         return false;
     }
     if vswap::in_reclaim() {
-        refusals.add_refused(memcg.size());
+        refusals.add_refused(memcg.nr_pages() as u64);
     }
     true
 }
@@ -164,7 +164,7 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
             if !goes_to_device(memcg) {
                 let refusals = memcg.refusals();
                 refusals.add_tried();
-                refusals.add_refused(memcg.size());
+                refusals.add_refused(memcg.nr_pages() as u64);
             }
         });
     }
@@ -212,7 +212,7 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
     if refused < rules::FEW_TRIED || goes_to_device(memcg) {
         return false;
     }
-    let size = memcg.size();
+    let size = memcg.nr_pages() as u64;
     let last = Last {
         age: refusals.age(),
         size: refusals.size_at(),
@@ -221,7 +221,7 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
         refused,
         last,
         u64::from(bindings::HZ),
-        memcg.anon_pages(),
+        memcg.nr_anon() as u64,
         size,
     ) {
         Refused::All => true,
