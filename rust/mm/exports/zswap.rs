@@ -31,6 +31,7 @@ use crate::{
         load,
         pool::{
             self,
+            FreeBatch,
             Pool, //
         },
         ring::Ring,
@@ -88,7 +89,7 @@ c_exports! {
             // SAFETY: `entry` and the entries after it name slots of the locked cluster. The caller
             // alone has the right to the slots (see `ffi::folio`), because it frees them, or has
             // locked their folio.
-            unsafe { table.free_slots(entry, nr) };
+            unsafe { table.free_slots(entry, nr, &mut FreeBatch::new()) };
         }
     }
 

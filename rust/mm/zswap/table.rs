@@ -464,27 +464,6 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Frees the stored page of a slot and clears the word. Adds the page to `sum`, for the caller
-    /// to uncharge. Does nothing if no page is stored.
-    ///
-    /// # Safety
-    ///
-    /// `name` is the name of the slot, and the caller owns the right to the slot.
-    #[inline]
-    unsafe fn take(&mut self, off: u32, name: Name, freed: &mut FreeBatch, sum: &mut Sum) {
-        let Some(word) = self.word(off) else {
-            return;
-        };
-        if !Record::is_tag(word.load(Relaxed)) {
-            return;
-        }
-        // SAFETY: As required of the caller, the slot has the name `name`, and the caller owns the
-        // right to the slot. By the invariants of `LockedTable`, the cluster is locked.
-        unsafe { freed.take(word, name, 0, sum) };
-        self.forget(off, 1);
-        self.uncount(1);
-    }
-
     /// Puts an entry into the word of a slot. Sets the bit of the slot in a member on the ring of
     /// the folio's memory cgroup.
     ///
@@ -578,14 +557,13 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Frees the stored pages of `nr` slots and uncharges them. The memory cgroup ids of the slots
-    /// must still be recorded.
+    /// must still be recorded. The caller can drop `freed` after the unlock.
     ///
     /// # Safety
     ///
     /// `entry` and the following `nr - 1` entries name slots of this cluster. Only the caller has
     /// the right to these slots.
-    pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32) {
-        let mut freed = FreeBatch::new();
+    pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32, freed: &mut FreeBatch) {
         let (mut sum, mut sum_id) = (Sum::NONE, 0);
         let mut taken = 0u32;
         let (name, start) = (Name::of(entry), (entry.offset() % SLOTS) as u32);
@@ -785,32 +763,24 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let nr = folio.nr_pages() as u32;
     let mut freed = FreeBatch::new();
     let slot = folio.first_slot();
-    let name = Name::of(slot.entry());
     let Some((ci, start)) = Ci::of(&slot) else {
         return;
     };
-    let slots = start..start.wrapping_add(nr);
     // The result stays valid without the cluster lock, because the folio lock keeps other tasks
     // from storing to these slots or freeing them.
     let any = ci.peek_words(|words| {
         words.is_some_and(|words| {
             words
                 .0
-                .get(slots.start as usize..slots.end as usize)
+                .get(start as usize..start.wrapping_add(nr) as usize)
                 .is_some_and(|words| words.iter().any(|word| Record::is_tag(word.load(Relaxed))))
         })
     });
     if !any {
         return;
     }
-    let mut sum = Sum::NONE;
     let mut guard = ci.lock();
-    let id = guard.table().id(start);
-    for (off, n) in slots.zip(0..) {
-        // SAFETY: The folio lock is the right to the slots of the folio. `name.add(n)` names slot
-        // `n`.
-        unsafe { guard.table().take(off, name.add(n), &mut freed, &mut sum) };
-    }
-    drop(guard);
-    memcg::unstored(id, sum);
+    // SAFETY: The entry is that of the folio's first slot. The folio lock is the right to the slots
+    // of the folio.
+    unsafe { guard.table().free_slots(slot.entry(), nr, &mut freed) };
 }
