@@ -808,12 +808,6 @@ struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 	return READ_ONCE(*per_cpu_ptr(&vswap_local.current_cluster[nth], cpu));
 }
 
-static int vswap_cpu_dead(unsigned int cpu)
-{
-	vswap_rs_cpu_dead(cpu);
-	return 0;
-}
-
 /* Capacity: what reclaim asks before it looks at anonymous memory */
 
 struct vswap_refusals vswap_refusals;
@@ -975,7 +969,7 @@ static int vswap_setup(void)
 		return ret;
 	}
 	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
-					NULL, vswap_cpu_dead);
+					NULL, vswap_rs_cpu_dead);
 	if (ret < 0)
 		pr_warn("slots of CPUs that go offline stay unused (%d)\n", ret);
 	swap_info[SWP_VSWAP] = &vswap_si;

@@ -555,7 +555,7 @@ struct vswap_tables {
 int vswap_rs_init(unsigned long max_slots);
 void vswap_rs_set_max(unsigned long max_slots);
 void vswap_rs_stats(struct vswap_stats *stats);
-void vswap_rs_cpu_dead(unsigned int cpu);
+int vswap_rs_cpu_dead(unsigned int cpu);
 void vswap_rs_quiesce(void);
 
 void vswap_cluster_init(struct swap_cluster_info *ci);

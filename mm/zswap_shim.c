@@ -3,7 +3,7 @@
  * zswap in Rust: the parts that have to be C.
  *
  * These are parameters, the static key, charges, memory for tables, and what
- * needs macros of C. Callbacks call rust/mm/zswap, which makes the decisions.
+ * needs macros of C. rust/mm/zswap has the callbacks, and makes the decisions.
  */
 
 #define pr_fmt(fmt) "zswap: " fmt
@@ -428,28 +428,11 @@ void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 
 static struct workqueue_struct *zswap_shrink_wq;
 
-static void zswap_shrink_work_fn(struct work_struct *work)
-{
-	zswap_rs_shrink_worker();
-}
-
-static DECLARE_WORK(zswap_shrink_work, zswap_shrink_work_fn);
+static DECLARE_WORK(zswap_shrink_work, zswap_rs_shrink_worker);
 
 void zswap_shim_queue_shrink(void)
 {
 	queue_work(zswap_shrink_wq, &zswap_shrink_work);
-}
-
-static unsigned long zswap_shrinker_count(struct shrinker *shrinker,
-					  struct shrink_control *sc)
-{
-	return zswap_rs_shrinker_count(sc);
-}
-
-static unsigned long zswap_shrinker_scan(struct shrinker *shrinker,
-					 struct shrink_control *sc)
-{
-	return zswap_rs_shrinker_scan(sc);
 }
 
 /* Initialization */
@@ -485,8 +468,8 @@ int zswap_shim_setup(void)
 					SHRINKER_NONSLAB, "mm-zswap");
 	if (!zswap_shrinker)
 		goto destroy_wq;
-	zswap_shrinker->count_objects = zswap_shrinker_count;
-	zswap_shrinker->scan_objects = zswap_shrinker_scan;
+	zswap_shrinker->count_objects = zswap_rs_shrinker_count;
+	zswap_shrinker->scan_objects = zswap_rs_shrinker_scan;
 	zswap_shrinker->seeks = DEFAULT_SEEKS;
 	shrinker_register(zswap_shrinker);
 	return 0;

@@ -101,8 +101,8 @@ int zswap_rs_may_enable(void);
 int zswap_rs_compressor_check(const char *name);
 int zswap_rs_compressor_switch(const char *name, const struct kernel_param *kp);
 int zswap_rs_cpu_prepare(unsigned int cpu, struct hlist_node *node);
-void zswap_rs_shrink_worker(void);
-unsigned long zswap_rs_shrinker_count(struct shrink_control *sc);
-unsigned long zswap_rs_shrinker_scan(struct shrink_control *sc);
+void zswap_rs_shrink_worker(struct work_struct *work);
+unsigned long zswap_rs_shrinker_count(struct shrinker *shrinker, struct shrink_control *sc);
+unsigned long zswap_rs_shrinker_scan(struct shrinker *shrinker, struct shrink_control *sc);
 
 #endif /* _MM_ZSWAP_SHIM_H */

@@ -610,9 +610,10 @@ extern "C" fn vswap_rs_quiesce() {
     slot_alloc::quiesce();
 }
 
-/// Retires the clusters that an offline CPU allocated from.
+/// Retires the clusters that an offline CPU allocated from. This is the callback of a CPU hotplug
+/// state.
 #[export]
-extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
+extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         for kind in [Kind::Unbound, Kind::Bound] {
             if let Some(cluster) = Local::take_away(cpu, order, kind) {
@@ -620,6 +621,7 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) {
             }
         }
     }
+    0
 }
 
 #[cfg(CONFIG_DEBUG_VM)]

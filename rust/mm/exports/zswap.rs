@@ -145,6 +145,7 @@ c_exports! {
 
     /// Returns how many pages the shrinker may write back.
     fn zswap_rs_shrinker_count(
+        _shrinker: *mut bindings::shrinker = *mut bindings::shrinker,
         control: ShrinkControl<'_> = *mut bindings::shrink_control
     ) -> c_ulong {
         shrink::count(&control)
@@ -152,6 +153,7 @@ c_exports! {
 
     /// Writes pages back under memory pressure.
     fn zswap_rs_shrinker_scan(
+        _shrinker: *mut bindings::shrinker = *mut bindings::shrinker,
         control: ShrinkControl<'_> = *mut bindings::shrink_control
     ) -> c_ulong {
         let mut control = control;
@@ -166,9 +168,9 @@ extern "C" fn zswap_total_pages() -> c_ulong {
     pool::total_pages()
 }
 
-/// Writes pages back until the pool can accept pages again.
+/// Writes pages back until the pool can accept pages again. This is the function of a work item.
 #[export]
-extern "C" fn zswap_rs_shrink_worker() {
+extern "C" fn zswap_rs_shrink_worker(_work: *mut bindings::work_struct) {
     shrink::worker();
 }
 
