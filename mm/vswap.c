@@ -679,7 +679,7 @@ void *vswap_chunk_alloc(gfp_t gfp)
 	return kzalloc(512 * sizeof(void *), gfp);
 }
 
-unsigned int *vswap_extend_alloc(gfp_t gfp)
+void *vswap_extend_alloc(gfp_t gfp)
 {
 	return kcalloc(SWAPFILE_CLUSTER, sizeof(unsigned int), gfp);
 }
@@ -726,7 +726,7 @@ unsigned long vswap_half_max;
 DEFINE_PER_CPU(long, vswap_used_delta);
 
 /* Returns true if any slot is in use. Exact if no slot is taken or freed meanwhile. */
-bool vswap_any_used(void)
+bool vswap_in_use(void)
 {
 	long used = atomic_long_read(&vswap_used_slots);
 	int cpu;

@@ -540,7 +540,6 @@ static inline void vswap_used_add(long nr)
 		atomic_long_add(this_cpu_xchg(vswap_used_delta, 0), &vswap_used_slots);
 }
 
-bool vswap_any_used(void);
 /* Refusals of all pages, used where there is no memory cgroup. */
 extern struct vswap_refusals vswap_refusals;
 
@@ -567,7 +566,7 @@ void vswap_words_free(void *words);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
 void *vswap_header_alloc(gfp_t gfp);
 void *vswap_chunk_alloc(gfp_t gfp);
-unsigned int *vswap_extend_alloc(gfp_t gfp);
+void *vswap_extend_alloc(gfp_t gfp);
 unsigned long vswap_id_table_size(void);
 struct swap_cluster_info *vswap_lists_next(struct list_head *list,
 					   struct swap_cluster_info *ci);

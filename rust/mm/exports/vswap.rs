@@ -9,7 +9,6 @@ use crate::{
     ffi::{
         call::{
             FromC,
-            NotNull,
             Out, //
         },
         device::{
@@ -295,14 +294,21 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
     slot::count(offset).min(c_int::MAX as u32) as c_int
 }
 
-c_exports! {
-    /// Returns true if the swap count of any slot of a folio is not 0.
-    fn vswap_folio_swapped(folio: NotNull<SwapFolio<'_>> = *mut bindings::folio) -> bool {
-        let mut folio = folio.0;
-        let nr = folio.nr_pages() as u32;
-        slot::any_counted(folio.first_slot().entry().offset(), nr)
-    }
+/// Returns true if the swap count of any slot of a folio is not 0.
+///
+/// # Safety
+///
+/// The folio is locked and in the swap cache, and no other value covers it.
+#[export]
+unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
+    // SAFETY: As required of the caller, there is a folio, it is locked and in the swap cache, and
+    // no other value covers it.
+    let mut folio = unsafe { SwapFolio::from_c(NonNull::new_unchecked(folio)) };
+    let nr = folio.nr_pages() as u32;
+    slot::any_counted(folio.first_slot().entry().offset(), nr)
+}
 
+c_exports! {
     /// Returns true if the swap count of each slot of a folio in the swap cache is 0.
     fn vswap_only_has_cache(
         cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
@@ -409,7 +415,7 @@ unsafe extern "C" fn vswap_cache_add(
         let offset = bindings::zswap_swp_offset(entry);
         if let Some((pfn, nr)) = extent(folio) {
             swap_cache::add(
-                &mut LockedCluster::by_caller(ci),
+                &mut LockedCluster::from_c(ci),
                 (offset % SLOTS) as u32,
                 nr,
                 pfn,
@@ -442,7 +448,7 @@ unsafe extern "C" fn vswap_cache_del(
         bindings::vswap_folio_leave_cache(folio);
         if let Some((pfn, nr)) = extent {
             let shadow = shadow_from_raw(shadow);
-            swap_cache::del(&mut LockedCluster::by_caller(ci), off, nr, pfn, shadow);
+            swap_cache::del(&mut LockedCluster::from_c(ci), off, nr, pfn, shadow);
         }
     }
 }
@@ -478,7 +484,7 @@ unsafe extern "C" fn vswap_cache_replace(
     unsafe {
         let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
         if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {
-            swap_cache::replace(&mut LockedCluster::by_caller(ci), off, nr, old, new);
+            swap_cache::replace(&mut LockedCluster::from_c(ci), off, nr, old, new);
         }
     }
 }
@@ -544,12 +550,6 @@ c_exports! {
 #[export]
 extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev, SLOTS)
-}
-
-/// Returns true if any virtual slot is in use.
-#[export]
-extern "C" fn vswap_in_use() -> bool {
-    slot_alloc::any_in_use()
 }
 
 /// Sets the layer up, for offsets below `max_slots`.

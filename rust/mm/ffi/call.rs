@@ -347,22 +347,6 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {
     }
 }
 
-/// A value that C passes by a pointer that is never NULL.
-pub(crate) struct NotNull<T>(pub(crate) T);
-
-impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for NotNull<T> {
-    /// # Safety
-    ///
-    /// `raw` is not NULL, and meets the requirements of `T`.
-    #[inline]
-    unsafe fn from_c(raw: *mut Raw) -> Self {
-        // SAFETY: As required of the caller, `raw` is not NULL.
-        let raw = unsafe { NonNull::new_unchecked(raw) };
-        // SAFETY: As required of the caller, `raw` meets the requirements of `T`.
-        Self(unsafe { T::from_c(raw) })
-    }
-}
-
 /// A place to write a result to, or `None` if C does not want the result.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 

@@ -24,7 +24,6 @@ use crate::{
         capacity,
         cluster::{
             swap_cache,
-            BackingTable,
             ExtendTable, //
         },
         cluster_list::{
@@ -45,7 +44,8 @@ use crate::{
             Shadow,
             State, //
         }, //
-    }, //
+    },
+    zswap::table::NewTable, //
 };
 use kernel::{
     bindings,
@@ -741,8 +741,8 @@ mod tests {
         assert!(!cluster.peek_has_backing());
         assert!(cluster.lock().lend().reserve(1).is_none());
         let (one, two) = (
-            BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
-            BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?,
+            NewTable::alloc().ok_or(ENOMEM)?,
+            NewTable::alloc().ok_or(ENOMEM)?,
         );
         cluster.lock().lend().add_backing_table(one);
         let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
@@ -769,7 +769,7 @@ mod tests {
         let first = alloc_row(SLOTS, &mut others)?;
         let (cluster, _) = find(first).ok_or(EINVAL)?;
 
-        let table = BackingTable::alloc(Owner::NONE).ok_or(ENOMEM)?;
+        let table = NewTable::alloc().ok_or(ENOMEM)?;
         cluster.lock().lend().add_backing_table(table);
         let one = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let rest = cluster.lock().lend().reserve(SWAPFILE_CLUSTER - 1);

@@ -35,7 +35,6 @@ use crate::{
         cluster::{
             self,
             Backed,
-            BackingTable,
             Cluster,
             FolioSlots,
             Guard,
@@ -52,6 +51,7 @@ use crate::{
         pool::FreeBatch,
         record::Sum,
         table::{
+            NewTable,
             Promise,
             Replaced, //
         }, //
@@ -140,7 +140,7 @@ pub(crate) fn reserve(
             return Ok((guard, promise));
         }
         drop(guard);
-        let table = BackingTable::alloc(owner).ok_or(ENOMEM)?;
+        let table = owner.charged(NewTable::alloc).ok_or(ENOMEM)?;
         guard = cluster.lock();
         guard.lend().add_backing_table(table);
     }

@@ -183,21 +183,27 @@ mod fields {
     };
     use core::{
         cell::Cell,
-        mem::ManuallyDrop,
+        mem::{
+            offset_of,
+            ManuallyDrop, //
+        },
         ptr::{
             null_mut,
             NonNull, //
         }, //
     };
     use kernel::{
-        bindings,
+        bindings::{
+            spinlock_t,
+            swap_cluster_info, //
+        },
         prelude::*,
         types::Opaque, //
     };
 
     #[repr(C)]
     struct Fields {
-        _lock: Opaque<bindings::spinlock_t>,
+        _lock: Opaque<spinlock_t>,
         _count: Opaque<u16>,
         _flags: Opaque<u8>,
         order: Cell<u8>,
@@ -206,21 +212,10 @@ mod fields {
         counts: Cell<*mut Counts>,
     }
 
-    macro_rules! same_offset {
-        ($($field:ident = $theirs:ident),*) => {
-            $(static_assert!(
-                core::mem::offset_of!(Fields, $field)
-                    == core::mem::offset_of!(bindings::swap_cluster_info, $theirs)
-            );)*
-        };
-    }
-
-    same_offset!(
-        _lock = lock,
-        order = order,
-        table = table,
-        counts = extend_table
-    );
+    static_assert!(offset_of!(Fields, _lock) == offset_of!(swap_cluster_info, lock));
+    static_assert!(offset_of!(Fields, order) == offset_of!(swap_cluster_info, order));
+    static_assert!(offset_of!(Fields, table) == offset_of!(swap_cluster_info, table));
+    static_assert!(offset_of!(Fields, counts) == offset_of!(swap_cluster_info, extend_table));
 
     impl LockedCluster<'_> {
         #[inline]
@@ -247,8 +242,9 @@ mod fields {
         /// Replaces the extend table, and returns the old one.
         pub(super) fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
             let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());
+            let old = self.fields().counts.replace(new.cast());
             // INVARIANT: The cluster owned the old table until now.
-            NonNull::new(self.fields().counts.replace(new)).map(ExtendTable)
+            NonNull::new(old.cast()).map(ExtendTable)
         }
 
         /// Returns the order of the folios that slots are allocated for.
@@ -510,7 +506,7 @@ pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off
     // Only a virtual cluster has this value in `flags`.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
-            && LockedCluster::by_caller(ci).idle_device(off, 1) != 0
+            && LockedCluster::from_c(ci).idle_device(off, 1) != 0
     }
 }
 
@@ -584,21 +580,6 @@ impl LockedCluster<'_> {
             _lock: PhantomData,
             _thread: NotThreadSafe,
         }
-    }
-
-    /// Creates a value for a cluster that C has locked.
-    ///
-    /// # Safety
-    ///
-    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value exists.
-    /// No other value for the cluster is used meanwhile.
-    #[inline]
-    pub(crate) unsafe fn by_caller(ci: *mut bindings::swap_cluster_info) -> Self {
-        // INVARIANT: As required of the caller, the lock is held, and no other value is used
-        // meanwhile.
-        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so not
-        // NULL.
-        Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
     }
 
     /// Returns the cluster itself, for functions that do not need its lock.
@@ -922,7 +903,7 @@ impl LockedCluster<'_> {
     /// Returns the memory cgroup id of a slot, or 0 if it has none.
     #[inline]
     pub(crate) fn id(&self, off: u32) -> u16 {
-        self.table_ref().id(off)
+        self.with_table(|table| table.id(off))
     }
 
     /// Records the memory cgroup id of slots. The slots take over the references.
@@ -992,11 +973,11 @@ impl LockedCluster<'_> {
         unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) }
     }
 
+    /// Calls `f` with the table of backing words.
     #[inline]
-    fn table_ref(&self) -> impl Deref<Target = LockedTable<'_>> + '_ {
-        // SAFETY: `ci->lock` is held while `self` is borrowed. `Shared` only gives out a shared
-        // reference.
-        Shared(unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) })
+    fn with_table<R>(&self, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
+        // SAFETY: `ci->lock` is held while `self` is borrowed. `f` gets a shared reference only.
+        f(&unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) })
     }
 
     /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
@@ -1008,19 +989,19 @@ impl LockedCluster<'_> {
     /// Returns the number of slots that have a backing word, or the promise of one.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn nr_backed(&self) -> u32 {
-        self.table_ref().nr()
+        self.with_table(|table| table.nr())
     }
 
     /// Returns true if zswap's writeback order has exactly the zswap entries of the cluster.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn order_agrees(&self) -> bool {
-        self.table_ref().agrees()
+        self.with_table(|table| table.agrees())
     }
 
     /// Returns true if any slot has a backing word, or the promise of one.
     #[inline]
     pub(crate) fn any_backed(&self) -> bool {
-        self.table_ref().nr() != 0
+        self.with_table(|table| table.nr()) != 0
     }
 
     /// Reserves backing words for `nr` slots, so that backing them later needs no memory. `None` if
@@ -1044,8 +1025,8 @@ impl LockedCluster<'_> {
     }
 
     /// Installs `table` as the table of backing words, unless the cluster has one.
-    pub(crate) fn add_backing_table(&mut self, table: BackingTable) {
-        self.table().give(table.0);
+    pub(crate) fn add_backing_table(&mut self, table: NewTable) {
+        self.table().give(table);
     }
 
     /// Records device slots as the backing of slots that have none, and consumes the promise of
@@ -1059,7 +1040,8 @@ impl LockedCluster<'_> {
     ) -> Result<(), (DeviceSlots, Promise)> {
         let nr = slots.nr();
         let is_unbacked = |n| matches!(self.backing(off.wrapping_add(n)), Backing::None);
-        let fits = self.table_ref().has_promised(&promise, nr) && (0..nr).all(is_unbacked);
+        let fits = self.with_table(|table| table.has_promised(&promise, nr));
+        let fits = fits && (0..nr).all(is_unbacked);
         if warn_on_once!(!fits) {
             return Err((slots, promise));
         }
@@ -1301,13 +1283,15 @@ impl LockedCluster<'_> {
 impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
     /// # Safety
     ///
-    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the function
-    /// runs.
+    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value exists.
+    /// No other value for the cluster is used meanwhile.
     #[inline]
     unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
-        // SAFETY: As required of the caller, the cluster is virtual and locked. No other value
-        // covers it, because the C caller holds its lock.
-        unsafe { Self::by_caller(ci) }
+        // INVARIANT: As required of the caller, the lock is held, and no other value is used
+        // meanwhile.
+        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so not
+        // NULL.
+        Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
     }
 }
 
@@ -1738,28 +1722,6 @@ impl UnpinnedAlone {
     }
 }
 
-/// Shared access to a table of backing words.
-struct Shared<'a>(LockedTable<'a>);
-
-impl<'a> Deref for Shared<'a> {
-    type Target = LockedTable<'a>;
-
-    #[inline]
-    fn deref(&self) -> &LockedTable<'a> {
-        &self.0
-    }
-}
-
-/// A zeroed table of backing words.
-pub(crate) struct BackingTable(NewTable);
-
-impl BackingTable {
-    /// Allocates a table, charged to the cgroup of `owner`. May sleep.
-    pub(crate) fn alloc(owner: Owner<'_>) -> Option<Self> {
-        owner.charged(NewTable::alloc).map(Self)
-    }
-}
-
 /// The memory that ending a binding needs: a table of backing words, and tables for the device
 /// cluster.
 pub(crate) struct Scatter {
@@ -1824,17 +1786,10 @@ impl Drop for DeviceWords {
 /// # Invariants
 ///
 /// The value owns the table, which has a count for each slot.
-pub(crate) struct ExtendTable(NonNull<Counts>);
+pub(crate) struct ExtendTable(NonNull<c_void>);
 
-impl FromC<NonNull<u32>> for ExtendTable {
-    /// # Safety
-    ///
-    /// The value takes over a table with a count for each slot.
-    #[inline]
-    unsafe fn from_c(table: NonNull<u32>) -> Self {
-        // INVARIANT: As required of the caller.
-        Self(table.cast())
-    }
+c_owned! {
+    fn drop(ExtendTable: c_void) = kfree;
 }
 
 impl ExtendTable {
@@ -1846,13 +1801,6 @@ impl ExtendTable {
     /// Allocates a table without sleeping.
     pub(crate) fn alloc_atomic() -> Option<Self> {
         Self::alloc(bindings::GFP_ATOMIC)
-    }
-}
-
-impl Drop for ExtendTable {
-    fn drop(&mut self) {
-        // SAFETY: The table was allocated by `vswap_extend_alloc()`, and the value owns it.
-        unsafe { bindings::kfree(self.0.as_ptr().cast()) };
     }
 }
 
@@ -1967,8 +1915,6 @@ impl SlotUsage {
         safe fn change(nr: c_long) = vswap_used_add;
         /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
         pub(crate) safe fn estimate() -> usize = vswap_used_read;
-        /// Returns true if any slot is in use.
-        pub(crate) safe fn any() -> bool = vswap_any_used;
     }
 
     /// Tells C the maximum number of slots. C keeps half of it, to test whether more than half are

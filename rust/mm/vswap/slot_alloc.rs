@@ -56,7 +56,6 @@ use crate::{
             Cluster,
             Guard,
             Populated,
-            SlotUsage,
             Spare,
             Taken, //
         },
@@ -265,11 +264,6 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     drop(lists);
     // Cluster 0 has no slots.
     (1..len).filter_map(Directory::find)
-}
-
-/// Returns true if any virtual slot is in use.
-pub(crate) fn any_in_use() -> bool {
-    SlotUsage::any()
 }
 
 /// Returns the offset of the next slot in use after `prev`; 0 if there is none.
