@@ -48,7 +48,7 @@ static NEXT: Atomic<u32> = Atomic::new(1);
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
-    let mut memory = Memory::Untried;
+    let mut memory = None;
     for index in (first..len).chain(1..first) {
         params::cond_resched();
         let Some(cluster) = Directory::find(index as usize) else {
@@ -69,13 +69,6 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
     false
 }
 
-/// The memory that [`scatter`] needs for one cluster. [`make_room`] tries only once to allocate it,
-/// because a second try would only drain the memory reserves further.
-enum Memory {
-    Untried,
-    Tried(Option<Scatter>),
-}
-
 fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
     cluster
         .peek_binding()
@@ -83,18 +76,17 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
 }
 
 /// Ends the binding of a cluster, if there is memory for the words that its slots need then.
-fn scatter(cluster: &'static Cluster, memory: &mut Memory) -> bool {
+///
+/// `memory` is that memory for one cluster, or `None` before the first try to allocate it. There is
+/// only one try, because a second one would only drain the memory reserves further.
+fn scatter(cluster: &'static Cluster, memory: &mut Option<Option<Scatter>>) -> bool {
     // A cluster without data on the device needs no memory.
     if cluster.lock().lend().scatter(&mut None) {
         return true;
     }
-    if let Memory::Untried = memory {
-        *memory = Memory::Tried(Scatter::alloc());
-    }
-    match memory {
-        Memory::Tried(memory) => cluster.lock().lend().scatter(memory),
-        Memory::Untried => false,
-    }
+    // Allocate before the cluster is locked, because this may sleep.
+    let memory = memory.get_or_insert_with(Scatter::alloc);
+    cluster.lock().lend().scatter(memory)
 }
 
 /// Makes device slots idle: removes folios whose swap count is 0 from the swap cache, in clusters
