@@ -411,13 +411,10 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
  */
 bool vswap_old_entries(void)
 {
-	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
-	unsigned int type, last = READ_ONCE(vswap_highest_type);
-
 	/* swapoff subtracts a device's pages from both numbers, so its used slots still count. */
-	for (type = 0; type <= last; type++)
-		nr -= atomic_long_read(&vswap_nr_slots[type]);
-	return nr > 0;
+	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
+
+	return nr > (long)vswap_slots_on_devices();
 }
 
 /*
@@ -588,25 +585,16 @@ struct vswap_small_words {
 	struct rcu_head rcu;
 };
 
-void *vswap_words_alloc(gfp_t gfp)
+static void *vswap_words_alloc(gfp_t gfp)
 {
-	struct page *page;
-
-	if (!SWP_TABLE_USE_PAGE)
-		return kmem_cache_zalloc(vswap_words_cache, gfp);
-	page = alloc_page(gfp | __GFP_ZERO);
-	if (!page)
-		return NULL;
-	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, 1);
-	return page_address(page);
+	if (SWP_TABLE_USE_PAGE)
+		return zswap_words_page_alloc(gfp);
+	return kmem_cache_zalloc(vswap_words_cache, gfp);
 }
 
 static void vswap_page_free_rcu(struct rcu_head *head)
 {
-	struct page *page = container_of(head, struct page, rcu_head);
-
-	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, -1);
-	__free_page(page);
+	zswap_words_page_free(container_of(head, struct page, rcu_head));
 }
 
 static void vswap_words_free_rcu(struct rcu_head *head)
@@ -615,7 +603,7 @@ static void vswap_words_free_rcu(struct rcu_head *head)
 			container_of(head, struct vswap_small_words, rcu));
 }
 
-void vswap_words_free(void *words)
+static void vswap_words_free(void *words)
 {
 	if (SWP_TABLE_USE_PAGE)
 		call_rcu(&virt_to_page(words)->rcu_head, vswap_page_free_rcu);

@@ -561,8 +561,6 @@ void vswap_cluster_init(struct swap_cluster_info *ci);
 int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp);
 void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables);
 void vswap_tables_free(struct swap_cluster_info *ci);
-void *vswap_words_alloc(gfp_t gfp);
-void vswap_words_free(void *words);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
 void *vswap_header_alloc(gfp_t gfp);
 void *vswap_chunk_alloc(gfp_t gfp);

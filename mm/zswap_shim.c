@@ -171,14 +171,11 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Allocates the words of a cluster: a whole page, if the words fill a page. */
-static atomic_long_t *zswap_words_alloc(gfp_t gfp)
+/* Allocates a page for the words of a cluster. */
+void *zswap_words_page_alloc(gfp_t gfp)
 {
-	struct page *page;
+	struct page *page = alloc_page(gfp | __GFP_ZERO);
 
-	if (!SWP_TABLE_USE_PAGE)
-		return kcalloc(SWAPFILE_CLUSTER, sizeof(atomic_long_t), gfp);
-	page = alloc_page(gfp | __GFP_ZERO);
 	if (!page)
 		return NULL;
 #ifdef CONFIG_RUST_VSWAP
@@ -187,16 +184,28 @@ static atomic_long_t *zswap_words_alloc(gfp_t gfp)
 	return page_address(page);
 }
 
+void zswap_words_page_free(struct page *page)
+{
+#ifdef CONFIG_RUST_VSWAP
+	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, -1);
+#endif
+	__free_page(page);
+}
+
+/* Allocates the words of a cluster: a whole page, if the words fill a page. */
+static atomic_long_t *zswap_words_alloc(gfp_t gfp)
+{
+	if (SWP_TABLE_USE_PAGE)
+		return zswap_words_page_alloc(gfp);
+	return kcalloc(SWAPFILE_CLUSTER, sizeof(atomic_long_t), gfp);
+}
+
 static void zswap_words_free(atomic_long_t *words)
 {
-	if (!SWP_TABLE_USE_PAGE) {
+	if (SWP_TABLE_USE_PAGE)
+		zswap_words_page_free(virt_to_page(words));
+	else
 		kfree(words);
-		return;
-	}
-#ifdef CONFIG_RUST_VSWAP
-	mod_node_page_state(page_pgdat(virt_to_page(words)), NR_VSWAP_TABLES, -1);
-#endif
-	free_page((unsigned long)words);
 }
 
 struct zswap_table *zswap_table_alloc(gfp_t gfp)
@@ -265,7 +274,7 @@ static void zswap_ring_init(struct zswap_lruvec_state *state)
  * of a node cannot be used. It is lost when all memory of the node is removed
  * and added again, while pages of the ring may still be stored.
  */
-struct zswap_lruvec_state *zswap_node_rings;
+static struct zswap_lruvec_state *zswap_node_rings;
 
 static int zswap_node_rings_alloc(void)
 {
@@ -291,15 +300,18 @@ void zswap_lruvec_state_init(struct lruvec *lruvec)
 	zswap_ring_init(&lruvec->zswap_lruvec_state);
 }
 
+/* Returns the ring of a cgroup and node. NULL means the root cgroup. */
+struct zswap_lruvec_state *zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
+{
+	if (mem_cgroup_disabled())
+		return zswap_node_rings ? &zswap_node_rings[nid] : NULL;
+	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
+}
+
 /* Returns the ring for the stored pages of @folio. Caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
-	struct lruvec *lruvec;
-
-	if (mem_cgroup_disabled())
-		return zswap_node_rings ? &zswap_node_rings[folio_nid(folio)] : NULL;
-	lruvec = mem_cgroup_lruvec(folio_memcg(folio), folio_pgdat(folio));
-	return &lruvec->zswap_lruvec_state;
+	return zswap_memcg_ring(folio_memcg(folio), folio_nid(folio));
 }
 
 /*

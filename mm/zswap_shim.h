@@ -70,6 +70,10 @@ struct zswap_member {
 	unsigned int at;		/* slot that the clock hand visits next; under ring->lock */
 };
 
+/* C functions that mm/vswap.c calls */
+void *zswap_words_page_alloc(gfp_t gfp);
+void zswap_words_page_free(struct page *page);
+
 /* C functions that Rust calls */
 #ifdef CONFIG_MEMCG
 void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);
@@ -80,7 +84,7 @@ struct zswap_table *zswap_table_alloc(gfp_t gfp);
 void zswap_table_free(struct zswap_table *table);
 struct zswap_member *zswap_member_alloc(gfp_t gfp, int nid);
 void zswap_member_free(struct zswap_member *member);
-extern struct zswap_lruvec_state *zswap_node_rings;
+struct zswap_lruvec_state *zswap_memcg_ring(struct mem_cgroup *memcg, int nid);
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio);
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring);
 void zswap_ring_filled(struct zswap_lruvec_state *ring);

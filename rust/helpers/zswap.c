@@ -286,15 +286,6 @@ rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
 
 /* Rings */
 
-/* Returns the ring of a cgroup and node. NULL means the root cgroup. */
-__rust_helper struct zswap_lruvec_state *
-rust_helper_zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
-{
-	if (mem_cgroup_disabled())
-		return zswap_node_rings ? &zswap_node_rings[nid] : NULL;
-	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
-}
-
 /* Locks the ring of a parent cgroup. Caller has locked the ring of a child. */
 __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
 {
