@@ -46,8 +46,9 @@ macro_rules! tests {
         mod $layout {
             use super::*;
             use vswap_host::$layout::{
-                bound::{DeviceMap, Word, WORDS},
+                bound::{DeviceMap, Word},
                 layout::{MAX_SWAPFILES, SWAPFILE_CLUSTER as SIZE},
+                slot_map::WORDS,
                 swap_table::PhysSlot,
             };
 

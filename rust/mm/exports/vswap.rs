@@ -60,15 +60,16 @@ use crate::{
         },
         swapoff, //
     },
-    zswap::limits, //
+    zswap::{
+        limits,
+        table::SLOTS, //
+    }, //
 };
 use core::ptr::NonNull;
 use kernel::{
     bindings,
     prelude::*, //
 };
-
-const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 
 /// Returns the cluster of a virtual slot; cluster 0, which has no slots, for any other offset.
 ///
@@ -118,7 +119,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
             return ENOMEM.to_errno();
         }
         if !device::have_free() {
-            return refused(&folio, EAGAIN).to_errno();
+            return refused(&folio).to_errno();
         }
         to_device = true;
     }
@@ -137,7 +138,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     let new = match new {
         Ok(new) => new,
         Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
-        Err(folio) => return refused(&folio, EAGAIN).to_errno(),
+        Err(folio) => return refused(&folio).to_errno(),
     };
     if to_device && !new.on_device {
         // Allocate device slots now, because a large folio for which there is no run can still be
@@ -156,12 +157,12 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
 }
 
 /// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup is at its swap
-/// limit, and otherwise `other`.
-fn refused(folio: &NewSwap<'_>, other: Error) -> Error {
+/// limit, and otherwise `EAGAIN`.
+fn refused(folio: &NewSwap<'_>) -> Error {
     if folio.with_memcg(|memcg| capacity::nowhere_to_go(memcg, folio.nr_pages())) {
         EDQUOT
     } else {
-        other
+        EAGAIN
     }
 }
 
@@ -549,7 +550,7 @@ c_exports! {
 /// Returns the offset of the next slot in use after `prev`; 0 if there is none.
 #[export]
 extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
-    slot_alloc::next_used(prev, SLOTS)
+    slot_alloc::next_used(prev)
 }
 
 /// Sets the layer up, for offsets below `max_slots`.
@@ -632,10 +633,7 @@ c_exports! {
             place.write(crate::vswap::check::clusters());
         }
     }
-}
 
-#[cfg(CONFIG_DEBUG_VM)]
-c_exports! {
     /// Checks that the words of a device agree with the virtual slots.
     fn vswap_rs_check_device(
         owned: Owned = c_uint,

@@ -158,9 +158,6 @@ c_functions! {
     /// Returns true if storage is suspended for hibernation: the image names device slots, so none
     /// of them may be freed before the machine is off.
     pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
-}
-
-c_functions! {
     /// Returns true if the device of a type has a free cluster. Another task may take it meanwhile.
     pub(crate) safe fn has_free_cluster(ty: c_uint) -> bool = vswap_has_free_cluster;
     /// Returns true if more than half of swap is in use (`vm_swap_full()`), so that slots whose

@@ -86,9 +86,6 @@ c_functions! {
     pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;
     /// Returns true if plans are traced.
     pub(crate) safe fn is_traced() -> bool = vswap_swapin_is_traced;
-}
-
-c_functions! {
     /// Counts an event that sysfs shows. C ignores a number that is no event.
     safe fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
 }

@@ -45,14 +45,15 @@ use crate::{
             State, //
         }, //
     },
-    zswap::table::NewTable, //
+    zswap::table::{
+        NewTable,
+        SLOTS, //
+    }, //
 };
 use kernel::{
     bindings,
     prelude::*, //
 };
-
-const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 
 /// Returns the state of a slot that is swapped out, and not in the swap cache.
 fn swapped_out(count: u8) -> Result<State> {
@@ -339,14 +340,14 @@ mod tests {
         let start = alloc_row(4, &mut slots)?;
 
         put(start + 1, 1);
-        assert_eq!(slot_alloc::next_used(start - 1, SLOTS), start);
-        assert_eq!(slot_alloc::next_used(start, SLOTS), start + 2);
-        assert_eq!(slot_alloc::next_used(start + 1, SLOTS), start + 2);
-        assert_eq!(slot_alloc::next_used(start + 2, SLOTS), start + 3);
+        assert_eq!(slot_alloc::next_used(start - 1), start);
+        assert_eq!(slot_alloc::next_used(start), start + 2);
+        assert_eq!(slot_alloc::next_used(start + 1), start + 2);
+        assert_eq!(slot_alloc::next_used(start + 2), start + 3);
         // A walk over all slots finds each slot in use once.
         let (mut at, mut found) = (0, 0);
         loop {
-            let next = slot_alloc::next_used(at, SLOTS);
+            let next = slot_alloc::next_used(at);
             if next == 0 {
                 break;
             }
@@ -794,7 +795,7 @@ mod tests {
             assert_eq!(slot::count(offset), 0);
             assert!(!slot::any_counted(offset, 1));
         }
-        assert_eq!(slot_alloc::next_used(end, SLOTS), 0);
+        assert_eq!(slot_alloc::next_used(end), 0);
         Ok(())
     }
 }

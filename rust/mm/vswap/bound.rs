@@ -23,14 +23,13 @@
 
 use super::{
     layout::SWAPFILE_CLUSTER,
-    slot_map::piece,
+    slot_map::{
+        piece,
+        WORDS,
+        WORD_SHIFT, //
+    },
     swap_table::PhysSlot, //
 };
-
-const WORD_SHIFT: u32 = u64::BITS.ilog2();
-
-/// The number of words that have one bit for each slot of a cluster.
-pub const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
 
 /// A word in memory that lockless readers read.
 pub trait Word {

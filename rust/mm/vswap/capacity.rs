@@ -27,7 +27,6 @@
 use crate::{
     ffi::{
         device,
-        layout::SWAPFILE_CLUSTER,
         memcg::{
             Memcg,
             ObjCgroup, //
@@ -46,7 +45,8 @@ use crate::{
             Last,
             Refused,
             Variety, //
-        }, //
+        },
+        table::SLOTS, //
     }, //
 };
 use kernel::{
@@ -56,8 +56,6 @@ use kernel::{
         Relaxed, //
     }, //
 };
-
-const SLOTS: usize = SWAPFILE_CLUSTER as usize;
 
 /// The default limit: slots for each page of memory.
 const SLOTS_FOR_PAGE: usize = 4;

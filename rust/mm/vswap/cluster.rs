@@ -73,7 +73,8 @@ use crate::{
         slot_map::{
             ListMove,
             ListState,
-            SlotMap, //
+            SlotMap,
+            WORDS, //
         },
         swap_table::{
             is_extended_word,
@@ -838,7 +839,7 @@ impl LockedCluster<'_> {
         if self.reserve(nr).is_none() {
             return false;
         }
-        let mut bits = [0u64; bound::WORDS];
+        let mut bits = [0u64; WORDS];
         let first = self.cluster.device.unbind(|slot, place| {
             if let Some(word) = self.backing_word(slot) {
                 word.store(Backing::Phys(place).encode(), Relaxed);
@@ -1761,7 +1762,7 @@ impl DeviceWords {
     /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which of
     /// its slots have data. Their words name the virtual slots with the same index in the cluster
     /// that begins at `voffset`.
-    fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; bound::WORDS]) {
+    fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
         let (ty, offset) = (first.ty().into(), first.offset());
         let bits = bits.as_ptr().cast::<c_ulong>();
         // SAFETY: The device cluster was bound to a virtual cluster whose lock is held. There is a
@@ -1846,7 +1847,7 @@ impl Spare {
                     list: ListState::Free,
                     nr_extended: 0,
                 }),
-                device: DeviceMap::new(Atomic::new(0), [const { Atomic::new(0) }; bound::WORDS]),
+                device: DeviceMap::new(Atomic::new(0), [const { Atomic::new(0) }; WORDS]),
                 used: Atomic::new(0),
                 index,
             });

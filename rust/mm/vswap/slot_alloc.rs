@@ -67,7 +67,8 @@ use crate::{
         },
         directory::Directory, //
     },
-    warn::warn_on_once, //
+    warn::warn_on_once,
+    zswap::table::SLOTS, //
 };
 
 /// Slots that were taken for a folio, and the lock of the CPU that allocated them.
@@ -267,11 +268,11 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
 }
 
 /// Returns the offset of the next slot in use after `prev`; 0 if there is none.
-pub(crate) fn next_used(prev: usize, slots: usize) -> usize {
+pub(crate) fn next_used(prev: usize) -> usize {
     // A caller walks all slots with this, so let other tasks run.
     params::cond_resched();
     let from = prev.wrapping_add(1);
-    let first = from.checked_div(slots).unwrap_or(0).max(1);
+    let first = (from / SLOTS).max(1);
     for index in first..Directory::len() as usize {
         let Some(cluster) = Directory::find(index) else {
             continue;

@@ -15,8 +15,10 @@
 
 use super::layout::SWAPFILE_CLUSTER;
 
-const WORD_SHIFT: u32 = u64::BITS.ilog2();
-const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
+/// The bit of a slot is in word `slot >> WORD_SHIFT`.
+pub(super) const WORD_SHIFT: u32 = u64::BITS.ilog2();
+/// The number of words that have one bit for each slot of a cluster.
+pub const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
 
 // Clusters are whole words: the smallest has 256 slots.
 const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two() && WORDS >= 1);
