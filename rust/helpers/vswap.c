@@ -166,11 +166,6 @@ rust_helper_vswap_lists_move(struct swap_cluster_info *ci, struct list_head *lis
 	list_move(&ci->list, list);
 }
 
-__rust_helper void rust_helper_vswap_lists_move_free(struct swap_cluster_info *ci)
-{
-	list_move(&ci->list, &vswap_lists.free);
-}
-
 __rust_helper void rust_helper_vswap_lists_del(struct swap_cluster_info *ci)
 {
 	list_del_init(&ci->list);
@@ -386,11 +381,6 @@ __rust_helper unsigned char rust_helper_vswap_hint_of(const struct vm_area_struc
 __rust_helper bool rust_helper_vswap_fault_is_own(const struct vm_fault *vmf)
 {
 	return current->mm == vmf->vma->vm_mm;
-}
-
-__rust_helper bool rust_helper_vswap_zswap_was_enabled(void)
-{
-	return !zswap_never_enabled();
 }
 
 __rust_helper bool rust_helper_vswap_any_slow(void)

@@ -7,7 +7,6 @@
  */
 #ifdef CONFIG_RUST_ZSWAP
 
-#include <linux/cpuhotplug.h>
 #include <linux/highmem.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
@@ -397,21 +396,6 @@ __rust_helper void rust_helper_zswap_ref_put_many(struct percpu_ref *ref,
 						  unsigned long nr)
 {
 	percpu_ref_put_many(ref, nr);
-}
-
-__rust_helper void rust_helper_zswap_ref_kill(struct percpu_ref *ref)
-{
-	percpu_ref_kill(ref);
-}
-
-__rust_helper int rust_helper_zswap_cpuhp_add(struct hlist_node *node)
-{
-	return cpuhp_state_add_instance(CPUHP_MM_ZSWP_POOL_PREPARE, node);
-}
-
-__rust_helper void rust_helper_zswap_cpuhp_remove(struct hlist_node *node)
-{
-	cpuhp_state_remove_instance(CPUHP_MM_ZSWP_POOL_PREPARE, node);
 }
 
 __rust_helper unsigned long rust_helper_zswap_totalram_pages(void)

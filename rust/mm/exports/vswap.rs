@@ -109,7 +109,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     }
     // Check here whether zswap would refuse the folio. The folio is still mapped, and a folio that
     // is refused here need not be unmapped.
-    let accepted = limits::has_room()
+    let accepted = limits::room() != 0
         && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
     // A folio that may not be written back gets no device slots, even if zswap refuses it.
     let mut to_device = false;
@@ -618,7 +618,7 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         for kind in [Kind::Unbound, Kind::Bound] {
             if let Some(cluster) = Local::take_away(cpu, order, kind) {
-                slot_alloc::cpu_dead(cpu, order, kind, cluster);
+                slot_alloc::give_up(cluster, cpu, order, kind);
             }
         }
     }

@@ -95,12 +95,6 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 /// The value owns the request.
 struct Request(NonNull<bindings::acomp_req>);
 
-impl Request {
-    fn new(transform: &Transform) -> Result<Self> {
-        alloc_request(transform).ok_or(ENOMEM)
-    }
-}
-
 c_owned! {
     // `State` drops the request before the transform.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
@@ -151,7 +145,7 @@ impl Context {
         let node = NumaNode::new(nid).unwrap_or(NumaNode::NO_NODE);
         let output = alloc_on::<[u8; PAGE_SIZE]>(node)?.write_init(pin_init::init_zeroed())?;
         let transform = Transform::new(name, nid)?;
-        let request = Request::new(&transform)?;
+        let request = alloc_request(&transform).ok_or(ENOMEM)?;
         let req = request.0.as_ptr();
         alloc_on::<Self>(node)?.write_pin_init(try_pin_init!(Self {
             // SAFETY: The completion is pinned, and is dropped together with the request.
@@ -213,8 +207,6 @@ pub(crate) struct LockedContext<'a> {
     done: &'a Opaque<bindings::crypto_wait>,
 }
 
-type Operation = unsafe extern "C" fn(*mut bindings::acomp_req) -> c_int;
-
 impl LockedContext<'_> {
     /// Runs a request from `src` to `dst`. Returns the compressor's result, and the output length.
     ///
@@ -224,7 +216,7 @@ impl LockedContext<'_> {
     #[inline]
     unsafe fn run(
         &mut self,
-        operation: Operation,
+        operation: unsafe extern "C" fn(*mut bindings::acomp_req) -> c_int,
         src: (*mut bindings::scatterlist, u32),
         dst: (*mut bindings::scatterlist, u32),
     ) -> (Result, u32) {

@@ -11,7 +11,8 @@ use crate::{
             FromC, //
         },
         folio::SwapEntry,
-        layout::SWAPFILE_CLUSTER, //
+        layout::SWAPFILE_CLUSTER,
+        params, //
     },
     swapin::policy::{
         orders_up_to,
@@ -54,6 +55,12 @@ pub(crate) fn is_enabled() -> bool {
     enabled_switch().load(Relaxed)
 }
 
+/// Returns true if zswap was ever enabled.
+#[inline]
+pub(crate) fn zswap_was_enabled() -> bool {
+    !params::never_enabled()
+}
+
 /// Returns true if readahead skips neighbours that are in zswap.
 #[inline]
 pub(crate) fn bypass() -> bool {
@@ -73,8 +80,6 @@ pub(crate) fn max_order() -> u32 {
 }
 
 c_functions! {
-    /// Returns true if zswap was ever enabled.
-    pub(crate) safe fn zswap_was_enabled() -> bool = vswap_zswap_was_enabled;
     /// Returns true if a slow device has slots that back virtual slots.
     pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
     /// Returns true if zswap has written back or refused many pages. That is so if more than a
@@ -214,7 +219,6 @@ pub(crate) struct Fault<'a> {
     vmf: NonNull<bindings::vm_fault>,
     vma: Vma<'a>,
     page: u64,
-    _fault: PhantomData<&'a ()>,
 }
 
 impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
@@ -230,7 +234,6 @@ impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
             vmf,
             vma: Vma(at.vma, PhantomData),
             page: (at.address >> PAGE_SHIFT) as u64,
-            _fault: PhantomData,
         }
     }
 }
@@ -347,16 +350,11 @@ impl HeldEntry<'_> {
             None => false,
         }
     }
-
-    /// Returns true if the zero flag of a device slot is set. The answer may be stale.
-    #[inline]
-    pub(crate) fn is_zero(self) -> bool {
-        has_zero_flag(self)
-    }
 }
 
 c_functions! {
-    safe fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
+    /// Returns true if the zero flag of a device slot is set. The answer may be stale.
+    pub(crate) safe fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
 }
 
 to_c!(HeldEntry<'_> => bindings::swp_entry_t = |this| this.entry.as_raw());

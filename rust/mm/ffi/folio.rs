@@ -516,19 +516,15 @@ impl<'a> SwapFolio<'a> {
         }
     }
 
+    /// Returns the right to the folio's first slot.
     #[inline]
-    fn into_first_slot(self) -> Slot<'a> {
-        // INVARIANT: `self` was the only value for the folio, whose lock is the right to its slots.
+    pub(crate) fn first_slot(&mut self) -> Slot<'_> {
+        // INVARIANT: `self` is the only value for the folio, and cannot be used meanwhile. The lock
+        // of the folio is the right to its slots.
         Slot {
             entry: self.entry(),
             _right: PhantomData,
         }
-    }
-
-    /// Returns the right to the folio's first slot.
-    #[inline]
-    pub(crate) fn first_slot(&mut self) -> Slot<'_> {
-        self.lend().into_first_slot()
     }
 
     /// Returns the right to the `n`th slot, and the `n`th page. `None` if the folio is smaller.

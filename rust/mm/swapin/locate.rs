@@ -20,9 +20,11 @@ use crate::{
         Source, //
     },
     vswap::{
-        backing,
         directory::find,
-        swap_table::Backing, //
+        swap_table::{
+            is_zero_word,
+            Backing, //
+        }, //
     }, //
 };
 
@@ -56,14 +58,14 @@ impl Place {
                     slot.ty(),
                     u64::from(slot.offset()).wrapping_sub(offset as u64),
                 ),
-                Backing::None if backing::is_zero_at(cluster, off) => Self::Zeros,
+                Backing::None if is_zero_word(cluster.peek_word(off)) => Self::Zeros,
                 Backing::None => Self::Nowhere,
             };
         }
         if entry.is_stored() {
             return Self::Zswap;
         }
-        if entry.is_zero() {
+        if fault::has_zero_flag(entry) {
             return Self::Zeros;
         }
         Self::Slot(entry.entry().ty() as u8, 0)

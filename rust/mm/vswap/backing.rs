@@ -155,7 +155,8 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     }
     // The flags can be read without the lock of the cluster, because the lock of the folio keeps
     // them from changing.
-    if any_zero(slots.cluster(), slots.range()) {
+    let is_zero = |off| is_zero_word(slots.cluster().peek_word(off));
+    if slots.range().any(is_zero) {
         clear_zero(&mut slots);
     }
     Ok(())
@@ -172,19 +173,6 @@ pub(crate) fn replace(replaced: &mut Replaced) {
         vswap::uncharge_id(replaced.id, 1);
         drop(slots);
     }
-}
-
-/// Returns true if the zero flag of a slot is set. Does not take the lock of the cluster.
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-#[inline]
-pub(crate) fn is_zero_at(cluster: &Cluster, off: u32) -> bool {
-    is_zero_word(cluster.peek_word(off))
-}
-
-/// Returns true if the zero flag of any slot is set. Does not take the lock of the cluster.
-#[inline]
-pub(crate) fn any_zero(cluster: &Cluster, mut slots: Range<u32>) -> bool {
-    slots.any(|off| is_zero_word(cluster.peek_word(off)))
 }
 
 /// Returns true if all slots of a locked folio are on a device, in one run. Does not take the lock

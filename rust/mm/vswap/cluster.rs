@@ -1707,12 +1707,6 @@ pub(crate) struct UnpinnedAlone {
 }
 
 impl UnpinnedAlone {
-    /// Creates a value. The caller upholds the invariants.
-    #[inline]
-    fn new(guard: Guard, off: u32) -> Self {
-        Self { guard, off }
-    }
-
     /// Calls `free` with the slot, and then unlocks the cluster.
     #[inline]
     pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {

@@ -184,7 +184,6 @@ impl Lists {
     c_guarded! {
         /// Moves a cluster to the front of a list.
         safe fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
-        safe fn move_to_free(&self, cluster: &Cluster) = vswap_lists_move_free;
         /// Removes a cluster from its list, if it is on one.
         safe fn remove(&self, cluster: &Cluster) = vswap_lists_del;
         /// Removes a cluster, which has no tables, from the free list, if the list has one.
@@ -216,7 +215,7 @@ impl Lists {
                     self.move_to(cluster, &lists.frag);
                 }
             }
-            ListState::Free => self.move_to_free(cluster),
+            ListState::Free => self.move_to(cluster, &all().free),
             ListState::Cpu(_) | ListState::Full => self.remove(cluster),
         }
     }
@@ -326,7 +325,7 @@ impl Lists {
     /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
     /// with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
-        self.move_to_free(spare.into_cluster());
+        self.move_to(spare.into_cluster(), &all().free);
         self.uncount_populated();
     }
 

@@ -459,14 +459,13 @@ pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     (start..start.wrapping_add(nr)).any(|off| is_counted_word(cluster.peek_word(off)))
 }
 
-#[inline]
-fn is_counted(state: State) -> bool {
-    matches!(state.flags(), Ok(flags) if flags.count != Count::ZERO)
-}
-
 /// Returns true if the swap count of each slot of a range is 0.
 pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> bool {
-    !(start..start.wrapping_add(nr)).any(|off| is_counted(cluster.state(off)))
+    let is_counted = |off| {
+        let flags = cluster.state(off).flags();
+        flags.is_ok_and(|flags| flags.count != Count::ZERO)
+    };
+    !(start..start.wrapping_add(nr)).any(is_counted)
 }
 
 /// Returns the state of a slot. Does not take the lock, so the answer may be stale.

@@ -237,16 +237,11 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
 }
 
 /// Retires a cluster, if the CPU still allocates from it.
-fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
+pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     let mut guard = cluster.lock();
     if guard.is_for(cpu, order, kind) {
         Lists::lock().retire(&mut guard.lend());
     }
-}
-
-/// Retires a cluster that an offline CPU allocated from.
-pub(crate) fn cpu_dead(cpu: u32, order: u32, kind: Kind, cluster: &'static Cluster) {
-    give_up(cluster, cpu, order, kind);
 }
 
 /// Waits until each allocation that began before the mode was changed has finished or sees the new

@@ -84,13 +84,6 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Returns true if the pool would accept a store now.
-#[cfg(CONFIG_RUST_VSWAP)]
-#[inline]
-pub(crate) fn has_room() -> bool {
-    room() != 0
-}
-
 /// Wakes the shrink worker if the pool is full. Reclaim calls this when a page is refused before it
 /// is unmapped.
 #[cfg(CONFIG_RUST_VSWAP)]

@@ -153,7 +153,7 @@ impl PinnedDrop for Pool {
         if self.hotplug_added.load(Relaxed) {
             // SAFETY: The node was added. After the removal, no CPU is prepared for this pool any
             // more.
-            unsafe { bindings::zswap_cpuhp_remove(self.hotplug.get()) };
+            unsafe { bindings::__cpuhp_state_remove_instance(PREPARE, self.hotplug.get(), true) };
         }
         // SAFETY: The count is initialized or zeroed, and no reference to the pool is left.
         unsafe { bindings::percpu_ref_exit(self.refs.as_ptr()) };
@@ -176,6 +176,9 @@ impl WorkItem for Pool {
         pool.report(c"destroying");
     }
 }
+
+/// The CPU hotplug state that pools are instances of.
+const PREPARE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_MM_ZSWP_POOL_PREPARE;
 
 /// Number of pools created so far. Makes unique names, which zsmalloc requires.
 static POOLS_MADE: Atomic<u32> = Atomic::new(0);
@@ -217,7 +220,9 @@ impl Pool {
         )?;
         // SAFETY: The node is zeroed, and pinned until the pool's drop removes it. This calls
         // `zswap_rs_cpu_prepare()` for each online CPU.
-        to_result(unsafe { bindings::zswap_cpuhp_add(pool.hotplug.get()) })?;
+        to_result(unsafe {
+            bindings::__cpuhp_state_add_instance(PREPARE, pool.hotplug.get(), true)
+        })?;
         pool.hotplug_added.store(true, Relaxed);
         // SAFETY: The count is zeroed, and pinned until the pool is dropped.
         to_result(unsafe {
@@ -339,7 +344,7 @@ impl Drop for Initial {
             return;
         };
         // SAFETY: By the invariants of `Initial`, this value owns the initial reference.
-        unsafe { bindings::zswap_ref_kill(pool.refs.as_ptr()) };
+        unsafe { bindings::percpu_ref_kill_and_confirm(pool.refs.as_ptr(), None) };
         pool.retired.store(true, kernel::sync::atomic::Release);
     }
 }
@@ -424,9 +429,10 @@ impl Drop for PoolRef {
 /// If there is a pool with the object's number, a reference to that pool is held during `'a`.
 #[inline]
 unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
+    let place = POOLS.get(usize::from(object.pool()))?;
     // SAFETY: As required of the caller, a reference is held, which keeps the pool from being
     // freed.
-    unsafe { POOLS.get(usize::from(object.pool()))?.held() }
+    unsafe { place.0.load(Acquire).as_ref() }
 }
 
 /// A place for a pointer to a pool.
@@ -446,17 +452,6 @@ impl At {
     #[inline]
     fn get<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a Pool> {
         // SAFETY: By the invariants, the pool is not freed while the RCU read lock is held.
-        unsafe { self.0.load(Acquire).as_ref() }
-    }
-
-    /// Returns the pool that the place points to, without the RCU read lock.
-    ///
-    /// # Safety
-    ///
-    /// If the place points to a pool, that pool is not freed during `'a`.
-    #[inline]
-    unsafe fn held<'a>(&self) -> Option<&'a Pool> {
-        // SAFETY: As required of the caller, the pool is not freed during `'a`.
         unsafe { self.0.load(Acquire).as_ref() }
     }
 }

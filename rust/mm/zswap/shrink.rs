@@ -78,7 +78,7 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     let mut scanned = false;
     for node in Node::all() {
         let mut budget = batch;
-        written |= WriteBack::determined().walk(memcg, node, &mut budget) != 0;
+        written |= WriteBack::default().walk(memcg, node, &mut budget) != 0;
         scanned |= budget != batch;
     }
     match (scanned, written) {
@@ -194,7 +194,10 @@ pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
         return None;
     }
     let mut budget = control.nr_to_scan();
-    let mut walk = WriteBack::careful();
+    let mut walk = WriteBack {
+        stop_at_cached: true,
+        ..WriteBack::default()
+    };
     let written = walk.walk(control.memcg(), control.node(), &mut budget);
     control.set_nr_to_scan(budget);
     ((written != 0 || walk.spared) && !walk.met_cached).then_some(written)

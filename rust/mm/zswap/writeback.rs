@@ -110,7 +110,8 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
 /// then makes that slot the backing.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
-    if !is_there(&mut folio, met) {
+    let stored = table::get(&folio.lend().first_slot()).is_ok_and(|held| met.is(held.record()));
+    if !stored {
         return Err(ENOENT);
     }
     let what = if met.is_plain() {
@@ -149,12 +150,6 @@ fn read<'h, 'p>(
         return Err(ENOENT);
     }
     compress::decompress(met.slot, held, page)
-}
-
-/// Returns true if the page that the hand met is still stored.
-#[cfg(CONFIG_RUST_VSWAP)]
-fn is_there(folio: &mut NewFolio, met: Met) -> bool {
-    table::get(&folio.lend().first_slot()).is_ok_and(|held| met.is(held.record()))
 }
 
 /// The pages of a run, to be written back together.
@@ -242,8 +237,10 @@ impl Run {
 }
 
 /// A walk of the clock hand that writes pages back.
+#[derive(Default)]
 pub(super) struct WriteBack {
-    stop_at_cached: bool,
+    /// True if the walk stops at a page in the swap cache.
+    pub(super) stop_at_cached: bool,
     /// True if the hand met a page in the swap cache, which suggests that the pages after it are
     /// warm.
     pub(super) met_cached: bool,
@@ -252,24 +249,6 @@ pub(super) struct WriteBack {
 }
 
 impl WriteBack {
-    /// Returns a walk that continues after pages in the swap cache.
-    pub(super) const fn determined() -> Self {
-        Self::new(false)
-    }
-
-    /// Returns a walk that stops at a page in the swap cache.
-    pub(super) const fn careful() -> Self {
-        Self::new(true)
-    }
-
-    const fn new(stop_at_cached: bool) -> Self {
-        Self {
-            stop_at_cached,
-            met_cached: false,
-            spared: false,
-        }
-    }
-
     /// Passes at most `budget` pages on the ring of a memory cgroup and node. Returns the number of
     /// pages written back, and leaves in `budget` the number of pages not passed.
     pub(super) fn walk(&mut self, memcg: Memcg<'_>, node: Node, budget: &mut usize) -> usize {

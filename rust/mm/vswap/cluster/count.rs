@@ -188,7 +188,7 @@ impl Guard {
         });
         if last {
             // INVARIANT: The swap count that the caller drops is all that pins the slot.
-            return Err(UnpinnedAlone::new(self, off));
+            return Err(UnpinnedAlone { guard: self, off });
         }
         Ok(done)
     }

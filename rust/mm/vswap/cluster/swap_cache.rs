@@ -128,7 +128,7 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
         // more.
         unsafe { folio.leave_cache() };
         // INVARIANT: The folio was removed, and the caller drops the only swap count.
-        free_alone(UnpinnedAlone::new(guard, off), IdRefs::put);
+        free_alone(UnpinnedAlone { guard, off }, IdRefs::put);
         return true;
     }
     guard.lend().put_one(off);
@@ -230,7 +230,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
         unsafe { folio.leave_cache() };
         if last {
             // INVARIANT: The folio was removed, and the swap count is 0.
-            free_alone(UnpinnedAlone::new(guard, off), IdRefs::put);
+            free_alone(UnpinnedAlone { guard, off }, IdRefs::put);
         }
         return;
     }
