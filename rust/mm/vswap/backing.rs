@@ -218,7 +218,7 @@ pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
 /// A caller that does this for many folios passes the same `freed`, so that device slots are freed
 /// in runs.
 pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
-    if take(slots, freed, false) {
+    if take(slots, freed) {
         moved(slots.cluster(), slots.range(), To::Memory);
     }
 }
@@ -230,21 +230,23 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     if frozen(&slots) {
         return Err(EBUSY);
     }
+    let mut locked = slots.lock();
     // The backing has older contents of the folio. Usually there is none.
-    take(&mut slots, &mut FreedBacking::nothing(), true);
+    if locked.is_backed() {
+        drop(locked);
+        take(&mut slots, &mut FreedBacking::nothing());
+        locked = slots.lock();
+    }
+    locked.set_zeros(true);
+    drop(locked);
     moved(slots.cluster(), slots.range(), To::Zeros);
     Ok(())
 }
 
-/// Removes the backing of slots, and uncharges it. With `zeros`, also sets their zero flag. Returns
-/// true if any slot had a backing.
-#[inline]
-fn take(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking, zeros: bool) -> bool {
+/// Removes the backing of slots, and uncharges it. Returns true if any slot had a backing.
+fn take(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) -> bool {
     let mut stored = Sum::NONE;
     let mut locked = slots.lock();
-    if zeros {
-        locked.set_zeros(true);
-    }
     let taken = freed.take(&mut locked, &mut stored);
     let id = locked.id();
     drop(locked);

@@ -918,6 +918,15 @@ impl LockedCluster<'_> {
         unsafe { ids.give(self.ci(), off) };
     }
 
+    /// Returns true if a slot has a backing.
+    #[inline]
+    fn is_backed(&self, off: u32) -> bool {
+        self.cluster.device.has(off)
+            || self
+                .backing_word(off)
+                .is_some_and(|word| word.load(Relaxed) != 0)
+    }
+
     /// Returns the backing of a slot.
     #[inline]
     pub(crate) fn backing(&self, off: u32) -> Backing {
@@ -1604,6 +1613,12 @@ impl LockedSlots<'_> {
         if nr_backed != 0 {
             cluster.words_gone(nr_backed);
         }
+    }
+
+    /// Returns true if any of the slots has a backing.
+    #[inline]
+    pub(crate) fn is_backed(&self) -> bool {
+        self.slots.range().any(|off| self.guard.is_backed(off))
     }
 
     /// Sets or clears the zero flag of the slots.
