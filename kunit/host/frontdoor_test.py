@@ -189,7 +189,7 @@ class Debs(Folder):
                 deb.file_config(self.top / "other")
         self.patch(deb, "running_config", lambda: ("/proc/config.gz", "CONFIG_RISCV=y\n"))
         with self.assertRaisesRegex(common.Failure, "/proc/config.gz is of another"):
-            deb.other_config(None, None)
+            deb.other_config(None)
         deb.check_arch("here", "CONFIG_X86_64=y\nCONFIG_ARM64_ERRATUM=y\n"
                                "# CONFIG_ARM is not set\n")
 
@@ -211,12 +211,12 @@ class Debs(Folder):
             self.assertTrue(raised.exception.hint)
 
     def test_the_running_kernel_s_or_debian_s(self):
-        self.patch(deb, "debian_config", lambda log: ("debian", "text"))
+        self.patch(deb, "debian_config", lambda: ("debian", "text"))
         self.patch(deb, "running_config", lambda: ("/boot/x", "mine"))
-        self.assertEqual(deb.other_config(None, None), ("/boot/x", "mine"))
-        self.assertEqual(deb.other_config("debian", None), ("debian", "text"))
+        self.assertEqual(deb.other_config(None), ("/boot/x", "mine"))
+        self.assertEqual(deb.other_config("debian"), ("debian", "text"))
         self.patch(deb, "running_config", lambda: None)
-        self.assertEqual(deb.other_config(None, None), ("debian", "text"))
+        self.assertEqual(deb.other_config(None), ("debian", "text"))
 
     def configure(self, drop=()):
         """Returns what make is given and what configure() returns. This make removes options."""
@@ -307,7 +307,7 @@ class Debs(Folder):
         for words in (f"sudo apt install {package}\n", "vswap=on zswap.enabled=1",
                       "sudo update-grub", "sudo apt purge linux-image-7.3.4-vswap"):
             self.assertIn(words, said)
-        self.assertEqual(setup.install.call_args.args[1], deb.PACKAGES)
+        self.assertEqual(setup.install.call_args.args[0], deb.PACKAGES)
 
 
 if __name__ == "__main__":

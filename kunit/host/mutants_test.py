@@ -15,7 +15,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from vswaplib import common, coverage, mutants  # noqa: E402
+from vswaplib import common, coverage, mutants, setup  # noqa: E402
 from vswaplib.mutants import Allowed, Mutant  # noqa: E402
 
 LIB = """\
@@ -297,7 +297,7 @@ class Choice(unittest.TestCase):
                 mutants.diff_since("none", names, top)
 
     def test_mutants_are_quick(self):
-        with mock.patch.object(mutants.setup, "cargo_env", lambda name: {"of": name}):
+        with mock.patch.object(setup, "cargo_env", lambda name: {"of": name}):
             self.assertEqual(mutants.quick_env(), {
                 "of": "host-mutants", "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
                 "CARGO_PROFILE_DEV_DEBUG": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
@@ -305,27 +305,27 @@ class Choice(unittest.TestCase):
 
     def test_the_tool_is_built_once(self):
         with tempfile.TemporaryDirectory() as folder, \
-                mock.patch.object(mutants, "TOOLS", pathlib.Path(folder)), \
+                mock.patch.object(setup, "TOOLS", pathlib.Path(folder)), \
                 mock.patch.object(common, "CACHE", pathlib.Path(folder)), \
-                mock.patch.object(common, "LOGS", pathlib.Path(folder)), \
-                mock.patch.object(mutants, "step", mock.MagicMock()), \
-                mock.patch.object(mutants.setup, "rust_tool", return_value="true"):
+                mock.patch.object(setup, "LOG", pathlib.Path(folder) / "log"), \
+                mock.patch.object(setup, "step", mock.MagicMock()), \
+                mock.patch.object(setup, "rust_tool", return_value="true"):
             binary = pathlib.Path(folder) / "bin/cargo-mutants"
             for version, built in ((None, True), ("26.0.0", True), (mutants.VERSION, False)):
                 if version:
                     binary.parent.mkdir(exist_ok=True)
                     binary.write_text(f"#!/bin/sh\necho cargo-mutants {version}\nexit 1\n")
                     binary.chmod(0o755)
-                mutants.step.reset_mock()
+                setup.step.reset_mock()
                 self.assertEqual(mutants.install(), binary)
-                self.assertEqual(mutants.step.called, built)
+                self.assertEqual(setup.step.called, built)
 
     def test_a_tool_that_cannot_be_built_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as folder, \
-                mock.patch.object(mutants, "TOOLS", pathlib.Path(folder)), \
+                mock.patch.object(setup, "TOOLS", pathlib.Path(folder)), \
                 mock.patch.object(common, "CACHE", pathlib.Path(folder)), \
-                mock.patch.object(common, "LOGS", pathlib.Path(folder)), \
-                mock.patch.object(mutants.setup, "rust_tool", return_value="false"), \
+                mock.patch.object(setup, "LOG", pathlib.Path(folder) / "log"), \
+                mock.patch.object(setup, "rust_tool", return_value="false"), \
                 self.assertRaises(common.Failure) as raised:
             mutants.install()
         self.assertIn("network", raised.exception.hint)

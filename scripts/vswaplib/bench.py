@@ -287,7 +287,7 @@ def main(args):
         build.ensure(name)
     packages = [name for group in groups for name in group.packages]
     if packages:
-        setup.install(common.LOGS / "setup.log", list(dict.fromkeys(packages)))
+        setup.install(list(dict.fromkeys(packages)))
     # Compile the workloads before two guests could do so at the same time.
     initramfs.workloads()
     out = pathlib.Path(args.out) if args.out else \

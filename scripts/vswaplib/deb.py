@@ -15,7 +15,7 @@ import shutil
 import textwrap
 
 from . import build, common, setup, tree
-from .common import die, run, say, step
+from .common import die, say, step
 
 PACKAGES = ["debhelper", "dpkg-dev", "fakeroot", "libdw-dev"]
 # Debian's configurations for the machine's architecture, in the suite of the kernel source.
@@ -57,21 +57,11 @@ def running_config():
     return None
 
 
-def debian_config(log):
+def debian_config():
     """Returns the configuration of Debian's kernel 7.3: (where it is from, text)."""
-    work = common.CACHE / "fetch-config"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    options = setup.isolated_apt("trixie-backports")
     hint = "is the network up? Or give a configuration: scripts/vswap deb --config FILE"
-    with step(f"fetching Debian's {DEBIAN}"):
-        run(["apt-get", *options, "update"], log=log, env=setup.APT_ENV, hint=hint)
-        run(["apt-get", *options, "download", DEBIAN], log=log, cwd=work, env=setup.APT_ENV,
-            hint=hint)
-        run(["dpkg-deb", "-x", next(work.glob("*.deb")), work / "deb"], log=log)
-        text = lzma.decompress((work / "deb" / DEBIAN_CONFIG).read_bytes()).decode()
-    shutil.rmtree(work)
-    return f"Debian's {DEBIAN}", text
+    with setup.fetched(DEBIAN, setup.isolated_apt("trixie-backports"), "", hint) as files:
+        return f"Debian's {DEBIAN}", lzma.decompress((files / DEBIAN_CONFIG).read_bytes()).decode()
 
 
 # Options that name another architecture in a .config. A minimal one of 32-bit x86 has no such
@@ -104,9 +94,9 @@ def file_config(path):
     return str(path), text
 
 
-def other_config(name, log):
+def other_config(name):
     """Returns Debian's configuration if it is named, otherwise the running kernel's if any."""
-    where, text = (None if name else running_config()) or debian_config(log)
+    where, text = (None if name else running_config()) or debian_config()
     check_arch(where, text)
     return where, text
 
@@ -211,9 +201,9 @@ def main(args):
     given = file_config(pathlib.Path(args.config)) if args.config not in (None, "debian") else None
     setup.ensure()
     with common.locked("setup"):
-        setup.install(common.LOGS / "setup.log", PACKAGES)
+        setup.install(PACKAGES)
     with common.locked("build-deb"):
-        where, text = given or other_config(args.config, common.LOGS / "setup.log")
+        where, text = given or other_config(args.config)
         srctree, home = tree.vswap(), tree.home() / "deb"
         builddir = home / "build"
         builddir.mkdir(parents=True, exist_ok=True)

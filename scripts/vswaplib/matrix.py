@@ -455,7 +455,7 @@ def judged(cells):
     """Yields (cell, verdict, note, [problem]) of each cell."""
     setup.ensure()
     if any(cell.name == "arm64-gcc" for cell in cells):
-        setup.install(common.LOGS / "setup.log", ["gcc-aarch64-linux-gnu"])
+        setup.install(["gcc-aarch64-linux-gnu"])
     with common.locked("matrix"):
         memory = remembered("passed.json")
         for cell in cells:

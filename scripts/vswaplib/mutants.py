@@ -13,7 +13,7 @@ import re
 import shutil
 
 from . import common, setup
-from .common import CACHE, ROOT, TOOLS, die, run, say, step
+from .common import CACHE, ROOT, die, run, say, step
 
 VERSION = "27.1.0"
 HOST = ROOT / "kunit" / "host"
@@ -33,16 +33,9 @@ Allowed = collections.namedtuple("Allowed", "line file name text why")
 
 def install():
     """Returns the path of cargo-mutants, which is built on first use."""
-    binary = TOOLS / "bin" / "cargo-mutants"
-    if binary.exists() and VERSION in run([binary, "mutants", "--version"], check=False).text:
-        return binary
-    with common.locked("setup"), step(f"building cargo-mutants {VERSION} with cargo "
-                                      "(some minutes)"):
-        run([setup.rust_tool("cargo"), "install", "cargo-mutants", "--version", VERSION,
-             "--locked", "--force", "--root", TOOLS],
-            log=common.LOGS / "setup.log", env=setup.tool_env(),
-            hint="cargo fetches it from its registry: is the network up?")
-    return binary
+    with common.locked("setup"):
+        return setup.cargo_install("cargo-mutants", VERSION, "some minutes", "cargo-mutants",
+                                   "mutants")
 
 
 # --- the staging copy --------------------------------------------------------

@@ -5,6 +5,7 @@ Checks everything first and installs only what is missing, so that a rerun takes
 second. Every other verb calls ensure().
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -35,6 +36,7 @@ stress-ng numactl fio redis-tools ca-certificates
 """.split()
 
 APT_ENV = {"DEBIAN_FRONTEND": "noninteractive"}
+LOG = common.LOGS / "setup.log"
 
 
 def rustc():
@@ -211,7 +213,7 @@ def qemu_wanted(arch):
          arch.qemu_package]]
 
 
-def install(log, names=PACKAGES, arch=archs.X86_64):
+def install(names=PACKAGES, arch=archs.X86_64):
     """Installs packages and QEMU if they are missing. A user without the right to do so gets all
     commands at once."""
     wanted = [found for found in (packages_wanted(names), qemu_wanted(arch)) if found[1]]
@@ -227,7 +229,7 @@ def install(log, names=PACKAGES, arch=archs.X86_64):
     for why, some in wanted:
         with step(f"{why}: installing with apt"):
             for command in some:
-                run([*prefix, *command], log=log, env=APT_ENV, show=True,
+                run([*prefix, *command], log=LOG, env=APT_ENV, show=True,
                     hint="is the network up? Debian 12 with its security suite has all packages; "
                          "scripts/vswap setup can be rerun at any time")
     have = qemu_version(arch)
@@ -241,34 +243,51 @@ def busybox(arch=archs.X86_64):
     return TOOLS / f"busybox-{arch.debian}" if arch.debian else pathlib.Path("/bin/busybox")
 
 
-def fetch_busybox(log, arch):
+@contextlib.contextmanager
+def fetch_folder(name):
+    """Makes an empty folder in the cache, and removes it unless the block fails."""
+    work = CACHE / f"fetch-{name}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    yield work
+    shutil.rmtree(work)
+
+
+@contextlib.contextmanager
+def fetched(package, options, about, hint):
+    """Fetches a package of Debian with these options of apt-get, without installing it. Gives the
+    folder with its files, which is removed after the block."""
+    with fetch_folder(package) as work:
+        with step(f"fetching Debian's {package}{about}"):
+            run(["apt-get", *options, "update"], log=LOG, env=APT_ENV, hint=hint)
+            run(["apt-get", *options, "download", package], log=LOG, cwd=work, env=APT_ENV,
+                hint=hint)
+            run(["dpkg-deb", "-x", next(work.glob(f"{package}_*.deb")), work / "deb"], log=LOG)
+        yield work / "deb"
+
+
+def fetch_busybox(arch):
     """Fetches Debian's busybox-static of another architecture, without installing it."""
     binary = busybox(arch)
     if binary.exists():
         return
-    work = CACHE / "fetch-busybox"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
     options = isolated_apt(os_release().get("VERSION_CODENAME", "bookworm"), debian=arch.debian)
-    hint = f"is the network up, and has this machine's Debian archive {arch.debian}?"
-    with step(f"fetching Debian's busybox-static for {arch.debian}"):
-        run(["apt-get", *options, "update"], log=log, env=APT_ENV, hint=hint)
-        run(["apt-get", *options, "download", "busybox-static"], log=log, cwd=work, env=APT_ENV,
-            hint=hint)
-        run(["dpkg-deb", "-x", next(work.glob("busybox-static_*.deb")), work / "deb"], log=log)
+    with fetched("busybox-static", options, f" for {arch.debian}", "is the network up, and has "
+                 f"this machine's Debian archive {arch.debian}?") as files:
         binary.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(work / "deb" / "bin" / "busybox", binary)
-    shutil.rmtree(work)
+        os.replace(files / "bin" / "busybox", binary)
 
 
-def install_bindgen(log):
-    binary = TOOLS / "bin" / "bindgen"
-    if binary.exists() and BINDGEN in run([binary, "--version"], check=False).text:
-        return
-    with step(f"building bindgen {BINDGEN} with cargo (about a minute)"):
-        run([rust_tool("cargo"), "install", "bindgen-cli", "--version", BINDGEN, "--locked",
-             "--force", "--root", TOOLS], log=log, env=tool_env(), show=True,
-            hint="cargo fetches it from its registry: is the network up?")
+def cargo_install(package, version, takes, name, *words):
+    """Builds a tool with cargo unless it is there: `words` and --version print its version.
+    Returns its path."""
+    binary = TOOLS / "bin" / name
+    if not binary.exists() or version not in run([binary, *words, "--version"], check=False).text:
+        with step(f"building {name} {version} with cargo ({takes})"):
+            run([rust_tool("cargo"), "install", package, "--version", version, "--locked",
+                 "--force", "--root", TOOLS], log=LOG, env=tool_env(), show=True,
+                hint="cargo fetches it from its registry: is the network up?")
+    return binary
 
 
 def check_rustc():
@@ -284,22 +303,17 @@ def check_rustc():
 
 # --- kernel source ---------------------------------------------------------
 
-def makefile_version(tree):
-    try:
-        text = (tree / "Makefile").read_text()
-    except OSError:
-        return None
-    found = [re.search(rf"^{key} = *(\S*)$", text, re.M)
-             for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL", "EXTRAVERSION")]
-    return [part.group(1) for part in found] if all(found) else None
-
-
 def version_of(tree, hint="give a 7.3.y tree"):
     """Returns the version of a tree, as text. Fails if the series is not made for it."""
-    version = makefile_version(tree)
-    if not version:
+    makefile = ""
+    with contextlib.suppress(OSError):
+        makefile = (tree / "Makefile").read_text()
+    found = [re.search(rf"^{key} = *(\S*)$", makefile, re.M)
+             for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL", "EXTRAVERSION")]
+    if not all(found):
         die(f"{tree} is not a Linux source tree", "give the top of a Linux 7.3.y tree")
-    text = ".".join(version[:3]) + version[3]
+    *version, extra = [part.group(1) for part in found]
+    text = ".".join(version) + extra
     if tuple(version[:2]) != KERNEL_SERIES:
         die(f"{tree} is Linux {text}; rust-vswap is made for Linux 7.3.y", hint)
     return text
@@ -345,26 +359,18 @@ def keep_tree(unpacked):
     say(f"    kernel source: Linux {version}")
 
 
-def fetch_debian(log):
-    work = CACHE / "fetch"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    options = isolated_apt("trixie-backports")
-    hint = ("is the network up? Or give a tree with --kernel DIR, or try "
-            "scripts/vswap setup --source kernel.org")
-    with step("fetching Debian's linux-source-7.3 (167 MB, checked against Debian's key)"):
-        run(["apt-get", *options, "update"], log=log, env=APT_ENV, hint=hint)
-        run(["apt-get", *options, "download", "linux-source-7.3"], log=log, cwd=work,
-            env=APT_ENV, hint=hint)
-    with step("unpacking the kernel source"):
-        package = next(work.glob("linux-source-7.3_*.deb"))
-        run(["dpkg-deb", "-x", package, work / "deb"], log=log)
-        run(["tar", "-C", work, "-xJf", work / "deb/usr/src/linux-source-7.3.tar.xz"], log=log)
-        keep_tree(work / "linux-source-7.3")
-    shutil.rmtree(work)
+def fetch_debian():
+    package = "linux-source-7.3"
+    with fetched(package, isolated_apt("trixie-backports"),
+                 " (167 MB, checked against Debian's key)",
+                 "is the network up? Or give a tree with --kernel DIR, or try "
+                 "scripts/vswap setup --source kernel.org") as files, \
+            step("unpacking the kernel source"):
+        run(["tar", "-C", files, "-xJf", files / f"usr/src/{package}.tar.xz"], log=LOG)
+        keep_tree(files / package)
 
 
-def fetch_kernel_org(log):
+def fetch_kernel_org():
     """Fetches kernel.org's tarball and checks it against the list of sums of the same site.
 
     Does not check the OpenPGP signature of the list, because this machine may lack the keys.
@@ -372,27 +378,24 @@ def fetch_kernel_org(log):
     """
     site = "https://cdn.kernel.org/pub/linux/kernel/v7.x"
     name = f"linux-{BASE_VERSION}.tar.xz"
-    work = CACHE / "fetch"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    with step(f"fetching {name} from kernel.org"):
-        try:
-            with urllib.request.urlopen(f"{site}/sha256sums.asc", timeout=60) as answer:
-                sums = answer.read().decode()
-            with urllib.request.urlopen(f"{site}/{name}", timeout=60) as answer, \
-                    (work / name).open("wb") as out:
-                shutil.copyfileobj(answer, out)
-        except (urllib.error.URLError, OSError) as error:
-            die(f"kernel.org could not be reached: {error}",
-                "give a tree with --kernel DIR, or use Debian's package: scripts/vswap setup")
-    wanted = re.search(rf"^([0-9a-f]{{64}})  {re.escape(name)}$", sums, re.M)
-    digest = hashlib.sha256((work / name).read_bytes()).hexdigest()
-    if not wanted or wanted.group(1) != digest:
-        die(f"{name} does not have the sum that kernel.org lists", "try again later")
-    with step("unpacking the kernel source"), tarfile.open(work / name) as archive:
-        archive.extractall(work, filter="tar")
-        keep_tree(work / f"linux-{BASE_VERSION}")
-    shutil.rmtree(work)
+    with fetch_folder(name) as work:
+        with step(f"fetching {name} from kernel.org"):
+            try:
+                with urllib.request.urlopen(f"{site}/sha256sums.asc", timeout=60) as answer:
+                    sums = answer.read().decode()
+                with urllib.request.urlopen(f"{site}/{name}", timeout=60) as answer, \
+                        (work / name).open("wb") as out:
+                    shutil.copyfileobj(answer, out)
+            except (urllib.error.URLError, OSError) as error:
+                die(f"kernel.org could not be reached: {error}",
+                    "give a tree with --kernel DIR, or use Debian's package: scripts/vswap setup")
+        wanted = re.search(rf"^([0-9a-f]{{64}})  {re.escape(name)}$", sums, re.M)
+        digest = hashlib.sha256((work / name).read_bytes()).hexdigest()
+        if not wanted or wanted.group(1) != digest:
+            die(f"{name} does not have the sum that kernel.org lists", "try again later")
+        with step("unpacking the kernel source"), tarfile.open(work / name) as archive:
+            archive.extractall(work, filter="tar")
+            keep_tree(work / f"linux-{BASE_VERSION}")
 
 
 def kernel_code():
@@ -415,12 +418,11 @@ def ensure(source="debian"):
         return
     check_machine()
     with common.locked("setup"):
-        log = common.LOGS / "setup.log"
-        install(log)
+        install()
         check_rustc()
-        install_bindgen(log)
+        cargo_install("bindgen-cli", BINDGEN, "about a minute", "bindgen")
         if not kernel_home():
-            fetch_kernel_org(log) if source == "kernel.org" else fetch_debian(log)
+            fetch_kernel_org() if source == "kernel.org" else fetch_debian()
     # Before all locks but that of setup, so that no process waits for this one in vain. Another
     # checkout would change the tree during a build, and kernels before they are booted.
     common.share(f"kernels-{kernel_home()[0].name}", kernel_code())
@@ -432,9 +434,8 @@ def ensure_guests(arch):
     if not arch.target:
         return
     with common.locked("setup"):
-        log = common.LOGS / "setup.log"
-        install(log, list(arch.libraries), arch)
-        fetch_busybox(log, arch)
+        install(list(arch.libraries), arch)
+        fetch_busybox(arch)
 
 
 def add_arguments(parser):
