@@ -1127,9 +1127,9 @@ class Reports(unittest.TestCase):
         self.assertEqual(table[1][-1], "1-3")
 
     def test_columns_are_as_wide_as_their_widest_cell(self):
-        table = benchreport._table(["name", "x"], [["a", 1], ["longer", 22]])
+        table = common.table(["name", "x"], [["a", 1], ["longer", 22]])
         self.assertEqual(table, "name     x\na        1\nlonger  22")
-        table = benchreport._table(["name", "wide", "x"], [["a", 1, 2]])
+        table = common.table(["name", "wide", "x"], [["a", 1, 2]])
         self.assertEqual(table, "name  wide  x\na        1  2")
 
     def row(self, value, **counters):

@@ -69,16 +69,6 @@ def short(value):
     return f"{value:.1f}" if value >= 1000 else f"{value:.2f}" if value >= 100 else f"{value:.3f}"
 
 
-def _table(header, rows):
-    widths = [max(len(str(line[i])) for line in [header, *rows]) for i in range(len(header))]
-    out = []
-    for line in [header, *rows]:
-        cells = [str(line[0]).ljust(widths[0])]
-        cells += [str(cell).rjust(width) for cell, width in zip(line[1:], widths[1:])]
-        out.append("  ".join(cells).rstrip())
-    return "\n".join(out)
-
-
 def paired(base, other):
     """Returns the mean ratio of runs with the same input, and its standard error (None for a
     single run). Differences between inputs cancel out."""
@@ -111,7 +101,7 @@ def icount_table(samples, variants):
         line += [_ratio_text(*paired(cell[variants[0]], cell[v]))
                  if v in cell and variants[0] in cell else "-" for v in variants[1:]]
         rows.append([*line, _runs(cell)])
-    return _table(header, rows)
+    return common.table(header, rows)
 
 
 def _runs(cell):
@@ -152,7 +142,7 @@ def wall_table(samples, clock, variants):
                          *(f"{mean[key] / unit:.2f}" for key, unit in
                            (("ns", 1e6), ("user_us", 1e3), ("sys_us", 1e3))), against])
             counters.append([f"{tag}  {word}", variant, mean])
-    return _table(header, rows) + "\n\n" + _counter_table(counters) if rows else ""
+    return common.table(header, rows) + "\n\n" + _counter_table(counters) if rows else ""
 
 
 def _counter_table(counters):
@@ -162,7 +152,7 @@ def _counter_table(counters):
     rows = [[name, variant, *(f"{mean[key]:.0f}" for key in moved)]
             for name, variant, mean in counters if any(mean[key] for key in moved)]
     still = [key for key in COUNTERS if key not in moved]
-    text = _table(["mean change of", "variant", *moved], rows) + "\n" if rows else ""
+    text = common.table(["mean change of", "variant", *moved], rows) + "\n" if rows else ""
     return text + "0 in all other rows" + (", and everywhere: " + " ".join(still) if still else "")
 
 
@@ -196,7 +186,7 @@ def memory_table(samples, variants):
                        for v in variants[1:]), _runs(cell)])
     header = ["bytes per swapped page", *variants, *(f"{v}/{variants[0]}" for v in variants[1:]),
               "n"]
-    return _table(header, rows) if rows else ""
+    return common.table(header, rows) if rows else ""
 
 
 def suite_counters(samples, counters):
@@ -212,7 +202,7 @@ def suite_counters(samples, counters):
                 seconds = [sample["ns"] / 1e9 for sample in found]
                 rows.append([f"{tag}  {word}", variant, len(found),
                              *map(_spread, [seconds, *columns])])
-    return _table(["mean ± sd", "variant", "n", "seconds",
+    return common.table(["mean ± sd", "variant", "n", "seconds",
                    *(name.removeprefix("s:") for name in counters)], rows)
 
 
@@ -236,11 +226,11 @@ def lock_table(samples, most=12):
         calm.sort(key=lambda lock: -lock["acquisitions"])
         rows = [[lock["class"], lock["contentions"], lock["acquisitions"], lock["tag"]]
                 for lock in contended[:most] + calm[:most]]
-        out.append(_table([f"lock ({variant}, 2 CPUs)", "contentions", "acquisitions",
+        out.append(common.table([f"lock ({variant}, 2 CPUs)", "contentions", "acquisitions",
                            "workload"], rows))
     for variant, locks in samples.held.items():
         held = sorted(filter(_of_swap, locks), key=lambda lock: (lock["tag"], -lock["hold_max_us"]))
-        out.append(_table([f"lock ({variant}, 1 CPU)", "longest hold, instructions",
+        out.append(common.table([f"lock ({variant}, 1 CPU)", "longest hold, instructions",
                            "acquisitions", "workload"],
                           [[lock["class"], f"{lock['hold_max_us'] * 1000:.0f}",
                             lock["acquisitions"], lock["tag"]] for lock in held]))

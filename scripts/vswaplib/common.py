@@ -49,6 +49,14 @@ def tail(path, lines=25):
     return "\n".join(text.splitlines()[-lines:])
 
 
+def table(header, rows):
+    """Formats a table as text: the first column is aligned left, the others right."""
+    lines = [[str(cell) for cell in line] for line in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])])
+                     .rstrip() for line in lines)
+
+
 class Progress:
     """A progress line with the elapsed time. A terminal shows it in place, elsewhere a new line is
     printed every `pause` seconds."""

@@ -125,15 +125,14 @@ def share(hits):
 
 def table(modules):
     """Returns a table: one row for each module, and one for all."""
-    lines = [f"{'module':<24}      lines   executed               regions   executed"]
     rows = [(module.name, list(module.lines.values()), list(module.regions.values()))
             for module in modules]
     rows.append(("all", [hit for row in rows for hit in row[1]],
                  [hit for row in rows for hit in row[2]]))
-    for name, *counts in rows:
-        lines.append(" ".join([f"{name:<24}", *(f"{len(hits):>10} {sum(hits):>10} "
-                                                f"{share(hits):>9}" for hits in counts)]))
-    return "\n".join(lines)
+    return common.table(
+        ["module", "lines", "executed", "", "regions", "executed", ""],
+        [[name, *(cell for hits in counts for cell in (len(hits), sum(hits), share(hits)))]
+         for name, *counts in rows])
 
 
 def missing(module):

@@ -239,7 +239,7 @@ def table(names, mutants, entries):
     """Returns a table: one row for each module, and one for all."""
     columns = ("mutants", "found", "missed", "unviable", "timeout", "equivalent")
     total = collections.Counter()
-    lines = [" ".join([f"{'module':<24}", *(f"{column:>10}" for column in columns), "    score"])]
+    rows = []
     for name in [*names, "all"]:
         counts = collections.Counter()
         for mutant in mutants:
@@ -250,9 +250,8 @@ def table(names, mutants, entries):
                 counts["mutants"] += 1
         total.update(counts)
         counts = total if name == "all" else counts
-        lines.append(" ".join([f"{name:<24}", *(f"{counts[column]:>10}" for column in columns),
-                               f"{score(counts):>9}"]))
-    return "\n".join(lines)
+        rows.append([name, *(counts[column] for column in columns), score(counts)])
+    return common.table(["module", *columns, "score"], rows)
 
 
 def survivors(mutants, entries):

@@ -23,7 +23,7 @@ import shutil
 import tempfile
 import textwrap
 
-from . import setup, tree
+from . import common, setup, tree
 from .common import CACHE, ROOT, die, run, say
 
 # Results of `bench` (benchreport.write_json). Figures are quoted only if "tree" in "about" says
@@ -195,45 +195,29 @@ def line_counts(repo, base):
     In a hunk that removes m lines and adds n, the smaller number counts as changed.
     """
     counts = {}
-    name, minus, plus = None, 0, 0
-
-    def close():
-        nonlocal minus, plus
+    diff = repo.git("diff", "-U0", "--diff-filter=M", base, "HEAD")
+    for file in re.split(r"^diff --git ", diff, flags=re.M)[1:]:
+        head, *hunks = re.split(r"^@@.*\n", file, flags=re.M)
+        name = re.search(r"^\+\+\+ b/(.*?)\t?$", head, re.M)
         if name:
-            added, changed, removed = counts.get(name, (0, 0, 0))
-            both = min(minus, plus)
-            counts[name] = (added + plus - both, changed + both, removed + minus - both)
-        minus = plus = 0
-
-    for line in repo.git("diff", "-U0", "--diff-filter=M", base, "HEAD").splitlines():
-        if line.startswith("diff --git "):
-            close()
-            name = None
-        elif line.startswith("+++ b/") and name is None:
-            name = line[6:].rstrip("\t")
-        elif line.startswith("@@"):
-            close()
-        elif name and line.startswith("-"):
-            minus += 1
-        elif name and line.startswith("+"):
-            plus += 1
-    close()
+            pairs = [[len(re.findall(f"^[{sign}]", hunk, re.M)) for sign in "-+"]
+                     for hunk in hunks]
+            changed = sum(map(min, pairs))
+            minus, plus = map(sum, zip(*pairs))
+            counts[name[1]] = (plus - changed, changed, minus - changed)
     return counts
 
 
-def table(rows):
-    """Formats rows as lines of text, the first column aligned left and the others right."""
-    widths = [max(len(str(row[column])) for row in rows) for column in range(len(rows[0]))]
-    return ["  " + "  ".join(f"{str(cell):<{width}}" if column == 0 else f"{str(cell):>{width}}"
-                             for column, (cell, width) in enumerate(zip(row, widths))).rstrip()
-            for row in rows]
+def table(header, rows):
+    """Returns the lines of a table, indented."""
+    return ["  " + line for line in common.table(header, rows).splitlines()]
 
 
 def existing_files(counts):
     total = [sum(column) for column in zip(*counts.values())] or [0, 0, 0]
-    rows = [("existing file", "added", "changed", "removed"),
-            *((name, *numbers) for name, numbers in sorted(counts.items())), ("total", *total)]
-    return ["Lines in existing files:", "", *table(rows)]
+    rows = [*((name, *numbers) for name, numbers in sorted(counts.items())), ("total", *total)]
+    return ["Lines in existing files:", "",
+            *table(("existing file", "added", "changed", "removed"), rows)]
 
 
 def measured():
@@ -258,16 +242,16 @@ def figures():
     lines = []
     native = {"base": "um-base", "vswap": "um"}
     for clock, unit in UNITS.items():
-        rows = [("", "n", "base", "vswap", "ratio")]
+        rows = []
         for row in found["rows"]:
             base, ours = (row["variants"].get(name) or row["variants"].get(native[name])
                           for name in ("base", "vswap"))
             if row["clock"] == clock and base and ours and base["median"]:
                 rows.append((f"{row['tag']} {row['row']}", ours["n"], f"{base['median']:.0f}",
                              f"{ours['median']:.0f}", f"{ours['median'] / base['median']:.3f}"))
-        if rows[1:]:
+        if rows:
             lines += ["", f"Medians, {unit}; base is the tree without the series:", "",
-                      *table(rows)]
+                      *table(("", "n", "base", "vswap", "ratio"), rows)]
     return lines[1:] or ["Figures: none were measured on exactly this tree."]
 
 
