@@ -1397,6 +1397,7 @@ class Matrix(Toy):
 
     def test_a_verdict_depends_on_what_is_compiled_and_on_who_judges(self):
         self.patch(matrix, "ROOT", self.checkout)
+        self.patch(build, "ROOT", self.checkout)
         read = []
         with mock.patch.object(pathlib.Path, "read_bytes", autospec=True,
                                side_effect=lambda path: read.append(path.name) or b""):
@@ -1518,6 +1519,7 @@ class Cells(Toy):
     def setUp(self):
         super().setUp()
         for target, name, value in ((matrix, "ROOT", self.checkout),
+                                    (build, "ROOT", self.checkout),
                                     (matrix, "tool_versions", lambda: ("1",)),
                                     (tree, "home", lambda: self.top / "home"),
                                     (tree, "vswap", lambda: self.top / "vswap"),
@@ -1618,7 +1620,7 @@ class Cells(Toy):
                 (self.SPARSE, "x86_64-clang", self.top / "vswap"),
                 (self.PATCH_CELL, "series", (self.top / "home/tree/series", 1))):
             self.assertEqual((matrix.folder(cell), matrix.source(cell)), (home / folder, source))
-        self.assertEqual(matrix.fragments(self.CELL),
+        self.assertEqual(build.fragments(self.CELL.fragments),
                          [self.checkout / f"kunit/configs/{name}.config"
                           for name in ("common", "vswap")])
         cross = ["CROSS_COMPILE=aarch64-linux-gnu-"]

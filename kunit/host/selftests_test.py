@@ -808,10 +808,9 @@ class Builds(Folder):
         self.patch(setup, "ensure_guests", lambda machine: self.set_up.append(machine.name))
         self.patch(build, "run", self.run_make)
 
-    def run_make(self, command, log, env, check, show):
+    def run_make(self, command, log, env, show):
         command = [str(word) for word in command]
         self.made.append(command)
-        self.assertTrue(check)
         # Progress is shown, unless the kernel is only configured.
         self.assertEqual(show, "allnoconfig" not in command)
         self.assertEqual((command[0], "-s" in command), ("make", not show))
@@ -951,7 +950,7 @@ class Builds(Folder):
 
     def test_an_unknown_variant(self):
         self.assertEqual(build.folder("base", self.top), self.top / "build/base")
-        for function in (build.image, build.folder, build.fragments):
+        for function in (build.image, build.folder):
             with self.assertRaisesRegex(common.Failure, "nosuch") as raised:
                 function("nosuch")
             self.assertIn("base", raised.exception.hint)

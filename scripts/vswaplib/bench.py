@@ -11,7 +11,6 @@ import fnmatch
 import hashlib
 import os
 import pathlib
-import subprocess
 import sys
 import time
 
@@ -198,11 +197,6 @@ class Run:
                           *(f"  {far:.2e}  {cell}" for far, cell in apart[:8])]) + "\n"
 
 
-def _first_line(command):
-    return subprocess.run(command, capture_output=True, text=True, check=False) \
-        .stdout.partition("\n")[0]
-
-
 def _host_cpu():
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -231,7 +225,7 @@ def _about(args, variants):
         "suite": args.suite, "quick": args.quick, "only": args.only, "variants": variants,
         "tree": series.fingerprint(),
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "qemu": _first_line(["qemu-system-x86_64", "--version"]),
+        "qemu": common.run([archs.X86_64.qemu, "--version"]).text.partition("\n")[0],
         "cpu_model": ICOUNT_CPU, "host_cpu": _host_cpu(), "host_cpus": os.cpu_count(),
         "config_differences": _config_difference(list(dict.fromkeys(map(built, variants)))),
     }

@@ -64,8 +64,8 @@ def source(variant):
     return tree.vswap() if variant_of(variant)[0] else tree.pristine()
 
 
-def fragments(variant):
-    return [ROOT / "kunit" / "configs" / f"{name}.config" for name in variant_of(variant)[2]]
+def fragments(names):
+    return [ROOT / "kunit" / "configs" / f"{name}.config" for name in names]
 
 
 def make_args(arch="x86_64", cc="clang"):
@@ -79,11 +79,11 @@ def make_args(arch="x86_64", cc="clang"):
     return args + ([f"LLVM=-{setup.LLVM}"] if cc == "clang" else [])
 
 
-def make(builddir, srctree, args, *targets, log=None, check=True, jobs=None, show=False):
+def make(builddir, srctree, args, *targets, log=None, jobs=None, show=False):
     """Runs make. With `show`, shows what is being compiled."""
     return run(["make", *([] if show else ["-s"]), "-C", srctree, f"O={builddir}",
                 f"-j{jobs or common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
-               check=check, show=show)
+               show=show)
 
 
 def wanted_options(paths, extra_lines=()):
@@ -140,7 +140,8 @@ def outdate(srctree, warnings):
 
 def ensure(variant):
     """Builds a variant if anything changed; returns its image."""
-    ours, arch = variant_of(variant)[0], arch_of(variant)
+    ours, _, names = variant_of(variant)
+    arch = arch_of(variant)
     setup.ensure()
     setup.ensure_guests(arch)
     with common.locked(f"build-{variant}"):
@@ -151,10 +152,9 @@ def ensure(variant):
         say(f"==> building {variant}" + (" (the first time: 4 to 15 minutes)" if first else "")
             + f"; log: {log}")
         start = time.monotonic()
-        with contextlib.suppress(FileNotFoundError):
-            log.unlink()
+        log.unlink(missing_ok=True)
         args = make_args(arch.name) + counters.make_args(variant)
-        configure(builddir, srctree, fragments(variant), args)
+        configure(builddir, srctree, fragments(names), args)
         try:
             if variant == counters.VARIANT:
                 # All objects, and no link of them.

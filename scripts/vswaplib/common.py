@@ -149,13 +149,13 @@ def _show_log(process, log):
         progress.clear()
 
 
-def _run_group(cmd, timeout, shown=None, **options):
+def _run_group(cmd, shown=None, **options):
     """Like subprocess.run(), but an error or a signal ends the whole process group. The last line
     of the log `shown` is shown meanwhile."""
     with started(cmd, **options) as process:
         if shown:
             _show_log(process, shown)
-        text, _ = process.communicate(timeout=timeout)
+        text, _ = process.communicate()
     return subprocess.CompletedProcess(cmd, process.returncode, text)
 
 
@@ -164,8 +164,8 @@ NO_NETWORK = re.compile(r"Temporary failure resolving [^\n]*|Network is unreacha
                         r"|Could(?:n't| not) (?:resolve|connect)[^()\n]*")
 
 
-def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, timeout=None,
-        stdin=subprocess.DEVNULL, show=False):
+def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", stdin=subprocess.DEVNULL,
+        show=False):
     """Runs a command; output goes to `log` (appended) or is returned. With `show`, its last line
     is shown meanwhile.
 
@@ -173,7 +173,8 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
     its output and where the rest is.
     """
     cmd = [str(part) for part in cmd]
-    merged = dict(os.environ, **(env or {}))
+    options = {"cwd": cwd, "env": {**os.environ, **(env or {})}, "stdin": stdin,
+               "stderr": subprocess.STDOUT}
     try:
         if log:
             log = pathlib.Path(log)
@@ -181,27 +182,19 @@ def run(cmd, *, log=None, cwd=None, env=None, check=True, hint="", quiet=True, t
             with log.open("a") as out:
                 out.write(f"$ {shlex.join(cmd)}\n")
                 out.flush()
-                done = _run_group(cmd, timeout, log if show else None, cwd=cwd, env=merged,
-                                  stdin=stdin, stdout=out, stderr=subprocess.STDOUT)
-            text = ""
+                done = _run_group(cmd, log if show else None, stdout=out, **options)
         else:
-            done = _run_group(cmd, timeout, cwd=cwd, env=merged, stdin=stdin,
-                              stdout=subprocess.PIPE if quiet else None,
-                              stderr=subprocess.STDOUT if quiet else None,
-                              text=True, errors="replace")
-            text = done.stdout or ""
+            done = _run_group(cmd, stdout=subprocess.PIPE, text=True, errors="replace", **options)
     except FileNotFoundError:
         die(f"{cmd[0]} is not installed", hint or "run scripts/vswap setup")
-    except subprocess.TimeoutExpired:
-        die(f"{shlex.join(cmd[:4])} did not end within {timeout} s", hint)
+    done.text = done.stdout or ""
     if check and done.returncode:
-        shown = tail(log) if log else "\n".join(text.splitlines()[-25:])
+        shown = tail(log) if log else "\n".join(done.text.splitlines()[-25:])
         where = f"\nthe whole log: {log}" if log else ""
         offline = NO_NETWORK.findall(shown)
         if offline:
             die(f"{cmd[0]} has no network: {offline[-1]}" + (f"; log: {log}" if log else ""), hint)
         die(f"failed ({done.returncode}): {shlex.join(cmd)[:300]}\n{shown}{where}", hint)
-    done.text = text
     return done
 
 

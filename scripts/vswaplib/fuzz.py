@@ -5,6 +5,7 @@ It runs seeds until the time is over or one fails, and can reduce a failing seed
 operations that matter. The programs are described in kunit/guest/swapfuzz.c.
 """
 
+import collections
 import re
 import time
 
@@ -42,11 +43,8 @@ def add_arguments(parser):
                         help="a fault of the fuzzer's own: flip, mix or leak")
 
 
-class Found:
-    """A failure: the seed, and the process and operation that noticed it, if known."""
-
-    def __init__(self, seed, proc=None, op=None):
-        self.seed, self.proc, self.op = seed, proc, op
+# A failure: the seed, and the process and operation that noticed it, if known.
+Found = collections.namedtuple("Found", "seed proc op", defaults=(None, None))
 
 
 def options(args):

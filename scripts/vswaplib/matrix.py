@@ -127,10 +127,6 @@ def source(cell):
     return tree.vswap()
 
 
-def fragments(cell):
-    return [ROOT / "kunit" / "configs" / f"{name}.config" for name in cell.fragments]
-
-
 def toolchain(cell):
     args = build.make_args(cell.arch, cell.cc)
     if cell.arch == "arm64" and cell.cc == "gcc":
@@ -218,7 +214,7 @@ def inputs(cell):
     judge = [pathlib.Path(__file__).with_name(f"{name}.py")
              for name in ("matrix", "build", "diagnostics", "disasm")]
     for path in [*(patch for patch, _ in entries), *(ROOT / name for name in ours),
-                 *fragments(cell), *judge]:
+                 *build.fragments(cell.fragments), *judge]:
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     digest.update(repr((cell, toolchain(cell), tool_versions())).encode())
     return digest.hexdigest()
@@ -269,7 +265,7 @@ def make(builddir, srctree, args, *targets):
 
 def configure(cell, builddir, srctree, pristine=False):
     """Configures a cell. Returns the lines that Kconfig refused, and .config."""
-    paths = [path for path in fragments(cell) if not (pristine and path.stem == "vswap")]
+    paths = build.fragments(name for name in cell.fragments if not (pristine and name == "vswap"))
     lines = [line for line in (*cell.lines, *ALWAYS)
              if not (pristine and line.partition("=")[0] in our_options())]
     refused = build.configure(builddir, srctree, paths, toolchain(cell), lines, check=False)
@@ -333,9 +329,9 @@ def base_said(cell, steps):
     builddir = home() / f"base-{cell.arch}-{cell.cc}"
     srctree = tree.pristine()
     memory = remembered("base-said.json")
+    texts = [path.read_text() for path in build.fragments(cell.fragments)]
     key = hashlib.sha256(repr((str(srctree), cell.arch, cell.cc, cell.lines, cell.kind,
-                               tool_versions(),
-                               [path.read_text() for path in fragments(cell)])).encode())
+                               tool_versions(), texts)).encode())
     known = memory.setdefault(key.hexdigest(), {})
     unknown = [step for step in steps if step not in known]
     if unknown:
@@ -425,10 +421,6 @@ def chosen(pattern):
     return picked
 
 
-def report(number, total, verdict, cell, note, seconds):
-    say(f"[{number:2}/{total}] {verdict:4}  {cell.name:24} {seconds:4.0f} s  {note}")
-
-
 def run_cell(cell, memory):
     """Returns (verdict, note, [problem]) of one cell, and remembers that it passed."""
     reason = missing(cell)
@@ -473,7 +465,8 @@ def main(args):
     start = time.monotonic()
     for number, (cell, verdict, note, problems) in enumerate(judged(cells), 1):
         counts[verdict] += 1
-        report(number, len(cells), verdict, cell, note, time.monotonic() - start)
+        say(f"[{number:2}/{len(cells)}] {verdict:4}  {cell.name:24} "
+            f"{time.monotonic() - start:4.0f} s  {note}")
         for problem in problems[:10]:
             say(f"           {problem}")
         if len(problems) > 10:

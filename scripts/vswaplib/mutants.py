@@ -179,7 +179,7 @@ def run_file(tool, place, name, diff):
 
 # --- equivalent mutants ------------------------------------------------------
 
-def read_allowed(text, where="kunit/host/mutants.txt"):
+def read_allowed(text):
     """Parses the list of mutants that no test can find, each with the reason."""
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -191,14 +191,14 @@ def read_allowed(text, where="kunit/host/mutants.txt"):
             continue
         key, _, value = line.strip().partition(": ")
         if not entries or key not in ("line", "why") or not value:
-            die(f"{where}:{number}: not a line of the list: {line.strip()}",
+            die(f"kunit/host/mutants.txt:{number}: not a line of the list: {line.strip()}",
                 "the head of that file says how it looks")
         field = {"line": "text", "why": "why"}[key]
         entries[-1] = entries[-1]._replace(
             **{field: (getattr(entries[-1], field) + " " + value).strip()})
     for entry in entries:
         if not entry.name or not entry.why:
-            die(f"{where}:{entry.line}: an entry needs a mutant and a reason",
+            die(f"kunit/host/mutants.txt:{entry.line}: an entry needs a mutant and a reason",
                 "the head of that file says how it looks")
     return entries
 

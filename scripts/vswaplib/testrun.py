@@ -186,17 +186,19 @@ class Step:
     many: bool = False             # each unit has a stage
 
 
-def _listed(part, unit_of=lambda name: name):
+def _listed(part, unit_of):
     """Returns a function that returns the units of a part. Takes them from the manifest, because
     only the program of the part could list them itself."""
     return lambda: {unit_of(name): part for name in manifest.names(part) if unit_of(name)}
 
 
-def _simple(title, func, unit_of=lambda name: name, extra=(), quick=True):
+def _simple(title, func, extra="", quick=True):
+    """Returns a step whose results are its units, except `extra`, a result about the whole step."""
+    def unit_of(name):
+        return "" if name == extra else name
+
     part = Part(title, f"{title}.txt")
-    return Step(title, func, [part], _listed(part, lambda name: "" if name in extra
-                                             else unit_of(name)), quick=quick,
-                unit_of=lambda name: "" if name in extra else unit_of(name))
+    return Step(title, func, [part], _listed(part, unit_of), quick=quick, unit_of=unit_of)
 
 
 def _kunit(variant):
@@ -218,16 +220,15 @@ def _selftests(full):
     part = Part("selftests", "selftests.txt", "full" if full else "default", ("default", "full"))
     return Step("selftests", run_selftests, [part],
                 lambda: {test.name: part for test in selftests.TESTS if full or not test.full},
-                (full,),
-                unit_of=selftest_of)
+                (full,), unit_of=selftest_of)
 
 
 def steps(full, lasts=False):
     """Returns all steps. With `full`, includes the steps that only --full runs. With `lasts`, runs
     storms at full length."""
-    return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra=["all end"]),
-            _simple("host", run_host, extra=["all build and end"]),
-            _simple("host-loom", run_loom, extra=["all build and end"]),
+    return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra="all end"),
+            _simple("host", run_host, extra="all build and end"),
+            _simple("host-loom", run_loom, extra="all build and end"),
             *([_simple("matrix", run_matrix, quick=False)] if full else []),
             *(_kunit(variant) for variant in KUNIT),
             *(_guests(variant, full, lasts) for variant in guesttests.VARIANTS), _selftests(full),
@@ -269,10 +270,8 @@ def stages_of(report, step, wanted):
 
 
 def run_step(report, step, stages):
-    if step.many:
-        report.run(step.title, stages.values(), step.func, *step.args, stages)
-    else:
-        report.run(step.title, stages.values(), step.func, *step.args, *stages.values())
+    report.run(step.title, stages.values(), step.func, *step.args,
+               *([stages] if step.many else stages.values()))
 
 
 # -------------------------------------------------------------------- the end
