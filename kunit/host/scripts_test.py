@@ -1019,7 +1019,7 @@ class Series(Toy):
     def test_files_of_several_folders(self):
         for name in ("mm/a/b/one", "mm/a/b/two"):
             self.write(f"linux/{name}", "x").chmod(0o755)
-            series.copy_in(self.source, name, self.top / "copy")
+            tree.copy_in(self.source, name, self.top / "copy")
             self.assertTrue(os.access(self.top / "copy" / name, os.X_OK))
 
     def test_mails_that_make_another_tree(self):

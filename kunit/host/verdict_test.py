@@ -1837,10 +1837,10 @@ class Files(Kept):
         self.assertEqual((self.top / "linux/mm/a.c").read_text(), "1\n2\n3\n4\n5\n6\n")
         for text, code, said in (("odd\n", 2, ["patches/0.patch: odd"]), ("odd\n", 0, [])):
             done = types.SimpleNamespace(text=text, returncode=code)
-            with mock.patch.object(lint, "run", return_value=done) as run:
+            with mock.patch.object(lint.tree, "run", return_value=done) as run:
                 self.assertEqual(self.patches(first), said)
             run.assert_called_once_with(
-                ["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
+                ["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
                  self.top / "0.patch"], cwd=mock.ANY, env={"LC_ALL": "C"}, check=False)
 
 

@@ -3,7 +3,7 @@
 
 import contextlib
 import os
-import pathlib
+import re
 import time
 
 from . import arch as archs
@@ -86,15 +86,15 @@ def make(builddir, srctree, args, *targets, log=None, jobs=None, show=False):
                show=show)
 
 
+def options_of(text):
+    """Returns {option: value} of the options that a configuration sets. Later lines override
+    earlier ones."""
+    return dict(re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.M))
+
+
 def wanted_options(paths, extra_lines=()):
-    """Returns {option: value} of the fragments. Later ones override earlier ones."""
-    wanted = {}
-    for text in [*(pathlib.Path(path).read_text() for path in paths), "\n".join(extra_lines)]:
-        for line in text.splitlines():
-            if line.startswith("CONFIG_") and "=" in line:
-                option, value = line.strip().split("=", 1)
-                wanted[option] = value
-    return wanted
+    """Returns {option: value} of files, followed by more lines."""
+    return options_of("\n".join([*(path.read_text() for path in paths), *extra_lines]))
 
 
 def configure(builddir, srctree, paths, args, extra_lines=(), check=True):

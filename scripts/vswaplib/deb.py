@@ -101,11 +101,6 @@ def other_config(name):
     return where, text
 
 
-def options_of(text):
-    """Returns {option: value} of options that are on."""
-    return dict(re.findall(r"^(CONFIG_\w+)=(.*)$", text, re.M))
-
-
 # Options that depend on the machine or the compiler, not on a choice.
 DERIVED = re.compile(r"CONFIG_(DEBUG_INFO|PAHOLE_HAS|PROBE_EVENTS_BTF|ARCH_|HAVE_|GENERIC_"
                      r"|(CC|AS|LD|TOOLS|RUSTC?|GCC)_)|.*(_SUPPORTS_|_CC_|_HAS_)")
@@ -128,17 +123,17 @@ def configure(builddir, srctree, args, text):
     log.unlink(missing_ok=True)
     common.write_if_changed(builddir / ".config", "\n".join(lines) + "\n")
     build.make(builddir, srctree, args, "olddefconfig", log=log)
-    have = options_of((builddir / ".config").read_text())
+    have = build.wanted_options([builddir / ".config"])
     refused = [name for name in WANTED if have.get(name) != "y"]
     if refused:
         die("this configuration does not take " + ", ".join(refused),
             f"a dependency is off: see 'depends on' of the option in {srctree}; log: {log}")
-    return lost(options_of(text), have)
+    return lost(build.options_of(text), have)
 
 
 def report_options(where, builddir, gone):
     """Prints what the configuration has and what it lost. Returns the number of modules."""
-    have = options_of((builddir / ".config").read_text())
+    have = build.wanted_options([builddir / ".config"])
     modules = sum(value == "m" for value in have.values())
     say(f"    {where}: {modules} modules; on: "
         + " ".join(name.removeprefix("CONFIG_") for name in WANTED))

@@ -264,29 +264,23 @@ def patches_apply():
     exact = "offset|" if version == setup.BASE_VERSION else ""
     problems = []
     with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
         for patch, _ in tree.series():
             names = tree.files_of(patch)
             if not names:
                 continue
             for name in names:
-                target = pathlib.Path(work) / name
                 if not (source / name).is_file():
                     problems.append(f"patches/{patch.name}: {name} is not in Linux {version}: "
                                     "a new file is an overlay file, not part of a patch")
-                elif not target.exists():
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(source / name, target)
+                elif not (work / name).exists():
+                    tree.copy_in(source, name, work)
             if problems:
                 return problems
-            done = run(["patch", "-p1", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
-                       cwd=work, env={"LC_ALL": "C"}, check=False)
-            file = "?"
-            for line in done.text.splitlines():
-                if line.startswith("patching file "):
-                    file = line.split(" ", 2)[2]
-                elif re.search(exact + "FAILED|fuzz|malformed|garbage", line):
-                    problems.append(f"patches/{patch.name}: {file}: {line.strip()}: "
-                                    f"refresh it against Linux {version}")
+            done, said = tree.apply_patch(patch, work)
+            problems += [f"patches/{patch.name}: {file}: {line}: refresh it against Linux {version}"
+                         for file, line in said
+                         if re.search(exact + "FAILED|fuzz|malformed|garbage", line)]
             if done.returncode and not problems:
                 problems.append(f"patches/{patch.name}: " + done.text.strip()[-300:])
     return problems

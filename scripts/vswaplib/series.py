@@ -155,13 +155,6 @@ class Repository:
         return self.git("rev-parse", "HEAD")
 
 
-def copy_in(source, name, folder):
-    target = folder / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source / name, target)
-    shutil.copymode(source / name, target)
-
-
 def commit_base(repo, patches):
     """Commits the pristine text of every file that the series changes."""
     source = tree.pristine()
@@ -170,7 +163,7 @@ def commit_base(repo, patches):
         if not (source / name).is_file():
             die(f"{name} is not in Linux {version}",
                 "new files are overlay files: add them to the checkout, not to a patch")
-        copy_in(source, name, repo.path)
+        tree.copy_in(source, name, repo.path)
     return repo.commit(f"Linux {version}: the files that this series changes")
 
 

@@ -113,6 +113,27 @@ def files_of(patch):
     return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
 
 
+def copy_in(source, name, folder):
+    """Copies a file of a tree to the same place in another folder."""
+    target = folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source / name, target)
+    shutil.copymode(source / name, target)
+
+
+def apply_patch(patch, folder):
+    """Applies a patch without fuzz. Returns the process, and its messages as [(file, message)]."""
+    done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
+               cwd=folder, env={"LC_ALL": "C"}, check=False)
+    file, said = "?", []
+    for line in done.text.splitlines():
+        if line.startswith("patching file "):
+            file = line.split(" ", 2)[2]
+        else:
+            said.append((file, line.strip()))
+    return done, said
+
+
 def patched(entries, source, version):
     """Returns the content of every patched file: {relative path: bytes}."""
     with tempfile.TemporaryDirectory() as work:
@@ -125,20 +146,14 @@ def patched(entries, source, version):
             for name in names:
                 if name not in touched:
                     touched.append(name)
-                    (work / name).parent.mkdir(parents=True, exist_ok=True)
                     if not (source / name).exists():
                         die(f"{patch.name} changes {name}, which Linux {version} does not have",
                             f"the patches are made for Linux {setup.BASE_VERSION}")
-                    shutil.copyfile(source / name, work / name)
-            done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
-                        patch], cwd=work, check=False)
+                    copy_in(source, name, work)
+            done, said = apply_patch(patch, work)
             if done.returncode:
-                file, problems = "?", []
-                for line in done.text.splitlines():
-                    if line.startswith("patching file "):
-                        file = line.split(" ", 2)[2]
-                    elif "FAILED" in line:
-                        problems.append(f"{file}: {line.strip().rstrip('.')}")
+                problems = [f"{file}: {line.rstrip('.')}" for file, line in said
+                            if "FAILED" in line]
                 die(f"{patch.name} does not apply to Linux {version}:\n  "
                     + "\n  ".join(problems or done.text.splitlines()[-3:]),
                     f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
