@@ -8,6 +8,7 @@ rust/mm must be in kunit/guest/unreached.txt with the reason.
 
 import collections
 import dataclasses
+import itertools
 import json
 import re
 import shutil
@@ -32,70 +33,49 @@ class Run:
         return f"{self.name}: {self.function}: {self.text}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Reason:
-    """The reason why runs of lines are not executed."""
-    why: str
-    places: tuple
-
-
 # ------------------------------------------------------------------------ the guests
 
-class _Results:
-    """Collects results of tests, and prints failures."""
-
-    def __init__(self):
-        self.passed = 0
-        self.failed = []
-
-    def of(self, test):
-        return _Stage(self, test)
-
-    def count(self, test, name, ok, detail):
-        if ok is False:
-            self.failed.append(f"{test}: {name}")
-            say(f"    FAILED {test}: {name}\n{detail}".replace("\n", "\n        "))
-        elif ok:
-            self.passed += 1
-
-
 class _Stage:
-    """The stage of one test, for guesttests.run_all()."""
+    """Counts the results of one test, and prints failures. A stage for guesttests.run_all()."""
 
-    def __init__(self, results, test):
-        self.results = results
+    def __init__(self, test):
         self.test = test
+        self.passed = self.failed = 0
 
     def __call__(self, name, ok, detail=""):
-        self.results.count(self.test, name, ok, detail)
+        self.passed += ok is True
+        if ok is False:
+            self.failed += 1
+            say(f"    FAILED {self.test}: {name}\n{detail}".replace("\n", "\n        "))
 
     def finish(self, ended):
         if not ended:
-            self.results.count(self.test, "it ends", False, "")
+            self("it ends", False)
 
 
-def _kunit(results):
+def _kunit(stage):
     booted = guest.boot(counters.VARIANT, "true", append="kunit.enable=1 kunit.autorun=1",
                         splats_ok=True)
     tests, problems = ktap.parse(guest.plain(booted.log.read_text(errors="replace")))
     for name, ok in tests:
-        results.count("kunit", name, ok, str(booted.log))
+        stage(name, ok, str(booted.log))
     for problem in [*problems, *map(str, booted.splats)]:
-        results.count("kunit", problem, False, str(booted.log))
+        stage(problem, False, str(booted.log))
 
 
 def run_guests():
-    """Runs KUnit and all guest tests with counters. Returns the results."""
+    """Runs KUnit and all guest tests with counters. Returns the stages."""
     shutil.rmtree(counters.counts_folder(), ignore_errors=True)
-    results = _Results()
     build.ensure(counters.VARIANT)
+    kunit = _Stage("kunit")
     with step("KUnit with counters"):
-        _kunit(results)
+        _kunit(kunit)
     scripts = {script.name: script for script in guesttests.scripts(full=True)
                if script.suits(counters.VARIANT)}
+    stages = {name: _Stage(name) for name in scripts}
     with step(f"{len(scripts)} guest tests with counters"):
-        guesttests.run_all(counters.VARIANT, scripts, {name: results.of(name) for name in scripts})
-    return results
+        guesttests.run_all(counters.VARIANT, scripts, stages)
+    return [kunit, *stages.values()]
 
 
 # ------------------------------------------------------------------------ the counts
@@ -146,44 +126,38 @@ def function_at(source, number):
 
 def runs_of(module, source):
     """Returns the runs of lines of a module that were not executed, in order."""
-    runs, current = [], []
-    for number, hit in [*sorted(module.lines.items()), (0, True)]:
-        function = function_at(source, number)
-        if current and (hit or function != function_at(source, current[0])):
-            first = current[0]
-            runs.append(Run(module.name, function_at(source, first), source[first - 1].strip(),
-                            tuple(current)))
-            current = []
+    runs = []
+    for (hit, function), group in itertools.groupby(
+            sorted(module.lines.items()), lambda item: (item[1], function_at(source, item[0]))):
         if not hit:
-            current.append(number)
+            lines = tuple(number for number, _ in group)
+            runs.append(Run(module.name, function, source[lines[0] - 1].strip(), lines))
     return runs
 
 
 def read_reasons(text):
     """Parses the list of places that no guest reaches: a reason, followed by places in indented
-    lines."""
-    reasons = []
+    lines. Returns {place: reason}."""
+    reasons, why = {}, ""
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         if not line[0].isspace():
-            reasons.append(Reason(line.strip(), ()))
-        elif not reasons or line.count(": ") < 2:
+            why = line.strip()
+        elif not why or line.count(": ") < 2:
             die(f"kunit/guest/unreached.txt:{number}: not a place with a reason: {line.strip()}",
                 "the head of that file says how it looks")
         else:
-            reasons[-1] = dataclasses.replace(
-                reasons[-1], places=(*reasons[-1].places, line.strip()))
+            reasons[line.strip()] = why
     return reasons
 
 
 def explained(runs, reasons):
     """Returns {reason: number of lines}, and the runs that have no reason."""
-    of_place = {place: reason.why for reason in reasons for place in reason.places}
     counts, left = collections.Counter(), []
     for run_ in runs:
-        if run_.place() in of_place:
-            counts[of_place[run_.place()]] += len(run_.lines)
+        if run_.place() in reasons:
+            counts[reasons[run_.place()]] += len(run_.lines)
         else:
             left.append(run_)
     return counts, left
@@ -192,7 +166,7 @@ def explained(runs, reasons):
 def stale(reasons, sources):
     """Returns places that are no longer in the sources. `sources`: {name: lines}."""
     problems = []
-    for place in (place for reason in reasons for place in reason.places):
+    for place in reasons:
         name, function, text = place.split(": ", 2)
         source = sources.get(name, [])
         if not any(line.strip() == text and function_at(source, number) == function
@@ -241,8 +215,9 @@ def main(run_first):
     """Runs the guests, or takes the counts of an earlier run, and reports."""
     setup.ensure()
     with common.locked("guest-coverage"):
-        results = run_guests() if run_first else None
+        stages = run_guests() if run_first else []
         code = report()
-    if results:
-        say(f"{results.passed} passed, {len(results.failed)} failed")
-    return 1 if results and results.failed else code
+    failed = sum(stage.failed for stage in stages)
+    if run_first:
+        say(f"{sum(stage.passed for stage in stages)} passed, {failed} failed")
+    return 1 if failed else code
