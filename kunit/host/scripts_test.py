@@ -2022,7 +2022,7 @@ class Unsafe(unittest.TestCase):
         def problems(**changes):
             with mock.patch.object(unsafety, "LIMITS", {"ffi/a.rs": (2, 0), "ffi/b.rs": (1, 1)}), \
                     mock.patch.object(unsafety, "files", lambda: {**sources, **changes}):
-                return unsafety.problems()
+                return list(unsafety.problems())
         self.assertEqual(problems(), [])
         for changes, word in (({"ffi/a.rs": 3 * block}, "ffi/a.rs: 3 unsafe blocks, but the"),
                               ({"ffi/b.rs": block + "c_methods! {\n    fn f();\n    fn g();\n}\n"},
@@ -2038,7 +2038,7 @@ class Unsafe(unittest.TestCase):
         self.assertIn("ffi/b.rs does not exist", problems()[0])
 
     def test_each_limit_is_what_a_file_has(self):
-        self.assertEqual(unsafety.problems(), [])
+        self.assertEqual(list(unsafety.problems()), [])
 
     def test_declarations_are_counted(self):
         source = ("impl A {\n"

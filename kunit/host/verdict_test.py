@@ -1567,7 +1567,7 @@ class Checks(Kept):
         self.patch(build, "folder", lambda _: self.top)
         for name in ("rustc", "rust_tool"):
             self.patch(setup, name, lambda *_: "tool")
-        return check()
+        return list(check())
 
     def test_rustfmt(self):
         path = self.top / "rust/mm/a.rs"
@@ -1657,7 +1657,7 @@ class Files(Kept):
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
         self.patch(lint, "ROOT", self.top)
         self.patch(lint, "tracked", lambda: sorted(more))
-        return check()
+        return list(check())
 
     def found(self, check, *rows):
         """Tests what a check says about each file, (name, text, words of the one problem or "")."""

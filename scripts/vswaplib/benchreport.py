@@ -361,20 +361,19 @@ def tables(text):
 
 
 def table_problems(name, text):
-    """Returns problems: tables without the comment, with two comments, or changed since it was
+    """Yields problems: tables without the comment, with two comments, or changed since it was
     written."""
-    problems, after, lines = [], 0, text.splitlines()
+    after, lines = 0, text.splitlines()
     for start, end, table in tables(text):
         before = lines[after:start]
         after = end
         said = [found for found in map(MEASURED.match, before) if found]
         wanted = f"{name}:{start + 1}: "
         if len(said) != 1:
-            problems.append(f"{wanted}{len(said)} comments say what this table's figures are of: "
-                            "write one, '.. measured: ...', as bench prints it")
+            yield (f"{wanted}{len(said)} comments say what this table's figures are of: write "
+                   "one, '.. measured: ...', as bench prints it")
         elif said[0][4] != digest(table):
-            problems.append(f"{wanted}this table was changed: if all its figures are of one run "
-                            f"on tree {said[0][1]}, write table={digest(table)} above it")
+            yield (f"{wanted}this table was changed: if all its figures are of one run on tree "
+                   f"{said[0][1]}, write table={digest(table)} above it")
         if re.search(r"\b(an earlier|another|an older)\s+tree\b", "\n".join(before[-8:])):
-            problems.append(f"{wanted}rows of another tree: take them out, or measure all anew")
-    return problems
+            yield f"{wanted}rows of another tree: take them out, or measure all anew"

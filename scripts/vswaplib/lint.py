@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks of `test` that run no kernel.
 
-Each check is a function that returns a list of problems, and each problem names the file, the line
+Each check is a function that returns or yields problems, and each problem names the file, the line
 and the fix. CHECKS lists them all.
 """
 
@@ -187,7 +187,6 @@ def comment_above(lines, number):
 
 def unsafe_code():
     """Checks that unsafe is only in allowed files, and that each use has a SAFETY comment."""
-    problems = []
     for name in named("rust/*.rs"):
         source = (ROOT / name).read_text()
         lines = source.splitlines()
@@ -198,18 +197,17 @@ def unsafe_code():
             place = f"{name}:{number + 1}"
             above = comment_above(lines, number)
             if not allowed:
-                problems.append(f"{place}: unsafe in a file without it: wrap it in rust/mm/ffi/, "
-                                "or add the file to LIMITS in scripts/vswaplib/unsafety.py")
+                yield (f"{place}: unsafe in a file without it: wrap it in rust/mm/ffi/, or add "
+                       "the file to LIMITS in scripts/vswaplib/unsafety.py")
             # A function pointer type.
             elif re.search(r'\bunsafe\s+(extern\b[^(]*?\s)?fn\s*\(', line):
                 pass
             elif re.search(r'\bunsafe\s+(extern\b[^(]*?\s)?(fn|trait)\b', line):
                 if "# Safety" not in above:
-                    problems.append(f"{place}: say in a '# Safety' section of its documentation "
-                                    "what the caller must ensure")
+                    yield (f"{place}: say in a '# Safety' section of its documentation what the "
+                           "caller must ensure")
             elif "SAFETY:" not in above and "SAFETY:" not in lines[number]:
-                problems.append(f"{place}: write a '// SAFETY:' comment right above it")
-    return problems
+                yield f"{place}: write a '// SAFETY:' comment right above it"
 
 
 MISUSE = "kunit/misuse.rs"
@@ -248,12 +246,9 @@ def misuse():
 
 def checkpatch_files():
     """Runs checkpatch.pl on the C files that we add."""
-    problems = []
-    for name in tree.overlay_files():
-        if name.endswith((".c", ".h")):
-            problems += [f"{pathlib.PurePath(name).parent}/{line}" for line in
-                         series.checkpatch(ROOT / name, tree.pristine(), "--file")]
-    return problems
+    return [f"{pathlib.PurePath(name).parent}/{line}"
+            for name in tree.overlay_files() if name.endswith((".c", ".h"))
+            for line in series.checkpatch(ROOT / name, tree.pristine(), "--file")]
 
 
 def patches_apply():
@@ -316,98 +311,89 @@ def string_lines(module):
 
 def python_files():
     """Checks that Python files compile, have a docstring, and use their imports."""
-    problems = []
     for name in script_files("python", "*.py"):
         text = (ROOT / name).read_text()
         try:
             module = ast.parse(text, name)
             compile(module, name, "exec")
         except SyntaxError as error:
-            problems.append(f"{name}:{error.lineno}: {error.msg}")
+            yield f"{name}:{error.lineno}: {error.msg}"
             continue
         if text.strip() and not ast.get_docstring(module):
-            problems.append(f"{name}:1: say in a docstring what the module is for")
-        problems += [f"{name}:{line}: {what} is imported and not used: remove it"
-                     for line, what in unused_imports(module)
-                     if f"{what}  # noqa" not in text]
-        problems += [f"{name}:{node.lineno}: a bare except hides errors: name what it catches"
-                     for node in ast.walk(module)
-                     if isinstance(node, ast.ExceptHandler) and node.type is None]
+            yield f"{name}:1: say in a docstring what the module is for"
+        for line, what in unused_imports(module):
+            if f"{what}  # noqa" not in text:
+                yield f"{name}:{line}: {what} is imported and not used: remove it"
+        for node in ast.walk(module):
+            if isinstance(node, ast.ExceptHandler) and node.type is None:
+                yield f"{name}:{node.lineno}: a bare except hides errors: name what it catches"
         texts = string_lines(module)
         for number, line in lines_of(name):
             if re.match(r" *\t", line) and number not in texts:
-                problems.append(f"{name}:{number}: a tab: indent with four spaces")
+                yield f"{name}:{number}: a tab: indent with four spaces"
             if len(line) > MAX_LINE:
-                problems.append(f"{name}:{number}: {len(line)} columns: break it at {MAX_LINE}")
-    return problems
+                yield f"{name}:{number}: {len(line)} columns: break it at {MAX_LINE}"
 
 
 def shell_files():
     """Checks that shell scripts parse in their shell."""
-    problems = []
     for name in script_files("sh", "*.sh"):
         shell = "bash" if "bash" in shebang(name) else "sh"
         done = subprocess.run([shell, "-n", ROOT / name], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
-        problems += [line.replace(f"{ROOT}/", "") for line in done.stdout.splitlines()]
+        yield from done.stdout.replace(f"{ROOT}/", "").splitlines()
         if done.returncode and not done.stdout:
-            problems.append(f"{name}: {shell} -n ends with {done.returncode}")
-    return problems
+            yield f"{name}: {shell} -n ends with {done.returncode}"
 
 
 # --- every file --------------------------------------------------------------
 
 def spdx():
     """Checks that each file has an SPDX line among its first three lines."""
-    problems = []
     for name in tracked():
         if any(pathlib.PurePath(name).match(pattern) for pattern in NO_SPDX):
             continue
         head = "\n".join(line for _, line in lines_of(name)[:3])
         if not re.search(r"SPDX-License-Identifier: \(?GPL-2\.0", head):
-            problems.append(f"{name}:1: add 'SPDX-License-Identifier: GPL-2.0' as a comment")
-    return problems
+            yield f"{name}:1: add 'SPDX-License-Identifier: GPL-2.0' as a comment"
 
 
 def whitespace():
     """Checks white space as in .editorconfig. Skips patches, whose blanks are context."""
-    problems = []
     for name in tracked():
         if name.endswith(".patch"):
             continue
         lines = lines_of(name)
-        problems += [f"{name}:{number}: blanks at the end of the line: remove them"
-                     for number, line in lines if line != line.rstrip()]
+        for number, line in lines:
+            if line != line.rstrip():
+                yield f"{name}:{number}: blanks at the end of the line: remove them"
         if lines and not (ROOT / name).read_bytes().endswith(b"\n"):
-            problems.append(f"{name}:{lines[-1][0]}: end the file with a newline")
-    return problems
+            yield f"{name}:{lines[-1][0]}: end the file with a newline"
 
 
 def places():
     """Checks that no file has a path of one machine, or the address of a mirror."""
     machine = re.compile(r"(?<![\w.$}/])/(work|root|tmp/w)(?=/)")
     link = re.compile(r"https?://([\w.-]+)")
-    problems = []
     for name in tracked():
         for number, line in lines_of(name):
             found = machine.search(line)
             if found:
-                problems.append(f"{name}:{number}: {found.group(0)}/ is a path of one machine: "
-                                "use one relative to the checkout, or common.CACHE")
-            problems += [f"{name}:{number}: link to {host}: remove it, or add a public site to "
-                         "LINKS_ALLOWED in scripts/vswaplib/lint.py"
-                         for host in link.findall(line)
-                         if not any(host == site or host.endswith("." + site)
-                                    for site in LINKS_ALLOWED)]
-    return problems
+                yield (f"{name}:{number}: {found.group(0)}/ is a path of one machine: use one "
+                       "relative to the checkout, or common.CACHE")
+            for host in link.findall(line):
+                if not any(host == site or host.endswith("." + site) for site in LINKS_ALLOWED):
+                    yield (f"{name}:{number}: link to {host}: remove it, or add a public site to "
+                           "LINKS_ALLOWED in scripts/vswaplib/lint.py")
 
 
 def reported(check):
-    """Turns an error of a check into a problem, so that other checks run."""
+    """Returns a function that lists a check's problems. Turns an error of the check into a
+    problem, so that other checks run."""
     @functools.wraps(check)
     def wrapped():
         try:
-            return check()
+            return list(check())
         except common.Failure as failure:
             return [failure.what] + ([f"next: {failure.hint}"] if failure.hint else [])
     return wrapped

@@ -78,19 +78,19 @@ def files():
 
 
 def problems():
-    """Returns problems: files that differ from their limit."""
-    found = []
+    """Yields problems: files that differ from their limit."""
     sources = files()
     for name, source in sources.items():
         for what, has, limit in zip(("blocks", "declarations"), count(source)[1:],
                                     LIMITS.get(name, (0, 0)), strict=True):
             if has != limit:
-                found.append(f"{name}: {has} unsafe {what}, but the limit is {limit}: find a way "
-                             "without, or correct LIMITS in scripts/vswaplib/unsafety.py")
+                yield (f"{name}: {has} unsafe {what}, but the limit is {limit}: find a way "
+                       "without, or correct LIMITS in scripts/vswaplib/unsafety.py")
         if name not in LIMITS and not forbids(source) and not exempt(name):
-            found.append(f"{name}: say '#![forbid(unsafe_code)]' at its top")
-    return found + [f"scripts/vswaplib/unsafety.py: {name} does not exist: remove its limit"
-                    for name in LIMITS if name not in sources]
+            yield f"{name}: say '#![forbid(unsafe_code)]' at its top"
+    for name in LIMITS:
+        if name not in sources:
+            yield f"scripts/vswaplib/unsafety.py: {name} does not exist: remove its limit"
 
 
 def add_arguments(_parser):
