@@ -713,7 +713,6 @@ atomic_long_t vswap_used_slots;
 unsigned long vswap_half_max;
 DEFINE_PER_CPU(long, vswap_used_delta);
 
-/* Returns true if any slot is in use. Exact if no slot is taken or freed meanwhile. */
 bool vswap_in_use(void)
 {
 	long used = atomic_long_read(&vswap_used_slots);

@@ -83,10 +83,13 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 #define vswap_inline
 #endif
 
-/* Rust functions that C calls. rust/mm/exports/vswap.rs says what each requires of its caller. */
-struct swap_cluster_info *vswap_cluster(unsigned long offset);
+/* Returns true if any slot is in use. Exact if no slot is taken or freed meanwhile. */
+bool vswap_in_use(void);
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
 struct swap_info_struct *vswap_get_device(void);
+
+/* Rust functions that C calls. rust/mm/exports/vswap.rs says what each requires of its caller. */
+struct swap_cluster_info *vswap_cluster(unsigned long offset);
 int vswap_alloc_folio(struct folio *folio);
 void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache);
 int vswap_dup_entries(unsigned long offset, int nr);
@@ -109,7 +112,6 @@ int vswap_zero_batch(unsigned long offset, int max_nr, bool *is_zero);
 void vswap_rs_zap(struct vswap_zap *zap, unsigned long offset, int nr);
 void vswap_rs_zap_end(struct vswap_zap *zap);
 unsigned long vswap_next_used(unsigned long prev);
-bool vswap_in_use(void);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_alloc_backing(struct folio *folio);
 swp_entry_t vswap_phys_entry(unsigned long offset);

@@ -88,7 +88,7 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 /// Allocates virtual slots for a folio, and adds it to the swap cache.
 ///
 /// The first two errors mean that zswap does not accept the folio, or that no virtual slots could
-/// be allocated. `-EDQUOT`: the cgroup of the folio is at its swap limit, which was counted.
+/// be allocated. `-EDQUOT`: the cgroup of the folio would exceed its swap limit, which was counted.
 /// `-ENOMEM`: the cgroup does not allow writes to a device. `-ENOSPC`: no device has a run of free
 /// slots. After any other error, C may still allocate device slots directly.
 ///
@@ -156,8 +156,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     0
 }
 
-/// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup is at its swap
-/// limit, and otherwise `EAGAIN`.
+/// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup would exceed
+/// its swap limit, and otherwise `EAGAIN`.
 fn refused(folio: &NewSwap<'_>) -> Error {
     if folio.with_memcg(|memcg| capacity::nowhere_to_go(memcg, folio.nr_pages())) {
         EDQUOT

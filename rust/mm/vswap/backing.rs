@@ -153,12 +153,7 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     if frozen(&slots) {
         return Err(EBUSY);
     }
-    // The flags can be read without the lock of the cluster, because the lock of the folio keeps
-    // them from changing.
-    let is_zero = |off| is_zero_word(slots.cluster().peek_word(off));
-    if slots.range().any(is_zero) {
-        clear_zero(&mut slots);
-    }
+    clear_zero(&mut slots);
     Ok(())
 }
 
@@ -268,7 +263,12 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
 /// dirty again, so it stays in the swap cache. A fault finds it there, and does not read the slots,
 /// which have no data.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
-    slots.lock().set_zeros(false);
+    // The flags can be read without the lock of the cluster, because the lock of the folio keeps
+    // them from changing.
+    let is_zero = |off| is_zero_word(slots.cluster().peek_word(off));
+    if slots.range().any(is_zero) {
+        slots.lock().set_zeros(false);
+    }
 }
 
 /// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the first,

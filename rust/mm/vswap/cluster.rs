@@ -1344,9 +1344,9 @@ impl<'g> Unpinned<'g> {
         Some(Self { nr: 1, ..self })
     }
 
-    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
-    /// word, its reference to a memory cgroup id, and its old backing. `None`: the cluster has no
-    /// tables. That is a bug, and the slots are leaked.
+    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its
+    /// reference to a memory cgroup id, and its old backing. `None`: the cluster has no tables.
+    /// That is a bug, and the slots are leaked.
     // Inlined, so that the tables are looked up once.
     #[inline(always)]
     pub(crate) fn clear(

@@ -83,8 +83,8 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
     if owned.is_bound() {
         // A task may just be ending a binding, under the lock of the virtual cluster.
         slot_alloc::quiesce();
-        // Otherwise the owner of a cluster is corrupt. Then a virtual cluster still uses the
-        // device, which must stay.
+        // Otherwise the owner of an idle cluster is corrupt. Then a virtual cluster still uses the
+        // device, which must stay. (If the cluster has data, the loop above ends with a signal.)
         if warn_on_once!(owned.is_bound()) {
             return Err(EBUSY);
         }

@@ -27,8 +27,8 @@ use kernel::prelude::*;
 /// Loads the page or pages of a folio, and unlocks the folio. Keeps the folio locked if zswap does
 /// not have its pages.
 ///
-/// Returns `EIO` if a page cannot be decompressed. The folio is not uptodate then, which is an I/O
-/// error. A large folio has been removed from the swap cache.
+/// Returns `EIO` if a word is corrupt, or a page cannot be decompressed. The folio is not uptodate
+/// then, which is an I/O error. A large folio has been removed from the swap cache.
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     let read = folio.lend().fill(|mut slot, page| {
         let entry = slot.entry();

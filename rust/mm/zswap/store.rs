@@ -152,8 +152,11 @@ fn store_page(
                 Reject::CompressPoor => params::REJECT_COMPRESS_POOR.inc(),
                 Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
             }
+            // A page that goes to its own device slot leaves memory, so it does not count.
             #[cfg(CONFIG_RUST_VSWAP)]
-            if !matches!(reject, Reject::AllocFail) {
+            if !matches!(reject, Reject::AllocFail)
+                && (slot.entry().is_virtual() || !page.writeback_enabled())
+            {
                 capacity::note_refused(objcg);
             }
             return None;
@@ -186,8 +189,8 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 
 /// Returns true if a page that does not compress may be stored uncompressed, because it can be
 /// written back later. A virtual slot needs room for device slots. A physical slot always allows
-/// that, but not while new entries are virtual: then such pages count as swap, for which a physical
-/// slot is charged already. May sleep.
+/// that, but not while new entries are virtual: then such pages reserve room on devices, which a
+/// physical slot has already. May sleep.
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {

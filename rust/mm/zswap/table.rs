@@ -696,8 +696,8 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     })
 }
 
-/// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns `ENOENT` if no
-/// page is stored. If `read` fails, returns its error, and the page stays stored.
+/// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns the errors of
+/// [`get`] and `read`. After an error of `read`, the page stays stored.
 #[inline]
 pub(crate) fn consume<R>(
     slot: &mut Slot<'_>,
