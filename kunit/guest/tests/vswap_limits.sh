@@ -210,6 +210,24 @@ is "nobody was killed at memory.zswap.max" "$(oom_kills again)" -eq 0
 check "its cgroup goes away" cgroup_gone again
 none_left "memory.zswap.max"
 
+# Without virtual slots, an incompressible page goes to its own device slot. zswap does not keep it,
+# because it would reserve room on devices once more.
+no_swap
+swap_on $DISK
+zswap_on lz4
+set_to on $VSWAP/enabled
+old=$(cat $VSWAP/max_slots)
+check "no virtual slot may be used" set_to 0 $VSWAP/max_slots
+hold --light --incompressible 100 --zero 0
+is "none is in use" "$(slots used)" -eq 0
+is "incompressible pages are on the device" "$(used_of $DISK)" -ge \
+	$(($(pages 8 75) * PAGE_KB))
+sleep 3
+is "zswap keeps none of them" "$(value $CG/hold/memory.stat zswap_incomp)" -eq 0
+check "virtual slots may be used again" set_to "$old" $VSWAP/max_slots
+verified "without virtual slots"
+none_left "without virtual slots"
+
 # memory.stat counts the slots of a cgroup in all cgroups above it, also after its removal.
 no_swap
 zswap_on lz4
