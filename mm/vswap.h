@@ -583,8 +583,9 @@ int vswap_try_reclaim(unsigned long offset);
 
 /*
  * The memory cgroup of a slot. mem_cgroup_record_swap() takes a reference to
- * the cgroup id for each slot. A slot is charged as swap if it has a device slot
- * or is about to get one.
+ * the cgroup id for each slot. A slot is charged as swap if its page is a zero
+ * page, or if the slot has a device slot or is about to get one. Other slots
+ * are not charged as swap.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
 int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);

@@ -116,22 +116,22 @@ set_to 0 $VSWAP/drain && not_ok "drain takes 0" || ok "drain refuses 0"
 set_to x $VSWAP/max_slots && not_ok "max_slots takes x" || ok "max_slots refuses x"
 is "a refused value changes nothing" "$(cat $VSWAP/max_slots)" -eq "$old"
 
-# memory.swap.max=0 means no swap at all. Zeros and compressed pages do not count as swap.
+# memory.swap.max=0 means no swap at all; zeros count as swap, compressed pages do not.
 cgroup none memory.swap.max=0
 check "memory.swap.max=0: nothing is swapped out" \
 	swapcheck hold --size 2M --try --incompressible 0 --cgroup $CG/none
 is "memory.swap.max=0: no slot is in use" "$(slots used)" -eq 0
 cgroup_gone none
 hold --incompressible 0 --zero 50
-is "neither zeros nor compressed pages are swap" "$(cat $CG/hold/memory.swap.current)" -eq 0
+is "zeros are swap" "$(cat $CG/hold/memory.swap.current)" -ge $(($(pages 8 40) * PAGE_KB * 1024))
+is "compressed pages are not" "$(cat $CG/hold/memory.swap.current)" -le $(($(pages 8 60) * PAGE_KB * 1024))
 is "compressed pages are zswap's" "$(value $CG/hold/memory.stat zswapped)" -gt 0
 verified "zeros"
 cgroup small memory.swap.max=${FOLIO_KB}K
 zeros=$(vm swpout_zero)
 check "more zeros than memory.swap.max" swapcheck hold --size 2M --zero 100 --incompressible 0 \
 	--try --cgroup $CG/small
-is "they were swapped out" $(($(vm swpout_zero) - zeros)) -ge $(pages 2 90)
-is "that is no failure to swap" "$(value $CG/small/memory.swap.events fail)" -eq 0
+is "no more of them were swapped out" $(($(vm swpout_zero) - zeros)) -le 16
 cgroup_gone small
 none_left "limits"
 

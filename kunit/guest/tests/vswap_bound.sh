@@ -29,8 +29,8 @@ is "clusters are bound" "$(slots bound)" -ge 3
 is "no other has slots" "$(slots clusters)" -le $(($(slots bound) + 1))
 is "slots are on the device" "$(slots device)" -ge $(pages 8 75)
 is "as many are in use there" "$(used)" -eq $(($(slots device) * 4))
-is "they are charged, zeros are not" "$(cat $CG/hold/memory.swap.current)" -eq \
-	$(($(slots device) * 4096))
+is "they are charged, and zeros" "$(cat $CG/hold/memory.swap.current)" -eq \
+	$((($(slots device) + $(slots zero)) * 4096))
 consistent "filled"
 if [ -e /sys/kernel/debug/vswap/plant ]; then
 	check "another name is planted" set_to 1 /sys/kernel/debug/vswap/plant

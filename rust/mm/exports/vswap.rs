@@ -176,7 +176,8 @@ c_exports! {
     }
 
     /// Sets the zero flag of the slots of a folio with virtual entries, and removes their backing.
-    /// Returns false if a hibernation image names the device slots.
+    /// Returns false if its cgroup is at its swap limit, or if a hibernation image names the device
+    /// slots.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
     }

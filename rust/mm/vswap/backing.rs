@@ -29,7 +29,10 @@ use crate::{
             self,
             To, //
         },
-        vswap, //
+        vswap::{
+            self,
+            ChargeFor, //
+        }, //
     },
     vswap::{
         cluster::{
@@ -218,8 +221,8 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
     }
 }
 
-/// Sets the zero flag of the slots of a locked folio, and removes their backing. `EBUSY`: the
-/// backing must not change: see [`frozen`].
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. If the cgroup may
+/// not have more swap, clears the flags again, and fails. Then only the folio has the data.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
@@ -232,8 +235,15 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         take(&mut slots, &mut FreedBacking::nothing());
         locked = slots.lock();
     }
-    locked.set_zeros(true);
+    let (new, id) = (locked.set_zeros(true), locked.id());
     drop(locked);
+    // Slots that had the flag are charged already. Nobody uses or frees the others before they are
+    // charged, because the folio is locked.
+    if let Err(error) = vswap::charge_id(id, new, ChargeFor::More) {
+        let cleared = slots.lock().set_zeros(false);
+        vswap::uncharge_id(id, cleared.wrapping_sub(new));
+        return Err(error);
+    }
     moved(slots.cluster(), slots.range(), To::Zeros);
     Ok(())
 }
@@ -257,7 +267,7 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
     trace::moved(offset, slots.len() as u32, to);
 }
 
-/// Clears the zero flags of the slots of a locked folio that was written to.
+/// Clears the zero flags of the slots of a locked folio that was written to, and uncharges them.
 ///
 /// The folio is being written. If neither zswap nor a device takes it, `swap_writeout()` marks it
 /// dirty again, so it stays in the swap cache. A fault finds it there, and does not read the slots,
@@ -266,9 +276,13 @@ pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     // The flags can be read without the lock of the cluster, because the lock of the folio keeps
     // them from changing.
     let is_zero = |off| is_zero_word(slots.cluster().peek_word(off));
-    if slots.range().any(is_zero) {
-        slots.lock().set_zeros(false);
+    if !slots.range().any(is_zero) {
+        return;
     }
+    let mut locked = slots.lock();
+    let (nr, id) = (locked.set_zeros(false), locked.id());
+    drop(locked);
+    vswap::uncharge_id(id, nr);
 }
 
 /// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the first,

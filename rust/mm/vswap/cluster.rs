@@ -78,6 +78,7 @@ use crate::{
         },
         swap_table::{
             is_extended_word,
+            is_zero_word,
             Backing,
             Flags,
             PhysSlot,
@@ -680,6 +681,14 @@ impl LockedCluster<'_> {
         }
     }
 
+    /// Returns true if the zero flag of a slot is set.
+    #[inline]
+    fn is_zero(&self, off: u32) -> bool {
+        self.words()
+            .and_then(|words| words.0.get(off as usize))
+            .is_some_and(|word| is_zero_word(word.load(Relaxed)))
+    }
+
     /// Returns the number of slots in use.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
@@ -1111,7 +1120,7 @@ impl LockedCluster<'_> {
         start: u32,
         nr: u32,
         freed: &mut FreeBatch,
-        mut f: impl FnMut(IdRefs, Option<Backed>),
+        mut f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> bool {
         let range = start as usize..start.wrapping_add(nr) as usize;
         let words = self.words().and_then(|words| words.0.get(range.clone()));
@@ -1124,6 +1133,7 @@ impl LockedCluster<'_> {
         let device = &self.cluster.device;
         let bound = device.is_bound();
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
+            let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
@@ -1135,7 +1145,7 @@ impl LockedCluster<'_> {
             if bound && device.has(off) {
                 backed = Some(Backed::Bound);
             }
-            f(id, backed);
+            f(old, id, backed);
             self.invalidate_tags(off);
         }
         if bound {
@@ -1161,8 +1171,9 @@ impl LockedCluster<'_> {
             return false;
         };
         let device = &self.cluster.device;
-        let (mut from, mut ids) = (start, IdRefs::NONE);
+        let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
         for (off, word) in (start..).zip(words) {
+            let old = word.load(Relaxed);
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
@@ -1171,14 +1182,15 @@ impl LockedCluster<'_> {
                 if before.nr() != 0 {
                     // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
                     let idle = unsafe { Self::idle(device, from, before.nr()) };
-                    f(before, idle);
+                    f(before, charged.wrapping_add(idle));
                 }
-                from = off;
+                (from, charged) = (off, 0);
             }
+            charged = charged.wrapping_add(is_zero_word(old).into());
         }
         // SAFETY: `ci->lock` is held.
         let idle = unsafe { Self::idle(device, from, ids.nr()) };
-        f(ids, idle);
+        f(ids, charged.wrapping_add(idle));
         for off in start..end {
             self.invalidate_tags(off);
         }
@@ -1344,15 +1356,15 @@ impl<'g> Unpinned<'g> {
         Some(Self { nr: 1, ..self })
     }
 
-    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its
-    /// reference to a memory cgroup id, and its old backing. `None`: the cluster has no tables.
-    /// That is a bug, and the slots are leaked.
+    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
+    /// word, its reference to a memory cgroup id, and its old backing. `None`: the cluster has no
+    /// tables. That is a bug, and the slots are leaked.
     // Inlined, so that the tables are looked up once.
     #[inline(always)]
     pub(crate) fn clear(
         mut self,
         freed: &mut FreeBatch,
-        f: impl FnMut(IdRefs, Option<Backed>),
+        f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> Option<Cleared<'g>> {
         if !self.cluster.kill(self.start, self.nr, freed, f) {
             return None;
@@ -1621,13 +1633,18 @@ impl LockedSlots<'_> {
         self.slots.range().any(|off| self.guard.is_backed(off))
     }
 
-    /// Sets or clears the zero flag of the slots.
+    /// Sets or clears the zero flag of the slots. Returns how many changed.
     #[inline]
-    pub(crate) fn set_zeros(&mut self, zero: bool) {
+    pub(crate) fn set_zeros(&mut self, zero: bool) -> u32 {
         let mut cluster = self.guard.lend();
+        let mut changed = 0u32;
         for off in self.slots.range() {
-            cluster.set_zero(off, zero);
+            if cluster.is_zero(off) != zero {
+                cluster.set_zero(off, zero);
+                changed = changed.wrapping_add(1);
+            }
         }
+        changed
     }
 }
 

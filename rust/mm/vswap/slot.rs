@@ -55,6 +55,7 @@ use crate::{
         },
         swap_table::{
             is_counted_word,
+            is_zero_word,
             Backing,
             Count,
             State, //
@@ -109,17 +110,22 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     };
     let mut ids = Ids::NONE;
     let mut devices = freed.slots.take();
-    let cleared = slots.clear(&mut freed.entries, |id, backed| {
+    let cleared = slots.clear(&mut freed.entries, |word, id, backed| {
         ids.add(id, uncharge);
-        match backed {
-            Some(Backed::Zswap(stored)) => ids.stored.merge(stored),
+        // One match for both the backing and the charge, because this runs for many slots.
+        let charged = match backed {
+            Some(Backed::Zswap(stored)) => {
+                ids.stored.merge(stored);
+                false
+            }
             Some(Backed::Device(more)) => {
                 grow(&mut devices, more);
-                ids.nr_charged = ids.nr_charged.wrapping_add(1);
+                true
             }
-            Some(Backed::Bound) => ids.nr_charged = ids.nr_charged.wrapping_add(1),
-            None => {}
-        }
+            Some(Backed::Bound) => true,
+            None => is_zero_word(word),
+        };
+        ids.nr_charged = ids.nr_charged.wrapping_add(charged.into());
     });
     freed.slots = devices;
     ids.flush(uncharge);
@@ -162,14 +168,14 @@ pub(super) fn free_slot(
         Err(slot) => slot,
     };
     let mut slots = None;
-    let cleared = slot.clear(freed, |id, backed| match backed {
+    let cleared = slot.clear(freed, |word, id, backed| match backed {
         Some(Backed::Zswap(stored)) => uncharge(id, 0, stored),
         Some(Backed::Device(its)) => {
             slots = Some(its);
             uncharge(id, 1, Sum::NONE);
         }
         Some(Backed::Bound) => uncharge(id, 1, Sum::NONE),
-        None => uncharge(id, 0, Sum::NONE),
+        None => uncharge(id, is_zero_word(word).into(), Sum::NONE),
     });
     if let Some(cleared) = cleared {
         cleared.free();
