@@ -12,9 +12,9 @@ start_random() {
 	swapcheck hold --resident --size $(mb 40) --incompressible 100 --zero 0 --cgroup $CG/$1 &
 }
 
-# beyond WHAT: let the cgroup "random", or its children, exceed memory.max and memory.swap.max.
-# zswap keeps incompressible pages as they are, which frees no memory. So it may keep no more of
-# them than the cgroup may write to the device.
+# beyond WHAT NUMBER: let the cgroup "random", or the processes in that many children, exceed
+# memory.max and memory.swap.max. zswap keeps incompressible pages as they are, which frees no
+# memory. So it may keep no more of them than the cgroup may write to the device.
 beyond() {
 	label=$1
 	most=0
@@ -26,10 +26,11 @@ beyond() {
 	wait $pid
 	is "$label: random data is killed" $? -eq 137
 	is "$label: by the OOM killer" "$(oom_kills random)" -gt 0
-	# Each CPU has up to 64 pages that are not charged yet, and as many whose charges it has not
-	# reported. The kernel adds up what was reported when it is more than 64 pages for each CPU.
+	# For each cgroup with processes, each CPU has up to 64 pages that are not charged yet, and as
+	# many whose charges it has not reported. The kernel adds up what was reported when it is more
+	# than 64 pages for each CPU.
 	is "$label: zswap keeps no more plain pages than memory.swap.max" "$most" -le \
-		$(($(pages 4 100) * 4096 + 64 * 4096 * $(nproc) * 3))
+		$(($(pages 4 100) * 4096 + 64 * 4096 * $(nproc) * (1 + 2 * $2)))
 	note "at most $most bytes of plain pages, memory.swap.peak $(cat $CG/random/memory.swap.peak)"
 }
 
@@ -42,7 +43,7 @@ cgroup random memory.max=$(mb 24) memory.swap.max=$(mb 4)
 start_random random > $TMP/random 2>&1
 pid=$!
 other=$pid
-beyond "its own limits"
+beyond "its own limits" 1
 check "its cgroup goes away" cgroup_gone random
 none_left "its own limits"
 
@@ -54,7 +55,7 @@ start_random random/one > $TMP/random 2>&1
 pid=$!
 start_random random/two > $TMP/other 2>&1
 other=$!
-beyond "limits above"
+beyond "limits above" 2
 wait $other
 is "limits above: the other is killed, too" $? -eq 137
 no_more oom
