@@ -197,6 +197,7 @@ class Splats(unittest.TestCase):
 
     BAD = ("Kernel panic - not syncing: x", "BUG: KASAN: slab-use-after-free in x+0x1/0x2",
            "BUG: unable to handle page fault", "WARNING: CPU: 0 PID: 1 at mm/a.c:1 f+0x1/0x2",
+           "WARNING: at hrtimer_forward_x+0x1/0x2", "WARNING: at x_hrtimer_forward+0x1/0x2",
            "WARNING: possible circular locking dependency detected", "Oops: 0002 [#1] SMP",
            "x KASAN: y", "UBSAN: array-index-out-of-bounds in a.c:1", "x KCSAN: data-race in y",
            "general protection fault, probably for address 0x1",
@@ -242,6 +243,7 @@ class Splats(unittest.TestCase):
             "Linux version 7.3.4", "kasan: KernelAddressSanitizer initialized",
             "debug: BUGS none", "Lock dependency validator: x", "oom-killer tests begin",
             "WARNING: x mitigations=off", "Spectre V2 : WARNING: Spectre is not handled",
+            "WARNING: at hrtimer_forward+0x105/0x210, CPU#1: swapper/0/1",
             "Adding 262140k swap on /dev/vda."), [])
 
     def test_not_every_bug_is_allowed(self):
