@@ -8,9 +8,9 @@
 //! A slot of zeros has the zero flag in its swap table word, and no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
-//! of the slot's folio in the swap cache, or frees the slot. `LockedCluster::scatter` is an
-//! exception: it holds the lock of the cluster alone. It replaces bits by backing words that name
-//! the same device slots, so the data stays where it was: see [`bound`](super::bound).
+//! of the slot's folio in the swap cache, or frees the slot. Only `LockedCluster::scatter` does
+//! neither. It replaces bits by backing words that name the same device slots, so the data stays
+//! where it was: see [`bound`](super::bound).
 
 #![forbid(unsafe_code)]
 
@@ -66,9 +66,9 @@ use kernel::prelude::*;
 /// The backing that was removed from slots. Dropping it frees the zswap entries and device slots.
 pub(crate) struct FreedBacking {
     pub(super) entries: FreeBatch,
-    // The device slots removed last, if they are one run. When a slot does not continue the run,
-    // [`grow`] frees the run. It may do so under the lock of the virtual cluster, because device
-    // locks nest inside that lock. So there is no need to keep several runs on the stack.
+    // The last run of removed device slots. When a slot does not continue the run, [`grow`] frees
+    // the run, even under the lock of the virtual cluster, because device locks nest inside that
+    // lock. So there is no need to keep several runs on the stack.
     pub(super) slots: Option<DeviceSlots>,
 }
 
@@ -116,9 +116,9 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
 }
 
 /// Returns true if the `n`th slot of a large folio, backed by `backing`, can be read together with
-/// the first, backed by `first`. That is so if both are in zswap, if both have no backing, or if
-/// `backing` is the device slot `n` slots after `first` on a block device. In a swap file,
-/// consecutive slots may not be contiguous on disk.
+/// the first, backed by `first`: both are in zswap, both have no backing, or `backing` is the `n`th
+/// device slot after `first` on a block device. Consecutive slots of a swap file need not be
+/// contiguous on disk.
 pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
@@ -149,8 +149,8 @@ pub(crate) fn reserve(
     }
 }
 
-/// Prepares the slots of a folio for a store to zswap: clears their zero flags. `EBUSY`: their
-/// backing must not change: see [`frozen`].
+/// Clears the zero flags of the slots of a folio, before a store to zswap. `EBUSY`: their backing
+/// must not change, see [`frozen`].
 pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
@@ -221,8 +221,8 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
     }
 }
 
-/// Sets the zero flag of the slots of a locked folio, and removes their backing. If the cgroup may
-/// not have more swap, clears the flags again, and fails. Then only the folio has the data.
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. If the cgroup is
+/// at its swap limit, clears the flags again and fails. Then only the folio has the data.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
@@ -237,8 +237,8 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     }
     let (new, id) = (locked.set_zeros(true), locked.id());
     drop(locked);
-    // Slots that had the flag are charged already. Nobody uses or frees the others before they are
-    // charged, because the folio is locked.
+    // Slots that had the flag are charged already. The folio lock keeps the other slots from being
+    // used or freed before they are charged.
     if let Err(error) = vswap::charge_id(id, new, ChargeFor::More) {
         let cleared = slots.lock().set_zeros(false);
         vswap::uncharge_id(id, cleared.wrapping_sub(new));
@@ -267,11 +267,11 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
     trace::moved(offset, slots.len() as u32, to);
 }
 
-/// Clears the zero flags of the slots of a locked folio that was written to, and uncharges them.
+/// Clears the zero flags of the slots of a locked folio that is written out, and uncharges them.
 ///
-/// The folio is being written. If neither zswap nor a device takes it, `swap_writeout()` marks it
-/// dirty again, so it stays in the swap cache. A fault finds it there, and does not read the slots,
-/// which have no data.
+/// If neither zswap nor a device takes the folio, `swap_writeout()` marks it dirty again, so it
+/// stays in the swap cache. A fault finds the folio there, and does not read the slots, which have
+/// no data.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     // The flags can be read without the lock of the cluster, because the lock of the folio keeps
     // them from changing.

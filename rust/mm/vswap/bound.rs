@@ -8,16 +8,15 @@
 //! # Locking
 //!
 //! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
-//! ([`DeviceMap::find`]) has the right to the slot (see `ffi::folio`), so the place of the slot's
-//! data on the device stays. Only [`DeviceMap::unbind`] changes how that place is recorded
-//! meanwhile: from a bit to a backing word. It writes the words first, then clears the bits, then
-//! the binding. The reader looks in the opposite order, so that it finds the place in one of the
-//! two.
+//! ([`DeviceMap::find`]) has the right to the slot (see `ffi::folio`), so the device slot that has
+//! its data stays. Only [`DeviceMap::unbind`] changes meanwhile how that device slot is recorded:
+//! from a bit to a backing word. It writes the words first, then clears the bits, then the binding.
+//! The reader reads in the opposite order, so it finds the bit or the word.
 //!
 //! # Context
 //!
-//! Values only, like [`slot_map`](super::slot_map). On the host, this is compared with a simple
-//! model, and run with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
+//! Works on values only, like [`slot_map`](super::slot_map). Host tests compare this with a simple
+//! model, and run it with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -52,6 +51,7 @@ pub struct DeviceMap<W> {
 impl<W: Word> DeviceMap<W> {
     /// Returns a map that is not bound. The caller passes words that are 0.
     pub const fn new(first: W, bits: [W; WORDS]) -> Self {
+        // INVARIANT: The words are 0, as required of the caller.
         Self { first, bits }
     }
 
@@ -77,8 +77,8 @@ impl<W: Word> DeviceMap<W> {
 
     /// Returns the device slot that has the data of a slot, if its bit is set.
     ///
-    /// Does not need the lock. If this returns `None`, the caller must then read the backing word
-    /// of the slot, not before.
+    /// Needs no lock. The caller must read the backing word of the slot only after this has
+    /// returned `None`.
     #[inline]
     pub fn find(&self, slot: u32) -> Option<PhysSlot> {
         let first = self.first.load();
@@ -93,7 +93,7 @@ impl<W: Word> DeviceMap<W> {
         if self.is_bound() {
             return false;
         }
-        // INVARIANT: The bits are 0.
+        // INVARIANT: `first` is the first slot of a device cluster.
         self.first.store(encode(first));
         true
     }
@@ -122,7 +122,7 @@ impl<W: Word> DeviceMap<W> {
         if len != nr {
             return self.set_many(start, nr);
         }
-        // Fast path: most folios have one slot.
+        // Fast path: most folios have all of their bits in one word.
         match self.bits.get(n) {
             Some(word) if self.is_bound() && word.load() & mask == 0 => {
                 word.store(word.load() | mask);
@@ -195,7 +195,7 @@ impl<W: Word> DeviceMap<W> {
         for bits in &self.bits {
             bits.store(0);
         }
-        // INVARIANT: The bits are 0.
+        // INVARIANT: The bits are 0, as just stored.
         self.first.store(0);
         Some(first)
     }

@@ -7,8 +7,8 @@
 //! slot, and is not charged as swap.
 //!
 //! The device slots of a folio are consecutive, so that one request writes the folio. The end of
-//! that request ends PG_writeback, and could not wait for a second request. C splits a large folio
-//! for which there is no run: `vswap_split()`.
+//! that request clears PG_writeback, and could not wait for a second request. C splits a large
+//! folio for which there is no run: `vswap_split()`.
 //!
 //! # Order of the steps
 //!
@@ -21,11 +21,11 @@
 //! 4. the backing words, under the lock of the virtual cluster.
 //!
 //! If zswap will not take a folio (`to_device`), the charge is made when its virtual slots are
-//! allocated. In a bound cluster, the device slots are taken then, too. In another cluster, backing
-//! words are reserved then, if the cluster has a table. A folio that is written again keeps its
+//! allocated. At the same time, a bound cluster takes the device slots into use, and another
+//! cluster that has a backing table reserves the words. A folio that is written again keeps its
 //! device slots if they are one run.
 //!
-//! A step that fails undoes the steps before it: [`SlotReservation`].
+//! If a step fails, [`SlotReservation`] undoes the steps before it.
 //!
 //! # When there is no room
 //!
@@ -104,13 +104,13 @@ impl SlotReservation {
     }
 
     /// Reserves a device slot for a zswap entry that is written back. The entry stays until
-    /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the entry
-    /// has one, which will name the device slot. `ENOSPC`: no device has a free slot. `EDQUOT`: the
-    /// cgroup of the slot is at its swap limit.
+    /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word: the word of the
+    /// entry will name the device slot. `ENOSPC`: no device has a free slot. `EDQUOT`: the cgroup
+    /// of the slot is at its swap limit.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
-        // A distinct error, because an entry of another cgroup may still be written back.
+        // EDQUOT, because after it the caller may still write back entries of other cgroups.
         vswap::charge_id(room.id, 1, what).map_err(|_| EDQUOT)?;
         room.charged = 1;
         room.slots = Some(DeviceSlots::alloc(folio)?);
@@ -204,8 +204,8 @@ impl Drop for SlotReservation {
 /// mark the folio dirty.
 #[inline]
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
-    // The folio was written before, and keeps its device slots; or it got them together with its
-    // virtual slots.
+    // The folio keeps the device slots that it was written to before, or that were allocated
+    // together with its virtual slots.
     if backing::on_device(folio) {
         return Ok(());
     }
@@ -218,9 +218,9 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     if backing::frozen(&slots) {
         return Err(EBUSY);
     }
-    // Remove a backing that cannot be used, such as device slots that are not one run, and the zero
-    // flags. Do so before charging, so that no slot is charged twice. zswap has none of the pages
-    // any more: a store that fails frees them.
+    // Remove the zero flags, and a backing that cannot be used, such as device slots that are not
+    // one run. Do so before charging, so that no slot is charged twice. zswap has none of the pages
+    // any more, because a store that fails frees them.
     backing::unback(&mut slots, &mut FreedBacking::nothing());
     backing::clear_zero(&mut slots);
     if back_bound(&mut slots)? {
@@ -236,7 +236,7 @@ fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;
     match cluster.peek_binding() {
-        // A large folio must be contiguous on the device, which slots of a swap file may not be.
+        // A large folio must be contiguous on the device. Slots of a swap file need not be.
         Some(first) if nr == 1 || device::in_order(first.ty().into()) => {}
         _ => return Ok(false),
     }

@@ -9,8 +9,8 @@
 //! there is no memory for the words, the cluster stays bound, and [`make_room`] tries the next one.
 //!
 //! If more than half of swap is in use, and a cluster has no idle slot, [`make_room`] first tries
-//! to make slots of it idle. It removes folios whose swap count is 0 from the swap cache. C's
-//! allocator does the same in full clusters.
+//! to make some of its slots idle. For this, it removes folios whose swap count is 0 from the swap
+//! cache. C's allocator does the same in full clusters.
 
 #![forbid(unsafe_code)]
 
@@ -39,8 +39,8 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of the cluster that the next [`make_room`] starts at, so that it continues where the
-/// last one ended.
+/// The number of the cluster that the next [`make_room`] starts at. It continues behind the last
+/// cluster that was tried.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
@@ -77,8 +77,8 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
 
 /// Ends the binding of a cluster, if there is memory for the words that its slots need then.
 ///
-/// `memory` is that memory for one cluster, or `None` before the first try to allocate it. There is
-/// only one try, because a second one would only drain the memory reserves further.
+/// `memory` is the result of the only allocation of that memory, or `None` before it. A second
+/// allocation would only drain the memory reserves further.
 fn scatter(cluster: &'static Cluster, memory: &mut Option<Option<Scatter>>) -> bool {
     // A cluster without data on the device needs no memory.
     if cluster.lock().lend().scatter(&mut None) {

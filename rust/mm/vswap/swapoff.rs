@@ -2,16 +2,16 @@
 
 //! Swapoff: reads into memory the pages in device slots that back virtual slots.
 //!
-//! Page tables and shmem name virtual slots, which stay. So swapoff does not search them. The swap
+//! swapoff does not search page tables and shmem, because their virtual entries stay. The swap
 //! table words of the device say which virtual slots it backs. swapoff reads the slots in the order
 //! of the device, many at a time. Each folio is then dirty in the swap cache and has no backing, so
 //! that reclaim may write it elsewhere. A fault finds the folio in the swap cache.
 //!
 //! # Races
 //!
-//! The device allocates no more slots. A task that allocated one before holds the folio lock until
-//! the backing word of the virtual slot names the device slot. So if swapoff finds a device slot
-//! that the backing word does not name, the device slot
+//! No more slots of the device are allocated. A task that has allocated one holds the folio lock
+//! until the backing word of the virtual slot names the device slot. So if swapoff finds a device
+//! slot that the backing word does not name, the device slot
 //! - *is about to be named*: the folio is in the swap cache, and locked. swapoff waits for the
 //!   lock.
 //! - *is about to be freed*: no backing word names it any more. The next pass finds the device slot
@@ -83,8 +83,8 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
     if owned.is_bound() {
         // A task may just be ending a binding, under the lock of the virtual cluster.
         slot_alloc::quiesce();
-        // Otherwise the owner of an idle cluster is corrupt. Then a virtual cluster still uses the
-        // device, which must stay. (If the cluster has data, the loop above ends with a signal.)
+        // The recorded owner of an idle device cluster is corrupt. The device must stay, because a
+        // virtual cluster uses it. (If that cluster has data, only a signal ends the loop above.)
         if warn_on_once!(owned.is_bound()) {
             return Err(EBUSY);
         }
@@ -130,7 +130,7 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };
-    // If the swap count of all its slots is 0, this frees the slots, and nothing is left to do.
+    // If the swap count of all slots of the folio is 0, `free_swap()` frees them.
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
