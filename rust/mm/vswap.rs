@@ -3,9 +3,8 @@
 //! Virtual swap space.
 //!
 //! Page tables and shmem hold *virtual* swap entries (V), which name a slot of a virtual cluster.
-//! The backing of such a slot is recorded beside it: nothing, a zswap entry, or a slot of a swap
-//! device (a *physical* entry, P). The backing can change while page tables and shmem keep the
-//! entry.
+//! The backing of such a slot is nothing, a zswap entry, or a slot of a swap device (a *physical*
+//! entry, P). The backing can change while page tables and shmem keep the virtual entry.
 //!
 //! # Modules
 //!
@@ -36,7 +35,7 @@
 //!
 //! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster` with its
 //! `swap_cache` and `cluster_list` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
-//! files forbid it.
+//! code forbids it, tests aside.
 //!
 //! `Documentation/rust/vswap/locking.rst` has the order of all locks, and what each protects.
 //! `index.rst` beside it answers common questions, and names the function to begin at.

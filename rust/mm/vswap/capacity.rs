@@ -12,11 +12,11 @@
 //! Pages that do not compress can be swapped out only if their cgroup may use a device slot.
 //! Otherwise reclaim would compress them again and again, and the OOM killer would come late. So
 //! each cgroup counts the pages that zswap refused in reclaim and that cannot go to a device. When
-//! the count reaches about the number of its anonymous pages, [`room`] returns 0 for the cgroup. A
-//! page that reclaim stores lowers the count by 32. If a second has passed since the last refusal,
-//! or if the cgroup has lost more than a quarter of its pages, the count is halved. Then reclaim
-//! tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller need not be
-//! short of memory.
+//! the count reaches about the number of anonymous pages of the cgroup, [`room`] returns 0 for it.
+//! A page that reclaim stores lowers the count by 32. If a second has passed since the last
+//! refusal, or if the cgroup has lost more than a quarter of its pages, the count is halved, so
+//! that reclaim tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller
+//! need not be short of memory.
 //!
 //! # Locks
 //!
@@ -57,7 +57,7 @@ use kernel::{
     }, //
 };
 
-/// The default limit: slots for each page of memory.
+/// The default limit, as a number of slots for each page of memory.
 const SLOTS_FOR_PAGE: usize = 4;
 
 /// The value of [`MAX_CLUSTERS`] for the default limit, which follows the size of memory.
@@ -74,7 +74,7 @@ pub(crate) fn limit() -> usize {
         max => max,
     };
     let limit = match Directory::most() {
-        // The directory is not set up yet, so it gives no bound.
+        // The directory is not set up yet, so it sets no limit.
         0 => max,
         most => max.min(most),
     };
@@ -99,9 +99,9 @@ pub(crate) fn max_slots() -> usize {
     limit().saturating_mul(SLOTS)
 }
 
-/// Returns how many pages of a cgroup can be swapped out without device slots. A low estimate: it
-/// assumes that pages do not shrink when zswap compresses them. 0 while zswap refuses the pages of
-/// the cgroup.
+/// Returns how many pages of a cgroup can be swapped out without device slots; 0 while vswap is off
+/// or zswap refuses the pages of the cgroup. A low estimate, because it assumes that pages do not
+/// shrink when zswap compresses them.
 pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
@@ -123,12 +123,12 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     held.saturating_add(room(memcg))
 }
 
-/// Returns true if zswap need not try a page of the cgroup, because its contents look random.
+/// Returns true if zswap need not try a page of the cgroup, because the page looks random.
 ///
-/// Without this, reclaim would compress all memory of a cgroup to find out that it does not
-/// compress. Returns false until [`rules::FEW_TRIED`] pages in a row did not compress, and for
-/// about one page in 256 after that. Also returns false if a refused page can go to a device.
-/// Counts the refusal if this task is in reclaim.
+/// Otherwise reclaim would compress all memory of a cgroup to find out that it does not compress.
+/// Returns false until [`rules::FEW_TRIED`] pages in a row did not compress, and for about one page
+/// in 256 after that. Also returns false if a refused page can go to a device. Counts the refusal
+/// if this task is in reclaim.
 pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     if rules::is_tried(refusals.tried(), refusals.refused())
@@ -154,7 +154,7 @@ pub(crate) fn nowhere_to_go(memcg: Memcg<'_>, nr: u32) -> bool {
     nowhere
 }
 
-/// Counts a page charged to `objcg` that did not compress, and that zswap did not keep.
+/// Counts a page charged to `objcg` that zswap refused in reclaim and that cannot go to a device.
 #[cold]
 pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     if vswap::in_reclaim() {
@@ -168,8 +168,8 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     }
 }
 
-/// Reduces the count of refused pages of the cgroup, because a page charged to `objcg` was stored.
-/// `variety` samples how random the page looks.
+/// In reclaim, reduces the refusal counts of a cgroup, because a page charged to `objcg` was
+/// stored. `variety` samples how random the page looks.
 #[inline]
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
     Memcg::with(objcg, |memcg| {
@@ -203,7 +203,7 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
 }
 
 /// Returns true if zswap has refused about as many pages as the cgroup has anonymous pages, and
-/// they cannot go to a device. Halves a count that is outdated.
+/// refused pages cannot go to a device. Halves a count that is outdated.
 fn all_refused(memcg: Memcg<'_>) -> bool {
     let refusals = memcg.refusals();
     let refused = refusals.refused();

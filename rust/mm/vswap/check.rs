@@ -2,7 +2,7 @@
 
 //! Checks in debug kernels that the tables agree with one another:
 //!
-//! - the backing of a virtual slot, and the word or binding of the device slot: each names the
+//! - the backing of a virtual slot, and the word or binding of its device slot: each must name the
 //!   other;
 //! - the slots of a device that back virtual ones, and their count;
 //! - the slots of a cluster that are in use, its slot map, its words, and its counts;
@@ -64,7 +64,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         }
     }
     note(check, used == guard.used());
-    // Equal, because no store has promises outstanding.
+    // Equal, because no task swaps, so no store has promised backing words.
     note(check, backed == guard.nr_backed());
     note(check, guard.order_agrees());
 }

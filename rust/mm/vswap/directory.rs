@@ -25,12 +25,12 @@ use kernel::{
 
 /// The map from numbers to clusters.
 ///
-/// A cluster stays once it is published. Cluster 0 is published first and never has tables. C gets
+/// A published cluster is never removed. Cluster 0 is published first and never has tables. C gets
 /// cluster 0 for an offset at which there never was a slot.
 pub(crate) struct Directory(());
 
 static CLUSTERS: Array<Cluster> = Array::new();
-// The next number. A number that was given out but not published finds no cluster.
+// The next number. A number that was given out has no cluster until the cluster is published.
 static NEXT: Atomic<u32> = Atomic::new(0);
 
 impl Directory {

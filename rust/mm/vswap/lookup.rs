@@ -8,19 +8,19 @@
 //! # Races between two steps
 //!
 //! - *The folio leaves the swap cache, and is freed.* Its reference count is 0 then, and the lookup
-//!   gets no reference. Or the lookup gets one to the next user, and the word has changed.
-//! - *The page frame is used again*, for a folio of another slot, or for something outside the swap
-//!   cache. The reference is to that, and the word has changed. The lookup puts the reference and
-//!   retries.
+//!   gets no reference.
+//! - *The page frame is used again*, for a folio of another slot, or for a page outside the swap
+//!   cache. The lookup gets a reference to that folio or page, but the word has changed. The lookup
+//!   puts the reference and retries.
 //! - *The page frame is used again inside of a larger folio*, and the reference is to the larger
 //!   folio. If that folio is split later, the frame becomes a folio of its own, and can enter the
 //!   swap cache for this slot again. Then the word is what it was before. So the lookup compares
 //!   not only the page frame number, but also the folio that the frame belongs to.
 //! - *The page frame is used again for a folio of this slot*, so that the word is what it was. That
 //!   folio is right, too: it is in the swap cache for the slot, and the reference is to it.
-//! - *The folio is frozen.* Reclaim, migration and splitting set its count to 0 for a moment. The
-//!   word still names it. They do so under the lock of the cluster. Before they drop that lock,
-//!   they change the word or restore the count. So the lookup retries, as for a spinlock.
+//! - *The folio is frozen.* Reclaim, migration and splitting set its reference count to 0 under the
+//!   lock of the cluster, while the word still names the folio. Before they drop that lock, they
+//!   change the word or restore the count. So the lookup retries, as for a spinlock.
 //! - *The swap count or the zero flag in the word changes.* The lookup ignores both.
 //!
 //! # Requirements
@@ -37,13 +37,13 @@
 //!   too.
 //! - RCU keeps the words for readers without the lock: see `cluster`.
 //!
-//! The folio may leave the swap cache as soon as it was found. A caller that needs it to stay locks
-//! it, and checks whether it is still the folio of the slot.
+//! The folio may leave the swap cache as soon as it was found. A caller that needs it there locks
+//! the folio, and checks that it is still the folio of the slot.
 //!
 //! # Context
 //!
-//! Values only, like [`swap_table`](super::swap_table). `kunit/host/tests/loom.rs` runs this on the
-//! host, with all interleavings of tasks that change words and counts.
+//! Works on values only, like [`swap_table`](super::swap_table). `kunit/host/tests/loom.rs` runs
+//! this on the host, with all interleavings of tasks that change words and counts.
 //!
 //! C: `swap_cache_get_folio()`.
 

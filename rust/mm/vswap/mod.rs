@@ -17,7 +17,7 @@
 //!   allocates from.
 //! - `slot_alloc`: allocates the slots for a folio.
 //! - [`slot_map`]: which slots of a cluster are free, pure.
-//! - [`bound`]: which slots are on the device cluster that the cluster is bound to, pure.
+//! - [`bound`]: which slots have data on the device cluster that a cluster is bound to, pure.
 //!
 //! Operations on a slot:
 //!
@@ -28,14 +28,14 @@
 //!
 //! The backing of a slot:
 //!
-//! - `backing`: zswap, or a device.
+//! - `backing`: changes and removes the backing: zswap, or a device.
 //! - `device_slot`: allocates the device slots that back virtual ones.
 //! - `scatter`: ends bindings, so that C's allocator can use idle device slots.
-//! - `swapoff`: reads the pages of a device that is turned off into memory.
+//! - `swapoff`: reads into memory the pages of a device that swapoff turns off.
 //!
 //! Counts:
 //!
-//! - `capacity`: returns how many pages of a cgroup can be swapped out.
+//! - `capacity`: how many pages of a cgroup can be swapped out, and the limit `max_slots`.
 //! - `stats`: counts slots and tables for sysfs.
 //! - `check`: checks in debug kernels that the tables agree.
 

@@ -3,8 +3,8 @@
 //! Counts slots and tables when an administrator reads a file of `stats/` in sysfs.
 //!
 //! Swap-out and swap-in maintain only the count of slots in use, because further counts would slow
-//! down every swap-out. Reading a file looks at each cluster in one RCU section, and collects all
-//! numbers. They are not an atomic snapshot.
+//! down every swap-out. Reading a file counts the slots of each cluster in an RCU read-side
+//! section. The numbers are not an atomic snapshot.
 
 #![forbid(unsafe_code)]
 
