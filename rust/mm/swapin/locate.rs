@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Finds where the data of a swap entry is, as far as that decides how the page is swapped in.
+//! Finds where the data of a swap entry is, because that decides how the page is swapped in.
 //!
 //! No lock is held, so an answer may be outdated as soon as it is returned. The code that executes
 //! a plan checks again under the cluster lock.
@@ -28,18 +28,18 @@ use crate::{
     }, //
 };
 
-/// Where a page's data is. Two pages can be in one folio if their places are equal. They are as far
-/// apart in the folio as their swap offsets.
+/// Where a page's data is. Pages can be in one folio if their places are equal. The difference of
+/// their swap offsets is their distance in the folio.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No data is stored, because the page is zeros.
     Zeros,
-    /// Compressed in memory by zswap.
+    /// In zswap.
     Zswap,
     /// A slot of the swap device with this type. The number is the slot's offset minus the entry's
     /// offset, which is equal for consecutive entries with consecutive slots.
     Slot(u8, u64),
-    /// Only the swap cache has the page, or the entry is corrupt.
+    /// Only the swap cache has the page, the page is lost, or the entry is corrupt.
     Nowhere,
 }
 
@@ -77,8 +77,8 @@ impl Place {
         !matches!(self, Self::Slot(..))
     }
 
-    /// Returns the kind of memory or device of the place. `fast` says whether the device of a
-    /// physical `entry` is fast. It is ignored for a virtual entry.
+    /// Returns the source that the place belongs to. `fast` says whether the device of a physical
+    /// `entry` is fast, and is ignored for a virtual entry.
     #[inline]
     pub(crate) fn source(self, entry: HeldEntry<'_>, fast: bool) -> Source {
         let fast = match self {
@@ -101,7 +101,7 @@ impl Place {
 }
 
 /// Returns where a page and its neighbours can be, judged by the devices alone. `fast` says whether
-/// the device of a physical `entry` is fast. It is ignored for a virtual entry.
+/// the device of a physical `entry` is fast, and is ignored for a virtual entry.
 #[inline]
 pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     if entry.entry().is_virtual() {
@@ -122,8 +122,8 @@ pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
 
 /// Returns true if neighbours of a swap entry are likely on a slow device. For a virtual entry: a
 /// slow device backs virtual slots. For a physical entry: its device is slow, and more than a
-/// quarter of the device slots in use have pages outside zswap and the swap cache. `fast` says
-/// whether the device of a physical `entry` is fast.
+/// quarter of the device slots in use have no page in zswap or the swap cache. `fast` says whether
+/// the device of a physical `entry` is fast.
 #[inline]
 pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {
@@ -132,8 +132,8 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     !fast && fault::any_written()
 }
 
-/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio. zswap
-/// has all of them, or it has none and the device can read them as one folio.
+/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio: zswap
+/// has the pages of all of them, or it has none and the slots are contiguous on the device.
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {
     let first = entry.entry().offset() & !nr.wrapping_sub(1);
     let stored = entry.is_stored();

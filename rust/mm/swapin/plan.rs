@@ -4,8 +4,8 @@
 //!
 //! A plan is a bitmap of the orders that the folio may have. The plan 0 means readahead; in any
 //! other plan, bit 0 is set. `BY_DEVICE` marks a plan made by C's rule: a fast device gets the
-//! largest folio allowed. C does not record the outcome of such a plan, because it says nothing
-//! about the faults.
+//! largest folio allowed. The outcome of such a plan is not recorded, because it says nothing about
+//! the faults.
 
 #![forbid(unsafe_code)]
 
@@ -63,8 +63,8 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     }
 }
 
-/// Returns the plan that C would follow without the policy, which is disabled. A slow device gets
-/// readahead. A fast device gets a folio of any order, or single pages once zswap was enabled.
+/// Returns the plan that C would follow without the policy, which is disabled: readahead from a
+/// slow device; from a fast device, a folio of any order, or single pages once zswap was enabled.
 #[cold]
 fn without_policy(fast: bool) -> usize {
     match (fast, fault::zswap_was_enabled()) {
@@ -75,8 +75,8 @@ fn without_policy(fast: bool) -> usize {
 }
 
 /// Returns the plan for a fast device: all orders that the sysfs switches allow. Ignores the
-/// history of faults, because no fault can tell whether the rest of the folio will be used. If it
-/// is used, swapping in single pages costs 3 to 5 times as much as one large folio.
+/// history of faults, because no fault can tell whether the rest of the folio will be used. If the
+/// rest is used, single pages cost 3 to 5 times as much as one large folio.
 fn by_device() -> usize {
     if !fault::large() {
         return SINGLE;
@@ -177,7 +177,7 @@ fn whole_of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize 
     orders_of(whole.plan())
 }
 
-/// An access to a file whose page is swapped out.
+/// An access to a swapped-out page of a shmem file.
 pub(crate) struct FileAccess<'a> {
     /// The swap entry in the page cache.
     pub(crate) entry: HeldEntry<'a>,
@@ -193,8 +193,8 @@ pub(crate) struct FileAccess<'a> {
     pub(crate) armed: bool,
 }
 
-/// Returns the plan for an access to a file. `fast` says whether a physical entry is on a fast
-/// device.
+/// Returns the plan for an access to a shmem file. `fast` says whether a physical entry is on a
+/// fast device.
 pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
         return without_policy(fast);
@@ -231,7 +231,7 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     }
 }
 
-/// Records a folio of order `order` that was swapped in after a plan that allowed a large one.
+/// Records a folio of order `order` that was swapped in after a plan that allowed a large folio.
 /// `page` is the number of one of its pages, and `offset` the swap offset of that page.
 pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
     fault::count_size(order != 0);
@@ -242,7 +242,7 @@ pub(crate) fn came_in(record: Kept, page: usize, offset: usize, order: u32) {
     }
 }
 
-/// Returns true if readahead should skip a neighbour because its data is in memory, and counts it.
+/// Returns true if readahead should skip a neighbour that is on no device, and counts the skip.
 pub(crate) fn skips(entry: HeldEntry<'_>) -> bool {
     let compressed = entry.entry().is_virtual() || fault::zswap_was_enabled();
     let skips =
@@ -267,9 +267,7 @@ fn orders_of(how: How) -> usize {
     }
 }
 
-/// Returns how many of the [`NEAR`] pages on one side of `page` were used recently: above it if the
-/// faults go `down`, otherwise below it. Starts at the lowest address, and stops at the first page
-/// that was not used.
+/// Returns [`Inquiry::near`] for a fault at `page`; 0 if the accessed bits cannot be read.
 #[inline]
 fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     let first = if down {
@@ -323,8 +321,8 @@ impl Access<'_> {
         plan.how
     }
 
-    /// Returns how many pages of the last large folio were used, if its pages were mapped old and
-    /// the page tables can tell.
+    /// Samples and counts the use of the last large folio. `None`: not mapped old, or its accessed
+    /// bits cannot be read.
     fn outcome(&self, record: Record) -> Option<Used> {
         const SAMPLES: u64 = 16;
 

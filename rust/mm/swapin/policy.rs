@@ -11,13 +11,13 @@
 //!
 //! # Decisions
 //!
-//! - *Readahead.* Pages that zswap has compressed, and zero pages, are in memory. Reading their
-//!   neighbours early saves no time, and uses memory for pages that no task may need. So these
-//!   pages are swapped in without readahead. If a neighbour may be on a slow device and the last
-//!   faults were adjacent, C still reads ahead.
-//! - *Fast devices.* Until zswap is first enabled, pages on a device as fast as memory are swapped
-//!   in as in C: a folio is as large as allowed. No fault can tell whether the rest of a folio will
-//!   be used later. If the rest is used, single pages cost 3 to 5 times as much as one large folio.
+//! - *Readahead.* zswap pages and zero pages need no I/O. Swapping in their neighbours early saves
+//!   no time, and uses memory for pages that no task may need. So these pages are swapped in
+//!   without readahead. If a neighbour may be on a slow device and the last faults were adjacent, C
+//!   still reads ahead.
+//! - *Fast devices.* Until zswap is first enabled, pages on a device with synchronous I/O are
+//!   swapped in as in C: a folio is as large as allowed. No fault can tell whether the rest of it
+//!   will be used. If the rest is used, single pages cost 3 to 5 times as much as one large folio.
 //! - *Folio size.* Otherwise a large folio needs evidence of locality, because it brings in pages
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
@@ -67,18 +67,18 @@ pub enum Hint {
 /// Where the data of a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// In memory: compressed by zswap, or a zero page.
+    /// On no device: in zswap, a zero page, or only in the swap cache.
     Memory,
-    /// On a device that is as fast as memory.
+    /// On a fast device: one with synchronous I/O, such as zram.
     Fast,
     /// On a slow device, where one read of several pages costs less than one read for each.
     Slow,
 }
 
-/// The number of pages of an earlier large folio that were used, in a sample.
+/// How many sampled pages of an earlier large folio were used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Used {
-    /// Number of sampled pages that were used.
+    /// Number of sampled pages that are mapped with the accessed bit set.
     pub touched: u32,
     /// Number of sampled pages.
     pub sampled: u32,
@@ -323,8 +323,8 @@ impl Record {
     }
 
     /// Returns the record after a folio was swapped in that begins at page `first`. Decides whether
-    /// its pages are mapped old for feedback. That costs time where they are used, because the
-    /// processor sets the accessed bit in each page table entry.
+    /// its pages are mapped old for feedback. The first use of an old page costs time, because the
+    /// CPU then sets the accessed bit in its page table entry.
     #[inline]
     pub fn settle(self, first: u64, order: u32) -> Self {
         let first = first & PAGE_MASK;
@@ -345,7 +345,7 @@ pub struct Evidence {
     pub page: u64,
     /// The history of faults.
     pub record: Record,
-    /// The use of the large folio that [`Record::probe`] names, if the page tables can tell.
+    /// The use of the large folio that [`Record::probe`] names, if its accessed bits can be read.
     pub used: Option<Used>,
     /// The hint of the application.
     pub hint: Hint,
@@ -353,9 +353,9 @@ pub struct Evidence {
     pub source: Source,
     /// True if large folios are possible here.
     pub large: bool,
-    /// True for a file, for which the use of pages is not visible.
+    /// True for a shmem file, for which no accessed bits are read.
     pub file: bool,
-    /// True if pages whose data is in memory ([`Source::Memory`]) are swapped in without readahead.
+    /// True if zswap pages and zero pages are swapped in without readahead.
     pub bypass: bool,
     /// True if zswap was ever enabled.
     pub zswap: bool,
@@ -373,9 +373,9 @@ pub struct Limits {
 /// Evidence that is costly to gather, which most faults do not need. [`plan`] calls each method
 /// once at most.
 pub trait Inquiry {
-    /// Returns how many of the [`NEAR`] pages on one side of the page were used recently: above it
-    /// if the faults go `down`, otherwise below it. Starts at the lowest address, and stops at the
-    /// first page that was not used.
+    /// Counts pages that are mapped with the accessed bit set, among the [`NEAR`] pages on one side
+    /// of the page: above it if the faults go `down`, otherwise below it. Starts at the lowest
+    /// address, and stops at the first page without.
     fn near(&mut self, down: bool) -> u32;
 
     /// Returns the orders that are allowed for a folio here.
@@ -410,7 +410,7 @@ pub enum Why {
     Fast,
     /// Neighbours may be on a slow device, and the last faults were adjacent.
     SlowAround,
-    /// Readahead is enabled for pages in memory, too.
+    /// Readahead is on for zswap and zero pages, too.
     NotSpared,
     /// Large folios are not allowed here.
     Small,
@@ -452,9 +452,9 @@ pub const fn orders_up_to(order: u32) -> usize {
 /// Where a page and its neighbours can be, judged by the devices alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Devices {
-    /// Only in memory or on fast devices.
+    /// In zswap or on a fast device, or zero pages.
     Fast,
-    /// On a slow device, or zero pages. No page is compressed.
+    /// On a slow device, or zero pages. zswap has no page.
     Slow,
     /// Anywhere: the place of the page has to be looked up.
     Mixed,
@@ -483,7 +483,7 @@ pub enum Shortcut {
 ///
 /// `zswap`: zswap was ever enabled. `own`: the task faults in its own memory. Otherwise the fault
 /// says nothing about how the owner uses the memory. `brief`: shortcuts are allowed, because the
-/// plan is not traced and pages in memory need no readahead.
+/// plan is not traced and there is no readahead for zswap and zero pages.
 #[inline]
 pub fn by_devices(devices: Devices, zswap: bool, own: bool, brief: bool) -> Option<Shortcut> {
     match devices {
@@ -515,8 +515,8 @@ pub fn by_source(
     }
 }
 
-/// Returns on which side to check whether adjacent pages were used (`true`: above), or `None` not
-/// to check.
+/// Returns the side on which to check whether adjacent pages were used (`true`: above), or `None`
+/// for no check.
 ///
 /// Checks only at aligned page numbers, because checking costs time, and a sequence passes one of
 /// them soon. Does not check after waste, because then only a sequence is evidence. The checked
@@ -531,9 +531,8 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
 }
 
 /// Returns the reason and the new record if [`plan`] would swap in the page alone. Caller has
-/// checked that the page is in memory or on a fast device, and that no neighbour is on a slow
-/// device. Returns `None` if only the whole plan can tell. `near` is [`Inquiry::near`]. No large
-/// folio has an order below `least`.
+/// checked that neither the page nor a neighbour is on a slow device. Returns `None` if only
+/// [`plan`] can decide. `near` is [`Inquiry::near`]. No large folio has an order below `least`.
 ///
 /// Most faults of programs with random access end here, most of them without calling `near`.
 #[inline]
@@ -550,8 +549,8 @@ pub fn alone(
     }
 }
 
-/// Finishes [`alone`] for a fault without a hint or a sequence: only the use of adjacent pages can
-/// speak for a large folio.
+/// Finishes [`alone`] for a fault without a hint or a sequence: only recent use of adjacent pages
+/// is evidence for a large folio.
 #[inline]
 fn far(
     page: u64,
@@ -629,7 +628,7 @@ pub fn uniform_order(offset: u64, max: u32, mut same: impl FnMut(u64) -> bool) -
 #[inline]
 fn cap(evidence: &Evidence, record: Record, limits: Limits) -> u32 {
     let more = if evidence.file {
-        // The use of a file's pages is not visible, so a long sequence raises the order instead.
+        // No accessed bits of a file's pages are read, so a long sequence raises the order instead.
         (record.get(RUNS) >> 3) as u32
     } else {
         0
