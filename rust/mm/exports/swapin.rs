@@ -48,7 +48,7 @@ use kernel::{
 
 c_exports! {
     /// Plans the swap-in of the page of a fault: see [`plan`]. `fast` says that the device of the
-    /// entry is about as fast as memory.
+    /// entry has synchronous I/O.
     fn vswap_rs_swapin_plan(
         fault: Option<Fault<'_>> = *mut bindings::vm_fault,
         entry: HeldEntry<'_> = bindings::swp_entry_t,
@@ -59,7 +59,7 @@ c_exports! {
 
     /// Plans the swap-in of a page of a shmem file. `order` is the order of its shmem entry.
     /// `armed` says that userfaultfd wants a fault for each page of the mapping. `fast` says that
-    /// the device of the entry is about as fast as memory.
+    /// the device of the entry has synchronous I/O.
     fn vswap_rs_swapin_plan_file(
         inode: *const bindings::inode = *const bindings::inode,
         index: usize = c_ulong,
@@ -98,7 +98,7 @@ c_exports! {
     }
 
     /// Returns true if the pages of the large folio that begins at page `first` must be mapped old,
-    /// so that a later fault can tell which were used.
+    /// so that a later fault can count how many were used.
     fn vswap_rs_swapin_probes(
         owner: *const c_void = *const c_void,
         first: usize = c_ulong
@@ -119,19 +119,19 @@ c_exports! {
         }
     }
 
-    /// Returns true if the page of an entry is in zswap, all zeros, or in the swap cache.
+    /// Returns true if the page of an entry is in zswap, all zeros, or only in the swap cache.
     fn vswap_rs_in_memory(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         Place::of(entry).is_memory()
     }
 
-    /// Returns true if readahead must skip a neighbour, because its page is in memory. Counts the
+    /// Returns true if readahead must skip a neighbour, because it is on no device. Counts the
     /// skip.
     fn vswap_rs_swapin_skip(entry: HeldEntry<'_> = bindings::swp_entry_t) -> bool {
         plan::skips(entry)
     }
 
     /// Returns true if zswap has the pages of all `nr` aligned device slots around an entry, or of
-    /// none. The caller holds the lock of their cluster, which keeps the device.
+    /// none and the slots are contiguous on the device. The caller's `ci->lock` keeps the device.
     fn vswap_rs_swapin_uniform(
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         nr: usize = c_ulong
@@ -139,7 +139,7 @@ c_exports! {
         locate::is_uniform(entry, nr)
     }
 
-    /// Frees the zswap entries of a folio that is dirty and uptodate.
+    /// Frees the zswap entries of an uptodate folio, and marks it dirty, if zswap has its pages.
     fn vswap_rs_swapin_forget(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             load::forget(&mut folio);
@@ -169,8 +169,8 @@ c_exports! {
     fn vswap_rs_swapin_load(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             let entry = folio.first_slot().entry();
-            // On error the folio is not uptodate, so that the fault fails. A decompression error
-            // has been reported.
+            // On error, the folio is not uptodate, so the fault fails. Decompression errors have
+            // been reported.
             let result = load::read(&mut folio);
             trace::load(entry, 1, result);
         }

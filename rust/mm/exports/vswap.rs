@@ -75,22 +75,22 @@ use kernel::{
 ///
 /// # Safety
 ///
-/// The layer was set up.
+/// vswap was set up.
 #[export]
 unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
     match Directory::find(offset / SLOTS).or_else(|| Directory::find(0)) {
         Some(cluster) => cluster.as_ci(),
-        // Only before the layer is set up.
+        // Only before vswap is set up.
         None => core::ptr::null_mut(),
     }
 }
 
 /// Allocates virtual slots for a folio, and adds it to the swap cache.
 ///
-/// The first two errors mean that zswap does not accept the folio, or that no virtual slots could
-/// be allocated. `-EDQUOT`: the cgroup of the folio would exceed its swap limit, which was counted.
-/// `-ENOMEM`: the cgroup does not allow writes to a device. `-ENOSPC`: no device has a run of free
-/// slots. After any other error, C may still allocate device slots directly.
+/// An error means that zswap does not accept the folio, or that the folio gets no virtual slots.
+/// `-EDQUOT`: its cgroup would exceed its swap limit, which was counted. `-ENOMEM`: the cgroup does
+/// not allow writes to a device. `-ENOSPC`: no device has a run of free slots. `-EAGAIN`: any other
+/// reason. Then, or after `-ENOSPC` for one page, C still tries to allocate device slots directly.
 ///
 /// # Safety
 ///
@@ -107,7 +107,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
-    // Check here whether zswap would refuse the folio. The folio is still mapped, and a folio that
+    // Check here whether zswap would refuse the folio, because it is still mapped, and a folio that
     // is refused here need not be unmapped.
     let accepted = limits::room() != 0
         && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
@@ -175,8 +175,8 @@ c_exports! {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }
 
-    /// Sets the zero flag of the slots of a folio with virtual entries, and removes their backing.
-    /// Returns false if its cgroup is at its swap limit, or if a hibernation image names the device
+    /// Sets the zero flag of a folio's virtual slots, and removes their backing. Returns false at
+    /// the swap limit of the folio's cgroup, or if a hibernation image names one of the device
     /// slots.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
@@ -194,8 +194,8 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 }
 
 c_exports! {
-    /// Reads into memory all pages that a device holds for virtual slots, for swapoff, which turns
-    /// the device off. No more of its slots are allocated.
+    /// Reads into memory all pages that a device holds for virtual slots, because swapoff turns the
+    /// device off. No more slots of the device are allocated.
     fn vswap_rs_unuse(owned: Owned = c_uint) -> c_int {
         let mut owned = owned;
         match swapoff::unuse(&mut owned) {
@@ -214,7 +214,7 @@ extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
 }
 
 /// Removes folios whose swap count is 0 from the swap cache, in clusters that are bound to a
-/// device. Only the swap cache pins their slots, so their device slots become idle. May sleep.
+/// device. This frees the slots of these folios, and makes the device slots idle. May sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);
@@ -321,8 +321,8 @@ c_exports! {
     }
 
     /// Checks that a folio of `nr` pages can be added to the swap cache for a slot. Returns 0, and
-    /// the shadow and memory cgroup id if C wants them. `-ENOENT`: the swap count is 0. `-EEXIST`:
-    /// there is a folio. `-EBUSY`: only a smaller folio may fit.
+    /// the shadow and memory cgroup id if C wants them. `-ENOENT`: the swap count of the slot is 0.
+    /// `-EEXIST`: the slot has a folio. `-EBUSY`: only a smaller folio may fit.
     fn vswap_cache_add_check(
         cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
@@ -352,7 +352,7 @@ fn cache_add_check_large(
     tell(found, shadowp, memcg_id)
 }
 
-/// Writes the result of a check to C's pointers, and returns its error number.
+/// Writes the result of a check to C's pointers. Returns 0, or the error number of the check.
 #[inline]
 pub(crate) fn tell(
     found: Result<swap_cache::Addable>,
@@ -374,8 +374,8 @@ pub(crate) fn tell(
 
 /// Returns a shadow in C's format.
 fn shadow_to_raw(shadow: Shadow) -> *mut c_void {
-    // An `xa_value`: the lowest bit is set, and the value is above it. C takes a shadow of 0 for
-    // none.
+    // An `xa_value`: the lowest bit is set, and the value is above it. As in C's swap table, the
+    // value 0 also stands for no shadow.
     (shadow.get() << 1 | 1) as usize as *mut c_void
 }
 
@@ -554,7 +554,7 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev)
 }
 
-/// Sets the layer up, for offsets below `max_slots`.
+/// Sets vswap up, for offsets below `max_slots`.
 ///
 /// # Safety
 ///
@@ -562,8 +562,8 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
 #[export]
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
-        // At most 64 slots for each page of memory: more would be of no use, and the directory for
-        // 64 is small.
+        // At most 64 slots for each page of memory, because more would be of no use, and the
+        // directory for 64 is small.
         let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller, this is not called concurrently, nor after it has
         // succeeded.

@@ -64,7 +64,7 @@ c_exports! {
     }
 
     /// Loads a folio from zswap, and unlocks the folio. `-ENOENT`: zswap does not have the pages of
-    /// the folio, and the folio stays locked.
+    /// the folio, which stays locked.
     fn zswap_rs_load(folio: Option<ReadFolio<'_>> = *mut bindings::folio) -> c_int {
         from_result(|| {
             let mut folio = folio.ok_or(ENOENT)?;
@@ -77,9 +77,9 @@ c_exports! {
         })
     }
 
-    /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. Either the caller is
-    /// about to free the slots, whose memory cgroup ids are still recorded. Or the caller has
-    /// locked the folio that the swap cache has for the slots.
+    /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. The caller frees the
+    /// slots next, and their memory cgroup ids are still recorded. Or it has locked the folio that
+    /// the swap cache has for the slots.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
@@ -99,7 +99,7 @@ c_exports! {
         Ring::leave(memcg);
     }
 
-    /// Counts a folio that was read from a device, for the shrinker.
+    /// Counts a folio that is read from a device, so that the shrinker protects more pages.
     fn zswap_folio_swapin(folio: Option<&Folio> = *mut bindings::folio) {
         let rcu = rcu::read_lock();
         if let Some(ring) = folio.and_then(|folio| Ring::of_folio(folio, &rcu)) {
@@ -107,11 +107,11 @@ c_exports! {
         }
     }
 
-    /// Returns what a write to the compressor parameter requires. 0: nothing. A positive number: a
-    /// switch of the compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write fails.
-    /// The caller is the writer of the parameter, and holds `zswap_init_lock`.
+    /// Returns what a write to the compressor parameter requires. 0: nothing. 1: a switch of the
+    /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail. The caller
+    /// is the writer of the parameter, and holds `zswap_init_lock`.
     fn zswap_rs_compressor_check(name: &CStr = *const c_char) -> c_int {
-        // SAFETY: The caller is the writer of the parameter, so there is no other.
+        // SAFETY: The caller is the writer of the parameter, so there is no other writer.
         let compressor = unsafe { params::Compressor::exclusive() };
         match setup::check_compressor(compressor.name() == name) {
             NameChange::Note => EAGAIN.to_errno(),
