@@ -45,8 +45,8 @@ use kernel::{
     prelude::*, //
 };
 
-// The helpers do not nest iterator adapters, because their symbol names would be too long for
-// kallsyms.
+// The helpers do not nest iterator adapters, because the symbol names of nested adapters would be
+// too long for kallsyms.
 
 /// Returns numbers of up to `bits` bits: some patterns, and each single bit.
 fn numbers(bits: u32) -> impl Iterator<Item = u64> {
@@ -315,7 +315,7 @@ mod tests {
             assert_eq!(Rmap::decode(word), Ok(Rmap::Virtual(voffset)));
             assert_eq!(State::decode(word), Err(Corrupt::Pointer));
             assert!(c::seen_by_c(word) == NOTHING);
-            // C returns an error, and does not take the top bits for a count.
+            // C returns an error instead of taking the top bits for a count.
             assert!(c::swp_tb_get_count(word) < 0);
             // Readers that do not check the format see neither a count nor a zero flag.
             assert_eq!(word >> SWP_TB_FLAGS_SHIFT, 0);

@@ -3,9 +3,9 @@
 //! KUnit tests of the allocation, counting and freeing of virtual slots. They also check that no
 //! slot, and no table, is leaked.
 //!
-//! The slots have no folio, and no PTE names them. The tests write their words directly, with swap
-//! counts as if PTEs named them. For this, vswap need not be on. It should be off, because a task
-//! that swaps meanwhile changes the number of clusters, which the tests compare.
+//! The slots have no folio, and no PTE names them. The tests write the words of the slots directly,
+//! with swap counts as if PTEs named them. vswap should be off, because a task that swaps meanwhile
+//! changes the number of clusters, which the tests compare.
 //!
 //! Host tests in `kunit/host` cover the slot map of a cluster and the transitions of words more
 //! thoroughly.
@@ -141,7 +141,7 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
         let offset = alloc(0)?;
         slots.push(offset, GFP_KERNEL)?;
         let start = offset - offset % nr;
-        // This test has allocated all of them, because no other task uses virtual slots.
+        // Slots in use are this test's, because no other task uses virtual slots.
         if all_count(start, nr, 1) {
             slots.retain(|at| *at < start || *at >= start + nr);
             return Ok(start);
@@ -165,8 +165,8 @@ fn can_extend(offset: usize) -> Result<bool> {
     Ok(guard.can_extend())
 }
 
-/// Returns the error with which a folio of `nr` pages is refused by the swap cache for a slot, if
-/// it is.
+/// Returns the error with which the swap cache refuses a folio of `nr` pages for a slot, or `None`
+/// if it accepts the folio.
 fn refused(offset: usize, nr: u32, with_id: bool) -> Result<Option<Error>> {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let guard = cluster.lock();
@@ -245,7 +245,7 @@ mod tests {
         // Stay on this CPU, because another CPU would use a cluster of its own.
         let _pinned = Pinned::new();
         let top = bindings::VSWAP_SWAP_NR_ORDERS as u32 - 1;
-        // No order if large folios are not configured.
+        // `top` is 0 without large folios in the configuration.
         for order in 1..=top {
             let (clusters, slots) = (populated(), in_use());
             let size = 1usize << order;
@@ -549,7 +549,7 @@ mod tests {
         let used = swapped_out(1)?;
         let folio = State::Pfn {
             flags: Flags::EMPTY,
-            // No task follows the number, because only this test uses the slot.
+            // No task looks up this page frame, because only this test uses the slot.
             pfn: Pfn::new(0).ok_or(EINVAL)?,
         };
 
@@ -558,7 +558,7 @@ mod tests {
             assert_eq!(refused(start + 3, nr, true)?, None);
         }
 
-        // EEXIST if this slot has a folio, EBUSY if another slot of a large folio has one.
+        // EEXIST if the slot itself has a folio, EBUSY if another slot of the range has one.
         set_state(start + 1, folio)?;
         for nr in [1, 2, 4] {
             assert_eq!(refused(start + 1, nr, true)?, Some(EEXIST));
@@ -616,7 +616,7 @@ mod tests {
         let (cluster, off) = find(start).ok_or(EINVAL)?;
 
         // The id need not belong to a cgroup.
-        // SAFETY: It is overwritten below, before the slot is freed, and never put.
+        // SAFETY: The reference is overwritten below, before the slot is freed, and never put.
         let made_up = unsafe { IdRefs::make_up(7) };
         cluster.lock().lend().set_ids(off + 1, made_up);
         // Without memory cgroups, the cluster has no ids.
@@ -655,7 +655,7 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
-        // These numbers are only in words of slots that only this test uses.
+        // No task looks up these page frames, because only this test uses the slots.
         let old = Pfn::new(8).ok_or(EINVAL)?;
         let new = Pfn::new(4).ok_or(EINVAL)?;
         let value = Shadow::new(0x1234).ok_or(EINVAL)?;
@@ -666,7 +666,7 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
-        // SAFETY: No task follows the page frame numbers, because only this test uses the slots.
+        // SAFETY: No task looks up the page frames, because only this test uses the slots.
         unsafe { swap_cache::add(&mut cluster.lock().lend(), off, 4, old) };
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
@@ -688,16 +688,16 @@ mod tests {
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // Split the folio.
-        // SAFETY: As for `add()` above: no task follows the page frame numbers.
+        // SAFETY: As for `add()` above, no task looks up the page frames.
         unsafe { swap_cache::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // The slots with a swap count of 0 are freed when the folio is removed.
-        // SAFETY: As for `add()` above: no task follows the page frame numbers.
+        // SAFETY: As for `add()` above, no task looks up the page frames.
         unsafe { swap_cache::del(&mut cluster.lock().lend(), off, 2, old, value) };
-        // SAFETY: As for `add()` above: no task follows the page frame numbers.
+        // SAFETY: As for `add()` above, no task looks up the page frames.
         unsafe { swap_cache::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);

@@ -68,7 +68,7 @@ fn node() -> Result<Node> {
 }
 
 fn pool() -> Result<ZsPool> {
-    // SAFETY: `store()` unpins an object only in the word that `find_word()` returns for its name.
+    // SAFETY: `store()` unpins an object only after it is in the word that `find_word()` returns.
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
 }
 
@@ -83,7 +83,7 @@ fn store(pool: &ZsPool, n: usize) -> Result {
     let place = Place::new(object.place()).ok_or(EINVAL)?;
     let kept = Object::new(place, (n % 8) as u8, n % 2 == 0).ok_or(EINVAL)?;
     WORDS[n].store(Record::new(Kept::Object(kept)).encode(), Relaxed);
-    // SAFETY: The object is pinned, and in the word for its name.
+    // SAFETY: The object is pinned, and in the word that `find_word()` returns for its name.
     unsafe { unpin(object.into_place()) };
     Ok(())
 }
@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn pinned_objects_are_not_moved() -> Result {
         let pool = pool()?;
-        // The objects that are left are spread over many pages, so compaction would move them
-        // together.
+        // The objects that are left are spread over many pages, so that compaction would move them
+        // if they were not pinned.
         let text = [7u8; 1000];
         let mut pinned = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in 0..40 {
