@@ -132,7 +132,7 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     !fast && fault::any_written()
 }
 
-/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio: zswap
+/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio. zswap
 /// has the pages of all of them, or it has none and the slots are contiguous on the device.
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {
     let first = entry.entry().offset() & !nr.wrapping_sub(1);

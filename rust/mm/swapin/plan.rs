@@ -63,8 +63,8 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     }
 }
 
-/// Returns the plan that C would follow without the policy, which is disabled: readahead from a
-/// slow device; from a fast device, a folio of any order, or single pages once zswap was enabled.
+/// Returns the plan that C would follow without the policy, which is disabled. A slow device gets
+/// readahead. A fast device gets a folio of any order, or single pages once zswap was enabled.
 #[cold]
 fn without_policy(fast: bool) -> usize {
     match (fast, fault::zswap_was_enabled()) {

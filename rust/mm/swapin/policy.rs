@@ -22,12 +22,12 @@
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
 //! - *Fault around.* Where readahead has brought in neighbours, the fault maps those that are in
-//!   the swap cache and exclusive to the process. This file decides only the direction, that of the
+//!   the swap cache and exclusive to the process. This file only returns the direction of the
 //!   sequence: [`Record::direction`]. `__vswap_swapin_next()` in `mm/vswap_swapin.c` decides for
 //!   each neighbour.
 //! - *Feedback.* The fault maps the pages of some large folios old. A later fault counts how many
-//!   of them were used. Each `PROOFS` well-used folios ([`Outcome::Full`]) raise the order by one.
-//!   Waste ([`Outcome::Waste`]) lowers the order, and requires a longer sequence the next time.
+//!   of them were used. `PROOFS` well-used folios ([`Outcome::Full`]) in a row raise the maximum
+//!   order by one. [`Outcome::Waste`] lowers it, and requires a longer sequence the next time.
 //!
 //! # Context
 //!
@@ -47,7 +47,7 @@ const RUN: u64 = 4;
 /// Number of pages next to the fault that are checked, all of which must have been used. A power of
 /// 2.
 pub const NEAR: u32 = 4;
-/// Number of well-used folios that raise the cap by one.
+/// Number of well-used folios in a row that raise the cap by one.
 const PROOFS: u64 = 3;
 /// One of this many large folios is mapped old for feedback, once doubt is 0 and the sequence has
 /// twice [`RUN`] faults. Before that, each large folio is mapped old.

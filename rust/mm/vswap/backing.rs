@@ -116,7 +116,7 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
 }
 
 /// Returns true if the `n`th slot of a large folio, backed by `backing`, can be read together with
-/// the first, backed by `first`: both are in zswap, both have no backing, or `backing` is the `n`th
+/// the first, backed by `first`. zswap has both, neither has a backing, or `backing` is the `n`th
 /// device slot after `first` on a block device. Consecutive slots of a swap file need not be
 /// contiguous on disk.
 pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {

@@ -14,9 +14,9 @@
 //! each cgroup counts the pages that zswap refused in reclaim and that cannot go to a device. When
 //! the count reaches about the number of anonymous pages of the cgroup, [`room`] returns 0 for it.
 //! A page that reclaim stores lowers the count by 32. If a second has passed since the last
-//! refusal, or if the cgroup has lost more than a quarter of its pages, the count is halved, so
-//! that reclaim tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller
-//! need not be short of memory.
+//! refusal, or if the cgroup has lost more than a quarter of its pages, the count is halved. Then
+//! reclaim tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller need
+//! not be short of memory.
 //!
 //! # Locks
 //!

@@ -30,9 +30,9 @@
 //!   a reference to it*, the swap cache has it then.
 //! - Taking a reference is fully ordered, so that the second read of the word cannot be reordered
 //!   before it. A page frame passes through locks of the page allocator between its uses. So a task
-//!   that gets a reference to the next user of the frame sees the earlier change of the word. An
-//!   unlock followed by a lock orders the writes before and after them for all CPUs. That is a
-//!   promise of the kernel's memory model, not of Rust's.
+//!   that gets a reference to the next user of the frame sees the earlier change of the word. The
+//!   kernel's memory model, not Rust's, promises that an unlock followed by a lock orders the
+//!   writes before and after them for all CPUs.
 //! - Each page frame number that ever was in a word has a `struct page`. C's lookup relies on that,
 //!   too.
 //! - RCU keeps the words for readers without the lock: see `cluster`.

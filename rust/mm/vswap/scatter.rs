@@ -39,8 +39,7 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of the cluster that the next [`make_room`] starts at. It continues behind the last
-/// cluster that was tried.
+/// The number of the cluster that the next [`make_room`] starts at: behind the last that was tried.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
