@@ -62,7 +62,6 @@ fn numbers(bits: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Returns all counts.
 fn counts() -> impl Iterator<Item = Count> {
     (0..=SWP_TB_COUNT_MAX).filter_map(Count::new)
 }

@@ -71,7 +71,6 @@ fn populated() -> usize {
     Lists::populated()
 }
 
-/// Returns the number of slots in use.
 fn in_use() -> usize {
     let mut used = 0;
     for cluster in slot_alloc::all() {
@@ -150,7 +149,6 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
     Err(ENOSPC)
 }
 
-/// Writes the word of a slot.
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     // SAFETY: Only this test uses the slot.
