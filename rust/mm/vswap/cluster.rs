@@ -609,7 +609,7 @@ impl LockedCluster<'_> {
 
     /// Returns true if the cluster has tables. Without tables, no slot is in use.
     #[inline]
-    pub(crate) fn has_table(&self) -> bool {
+    pub(crate) fn has_words(&self) -> bool {
         self.words().is_some()
     }
 
@@ -884,7 +884,7 @@ impl LockedCluster<'_> {
             ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
             ListMove::ToFrag => Lists::lock().add(self, ListState::Frag),
             // Cannot happen: a cluster with a slot in use has tables.
-            ListMove::ToFree if warn_on_once!(!self.has_table()) => {}
+            ListMove::ToFree if warn_on_once!(!self.has_words()) => {}
             ListMove::ToFree => {
                 if self.cluster.device.is_bound() {
                     self.unbind_idle();
@@ -1296,7 +1296,7 @@ impl LockedCluster<'_> {
 
     /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
     pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
-        if self.has_table() && !self.can_extend() {
+        if self.has_words() && !self.can_extend() {
             self.replace_counts(Some(table));
         }
     }

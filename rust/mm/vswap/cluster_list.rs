@@ -196,7 +196,7 @@ impl Lists {
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
         // The free list has exactly the clusters without tables.
-        let fits = (state == ListState::Free) != cluster.has_table();
+        let fits = (state == ListState::Free) != cluster.has_words();
         if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
             return;
         }
