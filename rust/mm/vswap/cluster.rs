@@ -2,37 +2,36 @@
 
 //! Virtual clusters: their memory, their lock, and the state that the lock protects.
 //!
-//! A [`Cluster`] begins with C's `struct swap_cluster_info`. So C can lock it and keep a pointer to
-//! it, and need not know that it is virtual. Rust owns the contents: the swap table words, in C's
-//! format, and the state that C has no field for. A *backing word* names what backs a slot.
+//! A [`Cluster`] begins with C's `struct swap_cluster_info`, so that C can lock it like a device
+//! cluster, and keep a pointer to it. Rust owns the contents: the swap table words, in C's format,
+//! and the state that C has no field for. A *backing word* names what backs a slot.
 //!
 //! # Lifetime
 //!
-//! - The *header* ([`Cluster`]) is never freed, so clusters are `'static`. C keeps pointers to it
-//!   across sleeps. Meanwhile C holds a reference to the dummy device of virtual slots only, which
-//!   keeps no cluster.
-//! - The *tables*, which have the words, exist while a slot is in use, or is about to be. They are
-//!   installed and removed under `ci->lock`, and are freed after an RCU grace period. Lockless
-//!   readers use RCU, and may see the words of a slot that has been freed meanwhile.
+//! - The *header* ([`Cluster`]) is never freed, because C keeps pointers to it across sleeps. All
+//!   that C holds meanwhile is a reference to `vswap_si`, which does not keep clusters.
+//! - The *tables* have the words. A cluster with a slot in use has tables, and one without may keep
+//!   tables for its next slot. They are installed and removed under `ci->lock`, and are freed after
+//!   an RCU grace period. Lockless readers use RCU, and may see words of a slot freed meanwhile.
 //!
 //! # Locking
 //!
 //! - `ci->lock` ([`LockedCluster`]) protects swap table words, backing words, cgroup ids, counts
 //!   and the slot map. It also protects the binding to a device cluster, and which slots have data
 //!   there ([`DeviceMap`]).
-//! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only if
-//!   they hold the folio lock of the slot, or free the slot: see "The right to a slot" in
-//!   [`crate::ffi::folio`].
+//! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only with
+//!   the *right* to the slot: they have locked its folio in the swap cache, or they free the slot.
+//!   See "The right to a slot" in [`crate::ffi::folio`].
 //! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. zswap's
 //!   writeback clears the referenced bit. zsmalloc updates the place of a moved object, under
 //!   `class->lock`.
+//! - The lock of a device cluster nests inside `ci->lock`, and is never held with the next lock.
 //! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and the
 //!   number of clusters with tables.
 //! - The [`ListState`] of a cluster changes under `ci->lock`. A cluster joins or leaves a list
 //!   under both locks. The free list needs only the lock of the lists.
 //!
-//! A task that holds the lock of the lists may only try to lock a cluster. Otherwise it could
-//! deadlock.
+//! Under the lock of the lists, a virtual cluster is only trylocked, because the order is inverted.
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
@@ -170,7 +169,7 @@ impl bound::Word for Atomic<u64> {
     }
 }
 
-/// The swap counts of slots that do not fit in their words.
+/// Swap counts that do not fit in the words of their slots; 0 for the other slots.
 type Counts = [Cell<u32>; SLOTS];
 
 mod fields {
@@ -222,22 +221,22 @@ mod fields {
     impl LockedCluster<'_> {
         #[inline]
         fn fields(&self) -> &Fields {
-            // SAFETY: The layout is that of C's structure. The lock, which is held, protects the
-            // cells.
+            // SAFETY: The layout is that of C's structure. The lock, held by the invariants of
+            // `LockedCluster`, protects the cells.
             unsafe { &*self.ci().cast() }
         }
 
         /// Returns the swap table.
         #[inline]
         pub(super) fn words(&self) -> Option<&Words> {
-            // SAFETY: The table is changed under the lock only, which is held.
+            // SAFETY: The table changes under the lock only, which is held by the invariants.
             unsafe { self.fields().table.get().as_ref() }
         }
 
         /// Returns the extend table.
         #[inline]
         pub(super) fn counts(&self) -> Option<&Counts> {
-            // SAFETY: The cluster owns the table, which the lock protects. The lock is held.
+            // SAFETY: The cluster owns the table. The lock, held by the invariants, protects it.
             unsafe { self.fields().counts.get().as_ref() }
         }
 
@@ -332,7 +331,7 @@ impl Cluster {
     /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
     #[inline]
     fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a Words> {
-        // SAFETY: The words stay for RCU readers, and are accessed atomically only.
+        // SAFETY: The words are freed after an RCU grace period, and accessed atomically only.
         unsafe {
             bindings::vswap_ci_table_rcu(self.as_ci())
                 .cast::<Words>()
@@ -385,15 +384,13 @@ impl Cluster {
         unsafe { Ci::from_raw(self.as_ci()) }
     }
 
-    /// Returns the first slot of the device cluster that this cluster is bound to, without the
-    /// lock.
+    /// Returns the first slot of the bound device cluster, if any. Does not take the lock.
     #[inline]
     pub(crate) fn peek_binding(&self) -> Option<PhysSlot> {
         self.device.binding()
     }
 
-    /// Returns true if the cluster is bound and its device cluster has an idle slot, which has no
-    /// data. Does not take the lock.
+    /// Returns true if the bound device cluster has an idle slot, one without data. Takes no lock.
     pub(crate) fn peek_idle(&self) -> bool {
         self.device.is_bound() && self.device.count() < SWAPFILE_CLUSTER
     }
@@ -455,7 +452,7 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
 }
 
 /// Replaces the zswap entry that backs a slot by a device slot, and frees the entry. Returns the
-/// zswap charge, which the caller uncharges. `Err` returns the device slot, because the slot has no
+/// zswap charge, which the caller uncharges. `Err` returns the device slot, because there is no
 /// zswap entry.
 #[inline]
 pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
@@ -504,7 +501,7 @@ pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bo
 #[inline]
 pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
     let ci = ci.as_ptr();
-    // SAFETY: As required of the caller, the lock is held, and no other value covers the cluster.
+    // SAFETY: As required of the caller, the lock is held, and no other `LockedCluster` is used.
     // Only a virtual cluster has this value in `flags`.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
@@ -518,13 +515,12 @@ pub(crate) enum Backed {
     Zswap(Sum),
     /// A device slot that the backing word named. Dropping the value frees the slot.
     Device(DeviceSlots),
-    /// The device slot that a bound cluster has for the slot. It becomes idle before the lock is
-    /// dropped.
+    /// The device slot of a slot of a bound cluster. It becomes idle before the unlock.
     Bound,
 }
 
-/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`] for it, which is
-/// neither used nor changed.
+/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`], so that callers
+/// neither use nor change it. Fast paths on words do not decode: they test only marks and flags.
 #[inline]
 fn decode(word: u64) -> State {
     match State::decode(word) {
@@ -554,7 +550,7 @@ pub(crate) enum AtHand {
     Zeros,
     /// In zswap.
     Zswap,
-    /// On a device that is about as fast as memory.
+    /// On a device with synchronous I/O, such as zram.
     Device,
 }
 
@@ -597,17 +593,17 @@ impl LockedCluster<'_> {
 
     #[inline]
     fn own(&self) -> &Own {
-        // SAFETY: Protected by the lock, which is held; `&mut self` is needed to change it.
+        // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
         unsafe { &*self.cluster.own.get() }
     }
 
     #[inline]
     fn own_mut(&mut self) -> &mut Own {
-        // SAFETY: Protected by the lock, which is held, and borrowed exclusively.
+        // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
         unsafe { &mut *self.cluster.own.get() }
     }
 
-    /// Returns true if the cluster has tables. Without tables, no slot is in use.
+    /// Returns true if the cluster has swap table words. Without them, no slot is in use.
     #[inline]
     pub(crate) fn has_words(&self) -> bool {
         self.words().is_some()
@@ -695,7 +691,7 @@ impl LockedCluster<'_> {
         self.cluster.used.load(Relaxed)
     }
 
-    /// Returns true if a CPU allocates slots for folios of this order and kind from the cluster.
+    /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of `order`.
     #[inline]
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
         self.own().list == ListState::Cpu(cpu)
@@ -706,7 +702,7 @@ impl LockedCluster<'_> {
     /// Assigns the cluster to a CPU, to allocate slots for folios of an order. The cluster is on no
     /// list.
     pub(super) fn assign(&mut self, cpu: u32, order: u32) {
-        // An order is less than `SWAP_NR_ORDERS`.
+        // The cast is lossless, because an order is less than `SWAP_NR_ORDERS`.
         self.set_order(order as u8);
         self.own_mut().list = ListState::Cpu(cpu);
     }
@@ -753,7 +749,7 @@ impl LockedCluster<'_> {
         if !device.set(start, nr) {
             return false;
         }
-        // SAFETY: The binding keeps the device, and the lock is held.
+        // SAFETY: swapoff waits for the end of the binding, so the device stays. The lock is held.
         let taken = unsafe { bindings::vswap_take_bound(first.ty().into(), nr) };
         if !taken {
             device.clear(start, nr, |_, _| {});
@@ -869,7 +865,7 @@ impl LockedCluster<'_> {
     fn free_run(&mut self, start: u32, nr: u32) {
         let order = self.order();
         let own = self.own_mut();
-        // Leak the slots rather than give one slot to two folios.
+        // A slot was free already. Count none, because too low a count would free the tables early.
         if warn_on_once!(!own.map.free(start, nr)) {
             return;
         }
@@ -974,7 +970,7 @@ impl LockedCluster<'_> {
 
     #[inline]
     fn backings(&self) -> Option<&Words> {
-        // SAFETY: The table changes under the lock only, which is held.
+        // SAFETY: The table changes under the lock only, which is held by the invariants.
         unsafe {
             (*self.cluster.ci.get())
                 .zswap
@@ -1036,7 +1032,7 @@ impl LockedCluster<'_> {
         self.table().take_back(promise);
     }
 
-    /// Subtracts backing words that the caller has cleared from the number of words in use.
+    /// Lowers the number of backing words in use by `nr`, because the caller has cleared these.
     #[inline]
     fn words_gone(&mut self, nr: u32) {
         // SAFETY: The caller has cleared `nr` words. Only this module calls this, under the lock.
@@ -1112,8 +1108,8 @@ impl LockedCluster<'_> {
         Name::of_virtual(self.cluster.first()).add(off)
     }
 
-    /// Clears slots, for [`Unpinned::clear`]. Returns false, and does nothing, if the cluster has
-    /// no tables.
+    /// Clears slots, for [`Unpinned::clear`]. Warns, and returns false, if the cluster lacks the
+    /// words or the table of backing words.
     #[inline(always)]
     fn kill(
         &mut self,
@@ -1137,8 +1133,8 @@ impl LockedCluster<'_> {
             word.store(State::Null.encode(), Relaxed);
             // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
             let id = unsafe { IdRefs::take(self.ci(), off) };
-            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. Nothing
-            // pins the slot, so its owner, who frees it, has the right to it.
+            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
+            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it.
             let mut backed = unsafe { Self::take_word(backing, self.name(off), freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
@@ -1160,8 +1156,7 @@ impl LockedCluster<'_> {
         true
     }
 
-    /// Clears slots, for [`Unbacked::clear`]. Returns false, and does nothing, if the cluster has
-    /// no tables.
+    /// Clears slots, for [`Unbacked::clear`]. Warns, and returns false, if the words are missing.
     #[inline(always)]
     fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) -> bool {
         let end = start.wrapping_add(nr);
@@ -1228,8 +1223,8 @@ impl LockedCluster<'_> {
         }
         word.store(0, Relaxed);
         match decode_backing(value) {
-            // SAFETY: The backing word named the slot until it was cleared above. So only this
-            // value has the slot now.
+            // SAFETY: The backing word named the slot until it was cleared above. So no other value
+            // or word names the slot now.
             Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
             _ => None,
         }
@@ -1252,9 +1247,9 @@ impl LockedCluster<'_> {
         self.extend_word(off).map_or(0, Cell::get)
     }
 
-    /// Adds one to the swap count of a slot in the extend table. Returns false if the count is not
-    /// there, or is at its maximum. Reads the word and the count once each, because fork calls this
-    /// for every PTE.
+    /// Adds one to the swap count of a slot in the extend table. Returns false if the table has no
+    /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
+    /// this for every PTE.
     #[inline]
     fn raise_extended(&mut self, off: u32) -> bool {
         let word = self.words().and_then(|words| words.0.get(off as usize));
@@ -1265,7 +1260,6 @@ impl LockedCluster<'_> {
             return false;
         };
         match count.get() {
-            // The count is missing, or at its maximum.
             0 | u32::MAX => false,
             now => {
                 count.set(now.wrapping_add(1));
@@ -1319,12 +1313,12 @@ impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
 
 /// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
-/// Dropping the value leaves the slots in use.
+/// Made by `count` and `swap_cache`. Dropping the value leaves the slots in use.
 ///
 /// # Invariants
 ///
-/// The slots are in use, and the swap cache has no folio for them. A slot has one swap count at
-/// most, and the owner of the value drops it. No other value covers the slots.
+/// The slots are in use, and the swap cache has no folio for them. The swap count of a slot is at
+/// most 1; the owner of the value drops it. No other value gives access to the slots.
 #[must_use]
 pub(crate) struct Unpinned<'g> {
     cluster: LockedCluster<'g>,
@@ -1340,14 +1334,13 @@ impl<'g> Unpinned<'g> {
         if self.cluster.any_backed() {
             Err(self)
         } else {
-            // INVARIANT: No word of the cluster is in use or promised, as just checked under the
-            // lock.
+            // INVARIANT: No backing word is in use or promised, as just checked under the lock.
             Ok(Unbacked(self))
         }
     }
 
     /// Returns the value with the constant 1 as its number of slots, so that the compiler needs no
-    /// loop. `None`: it covers other slots, too. That is a bug, and the slots are leaked.
+    /// loop. `None`: the value has other slots, too. That is a bug, and the slots are leaked.
     #[inline(always)]
     pub(crate) fn alone(self) -> Option<Self> {
         if warn_on_once!(self.nr != 1) {
@@ -1357,8 +1350,8 @@ impl<'g> Unpinned<'g> {
     }
 
     /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
-    /// word, its reference to a memory cgroup id, and its old backing. `None`: the cluster has no
-    /// tables. That is a bug, and the slots are leaked.
+    /// word, its reference to a memory cgroup id, and its old backing. `None`: a table is missing.
+    /// That is a bug, and the slots are leaked.
     // Inlined, so that the tables are looked up once.
     #[inline(always)]
     pub(crate) fn clear(
@@ -1369,7 +1362,7 @@ impl<'g> Unpinned<'g> {
         if !self.cluster.kill(self.start, self.nr, freed, f) {
             return None;
         }
-        // INVARIANT: The words are null now.
+        // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(self))
     }
 }
@@ -1383,16 +1376,16 @@ impl<'g> Unpinned<'g> {
 pub(crate) struct Unbacked<'g>(Unpinned<'g>);
 
 impl<'g> Unbacked<'g> {
-    /// Clears the words, and makes the slots of a bound device cluster idle. Calls `f` for each run
-    /// of slots of one memory cgroup. Passes the references to the cgroup's id, and the number of
-    /// slots charged as swap. `None`: as for [`Unpinned::clear`].
+    /// Clears the words, and makes the device slots of a bound cluster idle. Calls `f` for each run
+    /// of slots of one cgroup, with the references to the cgroup's id and the number of slots
+    /// charged as swap. `None`: as for [`Unpinned::clear`].
     #[inline(always)]
     pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(mut slots) = self;
         if !slots.cluster.kill_unbacked(slots.start, slots.nr, f) {
             return None;
         }
-        // INVARIANT: The words are null now.
+        // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(slots))
     }
 }
@@ -1402,8 +1395,8 @@ impl<'g> Unbacked<'g> {
 ///
 /// # Invariants
 ///
-/// The words of the slots are null, and the slots have no backing. No other `Cleared` or `Unpinned`
-/// covers these slots.
+/// The words of the slots are null, and the slots have no backing. No other value gives access to
+/// the slots.
 #[must_use]
 pub(crate) struct Cleared<'g>(Unpinned<'g>);
 
@@ -1513,8 +1506,8 @@ impl Drop for Guard {
 ///
 /// # Invariants
 ///
-/// The folio of the slots is locked and in the swap cache during `'f`. No other value covers the
-/// slots.
+/// The folio of the slots is locked and in the swap cache during `'f`. No other value gives access
+/// to the slots.
 pub(crate) struct FolioSlots<'f> {
     cluster: &'static Cluster,
     start: u32,
@@ -1610,8 +1603,8 @@ impl LockedSlots<'_> {
             let Some(word) = cluster.backing_word(off) else {
                 return;
             };
-            // SAFETY: `word` and the name belong to the slot, whose cluster is locked. The lock of
-            // the folio is the right to the slot.
+            // SAFETY: `word` and the name belong to the slot, whose cluster is locked. The folio
+            // lock, held by the invariants of `FolioSlots`, gives the right to the slot.
             let backed = unsafe { LockedCluster::take_word(word, cluster.name(off), freed) };
             if let Some(backed) = backed {
                 nr_backed = nr_backed.wrapping_add(1);
@@ -1654,7 +1647,7 @@ impl LockedSlots<'_> {
 ///
 /// # Invariants
 ///
-/// The slots are in use in the slot map, and their words are null. No other value covers the slots.
+/// The slots are in use in the slot map. Their words are null. No other value gives access to them.
 #[must_use]
 pub(crate) struct Taken {
     guard: Guard,
@@ -1689,8 +1682,7 @@ impl Taken {
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
-    /// returns the arguments, because the folio does not have one page for each slot. The slots
-    /// were freed then.
+    /// returns the arguments, and frees the slots, because the folio has another number of pages.
     #[inline]
     pub(crate) fn fill<'a>(
         self,
@@ -1759,9 +1751,8 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Allocates the backing table and the tables of the device cluster. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
-        // Allocate the tables of the device cluster first, because they do not use memory reserves.
-        // If that fails, no backing table was taken from the reserves, to which RCU would return it
-        // late.
+        // Allocate the device cluster's tables first, without emergency reserves. If that fails, no
+        // backing table was taken from these reserves, which RCU would refill late.
         let words = DeviceWords::alloc()?;
         Some(Self {
             table: NewTable::alloc()?,
@@ -1785,9 +1776,9 @@ impl DeviceWords {
         Some(words)
     }
 
-    /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which of
-    /// its slots have data. Their words name the virtual slots with the same index in the cluster
-    /// that begins at `voffset`.
+    /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which
+    /// device slots have data. The words of these name the virtual slots with the same index in the
+    /// cluster that begins at `voffset`.
     fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
         let (ty, offset) = (first.ty().into(), first.offset());
         let bits = bits.as_ptr().cast::<c_ulong>();
@@ -1831,9 +1822,11 @@ impl ExtendTable {
     }
 }
 
-/// A cluster without tables that is on no list, so that no other task allocates from it.
+/// A cluster to install tables in. Dropping the value leaks the cluster.
 ///
-/// Dropping the value leaks the cluster. [`Lists::put_spare`] puts the cluster on a list again.
+/// # Invariants
+///
+/// The cluster has no tables and is on no list, so that no other task allocates from it.
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
@@ -1843,6 +1836,7 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for Spare {
     /// `ci` is the C part of a virtual cluster that has no tables and is on no list.
     #[inline]
     unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
+        // INVARIANT: As required of the caller, the cluster has no tables and is on no list.
         // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
         Self(unsafe { <&Cluster>::from_c(ci) })
     }
@@ -1887,6 +1881,7 @@ impl Spare {
         let lists = Lists::lock();
         Directory::publish(cluster);
         drop(lists);
+        // INVARIANT: A new cluster has no tables and is on no list.
         Some(Self(cluster))
     }
 
@@ -1901,6 +1896,7 @@ impl Spare {
         let mut tables = bindings::vswap_tables::default();
         let error = owner.charged(|| alloc_tables(&mut tables, gfp));
         match to_result(error) {
+            // INVARIANT: By the invariants of `Spare`.
             Ok(()) => Ok(Populated {
                 cluster: self.0,
                 tables,
@@ -1910,7 +1906,11 @@ impl Spare {
     }
 }
 
-/// A cluster that is on no list, and the tables to install in it.
+/// A cluster, and the tables to install in it.
+///
+/// # Invariants
+///
+/// The cluster has no tables and is on no list.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,
@@ -1921,7 +1921,7 @@ impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for slots of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
-        // SAFETY: `ci->lock` is held. The cluster has no tables, and `self` owns it.
+        // SAFETY: `ci->lock` is held. The cluster has no tables, by the invariants.
         unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
         guard.lend().assign(cpu, order);
         guard
@@ -1944,8 +1944,7 @@ impl SlotUsage {
         pub(crate) safe fn estimate() -> usize = vswap_used_read;
     }
 
-    /// Tells C the maximum number of slots. C keeps half of it, to test whether more than half are
-    /// in use.
+    /// Stores half of the maximum number of slots for C, which tests whether more are in use.
     pub(crate) fn set_max(slots: usize) {
         let half = half_max();
         // Write it only if it changed, because other CPUs read it often.
@@ -1967,7 +1966,7 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
         bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
     })?;
     Directory::setup(max)?;
-    // Cluster 0 stays as it is, on no list.
+    // Leave cluster 0 without tables and off the lists: C gets it for an offset without a slot.
     Spare::create().ok_or(ENOMEM)?.into_cluster();
     Ok(())
 }
