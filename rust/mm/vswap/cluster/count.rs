@@ -39,7 +39,7 @@ pub(super) enum Put {
     Counted,
     /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
     CacheOnly,
-    /// Nothing was changed: this count is all that pins the slot, and the caller must free it.
+    /// Unchanged: this swap count is all that pins the slot, so the caller must free the slot.
     Last,
 }
 
@@ -99,7 +99,7 @@ impl LockedCluster<'_> {
                 Put::Counted
             }
             Err(_) => {
-                // The slot has no count to drop. Leave it as it is.
+                // The slot has no swap count to drop: leave it as it is.
                 warn_on_once!(true);
                 Put::Counted
             }
@@ -119,7 +119,7 @@ impl LockedCluster<'_> {
         let mut row = Row::NONE;
         for off in slots {
             match self.put_one(off) {
-                // INVARIANT: The swap count that the caller drops is all that pins the slot.
+                // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
                 Put::Last => row.add(self, off, &mut free),
                 Put::CacheOnly => cache_only = true,
                 Put::Counted => {}
@@ -181,13 +181,13 @@ impl Guard {
     #[inline(always)]
     pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
         let mut last = false;
-        // A page fault ends here, because its folio in the swap cache pins the slot.
+        // This suffices for a fault, because its folio in the swap cache pins the slot.
         let done = self.lend().try_word(off, |word| {
             last = is_last_word(word);
             put_word(word).filter(|next| !reclaim || is_counted_word(*next))
         });
         if last {
-            // INVARIANT: The swap count that the caller drops is all that pins the slot.
+            // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
             return Err(UnpinnedAlone { guard: self, off });
         }
         Ok(done)
