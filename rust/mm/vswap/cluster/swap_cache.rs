@@ -94,7 +94,7 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
 
 /// Adds a folio of one page to the swap cache for a slot whose page can be read synchronously.
 /// Returns `None` if the page cannot be read synchronously, the swap count is 0, or the swap cache
-/// already has a folio. Otherwise also returns where to read the page ([`AtHand`]).
+/// already has a folio. Otherwise returns the slot's shadow and id, and where to read the page.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
@@ -127,7 +127,7 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
         // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
         // more.
         unsafe { folio.leave_cache() };
-        // INVARIANT: The folio was removed, and the caller drops the only swap count.
+        // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
         free_alone(UnpinnedAlone { guard, off }, IdRefs::put);
         return true;
     }
@@ -135,9 +135,9 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
     false
 }
 
-/// Checks that a folio of `nr` pages can be added to the swap cache, aligned around the slot `off`.
-/// Errors are as for [`may_add_page`]. `EBUSY`: the other slots differ from this one in state,
-/// backing or cgroup, so only a smaller folio may fit.
+/// Checks that a folio of `nr` pages can be added to the swap cache for the aligned slots around
+/// `off`. Errors are as for [`may_add_page`]. `EBUSY`: another of the slots is cached or unused, or
+/// differs in zero flag, backing or cgroup, so only a smaller folio may fit.
 pub(crate) fn may_add(
     cluster: &LockedCluster<'_>,
     off: u32,
@@ -189,9 +189,7 @@ fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
 }
 
 /// Replaces a folio in the words of its slots by `shadow`. Frees the slots whose swap count is 0.
-///
-/// C holds the lock, and interrupts may be off, so the backing of freed slots is freed under the
-/// lock.
+/// Frees their backing under `ci->lock`, because C holds the lock, maybe with interrupts off.
 ///
 /// # Safety
 ///
@@ -215,7 +213,7 @@ pub(crate) unsafe fn del(
 }
 
 /// Removes a folio from the swap cache, and leaves no shadow. Frees the slots whose swap count is
-/// 0. Their backing is freed after the lock was dropped.
+/// 0. Frees their backing after the unlock, as far as [`FreedBacking`] has room for it.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let (Some(pfn), Some((cluster, off))) = (folio.pfn(), find(folio.offset())) else {
         warn_on_once!(true);
@@ -242,8 +240,8 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     drop(guard);
 }
 
-/// Replaces the folio in the word of a slot by `shadow`. Returns true if nothing pins the slot any
-/// more, so that the caller must free it.
+/// Replaces the folio in the word of a slot by `shadow`. Returns true if the swap count is 0, so
+/// that the caller must free the slot.
 #[inline]
 fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
     let mut counted = true;
