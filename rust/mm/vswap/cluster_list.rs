@@ -3,9 +3,9 @@
 //! The lists of clusters with free slots, and the clusters that each CPU allocates from.
 //!
 //! The lock of the lists ([`Lists`]) nests inside `ci->lock` of a virtual cluster. A task that
-//! holds the lock of the lists may only try to lock a cluster. The [`ListState`] of a cluster says
-//! which list the cluster is on. It changes under both locks, or under `ci->lock` alone if the
-//! cluster is on no list.
+//! holds the lock of the lists only trylocks clusters. The [`ListState`] of a cluster says which
+//! list the cluster is on. It changes under both locks, or under `ci->lock` alone if the cluster is
+//! on no list.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -62,7 +62,7 @@ const MAX_CONTENDED: u32 = 16;
 /// The kind of a cluster that slots are allocated from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A cluster whose slots get a backing only when their folio is written.
+    /// A cluster that is not bound. Its slots have no backing when they are allocated.
     Unbound,
     /// A cluster that is bound to a device cluster. Its slots are allocated together with the
     /// device slots.
@@ -70,8 +70,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the index, among the clusters of a CPU, of the cluster of this kind for folios of
-    /// `order`. `None` if the order is too large.
+    /// Returns the index of a CPU's cluster of this kind for folios of `order`. `None` if the order
+    /// is too large.
     #[inline]
     fn nth(self, order: u32) -> Option<Nth> {
         if order >= NR_ORDERS {
@@ -176,8 +176,7 @@ pub(crate) enum Refill {
 impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
-        // The lock nests inside the locks of clusters, and no cluster is locked under it, except by
-        // trying.
+        // The lock nests inside the locks of clusters. Under it, clusters are only trylocked.
         Self(all().lock.lock(), NotThreadSafe)
     }
 
@@ -186,7 +185,7 @@ impl Lists {
         safe fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
         /// Removes a cluster from its list, if it is on one.
         safe fn remove(&self, cluster: &Cluster) = vswap_lists_del;
-        /// Removes a cluster, which has no tables, from the free list, if the list has one.
+        /// Removes and returns a cluster of the free list, if the list has one.
         safe fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
     }
 
@@ -195,7 +194,7 @@ impl Lists {
     /// lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
-        // The free list has exactly the clusters without tables.
+        // Exactly the clusters without tables belong on the free list.
         let fits = (state == ListState::Free) != cluster.has_words();
         if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
             return;
@@ -221,7 +220,7 @@ impl Lists {
     }
 
     /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
-    /// clusters. Not `None`, which the compiler knows.
+    /// clusters. Never `None`, because the index is bounded.
     fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
         all().of.get(usize::from(nth))
@@ -293,7 +292,7 @@ impl Lists {
             // SAFETY: The list has only virtual clusters, by the invariants.
             at = unsafe { Option::from_c(next) };
             let cluster = at?;
-            // Only try, because the lock of the lists nests inside `ci->lock`.
+            // Only trylock, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
                 self.remove(cluster);
                 guard.lend().assign(cpu, order);
@@ -348,8 +347,8 @@ c_functions! {
     /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
     /// possible.
     safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
-    /// Clears and returns the cluster that a CPU last allocated from. The CPU is offline, so that
-    /// it does not access its state.
+    /// Clears and returns the cluster that a CPU last allocated from. Only for an offline CPU,
+    /// which does not access its state.
     safe fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_take;
 }
 
