@@ -2,7 +2,7 @@
 
 //! Allocates, counts and frees virtual slots. `cluster::swap_cache` adds and removes their folios.
 //!
-//! `cluster` changes the words. This file takes the cluster lock, charges cgroups and frees the
+//! `cluster` changes the words. This file takes the cluster lock, uncharges cgroups and frees the
 //! backing.
 //!
 //! # What pins a slot
@@ -10,8 +10,8 @@
 //! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
 //! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
 //! cgroup id and its backing are removed. The slot can then be allocated again. The backing is
-//! freed after that. If C holds the lock, it is freed under the lock, otherwise after the unlock as
-//! far as possible ([`FreedBacking`]).
+//! freed next: under the lock if C holds the lock, otherwise after the unlock as far as possible
+//! ([`FreedBacking`]).
 
 #![forbid(unsafe_code)]
 
@@ -70,7 +70,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Sums up the charges of consecutive freed slots of one cgroup, in registers.
+/// The charges of consecutive freed slots of one cgroup, summed up in registers.
 struct Ids {
     refs: IdRefs,
     nr_charged: u32,
@@ -84,8 +84,8 @@ impl Ids {
         stored: Sum::NONE,
     };
 
-    /// Adds the reference of a freed slot. If the reference is to another cgroup id, first passes
-    /// the sums to `uncharge`.
+    /// Adds the cgroup id reference of a freed slot. If it is to another id, first passes the sums
+    /// to `uncharge`.
     #[inline]
     fn add(&mut self, id: IdRefs, uncharge: &mut Uncharge) {
         if let Err(id) = self.refs.append(id) {
@@ -142,7 +142,7 @@ fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
 }
 
 /// Frees slots of a cluster without backing words. Calls `uncharge` for each run of slots of one
-/// cgroup. Passes the references to the cgroup's id, and the number of slots charged as swap.
+/// cgroup, with the references to the cgroup's id and the number of slots charged as swap.
 #[inline(always)]
 fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     if let Some(cleared) = slots.clear(uncharge) {
@@ -198,12 +198,12 @@ pub(crate) struct New<'a> {
 }
 
 /// Allocates virtual slots for a folio, and adds it to the swap cache. `ids` are the references
-/// that were recorded for the slots. `Err` returns the folio: no slots are free, or vswap was
-/// turned off. The references and charges have been dropped then.
+/// that were recorded for the slots. `Err` drops these references and their charges, and returns
+/// the folio: no slots could be allocated, or vswap was turned off.
 ///
 /// With `to_device`, the caller has charged the slots as swap, and backs them by a device next.
-/// Slots in a bound cluster get their device slots here. For others, backing words are reserved if
-/// the cluster has a table.
+/// Slots in a bound cluster get their device slots here. For other slots, reserves backing words if
+/// the cluster has a table of them.
 pub(crate) fn alloc_folio<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
@@ -375,8 +375,8 @@ fn put_range(
 /// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no
 /// count.
 ///
-/// The caller holds a swap count of each slot, or has locked its folio. So the cluster lock can be
-/// dropped in between. Does not sleep.
+/// The caller holds a swap count of each slot, or has locked its folio. So the slots stay while the
+/// cluster lock is dropped to allocate an extend table. Does not sleep.
 #[inline]
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
@@ -416,12 +416,12 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
 }
 
 fn undo_dup(mut guard: Guard, start: u32, end: u32) {
-    // No slot is freed, because each had a swap count or a folio before.
+    // No slot is freed, because each had a swap count or a folio before the dup.
     guard.lend().put_range(start..end, |_| {});
 }
 
-/// Installs an extend table after a dup of a slot has failed, if the swap count is about to outgrow
-/// its word. Fails if another dup could not succeed either: otherwise fork would retry for ever.
+/// Installs an extend table after a dup of a slot has failed, if the swap count is the largest that
+/// fits in the word. Fails if another dup cannot succeed. Otherwise fork would retry for ever.
 pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
