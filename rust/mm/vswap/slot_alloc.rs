@@ -9,14 +9,14 @@
 //! CPU takes a cluster without tables.
 //!
 //! At the limit, or if memory for tables is short, a folio of order 0 gets a free slot of any
-//! cluster. That can be a cluster of a higher order, or one that another CPU allocates from. The
-//! cluster then belongs to order 0 of this CPU. Otherwise each huge page with one page still
-//! swapped out would block the free slots of its other pages.
+//! cluster of the same kind: also of a higher order, or, if unbound, of another CPU. The cluster
+//! then belongs to order 0 of this CPU. Otherwise each huge page with one page still swapped out
+//! would block the free slots of its other pages.
 //!
-//! A cluster that is *bound* to a cluster of a device has a device slot for each slot. A folio that
-//! goes to a device at once gets its slots there, together with the device slots. See
-//! `Documentation/rust/vswap/backends.rst`. `vswap_bindable_type()` takes devices in turn, like C's
-//! allocator.
+//! A cluster that is *bound* to a device cluster has a device slot for each slot. A folio that goes
+//! to a device at once gets its slots in a bound cluster if possible, together with the device
+//! slots: see `Documentation/rust/vswap/backends.rst`. `vswap_bindable_type()` takes devices in
+//! turn, like C's allocator.
 //!
 //! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The next
 //! allocation of that CPU finds that the cluster is not its own any more.
@@ -31,16 +31,16 @@
 //! # Races
 //!
 //! - *Another CPU takes a CPU's cluster*, because the cluster became empty, or because it has free
-//!   slots at the limit. An allocation checks under the lock of the cluster whether the cluster is
-//!   still its CPU's.
-//! - *The task moves to another CPU while it sleeps for memory.* It then uses the state of the new
-//!   CPU. A cluster that the new CPU has by then is retired to its list.
+//!   slots at the limit. An allocation checks under the lock of the cluster whether its CPU still
+//!   allocates from the cluster.
+//! - *The task sleeps for memory, without [`Local`].* It then uses the state of the CPU that it
+//!   runs on. A cluster that this CPU has by then is retired to its list.
 //! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the
 //!   cluster. [`quiesce`] takes the lock of each cluster once after the mode was changed. A task
 //!   that had the lock before has published its slots, and a drain finds them. A task that gets the
 //!   lock later sees the new mode. A new cluster is published under the lock of the lists, before
-//!   it is first locked. [`quiesce`] takes that lock, too. So it finds the cluster, or the task
-//!   sees the new mode.
+//!   the cluster is first locked. [`quiesce`] takes the lock of the lists, too. So it finds the
+//!   cluster, or the task sees the new mode.
 
 #![forbid(unsafe_code)]
 
@@ -87,8 +87,8 @@ impl Run {
 }
 
 /// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup of
-/// `owner`. May sleep. `None`: the limit is reached, there is no memory, or there is no device
-/// cluster to bind to.
+/// `owner`. May sleep. `None`: the limit is reached, there is no memory, no device cluster can be
+/// bound, or swapoff has begun.
 #[inline]
 pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
@@ -114,8 +114,8 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     }
 }
 
-/// Takes slots from another cluster than the CPU's current one. With `ty`, from a cluster that is
-/// bound to the device of that type.
+/// Takes slots from another cluster than the CPU's current one. With `ty`, only from a cluster that
+/// is or becomes bound to the device of that type.
 #[cold]
 fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Option<Run> {
     let limit = capacity::limit();
@@ -132,7 +132,7 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
                 };
                 Lists::lock().retire(&mut guard.lend());
                 if kind == Kind::Bound {
-                    // take_run() failed because swapoff turns the device off.
+                    // `take_run()` failed because swapoff has begun.
                     return None;
                 }
                 // Cannot happen: a cluster on the partial list has a free run. It is on another
@@ -160,7 +160,7 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
             None
         };
     };
-    // If this task slept, it may run on another CPU, which has a cluster already. Retire that
+    // If this task slept, the CPU that it runs on may have a cluster already. Retire that
     // cluster.
     if let Some(other) = local.current(order, kind) {
         give_up(other, local.cpu(), order, kind);
@@ -220,7 +220,7 @@ fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populat
 /// only of a cluster that is bound to the device of that type.
 fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let kind = kind_for(ty);
-    // If this task slept, this CPU may have a cluster of order 0 again. Retire that cluster.
+    // If this task slept, the CPU that it runs on may have a cluster of order 0. Retire it.
     if let Some(other) = local.current(0, kind) {
         give_up(other, local.cpu(), 0, kind);
         local.set_current(0, kind, None);
@@ -229,14 +229,14 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let guard = match kind {
         // If no list has a cluster, take one that another CPU allocates from.
         Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
-        // Do not take one from another CPU, because `scatter` frees its idle device slots if there
-        // are no others.
+        // Do not take one from another CPU: `scatter` frees the idle device slots of its cluster
+        // when C's allocator finds no others.
         Kind::Bound => listed?,
     };
     take_from(local, 0, kind, guard)
 }
 
-/// Retires a cluster, if the CPU still allocates from it.
+/// Retires a cluster, if CPU `cpu` still allocates from it.
 pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     let mut guard = cluster.lock();
     if guard.is_for(cpu, order, kind) {
@@ -258,13 +258,13 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     let lists = Lists::lock();
     let len = Directory::len() as usize;
     drop(lists);
-    // Cluster 0 has no slots.
+    // Cluster 0 never has a slot in use.
     (1..len).filter_map(Directory::find)
 }
 
 /// Returns the offset of the next slot in use after `prev`; 0 if there is none.
 pub(crate) fn next_used(prev: usize) -> usize {
-    // A caller walks all slots with this, so let other tasks run.
+    // The caller walks all slots with this, so let other tasks run.
     params::cond_resched();
     let from = prev.wrapping_add(1);
     let first = (from / SLOTS).max(1);
