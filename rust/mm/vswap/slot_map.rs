@@ -8,8 +8,8 @@
 //! # Context
 //!
 //! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
-//! by its path, into the crate of host tests in `kunit/host`. In the kernel, a [`SlotMap`] is under
-//! the lock of its cluster.
+//! by its path, into the crate of host tests in `kunit/host`. In the kernel, `ci->lock` protects a
+//! [`SlotMap`].
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ pub(super) const WORD_SHIFT: u32 = u64::BITS.ilog2();
 /// The number of words that have one bit for each slot of a cluster.
 pub const WORDS: usize = (SWAPFILE_CLUSTER >> WORD_SHIFT) as usize;
 
-// Clusters are whole words: the smallest has 256 slots.
+// A cluster is a whole number of words, because the smallest has 256 slots.
 const _: () = assert!(SWAPFILE_CLUSTER.is_power_of_two() && WORDS >= 1);
 
 /// A bitmap of the slots of a cluster that are in use.
@@ -121,7 +121,7 @@ impl SlotMap {
         true
     }
 
-    /// Marks slots as in use. Returns true if all of them exist and were free.
+    /// Marks slots as in use. Returns false if one of them does not exist or was in use.
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
         let mut free = true;
         let exist = self.each(start, nr, |word, mask| {
@@ -131,7 +131,7 @@ impl SlotMap {
         exist && free
     }
 
-    /// Marks slots as free. Returns true if all of them exist and were in use.
+    /// Marks slots as free. Returns false if one of them does not exist or was free.
     #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
         let mut used = true;
@@ -246,7 +246,7 @@ impl ListState {
     }
 
     /// Returns the list that a cluster moves to after slots were freed. `used` slots are left in
-    /// use. `has_run` says that the freed slots complete a free run of its order.
+    /// use. `has_run`: the freed slots are part of a free run of the cluster's order.
     pub const fn after_free(self, used: u32, has_run: bool) -> ListMove {
         match self {
             Self::Free => ListMove::Stay,
