@@ -87,7 +87,7 @@ const VOFFSET_SHIFT: u32 = 3;
 /// mitigation of L1TF has a tighter limit. x86 stores the offset inverted, so that a CPU with that
 /// bug speculates on an address without memory. For most affected CPUs, the kernel assumes caches
 /// with 44 address bits. `arch_max_swapfile_size()` then allows 2^34 offsets. The limit of the
-/// running machine may be lower still. The allocator applies that.
+/// running machine may be lower still. `vswap_setup()` applies it, and a limit of `UINT_MAX`.
 pub const VOFFSET_BITS: u32 = 34;
 
 const BACKING_NONE: u64 = 0;
@@ -115,8 +115,8 @@ const fn fits(value: u64, bits: u32) -> bool {
 
 /// The reason that a word is not valid for its kind.
 ///
-/// Code that finds such a word in a table warns once, and does not use it. A slot with a corrupt
-/// backing word reads as an I/O error.
+/// Code that decodes such a word warns once, and does not use it. Fast paths on words do not decode
+/// them. Reading the page of a slot with a corrupt backing word is an I/O error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
     /// The low bits are not the mark of any format.
@@ -142,7 +142,7 @@ pub enum Corrupt {
 pub struct Count(u8);
 
 impl Count {
-    /// Only the swap cache, if anything, holds the slot.
+    /// No swap count pins the slot, only its folio in the swap cache, if it has one.
     // INVARIANT: 0 is at most `SWP_TB_COUNT_MAX`.
     pub const ZERO: Self = Self(0);
     /// The largest count that fits in a word.
@@ -297,9 +297,9 @@ pub enum State {
     Null,
     /// In use, not in the swap cache.
     ///
-    /// A count of 0 is transient: it is there between the removal of a folio from the swap cache
-    /// and the freeing of the slot, both under the lock of the cluster. Lockless readers can see
-    /// it. Only [`cache_del_word`] creates it.
+    /// A count of 0 is transient: it lasts from the removal of a folio from the swap cache to the
+    /// freeing of the slot, both under `ci->lock`. Readers without the lock can see the count. Only
+    /// [`cache_del_word`] creates it.
     Shadow {
         /// Count and zero flag.
         flags: Flags,
@@ -421,13 +421,13 @@ impl State {
     /// Drops one swap count. If that is the last, and the slot is not in the swap cache, the slot
     /// becomes free.
     ///
-    /// C: `__swap_cluster_put_entry()`, and the part of `swap_put_entries_cluster()` that chooses
-    /// between that and freeing.
+    /// C: `__swap_cluster_put_entry()`, and the part of `swap_put_entries_cluster()` that frees the
+    /// slot instead.
     ///
     /// # Errors
     ///
     /// [`StateError::CountExtended`]: the caller must decrease the count in the extend table. When
-    /// that reaches [`Count::INLINE_MAX`], the caller moves it back with [`State::with_count`].
+    /// the count reaches [`Count::INLINE_MAX`], `with_count()` moves it back to the word.
     pub fn put(self) -> Result<Self, StateError> {
         let count = self.flags()?.count;
 
@@ -440,10 +440,8 @@ impl State {
         }
     }
 
-    /// Adds a folio to the swap cache for a slot in use. The flags stay.
-    ///
-    /// (A slot that is being allocated is not in use yet: it becomes [`State::Pfn`] with
-    /// [`Flags::EMPTY`].)
+    /// Adds a folio to the swap cache for a slot in use. The flags stay. Not for a slot that is
+    /// being allocated, which becomes [`State::Pfn`] with [`Flags::EMPTY`].
     ///
     /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
     pub fn cache_add(self, pfn: Pfn) -> Result<Self, StateError> {
@@ -524,7 +522,7 @@ pub const fn put_word(word: u64) -> Option<u64> {
     }
 }
 
-/// Returns true if only one swap count pins a slot, so that [`State::put`] returns `Null`.
+/// Returns true if a swap count of 1 is all that pins a slot: [`State::put`] returns `Null`.
 #[inline]
 pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
@@ -541,9 +539,9 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     }
 }
 
-/// Removes a folio from the word of a slot. Unlike [`State::cache_del`], leaves a shadow with a
-/// count of 0 if the swap count is 0, until the caller frees the slot. `None`: the word does not
-/// name the folio.
+/// Removes a folio from the word of a slot. If the swap count is 0, leaves a shadow with a count of
+/// 0, unlike [`State::cache_del`], for the caller to free the slot. `None`: the word does not name
+/// the folio.
 #[inline]
 pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     if word & !SWP_TB_FLAGS_MASK == old.word() {
@@ -553,9 +551,8 @@ pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     }
 }
 
-/// Removes a folio from the word of a slot whose swap count is 1. Unlike after [`cache_del_word`],
-/// the caller drops that count too, and frees the slot. `None`: the word does not name the folio,
-/// or the count is not 1.
+/// Removes a folio from the word of a slot whose swap count is 1. The caller also drops that count,
+/// and frees the slot. `None`: the word does not name the folio, or the count is not 1.
 #[inline]
 pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     if word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT {
@@ -707,8 +704,8 @@ impl Rmap {
     }
 }
 
-/// The backing of a virtual slot. Zeros are a flag in its [`State`] instead, and a folio in the
-/// swap cache is a [`State::Pfn`].
+/// The backing of a virtual slot. A page of zeros is a flag in the [`State`] of the slot instead,
+/// and a folio in the swap cache is a [`State::Pfn`].
 ///
 /// ```text
 ///          63                    40 39        8 7      3 2 1 0
@@ -724,7 +721,7 @@ impl Rmap {
 /// ```
 ///
 /// The type is below the offset. A `swp_entry_t` has the type above the offset, in bits 58 to 62.
-/// Shifted left to make room for the tag, it would lose bits of the type.
+/// If it were shifted left to make room for the tag, bits of the type would be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// Nothing.
