@@ -339,7 +339,7 @@ impl Cluster {
         }
     }
 
-    /// Returns the state of a slot without the lock. It may be stale.
+    /// Returns the state of a slot without the lock. The state may be stale.
     #[inline]
     pub(crate) fn peek(&self, off: u32) -> State {
         decode(self.peek_word(off))
@@ -360,8 +360,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the backing of a slot without the lock. It may be stale: only a caller that has the
-    /// right to the slot may follow it.
+    /// Returns the backing of a slot without the lock. The backing may be stale: only a caller with
+    /// the right to the slot may follow it.
     #[inline]
     pub(crate) fn peek_backing(&self, off: u32) -> Backing {
         match self.device.find(off) {
@@ -470,7 +470,7 @@ pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, D
 pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
     match decode_backing(replaced.take_other()) {
         // SAFETY: A backing word named the slot until the store replaced that word. Only `replaced`
-        // has it now.
+        // names the slot now.
         Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
         _ => None,
     }
@@ -1918,7 +1918,7 @@ pub(crate) struct Populated {
 }
 
 impl Populated {
-    /// Locks the cluster, installs its tables, and assigns it to a CPU for slots of an order.
+    /// Locks the cluster, installs its tables, and assigns it to a CPU for folios of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
         // SAFETY: `ci->lock` is held. The cluster has no tables, by the invariants.

@@ -135,8 +135,8 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
                     // `take_run()` failed because swapoff has begun.
                     return None;
                 }
-                // Cannot happen: a cluster on the partial list has a free run. It is on another
-                // list now, so the loop ends.
+                // Cannot happen: a cluster on the partial list has a free run. The cluster was
+                // retired to another list, so the loop ends.
                 warn_on_once!(true);
             }
             Refill::Spare(spare) => break populate(spare, &mut local, owner),
@@ -173,7 +173,7 @@ fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Opt
         Lists::lock().retire(&mut guard.lend());
         return None;
     }
-    // This succeeds, because an empty cluster has a free run, unless swapoff has just begun.
+    // This succeeds unless swapoff has just begun, because an empty cluster has a free run.
     take_from(local, order, kind, guard)
 }
 

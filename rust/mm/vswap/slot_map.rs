@@ -59,8 +59,8 @@ const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
 
-/// Returns the index of the word with the bit of slot `start`, the mask of up to `nr` slots from
-/// `start` on in that word, and the number of these slots.
+/// Finds the word with the bit of slot `start`. Returns its index, the mask of the up to `nr` slots
+/// from `start` on in this word, and the number of these slots.
 #[inline]
 pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
     let bit = start & u64::BITS.wrapping_sub(1);

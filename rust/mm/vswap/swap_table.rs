@@ -413,13 +413,13 @@ impl State {
             Self::Shadow { .. } if count == Count::ZERO => Err(StateError::Unused),
             _ if count == Count::EXTENDED => Err(StateError::CountExtended),
             _ if count == Count::INLINE_MAX => Err(StateError::CountFull),
-            // INVARIANT: It was less than `INLINE_MAX`, so it is at most that now.
+            // INVARIANT: The count was less than `INLINE_MAX`, so it is not above `INLINE_MAX` now.
             _ => self.with_count(Count(count.0.saturating_add(1))),
         }
     }
 
-    /// Drops one swap count. If that is the last, and the slot is not in the swap cache, the slot
-    /// becomes free.
+    /// Drops one swap count. A slot that is not in the swap cache becomes free with its last swap
+    /// count.
     ///
     /// C: `__swap_cluster_put_entry()`, and the part of `swap_put_entries_cluster()` that frees the
     /// slot instead.
@@ -435,7 +435,7 @@ impl State {
             (_, 0) => Err(StateError::Unused),
             (_, SWP_TB_COUNT_MAX) => Err(StateError::CountExtended),
             (Self::Shadow { .. }, 1) => Ok(Self::Null),
-            // INVARIANT: It only gets smaller, and was not 0.
+            // INVARIANT: The count only gets smaller.
             (_, n) => self.with_count(Count(n.saturating_sub(1))),
         }
     }
@@ -511,7 +511,7 @@ pub const fn is_extended_word(word: u64) -> bool {
 #[inline]
 pub const fn put_word(word: u64) -> Option<u64> {
     let count = word >> SWP_TB_COUNT_SHIFT;
-    // Dropping the last count of a slot that is not in the swap cache frees it.
+    // Without a folio in the swap cache, dropping the last count would free the slot.
     let stays = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK && count > 0
         || word & SWP_TB_SHADOW_MARK != 0 && count > 1;
 
@@ -591,8 +591,8 @@ pub enum StateError {
     CountExtended,
 }
 
-/// The offset of a virtual swap entry. All virtual entries have the same swap type, which is not
-/// part of this.
+/// The offset of a virtual swap entry. The swap type is not stored, because it is the same for all
+/// virtual entries.
 ///
 /// # Invariants
 ///
@@ -650,7 +650,7 @@ impl PhysSlot {
     /// Returns the slot that is `n` slots after this one on the device.
     pub const fn nth(self, n: u32) -> Option<Self> {
         match self.offset.checked_add(n) {
-            // INVARIANT: The type stays.
+            // INVARIANT: The type does not change.
             Some(offset) => Some(Self { offset, ..self }),
             None => None,
         }
