@@ -31,7 +31,7 @@ use kernel::{
     }, //
 };
 
-/// True if the pool was full, and has not shrunk to the accept threshold since.
+/// True if the pool was full, and has not accepted a page since.
 ///
 /// This is a hint. A task reads the flag and the size of the pool without a lock, so the flag may
 /// not match the size for a moment.
@@ -47,7 +47,7 @@ pub(super) fn limits() -> Limits {
     )
 }
 
-/// Returns true if the pool was full, and has not shrunk to the accept threshold since.
+/// Returns true if the pool was full, and has not accepted a page since.
 #[inline]
 pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
@@ -84,8 +84,8 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Wakes the shrink worker if the pool is full. Reclaim calls this when a page is refused before it
-/// is unmapped.
+/// Wakes the shrink worker if the pool accepts no page. Called when a folio that is still mapped is
+/// refused.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn want_room() {
     if !accepts() && reached_full() {
@@ -113,7 +113,7 @@ pub(crate) fn room() -> usize {
 ///
 /// New pages are stored in a pool with this compressor. The previous pool is retired: it stays as
 /// long as it has objects, and is revived if its compressor is chosen again meanwhile. Returns
-/// `ENOENT` if there is no such compressor, and `EINVAL` if no pool can be created.
+/// `ENOENT` without such a compressor, `EINVAL` if no pool can be created, or the `commit` error.
 pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) -> Result {
     if !acomp::exists(name) {
         pr_err!("compressor {name} not available\n");
