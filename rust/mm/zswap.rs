@@ -61,8 +61,8 @@
 //!   correct, because it is the page of this slot.
 //! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
 //!   only clears the referenced bit, by compare-and-exchange. A task with the cluster lock replaces
-//!   the whole word. If the hand is first, its change is lost with the old word. If it is later,
-//!   its exchange fails.
+//!   the whole word. If the hand is first, its change is lost with the old word. If the hand is
+//!   later, its exchange fails.
 //! - *The clock hand against a free of the table.* Members leave their rings under the ring lock,
 //!   before the table is freed. The hand reads words only under that lock.
 //! - *Migration and compaction in zsmalloc.* They change the place in a word by
@@ -80,9 +80,9 @@
 //!   objects there. The old pool and its number live as long as its objects.
 //! - *Two writers of a parameter.* The module parameter code serializes them.
 //! - *Removal of a cgroup.* It marks the rings of the cgroup as dead, then moves their members to
-//!   the nearest live ring above. A store that joins a ring checks afterwards whether the ring is
-//!   dead. If it is, the store moves the members itself. Charges follow the cgroup to its parent
-//!   (`obj_cgroup`).
+//!   the ring of the nearest ancestor with a live ring. A store that adds a member to a ring checks
+//!   afterwards whether the ring is dead. If it is, the store moves the members itself. Charges
+//!   follow the cgroup to its parent (`obj_cgroup`).
 //! - *CPU hotplug.* There is a compression context for each CPU that was ever online. A task keeps
 //!   using the context that it locked.
 //! - *The first store against initialization.* No page is stored before there is a current pool,

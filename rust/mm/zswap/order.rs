@@ -3,11 +3,11 @@
 //! The order in which pages are written back: a clock.
 //!
 //! A *ring* has the pages of one memory cgroup on one node. It consists of *members*. A member has
-//! the pages of the ring among 64 consecutive slots, with one bit for each. The clock hand is at
-//! the head of the ring. It passes the pages of the first member one by one, then moves that member
-//! to the end. When the hand meets a page for the first time, it clears the referenced bit in the
-//! record: the page had its second chance. When the hand meets a page with this bit clear, the page
-//! is written back.
+//! pages of the ring among 64 consecutive slots, with one bit for each. The clock hand is at the
+//! head of the ring. It passes the pages of the first member one by one, then moves that member to
+//! the end. When the hand meets a page for the first time, it clears the referenced bit in the
+//! record: the page loses its second chance. When the hand meets a page with this bit clear, the
+//! page is written back.
 //!
 //! So a page stays stored for at least one round of the hand, and at most two, without a timestamp.
 //! A page that is stored just before the hand reaches its slot loses its second chance right away.
@@ -35,8 +35,8 @@
 //!
 //! # Context
 //!
-//! Works on values only, like [`record`](super::record). The host tests run this with all
-//! interleavings: `kunit/host/tests/loom.rs`.
+//! Accesses members only through [`Member`], so the host tests can run this with all interleavings:
+//! `kunit/host/tests/loom.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -114,12 +114,12 @@ pub fn park<M: Member>(
     true
 }
 
-/// Changes the seat of a member without bits to `to`, which is not on a ring. Removes the member
-/// from the ring that it is on.
+/// Removes a member without bits from its ring, if it is on one. Sets its seat to `to`, which is
+/// not a ring.
 ///
 /// Caller holds the cluster lock and the RCU read lock. `remove` removes the member from a ring
-/// under the ring lock, and changes the seat to `to`. It returns false if the member is not on that
-/// ring any more.
+/// under the ring lock, and changes the seat to `to`. `remove` returns false if the member has
+/// left that ring.
 #[inline]
 pub fn retire<M: Member>(
     member: &M,

@@ -7,9 +7,9 @@
 //!
 //! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
 //!   indexed by node. A reference or the RCU read lock keeps the cgroup. When the cgroup goes
-//!   offline, its rings are marked dead. Their members move to the nearest live ring *above*, of an
-//!   ancestor cgroup on the same node ([`Ring::leave`]). A store that later adds a member to a dead
-//!   ring sees that the ring is dead, and moves the members of the ring.
+//!   offline, its rings are marked dead. Their members move to the ring of the nearest ancestor
+//!   with a live ring, on the same node ([`Ring::leave`]). A store that later adds a member to a
+//!   dead ring sees that the ring is dead, and moves the members of the ring.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
@@ -69,12 +69,12 @@ const GONE: RawRing = core::ptr::without_provenance_mut(1);
 /// Number of members that an estimate samples.
 const SAMPLE: usize = 32;
 
-/// The pages of one ring among 64 consecutive slots: C's `struct zswap_member`.
+/// Pages of one ring among 64 consecutive slots: C's `struct zswap_member`.
 ///
 /// # Invariants
 ///
-/// The member belongs to a table, and `words` points into the words of that table. `links` and `at`
-/// are protected by the lock of the ring that the seat names.
+/// The member belongs to a table, and `words` points to the words of its 64 slots in that table.
+/// `links` and `at` are protected by the lock of the ring that the seat names.
 #[repr(C)]
 pub(crate) struct Member {
     links: CListHead,
@@ -100,7 +100,8 @@ same_layout!(Member = bindings::zswap_member {
 ///
 /// # Invariants
 ///
-/// `members` and `nr_members` are protected by `lock`. Each list element is a [`Member`].
+/// `members` and `nr_members` are protected by `lock`. Each element of `members` and of `joined` is
+/// a [`Member`] of a table.
 #[repr(C)]
 pub(crate) struct RingState {
     nr_disk_swapins: Atomic<i64>,
@@ -120,8 +121,8 @@ same_layout!(RingState = bindings::zswap_lruvec_state {
     joined = joined,
 });
 
-// SAFETY: The layout is that of C's structure. C only initializes a ring, and reads what Rust
-// changes atomically.
+// SAFETY: The layout is that of C's structure. C initializes a ring before Rust uses it, and then
+// only takes its lock.
 unsafe impl View for RingState {
     type C = bindings::zswap_lruvec_state;
 }
@@ -142,7 +143,7 @@ impl RingState {
         safe fn tell_filled(&self) = zswap_ring_filled;
         // Ring locks always nest from descendant to ancestor.
         safe fn lock_nested(&self) = zswap_ring_lock_nested;
-        /// Returns the ring of the parent cgroup, which a cgroup keeps.
+        /// Returns the parent cgroup's ring on the same node. A cgroup keeps its parent.
         safe fn above(&self) -> Option<&RingState> = zswap_ring_above;
     }
 }
@@ -174,8 +175,8 @@ impl Member {
         self.links.as_raw()
     }
 
-    /// Removes the member from its ring, if it is on one. Sets the seat to [`Seat::Gone`] if
-    /// `gone`, otherwise to [`Seat::Free`]. The member has no bits. Caller holds the cluster lock.
+    /// Removes a member without bits from its ring, if it is on one. Sets the seat to
+    /// [`Seat::Gone`] if `gone`, otherwise to [`Seat::Free`]. Caller holds the cluster lock.
     pub(crate) fn leave(&self, gone: bool) {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
@@ -239,7 +240,7 @@ impl order::Member for Member {
     }
 }
 
-/// The members of a group of 64 slots, one for each ring. The chain never shrinks.
+/// The members of a group of 64 slots, which can be on different rings. The chain never shrinks.
 ///
 /// # Invariants
 ///
@@ -344,8 +345,8 @@ impl<'a> Ring<'a> {
         self.0.dead.load(Relaxed)
     }
 
-    /// Returns the counter of swap-ins from a device that zswap would have served if it had written
-    /// back fewer pages.
+    /// Returns the counter of recent swap-ins from a device. So many pages are protected from the
+    /// shrinker, because writeback was too early.
     #[inline]
     pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
         &self.0.nr_disk_swapins
@@ -360,8 +361,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Adds a member to `joined`, the lockless list of the ring. The member's seat has just become
-    /// this ring. Takes locks only if the ring is dead, to move its members to a ring above.
+    /// Adds a member to `joined`, the ring's lockless list. The member's seat is now this ring.
+    /// Takes locks only if the ring is dead, to move its members to an ancestor's ring.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
         let joined = &self.0.joined;
@@ -384,8 +385,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Marks the rings of a cgroup that goes offline as dead, and moves their members to rings
-    /// above.
+    /// Marks the rings of a cgroup that goes offline as dead, and moves their members to rings of
+    /// ancestors.
     pub(crate) fn leave(memcg: Memcg<'a>) {
         for ring in Node::all().filter_map(|node| Self::of(memcg, node)) {
             ring.0.dead.store(true, Relaxed);
@@ -396,20 +397,20 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Moves the members of a dead ring to the nearest live ring above.
+    /// Moves the members of a dead ring to the ring of the nearest ancestor with a live ring.
     fn move_up(self, rcu: &'a rcu::Guard) {
         let mut from = self.lock();
         from.settle();
-        // Return before looking for the ring above: a ring that never had a member does not know
-        // its node.
+        // Return before looking for an ancestor's ring, because a ring that never had a member does
+        // not know its node.
         if from.len() == 0 {
             return;
         }
         let mut next = self.alive(rcu);
         while let Some(to) = next {
             let mut locked = to.lock_above();
-            // If the ring above dies after this check, the task that sets `dead` moves the members
-            // again.
+            // If the ancestor's ring dies after this check, the task that sets `dead` moves the
+            // members again.
             if !to.is_dead() {
                 from.give(&mut locked);
                 drop(locked);
@@ -509,8 +510,8 @@ impl<'a> LockedRing<'a> {
         // `joined` starts with the member that joined last, so each further member goes in front of
         // the one before.
         let mut at = self.head();
-        // SAFETY: Each pointer in `joined` is NULL or a member. A member is freed only after it has
-        // left its ring under the ring lock, which is held.
+        // SAFETY: By the invariants of `RingState`, each element is a member. A member is freed
+        // only after it has left its ring under the ring lock, which is held.
         while let Some(member) = unsafe { last.as_ref() } {
             let links = member.links();
             // SAFETY: The member is valid, as above. The ring lock is held, so only this task uses
@@ -622,7 +623,7 @@ impl<'a> LockedRing<'a> {
         parked
     }
 
-    /// Passes the pages of the first member. Returns true if the hand stops at this member, because
+    /// Moves the clock hand over the pages of a member. Returns true if the hand stops, because
     /// `budget` is used up or `meet` returned false.
     fn pass_one(
         member: &Member,
@@ -643,8 +644,8 @@ impl<'a> LockedRing<'a> {
             }
             *budget = budget.wrapping_sub(1);
             member.at.store(n.wrapping_add(1), Relaxed);
-            // SAFETY: The table stays while the member is on the ring, whose lock is held. Each bit
-            // stands for one of 64 slots, whose words are at `words`.
+            // SAFETY: By the invariants of `Member`, `words` points to 64 words, one for each bit.
+            // The table stays while the member is on the ring, whose lock is held.
             let word = unsafe { Atomic::<u64>::from_ptr(words.add(n as usize)) };
             let value = word.load(Relaxed);
             let turn = order::turn(value, |new| word.cmpxchg(value, new, Relaxed).is_ok());
