@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools. A pool consists of a compressor, and of zsmalloc objects with the pages that the
-//! compressor has compressed.
+//! Pools. A pool has a compressor, and zsmalloc objects. Each object has one stored page,
+//! compressed or not.
 //!
 //! # Lifetime
 //!
 //! A pool has a per-CPU reference count:
-//! - Each stored object holds a reference, before it is in a word ([`Entry`]) and while it is in
-//!   one.
+//! - Each stored object holds a reference: as an [`Entry`], and then as long as it is in a word.
 //! - A store holds a reference while it runs ([`PoolRef`]).
 //! - [`CURRENT`] holds the *initial* reference of the current pool ([`Initial`]). As long as the
 //!   initial reference exists, the count stays per CPU, so that getting and putting references is
@@ -16,10 +15,10 @@
 //! # Finding a pool
 //!
 //! A pool has a number, its index in [`POOLS`], from its creation until its last reference is put.
-//! [`CURRENT`] points to the pool that stores use. Both are read under RCU. The task that puts the
-//! last reference, in any context, clears the place of the pool in [`POOLS`]. It queues a work
-//! item, which waits for an RCU grace period and frees the pool. Until then [`PoolRef::get`] fails
-//! for the pool.
+//! [`CURRENT`] points to the pool that stores use. A reader of either holds the RCU read lock, or a
+//! reference to the pool. The task that puts the last reference, in any context, clears the place
+//! of the pool in [`POOLS`]. It queues a work item, which waits for an RCU grace period and frees
+//! the pool. Until then [`PoolRef::get`] fails for the pool.
 //!
 //! The compressor of a retired pool may be chosen again before the last object of the pool is
 //! freed. Then [`take_retired`] revives the pool: it takes a new initial reference.
@@ -180,7 +179,7 @@ impl WorkItem for Pool {
 /// The CPU hotplug state that pools are instances of.
 const PREPARE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_MM_ZSWP_POOL_PREPARE;
 
-/// Number of pools created so far. Makes unique names, which zsmalloc requires.
+/// Number of pools created so far, for their names in zsmalloc, which must be unique.
 static POOLS_MADE: Atomic<u32> = Atomic::new(0);
 
 /// The maximum number of pools. Few exist at a time: a pool other than the current one exists only
@@ -337,8 +336,8 @@ impl Deref for Initial {
 
 impl Drop for Initial {
     fn drop(&mut self) {
-        // The initial reference may be the last one. This reference keeps the pool for the use
-        // below.
+        // The initial reference may be the last one. `pool` keeps the pool until it is marked as
+        // retired.
         let Some(pool) = PoolRef::get(self) else {
             warn_on!(true);
             return;
@@ -493,7 +492,7 @@ pub(crate) fn total_pages() -> usize {
     })
 }
 
-/// A page to be stored, which no word names yet. Dropping it frees the object.
+/// A page to be stored. No word names its object yet. Dropping the entry frees the object.
 ///
 /// # Invariants
 ///
@@ -591,11 +590,10 @@ impl Drop for Entry {
     }
 }
 
-/// A batch of freed objects: references to their pool, and memory to give back to zsmalloc.
-/// Dropping it puts the references and gives the memory back. Drop it without spinlocks held where
-/// possible.
+/// A batch of freed objects: references to their pool, and zspages that became empty. Dropping it
+/// puts the references and frees the zspages. Drop it without spinlocks held where possible.
 pub(crate) struct FreeBatch {
-    // INVARIANT: This value owns `nr` references to `pool`. The memory in `emptied` is that pool's.
+    // INVARIANT: This value owns `nr` references to `pool`. The zspages in `emptied` are of `pool`.
     pool: Option<NonNull<Pool>>,
     nr: usize,
     emptied: Emptied,
@@ -688,22 +686,22 @@ impl FreeBatch {
         let pool = Some(NonNull::from(pool));
         if self.pool != pool {
             self.flush();
-            // INVARIANT: The batch is empty, so it owns no references and no memory of the pool.
+            // INVARIANT: The batch is empty, so it owns no references and no zspages of the pool.
             self.pool = pool;
         }
     }
 
-    /// Puts the references and gives the memory back.
+    /// Puts the references and frees the zspages.
     #[inline(never)]
     fn flush(&mut self) {
         let Some(pool) = self.pool.take() else {
             return;
         };
         let nr = core::mem::take(&mut self.nr);
-        // `nr` is 0 if the only word of the batch was damaged. Then there is no reference to put.
+        // `nr` is 0 if each word of the batch was damaged. Then there is no reference to put.
         if nr != 0 {
-            // SAFETY: By the invariant of the fields, this value owns the memory and `nr`
-            // references. The pool is not used after the references are put.
+            // SAFETY: By the invariant of the fields, this value owns `nr` references, and the
+            // zspages are of the pool. The pool is not used after the references are put.
             unsafe {
                 pool.as_ref().zs.give_back(&mut self.emptied);
                 bindings::zswap_ref_put_many(pool.as_ref().refs.as_ptr(), nr);
