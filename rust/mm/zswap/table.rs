@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The zswap table of a swap cluster, physical or virtual: one 64-bit word for each slot.
+//! The zswap table of a swap cluster: one 64-bit word for each slot. In a virtual cluster, it is
+//! the *backing table*: a word can also name the device slot that backs the virtual slot.
 //!
 //! C's `struct swap_cluster_info` points to the table. The table is allocated when the first word
-//! is needed. In a virtual cluster, a word can also name the device slot that backs the virtual
-//! slot. A physical cluster frees its table with the last word in use. A virtual cluster keeps its
-//! table while it has a free slot, because the next folio would need the table again. It frees the
-//! table when it becomes empty.
+//! is needed. A physical cluster frees its table with the last word in use. A virtual cluster with
+//! a free slot keeps its table, because the next folio would need the table again. It frees the
+//! table when it has no slot in use.
 //!
 //! # Locking
 //!
@@ -174,7 +174,7 @@ impl<'a> Ci<'a> {
 
     #[inline]
     fn cell(&self) -> &'a Atomic<*mut Table> {
-        // SAFETY: The cluster is valid, and Rust accesses this atomically only.
+        // SAFETY: By the invariants of `Ci`, the cluster is valid. Only Rust writes the field.
         unsafe { Atomic::from_ptr((&raw mut (*self.0.as_ptr()).zswap).cast()) }
     }
 
@@ -267,7 +267,7 @@ enum Missing {
     Slot,
 }
 
-/// Access to a locked cluster, and to its zswap table if it has one.
+/// A locked cluster and its zswap table, if it has one.
 ///
 /// # Invariants
 ///
@@ -286,7 +286,8 @@ impl<'g> LockedTable<'g> {
 
     #[inline]
     fn table(&self) -> Option<&'g Table> {
-        // SAFETY: The table changes under the lock only, which is held during `'g`.
+        // SAFETY: By the invariants of `LockedTable`, the lock is held during `'g`. Only its holder
+        // changes the table.
         unsafe { self.ci().cell().load(Relaxed).as_ref() }
     }
 
@@ -484,8 +485,8 @@ impl<'g> LockedTable<'g> {
             self.give(spare.table.take().ok_or(Missing::Table)?);
         }
         let rcu = rcu::read_lock();
-        // The ring of the folio's memory cgroup, or if that is dead, of the nearest ancestor with a
-        // live ring.
+        // The ring of the folio's memory cgroup, or if that ring is dead, of the nearest ancestor
+        // with a live ring.
         let ring = Ring::of_folio(page.folio(), &rcu)
             .and_then(|ring| ring.alive(&rcu))
             .ok_or(Missing::Slot)?;
@@ -519,8 +520,8 @@ impl<'g> LockedTable<'g> {
         })
     }
 
-    /// Returns the member for a slot and a ring. Uses the member of the group that is on the ring,
-    /// otherwise a member without bits, otherwise `spare`.
+    /// Returns the member for a slot and a ring: a member of the group that is on the ring,
+    /// otherwise one without bits, otherwise `spare`.
     #[inline]
     fn member(
         &mut self,
@@ -780,7 +781,7 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
         return;
     }
     let mut guard = ci.lock();
-    // SAFETY: The entry is that of the folio's first slot. The folio lock is the right to the slots
-    // of the folio.
+    // SAFETY: The entry is that of the folio's first slot. The folio lock gives the right to the
+    // folio's slots.
     unsafe { guard.table().free_slots(slot.entry(), nr, &mut freed) };
 }
