@@ -35,12 +35,12 @@ use kernel::{
     prelude::*, //
 };
 
-/// Compresses a page to an entry for a slot. A page that repeats one value becomes an entry with
-/// that value and no object.
+/// Compresses a page to an entry for a slot. If the page repeats a value that fits in a word, the
+/// entry has that value and no object.
 ///
 /// A page that does not get smaller is stored uncompressed, so that pages are written back in order
-/// of age. This is done only if `keeps_plain` and the page's memory cgroup say that it can be
-/// written back. Otherwise the copy would use more memory than the page itself.
+/// of age. It is refused if `keeps_plain` or the page's memory cgroup forbids this, because a copy
+/// that is never written back only uses more memory than the page.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,
@@ -69,8 +69,8 @@ pub(super) fn compress(
     entry.map_err(|error| Reject::of_allocator(error == ENOSPC))
 }
 
-/// Decompresses the stored page of a slot to a page. Returns `EIO` if the result is not a whole
-/// page.
+/// Decompresses the stored page of a slot to a page. Returns `EIO` if that fails, or if the result
+/// is not a whole page.
 #[inline]
 pub(super) fn decompress<'h, 'p>(
     slot: SwapEntry,

@@ -96,7 +96,7 @@ impl Reject {
 pub(crate) enum Form {
     /// The compressor's output, of this length in bytes.
     Compressed(usize),
-    /// The uncompressed page, because the compressor's output is not smaller.
+    /// The uncompressed page, because the compressor failed or saved nothing.
     Plain,
 }
 
@@ -348,7 +348,6 @@ impl Stage {
 }
 
 // `cargo test` in `kunit/host` runs these.
-/// Tests of the pure functions above.
 #[cfg(test)]
 mod tests {
     use super::*;

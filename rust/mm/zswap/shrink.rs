@@ -68,9 +68,9 @@ fn may_have_candidates(memcg: Memcg<'_>) -> bool {
     memcg.has_room()
 }
 
-/// Writes back pages of a memory cgroup. Passes `batch` pages at most on each node.
+/// Writes back pages of a memory cgroup. The clock hand passes `batch` pages at most on each node.
 fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
-    // A zombie cgroup has no pages: its rings have moved to its parent.
+    // An offline cgroup has no pages: its members have moved to an ancestor's ring.
     if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_candidates(memcg) {
         return Shrunk::NoCandidates;
     }
@@ -83,8 +83,7 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     }
     match (scanned, written) {
         (true, true) => Shrunk::Some,
-        // Without room, the pages that the hand passed could not be written, so they are not
-        // candidates.
+        // Without room, pages of virtual slots cannot be written, so they are not candidates.
         (true, false) if memcg.has_room() => Shrunk::None,
         _ => Shrunk::NoCandidates,
     }
@@ -182,7 +181,7 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
 }
 
 /// Writes back pages under memory pressure, for the shrinker's scan callback. Returns the number of
-/// pages written back, or `None` if reclaim should not ask again soon.
+/// pages written back, or `None` for `SHRINK_STOP`.
 ///
 /// A batch in which pages only lost their second chance counts as progress, because the next round
 /// can write them back. C's zswap stops after such a batch. So with C's zswap, a cgroup whose

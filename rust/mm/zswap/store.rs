@@ -3,12 +3,12 @@
 //! Stores the pages of a folio.
 //!
 //! The folio is locked and in the swap cache, so the caller alone has the right to its slots (see
-//! `ffi::folio`). Reclaim calls this, so memory is short. A store does not wait for reclaim. But if
-//! its memory cgroup is at its zswap limit, the store first writes back some pages of that cgroup.
+//! `ffi::folio`). The caller is mostly reclaim, in which allocations do not wait for reclaim. If
+//! the memory cgroup is at its zswap limit, a store first writes back some pages of that cgroup.
 //!
 //! Either all pages of the folio are stored, or none. zswap may still have an older copy of a page
 //! that was swapped out before. On success the older copy is replaced. On failure it is freed,
-//! because writeback would write it over the newer data on the device.
+//! because writeback would otherwise write it over the newer data on the device.
 
 #![forbid(unsafe_code)]
 
@@ -188,9 +188,9 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 }
 
 /// Returns true if a page that does not compress may be stored uncompressed, because it can be
-/// written back later. A virtual slot needs room for device slots. A physical slot always allows
-/// that, but not while new entries are virtual: then such pages reserve room on devices, which a
-/// physical slot has already. May sleep.
+/// written back later. For a virtual slot, this needs room for device slots. Returns false for a
+/// physical slot while new entries are virtual: stored uncompressed, the page would reserve a
+/// second device slot. May sleep.
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {

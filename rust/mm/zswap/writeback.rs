@@ -11,7 +11,7 @@
 //! adjacent device slots and become one request. Such a group is a *run*. The clock hand copies the
 //! entries and words of a run under the ring lock. The following steps hold no spinlock. Each page
 //! first gets a locked folio in the swap cache, after which writeback can check that the page is
-//! still stored. Then it gets a device slot, then its data. When all pages have that, writeback
+//! still stored. Then it gets a device slot, then its data. When all folios are filled, writeback
 //! submits the writes.
 //!
 //! All folios of a run are prepared before the first one gets PG_writeback. Otherwise an allocation
@@ -58,7 +58,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Maximum number of pages in a run. Their folios are locked until they are written, so a fault on
+/// Maximum number of pages in a run. Their folios are locked until the writes start, so a fault on
 /// one of them waits.
 const MOST: usize = 16;
 
@@ -174,7 +174,7 @@ impl Run {
     }
 
     /// Returns true if the run takes no more pages. A run that begins with a page of a physical
-    /// slot has only that page, because its place on the device is given.
+    /// slot has only that page, because its device slot is fixed.
     fn is_full(&self) -> bool {
         match self.pages.first() {
             Some(Some(first)) => !first.slot.is_virtual() || self.len >= MOST,
