@@ -80,12 +80,12 @@ pub(crate) fn max_order() -> u32 {
 }
 
 c_functions! {
-    /// Returns true if a slow device has slots that back virtual slots.
+    /// Returns true if a device without synchronous I/O backs virtual slots.
     pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
-    /// Returns true if zswap has written back or refused many pages. That is so if more than a
-    /// quarter of the device slots in use have pages outside zswap and the swap cache.
+    /// Returns true if zswap has written back or refused many pages: more than a quarter of the
+    /// device slots in use have no page in zswap or the swap cache.
     pub(crate) safe fn any_written() -> bool = vswap_swapin_any_written;
-    /// Returns a bit mask of the orders that are enabled for any anonymous memory.
+    /// Returns a bit mask of the orders below `PMD_ORDER` that are enabled for anonymous memory.
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
     /// Returns the largest number of pages that readahead reads.
     pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;
@@ -146,13 +146,13 @@ c_functions! {
     safe fn record_of(owner: Address) -> &'static Counter = vswap_record_of;
 }
 
-/// The place of the record of a mapping or a file. Updates may be lost, because writers do not
-/// exclude each other: see [`Record`].
+/// The place of the record of a VMA or inode. Updates may be lost, because writers do not exclude
+/// each other: see [`Record`].
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(&'static Atomic<i64>);
 
 impl Kept {
-    /// Returns the record of an owner, which is a mapping or a file. Owners hash by address into a
+    /// Returns the record of an owner, which is a VMA or an inode. Owners hash by address into a
     /// shared table of records.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
@@ -224,12 +224,12 @@ pub(crate) struct Fault<'a> {
 impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
     /// # Safety
     ///
-    /// `vmf` describes a fault that lasts until the function has returned.
+    /// `vmf` describes a fault that lasts while the value is used.
     #[inline]
     unsafe fn from_c(vmf: NonNull<bindings::vm_fault>) -> Self {
         // SAFETY: As required of the caller, the fault lasts, so `vmf` is valid.
         let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
-        // INVARIANT: As required of the caller, the fault lasts until the function has returned.
+        // INVARIANT: As required of the caller, the fault lasts while the value is used.
         Self {
             vmf,
             vma: Vma(at.vma, PhantomData),
@@ -250,7 +250,7 @@ impl Fault<'_> {
         pub(crate) safe fn is_own(&self) -> bool = vswap_fault_is_own;
         /// Returns a bit mask of the orders above 0 that a folio for the fault may have.
         safe fn orders(&self) -> usize = vswap_fault_orders;
-        // C checks that the pages are in the page table of the fault.
+        // C checks that the pages are in the page table and VMA of the fault.
         safe fn nr_used(
             &self, first: usize, nr: usize, step: usize, run: bool
         ) -> c_int = vswap_fault_used;
@@ -285,9 +285,9 @@ impl Fault<'_> {
         }
     }
 
-    /// Returns how many of `nr` pages from `first` on are mapped and were used lately. Checks every
-    /// `step`-th page; with `run`, stops at the first page that was not used. `None`: the page
-    /// table of the fault does not cover the pages, or the CPU sets no accessed bit.
+    /// Counts pages that are mapped with the accessed bit set, among every `step`-th of `nr` pages
+    /// from `first` on; with `run`, up to the first without. `None`: the page table or VMA of the
+    /// fault does not cover the pages, or the CPU sets no accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
         let used = self.nr_used(first as usize, nr as usize, step as usize, run);
@@ -309,9 +309,9 @@ pub(crate) struct HeldEntry<'a> {
 impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
-    /// The device of the entry stays while the function runs. A reference or the lock of the
+    /// The device of the entry stays while the value is used. A reference or the lock of the
     /// cluster keeps the device, or RCU if the entry was read from a page table. The entry names a
-    /// slot of it.
+    /// slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry stays, and the entry names
@@ -344,7 +344,7 @@ impl HeldEntry<'_> {
     /// Returns true if zswap has the page. The answer may be stale.
     #[inline]
     pub(crate) fn is_stored(self) -> bool {
-        // SAFETY: The invariants of the type guarantee what C requires.
+        // SAFETY: By the invariants of `HeldEntry`, the entry names a slot of a device that stays.
         match unsafe { Ci::of_entry(self.entry) } {
             Some((ci, off)) => ci.peek_is_stored(off),
             None => false,
