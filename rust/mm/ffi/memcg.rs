@@ -76,8 +76,8 @@ impl Memcg<'_> {
     c_methods! {
         /// Returns true if the cgroup allows zswap to write its pages to a device.
         pub(crate) safe fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Returns true if the cgroup is being removed. Its stored pages are then on the ring of an
-        /// ancestor.
+        /// Returns true if the cgroup is offline, so that its stored pages are on, or move to, an
+        /// ancestor's ring.
         pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;
         /// Returns true if a page of the cgroup in zswap can be written back. For that, a device
         /// must have a free slot, and the cgroup must be below its swap limit.
@@ -87,18 +87,18 @@ impl Memcg<'_> {
         /// they can be written back. May sleep.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn may_keep_plain(&self, nr: c_uint) -> bool = vswap_may_keep_plain;
-        /// Counts in memory.swap.events that a page could not be swapped out because of
-        /// [`Self::exceeds_swap_max`].
+        /// Counts in memory.swap.events, once a second at most, that a page could not be swapped
+        /// out because of [`Self::exceeds_swap_max`].
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn count_swap_max(&self) = vswap_count_swap_max;
         /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
         /// ancestors.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
-        /// Returns how many pages are charged to the cgroup, of any kind and on any list.
+        /// Returns how many pages are charged to the cgroup; for the root, the anonymous pages.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
-        /// Returns how many anonymous pages the cgroup has on its LRU lists.
+        /// Returns how many anonymous pages are on the cgroup's LRU lists; for `NULL`, on all.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_anon(&self) -> usize = vswap_anon_pages;
         /// Returns true if `nr` more pages would exceed the swap limit of the cgroup or of an
@@ -107,7 +107,7 @@ impl Memcg<'_> {
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn exceeds_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
         /// Returns the counters of the cgroup's pages that zswap refused.
-        // They are in the cgroup, or a static for the root.
+        // They are in the cgroup, or in a static for `NULL`.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn refusals(&self) -> &Refusals = vswap_refusals_of;
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
@@ -135,7 +135,7 @@ impl Memcg<'_> {
     }
 
     /// Returns the number of the cgroup's pages in zswap, from statistics that may not be flushed.
-    /// `None` for the root.
+    /// `None` for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
         (!self.ptr.is_null()).then(|| self.pages())
@@ -277,7 +277,7 @@ impl MemcgRef {
         }
     }
 
-    /// Calls `f`. Charges `__GFP_ACCOUNT` allocations of this task in it to `memcg`.
+    /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
         // SAFETY: The reference is kept until the old value is set again below.
@@ -383,14 +383,14 @@ impl ObjCgroup {
     }
 }
 
-// C looks the id up under RCU, and does nothing if no cgroup has it.
+// C looks the id up under RCU, and only warns if no cgroup has it.
 c_functions! {
     safe fn charge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_charge_id;
     safe fn uncharge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_uncharge_id;
 }
 
-/// Counts pages that were stored in zswap, and charges them to the memory cgroup id. Their slots
-/// hold references to the id. May sleep.
+/// Counts pages stored in zswap, and charges them to the cgroup with `id`, which the references of
+/// their slots keep valid. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
     if sum.nr == 0 {
