@@ -109,7 +109,7 @@ impl Compressor {
 }
 
 c_functions! {
-    /// Returns true if there never was a pool, so that no page was ever stored.
+    /// Returns true only if there never was a pool, so that no page was ever stored.
     pub(crate) safe fn never_enabled() -> bool = zswap_never_enabled;
     /// Records that there was a pool.
     pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
@@ -119,7 +119,7 @@ c_functions! {
     pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
     /// Returns the time in jiffies.
     pub(crate) safe fn jiffies() -> usize = zswap_jiffies;
-    /// Returns the number of pages of memory.
+    /// Returns the number of pages of RAM.
     pub(crate) safe fn totalram_pages() -> usize = zswap_totalram_pages;
     /// Reports a decompression error, with a rate limit.
     pub(crate) safe fn report_decompress_error(
@@ -162,9 +162,9 @@ counters! {
     REJECT_ALLOC_FAIL = c"reject_alloc_fail";
     /// Pages that could not be stored for lack of memory for a table or a member of a ring.
     REJECT_KMEMCACHE_FAIL = c"reject_kmemcache_fail";
-    /// Pages that the compressor failed to compress.
+    /// Pages that the compressor did not make smaller, and that may not be stored uncompressed.
     REJECT_COMPRESS_FAIL = c"reject_compress_fail";
-    /// Pages that do not compress well enough to be stored.
+    /// Pages whose compressed data was too large for the compressor's buffer or for zsmalloc.
     REJECT_COMPRESS_POOR = c"reject_compress_poor";
     /// Pages that could not be decompressed.
     DECOMPRESS_FAIL = c"decompress_fail";
