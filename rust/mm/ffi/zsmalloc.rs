@@ -84,7 +84,7 @@ impl Name {
     }
 }
 
-/// Returns the word of the object with a name. C calls it with locks of the allocator held.
+/// Returns the word that points to the object with this name. Called under `class->lock`.
 pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 
 /// A zsmalloc pool of owned objects.
@@ -236,27 +236,27 @@ impl ZsPool {
         };
     }
 
-    /// Frees memory that became empty when objects were freed.
+    /// Frees zspages that became empty when objects were freed.
     ///
     /// # Safety
     ///
-    /// All of the memory is of this pool.
+    /// All of the zspages are of this pool.
     #[inline]
     pub(crate) unsafe fn give_back(&self, emptied: &mut Emptied) {
         if !emptied.0.first.is_null() {
-            // SAFETY: As required of the caller, the memory is of this pool.
+            // SAFETY: As required of the caller, the zspages are of this pool.
             unsafe { bindings::zs_owned_free_emptied(self.as_ptr(), &mut emptied.0) };
         }
     }
 }
 
 c_owned! {
-    // The pool has no objects any more: a `Pinned` borrows the pool, and each object in a word
-    // holds a reference to the owner of the pool.
+    // Safe: the pool has no objects any more. A `Pinned` borrows the pool, and each object in a
+    // word holds a reference to the `zswap::pool::Pool` that owns this.
     fn drop(ZsPool: bindings::zs_pool) = zs_destroy_pool;
 }
 
-/// The pin of an object that was read. Dropping it unpins.
+/// The pin of an object that was read. Dropping it unpins the object.
 ///
 /// # Invariants
 ///
@@ -274,11 +274,11 @@ impl Drop for ReadPin {
     }
 }
 
-/// Memory that became empty, to be freed after the locks were dropped.
+/// Zspages that became empty, to be freed after the locks were dropped.
 pub(crate) struct Emptied(bindings::zs_emptied);
 
 impl Emptied {
-    /// No memory.
+    /// No zspages.
     pub(crate) const NONE: Self = Self(bindings::zs_emptied {
         first: core::ptr::null_mut(),
     });
@@ -365,8 +365,8 @@ impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
         let mut emptied = Emptied::NONE;
-        // SAFETY: The value owns the object, which is pinned, by the invariants. The emptied memory
-        // is of this pool.
+        // SAFETY: The value owns the object, which is pinned, by the invariants. A zspage that
+        // becomes empty is of this pool.
         unsafe {
             bindings::zs_owned_free_pinned(
                 self.pool.as_ptr(),
