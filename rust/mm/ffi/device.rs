@@ -4,9 +4,9 @@
 //!
 //! When C's allocator takes a device slot to back a virtual slot, it writes a word into the swap
 //! table of the device. The word names the virtual slot: [`Rmap`]. A task that goes from such a
-//! word to the virtual slot first drops the lock of the device cluster. The reason is that this
-//! lock nests inside the lock of a virtual cluster. Then the task checks that the virtual slot
-//! still names the device slot.
+//! word to the virtual slot first drops the lock of the device cluster, because that lock nests
+//! inside the lock of a virtual cluster. Then the task checks that the virtual slot still names the
+//! device slot.
 //!
 //! # Lifetime of the device
 //!
@@ -54,7 +54,7 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-// C uses its own constants to encode these words. Check that both encode offset 1 alike.
+// C has its own constants for these words. Check that Rust decodes C's word for offset 1.
 static_assert!(matches!(
     Rmap::decode((1 << bindings::VSWAP_RMAP_SHIFT) | bindings::VSWAP_RMAP_MARK as u64),
     Ok(Rmap::Virtual(offset)) if offset.get() == 1
@@ -89,7 +89,7 @@ impl DeviceSlots {
         let entry = SwapEntry::from_raw(entry);
         // Cannot fail: C only returns types and offsets that devices have.
         let first = PhysSlot::new(entry.ty() as u8, entry.offset() as u32).ok_or(EINVAL)?;
-        // INVARIANT: Just allocated.
+        // INVARIANT: C has allocated the slots for this value, and no backing word names them yet.
         Ok(Self { first, nr })
     }
 
@@ -180,7 +180,7 @@ c_functions! {
     /// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that
     /// one request can cover them. False for a swap file.
     pub(crate) safe fn in_order(ty: c_uint) -> bool = vswap_in_order;
-    /// Returns true if the device of type `ty` is about as fast as memory.
+    /// Returns true if the device of type `ty` has synchronous I/O, such as zram.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     pub(crate) safe fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
     #[cfg(CONFIG_DEBUG_VM)]
@@ -202,7 +202,7 @@ c_statics! {
 }
 
 /// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
-/// Returns the virtual slots, which may be stale.
+/// Returns the offsets of the virtual slots, which may be stale.
 ///
 /// # Invariants
 ///
@@ -305,8 +305,8 @@ impl Iterator for Owned {
 /// Folios that are being read, merged into few requests. Dropping the value submits the last
 /// request.
 ///
-/// Use a value for one window of folios only, because the task counts as stalled on memory (PSI)
-/// until the value is dropped.
+/// Use a value for one window of folios only. After reading a workingset folio, the task counts as
+/// stalled on memory (PSI) until the value is dropped.
 pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
 
 impl Reads {
@@ -320,7 +320,7 @@ impl Reads {
     /// `ENOENT`: the swap count of the slot is 0. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
-        // Before the layer is set up, there is no virtual entry.
+        // Not reached: the entry has the swap type of virtual entries.
         if !entry.is_virtual() {
             return Err(ENOENT);
         }
