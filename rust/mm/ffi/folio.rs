@@ -175,7 +175,7 @@ impl Folio {
         safe fn check(&self) = zswap_folio_check;
     }
 
-    /// Returns the page frame number, as a word of a slot has it.
+    /// Returns the page frame number, as a swap table word has it.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(super) fn pfn(&self) -> Option<Pfn> {
@@ -240,13 +240,13 @@ impl<'a> SwapPage<'a> {
     /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'a> {
-        // INVARIANT: Locked during `'a`.
+        // INVARIANT: By the invariants of `SwapPage`, the folio is locked during `'a`.
         Owner {
             folio: Some(self.folio),
         }
     }
 
-    /// Returns the 64-bit pattern that fills the page, if one does.
+    /// Returns the 64-bit pattern that the page repeats, if it does.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
         self.with_bytes(|bytes| bytes.repeats())
@@ -389,7 +389,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// Returns the 64-bit pattern that fills all of the bytes, if one does.
+    /// Returns the 64-bit pattern that the bytes repeat, if they do.
     #[inline]
     fn repeats(&self) -> Option<u64> {
         const WORD: usize = size_of::<u64>();
@@ -415,8 +415,8 @@ impl<'a> Bytes<'a> {
 /// A folio that is locked and in the swap cache.
 ///
 /// The value does not own the folio lock, so dropping it does not unlock the folio. An owner of the
-/// lock, such as [`ReadFolio`], lends out a `SwapFolio` for a shorter lifetime. It never gives out
-/// a `&mut` to the value that it keeps, because a caller could replace that by the value of another
+/// lock, such as [`ReadFolio`], lends out a `SwapFolio` for a shorter lifetime. The owner never
+/// gives out a `&mut` to its own value, because a caller could replace the value by that of another
 /// folio.
 ///
 /// # Invariants
@@ -519,8 +519,8 @@ impl<'a> SwapFolio<'a> {
     /// Returns the right to the folio's first slot.
     #[inline]
     pub(crate) fn first_slot(&mut self) -> Slot<'_> {
-        // INVARIANT: `self` is the only value for the folio, and cannot be used meanwhile. The lock
-        // of the folio is the right to its slots.
+        // INVARIANT: `self` is the only value for the folio, and cannot be used meanwhile. The
+        // folio lock gives the right to the folio's slots.
         Slot {
             entry: self.entry(),
             _right: PhantomData,
@@ -536,7 +536,7 @@ impl<'a> SwapFolio<'a> {
         // SAFETY: The folio has more than `n` pages.
         let page = NonNull::new(unsafe { bindings::zswap_folio_page(self.as_ptr(), n) })?;
         let folio = self.folio;
-        // INVARIANT: A folio of n pages has n consecutive slots.
+        // INVARIANT: As for `first_slot()`. A folio has consecutive slots, one for each page.
         let slot = Slot {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
@@ -615,7 +615,7 @@ impl<'a> Owner<'a> {
         Self { folio: Some(folio) }
     }
 
-    /// Calls `f`. Charges `__GFP_ACCOUNT` allocations in it to the cgroup.
+    /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
         let memcg = self.folio.and_then(Folio::memcg_get);
         MemcgRef::charging(memcg.as_ref(), f)
@@ -675,7 +675,7 @@ impl PartialEq for FolioRef {
     }
 }
 
-/// The lock of a folio that is in the swap cache. Dropping it unlocks.
+/// The lock of a folio that is in the swap cache. Dropping it unlocks the folio.
 ///
 /// # Invariants
 ///
@@ -686,7 +686,7 @@ pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
 impl FromC<NonNull<bindings::folio>> for ReadFolio<'_> {
     /// # Safety
     ///
-    /// The requirements of [`SwapFolio`]. In addition, the value takes over the lock of the caller.
+    /// As for [`SwapFolio`]. In addition, the value takes over the folio lock from the caller.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
@@ -755,7 +755,7 @@ impl Drop for ReadFolio<'_> {
     }
 }
 
-/// Says whether an allocation may wait for memory.
+/// Whether an allocation may wait for reclaim.
 #[derive(Clone, Copy)]
 pub(crate) enum Wait {
     Yes,
@@ -834,7 +834,7 @@ impl NewFolio {
         f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Result<FilledFolio, (Error, Self)> {
         match self.0.fill_only(f).unwrap_or(Err(EINVAL)) {
-            // INVARIANT: Just filled.
+            // INVARIANT: `fill_only()` has filled the page.
             Ok(()) => Ok(FilledFolio(self)),
             Err(error) => Err((error, self)),
         }

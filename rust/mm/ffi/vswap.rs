@@ -137,7 +137,7 @@ impl<'a> NewSwap<'a> {
 
     /// Takes references to the memory cgroup id of the folio, one for each page; the id is 0 for
     /// none. With `charge`, also charges the slots as swap; otherwise checks the zswap limits.
-    /// `EDQUOT`: the zswap limit is reached. Other errors: the cgroup may not swap.
+    /// `EDQUOT`: a zswap limit is reached. Other errors: a swap limit is reached.
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
@@ -383,7 +383,7 @@ impl Uncharge {
                 nr: zap.nr_stored,
                 nr_plain: zap.nr_plain,
             };
-            // INVARIANT: By the invariants of `Uncharge`.
+            // INVARIANT: By the invariants of `Uncharge`, the value owned the references.
             let refs = IdRefs {
                 id: zap.id,
                 nr: zap.nr,
@@ -425,7 +425,7 @@ c_functions! {
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
-/// Charges slots as swap to their memory cgroup id. The slots hold references to the id.
+/// Charges slots as swap to the cgroup with `id`, which the slots' references keep valid.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
     if id == 0 || nr == 0 {
