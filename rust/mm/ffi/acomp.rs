@@ -3,8 +3,8 @@
 //! Compression contexts: one for each CPU.
 //!
 //! A task uses a context while it holds the mutex of the context ([`LockedContext`]). It locks the
-//! context of the CPU that it runs on, because that is likely free. It may then move to another
-//! CPU.
+//! context of the CPU that it runs on, because that context is likely free. The task may then move
+//! to another CPU.
 //!
 //! # CPU hotplug
 //!
@@ -96,7 +96,7 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // `State` drops the request before the transform.
+    // Safe: `State` drops the request before its transform.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }
@@ -200,7 +200,7 @@ impl Contexts {
     }
 }
 
-/// A locked context. Dropping it unlocks.
+/// A locked context. Dropping it unlocks the context.
 #[must_use]
 pub(crate) struct LockedContext<'a> {
     state: MutexGuard<'a, State>,

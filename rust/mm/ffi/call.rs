@@ -36,8 +36,8 @@ macro_rules! c_functions {
     };
 }
 
-/// Declares methods that call functions of C. The first argument is the pointer of `self`, and the
-/// invariants of the type satisfy C's requirements for it. The other arguments are as in
+/// Declares methods that call functions of C. C's first argument is `self.as_ptr()`, and the
+/// invariants of the type guarantee what C requires of that pointer. The other arguments are as in
 /// `c_functions!`.
 macro_rules! c_methods {
     ($(
@@ -54,8 +54,8 @@ macro_rules! c_methods {
     };
 }
 
-/// Declares methods that call functions of C, which require what the invariants of the type
-/// guarantee, such as a lock that is held. The arguments are as in `c_functions!`.
+/// Declares methods that call functions of C without `self`. The invariants of the type guarantee
+/// what C requires, such as a lock that is held. The arguments are as in `c_functions!`.
 macro_rules! c_guarded {
     ($(
         $(#[$meta:meta])*
@@ -70,8 +70,8 @@ macro_rules! c_guarded {
     };
 }
 
-/// Declares how values of C are freed whose owner is a Rust value. The invariants of the type say
-/// that it owns what its first field, a `NonNull`, points to. Also implements `FromC`: the owner
+/// Declares types whose values own a value of C, and the function of C that frees it. The
+/// invariants of the type say that it owns what its first field, a `NonNull`, points to. `FromC`
 /// takes over a value that C returns.
 macro_rules! c_owned {
     ($(
@@ -86,7 +86,7 @@ macro_rules! c_owned {
             /// the invariants of its type.
             #[inline]
             unsafe fn from_c(raw: ::core::ptr::NonNull<$raw>) -> Self {
-                // INVARIANT: As required of the caller.
+                // INVARIANT: As required of the caller, the value takes over what `raw` points to.
                 Self(raw)
             }
         }
@@ -222,7 +222,7 @@ unsafe impl View for Counter {
     type C = bindings::atomic_long_t;
 }
 
-// SAFETY: As for an element.
+// SAFETY: The layout is that of C's array, and each element is a `View`.
 unsafe impl<T: View, const N: usize> View for [T; N] {
     type C = [T::C; N];
 }

@@ -16,7 +16,7 @@ use kernel::{
     prelude::*, //
 };
 
-// C computes a number from numbers.
+// Safe: C computes a number from numbers.
 c_functions! {
     safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
     safe fn mk_value(value: usize) -> *mut c_void = xa_mk_value;

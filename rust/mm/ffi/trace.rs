@@ -69,7 +69,7 @@ pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
 
 /// The new backing of virtual slots.
 pub(crate) enum To {
-    /// None: the pages are only in memory.
+    /// None: only the folio in the swap cache has the data.
     Memory,
     /// None: the pages are all zeros.
     Zeros,

@@ -11,7 +11,7 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Sets the layer up, unless it was, and does not change its mode. May sleep.
+/// Sets vswap up, unless that was done, without changing its mode. May sleep.
 pub(crate) fn setup() -> Result {
     // SAFETY: No requirements. C takes the lock that changes of the mode take.
     to_result(unsafe { bindings::vswap_kunit_setup() })
