@@ -63,7 +63,7 @@ impl Place {
         if place == 0 || place >> PLACE_BITS != 0 {
             return None;
         }
-        // INVARIANT: The check above.
+        // INVARIANT: As just checked, the place is not 0 and fits in `PLACE_BITS`.
         Some(Self(place))
     }
 
@@ -90,7 +90,7 @@ impl Object {
         if pool >> POOL_BITS != 0 {
             return None;
         }
-        // INVARIANT: The check above.
+        // INVARIANT: As just checked, the number fits in `POOL_BITS`.
         Some(Self { place, pool, plain })
     }
 
@@ -123,7 +123,7 @@ pub struct Pattern(u64);
 
 impl Pattern {
     /// The pattern of a page of zeros.
-    // INVARIANT: The value repeats 32 bits.
+    // INVARIANT: The value repeats 32 bits, which is a form.
     pub const ZERO: Self = Self(0);
 
     /// Returns the pattern of a value, or `None` if a word has no room for the value beside the

@@ -144,9 +144,9 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !may_have_candidates(memcg) {
         return 0;
     }
-    // A cgroup has usage counters for all nodes together only. The counters can lag by some seconds
-    // and be 0 although pages are stored. Then use the counters of the whole system. Otherwise
-    // reclaim would find nothing to do, and the cgroup could be OOM-killed.
+    // The usage counters of a cgroup are not per node. They can lag by some seconds and be 0
+    // although pages are stored. Then use the counters of the whole system. Otherwise reclaim would
+    // find nothing to do, and the cgroup could be OOM-killed.
     let (backing, stored) = match memcg.usage() {
         Some((bytes, pages)) if pages != 0 => (bytes >> PAGE_SHIFT, pages),
         _ => (

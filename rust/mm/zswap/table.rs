@@ -671,9 +671,9 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     ci.peek_words(|words| {
         let word = words.and_then(|words| words.0.get(off as usize));
         let word: *const Atomic<u64> = word.ok_or(ENOENT)?;
-        // SAFETY: The right to the slot is borrowed during `'s`. The stored page stays, because
-        // freeing it takes a mutable borrow of the right, or a slot that nothing pins. The word of
-        // a stored page keeps the table.
+        // SAFETY: By the invariants of `Slot`, only its owner removes the entry of the slot, and
+        // that takes a mutable borrow of the `Slot`, which is borrowed during `'s`. The word of a
+        // stored page keeps the table.
         unsafe { Held::of(&*word, Name::of(slot.entry())) }
     })
 }
