@@ -83,10 +83,10 @@
 //!   the ring of the nearest ancestor with a live ring. A store that adds a member to a ring checks
 //!   afterwards whether the ring is dead. If it is, the store moves the members itself. Charges
 //!   follow the cgroup to its parent (`obj_cgroup`).
-//! - *CPU hotplug.* There is a compression context for each CPU that was ever online. A task keeps
-//!   using the context that it locked.
-//! - *The first store against initialization.* No page is stored before there is a current pool,
-//!   which is the last step of the initialization.
+//! - *CPU hotplug.* A pool has a compression context for each CPU that was online since the pool
+//!   was created. A task keeps using the context that it locked.
+//! - *The first store against initialization.* No page is stored before there is a current pool.
+//!   All else that a store uses is initialized before.
 
 mod compress;
 pub(crate) mod limits;

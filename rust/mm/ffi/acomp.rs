@@ -8,9 +8,9 @@
 //!
 //! # CPU hotplug
 //!
-//! The hotplug callback creates the context of a CPU before the CPU first comes online. The context
-//! stays until the pool is freed, so there is one for every CPU that was ever online. A task that
-//! moves to another CPU, or whose CPU goes offline, keeps the context that it has locked.
+//! The context of a CPU is created together with the pool, or by the hotplug callback before the
+//! CPU comes online. It stays until the pool is freed. A task that moves to another CPU, or whose
+//! CPU goes offline, keeps the context that it has locked.
 //!
 //! C header: [`include/crypto/acompress.h`](srctree/include/crypto/acompress.h).
 
