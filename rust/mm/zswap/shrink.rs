@@ -12,8 +12,8 @@
 //!   It also depends on how many pages were read from the device recently, because those were
 //!   written back too early.
 //!
-//! Runs in process context. A store holds the lock of its folio, the others hold no lock. Pages of
-//! cgroups with writeback disabled stay.
+//! Runs in process context. A store holds the lock of its folio. No caller holds another lock of
+//! zswap. Pages of cgroups with writeback disabled stay.
 
 #![forbid(unsafe_code)]
 
