@@ -710,8 +710,8 @@ impl ReadFolio<'_> {
         KeptLocked(())
     }
 
-    /// Removes the folio from the swap cache, frees its slots and unlocks it, if the swap count of
-    /// all its slots is 0. `Err` returns the folio otherwise.
+    /// Removes the folio from the swap cache, frees its slots and unlocks it. `Err` returns the
+    /// folio: a swap count is not 0, it is under writeback, or storage is suspended.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn free_swap(self) -> Result<(), Self> {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.

@@ -66,7 +66,7 @@ static_assert!(bindings::VSWAP_SWAP_NR_ORDERS >= 1);
 static_assert!(1usize << (bindings::VSWAP_SWAP_NR_ORDERS - 1) <= bindings::VSWAP_SWAPFILE_CLUSTER);
 
 // A physical slot: the type has the width that C gives it, and `u32` holds every offset of a
-// device, since C's limit for them is an `unsigned int`.
+// device, because `si->max` is an `unsigned int`.
 static_assert!(swap_table::SLOT_TYPE_BITS as usize == bindings::VSWAP_MAX_SWAPFILES_SHIFT);
 static_assert!(bindings::VSWAP_MAX_SWAPFILES <= 1 << swap_table::SLOT_TYPE_BITS);
 const _: fn(&bindings::swap_info_struct) -> u32 = |si| si.max;

@@ -146,7 +146,7 @@ impl<'a> NewSwap<'a> {
         Ok(IdRefs { id, nr: self.nr })
     }
 
-    /// Marks the folio as being in the swap cache for the slots from `offset` on.
+    /// Marks the folio as being in the swap cache for the slots from `offset` on. Takes references.
     ///
     /// # Safety
     ///
@@ -214,7 +214,7 @@ impl LeavingFolio<'_> {
         self.folio.pfn()
     }
 
-    /// Marks the folio as not being in the swap cache. C puts the references of the swap cache.
+    /// Marks the folio as not being in the swap cache, whose references the C caller puts.
     ///
     /// # Safety
     ///
@@ -442,8 +442,8 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
     }
 }
 
-/// Tries to remove the folio of a slot from the swap cache, if its swap count is 0. Returns the
-/// number of its pages, or 0 if there is no folio.
+/// Tries to remove the folio of a slot from the swap cache: if its swap counts are 0, and it is
+/// unmapped or swap is full. Returns the number of its pages, or 0 if the slot has no folio.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
     reclaim(offset).unsigned_abs()
 }
