@@ -80,9 +80,9 @@
 //!   objects there. The old pool and its number live as long as its objects.
 //! - *Two writers of a parameter.* The module parameter code serializes them.
 //! - *Removal of a cgroup.* It marks the rings of the cgroup as dead, then moves their members to
-//!   the ring of the nearest ancestor with a live ring. A store that adds a member to a ring checks
-//!   afterwards whether the ring is dead. If it is, the store moves the members itself. Charges
-//!   follow the cgroup to its parent (`obj_cgroup`).
+//!   the nearest live ring of an ancestor. A store that adds a member to a ring checks afterwards
+//!   whether the ring is dead. If it is, the store moves the members itself. Charges follow the
+//!   cgroup to its parent (`obj_cgroup`).
 //! - *CPU hotplug.* A pool has a compression context for each CPU that was online since the pool
 //!   was created. A task keeps using the context that it locked.
 //! - *The first store against initialization.* No page is stored before there is a current pool.

@@ -3,10 +3,9 @@
 //! Device slots that back virtual slots, and reads from them.
 //!
 //! When C's allocator takes a device slot to back a virtual slot, it writes a word into the swap
-//! table of the device. The word names the virtual slot: [`Rmap`]. A task that goes from such a
-//! word to the virtual slot first drops the lock of the device cluster, because that lock nests
-//! inside the lock of a virtual cluster. Then the task checks that the virtual slot still names the
-//! device slot.
+//! table of the device. The word names the virtual slot: [`Rmap`]. The lock of the device cluster
+//! nests inside that of a virtual cluster. So a task that goes from such a word to the virtual slot
+//! first drops the lock. Then the task checks that the virtual slot still names the device slot.
 //!
 //! # Lifetime of the device
 //!

@@ -285,9 +285,9 @@ impl Fault<'_> {
         }
     }
 
-    /// Counts pages that are mapped with the accessed bit set, among every `step`-th of `nr` pages
-    /// from `first` on; with `run`, up to the first without. `None`: the page table or VMA of the
-    /// fault does not cover the pages, or the CPU sets no accessed bit.
+    /// Counts mapped pages with the accessed bit set, among every `step`-th of `nr` pages from
+    /// `first` on. With `run`, stops at the first page without the bit. `None`: the page table or
+    /// VMA of the fault does not cover the pages, or the CPU sets no accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
         let used = self.nr_used(first as usize, nr as usize, step as usize, run);

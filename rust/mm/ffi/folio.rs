@@ -8,8 +8,8 @@
 //! - the task that holds the lock of the folio that the swap cache has for the slot. While the
 //!   folio is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands
 //!   for that lock.
-//! - the task that frees the slot, under the cluster lock, when its swap count is 0 and the swap
-//!   cache has no folio for it.
+//! - the task that frees the slot, under the cluster lock. The swap count is 0 then, and the swap
+//!   cache has no folio for the slot.
 //!
 //! `LockedCluster::scatter()` needs neither, because the device slot stays the same. It only
 //! records the device slot in another place.

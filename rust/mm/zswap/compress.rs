@@ -39,8 +39,8 @@ use kernel::{
 /// entry has that value and no object.
 ///
 /// A page that does not get smaller is stored uncompressed, so that pages are written back in order
-/// of age. It is refused if `keeps_plain` or the page's memory cgroup forbids this, because a copy
-/// that is never written back only uses more memory than the page.
+/// of age. It is refused if `keeps_plain` or the page's memory cgroup forbids this. A copy that is
+/// never written back would only use more memory than the page.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,

@@ -33,8 +33,8 @@ use kernel::{
 
 /// True if the pool was full, and has not accepted a page since.
 ///
-/// This is a hint. A task reads the flag and the size of the pool without a lock, so the flag may
-/// not match the size for a moment.
+/// This is a hint. The flag and the size of the pool are read without a lock, so they may not match
+/// for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
 /// Returns the current size limits.

@@ -7,9 +7,9 @@
 //!
 //! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
 //!   indexed by node. A reference or the RCU read lock keeps the cgroup. When the cgroup goes
-//!   offline, its rings are marked dead. Their members move to the ring of the nearest ancestor
-//!   with a live ring, on the same node ([`Ring::leave`]). A store that later adds a member to a
-//!   dead ring sees that the ring is dead, and moves the members of the ring.
+//!   offline, its rings are marked dead. Their members move to the nearest live ring of an ancestor
+//!   on the same node ([`Ring::leave`]). A store that later adds a member to a dead ring sees that
+//!   the ring is dead, and moves the members of the ring.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
@@ -397,7 +397,7 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Moves the members of a dead ring to the ring of the nearest ancestor with a live ring.
+    /// Moves the members of a dead ring to the nearest live ring of an ancestor.
     fn move_up(self, rcu: &'a rcu::Guard) {
         let mut from = self.lock();
         from.settle();

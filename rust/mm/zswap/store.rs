@@ -64,8 +64,8 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
             return true;
         }
         // Wake the worker also while the pool shrinks to the accept threshold. If the worker has
-        // given up, no other store would wake it until the pool is full again, and pages would go
-        // to the device.
+        // given up, no other store would wake it until the pool is full again. Meanwhile pages
+        // would go to the device.
         if limits::reached_full() {
             params::queue_shrink();
         }

@@ -485,8 +485,8 @@ impl<'g> LockedTable<'g> {
             self.give(spare.table.take().ok_or(Missing::Table)?);
         }
         let rcu = rcu::read_lock();
-        // The ring of the folio's memory cgroup, or if that ring is dead, of the nearest ancestor
-        // with a live ring.
+        // The ring of the folio's memory cgroup. If it is dead, the nearest live ring of an
+        // ancestor.
         let ring = Ring::of_folio(page.folio(), &rcu)
             .and_then(|ring| ring.alive(&rcu))
             .ok_or(Missing::Slot)?;
@@ -671,9 +671,9 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     ci.peek_words(|words| {
         let word = words.and_then(|words| words.0.get(off as usize));
         let word: *const Atomic<u64> = word.ok_or(ENOENT)?;
-        // SAFETY: By the invariants of `Slot`, only its owner removes the entry of the slot, and
-        // that takes a mutable borrow of the `Slot`, which is borrowed during `'s`. The word of a
-        // stored page keeps the table.
+        // SAFETY: By the invariants of `Slot`, only its owner removes the entry of the slot. That
+        // takes a mutable borrow, and the `Slot` is borrowed during `'s`. The word of a stored page
+        // keeps the table.
         unsafe { Held::of(&*word, Name::of(slot.entry())) }
     })
 }
