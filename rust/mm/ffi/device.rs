@@ -316,7 +316,7 @@ impl Reads {
 
     /// Returns the folio of a virtual slot: from the swap cache, or a new one that is being read.
     ///
-    /// `ENOENT`: the swap count of the slot is 0. May sleep.
+    /// `ENOENT`: the swap count of the slot is 0. `ENOMEM`: no memory for the folio. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         // Not reached: the entry has the swap type of virtual entries.

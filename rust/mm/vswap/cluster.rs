@@ -1367,7 +1367,7 @@ impl<'g> Unpinned<'g> {
     }
 }
 
-/// [`Unpinned`] slots of a cluster without backing words.
+/// [`Unpinned`] slots of a cluster without backing words. If it is bound, a device may have data.
 ///
 /// # Invariants
 ///

@@ -33,8 +33,8 @@
 //!   that its idle device slots become free, and tries again. A large folio does not do that.
 //! - In swap-out, `swap_writeout()` leaves the folio in memory, dirty and active. Reclaim splits a
 //!   large folio, and tries its pages one by one.
-//! - In zswap's writeback, the page stays in zswap, and the remaining pages of the batch are not
-//!   tried.
+//! - In zswap's writeback, the page stays in zswap. The run goes on only if the page's cgroup was
+//!   at its swap limit, because other cgroups may have room.
 
 #![forbid(unsafe_code)]
 

@@ -207,7 +207,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the record of a page that is being stored.
+    /// Returns the record of a page that is being stored. It has its second chance.
     #[inline]
     pub const fn new(kept: Kept) -> Self {
         Self {
