@@ -48,11 +48,11 @@ int vswap_enabled;
 
 /* The dummy device */
 
-/* Empty, because I/O uses the device slot that backs a virtual entry, never the entry. */
+/* Empty, because I/O goes to the device slot that backs a virtual entry. */
 static const struct swap_ops vswap_ops = {
 };
 
-/* Without SWP_SYNCHRONOUS_IO, so that readahead is the same as for zswap on a disk. */
+/* No SWP_SYNCHRONOUS_IO, so that readahead is as for zswap on a disk. */
 struct swap_info_struct vswap_si = {
 	.flags = SWP_USED,
 	.type = SWP_VSWAP,
@@ -64,14 +64,14 @@ struct swap_info_struct vswap_si = {
 
 static void vswap_users_free(struct percpu_ref *ref)
 {
-	/* The first reference is never dropped. */
+	/* The initial reference is never dropped. */
 	WARN_ON_ONCE(1);
 }
 
 /* Returns the dummy device with a reference, which put_swap_device() drops. */
 struct swap_info_struct *vswap_get_device(void)
 {
-	/* Needs no check, because the first reference is never dropped. */
+	/* Needs no check, because the initial reference is never dropped. */
 	percpu_ref_get(&vswap_si.users);
 	return &vswap_si;
 }
@@ -101,8 +101,8 @@ swp_entry_t vswap_take_found(void)
 
 #ifdef CONFIG_DEBUG_VM
 /*
- * Types of devices that are treated as if they had SWAP_OPS_F_REQUIRE_NOFS. For
- * tests, which have no file system with that flag.
+ * Bit mask, by type, of devices that are treated as if they had
+ * SWAP_OPS_F_REQUIRE_NOFS. For tests, which have no file system with that flag.
  */
 static u32 vswap_nofs_types;
 
@@ -133,14 +133,14 @@ bool __vswap_suits(struct swap_info_struct *si)
 }
 
 /*
- * Set when the allocator first meets a device that may not back virtual slots.
+ * Set when the allocator first finds a device that may not back virtual slots.
  * From then on vswap_have_free() counts free slots by device.
  */
 bool vswap_met_unsuited;
 
 /*
- * Set when a device as fast as memory first backs virtual slots. Until then no
- * fault looks up where the data of a folio is.
+ * Set when a device with synchronous I/O first backs virtual slots. Until then
+ * no fault looks up where the data of a folio is.
  */
 bool vswap_met_fast;
 
@@ -165,14 +165,20 @@ static void vswap_note_device(struct swap_info_struct *si)
 
 	while (si->type > highest && !try_cmpxchg(&vswap_highest_type, &highest, si->type))
 		;
-	/* A fault tests vswap_si, so if one device needs stable pages, all virtual slots do. */
+	/*
+	 * Faults test vswap_si, so all virtual slots need stable pages if one
+	 * device does.
+	 */
 	if (si->flags & SWP_STABLE_WRITES)
 		vswap_si.flags |= SWP_STABLE_WRITES;
 	if (!READ_ONCE(vswap_met_fast) && vswap_is_fast(si))
 		WRITE_ONCE(vswap_met_fast, true);
 }
 
-/* Adds @nr to the number of bound clusters of @si. Caller holds the lock of the virtual cluster. */
+/*
+ * Adds @nr to the number of bound clusters of @si. Caller holds ci->lock of the
+ * virtual cluster.
+ */
 void vswap_count_bound(struct swap_info_struct *si, long nr)
 {
 	atomic_long_add(nr, &vswap_nr_bound[si->type]);
@@ -202,15 +208,15 @@ static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	if (!folio || vswap_wants_slots(folio) || mem_cgroup_disabled())
 		return false;
-	/* Changed under ci->lock, which __vswap_lacks_ids() does not hold. */
+	/* data_race(): __vswap_lacks_ids() does not hold ci->lock. */
 	return !data_race(ci->memcg_table);
 }
 
 /*
- * Returns true if @folio can record its cgroup in the slots of @ci. If all
- * slots of @ci have only backed virtual slots so far, it has no table of cgroup
- * ids. Then this allocates the table, without sleeping, because ci->lock is
- * held. If that fails, C's allocator tries another cluster or gives up.
+ * Returns true if @folio can record its cgroup in the slots of @ci. Allocates
+ * the table of cgroup ids, which @ci lacks as long as its slots have only
+ * backed virtual slots. Does not sleep, because ci->lock is held. If it fails,
+ * C's allocator tries another cluster or gives up.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -291,13 +297,13 @@ static struct swap_info_struct *vswap_type_to_info(unsigned int type)
 
 /*
  * Returns true if consecutive slots of a device are contiguous on it, so that
- * one request can cover them. Returns false for a swap file.
+ * one request can read or write them. Returns false for a swap file.
  */
 bool vswap_in_order(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	/* Other flags change while the device is on, SWP_BLKDEV does not. */
+	/* data_race(), because only other flags change while it is on. */
 	return si && data_race(si->flags & SWP_BLKDEV);
 }
 
@@ -308,7 +314,7 @@ bool vswap_type_is_fast(unsigned int type)
 	return si && vswap_is_fast(si);
 }
 
-/* Body of vswap_kept_pages(). Returns the number as of the last flush of the statistics. */
+/* Body of vswap_kept_pages(). As of the last flush of the statistics. */
 unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 {
 #ifdef CONFIG_MEMCG
@@ -357,9 +363,9 @@ bool vswap_has_room(struct mem_cgroup *memcg)
 }
 
 /*
- * Counts a failure to get swap in memory.swap.events of @memcg, once a second
- * at most. Reclaim tries a refused page again each time it scans the page.
- * Otherwise the number would only say how often reclaim scans.
+ * Counts a failure to get swap in memory.swap.events of @memcg, at most once a
+ * second. Otherwise the count would only say how often reclaim scans, because
+ * each scan of a refused page tries the page again.
  */
 void vswap_count_swap_max(struct mem_cgroup *memcg)
 {
@@ -381,11 +387,11 @@ void vswap_count_swap_max(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns true if zswap may keep @nr more incompressible pages of @memcg. Such a
- * page takes as much memory in zswap as before, so it must be possible to write
- * it back. All such pages together need room in memory.swap.max, and free slots
- * on devices. May sleep, because it flushes statistics if memory.swap.max is
- * set.
+ * Returns true if zswap may keep @nr more incompressible pages of @memcg. Such
+ * a page takes as much memory in zswap as before, so it must be possible to
+ * write it back. All such pages together need room in memory.swap.max, and free
+ * slots on devices. May sleep, because it flushes statistics if memory.swap.max
+ * is set.
  */
 bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
 {
@@ -411,7 +417,7 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
  */
 bool vswap_old_entries(void)
 {
-	/* swapoff subtracts a device's pages from both numbers, so its used slots still count. */
+	/* swapoff subtracts a device from both, so used slots still count. */
 	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
 
 	return nr > (long)vswap_slots_on_devices();
@@ -654,14 +660,14 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	kfree(ci->memcg_table);
 	ci->memcg_table = NULL;
 #endif
-	/* The extend table was normally freed with the last count that needed it. */
+	/* Usually freed with the last swap count that needed it. */
 	kfree(ci->extend_table);
 	ci->extend_table = NULL;
 	rcu_assign_pointer(ci->table, NULL);
 	vswap_words_free(words);
 }
 
-/* Allocates a directory chunk: 512 pointers to clusters, see rust/mm/ffi/array.rs. */
+/* Allocates a chunk of the directory: see rust/mm/ffi/array.rs. */
 void *vswap_chunk_alloc(gfp_t gfp)
 {
 	return kzalloc(512 * sizeof(void *), gfp);
@@ -744,7 +750,7 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	return ci;
 }
 
-/* The clusters that each CPU allocates from: rust/mm/vswap/cluster_list.rs numbers them */
+/* Current clusters of each CPU, numbered by rust/mm/vswap/cluster_list.rs */
 
 struct vswap_local {
 	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];
@@ -776,7 +782,7 @@ void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
 	this_cpu_write(vswap_local.current_cluster[nth], ci);
 }
 
-/* Takes the @nth cluster away from a CPU that is offline. Returns NULL if it has none. */
+/* Takes the @nth cluster from an offline CPU. Returns NULL if it has none. */
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 {
 	struct swap_cluster_info **ci;
@@ -787,7 +793,7 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 	return xchg(ci, NULL);
 }
 
-/* Returns the @nth cluster of a CPU. Takes no lock, so the answer may be stale. */
+/* Returns the @nth cluster of a CPU. Lockless, so the answer may be stale. */
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 {
 	if (!cpu_possible(cpu))
@@ -804,7 +810,7 @@ bool __vswap_may_swap(void)
 	return READ_ONCE(vswap_enabled) && zswap_is_enabled();
 }
 
-/* Returns how many pages can be swapped out. Called by drivers and by global reclaim. */
+/* Returns how many pages can be swapped out. For drivers and global reclaim. */
 long get_nr_swap_pages(void)
 {
 	return vswap_capacity(NULL, swap_nr_free_slots());
@@ -932,7 +938,7 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 
 /* Boot parameter and sysfs */
 
-/* Protects changes of vswap_enabled and the setup. Held while drain swaps pages in. */
+/* Protects vswap_enabled and vswap_ready. Held while drain swaps in pages. */
 static DEFINE_MUTEX(vswap_mutex);
 
 /* Indexed by vswap_enabled. "auto" is another word for "on". */
@@ -949,7 +955,10 @@ static int vswap_setup(void)
 	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
 	if (ret)
 		return ret;
-	/* Offsets must fit in a PTE, and find_next_to_unuse() counts in unsigned int. */
+	/*
+	 * Offsets must fit in a PTE, and in the unsigned int of
+	 * find_next_to_unuse().
+	 */
 	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
 	if (ret) {
 		percpu_ref_exit(&vswap_si.users);
@@ -965,7 +974,7 @@ static int vswap_setup(void)
 }
 
 #ifdef CONFIG_RUST_VSWAP_KUNIT_TEST
-/* Sets the layer up without switching it on, for KUnit tests. */
+/* Sets up virtual swap without enabling it, for KUnit tests. */
 int vswap_kunit_setup(void)
 {
 	int ret;
@@ -997,10 +1006,11 @@ static int vswap_switch(bool on)
 
 #ifdef CONFIG_SYSFS
 /*
- * Switches the layer off and swaps in all pages with virtual entries, with the
- * walk that swapoff uses. After -ENOMEM or -EINTR, pages already swapped in
- * stay in memory, and another call continues with the rest. On error, restores
- * the mode, so that pages can be swapped out again if memory is full.
+ * Disables new virtual entries, and swaps in all pages that have virtual
+ * entries, with the walk that swapoff uses. After -ENOMEM or -EINTR, pages
+ * already swapped in stay in memory, and another call continues with the rest.
+ * On error, restores the mode, so that pages can be swapped out again if memory
+ * is full.
  */
 static int vswap_drain(void)
 {
@@ -1078,7 +1088,7 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 	if (ret)
 		return ret;
-	/* Set up the layer first, because its directory limits how many slots there can be. */
+	/* Set up first, because the size of the directory caps the limit. */
 	if (mutex_lock_interruptible(&vswap_mutex))
 		return -EINTR;
 	ret = vswap_setup();
@@ -1090,7 +1100,7 @@ static ssize_t max_slots_store(struct kobject *kobj, struct kobj_attribute *attr
 
 static struct kobj_attribute max_slots_attr = __ATTR_RW(max_slots);
 
-/* Defines a file of stats/. Only root may read it, because each read walks all slots in use. */
+/* Defines a file of stats/, for root only: each read walks all slots in use. */
 #define VSWAP_STAT(_name)							\
 static ssize_t _name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			    char *buf)						\
@@ -1187,7 +1197,10 @@ unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
 	if (!si)
 		return 0;
 	ci = __swap_entry_to_cluster(entry);
-	/* The caller holds the lock of the virtual cluster that this one could be bound to. */
+	/*
+	 * data_race(): the caller has locked the virtual cluster that @ci could
+	 * be bound to.
+	 */
 	if (data_race(vswap_is_bound(ci)))
 		swp_tb = vswap_mk_rmap(READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER +
 				       swp_cluster_offset(entry));
@@ -1321,7 +1334,7 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 		return -ENOMEM;
 	if (SWP_TABLE_USE_PAGE)
 		return 0;
-	/* Objects have room for an rcu_head. A table of a whole page uses its struct page's. */
+	/* Whole-page tables use the rcu_head of struct page instead. */
 	vswap_words_cache = kmem_cache_create("vswap_words", sizeof(struct vswap_small_words),
 					      0, 0, NULL);
 	if (!vswap_words_cache) {

@@ -19,8 +19,8 @@ struct mmu_gather;
 struct swap_cluster_info;
 
 /*
- * Returns true if a device is as fast as memory. data_race(): other flags
- * change while the device is on, SWP_SYNCHRONOUS_IO does not.
+ * Returns true for a device with synchronous I/O, such as zram. data_race(),
+ * because only other flags change while the device is on.
  */
 #define vswap_is_fast(si)	(data_race((si)->flags & SWP_SYNCHRONOUS_IO) != 0)
 
@@ -31,7 +31,7 @@ struct swap_cluster_info;
 
 /*
  * Value of swap_cluster_info.flags in a virtual cluster. It is set when the
- * cluster is made and never changes. It is no value of enum swap_cluster_flags.
+ * cluster is allocated and never changes. It is not in enum swap_cluster_flags.
  */
 #define VSWAP_CLUSTER_FLAG	0x80
 
@@ -42,12 +42,13 @@ struct swap_cluster_info;
 #define vswap_is_cluster(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
 /*
- * Value of swap_cluster_info.flags in a bound cluster of a device: each slot of
- * it can back only the slot with the same index in one virtual cluster. It is
- * no value of enum swap_cluster_flags, and greater than CLUSTER_FLAG_USABLE, so
- * that C's allocator takes no slots there. A bound cluster is on no list, has
- * no table, and its count is 0, because the virtual cluster records which slots
- * have data. The flag is set and cleared under the locks of both clusters.
+ * Value of swap_cluster_info.flags in a bound cluster of a device. Each of its
+ * slots can back only the slot with the same index in one virtual cluster. The
+ * value is not in enum swap_cluster_flags. It is greater than
+ * CLUSTER_FLAG_USABLE, so that C's allocator takes no slots there. A bound
+ * cluster is on no list and has no table. Its count is 0, because the virtual
+ * cluster records which slots have data. The flag changes under the locks of
+ * both clusters.
  */
 #define VSWAP_BOUND_FLAG	0x40
 
@@ -83,12 +84,12 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 #define vswap_inline
 #endif
 
-/* Returns true if any slot is in use. Exact if no slot is taken or freed meanwhile. */
+/* Returns true if any slot is in use. Concurrent changes make it inexact. */
 bool vswap_in_use(void);
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
 struct swap_info_struct *vswap_get_device(void);
 
-/* Rust functions that C calls. rust/mm/exports/vswap.rs says what each requires of its caller. */
+/* Rust functions that C calls; rust/mm/exports/vswap.rs documents them. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
 int vswap_alloc_folio(struct folio *folio);
 void vswap_put_entries(unsigned long offset, int nr, bool reclaim_cache);
@@ -126,8 +127,8 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
  *
  * zap_nonpresent_ptes() frees many slots, mostly of one cgroup, with the page
  * table lock held (vswap_zap_entries()). It adds up their charges in the
- * mmu_gather. Its caller zap_pte_range() uncharges them after it has dropped the
- * lock (vswap_zap_end()).
+ * mmu_gather. Its caller zap_pte_range() uncharges them after it has dropped
+ * the lock (vswap_zap_end()).
  */
 #ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
@@ -162,9 +163,9 @@ static inline void vswap_zap_end(struct vswap_zap *zap)
  * Slots of devices.
  *
  * A device slot that backs a virtual slot has a reverse map word in the swap
- * table of its device. The word has the offset of the virtual slot and a mark.
- * The word has no swap count and no flags. Only vswap_free_slots() frees such a
- * slot.
+ * table of its device, unless its cluster is bound. The word has the offset of
+ * the virtual slot and a mark, but no swap count and no flags. Only
+ * vswap_free_slots() frees a slot with such a word.
  */
 #define VSWAP_RMAP_MARK		0x4UL
 #define VSWAP_RMAP_MASK		0x7UL
@@ -195,7 +196,7 @@ static inline bool vswap_rmap_cached(unsigned long swp_tb)
 	return vswap_is_rmap(swp_tb) && vswap_cache_has_folio(vswap_rmap_offset(swp_tb));
 }
 
-/* Number of device slots that back virtual slots, by type. Changed under cluster locks. */
+/* Slots that back virtual slots, by device type. Changed under ci->lock. */
 extern atomic_long_t vswap_nr_slots[MAX_PHYS_SWAPFILES];
 /* Number of bound clusters, by type. */
 extern atomic_long_t vswap_nr_bound[MAX_PHYS_SWAPFILES];
@@ -214,8 +215,8 @@ extern bool vswap_met_fast;
 bool __vswap_on_fast_device(struct folio *folio);
 
 /*
- * Returns true if @folio has virtual slots (@si is vswap_si), and a device as
- * fast as memory backs them.
+ * Returns true if @folio has virtual slots (@si is vswap_si), and a device with
+ * synchronous I/O backs them.
  */
 static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct folio *folio)
 {
@@ -226,7 +227,7 @@ static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct foli
 /*
  * Returns the device slot that has the data of @entry: the one that backs it if
  * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
- * backs a virtual entry. The answer does not change while the folio of the
+ * backs a virtual entry. The backing does not change while the folio of the
  * entry in the swap cache is locked or under writeback.
  */
 static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
@@ -281,7 +282,7 @@ static inline void swap_cluster_add_folio(struct swap_cluster_info *ci, struct f
 		__swap_cache_add_folio(ci, folio, entry);
 }
 
-/* Returns true if there is no device (@si is NULL) because @entry is virtual. */
+/* Returns true if @si is NULL because a virtual @entry has no device. */
 static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t entry)
 {
 	return unlikely(!si) && swp_is_virtual(entry);
@@ -323,9 +324,9 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
 /*
  * Returns how many incompressible pages of @memcg zswap keeps for virtual
  * slots. They will be written back, so other pages must not use up their room
- * in memory.swap.max. Returns 0 while new entries are physical, because such
- * pages are charged as swap already. Those that were stored before virtual
- * entries were allowed count twice until they leave zswap.
+ * in memory.swap.max. Returns 0 while new entries are physical, because their
+ * pages are charged as swap already. Incompressible pages that were stored for
+ * physical entries before that count twice until they leave zswap.
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
@@ -355,7 +356,7 @@ static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_clus
 	       (vswap_used() && __vswap_lacks_ids(ci, folio));
 }
 #else
-/* A macro, because an inline function would change the code layout of its callers. */
+/* A macro, because an inline function would change the code of its callers. */
 #define vswap_ends_scan(...)	false
 #endif
 
@@ -469,10 +470,10 @@ bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
 bool vswap_type_is_fast(unsigned int type);
 
-/* State of a task that reads slots one after the other for swapoff. All zero at first. */
+/* State of swapoff while it reads slots one after the other. Zeroed first. */
 struct vswap_reads {
 	struct swap_io_ctx ctx;
-	unsigned long pflags;		/* of psi_memstall_enter(), valid while @stalled */
+	unsigned long pflags;		/* of psi_memstall_enter() */
 	bool stalled;
 	unsigned short id;		/* id of the cgroup of the last slot */
 	struct mem_cgroup *memcg;	/* cgroup to charge, with a reference */
@@ -484,13 +485,13 @@ void vswap_reads_end(struct vswap_reads *reads);
 
 struct vswap_stats {
 	unsigned long used;		/* slots */
-	unsigned long cached;		/* slots with a folio in the swap cache */
+	unsigned long cached;		/* slots with a swap cache folio */
 	unsigned long zero;		/* slots of zero pages */
 	unsigned long zswap;		/* slots backed by zswap */
 	unsigned long device;		/* slots backed by a device */
 	unsigned long clusters;		/* clusters with tables */
 	unsigned long bound;		/* clusters bound to a device cluster */
-	unsigned long headers;		/* headers of clusters, which are never freed */
+	unsigned long headers;		/* cluster headers, never freed */
 	unsigned long bytes;		/* size of all tables and headers */
 };
 
@@ -504,7 +505,7 @@ void vswap_rs_check(struct vswap_check *check);
 void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
 unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
-/* How many clusters a CPU allocates from: for each order an unbound and a bound one. */
+/* A CPU allocates from an unbound and a bound cluster of each order. */
 #define VSWAP_NR_CURRENT	(2 * SWAP_NR_ORDERS)
 
 struct vswap_cluster_lists {
@@ -514,14 +515,14 @@ struct vswap_cluster_lists {
 	struct list_head frag;
 };
 
-/* Lists of clusters that a CPU can take next: see rust/mm/vswap/cluster_list.rs. */
+/* Clusters that a CPU can take next: see rust/mm/vswap/cluster_list.rs. */
 struct vswap_lists {
-	spinlock_t lock;	/* protects all members; @nr_populated is also read without it */
+	spinlock_t lock;	/* protects all members */
 	/* Clusters without tables. */
 	struct list_head free;
-	/* Bound clusters, by the type of their device; the last element has unbound ones. */
+	/* Bound clusters by device type; last, the unbound clusters. */
 	struct vswap_cluster_lists of[MAX_PHYS_SWAPFILES + 1];
-	/* How many clusters have tables. */
+	/* How many clusters have tables. Also read without the lock. */
 	unsigned long nr_populated;
 };
 
@@ -545,7 +546,7 @@ static inline void vswap_used_add(long nr)
 /* Refusals of all pages, used where there is no memory cgroup. */
 extern struct vswap_refusals vswap_refusals;
 
-/* Tables that were allocated for a cluster, until vswap_tables_set() installs them. */
+/* Tables of a cluster, until vswap_tables_set() installs them. */
 struct vswap_tables {
 	void *words;
 #ifdef CONFIG_MEMCG

@@ -2,9 +2,9 @@
 /*
  * Swap-in policy: the parts that have to be C.
  *
- * rust/mm/swapin/ makes the plans that do_swap_page(), shmem and readahead follow.
- * This file looks at page tables, decides which neighbours a fault maps, reads
- * claimed pages, and has the switches and the counts.
+ * rust/mm/swapin/ makes the plans that do_swap_page(), shmem and readahead
+ * follow. This file looks at page tables, decides which neighbours a fault
+ * maps, reads claimed pages, and has the switches and the counts.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -129,8 +129,8 @@ static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 }
 
 /*
- * Returns the folio of the next neighbour to map: see vswap_fault_next(). Caller
- * holds the page table lock.
+ * Returns the folio of the next neighbour to map: see vswap_fault_next().
+ * Caller holds the page table lock.
  */
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf)
@@ -141,7 +141,7 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 	pte_t *ptep, pte;
 
 	if (around->left < 0) {
-		/* Without readahead of neighbours there are none in the swap cache. */
+		/* Without readahead, no neighbours are in the swap cache. */
 		around->left = vswap_readahead_max() - 1;
 		if (!around->left)
 			return NULL;
@@ -192,15 +192,15 @@ bool __vswap_swapin_failed(struct folio *folio)
 /*
  * Claim and consume.
  *
- * If a page is in zswap, all zeros, or on a synchronous device, a fault mostly
- * maps the page and frees its slot. For that, swapin_sync() and
+ * If a page is in zswap, all zeros, or on a device with synchronous I/O, a
+ * fault usually maps the page and frees its slot. For that, swapin_sync() and
  * folio_free_swap() take ci->lock five times. They also count the folio in the
  * swap cache only to uncount it. A fault that claims the page takes ci->lock
  * twice:
  *
  * - claim: check the slot, and add the folio, locked, to the swap cache. The
- *   folio must be there, because two faults on one entry meet in the swap
- *   cache. NR_FILE_PAGES and NR_SWAPCACHE do not count the folio.
+ *   folio must be there, because a second fault on the entry looks for it
+ *   there. NR_FILE_PAGES and NR_SWAPCACHE do not count the folio.
  * - The fault keeps the folio locked while it reads the page. zswap and devices
  *   keep their copy. While the folio is locked, its device slot is neither
  *   moved nor freed.
@@ -218,8 +218,9 @@ bool __vswap_swapin_failed(struct folio *folio)
  */
 
 /*
- * Reads a claimed page from a device, like swap_bdev_submit_read(), but leaves
- * the folio locked. A swap file on a synchronous device has a bdev, too.
+ * Reads a claimed page from a device with synchronous I/O, like
+ * swap_bdev_submit_read(), but leaves the folio locked. Such a device has a
+ * bdev, also under a swap file.
  */
 static void vswap_read_device(struct folio *folio)
 {
@@ -229,10 +230,10 @@ static void vswap_read_device(struct folio *folio)
 	struct bio bio;
 	int error;
 
-	/* A slot in use that nothing backs is an I/O error: leave the folio not uptodate. */
+	/* No backing is an I/O error: leave the folio not uptodate. */
 	if (!entry.val)
 		return;
-	/* Count a read from a device, so that zswap's shrinker protects more pages. */
+	/* Let the zswap shrinker protect more pages after a device read. */
 	zswap_folio_swapin(folio);
 	sector = swap_folio_sector(folio);
 	bio_init(&bio, __swap_entry_to_info(entry)->bdev, &bvec, 1, REQ_OP_READ);
@@ -297,8 +298,8 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 	struct folio *folio;
 
 	/*
-	 * Allocate before looking at the slot: the plan has just seen that its page
-	 * can be read at once, so only a race makes the claim fail.
+	 * Allocate before looking at the slot. The plan has just seen that its
+	 * page can be read at once, so only a race makes the claim fail.
 	 */
 	folio = vma_alloc_folio(gfp, 0, vmf->vma, vmf->address);
 	if (!folio)
@@ -331,7 +332,7 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 
 void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free)
 {
-	/* folio_free_swap() says why slots stay while hibernation writes its image. */
+	/* Keep slots during hibernation, as folio_free_swap() explains. */
 	if (!vswap_rs_swapin_consume(folio, free && !pm_suspended_storage())) {
 		__vswap_swapin_settle(around, folio);
 		return;
@@ -345,7 +346,7 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 {
 	node_stat_mod_folio(folio, NR_FILE_PAGES, 1);
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, 1);
-	/* After a read error, zswap keeps its copy, so that the next fault fails, too. */
+	/* After a read error, keep the copy: the next fault must fail, too. */
 	if (around->claim == VSWAP_CLAIM_ZSWAP && folio_test_uptodate(folio))
 		vswap_rs_swapin_forget(folio);
 	around->claim = VSWAP_CLAIM_NONE;
@@ -369,8 +370,8 @@ bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 /* Functions that Rust calls */
 
 /*
- * Returns true if the zero flag of a device slot is set. Nothing pins the slot, so it
- * may be free or bad.
+ * Returns true if the zero flag of a device slot is set. Nothing pins the slot,
+ * so it may be free or bad.
  */
 bool vswap_swapin_is_zero(swp_entry_t entry)
 {
@@ -382,10 +383,9 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
 }
 
 /*
- * Returns true if zswap has written back or refused many pages, which are on
- * devices now. Computes their number from the device slots in use, less pages
- * in zswap and in the swap cache. Zero pages have slots but are not on a
- * device, so many means more than a quarter of the slots in use.
+ * Returns true if zswap has written back or refused many pages: more than a
+ * quarter of the device slots in use have no page in zswap or the swap cache. A
+ * quarter, because zero pages have slots, too, but are not on a device.
  */
 bool vswap_swapin_any_written(void)
 {
@@ -412,10 +412,10 @@ unsigned long vswap_fault_orders(struct vm_fault *vmf)
 }
 
 /*
- * Returns how many of @nr pages from @first on are mapped and were used lately.
- * Looks at every @step-th page; with @run, only up to the first that was not
- * used. Returns -1 if the pages are not all in this page table, or without a
- * hardware accessed bit. Takes no lock, because a sample may be inexact.
+ * Counts pages that are mapped with the accessed bit set, among every @step-th
+ * of @nr pages from @first on; with @run, up to the first without. Returns -1
+ * if the page table or VMA of the fault does not cover the pages, or if the CPU
+ * sets no accessed bit. Takes no lock, because a sample may be inexact.
  */
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
 		     unsigned long step, bool run)
@@ -427,7 +427,6 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 
 	if (!arch_has_hw_pte_young())
 		return -1;
-	/* Look at this page table and this VMA only. */
 	if (start < max(vmf->address & PMD_MASK, vmf->vma->vm_start) ||
 	    end > pmd_addr_end(vmf->address, vmf->vma->vm_end) || end < start)
 		return -1;
@@ -449,7 +448,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 /* Switches in sysfs */
 
 static DEFINE_MUTEX(vswap_swapin_mutex);
-/* True once the policy was switched on or off. vswap_swapin_start() does nothing then. */
+/* Set with the policy. vswap_swapin_start() then keeps what sysfs has set. */
 static bool vswap_swapin_chosen;
 
 static void vswap_swapin_set(bool on)
@@ -457,12 +456,12 @@ static void vswap_swapin_set(bool on)
 	lockdep_assert_held(&vswap_swapin_mutex);
 	WRITE_ONCE(vswap_swapin_switches.enabled, on);
 	vswap_swapin_chosen = true;
-	/* Never disabled, because a fault may still follow a plan: see vswap_swapin_switches. */
+	/* Never disabled: see vswap_swapin_switches. */
 	if (on)
 		static_branch_enable(&vswap_swapin_key);
 }
 
-/* Enables the policy when virtual entries are first allowed, unless sysfs has set it before. */
+/* Enables the policy with the first virtual entry, unless sysfs has set it. */
 void vswap_swapin_start(void)
 {
 	mutex_lock(&vswap_swapin_mutex);

@@ -4,7 +4,7 @@
  * do_swap_page(), shmem and readahead follow.
  *
  * A plan is a bit mask of the orders that a folio may have if it is swapped in
- * without readahead. Bit 0 is always set. The plan 0 means readahead.
+ * without readahead. Order 0 is always among them. A plan of 0 means readahead.
  */
 #ifndef _MM_VSWAP_SWAPIN_H
 #define _MM_VSWAP_SWAPIN_H
@@ -19,14 +19,14 @@
 #include "vswap.h"
 
 /*
- * Set in a plan of Rust that follows C's rule, see below. The outcome of such a
- * plan is not recorded.
+ * Set in a plan of Rust that follows C's rule: see vswap_swapin_by_device().
+ * The outcome of such a plan is not recorded.
  */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
 /*
- * C's rule without the policy: the largest folio allowed, if the device is as fast
- * as memory, and otherwise readahead.
+ * Returns C's plan, without the policy: any order for a device with synchronous
+ * I/O, otherwise readahead.
  */
 static inline unsigned long vswap_swapin_by_device(struct swap_info_struct *si)
 {
@@ -43,7 +43,7 @@ DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 #define vswap_swapin_on()	false
 #endif
 
-/* Rust functions that C calls. rust/mm/exports/swapin.rs says what each requires of its caller. */
+/* Rust functions that C calls; rust/mm/exports/swapin.rs documents them. */
 unsigned long vswap_rs_swapin_plan(struct vm_fault *vmf, swp_entry_t entry, bool fast);
 unsigned long vswap_rs_swapin_plan_file(const struct inode *inode, unsigned long index,
 					swp_entry_t entry, unsigned int order,
@@ -75,7 +75,7 @@ bool __vswap_swapin_failed(struct folio *folio);
 /* Returns how many pages readahead reads at most: in mm/swap_state.c. */
 int vswap_readahead_max(void);
 
-/* Returns the plan for a folio of shmem: the order of its entry, a single page, or readahead. */
+/* Returns the plan for a page of shmem. @order is the order of its entry. */
 static inline unsigned long vswap_swapin_plan_file(struct swap_info_struct *si, swp_entry_t entry,
 						   struct inode *inode, pgoff_t index, int order,
 						   struct vm_area_struct *vma)
@@ -103,11 +103,11 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 	return IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) ? orders & plan : orders;
 }
 
-/* Records the outcome of a plan. @page is the page number or index of @entry. */
+/* Records the outcome of a plan. @page: page number or index of @entry. */
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
 {
-	/* The outcome of C's rule says nothing about the faults. */
+	/* C's rule ignores the history, so its outcome is not recorded. */
 	if (vswap_swapin_on() && plan > BIT(0) && !(plan & VSWAP_PLAN_DEVICE) &&
 	    !IS_ERR_OR_NULL(folio))
 		vswap_rs_swapin_done(owner, page, entry, folio_order(folio));
@@ -123,16 +123,17 @@ static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
 }
 
-/* Returns true if readahead must skip a neighbour, because its page is in memory. */
+/* Returns true if readahead must skip a page that needs no device read. */
 static inline bool vswap_swapin_skip(swp_entry_t entry)
 {
 	return vswap_swapin_on() && vswap_rs_swapin_skip(entry);
 }
 
 /*
- * Returns true if swapin_sync() need not look in the swap cache: if the policy
- * is on, its callers have just looked. Returns false when swapin_sync() tries
- * again. @again: false at first; this sets it.
+ * Returns true if swapin_sync() need not look in the swap cache, because its
+ * callers have just looked if the policy is on. Returns false when
+ * swapin_sync() tries again. The caller sets @again to false at first; this
+ * sets it to true.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -143,9 +144,9 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
- * Returns true if zswap has the pages of all @nr entries, or of none. Called under
- * ci->lock before the folio enters the swap cache, because zswap cannot write its
- * pages back after that.
+ * Returns true if @nr pages can be read as one folio: zswap has all of them, or
+ * it has none and their device can. Called under ci->lock before the folio
+ * enters the swap cache, because zswap cannot write back its pages after that.
  */
 static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 {
@@ -182,7 +183,7 @@ enum vswap_swapin_event {
 	VSWAP_SWAPIN_NEAR,
 	VSWAP_SWAPIN_SEQUENCE,
 	VSWAP_SWAPIN_HINTED,
-	/* Folios that were planned to be large: read large, read smaller, or not readable. */
+	/* Folios planned large: came in large, as one page, or not readable. */
 	VSWAP_SWAPIN_LARGE,
 	VSWAP_SWAPIN_SMALLER,
 	VSWAP_SWAPIN_UNREADABLE,
@@ -190,14 +191,14 @@ enum vswap_swapin_event {
 	VSWAP_SWAPIN_USED_FULL,
 	VSWAP_SWAPIN_USED_PART,
 	VSWAP_SWAPIN_USED_LITTLE,
-	/* Pages that readahead did not decompress. */
+	/* Neighbours that readahead skipped. */
 	VSWAP_SWAPIN_SKIPPED,
-	/* Pages that were mapped without a fault. */
+	/* Neighbours that were mapped without a fault of their own. */
 	VSWAP_SWAPIN_MAPPED,
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/* Data of the tracepoint vswap_swapin_plan. Numbers are those of rust/mm/swapin/policy.rs. */
+/* Data of vswap_swapin_plan. rust/mm/swapin/policy.rs has the numbers. */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
@@ -212,11 +213,11 @@ enum vswap_claim {
 	VSWAP_CLAIM_DEVICE,
 };
 
-/* State of do_swap_page(): the folio it has claimed, and the neighbour it maps next. */
+/* State of do_swap_page(): its claimed folio, and the next neighbour to map. */
 struct vswap_around {
-	struct vm_fault next;	/* made up: a read of the neighbour */
+	struct vm_fault next;	/* synthetic read fault on the neighbour */
 	int step;		/* to the next neighbour: 1 or -1 */
-	int left;		/* neighbours that may still be mapped; -1: not known yet */
+	int left;		/* neighbours still to map; -1: not known */
 	enum vswap_claim claim;	/* VSWAP_CLAIM_NONE: the folio is not claimed */
 };
 
@@ -238,7 +239,7 @@ static inline void vswap_around_init(struct vswap_around *around)
 	around->claim = VSWAP_CLAIM_NONE;
 }
 
-/* Returns the plan of a fault. Unless that is readahead, the fault will map no neighbours. */
+/* Returns the plan of a fault. Only a plan of 0 lets it map neighbours. */
 static __always_inline unsigned long vswap_fault_plan(struct vswap_around *around,
 						      struct swap_info_struct *si,
 						      struct vm_fault *vmf, swp_entry_t entry)
@@ -254,10 +255,11 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 }
 
 /*
- * Reads a page for this fault alone, if that takes no readahead: zswap or a
- * synchronous device has it, or it is a zero page. Returns its folio, locked,
- * read and in the swap cache, with a reference. Returns NULL if swapin_sync()
- * has to read it, or ERR_PTR(-ENOMEM).
+ * Claims and reads a page that needs no readahead: a zero page, or a page in
+ * zswap or on a device with synchronous I/O. Returns its folio with a
+ * reference, locked and in the swap cache. After a read error, the folio is not
+ * uptodate. Returns NULL if swapin_sync() must read the page, or
+ * ERR_PTR(-ENOMEM).
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -291,7 +293,10 @@ static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 	return vswap_fault_claimed(around) && around->claim != VSWAP_CLAIM_ZEROS;
 }
 
-/* Returns true if pages are mapped old, so that a later fault can tell whether they were used. */
+/*
+ * Returns true if pages must be mapped old. Their accessed bits then tell a
+ * later fault which pages were used.
+ */
 static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 						  struct vm_fault *vmf, unsigned long address,
 						  int nr_pages)
@@ -300,7 +305,7 @@ static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 
 	if (!around)
 		return false;
-	/* Without a hardware accessed bit, the first use of an old PTE is a fault. */
+	/* Without a hardware accessed bit, using an old PTE faults. */
 	if (!arch_has_hw_pte_young())
 		return false;
 	neighbour = vmf == &around->next;
@@ -333,16 +338,16 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 {
 	if (!around)
 		return;
-	/* FAULT_FLAG_TRIED: the fault waited for the folio without the lock, and was retried. */
+	/* FAULT_FLAG_TRIED: the fault may have read it before the retry. */
 	if (nr_pages > 1 && folio_test_swapcache(folio) &&
 	    ((ret & VM_FAULT_MAJOR) || (vmf->flags & FAULT_FLAG_TRIED)))
 		__vswap_swapin_mapped(folio);
-	/* @ret says how the fault found its own page. A neighbour was in the swap cache. */
+	/* @ret is about the page of the fault. Neighbours were cached. */
 	if (!folio_test_large(folio) && (!(ret & VM_FAULT_MAJOR) || vmf == &around->next))
 		vswap_rs_swapin_hit(vmf->vma, vmf->address >> PAGE_SHIFT);
 }
 
-/* Settles a claimed folio that could not be mapped. Caller unlocks the folio afterwards. */
+/* Settles a claimed folio that could not be mapped. Caller unlocks it. */
 static __always_inline void vswap_fault_settle(struct vswap_around *around, struct folio *folio)
 {
 	if (vswap_fault_claimed(around))
@@ -366,7 +371,7 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	folio = __vswap_swapin_next(around, si, *vmf);
 	if (folio) {
 		*vmf = &around->next;
-		/* Otherwise the compiler keeps a pointer to each member of @around->next. */
+		/* Otherwise the compiler keeps a pointer to each member. */
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}
 	return folio;
@@ -375,18 +380,18 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 /* The switches in sysfs. */
 struct vswap_swapin_switches {
 	bool enabled;
-	bool bypass;		/* compressed neighbours are not read ahead */
+	bool bypass;		/* readahead skips pages not on a device */
 	bool large;		/* folios may be large */
-	bool map_around;	/* neighbours in the swap cache are mapped with a fault */
+	bool map_around;	/* a fault maps cached neighbours, too */
 	unsigned int max_order;	/* largest order of a folio */
 };
 
 extern struct vswap_swapin_switches vswap_swapin_switches;
 
 /*
- * History of the faults of each mapping and file, in a hash table by address,
- * so that neither structure grows. Two mappings or files that share a record
- * disturb each other's sequence, but do no other harm.
+ * Fault history of each VMA and inode, in a hash table by address, so that
+ * neither structure grows. If two of them share a record, they disturb each
+ * other's sequence, but do no other harm.
  */
 #define VSWAP_RECORD_BITS	10
 
@@ -410,7 +415,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr
 
 #else
 
-/* Macros, because do_swap_page() has no variable @around in this configuration. */
+/* Macros, because do_swap_page() has no @around in this configuration. */
 #define vswap_fault_plan(around, si, vmf, entry)	vswap_swapin_by_device(si)
 #define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
 #define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)

@@ -47,7 +47,7 @@ static inline bool swp_is_virtual(swp_entry_t entry)
 
 #endif /* CONFIG_RUST_VSWAP */
 
-/* The dummy device of all virtual entries. It always exists, and is on no list. */
+/* The dummy device of all virtual entries. Always exists, and is on no list. */
 extern struct swap_info_struct vswap_si;
 
 static inline bool vswap_is_si(const struct swap_info_struct *si)
@@ -83,7 +83,7 @@ static inline unsigned long vswap_extra_pages(struct mem_cgroup *memcg)
 	return vswap_used() ? vswap_rs_extra_pages(memcg) : 0;
 }
 
-/* Returns how many pages swap can hold: total_swap_pages, and zswap without device slots. */
+/* Returns the size of swap: devices, and zswap without device slots. */
 static inline long vswap_total_pages(void)
 {
 	return total_swap_pages + (long)vswap_extra_pages(NULL);
@@ -105,13 +105,13 @@ static inline long vswap_max_pages(void)
 }
 
 /*
- * Number of slots in use, inexact by VSWAP_USED_BATCH for each CPU at most, and
- * half of the limit.
+ * Number of slots in use, off by at most VSWAP_USED_BATCH for each CPU; and
+ * half of the limit on virtual slots.
  */
 extern atomic_long_t vswap_used_slots;
 extern unsigned long vswap_half_max;
 
-/* Returns true if at least half of the virtual slots are in use, like vm_swap_full(). */
+/* Returns true if half of all virtual slots are in use, like vm_swap_full(). */
 static inline bool vswap_full(void)
 {
 	return vswap_used() &&

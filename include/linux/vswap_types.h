@@ -11,11 +11,11 @@
  * rust/mm/vswap/capacity.rs.
  */
 struct vswap_refusals {
-	atomic_long_t tried;		/* refused in a row, after compression */
-	atomic_long_t refused;		/* refused in all, less for each stored page */
+	atomic_long_t tried;		/* refused in a row when compressed */
+	atomic_long_t refused;		/* refused, reduced by stored pages */
 	atomic_long_t refused_at;	/* jiffies of the last refusal */
 	atomic_long_t size_at;		/* pages of the cgroup at that time */
-	atomic_long_t counted_at;	/* jiffies when memory.swap.events last counted one */
+	atomic_long_t counted_at;	/* jiffies of the last swap.events */
 };
 
 #endif /* _LINUX_VSWAP_TYPES_H */

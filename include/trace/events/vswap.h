@@ -107,7 +107,7 @@ TRACE_EVENT(vswap_move,
 		  __entry->type, __entry->slot)
 );
 
-/* zswap has tried to write back a run of @nr entries: it wrote @pages, in @requests. */
+/* zswap tried to write back @nr entries, and wrote @pages in @requests. */
 TRACE_EVENT(vswap_writeback,
 	TP_PROTO(unsigned int nr, unsigned int pages, unsigned int requests),
 	TP_ARGS(nr, pages, requests),
@@ -129,9 +129,9 @@ TRACE_EVENT(vswap_writeback,
 struct vswap_decision;
 
 /*
- * What the swap-in policy was told, and what it decided. The event has all of
- * it, so that kunit/host/src/bin/replay.rs can repeat the decision. Numbers are
- * those of rust/mm/swapin/policy.rs.
+ * Inputs and decision of the swap-in policy. The event has all of them, so that
+ * kunit/host/src/bin/replay.rs can repeat the decision.
+ * rust/mm/swapin/policy.rs defines the numbers.
  */
 TRACE_EVENT(vswap_swapin_plan,
 	TP_PROTO(const struct vswap_decision *decision),
