@@ -6,16 +6,17 @@
  * Locking: class->lock keeps objects in place. It is held to follow the place
  * in a word, and to change the word. So a free and a move of the same object
  * exclude one another. The class of an object never changes and is part of the
- * place, so it can be read before the lock is taken. A pin (zspage->zsl) keeps
- * objects in place after class->lock was dropped. pool->lock is not needed for
- * any of this.
+ * place, so it can be read before the lock is taken. A pin keeps objects in
+ * place after class->lock was dropped: it is a reader of zspage->zsl, so that
+ * compaction and migration fail in zspage_write_trylock(). pool->lock is not
+ * needed for any of this.
  */
 
 #ifdef CONFIG_ZSMALLOC_OWNED
 
 /*
- * A place is [PFN | class_idx | obj_idx], like an obj, but it has a class_idx in
- * every configuration:
+ * A place is [PFN | class_idx | obj_idx], like an obj, but it has a class_idx
+ * in every configuration:
  *
  *	place	| PFN | CLASS_BITS + 1 | ZS_OBJS_PER_ZSPAGE_BITS |
  */
@@ -75,7 +76,7 @@ static struct size_class *owned_lock_class(struct zs_pool *pool, u64 place)
 	return class;
 }
 
-/* Where an object is. Valid under class->lock, or while the object is pinned. */
+/* Location of an object. Valid under class->lock, or while it is pinned. */
 struct owned_obj {
 	struct zpdesc *zpdesc;
 	struct zspage *zspage;
@@ -84,7 +85,7 @@ struct owned_obj {
 	unsigned long head;
 };
 
-/* Finds the object at a place. __always_inline, so that @obj stays in registers. */
+/* Finds the object at a place. Inlined, so that @obj stays in registers. */
 static __always_inline void owned_at(struct size_class *class, u64 place,
 				     struct owned_obj *obj)
 {
@@ -104,8 +105,8 @@ static __always_inline void owned_at(struct size_class *class, u64 place,
 }
 
 /*
- * Finds the object at a place. Returns false if no object of the class is
- * there, because the word is damaged. Only debug kernels call pfn_valid(),
+ * Finds the object at a place. Returns false if the place is not in a zspage of
+ * @class, because the word is damaged. Only debug kernels call pfn_valid(),
  * because it costs a third of all the rest.
  */
 static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *class,
@@ -128,9 +129,9 @@ static __always_inline bool owned_find(struct zs_pool *pool, struct size_class *
 
 /*
  * Finds the object at a place, if it has @name. Otherwise warns once, and marks
- * the pool as damaged: an object is left that no word points to. Moving that
- * object would look up a word that may be freed by then. So no object of a
- * damaged pool is moved any more.
+ * the pool as damaged, because an object is left that no word points to. To
+ * move that object, zsmalloc would look up a word that may be freed by then. So
+ * it no longer moves objects of a damaged pool.
  */
 static __always_inline bool owned_find_named(struct zs_pool *pool,
 					     struct size_class *class, u64 place,
@@ -160,9 +161,9 @@ static unsigned int owned_len(unsigned long head)
 }
 
 /*
- * Pins the objects of a zspage. Caller holds class->lock, as writers of
- * zspage->zsl do, so there is no writer. Lockdep is not told, because no task
- * waits for a pin.
+ * Pins the objects of a zspage. Caller holds class->lock. Writers of
+ * zspage->zsl hold it, too, until they unlock, so there is no writer. Lockdep
+ * is not told, because no task waits for a pin.
  */
 static void owned_pin(struct zspage *zspage)
 {
@@ -222,9 +223,9 @@ static struct zspage *owned_alloc_zspage(struct zs_pool *pool,
  * @nid: preferred node of new pages
  * @name: by which find_word() will find the word of the object
  *
- * Return: the place of the object, which is pinned; -EINVAL if there is no data
- * or no such name; -ENOSPC if @len is more than a page; -ENOMEM; or -EOVERFLOW if
- * a word cannot name the place of new pages.
+ * Return: the place of the object, which is pinned; -EINVAL if @len is 0 or
+ * @name is not valid; -ENOSPC if @len is more than a page; -ENOMEM; or
+ * -EOVERFLOW if a word cannot name the place of new pages.
  */
 s64 zs_owned_store(struct zs_pool *pool, const void *data, size_t len,
 		   gfp_t gfp, int nid, u64 name)
@@ -445,8 +446,8 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 
 /*
  * Returns the obj that begins at offset @off of a page that is being moved. The
- * obj of an object with a handle is in the handle. The obj of an owned object is
- * computed, because the word may be damaged.
+ * obj of an object with a handle is in the handle. The obj of an owned object
+ * is computed, because the word may be damaged.
  */
 static unsigned long obj_at(struct zs_pool *pool, struct size_class *class,
 			    struct zpdesc *zpdesc, unsigned int off,

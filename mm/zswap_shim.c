@@ -134,7 +134,7 @@ static bool zswap_has_none(swp_entry_t entry)
 	return !READ_ONCE(__swap_entry_to_cluster(entry)->zswap);
 }
 
-/* Loads @folio from zswap. Returns early if zswap has no page of the cluster: a fast path. */
+/* Loads @folio from zswap. Returns early if the cluster has no zswap table. */
 int zswap_load(struct folio *folio)
 {
 	if (zswap_never_enabled() || zswap_has_none(folio->swap))
@@ -148,7 +148,7 @@ int zswap_swapon(int type, unsigned long nr_pages)
 	return 0;
 }
 
-/* Nothing to do: swapoff has freed all slots, and each table was freed with its last word. */
+/* Nothing to do: swapoff has freed all slots, and with them the tables. */
 void zswap_swapoff(int type)
 {
 }
@@ -249,7 +249,7 @@ static void zswap_table_free_rcu(struct rcu_head *head)
 	kfree(table);
 }
 
-/* Frees @table after a grace period, because the clock hand and lookups read it under RCU. */
+/* Frees @table by RCU, because the clock hand and lookups take no lock. */
 void zswap_table_free(struct zswap_table *table)
 {
 	call_rcu(&table->rcu, zswap_table_free_rcu);
@@ -270,9 +270,9 @@ static void zswap_ring_init(struct zswap_lruvec_state *state)
 }
 
 /*
- * One ring for each node, used without memory cgroups. The ring in the lruvec
- * of a node cannot be used. It is lost when all memory of the node is removed
- * and added again, while pages of the ring may still be stored.
+ * One ring for each node, used without memory cgroups. The ring in the node's
+ * lruvec cannot be used, because hot-adding the node again resets the lruvec.
+ * Pages of the ring may still be stored then.
  */
 static struct zswap_lruvec_state *zswap_node_rings;
 
@@ -308,7 +308,7 @@ struct zswap_lruvec_state *zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-/* Returns the ring for the stored pages of @folio. Caller is in an RCU section. */
+/* Returns the ring for pages of @folio. Caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
 	return zswap_memcg_ring(folio_memcg(folio), folio_nid(folio));
@@ -407,7 +407,7 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 	rcu_read_unlock();
 	if (!objcg)
 		return;
-	/* Cannot fail with PF_MEMALLOC. Reclaim has it, but not all writers of shmem. */
+	/* Cannot fail with PF_MEMALLOC, which some writers of shmem lack. */
 	noreclaim = memalloc_noreclaim_save();
 	if (bytes && obj_cgroup_charge(objcg, GFP_KERNEL, bytes))
 		VM_WARN_ON_ONCE(1);
@@ -419,7 +419,7 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 #endif
 }
 
-/* Uncharges @nr pages from the cgroup with @id, like obj_cgroup_uncharge_zswap(). */
+/* Uncharges pages from the cgroup with @id: see obj_cgroup_uncharge_zswap(). */
 void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG

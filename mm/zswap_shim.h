@@ -20,7 +20,7 @@ struct kernel_param;
 /* Equal to MAX_RECLAIM_RETRIES, which only mm/internal.h has. */
 #define ZSWAP_MAX_RECLAIM_RETRIES 16
 
-/* Module parameters. Written by the kernel's parameter code, read locklessly. */
+/* Module parameters. kernel/params.c writes them; readers take no lock. */
 struct zswap_params {
 	bool enabled;
 	bool shrinker_enabled;
@@ -33,7 +33,7 @@ extern struct zswap_params zswap_params;
 
 extern atomic_long_t zswap_stored_incompressible_pages;
 
-/* The cgroup at which the shrink worker continues. @next holds a reference to it. */
+/* Where the shrink worker continues. @next holds a reference to the cgroup. */
 struct zswap_shrink_cursor {
 	spinlock_t lock;	/* protects next */
 	struct mem_cgroup *next;
@@ -52,7 +52,7 @@ struct zswap_table {
 	struct rcu_head rcu;
 	atomic_long_t *words;
 	unsigned int nr;	/* slots whose word is in use or reserved */
-	/* For each 64 slots: one member for each ring that has pages among them. */
+	/* For each 64 slots: a member per ring that has pages among them. */
 	struct zswap_member *groups[DIV_ROUND_UP(SWAPFILE_CLUSTER, 64)];
 };
 
@@ -61,13 +61,15 @@ struct zswap_table {
  * rust/mm/zswap/order.rs. Freed with its table.
  */
 struct zswap_member {
-	struct list_head list;		/* in ring->members; only .next is used in ring->joined */
+	/* In ring->members; only .next is used in ring->joined. */
+	struct list_head list;
 	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;
-	u64 bits;			/* slots with a page of this ring; changed under ci->lock */
+	u64 bits;			/* slots of the ring; under ci->lock */
 	atomic_long_t *words;		/* words of these slots */
 	unsigned long entry;		/* entry of the first slot */
-	unsigned int at;		/* slot that the clock hand visits next; under ring->lock */
+	/* Slot that the clock hand visits next. Under ring->lock. */
+	unsigned int at;
 };
 
 /* C functions that mm/vswap.c calls */

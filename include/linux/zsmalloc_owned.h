@@ -18,16 +18,16 @@
  *		+--------------------------------+--------------+-+
  *
  * The lowest bits of the word belong to the owner, which may change them at any
- * time, by compare-and-exchange of the whole word. All other changes are made by
- * zsmalloc, or before zsmalloc knows of the word.
+ * time, by compare-and-exchange of the whole word. Only zsmalloc makes other
+ * changes, except before zsmalloc knows of the word.
  *
- * A new object is *pinned*: zsmalloc does not move it. Its owner writes the place
- * into a word, and unpins the object. From then on, and until the object is freed,
- * the owner's find_word() returns that word for the name. find_word() is called
- * with locks of zsmalloc held, and takes no lock.
+ * A new object is *pinned*: zsmalloc does not move it. The owner writes the
+ * place into a word, and unpins the object. From then on, and until the object
+ * is freed, the owner's find_word() returns that word for the name. zsmalloc
+ * calls find_word() under class->lock. find_word() must not take a lock.
  *
- * zs_create_owned_pool() may sleep. Of the other functions only zs_owned_store()
- * allocates memory, and it sleeps only if its gfp flags allow that.
+ * zs_create_owned_pool() may sleep. Of the other functions, only
+ * zs_owned_store() allocates memory. It sleeps only if its gfp flags allow it.
  */
 #ifndef _LINUX_ZSMALLOC_OWNED_H
 #define _LINUX_ZSMALLOC_OWNED_H
