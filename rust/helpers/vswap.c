@@ -200,7 +200,7 @@ __rust_helper unsigned long rust_helper_vswap_folio_offset(const struct folio *f
 	return swp_offset(folio->swap);
 }
 
-/* Takes the reference of the swap cache for each page. */
+/* Takes a reference of the swap cache for each page. */
 __rust_helper void
 rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 {
@@ -210,8 +210,8 @@ rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 }
 
 /*
- * Locks a folio and waits for writeback. Returns false, and unlocks it again,
- * if it is not in the swap cache for virtual slots.
+ * Locks a folio and waits for writeback. Returns false, with the folio
+ * unlocked, if the folio is not in the swap cache for virtual slots.
  */
 __rust_helper bool rust_helper_vswap_folio_lock_cached(struct folio *folio)
 {
@@ -238,7 +238,7 @@ __rust_helper bool rust_helper_vswap_storage_suspended(void)
 	return pm_suspended_storage();
 }
 
-/* Keeps the references, which the caller puts. */
+/* Leaves the references of the swap cache to the caller, which drops them. */
 __rust_helper void rust_helper_vswap_folio_leave_cache(struct folio *folio)
 {
 	folio->swap.val = 0;
@@ -261,7 +261,7 @@ __rust_helper void rust_helper_vswap_folio_uncount_cached(struct folio *folio)
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, -nr_pages);
 }
 
-/* Returns the folio that a page frame belongs to at this moment, without a reference. */
+/* Returns the folio of a page frame, without a reference. May be stale. */
 __rust_helper struct folio *rust_helper_vswap_pfn_folio(unsigned long pfn)
 {
 	return pfn_folio(pfn);
@@ -298,7 +298,7 @@ rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
 	return &vswap_refusals;
 }
 
-/* Returns true in reclaim. MADV_PAGEOUT does not count, because it sets no reclaim_state. */
+/* Returns true in reclaim, not for MADV_PAGEOUT (it sets no reclaim_state). */
 __rust_helper bool rust_helper_vswap_in_reclaim(void)
 {
 	return current->reclaim_state;
@@ -394,7 +394,7 @@ __rust_helper bool rust_helper_vswap_any_slow(void)
 	return false;
 }
 
-/* Without that of a PMD, which is always there, and never used for swap-in. */
+/* Excludes PMD_ORDER, which is set by default and never used for swap-in. */
 __rust_helper unsigned long rust_helper_vswap_anon_orders(void)
 {
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE

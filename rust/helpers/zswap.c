@@ -271,7 +271,7 @@ __rust_helper int rust_helper_zswap_possible_node(int nid)
 	return MAX_NUMNODES;
 }
 
-/* Returns the memory cgroup of a folio with a reference, or NULL without memory cgroups. */
+/* Returns a folio's cgroup with a reference; NULL without memory cgroups. */
 __rust_helper struct mem_cgroup *rust_helper_zswap_folio_memcg_get(struct folio *folio)
 {
 	return get_mem_cgroup_from_folio(folio);
@@ -344,7 +344,7 @@ __rust_helper void rust_helper_zswap_acomp_request_free(struct acomp_req *req)
 	acomp_request_free(req);
 }
 
-/* Initializes @wait, and makes the request complete it. */
+/* Initializes @wait, and lets the request complete it. */
 __rust_helper void rust_helper_zswap_acomp_init_wait(struct acomp_req *req,
 						     struct crypto_wait *wait)
 {

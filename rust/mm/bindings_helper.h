@@ -44,7 +44,7 @@ const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_BITS = SWP_TB_COUNT_BIT
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_SHIFT = SWP_TB_COUNT_SHIFT;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MAX = SWP_TB_COUNT_MAX;
 
-/* Signed, because bindgen does not accept an unsigned constant with the top bit set. */
+/* Signed, because bindgen rejects unsigned constants with the top bit set. */
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_BAD = SWP_TB_BAD;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_MASK = SWP_TB_FLAGS_MASK;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
@@ -52,7 +52,7 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
 
 /*
- * For tables, which are charged to the memory cgroup that needs them. The
+ * Flags for tables, which are charged to the memory cgroup that needs them. The
  * atomic attempt comes first, with the flags that swap uses for the swap table
  * of a device. If it fails, the next attempt may use the reserves for reclaim,
  * because three pages let reclaim free hundreds. Otherwise reclaim could stall
@@ -70,7 +70,7 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 #ifdef CONFIG_RUST_VSWAP_SWAPIN
 #include "../../mm/vswap_swapin.h"
 
-/* Its top bit is set, too. */
+/* Signed, because its top bit is set. */
 const long RUST_CONST_HELPER_VSWAP_PLAN_DEVICE = VSWAP_PLAN_DEVICE;
 #endif
 
@@ -86,7 +86,7 @@ const long RUST_CONST_HELPER_VSWAP_PLAN_DEVICE = VSWAP_PLAN_DEVICE;
 #include <crypto/scatterwalk.h>
 #include "../../mm/zswap_shim.h"
 
-/* No warning on failure: the page is not stored, which is counted. */
+/* No warning on failure, because zswap counts the page that it cannot store. */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_ENTRY = GFP_KERNEL | __GFP_NOWARN;
 /* The same flags as for the tables of virtual clusters. */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_TABLE =
@@ -95,8 +95,9 @@ const size_t RUST_CONST_HELPER_ZSWAP_CLUSTER_SLOTS = SWAPFILE_CLUSTER;
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
 /*
- * For the other folios of a writeback run, while earlier ones are locked: must
- * not wait for reclaim, and must not use the memory reserves.
+ * Flags for the other folios of a writeback run, while earlier ones are locked.
+ * The allocation must not wait for reclaim, and must not use the memory
+ * reserves.
  */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_RUN = GFP_NOWAIT | __GFP_NOMEMALLOC;
 const int RUST_CONST_HELPER_ZSWAP_MAX_NUMNODES = MAX_NUMNODES;
