@@ -3,10 +3,10 @@
  * swapcalls: what system calls do to swapped out pages, and report about them.
  *
  *   report     pagemap, smaps and status count what is swapped out
- *   move       UFFDIO_MOVE to another mapping and back; every byte must move with it
- *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes that were written
- *   interrupt  writes 1 to drain, which a signal must end once slots have become free
- *   swapon     like the tool of that name, because that of busybox sets no priority
+ *   move       UFFDIO_MOVE to another mapping and back must move every byte
+ *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes written
+ *   interrupt  writes 1 to drain; a signal must end that once slots are freed
+ *   swapon     like the tool of that name, which sets no priority in busybox
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -39,7 +39,7 @@ struct uffdio_move {
 
 #define PM_PRESENT	(UINT64_C(1) << 63)
 #define PM_SWAP		(UINT64_C(1) << 62)
-/* Fields of the pagemap entry of a swapped out page: 5 bits of type, 50 bits of offset. */
+/* Pagemap entry of a swapped out page: 5 bits of type, 50 bits of offset. */
 #define PM_TYPE(entry)	((entry) & 31)
 #define PM_OFFSET(entry) ((entry) >> 5 & ((UINT64_C(1) << 50) - 1))
 
@@ -135,7 +135,7 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* Checks that no two pages have the same slot, because this process has written all of them. */
+/* Checks that each page has a slot of its own. Caller has written all pages. */
 static void check_entries(const uint64_t *map)
 {
 	uint64_t *offsets = map_or_die(opt.pages * sizeof(*offsets), MAP_PRIVATE);
@@ -197,7 +197,7 @@ static size_t status_swap(void)
 	return at ? strtoul(at + 8, NULL, 10) : 0;
 }
 
-/* Checks that swapped out pages shared by two processes count half for each (SwapPss). */
+/* Checks that swapped out pages of two processes count half each (SwapPss). */
 static void report_shared(unsigned char *area, size_t kib)
 {
 	int pipes[2], status;
@@ -273,7 +273,7 @@ static int uffd_open(void)
 	return fd;
 }
 
-/* Moves all pages to a destination without pages, which is registered meanwhile. */
+/* Moves all pages to an empty mapping, which is registered meanwhile. */
 static void move(unsigned char *src, unsigned char *dst)
 {
 	struct uffdio_register area = {
@@ -300,7 +300,7 @@ static void move(unsigned char *src, unsigned char *dst)
 	close(fd);
 }
 
-/* Reads every other page ahead, into the swap cache. Page tables keep their swap entries. */
+/* Reads every other page into the swap cache. PTEs keep their swap entries. */
 static void bring_to_cache(unsigned char *area)
 {
 	size_t page;
@@ -345,7 +345,7 @@ static void run_move(void)
 	size_t there, back;
 	uint64_t *map;
 
-	/* The gap keeps the mappings apart, which would otherwise be merged into one. */
+	/* Keep the mappings apart, otherwise they would be merged. */
 	munmap(gap, opt.pages * PAGE);
 	fill(one);
 	there = move_swapped(one, other);
@@ -367,7 +367,7 @@ static void run_move(void)
 /* ------------------------------------------------------------------ poison */
 
 static sigjmp_buf bus_return;
-/* Set while the process reads a page, or poisons one. */
+/* Set while the process reads or poisons a page: SIGBUS is expected then. */
 static volatile sig_atomic_t bus_armed, bus_poisons;
 static volatile int bus_code;
 
@@ -385,7 +385,7 @@ static void on_bus(int signal, siginfo_t *info, void *context)
 	siglongjmp(bus_return, 1);
 }
 
-/* Returns true if the page holds what was written, or false if reading it gave SIGBUS. */
+/* Returns true if the page has its content, false if reading gave SIGBUS. */
 static bool survived(const unsigned char *area, size_t page)
 {
 	bus_code = 0;
@@ -410,7 +410,7 @@ static size_t bad_page(size_t number)
 
 /*
  * Takes the page frames of some pages out of use. The kernel swaps in a page
- * that is swapped out, then moves its content to another frame.
+ * that is swapped out, then moves it to another frame.
  */
 static void soft_offline(unsigned char *area)
 {
@@ -419,7 +419,7 @@ static void soft_offline(unsigned char *area)
 	for (i = 0; i < BAD_PAGES; i++) {
 		unsigned char *page = area + bad_page(i) * PAGE;
 
-		/* A page that is in use at this moment cannot be moved. */
+		/* A page in use at this moment cannot be moved: skip it. */
 		if (!madvise(page, PAGE, MADV_SOFT_OFFLINE))
 			taken++;
 		else if (errno != EBUSY && errno != EIO)
@@ -513,8 +513,8 @@ static uint64_t slots_used(const char *path)
 }
 
 /*
- * Writes to the file while a child sends signals: from the moment when slots
- * have become free, until one signal ends the write.
+ * Writes to the file while a child sends signals. The child begins when slots
+ * have become free, and ends when a signal has ended the write.
  */
 static void run_interrupt(const char *path, const char *used)
 {

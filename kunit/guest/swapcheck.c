@@ -2,14 +2,14 @@
 /*
  * swapcheck: checks that every byte survives swapping.
  *
- * swapload measures; swapcheck runs code paths that meet a swap entry, and
+ * swapload measures; swapcheck runs code paths that handle a swap entry, and
  * compares each page with a model.
  *
  *   hold     fill, swap out, wait while other programs change swap, verify all
- *   pageout  swap out and read again in a loop, while others need swap as well; verify all
+ *   pageout  swap out and read again in a loop, while others swap; verify all
  *   cow      a family of processes that write to pages they share, swapped out
  *   churn    processes with random operations on their memory
- *   race     threads that read, drop, write, page out, protect and fork one memory
+ *   race     threads read, drop, write, page out, protect and fork one memory
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -139,7 +139,7 @@ static void page_verify(const struct region *region, size_t page)
 			wrong++;
 		}
 	}
-	/* The second comparison found no difference: the page was still being changed. */
+	/* No difference any more: the page was still being changed. */
 	if (first == PAGE)
 		die(EXIT_VERIFY, "VERIFY FAILED page=%zu changed while it was read", page);
 	die(EXIT_VERIFY, "VERIFY FAILED page=%zu version=%u poke=%u offset=%zu expected=0x%02x got=0x%02x (%zu of %lu bytes differ)",
@@ -160,7 +160,7 @@ static void page_poke(struct region *region, size_t page, uint32_t value)
 
 	*word = mix64(value);
 	if (model->lazy) {
-		/* From this write on, the rest of the page is either the old content or zeros. */
+		/* The write ends MADV_FREE. The rest is old, or all zeros. */
 		uint64_t kept = *word;
 
 		*word = 0;
@@ -185,7 +185,7 @@ static void verify_all(const struct region *region)
 
 /* ------------------------------------------------------------ the memory */
 
-/* Returns a hole of this size, aligned to a huge page: maps more than that and unmaps it. */
+/* Returns an unmapped range of this size, aligned to a huge page. */
 static unsigned char *aligned_hole(size_t size)
 {
 	unsigned char *map = mmap(NULL, size + HUGE, PROT_NONE,
@@ -239,7 +239,7 @@ static void enter_cgroup(void)
 	must_write_file(path, "0");
 }
 
-/* Reclaims from the whole cgroup. Whether all bytes could be reclaimed does not matter. */
+/* Reclaims from the whole cgroup. Fewer bytes than asked for are no error. */
 static void reclaim(size_t bytes)
 {
 	char path[300], text[64];
@@ -268,7 +268,7 @@ static void page_out_on(struct region *region, long cpu)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* Swaps all pages out. Without --node, accepts after eight rounds that 2 % stay in memory. */
+/* Swaps all pages out. Without --node, 2 % may stay after eight rounds. */
 static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
@@ -409,7 +409,7 @@ static void verify_node(const struct region *region, int want)
 			    want);
 }
 
-/* Returns the node of each page. Consecutive pages must be on the two nodes in turn. */
+/* Returns the node of each page. The two nodes must alternate. */
 static unsigned char *nodes_of(const struct region *region)
 {
 	unsigned char *nodes = map_or_die(region->pages, MAP_PRIVATE);
@@ -537,8 +537,8 @@ static void reap(pid_t pid, const char *what)
 
 /*
  * Each process rewrites a third of the pages that it inherited, pokes another
- * third and leaves the rest. The choice is random and differs between processes.
- * No process may see what another one has written.
+ * third and leaves the rest. The choice is random and differs between
+ * processes. No process may see what another one has written.
  */
 static void cow_write(struct region *region, uint32_t version, struct rng *rng)
 {
@@ -634,13 +634,13 @@ static size_t first_mapped(const struct region *region)
 
 static int pagemap = -1;
 
-/* Returns the number of pages up to the last one that is in memory or in swap. */
+/* Returns the number of pages up to the last one in memory or in swap. */
 static size_t last_there(const unsigned char *base, size_t pages)
 {
 	uint64_t entry;
 
 	for (; pages; pages--) {
-		/* The read allocates memory, which fault injection may make fail. */
+		/* pread() allocates memory: try again if that fails. */
 		while (pread(pagemap, &entry, sizeof(entry),
 			     ((uintptr_t)base / PAGE + pages - 1) * sizeof(entry)) != sizeof(entry))
 			worked(false, "reading pagemap");
@@ -686,7 +686,7 @@ static void op_protect(struct region *region, size_t page, size_t count)
 
 	if (worked(!mprotect(at, count * PAGE, PROT_READ), "mprotect"))
 		verify_run(region, page, count);
-	/* A call that failed may have protected some pages, and the test has to write to them. */
+	/* A failed call may have protected some pages: repeat it. */
 	while (!worked(!mprotect(at, count * PAGE, PROT_READ | PROT_WRITE), "mprotect"))
 		;
 }
@@ -745,7 +745,7 @@ static void op_fork(struct region *region, struct rng *rng, uint32_t version)
 
 static void churn_step(struct region *region, struct rng *rng, uint32_t version)
 {
-	/* Runs of up to 64 pages, now and then a huge one. */
+	/* Runs of up to 64 pages, sometimes of up to 1024. */
 	size_t limit = rng_below(rng, 16) ? 64 : 1024;
 	size_t page = rng_below(rng, region->pages);
 	size_t count = 1 + rng_below(rng, limit);
@@ -829,7 +829,7 @@ static void churn_child(size_t number)
 	_exit(0);
 }
 
-/* Exits unless the memory has room for a run of @pages, which may begin anywhere. */
+/* Exits unless the memory has room for a run of @pages at any page. */
 static void need_size(size_t pages)
 {
 	if (opt.size < pages * PAGE)
@@ -862,9 +862,11 @@ static void run_churn(void)
 /*
  * Threads that share one memory. Each block of the size of a large folio has
  * one thread that changes it. Other threads read it, page it out, protect it
- * and fork meanwhile. The stamp of a page is odd while the page is being
- * changed. A reader that sees an odd stamp, or another stamp after reading,
- * does not know what the page should have held.
+ * and fork meanwhile.
+ *
+ * The stamp of a page is odd while the page is being changed. A reader that
+ * sees an odd stamp, or another stamp after reading, does not know what the
+ * page should have held.
  */
 #define BLOCK		16UL
 #define READERS		2UL
@@ -873,7 +875,7 @@ static void run_churn(void)
 
 static struct region race_region;
 static _Atomic uint32_t *race_stamps, *race_losses;
-/* Held for writing during fork, so that the child knows what each page holds. */
+/* Write-locked during fork, so that the child knows each page. */
 static pthread_rwlock_t race_still = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static atomic_bool race_over;
 static atomic_size_t race_verified, race_lost, race_changed, race_forks;
@@ -887,7 +889,7 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 	unsigned char *at = info->si_addr;
 
 	(void)context;
-	/* The kernel had no memory to report the address. The next fault will report it. */
+	/* No memory to report the address: the next fault reports it. */
 	if (info->si_code == SI_USER)
 		return;
 	if (at < race_region.base || at >= race_region.base + race_region.pages * PAGE)
@@ -969,18 +971,18 @@ static void race_read_run(struct rng *rng, bool down)
 
 static void race_write(size_t page, uint32_t version)
 {
-	/* The old content is lost. Drop the page, because writing to it gives SIGBUS. */
+	/* The content is lost: drop the page, writing to it gives SIGBUS. */
 	if (opt.sigbus && sigsetjmp(bus_return, 1))
 		op_drop(&race_region, page, 1);
 	page_write(&race_region, page, version);
 }
 
-/* Like munmap(), but no other thread can take the hole. Leaves small mappings behind. */
+/* Like munmap(), but no other thread can take the hole. Splits mappings. */
 static void race_unmap(size_t page)
 {
 	unsigned char *at = race_region.base + page * PAGE;
 
-	/* If there was no memory for the new mapping, the old one may be gone nevertheless. */
+	/* Without memory for the new mapping, the old one may be gone. */
 	while (!worked(mmap(at, PAGE, PROT_READ | PROT_WRITE,
 			    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == at,
 		       "mmap"))
@@ -994,7 +996,7 @@ static void race_change(struct rng *rng, size_t changer, uint32_t version)
 	size_t blocks = race_region.pages / BLOCK / CHANGERS;
 	size_t block = (rng_below(rng, blocks) * CHANGERS + changer) * BLOCK;
 	unsigned int what = rng_below(rng, 10);
-	/* Half of the time change a whole block, so that it can become a large folio again. */
+	/* Half of the changes write a whole block, to get large folios. */
 	bool whole = what < 5;
 	size_t page = whole ? block : block + rng_below(rng, BLOCK);
 	size_t count = whole ? BLOCK : 1, i;
@@ -1101,7 +1103,7 @@ static void run_race(void)
 		if (pthread_create(&threads[i], NULL, race_thread, (void *)i))
 			die(EXIT_BROKEN, "cannot make a thread");
 	for (i = 0; i < ARRAY_SIZE(threads); i++) {
-		/* Other threads go on until the readers, which are joined first, have ended. */
+		/* Others go on until the readers, joined first, have ended. */
 		race_over = i >= READERS;
 		pthread_join(threads[i], NULL);
 	}

@@ -115,10 +115,10 @@ static const char *const kind_names[] = {
 enum {
 	/* After MADV_FREE: the old content or zeros, until the next write. */
 	P_LAZY = 1,
-	/* A private page of a file mapping, and one that may have become private already. */
+	/* Private copy of a page of a file, and a page that may be one. */
 	P_COWED = 2, P_MAY_BE_COWED = 4,
 	P_LOCKED = 8,
-	/* Anonymous memory that was written: there is a page or a swap entry. */
+	/* Anonymous page that was written: mapped, or a swap entry. */
 	P_WRITTEN = 16,
 	P_NO_READ = 32, P_NO_WRITE = 64,
 };
@@ -127,7 +127,7 @@ struct page {
 	uint8_t flags;
 };
 
-/* History of what was done to which pages. Children inherit that of their parent. */
+/* History of operations on pages. Children inherit that of their parent. */
 struct event {
 	uint32_t op;
 	uint16_t page, count;
@@ -155,7 +155,7 @@ struct family {
 	pthread_mutex_t lock;
 };
 
-/* What the supervisor sees of a process. */
+/* Progress of a process, which the supervisor watches. */
 struct progress {
 	atomic_uint op, what;
 	atomic_ulong done, verified, refused, forks;
@@ -215,7 +215,7 @@ static void faults_begin(void)
 	lenient = pwrite(fail_fd, "1", 1, 0) == 1;
 }
 
-/* Prints what is known of the operation, and ends the process. */
+/* Prints what is known of the failed operation, and ends the process. */
 __attribute__((noreturn, format(printf, 1, 2)))
 static void fail(const char *fmt, ...)
 {
@@ -259,7 +259,7 @@ static void remember(const struct area *area, size_t page, size_t count)
 	};
 }
 
-/* Adds a detail to the last event: which advice it was, or how many pages were moved. */
+/* Adds a detail to the last event: the advice, or the number of moved pages. */
 static void remember_detail(int detail)
 {
 	history[(nr_history - 1) % HISTORY].detail = detail;
@@ -296,7 +296,7 @@ static void describe(const struct area *area, size_t page)
 {
 	size_t i = nr_history > HISTORY ? nr_history - HISTORY : 0;
 
-	/* The file descriptor that a child inherits shows the pagemap of the parent. */
+	/* The inherited file descriptor shows the pagemap of the parent. */
 	if (in_child)
 		pagemap_fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	say("# page: area %zu (%s, %zu pages) page %zu flags=0x%x pagemap=%016" PRIx64 "\n",
@@ -315,7 +315,7 @@ static void describe(const struct area *area, size_t page)
 	}
 }
 
-/* Finds another page with this content, which would mean that one slot had two owners. */
+/* Finds another page with this content: one slot may have had two owners. */
 static void identify(const unsigned char *got)
 {
 	size_t i, page;
@@ -387,7 +387,7 @@ static void shadow_cow(struct area *area, size_t page)
 	at->flags |= P_COWED;
 }
 
-/* Tells the shadow of a write that has been done. */
+/* Records in the shadow that a write was done. */
 static void wrote(struct area *area, size_t page, size_t offset, const void *data, size_t len)
 {
 	struct page *at = &area->page[page];
@@ -396,7 +396,7 @@ static void wrote(struct area *area, size_t page, size_t offset, const void *dat
 	shadow_cow(area, page);
 	shadow = want(area, page);
 	if (at->flags & P_LAZY && len < PAGE) {
-		/* From this write on, the rest of the page is either the old content or zeros. */
+		/* The write ends MADV_FREE. The rest is old, or all zeros. */
 		const unsigned char *now = area->base + page * PAGE;
 		unsigned char rest[PAGE];
 
@@ -440,7 +440,7 @@ static void family_enter(void)
 {
 	if (locked_family || !(nr_children || in_child))
 		return;
-	/* A child that died with the lock has reported its failure: make the lock usable again. */
+	/* A child died with the lock, and has reported it: recover the lock. */
 	if (pthread_mutex_lock(&family->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&family->lock);
 	locked_family = true;
@@ -537,12 +537,12 @@ static bool worked(bool good)
 	return good;
 }
 
-/* Returns true if the caller shall repeat a call that must succeed, because memory was short. */
+/* Returns true if a call that must succeed shall be repeated after ENOMEM. */
 static bool again(size_t *tries)
 {
 	if ((errno != ENOMEM && errno != EAGAIN) || !(*tries)--)
 		return false;
-	/* The cgroup is full until pages are swapped out, or the supervisor raises a limit. */
+	/* Wait until pages are swapped out or a limit is raised. */
 	if (!lenient)
 		usleep(1000);
 	return true;
@@ -602,7 +602,7 @@ static void draw_page(struct rng *rng, unsigned char *page)
 		fill_words(page, draw);
 		break;
 	case 2:
-		/* A few contents that are the same in all areas and processes, for KSM. */
+		/* A few contents, the same everywhere, for KSM. */
 		content_fill(&content, page, draw & 3);
 		break;
 	case 3:
@@ -645,7 +645,7 @@ static void poke_pages(struct rng *rng, struct area *area, size_t page, size_t c
 
 /* --------------------------------------------------------------- mapping */
 
-/* Returns a hole of this size: maps more than that and unmaps it. */
+/* Returns an unmapped range of this size. */
 static unsigned char *find_hole(size_t size, bool aligned)
 {
 	size_t more = aligned ? HUGE : 0;
@@ -661,8 +661,8 @@ static unsigned char *find_hole(size_t size, bool aligned)
 }
 
 /*
- * Turns ENOSPC into ENOMEM, because shmem returns ENOSPC if there is no memory
- * for an inode. Such a call is tried again.
+ * Turns ENOSPC into ENOMEM, so that the call is tried again. shmem returns
+ * ENOSPC if there is no memory for an inode.
  */
 static void no_inode(void)
 {
@@ -696,7 +696,7 @@ static int map_flags(const struct area *area)
 	return flags | (area->fd < 0 ? MAP_ANONYMOUS : 0) | MAP_NORESERVE;
 }
 
-/* Maps part of an area again, where nothing is mapped. Returns false if the kernel refuses. */
+/* Maps part of an area again, at a hole. Returns false if refused. */
 static bool map_part(struct area *area, size_t page, size_t count)
 {
 	void *at = area->base + page * PAGE;
@@ -888,7 +888,7 @@ static void op_advise(struct rng *rng)
 		advise(&range, advice);
 }
 
-/* Records that each page of the range had a write fault, which copies private pages of files. */
+/* Records write faults on all pages, which copy private pages of files. */
 static void populated(const struct range *range)
 {
 	size_t i;
@@ -922,7 +922,7 @@ static void op_process_pageout(struct rng *rng)
 			       chance(rng, 80) ? MADV_PAGEOUT : MADV_COLD, 0) >= 0);
 }
 
-/* Records that pages were dropped: they are zeros, or have the content of the file. */
+/* Records that pages were dropped: zeros, or the content of the file. */
 static void forget(struct area *area, size_t page, size_t count)
 {
 	for (; count--; page++) {
@@ -956,7 +956,10 @@ static void op_dontneed(struct rng *rng)
 {
 	struct range range = pick(rng, 256);
 
-	/* After an injected failure the content of a private page is unknown, so do not drop it. */
+	/*
+	 * After an injected failure, the content of a private page is unknown,
+	 * so do not drop it.
+	 */
 	if (lenient && range.area->kind == PRIVATE_FILE)
 		return;
 	dontneed(range.area, range.page, range.count);
@@ -976,7 +979,7 @@ static void op_free(struct rng *rng)
 	}
 	if (may_merge(range.area))
 		return;
-	/* The kernel refuses locked memory, but frees the pages before it in the range. */
+	/* The kernel refuses locked pages, but frees those before them. */
 	for (i = 0; i < range.count; i++)
 		if (!(range.area->page[range.page + i].flags & P_LOCKED))
 			range.area->page[range.page + i].flags |= P_LAZY;
@@ -1014,7 +1017,7 @@ static bool protect(struct area *area, size_t page, size_t count, int prot)
 			prot == PROT_READ ? P_NO_WRITE : 0;
 	size_t tries = 10000;
 
-	/* A call that failed may have protected some pages, so repeat it until it succeeds. */
+	/* A failed call may have protected some pages: repeat it. */
 	while (mprotect(area->base + page * PAGE, count * PAGE, prot))
 		if (!again(&tries))
 			fail("mprotect failed (%s)", strerror(errno));
@@ -1045,7 +1048,7 @@ static void op_protect(struct rng *rng)
 /*
  * Checks that readable locked pages are in memory. Waits, because migration
  * unmaps pages for a moment. Locks pages of files again, because splitting or
- * collapsing a large folio of a file unmaps locked pages, and mlock() maps them.
+ * collapsing a large folio of a file unmaps locked pages.
  */
 static void check_locked(const struct range *range)
 {
@@ -1543,7 +1546,7 @@ static void handler_end(struct handler *handler, pthread_t thread)
 	close(handler->fd);
 }
 
-/* Picks a range for userfaultfd: anonymous memory that can be read and written. */
+/* Picks a range of readable, writable anonymous memory for userfaultfd. */
 static bool pick_uffd(struct rng *rng, struct range *range)
 {
 	struct area *area = pick_anon(rng);
@@ -1556,7 +1559,9 @@ static bool pick_uffd(struct rng *rng, struct range *range)
 	return !any_flags(range, P_NO_READ | P_NO_WRITE | P_LOCKED);
 }
 
-/* Checks that userfaultfd reports each missing page once, and no swapped out page. */
+/*
+ * Checks that userfaultfd reports missing pages once, and no swapped out one.
+ */
 static void op_uffd_missing(struct rng *rng)
 {
 	static struct handler handler;
@@ -1597,7 +1602,10 @@ static void op_uffd_missing(struct rng *rng)
 	verify(range.area, range.page, range.count);
 }
 
-/* Checks that userfaultfd reports the first write to each protected page, swapped out or not. */
+/*
+ * Checks that userfaultfd reports the first write to each protected page,
+ * swapped out or not.
+ */
 static void op_uffd_wp(struct rng *rng)
 {
 	static struct handler handler;
@@ -1832,7 +1840,10 @@ static void cgroup_relieve(void)
 	cgroup_set(cgroup_side, "memory.high", "max");
 }
 
-/* Sets memory.max or memory.high to half of the process's memory or more, if there is swap. */
+/*
+ * Sets memory.max or memory.high to half of the process's memory or more, if
+ * there is swap.
+ */
 static void op_memory_max(struct rng *rng)
 {
 	size_t bytes = opt.size / 2 + rng_below(rng, opt.size / 2);
@@ -1869,7 +1880,7 @@ static void op_zswap_writeback(struct rng *rng)
 	cgroup_set(cgroup_side, "memory.zswap.writeback", chance(rng, 60) ? "1" : "0");
 }
 
-/* Moves to the other cgroup. May remove the old one, while its pages are swapped out. */
+/* Moves to the other cgroup, and may remove the old one with pages in swap. */
 static void op_cgroup(struct rng *rng)
 {
 	char path[200];
@@ -2043,7 +2054,7 @@ static void op_checkpoint(struct rng *rng)
 enum {
 	/* Children run this operation, too. */
 	CHILD = 1,
-	/* There must be no children, because the operation changes what they share. */
+	/* No children may exist: the operation changes what they share. */
 	ALONE = 2,
 	MACHINE = 4,
 	FAULTS = 8,
@@ -2294,7 +2305,7 @@ static void process(unsigned int number, int go)
 		protect(&areas[i], 0, areas[i].pages, PROT_READ | PROT_WRITE);
 	verify_all();
 	me->finished = true;
-	/* Wait, so that the supervisor checks the tables while slots are in use. */
+	/* Wait: the supervisor checks the tables while slots are in use. */
 	if (read(go, &byte, 1) < 0)
 		die(EXIT_BROKEN, "read");
 	_exit(0);
@@ -2359,7 +2370,7 @@ static void cgroups_relieve(unsigned int p)
 	}
 }
 
-/* Sets files in sysfs and procfs to their values after boot, as far as possible. */
+/* Resets files in sysfs and procfs to their values after boot, if possible. */
 static void machine_reset(void)
 {
 	static const struct {
@@ -2411,7 +2422,7 @@ static void machine_init(void)
 	struct rng rng;
 	size_t i;
 
-	/* The supervisor counts as a process, with its own generator and counters. */
+	/* The supervisor has a generator and counters like a process. */
 	proc = MAX_PROCS;
 	me = &progress[proc];
 	rng = generator(0, 3);
@@ -2595,7 +2606,7 @@ static size_t left_over(bool tell)
 	return left + !!swap_used();
 }
 
-/* Calls swapoff with a time limit, because a leaked slot would keep it busy for ever. */
+/* Calls swapoff with a time limit, because a leaked slot would hang it. */
 static bool swapoff_in_time(const char *disk)
 {
 	pid_t pid = fork();
@@ -2619,7 +2630,7 @@ static void clean_up(void)
 	char path[200];
 	size_t i;
 
-	/* Pages that were read ahead keep their slots until reclaim frees them. */
+	/* Pages read ahead keep their slots until reclaim frees them. */
 	for (tries = 0; tries < 40 && left_over(false); tries++) {
 		write_file(CGROUP "/memory.reclaim", "64M swappiness=max");
 		write_file("/proc/sys/vm/drop_caches", "1");
@@ -2689,7 +2700,7 @@ static void run_seed(void)
 		die(EXIT_BROKEN, "pipe");
 	start(go);
 	rescues = supervise();
-	/* Only workers of the kernel change the tables now, so check again after a while. */
+	/* Only kernel workers change the tables now: check until they end. */
 	for (i = 0; i < 20 && !failed; i++) {
 		tables = number_of("/sys/kernel/debug/vswap/check", "wrong");
 		if (!tables)
@@ -2854,7 +2865,7 @@ int main(int argc, char **argv)
 	unsigned int seeds = 0;
 	pid_t printer;
 
-	/* A failed allocation while the kernel writes to rseq's area is a SIGSEGV. */
+	/* A failed allocation in a kernel write to rseq gives SIGSEGV. */
 	if (!getenv("GLIBC_TUNABLES")) {
 		setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
 		execv("/proc/self/exe", argv);

@@ -344,7 +344,7 @@ static void parse_options(int argc, char **argv)
 
 /* ----------------------------------------------------------------- cgroup */
 
-/* Enters a cgroup of its own, so that memory.reclaim applies to the test's memory only. */
+/* Enters a cgroup of its own, so that memory.reclaim affects no other task. */
 static void cgroup_enter(void)
 {
 	char path[300], text[32];
@@ -387,7 +387,7 @@ static void cgroup_leave(void)
 struct area {
 	unsigned char *base;
 	size_t pages;
-	/* The number of pages of a folio, which the first touch of a page populates. */
+	/* Pages that the first touch populates: those of one folio. */
 	size_t unit;
 	uint32_t *fill_order, *touch_order;
 	unsigned char *resident;
@@ -410,7 +410,7 @@ static void lock_program(void)
 		die(EXIT_BROKEN, "cannot lock the program in memory");
 }
 
-/* Enables one folio size, by madvise, and disables the others: PMD size would win over it. */
+/* Enables one folio size, by madvise. Disables others: PMD size would win. */
 static void choose_folio_size(size_t folio)
 {
 	const char *file = opt.shmem ? "shmem_enabled" : "enabled";
@@ -622,7 +622,7 @@ static void latencies_init(size_t count, int flags)
 
 static void touch_one(struct area *area, size_t page)
 {
-	/* The access is the point: the compiler must keep it. */
+	/* volatile, so that the compiler keeps the access. */
 	volatile unsigned char *byte = area->base + page * PAGE;
 
 	if (opt.write)
@@ -793,7 +793,7 @@ static void run_refault(void)
 
 struct child {
 	pid_t pid;
-	/* A byte to the child tells it to go on; a byte to the parent tells that it is done. */
+	/* A byte to the child means go; a byte to the parent means done. */
 	int to_child, from_child;
 };
 
@@ -822,7 +822,7 @@ static void child_reap(struct child *child, bool expect_good)
 			die(EXIT_BROKEN, "lost child %d", child->pid);
 	if (expect_good && status) {
 		errno = 0;
-		/* The exit code of a child that found wrong data becomes that of the parent. */
+		/* Exit like the child, which may have found wrong data. */
 		die(WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BROKEN, "child %d %s",
 		    child->pid, status_text(status));
 	}
@@ -977,7 +977,7 @@ static void fork_round(struct area *area, struct phase *forks, struct phase *exi
 	phase_pause(exits);
 }
 
-/* Ends a phase, and subtracts the time of the same step without swapped out pages. */
+/* Ends a phase. Subtracts the time of the same step with nothing in swap. */
 static void phase_end_net(struct phase *phase, const struct phase *empty, size_t pages)
 {
 	uint64_t off = empty->ns < phase->ns ? empty->ns : phase->ns;
@@ -1015,7 +1015,7 @@ static void met(int signal)
 	(void)signal;
 }
 
-/* Calls swapoff with a timer that sends signals, until a signal interrupts it. */
+/* Calls swapoff until a signal of a timer interrupts it. */
 static void interrupt_swapoff(void)
 {
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
@@ -1153,7 +1153,7 @@ static void run_usemem(void)
 
 /* ------------------------------------------------------------------ stream */
 
-/* Reads the hot pages in turn, and fills one cold page after every few of them. */
+/* Reads the hot pages in turn, and fills a cold page after every few. */
 static void stream(struct area *hot, unsigned char *cold, size_t cold_pages)
 {
 	size_t touches = hot->pages * (opt.passes ? opt.passes : 1), filled = 0, i;
@@ -1293,7 +1293,7 @@ static long long kernel_bytes(size_t *swapped, size_t *pool)
 	static char buf[16 * 1024];
 	size_t used;
 
-	/* Add the changes that CPUs have not added to the statistics, up to 0.5 MB each. */
+	/* Add the per-CPU deltas to the statistics, up to 0.5 MB each. */
 	must_write_file("/proc/sys/vm/stat_refresh", "1");
 	if (read_file("/proc/meminfo", buf, sizeof(buf)) < 0)
 		die(EXIT_BROKEN, "cannot read /proc/meminfo");
@@ -1416,7 +1416,7 @@ static int compare_time(const void *a, const void *b)
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Returns all records of the rings, sorted by time. Gives the begin of a fault the id 0. */
+/* Returns all records by time. The id 0 means the start of a fault. */
 static struct fault_record *faults_read(size_t *count)
 {
 	struct fault_record *records = map_or_die(nr_fault_rings * FAULT_RING,
@@ -1429,7 +1429,7 @@ static struct fault_record *faults_read(size_t *count)
 		size_t head = __atomic_load_n(&fault_rings[i].map->data_head, __ATOMIC_ACQUIRE);
 		struct perf_event_header header;
 
-		/* The ring is not read during the run, so records that found no room are lost. */
+		/* Nobody reads during the run, so a full ring loses records. */
 		if (head + PAGE > FAULT_RING)
 			die(EXIT_BROKEN, "there were too many faults to note");
 		for (at = 0; at < head; at += header.size) {
@@ -1553,7 +1553,7 @@ static void run_run(void)
 	phase.child_sys_us = tv_us(usage.ru_stime);
 	phase.child_cpu_ns = (phase.child_user_us + phase.child_sys_us) * 1000;
 	elapsed = phase.ns;
-	/* Use CPU time, because the elapsed time includes waiting for files of the host. */
+	/* CPU time, because elapsed time includes waits for host files. */
 	phase.ns = phase.child_cpu_ns;
 	if (opt.latency)
 		snprintf(text, sizeof(text), " anon_kb=%" PRIu64 " anon_most_kb=%" PRIu64,
@@ -1561,7 +1561,7 @@ static void run_run(void)
 	phase_end_with(&phase, 1, " elapsed_ns=%" PRIu64 "%s", elapsed, text);
 	print_ns("sys", phase.child_sys_us * 1000);
 	print_ns("elapsed", elapsed);
-	/* Only after the counters were read, because this memory is charged to the cgroup, too. */
+	/* After reading counters, because this memory is charged. */
 	if (opt.latency)
 		faults_report();
 }

@@ -15,7 +15,7 @@
 
 #include "guestlib.h"
 
-/* Bits of /proc/self/pagemap. */
+/* Bits of an entry of /proc/self/pagemap. */
 #define PM_SOFT_DIRTY	(1ULL << 55)
 #define PM_EXCLUSIVE	(1ULL << 56)
 #define PM_UFFD_WP	(1ULL << 57)
@@ -105,7 +105,7 @@ static bool is_locked(size_t page)
 	return page / LOCKED_PAGES % 2 == 0;
 }
 
-/* Write-protects some pages. Closing the returned userfaultfd ends the protection. */
+/* Write-protects some pages until the returned userfaultfd is closed. */
 static int protect_pages(void)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };

@@ -2,9 +2,10 @@
 /*
  * swaptags: memory tags of arm64 (MTE) come back with their page from swap.
  *
- * Each 16 bytes of a page mapped with PROT_MTE have a tag. When the page is swapped out, the
- * kernel keeps the tags in memory, indexed by the swap entry. The test compares tags and bytes
- * when the page is read again. A slot that was freed must not give its tags to the next page.
+ * Each 16 bytes of a page mapped with PROT_MTE have a tag. When the page is
+ * swapped out, the kernel keeps the tags in memory, indexed by the swap entry.
+ * The test compares tags and bytes when the page is read again. A slot that was
+ * freed must not give its tags to the next page.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -24,7 +25,7 @@
 #define GRANULES		(PAGE / GRANULE)
 #define TAG_SHIFT		56
 #define ALIGNMENT		(2UL << 20)
-/* Of four pages one has no tags, and one has tags and is full of zeroes. */
+/* Of four pages, one has no tags, and one has tags and is full of zeros. */
 enum kind { KIND_TAGGED, KIND_PLAIN, KIND_ZERO, KIND_ALSO_TAGGED };
 
 static const char usage_text[] =
@@ -246,7 +247,7 @@ static size_t number(const char *text, size_t least)
 	char *end;
 	size_t value = strtoull(text, &end, 10);
 
-	/* "8" and "8M". */
+	/* Both "8" and "8M" are valid. */
 	if (end == text || (*end && strcmp(end, "M")) || value < least)
 		die(EXIT_USAGE, "'%s' is no number from %zu", text, least);
 	return value;

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Preloaded into the cgroup selftests: waits until the kernel has finished what the tests take for
- * finished.
+ * Preloaded into the cgroup selftests: waits until the kernel has finished what
+ * the tests take for finished.
  *
  * Processes that are leaving
  * --------------------------
  *
- * A parent whose wait() has returned may still find the child in its cgroup. The kernel takes a
- * task out of its cgroup only after the task has given up its CPU for the last time. A selftest
- * that then writes to cgroup.subtree_control gets EBUSY and fails, on any kernel: in 3 of 80 runs
- * on the unmodified one. Only a write to that file is repeated, for 5 seconds at most.
+ * A parent whose wait() has returned may still find the child in its cgroup.
+ * The kernel takes a task out of its cgroup only after the task has given up
+ * its CPU for the last time. A selftest that then writes to
+ * cgroup.subtree_control gets EBUSY and fails, on any kernel: in 3 of 80 runs
+ * on the unmodified one. Only a write to that file is repeated, for 5 seconds
+ * at most.
  *
  * kswapd
  * ------
  *
- * test_no_kmem_bypass sleeps 100 ms while kswapd swaps out, 20 times at most. It fails if zswap
- * then has less than a fifth of all memory, because a busy host gives kswapd too little time. It
- * also fails if kswapd stores pages between two reads of the test: of the pages in zswap, and of
- * those of the cgroup. The difference is then negative, and compared as unsigned. So a usleep() of
- * 100 ms or more lasts until kswapd sleeps, but at most one minute longer.
+ * test_no_kmem_bypass sleeps 100 ms while kswapd swaps out, 20 times at most.
+ * It fails if zswap then has less than a fifth of all memory, because a busy
+ * host gives kswapd too little time. It also fails if kswapd stores pages after
+ * the test has read the number of pages in zswap, and before it reads that of
+ * the cgroup. The difference is then negative, and compared as unsigned. So a
+ * usleep() of 100 ms or more lasts until kswapd sleeps, but at most one minute
+ * longer.
  */
 #define _GNU_SOURCE
 #include <errno.h>
