@@ -15,13 +15,13 @@ verified_by_fio() {
 	set -- --name=job --directory=/mnt/fio --numjobs=2 --thread --bs=4k --verify=crc32c \
 		--do_verify=1 --verify_fatal=1 --buffer_compress_percentage=60 --refill_buffers \
 		--allow_file_create=1 --group_reporting "$@"
-	# Run once outside of the cgroup, so that the pages of the program do not belong to it. While
-	# they are read again, reclaim may not enter file systems, so it cannot write pages of tmpfs.
-	# If the cgroup had no others then, the kernel would kill.
+	# Run once outside of the cgroup, so that the program's pages are not charged to it. A fault
+	# that reads them again must not enter file systems in reclaim, so it cannot write pages of
+	# tmpfs. If the cgroup had no other pages, the OOM killer would run.
 	fio --size=64k "$@" > $TMP/first 2>&1
 	rm -f /mnt/fio/*
-	# memory.zswap.max, because compressed pages are charged to the cgroup: other pages go to
-	# the disk.
+	# memory.zswap.max sends pages to the disk, because compressed pages are charged to the
+	# cgroup, too.
 	cgroup apps memory.max=$((24 / SCALE + 40))M memory.zswap.max=16M
 	before=$(swapped)
 	check "$label: all sums are right" in_cgroup apps fio --size=$((12 / SCALE + 24))M "$@"

@@ -35,7 +35,7 @@ stress() {
 }
 
 stress vm --vm 2 --vm-bytes 96M --vm-keep --vm-method zero-one --timeout 6
-# On a slow machine, an operation takes longer than the others run.
+# An operation of this stressor may take longer than the others run, if the machine is slow.
 stress madvise --madvise 2 --madvise-ops 2 --timeout 60
 stress mremap --mremap 2 --mremap-bytes 16M
 # Without a limit the stressor locks all memory that the cgroup may have.

@@ -67,7 +67,7 @@ for layer in off on; do
 	no_more io
 done
 
-# A fault reads a page from a device as fast as memory by itself, and keeps the folio locked.
+# A fault itself reads a page from a device with synchronous I/O, and keeps the folio locked.
 FAIL=/sys/block/zram0/make-it-fail
 check "zram: swapon" straight zram_on
 unreadable zram

@@ -165,14 +165,14 @@ numbers() {
 	(cd "$1" && grep -H . * | tr : ' ')
 }
 
-# snapshot FOLDER: save the numbers of such a folder, for `grown`
+# snapshot FOLDER: save the numbers of the folder, for `grown`
 snapshot() {
 	SNAPSHOT=$1
 	numbers "$1" > "$TMP/snapshot"
 }
 
-# grown NAME: print by how much that number has grown since the snapshot. If the folder has no such
-# file, prints nothing, so that `is` fails.
+# grown NAME: print by how much the number NAME has grown since the snapshot. If the folder has no
+# such file, prints nothing, so that `is` fails.
 grown() {
 	echo $(($(cat "$SNAPSHOT/$1") - $(figure "$TMP/snapshot" "$1")))
 }
@@ -222,8 +222,8 @@ swap_on() {
 	mkswap "$1" $2 > /dev/null && swapon $3 "$1"
 }
 
-# disk_stat DISK FIELD: print a field of its statistics: 5 and 7 are writes and their sectors, 12
-# discards
+# disk_stat DISK FIELD: print a field of the disk's statistics: 5 for writes, 7 for sectors written,
+# 12 for discards
 disk_stat() {
 	awk -v field="$2" '{ print $field }' "/sys/block/${1#/dev/}/stat"
 }
@@ -255,7 +255,7 @@ stored() {
 }
 
 # drained PAGES: wait until zswap has written back all but PAGES pages. The worker gives up if all
-# pages that it meets still have their second chance. So every tenth round stores a page, which
+# pages that it visits still have their second chance. So every tenth round stores a page, which
 # zswap refuses, and the refusal wakes the worker.
 drained() {
 	for i in $(seq 300); do
@@ -265,7 +265,7 @@ drained() {
 	done
 }
 
-# slots NAME: print a number of the virtual swap space
+# slots NAME: print a number of the statistics of virtual slots
 slots() {
 	cat "$VSWAP/stats/$1"
 }
@@ -303,7 +303,8 @@ $(used) KiB of swap in use, $cached in the swap cache, $(stored) pages in zswap:
 	/proc/swaps | tr -s '\t ' ' ')"
 }
 
-# no_swap: set all back to the state after boot. Notes what earlier processes have left in swap.
+# no_swap: reset swap and zswap to the state after boot. Notes what earlier processes have left in
+# swap.
 no_swap() {
 	all_free
 	[ ! -d $VSWAP ] || echo off > $VSWAP/enabled
@@ -486,7 +487,7 @@ none_left() {
 	is "$1: the devices are empty" "$(used)" -le "$(value /proc/meminfo SwapCached:)"
 }
 
-# hold_as NAME ARGS...: start a process in a cgroup of that name, and wait until its memory is
+# hold_as NAME ARGS...: start a process in the cgroup NAME, and wait until its memory is
 # swapped out
 hold_as() {
 	name=$1

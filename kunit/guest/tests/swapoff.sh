@@ -4,7 +4,7 @@
 # guest: timeout=50
 . /vswap/tests/lib.sh
 
-# off KIND DEVICE: swap off a device that is on
+# off KIND DEVICE: run loads that end with swapoff of the device
 off() {
 	load "$1: anonymous, 3 sharers" swapoff --dev $2 --size $(mb 8) --procs 3 --zero 10 &&
 		is "$1: all is in memory" "$(of swapoff left)" -ge $(pages 8 100)

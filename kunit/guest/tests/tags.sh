@@ -19,7 +19,7 @@ went_out() {
 	echo $(($(mthp $FOLIO_KB swpout) + $(mthp $FOLIO_KB zswpout)))
 }
 
-# tag_loads KIND
+# tag_loads KIND: run each load of tagged pages
 tag_loads() {
 	tagged "$1: in order" keep
 	tagged "$1: at random" keep --random
@@ -33,7 +33,7 @@ tag_loads() {
 	tagged "$1: slots are used again" reuse
 }
 
-# How much of the memory of held does not compress.
+# Percentage of the memory of `held` that does not compress.
 PERCENT=30
 
 # held LABEL COMMAND...: run the command while tagged pages are swapped out

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# Virtual slots without any swap device: all code paths that meet an entry, with every byte
-# compared, and the statistics of the layer.
+# Virtual slots without any swap device: all code paths that handle a swap entry, with every byte
+# compared, and the statistics of virtual slots.
 # guest: timeout=90
 . /vswap/tests/lib.sh
 

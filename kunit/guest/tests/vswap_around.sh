@@ -17,7 +17,7 @@ for layer in off on; do
 		load "$layer, page-cluster $cluster" refault --size $(mb 8) --zero 0 || continue
 		mapped=$(grown mapped_around)
 		slow=$(grown plan_slow)
-		# All pages but one of each readahead window.
+		# A fault maps all pages of its readahead window but its own.
 		all=$(pages 8 100)
 		is "$layer, page-cluster $cluster: mapped around" $mapped -ge \
 			$((all * 9 / 10 - all * 9 / 10 / (1 << cluster)))
@@ -52,7 +52,7 @@ for layer in off on; do
 done
 echo 0 > /sys/kernel/mm/ksm/run
 
-# A device as fast as memory: C's rule decides. A page is swapped in with the folio that it was
+# A device with synchronous I/O: C's rule decides. A page is swapped in with the folio that it was
 # swapped out in, whatever the history of faults is.
 swapoff $DISK
 for device in /dev/ram2 zram; do

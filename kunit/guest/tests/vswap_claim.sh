@@ -76,7 +76,7 @@ fi
 check "its cgroup goes away" cgroup_gone race
 counted "race"
 
-# A device as fast as memory. Read half of the pages again.
+# A device with synchronous I/O. Read half of the pages again.
 check "zram: swapon" straight zram_on lz4
 hold_as device --incompressible 0 --zero 0 --reread
 is "what zram had has no slot any more" "$(slots used)" -eq $((pages / 2))

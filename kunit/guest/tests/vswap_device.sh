@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Virtual slots on devices: device slots are allocated only when pages are written, then read and
-# freed. zswap writes back to device slots, and swapoff swaps their pages in. Only the owner of a
-# page meets the I/O error of that page.
+# freed. zswap writes back to device slots, and swapoff swaps their pages in. Only the process that
+# owns a page gets the page's I/O error.
 # guest: timeout=190
 . /vswap/tests/lib.sh
 
@@ -9,7 +9,7 @@ needs $VSWAP
 
 TRACING=/sys/kernel/tracing
 
-# traced ON: switch all events of the layer but one, which is too frequent
+# traced ON: switch all trace events of vswap but one, which is too frequent
 traced() {
 	for event in alloc store load move writeback; do
 		echo "$1" > $TRACING/events/vswap/vswap_$event/enable

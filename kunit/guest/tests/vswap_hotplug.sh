@@ -24,7 +24,7 @@ offline() {
 	timeout 20 sh -c "echo offline > $1/state" 2> /dev/null
 }
 
-# Remove a block before the layer is set up. Most have pages that cannot be moved.
+# Remove a memory block before vswap is set up. Most blocks have pages that cannot be moved.
 before=$(cat $VSWAP/max_slots)
 kib=$(present)
 block=

@@ -6,7 +6,7 @@
 . /vswap/tests/lib.sh
 
 needs $VSWAP
-# Attackers have the other CPU all the time that their neighbour takes.
+# Less work on the debug kernel, because attackers run on the other CPU as long as their neighbour.
 [ $SCALE = 1 ] || SCALE=6
 
 # neighbour WHAT [SETTING...]: run two processes in a cgroup, with 1.75 times its memory.max. The

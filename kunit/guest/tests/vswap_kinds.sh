@@ -88,7 +88,7 @@ set_to 20 $ZSWAP/max_pool_percent
 verified "written back"
 none_left "written back"
 
-# A swap file is fragmented, even on a device as fast as memory: a large folio cannot be read at
+# A swap file is fragmented, even on a device with synchronous I/O: a large folio cannot be read at
 # once from adjacent slots. zswap writes back the pages of a large folio, which is swapped in again.
 no_swap
 DISK2=/dev/ram2

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # Without a device, a working set that is larger than memory and of which a third does not compress.
-# Those pages stay in memory, and the others are swapped out. Reclaim meets refused pages again and
+# Those pages stay in memory, and the others are swapped out. Reclaim scans refused pages again and
 # again. It must not conclude that all pages are refused, or the OOM killer would come.
 # guest: timeout=60
 . /vswap/tests/lib.sh

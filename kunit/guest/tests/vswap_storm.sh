@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# Processes swap all the time with virtual slots. Meanwhile the layer is switched, drained and
-# limited, zswap's parameters change, CPUs go offline and online, cgroups come and go, and
-# allocations fail. Each process verifies its pages.
+# Processes swap all the time. Meanwhile virtual slots are switched on and off, drained and limited,
+# zswap's parameters change, CPUs go offline and online, cgroups come and go, and allocations fail.
+# Each process verifies its pages.
 # guest: timeout=100 long=300
 . /vswap/tests/lib.sh
 

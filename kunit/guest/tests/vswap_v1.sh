@@ -15,7 +15,7 @@ CG=$V1
 # cgroup v1 has no memory.reclaim that could drop pages under writeback.
 OUT="--out madvise --slack 100"
 
-# The guest runs only this test, so the layer was not switched on before.
+# The guest runs only this test, so virtual slots were not enabled before.
 slots=$(cat $VSWAP/max_slots)
 is "max_slots has a default before" "$slots" -gt 0
 check "and can be set before" set_to $((slots / 1024 * 512)) $VSWAP/max_slots

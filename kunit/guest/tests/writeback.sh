@@ -30,8 +30,8 @@ before=$(vm zswpwb)
 load "the shrinker under pressure of a cgroup" usemem --size $(mb 48) --procs 2 \
 	--memory-max $(mb 52) --sample 1 --passes 1 --incompressible 20 &&
 	is "the shrinker wrote pages back" "$(vm zswpwb)" -gt "$before"
-# The statistics of a young cgroup are up to two seconds old, when no page of it was stored. The C
-# code uses them, and the OOM killer comes.
+# The statistics of a new cgroup may be two seconds old, from before its first page was stored.
+# zswap in C uses them, and the OOM killer runs.
 for n in $(seq $((SCALE > 1 ? 1 : 3))); do
 	load "the shrinker under pressure of a cgroup that is young ($n)" usemem --size 12M \
 		--procs 2 --memory-max 13M --sample 1 --passes 1 --incompressible 20
@@ -59,8 +59,8 @@ else
 	skip "pressure on a full pool" "a kernel with all checkers is too slow for it"
 fi
 
-# A cgroup whose memory is all in zswap: 53,248 entries that still have their second chance. The C
-# code visits some 40,000 at most in all its attempts, frees none, and the OOM killer comes.
+# A cgroup whose memory is all in zswap: 53,248 entries that still have their second chance. zswap
+# in C visits some 40,000 at most in all its attempts, frees none, and the OOM killer runs.
 if [ $SCALE = 1 ]; then
 	set_to 20 $ZSWAP/max_pool_percent
 	set_to 0 $ZSWAP/shrinker_enabled
