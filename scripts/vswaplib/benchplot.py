@@ -12,7 +12,7 @@ CENTRE = LEFT + BARS / 2
 BETTER, WORSE, EQUAL = "#2f7d4f", "#c0392b", "#9aa0a8"
 STYLE = ("text{font:12px sans-serif;fill:#222}.title{font-size:15px;font-weight:bold}"
          ".group{font-weight:bold}.axis{fill:#666;font-size:11px}")
-# The shortest and the longest scale, and what it is divided by.
+# The shortest and the longest scale, as logarithms, and the ratios that may label it.
 LEAST, MOST = math.log(1.05), math.log(4)
 TICKS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 4)
 PAGE = """<!DOCTYPE html>
@@ -66,7 +66,7 @@ def _bar(y, ratio, error, equal, limit):
 
 
 def bars(title, subtitle, groups):
-    """groups: [(name, [(label, ratio, standard error or None, no difference)])]"""
+    """Returns a plot. groups: [(name, [(label, ratio, standard error or None, no difference)])]"""
     ratios = [item[1] for _, items in groups for item in items]
     limit = min(MOST, max(LEAST, *(abs(math.log(max(ratio, 1e-9))) * 1.05 for ratio in ratios)))
     top = y = 84
@@ -98,5 +98,5 @@ def bars(title, subtitle, groups):
 
 
 def page(title, plots, about):
-    """One file for a browser, which needs no other."""
+    """Returns an HTML page that needs no other file."""
     return PAGE.format(title=html.escape(title), body="\n".join(plots), about=html.escape(about))

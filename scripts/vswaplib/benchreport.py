@@ -9,7 +9,7 @@ import statistics
 
 from . import benchplot, benchsuites, common
 
-# What wall-clock rows print of the kernel's counters, zero or not.
+# Kernel counters in wall-clock tables, even if they stay 0.
 COUNTERS = ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "swpin_zero", "swpout_zero",
             "swap_ra", "swap_ra_hit", "workingset_refault_anon", "workingset_refault_file",
             "oom_kill")
@@ -35,8 +35,8 @@ class Samples:
             cell = self.rows.setdefault(group.clock, {}).setdefault((row["tag"], word), {})
             cell.setdefault(variant, []).append(row)
         if locks:
-            # How long locks are held is said where an instruction is a nanosecond: on an
-            # emulated CPU time says little.
+            # Hold times come from the deterministic clock, where an instruction is a
+            # nanosecond, because seconds mean little on an emulated CPU.
             kept = self.held if group.icount else self.locks
             kept.setdefault(variant, []).extend(locks)
 
@@ -45,7 +45,7 @@ class Samples:
 
 
 def figures(samples):
-    """n, mean, median, least and standard deviation of ns per page."""
+    """Returns n, mean, median, least and standard deviation of ns per page."""
     values = [sample["ns_per_page"] for sample in samples]
     median = statistics.median(values)
     return {"n": len(values), "mean": statistics.fmean(values), "median": median,
@@ -54,8 +54,8 @@ def figures(samples):
 
 
 def verdict(base, other):
-    """Ratio of medians; None when the means differ by less than twice the
-    standard error of their difference, or nothing can be said (n below 2)."""
+    """Returns the ratio of medians. Returns None if the means differ by less than twice the
+    standard error of their difference, or if one of the kernels has fewer than two samples."""
     if base["n"] < 2 or other["n"] < 2:
         return None
     error = math.sqrt(base["sd"] ** 2 / base["n"] + other["sd"] ** 2 / other["n"])
@@ -65,7 +65,7 @@ def verdict(base, other):
 
 
 def short(value):
-    """Four digits or more, and no noise after them."""
+    """Returns a number as text, shortened to about four digits."""
     return f"{value:.1f}" if value >= 1000 else f"{value:.2f}" if value >= 100 else f"{value:.3f}"
 
 

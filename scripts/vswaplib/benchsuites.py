@@ -102,7 +102,7 @@ SUITES = {
         dataclasses.replace(WRITEBACK[1], quick=False),
         Group("pieces", "pieces.sh", disks=(), append=_ram_disk(64)),
     ),
-    # The cost of the layer while it is off, also after it and zswap were on.
+    # The cost of vswap while it is off, also after vswap and zswap were on.
     "off": (
         ZSWAP[0],
         Group("off", "off.sh", disks=(), append=_ram_disk(64)),
@@ -158,7 +158,7 @@ ARMS = {"base-zram": ("base", "", ("SWAPDEV=zram",)),
         "vswap-on": ("vswap", " vswap=on", ("SWAPDEV=none",)),
         "locks-on": ("locks", " vswap=on", ("SWAPDEV=none",)),
         "vswap-device": ("vswap", " vswap=on", ()),
-        # Switched off again before anything is swapped out.
+        # Virtual slots are switched off again before anything is swapped out.
         "vswap-was-on": ("vswap", " vswap=on", ("VSWAP_OFF=1",)),
         # Virtual slots, and the parts of the swap-in policy added one by one.
         "vswap-none": ("vswap", " vswap=on", ("SWAPIN_OFF=enabled",)),

@@ -124,7 +124,7 @@ def clippy_host():
         ["kunit/host: cargo clippy failed:", *done.text.splitlines()[-8:]]
 
 
-# Held by the one check that builds the um kernel. Others run at the same time.
+# Held by a check while it builds the um kernel, because checks run at the same time.
 _building = threading.Lock()
 
 

@@ -139,7 +139,7 @@ def parse(outcomes, source):
             continue
         mutant = outcome["scenario"]["Mutant"]
         span = mutant["span"]
-        # The name begins with the place in the staging copy.
+        # Drop the place in the staging copy from the name.
         name = re.sub(r"^\S+?:\d+:\d+: ", "", mutant["name"])
         found.append(Mutant(real_name(mutant["file"]), span["start"]["line"], name,
                             changed_line(source, span, mutant["replacement"]),
