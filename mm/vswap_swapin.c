@@ -129,8 +129,8 @@ static void vswap_fault_at(struct vm_fault *next, const struct vm_fault *vmf,
 }
 
 /*
- * Returns the folio of the next neighbour to map: see vswap_fault_next().
- * Caller holds the page table lock.
+ * Returns the folio of the next neighbour to map, up to the readahead window:
+ * see vswap_fault_next(). Caller holds the page table lock.
  */
 struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_struct *si,
 				  struct vm_fault *vmf)

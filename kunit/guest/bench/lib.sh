@@ -12,7 +12,7 @@
 #   SWAPDEV  swap device below zswap (the first disk), none, or zram. zram takes the
 #            place of zswap, with the same compressor.
 #   SWAPIN_ON, SWAPIN_OFF   switches of the swap-in policy to turn on or off, see swapin.rst
-#   VSWAP_OFF   1: switch the layer off, which the command line has switched on
+#   VSWAP_OFF   1: switch off virtual slots, which the command line has switched on
 
 QUICK=${QUICK:-0}
 RUN=${RUN:-0}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Refaults from devices as fast as memory, without zswap: of all pages, and of one page of each
+# Refaults from devices with synchronous I/O, without zswap: of all pages, and of one page of each
 # 64 KiB.
 . /vswap/bench/lib.sh
 describe
