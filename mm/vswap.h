@@ -470,7 +470,7 @@ bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
 bool vswap_type_is_fast(unsigned int type);
 
-/* State of swapoff while it reads slots one after the other. Zeroed first. */
+/* State of a batch of reads by swapoff. The caller zeroes it beforehand. */
 struct vswap_reads {
 	struct swap_io_ctx ctx;
 	unsigned long pflags;		/* of psi_memstall_enter() */

@@ -238,7 +238,7 @@ def _about_text(about, samples):
              f"native clock on {about['host_cpu']}, {about['host_cpus']} CPUs",
              "kernels: " + ", ".join(kernels)]
     for name, loads in about.get("load", {}).items():
-        # One guest alone is a load of 1 on a machine with at least 2 CPUs.
+        # A guest with one busy CPU is a load of 1. Other jobs add to it.
         if max(loads) > 1.5:
             lines.append(f"NOTE: the machine was busy during {name} (load {loads[0]:.1f} to "
                          f"{loads[1]:.1f}): trust its native times little")

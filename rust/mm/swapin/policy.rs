@@ -418,7 +418,7 @@ pub enum Why {
     Random,
     /// There is no evidence that neighbours will be used.
     Far,
-    /// The data of the neighbours is elsewhere.
+    /// The backing of the neighbours differs.
     Mixed,
     /// Adjacent pages were used recently.
     Near,

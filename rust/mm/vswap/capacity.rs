@@ -125,7 +125,7 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 
 /// Returns true if zswap need not try a page of the cgroup, because the page looks random.
 ///
-/// Otherwise reclaim would compress all memory of a cgroup to find out that it does not compress.
+/// Without this, reclaim would compress all memory of a cgroup, even if none of it compresses.
 /// Returns false until [`rules::FEW_TRIED`] pages in a row did not compress, and for about one page
 /// in 256 after that. Also returns false if a refused page can go to a device. Counts the refusal
 /// if this task is in reclaim.

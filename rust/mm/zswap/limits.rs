@@ -84,8 +84,8 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Wakes the shrink worker if the pool accepts no page. Called when a folio that is still mapped is
-/// refused.
+/// Wakes the shrink worker if the pool accepts no page. Called if the refused folio may not go to a
+/// device.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn want_room() {
     if !accepts() && reached_full() {

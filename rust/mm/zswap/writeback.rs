@@ -249,8 +249,8 @@ pub(super) struct WriteBack {
 }
 
 impl WriteBack {
-    /// Passes at most `budget` pages on the ring of a memory cgroup and node. Returns the number of
-    /// pages written back, and leaves in `budget` the number of pages not passed.
+    /// Moves the hand over at most `budget` pages on the ring of a memory cgroup and node. Returns
+    /// the number written back, and subtracts the number passed from `budget`.
     pub(super) fn walk(&mut self, memcg: Memcg<'_>, node: Node, budget: &mut usize) -> usize {
         let Some(ring) = Ring::of(memcg, node) else {
             return 0;

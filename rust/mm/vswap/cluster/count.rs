@@ -181,7 +181,7 @@ impl Guard {
     #[inline(always)]
     pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
         let mut last = false;
-        // This suffices for a fault, because its folio in the swap cache pins the slot.
+        // A fault only updates the word, because its swap cache folio pins the slot.
         let done = self.lend().try_word(off, |word| {
             last = is_last_word(word);
             put_word(word).filter(|next| !reclaim || is_counted_word(*next))
