@@ -529,6 +529,7 @@ static size_t reclaim_until(struct area *area, struct phase *phase, size_t leave
 {
 	size_t resident = area_resident(area), last, idle = 0, round;
 	char path[300], text[64];
+	const struct timespec pause = { .tv_nsec = 20 * 1000 * 1000 };
 	bool anon_only = true;
 
 	if (resident <= leave)
@@ -553,6 +554,9 @@ static size_t reclaim_until(struct area *area, struct phase *phase, size_t leave
 		last = resident;
 		resident = area_resident(area);
 		idle = resident < last ? 0 : idle + 1;
+		/* Pages under writeback are reclaimed when a disk has written them. */
+		if (idle)
+			nanosleep(&pause, NULL);
 	}
 	return resident;
 }

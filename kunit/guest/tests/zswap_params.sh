@@ -63,7 +63,8 @@ is "the pool is over its limit" "$before" -gt $((2 * threshold))
 for i in $(seq 60); do
 	size=$(cat $ZDEBUG/pool_total_size)
 	[ "$size" -gt $((threshold + 524288)) ] || break
-	swapload refault --size 256K --incompressible 100 > "$TMP/out" || break
+	swapload refault --size 256K --incompressible 100 > "$TMP/out" 2>&1 ||
+		note "$(tail -n 1 "$TMP/out")"
 	sleep 0.1
 done
 is "the pool came down to the accept threshold" "$size" -le $((threshold + 524288))
