@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # A damaged compressed page: its owner gets SIGBUS, for that page only, and nothing else is lost or
 # leaks. (Kernels with RUST_ZSWAP_TEST_HOOKS.)
-# guest: timeout=40 debug=1
+# guest: timeout=70 debug=1
 . /vswap/tests/lib.sh
 
 HOOK=$ZDEBUG/corrupt_stores
@@ -29,18 +29,21 @@ for compressor in lzo lz4 zstd; do
 done
 
 # A damaged page cannot be written back either: it stays, and the worker goes on.
-zswap_on lzo
-echo 5 > $HOOK
-hold_as victim --size 2M --zero 0 --incompressible 0 --sigbus --seed 4
-written=$(vm zswpwb)
-echo 0 > $CG/victim/memory.zswap.max
-load "a cgroup without zswap" refault --size 2M
-set_to 0 $ZSWAP/max_pool_percent
-load "a full pool makes the worker run" refault --size 2M
-drained 5
-is "the worker wrote the others back" $(($(vm zswpwb) - written)) -ge 100
-is "the damaged ones stay" "$(stored)" -ge 5
-set_to 20 $ZSWAP/max_pool_percent
-ended "they are errors, the others are good" victim
+for layer in off on; do
+	zswap_on lzo
+	set_to $layer $VSWAP/enabled
+	echo 5 > $HOOK
+	hold_as victim --size 2M --zero 0 --incompressible 0 --sigbus --seed 4
+	written=$(vm zswpwb)
+	echo 0 > $CG/victim/memory.zswap.max
+	load "$layer: a cgroup without zswap" refault --size 2M
+	set_to 0 $ZSWAP/max_pool_percent
+	load "$layer: a full pool makes the worker run" refault --size 2M
+	drained 5
+	is "$layer: the worker wrote the others back" $(($(vm zswpwb) - written)) -ge 100
+	is "$layer: the damaged ones stay" "$(stored)" -ge 5
+	set_to 20 $ZSWAP/max_pool_percent
+	ended "$layer: they are errors, the others are good" victim
+done
 
 finish
