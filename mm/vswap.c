@@ -1016,7 +1016,8 @@ static int vswap_drain(void)
 {
 	int mode, ret = 0;
 
-	mutex_lock(&vswap_mutex);
+	if (mutex_lock_interruptible(&vswap_mutex))
+		return -EINTR;
 	mode = vswap_enabled;
 	WRITE_ONCE(vswap_enabled, 0);
 	if (vswap_ready) {
