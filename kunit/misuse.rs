@@ -184,6 +184,19 @@ fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
     let _ = table.words(); //~ E0624
 }
 
+// A word owns the object or the device slot that it names.
+fn a_word_is_not_stored_by_a_reader(ci: table::Ci<'_>) {
+    ci.peek_words(|words| {
+        if let Some(words) = words {
+            words.0[0].set(1); //~ E0133
+        }
+    });
+}
+
+fn a_word_is_stored_by_its_owners_alone(words: &table::Words) {
+    let _ = &words.0[0].0; //~ E0616
+}
+
 fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
     replaced.other = 1; //~ E0616
 }

@@ -86,7 +86,10 @@ use crate::{
     },
     warn::warn_on_once,
     zswap::{
-        pool::FreeBatch,
+        pool::{
+            FreeBatch,
+            Word, //
+        },
         record::{
             Record,
             Sum, //
@@ -139,8 +142,9 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 ///
 /// # Invariants
 ///
-/// If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
-/// Only the holder of `ci->lock` may break this, between updating the word and the folio.
+/// - If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
+///   Only the holder of `ci->lock` may break this, between updating the word and the folio.
+/// - A set bit in `device` owns the device slot with the same index.
 #[repr(C)]
 pub(crate) struct Cluster {
     // First, so that C's pointer to it is a pointer to the cluster.
@@ -169,6 +173,9 @@ impl bound::Word for Atomic<u64> {
     }
 }
 
+/// The swap table words of the slots.
+type SwapWords = [Atomic<u64>; SLOTS];
+
 /// Swap counts that do not fit in the words of their slots; 0 for the other slots.
 type Counts = [Cell<u32>; SLOTS];
 
@@ -180,7 +187,7 @@ mod fields {
         Counts,
         ExtendTable,
         LockedCluster,
-        Words, //
+        SwapWords, //
     };
     use core::{
         cell::Cell,
@@ -208,7 +215,7 @@ mod fields {
         _count: Opaque<u16>,
         _flags: Opaque<u8>,
         order: Cell<u8>,
-        table: Cell<*mut Words>,
+        table: Cell<*mut SwapWords>,
         /// The extend table, which the cluster owns, or NULL.
         counts: Cell<*mut Counts>,
     }
@@ -228,7 +235,7 @@ mod fields {
 
         /// Returns the swap table.
         #[inline]
-        pub(super) fn words(&self) -> Option<&Words> {
+        pub(super) fn words(&self) -> Option<&SwapWords> {
             // SAFETY: The table changes under the lock only, which is held by the invariants.
             unsafe { self.fields().table.get().as_ref() }
         }
@@ -330,11 +337,11 @@ impl Cluster {
 
     /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
     #[inline]
-    fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a Words> {
+    fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
         // SAFETY: The words are freed after an RCU grace period, and accessed atomically only.
         unsafe {
             bindings::vswap_ci_table_rcu(self.as_ci())
-                .cast::<Words>()
+                .cast::<SwapWords>()
                 .as_ref()
         }
     }
@@ -351,7 +358,7 @@ impl Cluster {
         let rcu = rcu::read_lock();
         match self
             .words_rcu(&rcu)
-            .and_then(|words| words.0.get(off as usize))
+            .and_then(|words| words.get(off as usize))
         {
             // Relaxed is enough, because a lookup takes a reference to the folio, which is fully
             // ordered: see `lookup`.
@@ -426,13 +433,11 @@ impl Cluster {
         };
         ci.peek_words(|backings| {
             let mut backings = backings.map(|words| words.0.iter());
-            for (off, word) in (0..).zip(&words.0) {
+            for (off, word) in (0..).zip(words) {
                 let backing = backings.as_mut().and_then(|words| words.next());
                 let backing = match self.device.find(off) {
                     Some(slot) => Backing::Phys(slot),
-                    None => {
-                        backing.map_or(Backing::None, |word| decode_backing(word.load(Relaxed)))
-                    }
+                    None => backing.map_or(Backing::None, |word| decode_backing(word.load())),
                 };
                 f(decode(word.load(Relaxed)), backing);
             }
@@ -469,8 +474,8 @@ pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, D
 #[inline]
 pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
     match decode_backing(replaced.take_other()) {
-        // SAFETY: A backing word named the slot until the store replaced that word. Only `replaced`
-        // names the slot now.
+        // SAFETY: By the invariants of `Replaced`, it owned the device slot, which no word names
+        // any more.
         Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
         _ => None,
     }
@@ -612,7 +617,7 @@ impl LockedCluster<'_> {
     /// Returns the state of a slot.
     #[inline]
     pub(crate) fn state(&self, off: u32) -> State {
-        match self.words().and_then(|words| words.0.get(off as usize)) {
+        match self.words().and_then(|words| words.get(off as usize)) {
             Some(word) => decode(word.load(Relaxed)),
             None => State::Null,
         }
@@ -653,7 +658,7 @@ impl LockedCluster<'_> {
     /// Writes the word of a slot. The caller upholds the invariants of [`Cluster`].
     #[inline]
     fn set_state(&mut self, off: u32, state: State) {
-        match self.words().and_then(|words| words.0.get(off as usize)) {
+        match self.words().and_then(|words| words.get(off as usize)) {
             Some(word) => word.store(state.encode(), Relaxed),
             None => {
                 warn_on_once!(true);
@@ -665,7 +670,7 @@ impl LockedCluster<'_> {
     /// returns `None` or there is no such word. The caller upholds the invariants of [`Cluster`].
     #[inline]
     fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
-        let Some(word) = self.words().and_then(|words| words.0.get(off as usize)) else {
+        let Some(word) = self.words().and_then(|words| words.get(off as usize)) else {
             return false;
         };
         match f(word.load(Relaxed)) {
@@ -681,7 +686,7 @@ impl LockedCluster<'_> {
     #[inline]
     fn is_zero(&self, off: u32) -> bool {
         self.words()
-            .and_then(|words| words.0.get(off as usize))
+            .and_then(|words| words.get(off as usize))
             .is_some_and(|word| is_zero_word(word.load(Relaxed)))
     }
 
@@ -846,8 +851,11 @@ impl LockedCluster<'_> {
         }
         let mut bits = [0u64; WORDS];
         let first = self.cluster.device.unbind(|slot, place| {
-            if let Some(word) = self.backing_word(slot) {
-                word.store(Backing::Phys(place).encode(), Relaxed);
+            let word = self.backing_word(slot);
+            if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
+                // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
+                // the bit owns the device slot. The bit is cleared next.
+                unsafe { word.set(Backing::Phys(place).encode()) };
             }
             if let Some(word) = bits.get_mut((slot / u64::BITS) as usize) {
                 *word |= 1u64.wrapping_shl(slot);
@@ -926,10 +934,7 @@ impl LockedCluster<'_> {
     /// Returns true if a slot has a backing.
     #[inline]
     fn is_backed(&self, off: u32) -> bool {
-        self.cluster.device.has(off)
-            || self
-                .backing_word(off)
-                .is_some_and(|word| word.load(Relaxed) != 0)
+        self.cluster.device.has(off) || self.backing_word(off).is_some_and(|word| word.load() != 0)
     }
 
     /// Returns the backing of a slot.
@@ -939,7 +944,7 @@ impl LockedCluster<'_> {
             return Backing::Phys(slot);
         }
         match self.backing_word(off) {
-            Some(word) => decode_backing(word.load(Relaxed)),
+            Some(word) => decode_backing(word.load()),
             None => Backing::None,
         }
     }
@@ -952,7 +957,7 @@ impl LockedCluster<'_> {
         // Test the tag first: a full decode would cost each fault from zswap 95 instructions.
         if self
             .backing_word(off)
-            .is_some_and(|word| Record::is_tag(word.load(Relaxed)))
+            .is_some_and(|word| Record::is_tag(word.load()))
         {
             return Some(AtHand::Zswap);
         }
@@ -964,7 +969,7 @@ impl LockedCluster<'_> {
     }
 
     #[inline]
-    fn backing_word(&self, off: u32) -> Option<&Atomic<u64>> {
+    fn backing_word(&self, off: u32) -> Option<&Word> {
         self.backings()?.0.get(off as usize)
     }
 
@@ -1063,7 +1068,9 @@ impl LockedCluster<'_> {
         // The backing words that are written below consume the promise.
         for n in 0..nr {
             match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
-                (Some(word), Some(slot)) => word.store(Backing::Phys(slot).encode(), Relaxed),
+                // SAFETY: The cluster is locked, and the slot has no backing, as just checked. By
+                // its invariants, `slots` owns the device slot, which it gives up below.
+                (Some(word), Some(slot)) => unsafe { word.set(Backing::Phys(slot).encode()) },
                 // Cannot happen: a promise implies a table, and the table has a word for each slot.
                 _ => {
                     warn_on_once!(true);
@@ -1090,7 +1097,7 @@ impl LockedCluster<'_> {
         let (Some(word), Some(slot)) = (self.backing_word(off), slots.nth(0)) else {
             return Err(slots);
         };
-        if slots.nr() != 1 || !Record::is_tag(word.load(Relaxed)) {
+        if slots.nr() != 1 || !Record::is_tag(word.load()) {
             return Err(slots);
         }
         let mut sum = Sum::NONE;
@@ -1119,7 +1126,7 @@ impl LockedCluster<'_> {
         mut f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> bool {
         let range = start as usize..start.wrapping_add(nr) as usize;
-        let words = self.words().and_then(|words| words.0.get(range.clone()));
+        let words = self.words().and_then(|words| words.get(range.clone()));
         let backings = self.backings().and_then(|words| words.0.get(range));
         let (Some(words), Some(backings)) = (words, backings) else {
             warn_on_once!(true);
@@ -1161,7 +1168,7 @@ impl LockedCluster<'_> {
     fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) -> bool {
         let end = start.wrapping_add(nr);
         let range = start as usize..end as usize;
-        let Some(words) = self.words().and_then(|words| words.0.get(range)) else {
+        let Some(words) = self.words().and_then(|words| words.get(range)) else {
             warn_on_once!(true);
             return false;
         };
@@ -1209,8 +1216,8 @@ impl LockedCluster<'_> {
     /// `word` is the backing word of the slot that `name` names. The cluster of the slot is locked,
     /// and the caller has the right to the slot.
     #[inline]
-    unsafe fn take_word(word: &Atomic<u64>, name: Name, freed: &mut FreeBatch) -> Option<Backed> {
-        let value = word.load(Relaxed);
+    unsafe fn take_word(word: &Word, name: Name, freed: &mut FreeBatch) -> Option<Backed> {
+        let value = word.load();
         if value == 0 {
             return None;
         }
@@ -1221,10 +1228,12 @@ impl LockedCluster<'_> {
             unsafe { freed.take(word, name, 0, &mut sum) };
             return Some(Backed::Zswap(sum));
         }
-        word.store(0, Relaxed);
+        // SAFETY: The cluster is locked, as required of the caller. The word names no object, and
+        // the device slot that it names is taken over below.
+        unsafe { word.set(0) };
         match decode_backing(value) {
-            // SAFETY: The backing word named the slot until it was cleared above. So no other value
-            // or word names the slot now.
+            // SAFETY: By the invariants of `Word`, the word owned the device slot until it was
+            // cleared above. So no other value or word names the device slot now.
             Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
             _ => None,
         }
@@ -1252,7 +1261,7 @@ impl LockedCluster<'_> {
     /// this for every PTE.
     #[inline]
     fn raise_extended(&mut self, off: u32) -> bool {
-        let word = self.words().and_then(|words| words.0.get(off as usize));
+        let word = self.words().and_then(|words| words.get(off as usize));
         if !word.is_some_and(|word| is_extended_word(word.load(Relaxed))) {
             return false;
         }
@@ -1973,7 +1982,7 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
 
 /// Returns the size of a cluster header and the size of the tables of a cluster, in bytes.
 pub(crate) fn sizes() -> (usize, usize) {
-    let words = size_of::<Words>();
+    let words = size_of::<SwapWords>();
     (size_of::<Cluster>(), words.saturating_add(id_table_size()))
 }
 

@@ -492,6 +492,45 @@ pub(crate) fn total_pages() -> usize {
     })
 }
 
+/// The word of a slot in a zswap table: 0, a [`Record`], or in a virtual cluster, the device slot
+/// that backs the slot.
+///
+/// Safe code can only read it. [`Entry::publish`] and [`FreeBatch`] store records and free them.
+///
+/// # Invariants
+///
+/// A word that names an object owns the object, and a reference to its pool. A word that names a
+/// device slot owns the device slot. The word changes under the lock of its cluster, except for the
+/// referenced bit of a record and the place of an object.
+#[repr(transparent)]
+pub(crate) struct Word(Atomic<u64>);
+
+impl Word {
+    /// Reads the word. Without the lock of the cluster, the value may be stale.
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut u64 {
+        self.0.as_ptr()
+    }
+
+    /// Replaces a word that names no object.
+    ///
+    /// # Safety
+    ///
+    /// The caller has locked the cluster of the word. The old value names no object. The caller
+    /// takes over the device slot that the old value names, and gives the word the one that `value`
+    /// names.
+    #[inline]
+    pub(crate) unsafe fn set(&self, value: u64) {
+        // INVARIANT: As required of the caller, the word owns the device slot that `value` names.
+        self.0.store(value, Relaxed);
+    }
+}
+
 /// A page to be stored. No word names its object yet. Dropping the entry frees the object.
 ///
 /// # Invariants
@@ -547,24 +586,20 @@ impl Entry {
     ///
     /// `word` is the word of the slot that the entry [is for](Self::is_for). The cluster is locked,
     /// and the caller owns the right to the slot: see "The right to a slot" in
-    /// [`crate::ffi::folio`].
+    /// [`crate::ffi::folio`]. The caller takes over the device slot that the previous word names.
     #[inline]
-    pub(crate) unsafe fn publish(
-        self,
-        word: &Atomic<u64>,
-        freed: &mut FreeBatch,
-        sum: &mut Sum,
-    ) -> u64 {
+    pub(crate) unsafe fn publish(self, word: &Word, freed: &mut FreeBatch, sum: &mut Sum) -> u64 {
         let this = ManuallyDrop::new(self);
-        let old = word.load(Relaxed);
+        let old = word.load();
         if Record::is_tag(old) {
             // SAFETY: As required of the caller, the cluster is locked, and the caller owns the
             // right to the slot. The entry is for the slot of `word`, so `this.name` is the name of
             // that slot.
             unsafe { freed.take(word, this.name, this.word, sum) };
         } else {
-            word.store(this.word, Relaxed);
+            word.0.store(this.word, Relaxed);
         }
+        // INVARIANT: The word owns the object, and the pool reference of the entry, from here on.
         if let Kept::Object(object) = this.kept() {
             // SAFETY: By the invariants of `Entry`, the object was pinned. It is in its word now.
             unsafe { zsmalloc::unpin(object.place().get()) };
@@ -616,32 +651,33 @@ impl FreeBatch {
     /// # Safety
     ///
     /// `word` is the word of the slot with the name `name`. The cluster is locked, and the caller
-    /// owns the right to the slot.
+    /// owns the right to the slot. It gives the word what `new` names.
     #[inline]
-    pub(crate) unsafe fn take(&mut self, word: &Atomic<u64>, name: Name, new: u64, sum: &mut Sum) {
-        let kept = match Record::decode(word.load(Relaxed)) {
+    pub(crate) unsafe fn take(&mut self, word: &Word, name: Name, new: u64, sum: &mut Sum) {
+        let kept = match Record::decode(word.load()) {
             Ok(record) => record.kept,
             Err(_) => {
                 warn_on_once!(true);
-                word.store(new, Relaxed);
+                word.0.store(new, Relaxed);
                 return;
             }
         };
         let Kept::Object(object) = kept else {
-            word.store(new, Relaxed);
+            word.0.store(new, Relaxed);
             sum.add(kept, 0);
             return;
         };
-        // SAFETY: The object in a word holds a reference to its pool, unless the word is damaged.
+        // SAFETY: By the invariants of `Word`, the word owns a reference to the pool of its object,
+        // unless the word is damaged.
         let Some(pool) = (unsafe { pool_of(object) }) else {
             warn_on_once!(true);
-            word.store(new, Relaxed);
+            word.0.store(new, Relaxed);
             return;
         };
         self.turn_to(pool);
         // SAFETY: The object is in the word and was unpinned. The caller owns the right to the
         // slot, so no other task reads or frees the object.
-        match unsafe { pool.zs.free(word, name, new, &mut self.emptied) } {
+        match unsafe { pool.zs.free(&word.0, name, new, &mut self.emptied) } {
             Ok(len) => {
                 sum.add(kept, len);
                 // INVARIANT: The freed object's reference passes to this value.
@@ -670,11 +706,11 @@ impl FreeBatch {
                 // SAFETY: As required of the caller, the cluster is locked, and the caller owns the
                 // right to the slot. By the invariants of `Loaded`, the word names the object,
                 // which belongs to the pool.
-                unsafe { pool.zs.free_read(pin, held.word, 0, &mut self.emptied) };
+                unsafe { pool.zs.free_read(pin, &held.word.0, 0, &mut self.emptied) };
                 // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);
             }
-            None => held.word.store(0, Relaxed),
+            None => held.word.0.store(0, Relaxed),
         }
         sum
     }
@@ -726,7 +762,7 @@ impl Drop for FreeBatch {
 /// `word` is the word of the slot with the name `name`, and was equal to `record`. The object that
 /// it names is not freed during `'a`, but zsmalloc may move it.
 pub(crate) struct Held<'a> {
-    word: &'a Atomic<u64>,
+    word: &'a Word,
     name: Name,
     record: Record,
 }
@@ -740,8 +776,8 @@ impl<'a> Held<'a> {
     /// `word` is in a table, and belongs to the slot with the name `name`. The stored page is not
     /// freed during `'a`.
     #[inline]
-    pub(crate) unsafe fn of(word: &'a Atomic<u64>, name: Name) -> Result<Self> {
-        let value = word.load(Relaxed);
+    pub(crate) unsafe fn of(word: &'a Word, name: Name) -> Result<Self> {
+        let value = word.load();
         if !Record::is_tag(value) {
             return Err(ENOENT);
         }
@@ -766,8 +802,8 @@ impl<'a> Held<'a> {
     #[inline]
     pub(crate) fn pool(&self) -> Option<&Pool> {
         match self.record.kept {
-            // SAFETY: By the invariants of `Held`, the object is not freed, and it holds a
-            // reference to its pool.
+            // SAFETY: By the invariants of `Held`, the object is not freed. By those of `Word`,
+            // the word owns a reference to its pool.
             Kept::Object(object) => unsafe { pool_of(object) },
             Kept::Same(_) => None,
         }
@@ -784,7 +820,7 @@ impl<'a> Held<'a> {
         };
         // SAFETY: By the invariants of `Held`, the object is in the word and not freed. The result
         // keeps `self` borrowed.
-        let (ret, pin) = unsafe { pool.zs.read(self.word, self.name, read) }?;
+        let (ret, pin) = unsafe { pool.zs.read(&self.word.0, self.name, read) }?;
         // INVARIANT: The object was just read by way of the word, from its pool.
         let loaded = Loaded {
             held: self,

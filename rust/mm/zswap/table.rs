@@ -45,7 +45,8 @@ use crate::{
             Entry,
             FreeBatch,
             Held,
-            Loaded, //
+            Loaded,
+            Word, //
         },
         record::{
             Record,
@@ -89,7 +90,7 @@ const GROUP: u32 = u64::BITS;
 
 /// The words of a table, one for each slot.
 #[repr(transparent)]
-pub(crate) struct Words(pub(crate) [Atomic<u64>; SLOTS]);
+pub(crate) struct Words(pub(crate) [Word; SLOTS]);
 
 /// The zswap table of a cluster: C's `struct zswap_table`.
 ///
@@ -193,7 +194,7 @@ impl<'a> Ci<'a> {
         self.peek_words(|words| {
             words
                 .and_then(|words| words.0.get(off as usize))
-                .map_or(0, |word| word.load(Relaxed))
+                .map_or(0, Word::load)
         })
     }
 
@@ -233,6 +234,10 @@ impl Guard<'_> {
 }
 
 /// What a store replaced in the word of a slot, and the memory cgroup id of the slot.
+///
+/// # Invariants
+///
+/// If `other` names a device slot, this value owns the device slot.
 pub(crate) struct Replaced {
     /// The stored page that was replaced. It was freed, and is still charged to the memory cgroup.
     pub(crate) stored: Sum,
@@ -305,7 +310,7 @@ impl<'g> LockedTable<'g> {
 
     /// Returns the word of a slot, if there is a table and the slot is in range.
     #[inline]
-    fn word(&self, off: u32) -> Option<&Atomic<u64>> {
+    fn word(&self, off: u32) -> Option<&Word> {
         self.words()?.0.get(off as usize)
     }
 
@@ -512,6 +517,7 @@ impl<'g> LockedTable<'g> {
         let bound = unsafe { crate::vswap::cluster::idle_replaced(self.0, off) };
         #[cfg(not(CONFIG_RUST_VSWAP))]
         let bound = false;
+        // INVARIANT: By the invariants of `Word`, the old word owned the device slot that it named.
         Ok(Replaced {
             stored: sum,
             other: if replaced { 0 } else { old },
@@ -573,7 +579,7 @@ impl<'g> LockedTable<'g> {
             let Some(word) = self.word(off) else {
                 break;
             };
-            if !Record::is_tag(word.load(Relaxed)) {
+            if !Record::is_tag(word.load()) {
                 continue;
             }
             taken = taken.wrapping_add(1);
@@ -604,7 +610,7 @@ impl<'g> LockedTable<'g> {
             .zip(table.words().0.chunks(GROUP as usize))
             .all(|(nr, words)| {
                 let stored = words.iter().rev().fold(0u64, |bits, word| {
-                    bits << 1 | u64::from(Record::is_tag(word.load(Relaxed)))
+                    bits << 1 | u64::from(Record::is_tag(word.load()))
                 });
                 let (mut bits, mut twice) = (0u64, 0u64);
                 for member in table.members(nr) {
@@ -670,7 +676,7 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     ci.peek_words(|words| {
         let word = words.and_then(|words| words.0.get(off as usize));
-        let word: *const Atomic<u64> = word.ok_or(ENOENT)?;
+        let word: *const Word = word.ok_or(ENOENT)?;
         // SAFETY: By the invariants of `Slot`, only its owner removes the entry of the slot. That
         // takes a mutable borrow, and the `Slot` is borrowed during `'s`. The word of a stored page
         // keeps the table.
@@ -693,7 +699,7 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     ci.peek_words(|words| {
         words
             .and_then(|words| words.0.get(off as usize))
-            .map_or(core::ptr::null_mut(), Atomic::as_ptr)
+            .map_or(core::ptr::null_mut(), Word::as_ptr)
     })
 }
 
@@ -774,7 +780,7 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
             words
                 .0
                 .get(start as usize..start.wrapping_add(nr) as usize)
-                .is_some_and(|words| words.iter().any(|word| Record::is_tag(word.load(Relaxed))))
+                .is_some_and(|words| words.iter().any(|word| Record::is_tag(word.load())))
         })
     });
     if !any {
