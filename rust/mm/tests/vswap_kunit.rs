@@ -746,6 +746,9 @@ mod tests {
         cluster.lock().lend().add_backing_table(one);
         let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let second = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
+        // A promise that would make the count wrap to 0 is refused.
+        assert!(cluster.lock().lend().reserve(u32::MAX).is_none());
+        assert!(cluster.lock().lend().reserve(u32::MAX - 1).is_none());
         assert!(cluster.lock().any_backed());
         // A second table is dropped, because there is one.
         cluster.lock().lend().add_backing_table(two);

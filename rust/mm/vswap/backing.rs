@@ -137,16 +137,17 @@ pub(crate) fn reserve(
     owner: Owner<'_>,
 ) -> Result<(Guard, Promise)> {
     let mut guard = cluster.lock();
-    loop {
-        let promise = guard.lend().reserve(nr);
-        if let Some(promise) = promise {
-            return Ok((guard, promise));
-        }
-        drop(guard);
-        let table = owner.charged(NewTable::alloc).ok_or(ENOMEM)?;
-        guard = cluster.lock();
-        guard.lend().add_backing_table(table);
+    let promise = guard.lend().reserve(nr);
+    if let Some(promise) = promise {
+        return Ok((guard, promise));
     }
+    drop(guard);
+    let table = owner.charged(NewTable::alloc).ok_or(ENOMEM)?;
+    let mut guard = cluster.lock();
+    guard.lend().add_backing_table(table);
+    // Now there is a table, so this only fails if too many words are promised already.
+    let promise = guard.lend().reserve(nr).ok_or(ENOMEM)?;
+    Ok((guard, promise))
 }
 
 /// Clears the zero flags of the slots of a folio, before a store to zswap. `EBUSY`: their backing

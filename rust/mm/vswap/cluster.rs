@@ -1025,7 +1025,7 @@ impl LockedCluster<'_> {
     }
 
     /// Reserves backing words for `nr` slots, so that backing them later needs no memory. `None` if
-    /// the cluster has no table of backing words.
+    /// the cluster has no table of backing words, or if too many words are reserved already.
     #[inline]
     pub(crate) fn reserve(&mut self, nr: u32) -> Option<Promise> {
         self.table().promise(nr)

@@ -87,6 +87,10 @@ use kernel::{
 pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
+/// The most words that a table can have promised or in use when it makes another promise. Words can
+/// still be put into use after that, one for each slot, before the count would wrap.
+#[cfg(CONFIG_RUST_VSWAP)]
+const MOST_PROMISED: u32 = u32::MAX - SLOTS as u32;
 
 /// The words of a table, one for each slot.
 #[repr(transparent)]
@@ -97,7 +101,8 @@ pub(crate) struct Words(pub(crate) [Word; SLOTS]);
 /// # Invariants
 ///
 /// `words` points to the words of the slots of the cluster. The words and the members stay valid as
-/// long as the table.
+/// long as the table. `nr` counts each word in use, and each word that a [`Promise`] reserves. The
+/// table is freed only while `nr` is 0.
 #[repr(C)]
 struct Table {
     rcu: Opaque<bindings::callback_head>,
@@ -321,14 +326,17 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Reserves `nr` words and counts them as used, so that the table stays. Returns `None` if
-    /// there is no table.
+    /// there is no table, or if the count would exceed [`MOST_PROMISED`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn promise(&mut self, nr: u32) -> Option<Promise> {
-        if !self.add(nr) {
+        let count = &self.table()?.nr;
+        let after = count.load(Relaxed).saturating_add(nr);
+        if after > MOST_PROMISED {
             return None;
         }
-        // INVARIANT: `add()` has just counted `nr` words.
+        count.store(after, Relaxed);
+        // INVARIANT: `nr` words were just counted.
         Some(Promise { ci: self.0, nr })
     }
 
@@ -362,15 +370,14 @@ impl<'g> LockedTable<'g> {
         self.uncount(nr);
     }
 
-    /// Adds `nr` words to the count of used words. Returns false if there is no table.
+    /// Counts a word of the table that was just put into use.
     #[inline]
-    fn add(&mut self, nr: u32) -> bool {
-        let Some(table) = self.table() else {
-            return false;
-        };
-        let before = table.nr.load(Relaxed);
-        table.nr.store(before.wrapping_add(nr), Relaxed);
-        true
+    fn add_one(&mut self) {
+        if let Some(table) = self.table() {
+            // Does not wrap: see `MOST_PROMISED`.
+            let nr = table.nr.load(Relaxed).wrapping_add(1);
+            table.nr.store(nr, Relaxed);
+        }
     }
 
     /// Subtracts `nr` words from the count of used words. Frees the table if no word is left in
@@ -506,7 +513,7 @@ impl<'g> LockedTable<'g> {
         let old = unsafe { stored.publish(word, freed, &mut sum) };
         let replaced = Record::is_tag(old);
         if old == 0 {
-            self.add(1);
+            self.add_one();
         } else if replaced {
             self.forget(off, 1);
         }
