@@ -67,7 +67,8 @@ use crate::{
         },
         directory::{
             find,
-            Directory, //
+            Directory,
+            Number, //
         },
         slot_map::{
             ListMove,
@@ -156,7 +157,7 @@ pub(crate) struct Cluster {
     // Number of slots in use. Changed under `ci->lock`, also read without it.
     used: Atomic<u32>,
     // The number of the cluster in the directory.
-    index: u32,
+    number: Number,
 }
 
 static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
@@ -308,7 +309,7 @@ impl Cluster {
     /// Returns the number of the cluster in [`Directory`].
     #[inline]
     pub(super) fn index(&self) -> usize {
-        self.index as usize
+        self.number.get()
     }
 
     /// Returns the offset of the cluster's first slot.
@@ -792,7 +793,7 @@ impl LockedCluster<'_> {
     /// Returns false if the device has none.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
         // SAFETY: `ci->lock` is held.
-        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster.index as usize) };
+        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster.index()) };
         match PhysSlot::new(ty, offset) {
             Some(first) if offset != 0 => self.cluster.device.bind(first),
             _ => false,
@@ -1859,11 +1860,11 @@ impl Spare {
 
     /// Allocates a cluster header, and publishes it in [`Directory`]. May sleep.
     pub(crate) fn create() -> Option<Self> {
-        let index = Directory::reserve()?;
+        let number = Directory::reserve()?;
         // SAFETY: The slab cache exists, because `reserve()` fails until `setup()` has created it.
         let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
         let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
-            Directory::unreserve(index);
+            Directory::unreserve(number);
             return None;
         };
         // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The C
@@ -1878,7 +1879,7 @@ impl Spare {
                 }),
                 device: DeviceMap::new(Atomic::new(0), [const { Atomic::new(0) }; WORDS]),
                 used: Atomic::new(0),
-                index,
+                number,
             });
             bindings::vswap_cluster_init(memory.as_ref().as_ci());
         }

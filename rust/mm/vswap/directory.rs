@@ -29,6 +29,21 @@ use kernel::{
 /// cluster 0 for an offset at which there never was a slot.
 pub(crate) struct Directory(());
 
+/// The number of a cluster.
+///
+/// # Invariants
+///
+/// [`NEXT`] gave out the number for this value alone.
+#[must_use]
+pub(super) struct Number(u32);
+
+impl Number {
+    #[inline]
+    pub(super) fn get(&self) -> usize {
+        self.0 as usize
+    }
+}
+
 static CLUSTERS: Array<Cluster> = Array::new();
 // The next number. A number that was given out has no cluster until the cluster is published.
 static NEXT: Atomic<u32> = Atomic::new(0);
@@ -56,18 +71,20 @@ impl Directory {
     }
 
     /// Gives out the next number, and allocates the chunk for it. May sleep.
-    pub(super) fn reserve() -> Option<u32> {
-        let index = NEXT.fetch_add(1, Full);
-        let reserved = CLUSTERS.reserve(index as usize, bindings::VSWAP_GFP_HEADER);
+    pub(super) fn reserve() -> Option<Number> {
+        // INVARIANT: No other task gets this number, unless this value is taken back.
+        let number = Number(NEXT.fetch_add(1, Full));
+        let reserved = CLUSTERS.reserve(number.get(), bindings::VSWAP_GFP_HEADER);
         if reserved.is_none() {
-            Self::unreserve(index);
+            Self::unreserve(number);
+            return None;
         }
-        reserved.map(|()| index)
+        Some(number)
     }
 
     /// Takes a number back, if it was the last to be given out. Otherwise it stays unused.
-    pub(super) fn unreserve(index: u32) {
-        let _ = NEXT.cmpxchg(index.wrapping_add(1), index, Full);
+    pub(super) fn unreserve(Number(number): Number) {
+        let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }
 
     /// Publishes a cluster under its number, so that lookups find it.
