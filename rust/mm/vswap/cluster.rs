@@ -1861,7 +1861,8 @@ impl Spare {
     /// Allocates a cluster header, and publishes it in [`Directory`]. May sleep.
     pub(crate) fn create() -> Option<Self> {
         let number = Directory::reserve()?;
-        // SAFETY: The slab cache exists, because `reserve()` fails until `setup()` has created it.
+        // SAFETY: `reserve()` fails before `Directory::setup()`, which took a `HeaderCache`. By its
+        // invariants, the slab cache exists.
         let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
         let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
             Directory::unreserve(number);
@@ -1964,6 +1965,13 @@ impl SlotUsage {
     }
 }
 
+/// Proof that there is a slab cache for the headers of clusters.
+///
+/// # Invariants
+///
+/// C has created the slab cache, which is never destroyed.
+pub(super) struct HeaderCache(());
+
 /// Sets up the slab cache of headers, the directory, and cluster 0.
 ///
 /// # Safety
@@ -1975,7 +1983,8 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
     to_result(unsafe {
         bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
     })?;
-    Directory::setup(max)?;
+    // INVARIANT: C has just created the slab cache, or an earlier call has.
+    Directory::setup(max, HeaderCache(()))?;
     // Leave cluster 0 without tables and off the lists: C gets it for an offset without a slot.
     Spare::create().ok_or(ENOMEM)?.into_cluster();
     Ok(())

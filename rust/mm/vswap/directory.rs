@@ -10,7 +10,10 @@
 
 use crate::{
     ffi::array::Array,
-    vswap::cluster::Cluster,
+    vswap::cluster::{
+        Cluster,
+        HeaderCache, //
+    },
     zswap::table::SLOTS, //
 };
 use kernel::{
@@ -49,8 +52,9 @@ static CLUSTERS: Array<Cluster> = Array::new();
 static NEXT: Atomic<u32> = Atomic::new(0);
 
 impl Directory {
-    /// Allocates the root, for clusters with numbers below `max`. May sleep.
-    pub(super) fn setup(max: usize) -> Result {
+    /// Allocates the root, for clusters with numbers below `max`, whose headers come from `_cache`.
+    /// May sleep.
+    pub(super) fn setup(max: usize, _cache: HeaderCache) -> Result {
         CLUSTERS.setup(max)
     }
 
@@ -70,7 +74,8 @@ impl Directory {
         CLUSTERS.get(index)
     }
 
-    /// Gives out the next number, and allocates the chunk for it. May sleep.
+    /// Gives out the next number, and allocates the chunk for it. Fails before [`Self::setup`]. May
+    /// sleep.
     pub(super) fn reserve() -> Option<Number> {
         // INVARIANT: No other task gets this number, unless this value is taken back.
         let number = Number(NEXT.fetch_add(1, Full));
