@@ -222,8 +222,11 @@ struct zswap_table *zswap_table_alloc(gfp_t gfp)
 	return table;
 }
 
+/* Returns NULL without memory, and before zswap is set up. */
 struct zswap_member *zswap_member_alloc(gfp_t gfp, int nid)
 {
+	if (!zswap_member_cache)
+		return NULL;
 	return kmem_cache_alloc_node(zswap_member_cache, gfp | __GFP_ZERO, nid);
 }
 
@@ -442,9 +445,11 @@ static struct workqueue_struct *zswap_shrink_wq;
 
 static DECLARE_WORK(zswap_shrink_work, zswap_rs_shrink_worker);
 
+/* Does nothing before zswap is set up. */
 void zswap_shim_queue_shrink(void)
 {
-	queue_work(zswap_shrink_wq, &zswap_shrink_work);
+	if (zswap_shrink_wq)
+		queue_work(zswap_shrink_wq, &zswap_shrink_work);
 }
 
 /* Initialization */
@@ -488,10 +493,12 @@ int zswap_shim_setup(void)
 
 destroy_wq:
 	destroy_workqueue(zswap_shrink_wq);
+	zswap_shrink_wq = NULL;
 remove_state:
 	cpuhp_remove_multi_state(CPUHP_MM_ZSWP_POOL_PREPARE);
 free_cache:
 	kmem_cache_destroy(zswap_member_cache);
+	zswap_member_cache = NULL;
 	return -ENOMEM;
 }
 

@@ -127,7 +127,7 @@ c_functions! {
     ) = zswap_shim_decompress_error;
     /// Reports an event of a pool through dynamic debug.
     pub(crate) safe fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
-    /// Queues the shrink worker. Only called after a store, so that its workqueue exists.
+    /// Queues the shrink worker. Does nothing before zswap is set up.
     pub(crate) safe fn queue_shrink() = zswap_shim_queue_shrink;
     /// Reschedules if needed. The caller holds no spinlock.
     pub(crate) safe fn cond_resched() = zswap_cond_resched;

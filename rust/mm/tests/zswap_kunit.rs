@@ -9,6 +9,7 @@ use crate::{
     ffi::{
         folio::Bytes,
         node::Node,
+        params,
         zsmalloc::{
             unpin,
             Emptied,
@@ -16,11 +17,14 @@ use crate::{
             ZsPool, //
         }, //
     },
-    zswap::record::{
-        Kept,
-        Object,
-        Place,
-        Record, //
+    zswap::{
+        record::{
+            Kept,
+            Object,
+            Place,
+            Record, //
+        },
+        ring::NewMember, //
     }, //
 };
 use kernel::{
@@ -247,6 +251,14 @@ mod tests {
             assert_eq!(WORDS[n].load(Relaxed), 0);
         }
         assert_eq!(pool.total_pages(), 0);
+        Ok(())
+    }
+
+    /// zswap may be disabled in a kernel that runs this.
+    #[test]
+    fn members_and_the_worker_need_the_setup() -> Result {
+        params::queue_shrink();
+        drop(NewMember::alloc(node()?));
         Ok(())
     }
 

@@ -140,6 +140,7 @@ impl RingState {
 
     c_methods! {
         /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
+        // Called when the ring gets members, which exist only after the shrinker was registered.
         safe fn tell_filled(&self) = zswap_ring_filled;
         // Ring locks always nest from descendant to ancestor.
         safe fn lock_nested(&self) = zswap_ring_lock_nested;
@@ -298,14 +299,14 @@ pub(crate) fn members_from(first: Option<&Member>) -> impl Iterator<Item = &Memb
 pub(crate) struct NewMember(NonNull<bindings::zswap_member>);
 
 impl NewMember {
-    /// Allocates a member. May sleep.
+    /// Allocates a member. Fails before zswap is set up. May sleep.
     pub(crate) fn alloc(node: Node) -> Option<Self> {
         alloc_member(bindings::ZSWAP_GFP_ENTRY, node)
     }
 }
 
 c_functions! {
-    // Safe: the slab cache was created before the first store. C returns zeroed memory.
+    // C returns zeroed memory, or NULL before zswap is set up.
     safe fn alloc_member(gfp: bindings::gfp_t, node: Node) -> Option<NewMember>
         = zswap_member_alloc;
 }
