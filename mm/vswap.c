@@ -450,7 +450,7 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 /*
  * Reads a slot into a new folio in the swap cache. Charges the folio to the
  * cgroup with @id, or to its nearest online ancestor, but not to the cgroup of
- * the task.
+ * the task. Fails with -ENOENT before virtual slots are first enabled.
  *
  * Reading a workingset folio is a memory stall, as in swap_read_folio(). One
  * stall covers all reads, because entering and leaving a stall for each read
@@ -459,9 +459,12 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
 {
-	struct mem_cgroup *old = set_active_memcg(vswap_reads_memcg(reads, id));
+	struct mem_cgroup *old;
 	struct folio *folio;
 
+	if (!vswap_used())
+		return ERR_PTR(-ENOENT);
+	old = set_active_memcg(vswap_reads_memcg(reads, id));
 	folio = swap_cache_alloc_folio(swp_entry(SWP_VSWAP, offset), GFP_HIGHUSER_MOVABLE,
 				       BIT(0), NULL, get_task_policy(current),
 				       NO_INTERLEAVE_INDEX);

@@ -316,20 +316,18 @@ impl Reads {
 
     /// Returns the folio of a virtual slot: from the swap cache, or a new one that is being read.
     ///
-    /// `ENOENT`: the swap count of the slot is 0. `ENOMEM`: no memory for the folio. May sleep.
+    /// `ENOENT`: the swap count of the slot is 0, or virtual slots were never enabled. `ENOMEM`: no
+    /// memory for the folio. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
-        // Not reached: the entry has the swap type of virtual entries.
-        if !entry.is_virtual() {
-            return Err(ENOENT);
-        }
         loop {
             let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
-            // SAFETY: The device of virtual slots always exists. No lock is held. `self` is dropped
-            // by this task, which submits the reads.
+            // SAFETY: C accepts any offset. No lock is held. `self` is dropped by this task, which
+            // submits the reads.
             let folio = unsafe { bindings::vswap_read_slot(&mut self.0, entry.offset(), id) };
             let folio = match from_err_ptr(folio) {
-                // SAFETY: The device of virtual slots always exists.
+                // SAFETY: There is a folio, so virtual slots were enabled. Their device is never
+                // removed.
                 Err(error) if error == EEXIST => unsafe {
                     bindings::swap_cache_get_folio(entry.as_raw())
                 },

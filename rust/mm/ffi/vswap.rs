@@ -420,8 +420,8 @@ c_functions! {
     // C looks the id up under RCU, and only warns if it names no cgroup.
     safe fn charge(id: u16, nr: u32, kept: bool) -> c_int = vswap_charge_id;
     safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
-    // The caller may hold locks that nest inside a folio lock, because C only tries to lock the
-    // folio.
+    // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
+    // tries to lock the folio.
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
@@ -443,7 +443,8 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
 }
 
 /// Tries to remove the folio of a slot from the swap cache: if its swap counts are 0, and it is
-/// unmapped or swap is full. Returns the number of its pages, or 0 if the slot has no folio.
+/// unmapped or swap is full. Returns the number of its pages, or 0 if the slot has no folio, or if
+/// virtual slots were never enabled.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
     reclaim(offset).unsigned_abs()
 }

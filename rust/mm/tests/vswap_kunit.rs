@@ -14,7 +14,10 @@ use crate::{
     ffi::{
         folio::Owner,
         layout::SWAPFILE_CLUSTER,
-        vswap::IdRefs,
+        vswap::{
+            self,
+            IdRefs, //
+        },
         vswap_kunit::{
             setup,
             Pinned, //
@@ -782,6 +785,20 @@ mod tests {
 
         put(first, SLOTS);
         put_all(&others);
+        Ok(())
+    }
+
+    /// Also while vswap was never on, so that C takes no entry for a virtual one.
+    #[test]
+    fn a_slot_without_a_folio_is_not_reclaimed() -> Result {
+        setup()?;
+        let slot = alloc(0)?;
+
+        assert_eq!(vswap::try_reclaim(slot), 0);
+        assert_eq!(slot::count(slot), 1);
+        assert_eq!(vswap::try_reclaim(0), 0);
+
+        put(slot, 1);
         Ok(())
     }
 
