@@ -10,6 +10,7 @@ use crate::{
             self,
             LockedContext, //
         },
+        fault::Fault,
         folio::{
             NewFolio,
             ReadFolio,
@@ -161,6 +162,11 @@ fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
 
 fn a_number_is_not_a_node(memcg: Memcg<'_>) {
     let _ = Ring::of(memcg, 1000); //~ E0308
+}
+
+// C's loop over the pages would not end.
+fn a_sample_has_a_step(fault: &Fault<'_>) {
+    let _ = fault.used(0, 1, 0, true); //~ E0308
 }
 
 fn a_table_is_not_freed_while_words_are_in_use(mut table: table::LockedTable<'_>) {

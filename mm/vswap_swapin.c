@@ -416,9 +416,12 @@ unsigned long vswap_fault_orders(struct vm_fault *vmf)
  * of @nr pages from @first on; with @run, up to the first without. Returns -1
  * if the page table or VMA of the fault does not cover the pages, or if the CPU
  * sets no accessed bit. Takes no lock, because a sample may be inexact.
+ *
+ * @step is not 0. @nr and @step are unsigned int, so that the loop ends: an
+ * address in user space plus that many pages does not wrap.
  */
-int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned long nr,
-		     unsigned long step, bool run)
+int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned int nr,
+		     unsigned int step, bool run)
 {
 	unsigned long start = first << PAGE_SHIFT, end = start + nr * PAGE_SIZE;
 	unsigned long addr;

@@ -158,6 +158,7 @@ macro_rules! same_layout {
 use core::{
     ffi::CStr,
     mem::MaybeUninit,
+    num::NonZero,
     ptr::NonNull, //
 };
 use kernel::{
@@ -324,6 +325,7 @@ impl<T> FromC<*mut T> for *mut T {
 }
 
 to_c!(CpuId => c_uint = |this| this.as_u32());
+to_c!(NonZero<u32> => c_uint = |this| this.get());
 
 /// A place that C reads and writes.
 impl<T> ToC for &mut T {

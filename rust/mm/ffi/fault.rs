@@ -30,6 +30,7 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
+    num::NonZero,
     ptr::NonNull, //
 };
 use kernel::{
@@ -252,7 +253,7 @@ impl Fault<'_> {
         safe fn orders(&self) -> usize = vswap_fault_orders;
         // C checks that the pages are in the page table and VMA of the fault.
         safe fn nr_used(
-            &self, first: usize, nr: usize, step: usize, run: bool
+            &self, first: usize, nr: u32, step: NonZero<u32>, run: bool
         ) -> c_int = vswap_fault_used;
     }
 
@@ -289,9 +290,8 @@ impl Fault<'_> {
     /// `first` on. With `run`, stops at the first page without the bit. `None`: the page table or
     /// VMA of the fault does not cover the pages, or the CPU sets no accessed bit.
     #[inline]
-    pub(crate) fn used(&self, first: u64, nr: u64, step: u64, run: bool) -> Option<u32> {
-        let used = self.nr_used(first as usize, nr as usize, step as usize, run);
-        u32::try_from(used).ok()
+    pub(crate) fn used(&self, first: u64, nr: u32, step: NonZero<u32>, run: bool) -> Option<u32> {
+        u32::try_from(self.nr_used(first as usize, nr, step, run)).ok()
     }
 }
 

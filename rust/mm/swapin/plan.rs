@@ -37,6 +37,7 @@ use crate::{
         }, //
     }, //
 };
+use core::num::NonZero;
 use kernel::bindings;
 
 /// Plan: read ahead.
@@ -275,7 +276,9 @@ fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     } else {
         page.wrapping_sub(NEAR.into())
     };
-    fault.used(first, NEAR.into(), 1, true).unwrap_or(0)
+    fault
+        .used(first, NEAR, NonZero::<u32>::MIN, true)
+        .unwrap_or(0)
 }
 
 /// A page fault or file access that needs the whole policy.
@@ -324,13 +327,15 @@ impl Access<'_> {
     /// Samples and counts the use of the last large folio. `None`: not mapped old, or its accessed
     /// bits cannot be read.
     fn outcome(&self, record: Record) -> Option<Used> {
-        const SAMPLES: u64 = 16;
+        const SAMPLES: u32 = 16;
 
         let (first, nr) = record.probe()?;
-        let step = (nr / SAMPLES).max(1);
+        // The cast is lossless, because no folio has that many pages.
+        let nr = nr as u32;
+        let step = NonZero::new(nr / SAMPLES).unwrap_or(NonZero::<u32>::MIN);
         let used = Used {
             touched: self.fault?.used(first, nr, step, false)?,
-            sampled: nr.checked_div(step)? as u32,
+            sampled: nr.checked_div(step.get())?,
         };
         fault::count_outcome(used.outcome());
         Some(used)
