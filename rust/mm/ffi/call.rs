@@ -122,7 +122,8 @@ macro_rules! c_statics {
 }
 
 /// Defines functions that C calls. [`FromC`] creates an argument `name: Type = RawType`. Its
-/// contract for the type is part of the contract of the function.
+/// contract for the type is part of the contract of the function. The body is safe code, and
+/// cannot keep an argument longer than it runs.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
@@ -136,10 +137,13 @@ macro_rules! c_exports {
         #[export]
         #[allow(unused_unsafe)]
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body($($arg: $ty),*) $(-> $ret)? $body
+
             // SAFETY: As required of the caller, each argument meets the requirements of `FromC`
-            // for its type.
+            // for its type. `body` accepts any lifetime of its arguments, so it keeps none of them.
             $(let $arg = unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($arg) };)*
-            $body
+            body($($arg),*)
         })*
     };
 }
