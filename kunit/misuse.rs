@@ -10,6 +10,7 @@ use crate::{
             self,
             LockedContext, //
         },
+        device::Owned,
         fault::Fault,
         folio::{
             NewFolio,
@@ -55,6 +56,7 @@ use crate::{
         table, //
     }, //
 };
+use kernel::sync::SetOnce;
 
 // If two guards were swapped, each would unlock the other's folio.
 fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>) {
@@ -118,6 +120,11 @@ fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {
     let held = table::get(&slot);
     table::free_all(folio); //~ E0499
     drop(held);
+}
+
+fn a_device_is_not_kept(device: Owned<'_>) {
+    static KEPT: SetOnce<Owned<'static>> = SetOnce::new();
+    KEPT.populate(device); //~ E0521
 }
 
 fn an_object_is_not_kept(held: &Held<'_>) {

@@ -196,7 +196,7 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 c_exports! {
     /// Reads into memory all pages that a device holds for virtual slots, because swapoff turns the
     /// device off. No more slots of the device are allocated.
-    fn vswap_rs_unuse(owned: Owned = c_uint) -> c_int {
+    fn vswap_rs_unuse(owned: Owned<'_> = c_uint) -> c_int {
         let mut owned = owned;
         match swapoff::unuse(&mut owned) {
             Ok(()) => 0,
@@ -637,7 +637,7 @@ c_exports! {
 
     /// Checks that the words of a device agree with the virtual slots.
     fn vswap_rs_check_device(
-        owned: Owned = c_uint,
+        owned: Owned<'_> = c_uint,
         check: &mut bindings::vswap_check = *mut bindings::vswap_check
     ) {
         let mut owned = owned;

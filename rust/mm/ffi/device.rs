@@ -42,6 +42,7 @@ use crate::{
     warn::warn_on_once, //
 };
 use core::{
+    marker::PhantomData,
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
@@ -205,36 +206,38 @@ c_statics! {
 ///
 /// # Invariants
 ///
-/// The device of type `ty` stays while the value exists.
-pub(crate) struct Owned {
+/// The device of type `ty` stays during `'a`.
+pub(crate) struct Owned<'a> {
     ty: u8,
     offset: u32,
+    _device: PhantomData<&'a ()>,
 }
 
 to_c! {
     /// The type of the device, which stays.
-    &Owned => c_uint = |this| this.ty.into();
+    &Owned<'_> => c_uint = |this| this.ty.into();
 }
 
 c_functions! {
-    safe fn next_bound(device: &Owned, index: &mut usize) -> usize = vswap_next_bound;
-    safe fn next_slot(device: &Owned, from: u32, voffset: &mut usize) -> u32 = vswap_next_slot;
+    safe fn next_bound(device: &Owned<'_>, index: &mut usize) -> usize = vswap_next_bound;
+    safe fn next_slot(device: &Owned<'_>, from: u32, voffset: &mut usize) -> u32 = vswap_next_slot;
 }
 
-impl FromC<c_uint> for Owned {
+impl FromC<c_uint> for Owned<'_> {
     /// # Safety
     ///
-    /// The device of this type stays while the value exists.
+    /// The device of this type stays while the value is used.
     unsafe fn from_c(ty: c_uint) -> Self {
         // INVARIANT: As required of the caller, the device stays.
         Self {
             ty: ty as u8,
             offset: 0,
+            _device: PhantomData,
         }
     }
 }
 
-impl Owned {
+impl Owned<'_> {
     /// Returns the type of the device.
     pub(crate) fn ty(&self) -> u8 {
         self.ty
@@ -282,7 +285,7 @@ impl Owned {
     }
 }
 
-impl Iterator for Owned {
+impl Iterator for Owned<'_> {
     type Item = VOffset;
 
     fn next(&mut self) -> Option<VOffset> {

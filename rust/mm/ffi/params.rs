@@ -10,7 +10,10 @@ use crate::ffi::{
     memcg::Memcg,
     node::Node, //
 };
-use core::ffi::CStr;
+use core::{
+    ffi::CStr,
+    marker::PhantomData, //
+};
 use kernel::{
     bindings,
     debugfs,
@@ -72,19 +75,19 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 ///
 /// # Invariants
 ///
-/// No other task writes the parameter while the value exists.
-pub(crate) struct Compressor(());
+/// No other task writes the parameter during `'a`. Only one value exists at a time.
+pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
-impl Compressor {
+impl Compressor<'_> {
     /// Creates the only value that accesses the parameter.
     ///
     /// # Safety
     ///
-    /// The caller excludes other writers of the parameter while the value exists.
+    /// The caller excludes other writers of the parameter, and other values, while the value is
+    /// used.
     pub(crate) unsafe fn exclusive() -> Self {
-        // INVARIANT: As required of the caller, no other task writes the parameter while the value
-        // exists.
-        Self(())
+        // INVARIANT: As required of the caller, there are no other writers and values.
+        Self(PhantomData)
     }
 
     /// Returns the name.

@@ -70,7 +70,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
 }
 
 /// Checks the slots of a device that back virtual slots.
-pub(crate) fn device(owned: &mut Owned, check: &mut bindings::vswap_check) {
+pub(crate) fn device(owned: &mut Owned<'_>, check: &mut bindings::vswap_check) {
     let mut nr = 0i64;
     while let Some(offset) = owned.next() {
         nr = nr.wrapping_add(1);

@@ -60,7 +60,7 @@ const WINDOW: usize = 128;
 /// Sleeps.
 ///
 /// `ENOMEM`, `EINTR`, `EBUSY`: some pages were read, and the others are still on the device.
-pub(crate) fn unuse(owned: &mut Owned) -> Result {
+pub(crate) fn unuse(owned: &mut Owned<'_>) -> Result {
     let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
     for cluster in owned.bound() {
         drop(cluster.lock());
@@ -93,7 +93,7 @@ pub(crate) fn unuse(owned: &mut Owned) -> Result {
 }
 
 /// Reads the next window of slots. Returns true if that was the last window of the device.
-fn read_some(owned: &mut Owned, window: &mut KVec<FolioRef>) -> Result<bool> {
+fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool> {
     let mut reads = Reads::new();
     let mut result = Ok(false);
     while window.len() < WINDOW {

@@ -67,7 +67,7 @@ pub(super) fn note_pool() {
 
 /// Replaces the compressor by the default one if it does not exist. Returns `ENOENT` if the default
 /// does not exist either.
-fn make_usable(compressor: &mut Compressor) -> Result {
+fn make_usable(compressor: &mut Compressor<'_>) -> Result {
     if acomp::exists(compressor.name()) {
         return Ok(());
     }
@@ -90,7 +90,10 @@ fn make_usable(compressor: &mut Compressor) -> Result {
 }
 
 /// Initializes zswap: runs `prepare`, creates the first pool, then the debugfs files.
-pub(crate) fn initialize(prepare: impl FnOnce() -> Result, compressor: &mut Compressor) -> Result {
+pub(crate) fn initialize(
+    prepare: impl FnOnce() -> Result,
+    compressor: &mut Compressor<'_>,
+) -> Result {
     if let Err(error) = prepare() {
         STAGE.store(FAILED, Relaxed);
         params::disable();
