@@ -145,7 +145,8 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 ///
 /// - If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
 ///   Only the holder of `ci->lock` may break this, between updating the word and the folio.
-/// - A set bit in `device` owns the device slot with the same index.
+/// - A set bit in `device` owns the device slot with the same index. The bits and the binding
+///   change only under `ci->lock`.
 #[repr(C)]
 pub(crate) struct Cluster {
     // First, so that C's pointer to it is a pointer to the cluster.
@@ -766,25 +767,15 @@ impl LockedCluster<'_> {
     /// If the cluster is bound, makes the device slots of `nr` slots from `start` on idle. Returns
     /// how many of them had data, for the caller to uncharge.
     #[inline]
-    fn idle_device(&mut self, start: u32, nr: u32) -> u32 {
-        // SAFETY: `ci->lock` is held.
-        unsafe { Self::idle(&self.cluster.device, start, nr) }
-    }
-
-    /// Makes device slots of a bound cluster idle, for [`Self::idle_device`].
-    ///
-    /// # Safety
-    ///
-    /// The cluster is locked.
-    #[inline]
-    unsafe fn idle(device: &DeviceMap<Atomic<u64>>, start: u32, nr: u32) -> u32 {
+    fn idle_device(&self, start: u32, nr: u32) -> u32 {
+        let device = &self.cluster.device;
         let Some(first) = device.binding() else {
             return 0;
         };
         device.clear(start, nr, |at, len| {
             let offset = first.offset().wrapping_add(at);
-            // SAFETY: The device slots were in use, because their bits were set, and the binding
-            // keeps the device.
+            // SAFETY: By the invariants of `Cluster`, the bits owned the device slots until they
+            // were cleared. The lock is held, so the binding and the device stay.
             unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
         })
     }
@@ -1173,7 +1164,6 @@ impl LockedCluster<'_> {
             warn_on_once!(true);
             return false;
         };
-        let device = &self.cluster.device;
         let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
         for (off, word) in (start..).zip(words) {
             let old = word.load(Relaxed);
@@ -1183,16 +1173,14 @@ impl LockedCluster<'_> {
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
-                    // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
-                    let idle = unsafe { Self::idle(device, from, before.nr()) };
+                    let idle = self.idle_device(from, before.nr());
                     f(before, charged.wrapping_add(idle));
                 }
                 (from, charged) = (off, 0);
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        // SAFETY: `ci->lock` is held.
-        let idle = unsafe { Self::idle(device, from, ids.nr()) };
+        let idle = self.idle_device(from, ids.nr());
         f(ids, charged.wrapping_add(idle));
         for off in start..end {
             self.invalidate_tags(off);
