@@ -485,14 +485,11 @@ pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
 
 /// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual
 /// cluster does while it has a free slot, because the next slot to be allocated may need a word.
-///
-/// # Safety
-///
-/// The cluster is locked.
 #[inline]
-pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bool {
-    // SAFETY: As required of the caller, the lock is held. Only a virtual cluster has this value in
-    // `flags`.
+pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
+    let ci = table.as_ci();
+    // SAFETY: By the invariants of `LockedTable`, the cluster is locked. Only a virtual cluster has
+    // this value in `flags`.
     unsafe {
         (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && <&Cluster>::from_c(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
@@ -501,15 +498,11 @@ pub(crate) unsafe fn keeps_table(ci: NonNull<bindings::swap_cluster_info>) -> bo
 
 /// If a cluster is bound, makes the device slot of one of its slots idle, because zswap has stored
 /// the page. Returns true if the device slot had data.
-///
-/// # Safety
-///
-/// The cluster is locked, and no other [`LockedCluster`] is used meanwhile.
 #[inline]
-pub(crate) unsafe fn idle_replaced(ci: NonNull<bindings::swap_cluster_info>, off: u32) -> bool {
-    let ci = ci.as_ptr();
-    // SAFETY: As required of the caller, the lock is held, and no other `LockedCluster` is used.
-    // Only a virtual cluster has this value in `flags`.
+pub(crate) fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
+    let ci = table.as_ci().as_ptr();
+    // SAFETY: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is locked,
+    // and no `LockedCluster` is used meanwhile. Only a virtual cluster has this value in `flags`.
     unsafe {
         (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && LockedCluster::from_c(ci).idle_device(off, 1) != 0
@@ -981,7 +974,7 @@ impl LockedCluster<'_> {
     /// Returns the table of backing words.
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
-        // SAFETY: `ci->lock` is held while `self` is borrowed.
+        // SAFETY: `ci->lock` is held while `self` is borrowed, and `self` cannot be used meanwhile.
         unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) }
     }
 

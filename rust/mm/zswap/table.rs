@@ -233,7 +233,7 @@ impl Guard<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
         // INVARIANT: `self` holds the cluster lock, and is borrowed during the lifetime of the
-        // result.
+        // result, so there is no other value. Only vswap makes a `LockedCluster`.
         LockedTable(self.0 .0, PhantomData)
     }
 }
@@ -281,13 +281,21 @@ enum Missing {
 ///
 /// # Invariants
 ///
-/// The cluster is valid, and its lock is held, during `'g`.
+/// The cluster is valid, and its lock is held, during `'g`. While the value is borrowed mutably, no
+/// other value for the cluster is used, nor the locked cluster of vswap (`LockedCluster`).
 pub(crate) struct LockedTable<'g>(
     NonNull<bindings::swap_cluster_info>,
     PhantomData<&'g mut ()>,
 );
 
 impl<'g> LockedTable<'g> {
+    /// Returns the cluster.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn as_ci(&self) -> NonNull<bindings::swap_cluster_info> {
+        self.0
+    }
+
     #[inline]
     fn ci(&self) -> Ci<'_> {
         // INVARIANT: By the invariants of `LockedTable`, the cluster is valid during `'g`.
@@ -405,8 +413,7 @@ impl<'g> LockedTable<'g> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     fn is_kept(&self) -> bool {
-        // SAFETY: By the invariants of `LockedTable`, the cluster is locked.
-        unsafe { crate::vswap::cluster::keeps_table(self.0) }
+        crate::vswap::cluster::keeps_table(self)
     }
 
     #[cfg(not(CONFIG_RUST_VSWAP))]
@@ -519,9 +526,7 @@ impl<'g> LockedTable<'g> {
         }
         ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
         #[cfg(CONFIG_RUST_VSWAP)]
-        // SAFETY: By the invariants of `LockedTable`, the cluster is locked. zswap has locked it
-        // for this store, so there is no `LockedCluster`.
-        let bound = unsafe { crate::vswap::cluster::idle_replaced(self.0, off) };
+        let bound = crate::vswap::cluster::idle_replaced(self, off);
         #[cfg(not(CONFIG_RUST_VSWAP))]
         let bound = false;
         // INVARIANT: By the invariants of `Word`, the old word owned the device slot that it named.
@@ -632,10 +637,12 @@ impl<'g> LockedTable<'g> {
 impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
     /// # Safety
     ///
-    /// `ci` is valid, and its lock is held, while the value is used.
+    /// `ci` is valid, and its lock is held, while the value is used. While the value is borrowed
+    /// mutably, no other value for the cluster is used, nor a `LockedCluster`.
     #[inline]
     unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
-        // INVARIANT: As required of the caller, `ci` is valid and locked.
+        // INVARIANT: As required of the caller, `ci` is valid and locked, and no other value is
+        // used while this one is borrowed mutably.
         Self(ci, PhantomData)
     }
 }
