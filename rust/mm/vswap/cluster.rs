@@ -388,7 +388,7 @@ impl Cluster {
 
     /// Returns the C part of the cluster, which has the table of backing words.
     #[inline]
-    fn table(&self) -> Option<Ci<'_>> {
+    pub(crate) fn table(&self) -> Option<Ci<'_>> {
         // SAFETY: The pointer is to the C part of this cluster, which is never freed.
         unsafe { Ci::from_raw(self.as_ci()) }
     }
@@ -463,12 +463,28 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
 /// zswap entry.
 #[inline]
 pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
+    let Some((cluster, off)) = place(slot) else {
+        return Err(slots);
+    };
+    // Dropped after the cluster is unlocked.
     let mut freed = FreeBatch::new();
-    match place(slot) {
-        // SAFETY: `slot` is borrowed mutably, so the caller has the right to the slot.
-        Some((cluster, off)) => unsafe { cluster.lock().lend().exchange(off, slots, &mut freed) },
-        None => Err(slots),
+    let mut guard = cluster.lock();
+    let mut locked = guard.lend();
+    let name = locked.name(off);
+    let (Some(word), Some(first)) = (locked.backing_word(off), slots.nth(0)) else {
+        return Err(slots);
+    };
+    if slots.nr() != 1 || !Record::is_tag(word.load()) {
+        return Err(slots);
     }
+    let mut sum = Sum::NONE;
+    // SAFETY: `word` and `name` belong to the slot. The cluster is locked. By the invariants of
+    // `Slot`, which is borrowed mutably, the caller has the right to the slot. `slots` owns the
+    // device slot, which it gives up below.
+    unsafe { freed.take(word, name, Backing::Phys(first).encode(), &mut sum) };
+    slots.named();
+    locked.table().forget(off, 1);
+    Ok(sum)
 }
 
 /// Takes the device slot that the backing word named before a store to zswap replaced the word, if
@@ -1064,34 +1080,6 @@ impl LockedCluster<'_> {
         }
         slots.named();
         Ok(())
-    }
-
-    /// Replaces the zswap entry in the backing word of a slot by a device slot, and frees the
-    /// entry. Returns the zswap charge. `Err` returns the device slot, because there is no entry.
-    ///
-    /// # Safety
-    ///
-    /// The caller has the right to the slot.
-    unsafe fn exchange(
-        &mut self,
-        off: u32,
-        slots: DeviceSlots,
-        freed: &mut FreeBatch,
-    ) -> Result<Sum, DeviceSlots> {
-        let name = self.name(off);
-        let (Some(word), Some(slot)) = (self.backing_word(off), slots.nth(0)) else {
-            return Err(slots);
-        };
-        if slots.nr() != 1 || !Record::is_tag(word.load()) {
-            return Err(slots);
-        }
-        let mut sum = Sum::NONE;
-        // SAFETY: `word` and `name` belong to the slot. The cluster is locked, and the caller has
-        // the right to the slot, as required.
-        unsafe { freed.take(word, name, Backing::Phys(slot).encode(), &mut sum) };
-        slots.named();
-        self.table().forget(off, 1);
-        Ok(sum)
     }
 
     /// Returns the name of a slot's object in zsmalloc.
@@ -1850,8 +1838,8 @@ impl Spare {
             return None;
         };
         // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The C
-        // part is zeroed, and initialized by C.
-        unsafe {
+        // part is zeroed, and initialized by C. The header is never freed from here on.
+        let cluster: &'static Cluster = unsafe {
             memory.write(Cluster {
                 ci: Opaque::zeroed(),
                 own: UnsafeCell::new(Own {
@@ -1864,9 +1852,8 @@ impl Spare {
                 number,
             });
             bindings::vswap_cluster_init(memory.as_ref().as_ci());
-        }
-        // SAFETY: The header is initialized, and is never freed from here on.
-        let cluster: &'static Cluster = unsafe { &*memory.as_ptr() };
+            memory.as_ref()
+        };
         // Publish under the lock of the lists. `quiesce()` takes that lock after the mode was
         // changed, and then visits all clusters. So it finds this cluster, or this task sees the
         // new mode.

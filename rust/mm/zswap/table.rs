@@ -170,8 +170,7 @@ impl<'a> Ci<'a> {
         #[cfg(CONFIG_RUST_VSWAP)]
         if entry.is_virtual() {
             let (cluster, off) = crate::vswap::directory::find(entry.offset())?;
-            // SAFETY: Virtual clusters are never freed.
-            return unsafe { Self::from_raw(cluster.as_ci()) }.map(|ci| (ci, off));
+            return cluster.table().map(|ci| (ci, off));
         }
         // SAFETY: As required of the caller, the device stays, and so do its clusters.
         let ci = unsafe { Self::from_raw(bindings::zswap_entry_cluster(entry.as_raw())) }?;
