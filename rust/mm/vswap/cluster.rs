@@ -112,10 +112,7 @@ use core::{
         UnsafeCell, //
     },
     marker::PhantomData,
-    ops::{
-        Deref,
-        Range, //
-    },
+    ops::Range,
     ptr::NonNull, //
 };
 use kernel::{
@@ -131,10 +128,7 @@ use kernel::{
         },
         rcu, //
     },
-    types::{
-        NotThreadSafe,
-        Opaque, //
-    }, //
+    types::Opaque, //
 };
 
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
@@ -180,6 +174,136 @@ type SwapWords = [Atomic<u64>; SLOTS];
 
 /// Swap counts that do not fit in the words of their slots; 0 for the other slots.
 type Counts = [Cell<u32>; SLOTS];
+
+mod locked {
+    //! The lock of a cluster. Only this module makes a [`Guard`] or a [`LockedCluster`], so that
+    //! there is none without the lock.
+
+    use super::Cluster;
+    use crate::ffi::call::FromC;
+    use core::{
+        marker::PhantomData,
+        ops::Deref,
+        ptr::NonNull, //
+    };
+    use kernel::{
+        bindings,
+        types::NotThreadSafe, //
+    };
+
+    /// Access to a locked cluster.
+    ///
+    /// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
+    /// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value.
+    /// Otherwise a caller could swap the values of two clusters.
+    ///
+    /// # Invariants
+    ///
+    /// The lock is held during `'g`, and only one value for the cluster can be used at a time.
+    pub(crate) struct LockedCluster<'g> {
+        cluster: &'static Cluster,
+        _lock: PhantomData<&'g mut ()>,
+        _thread: NotThreadSafe,
+    }
+
+    impl LockedCluster<'_> {
+        /// Creates a value. The caller upholds the invariants.
+        #[inline]
+        fn new(cluster: &'static Cluster) -> Self {
+            Self {
+                cluster,
+                _lock: PhantomData,
+                _thread: NotThreadSafe,
+            }
+        }
+
+        /// Returns the cluster itself, for functions that do not need its lock.
+        #[inline]
+        pub(crate) fn cluster(&self) -> &'static Cluster {
+            self.cluster
+        }
+
+        /// Lends the value for a shorter time.
+        #[inline]
+        pub(super) fn reborrow(&mut self) -> LockedCluster<'_> {
+            // INVARIANT: The lock is held while `self` is borrowed, and `self` cannot be used
+            // meanwhile.
+            LockedCluster::new(self.cluster)
+        }
+    }
+
+    impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
+        /// # Safety
+        ///
+        /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value
+        /// exists. No other value for the cluster is used meanwhile.
+        #[inline]
+        unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
+            // INVARIANT: As required of the caller, the lock is held, and no other value is used
+            // meanwhile.
+            // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so
+            // not NULL.
+            Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
+        }
+    }
+
+    /// The lock of a cluster. Dropping the value unlocks.
+    ///
+    /// # Invariants
+    ///
+    /// The value owns the lock.
+    #[must_use]
+    pub(crate) struct Guard(LockedCluster<'static>);
+
+    impl Cluster {
+        /// Locks the cluster.
+        #[inline]
+        pub(crate) fn lock(&'static self) -> Guard {
+            // SAFETY: The lock is initialized. Interrupt handlers never take it, so interrupts may
+            // stay on.
+            unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
+            // INVARIANT: The lock was just taken.
+            Guard(LockedCluster::new(self))
+        }
+
+        /// Tries to lock the cluster. Returns `None` if it is already locked.
+        pub(in crate::vswap) fn try_lock(&'static self) -> Option<Guard> {
+            // SAFETY: The lock is initialized. Interrupt handlers never take it.
+            let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
+            // INVARIANT: The lock was taken if `locked`.
+            locked.then(|| Guard(LockedCluster::new(self)))
+        }
+    }
+
+    impl Guard {
+        /// Lends access to the locked cluster.
+        #[inline]
+        pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
+            self.0.reborrow()
+        }
+    }
+
+    impl Deref for Guard {
+        type Target = LockedCluster<'static>;
+
+        #[inline]
+        fn deref(&self) -> &LockedCluster<'static> {
+            &self.0
+        }
+    }
+
+    impl Drop for Guard {
+        #[inline]
+        fn drop(&mut self) {
+            // SAFETY: The value owns the lock, by the invariants.
+            unsafe { bindings::spin_unlock(&raw mut (*self.0.cluster.as_ci()).lock) };
+        }
+    }
+}
+pub(crate) use locked::{
+    Guard,
+    LockedCluster, //
+};
 
 mod fields {
     //! The fields of C's `struct swap_cluster_info` that `ci->lock` protects. Only this module
@@ -317,24 +441,6 @@ impl Cluster {
     #[inline]
     pub(crate) fn first(&self) -> usize {
         self.index().wrapping_mul(SLOTS)
-    }
-
-    /// Locks the cluster.
-    #[inline]
-    pub(crate) fn lock(&'static self) -> Guard {
-        // SAFETY: The lock is initialized. Interrupt handlers never take it, so interrupts may stay
-        // on.
-        unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
-        // INVARIANT: The lock was just taken.
-        Guard(LockedCluster::new(self))
-    }
-
-    /// Tries to lock the cluster. Returns `None` if it is already locked.
-    pub(super) fn try_lock(&'static self) -> Option<Guard> {
-        // SAFETY: The lock is initialized. Interrupt handlers never take it.
-        let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
-        // INVARIANT: The lock was taken if `locked`.
-        locked.then(|| Guard(LockedCluster::new(self)))
     }
 
     /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
@@ -570,53 +676,22 @@ pub(crate) enum AtHand {
     Device,
 }
 
-/// Access to a locked cluster.
-///
-/// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
-/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value. Otherwise a
-/// caller could swap the values of two clusters.
-///
-/// # Invariants
-///
-/// The lock is held during `'g`, and only one value for the cluster can be used at a time.
-pub(crate) struct LockedCluster<'g> {
-    cluster: &'static Cluster,
-    _lock: PhantomData<&'g mut ()>,
-    _thread: NotThreadSafe,
-}
-
 impl LockedCluster<'_> {
-    /// Creates a value. The caller upholds the invariants.
     #[inline]
-    fn new(cluster: &'static Cluster) -> Self {
-        Self {
-            cluster,
-            _lock: PhantomData,
-            _thread: NotThreadSafe,
-        }
-    }
-
-    /// Returns the cluster itself, for functions that do not need its lock.
-    #[inline]
-    pub(crate) fn cluster(&self) -> &'static Cluster {
-        self.cluster
-    }
-
-    #[inline]
-    pub(super) fn ci(&self) -> *mut bindings::swap_cluster_info {
-        self.cluster.as_ci()
+    fn ci(&self) -> *mut bindings::swap_cluster_info {
+        self.cluster().as_ci()
     }
 
     #[inline]
     fn own(&self) -> &Own {
         // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
-        unsafe { &*self.cluster.own.get() }
+        unsafe { &*self.cluster().own.get() }
     }
 
     #[inline]
     fn own_mut(&mut self) -> &mut Own {
         // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
-        unsafe { &mut *self.cluster.own.get() }
+        unsafe { &mut *self.cluster().own.get() }
     }
 
     /// Returns true if the cluster has swap table words. Without them, no slot is in use.
@@ -639,7 +714,7 @@ impl LockedCluster<'_> {
     #[inline]
     fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
         Unpinned {
-            cluster: Self::new(self.cluster),
+            cluster: self.reborrow(),
             start,
             nr,
         }
@@ -704,7 +779,7 @@ impl LockedCluster<'_> {
     /// Returns the number of slots in use.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
-        self.cluster.used.load(Relaxed)
+        self.cluster().used.load(Relaxed)
     }
 
     /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of `order`.
@@ -712,7 +787,7 @@ impl LockedCluster<'_> {
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
         self.own().list == ListState::Cpu(cpu)
             && self.order() == order
-            && self.cluster.device.is_bound() == (kind == Kind::Bound)
+            && self.cluster().device.is_bound() == (kind == Kind::Bound)
     }
 
     /// Assigns the cluster to a CPU, to allocate slots for folios of an order. The cluster is on no
@@ -742,11 +817,11 @@ impl LockedCluster<'_> {
         let order = self.order();
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
-        if self.cluster.device.is_bound() && !self.take_device(start, nr) {
+        if self.cluster().device.is_bound() && !self.take_device(start, nr) {
             return None;
         }
         self.own_mut().map.take(start, nr);
-        self.cluster
+        self.cluster()
             .used
             .store(self.used().wrapping_add(nr), Relaxed);
         SlotUsage::change(nr as c_long);
@@ -758,7 +833,7 @@ impl LockedCluster<'_> {
     /// has begun.
     #[inline]
     fn take_device(&mut self, start: u32, nr: u32) -> bool {
-        let device = &self.cluster.device;
+        let device = &self.cluster().device;
         let Some(first) = device.binding() else {
             return false;
         };
@@ -777,7 +852,7 @@ impl LockedCluster<'_> {
     /// how many of them had data, for the caller to uncharge.
     #[inline]
     fn idle_device(&self, start: u32, nr: u32) -> u32 {
-        let device = &self.cluster.device;
+        let device = &self.cluster().device;
         let Some(first) = device.binding() else {
             return 0;
         };
@@ -793,9 +868,9 @@ impl LockedCluster<'_> {
     /// Returns false if the device has none.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
         // SAFETY: `ci->lock` is held.
-        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster.index()) };
+        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster().index()) };
         match PhysSlot::new(ty, offset) {
-            Some(first) if offset != 0 => self.cluster.device.bind(first),
+            Some(first) if offset != 0 => self.cluster().device.bind(first),
             _ => false,
         }
     }
@@ -804,10 +879,10 @@ impl LockedCluster<'_> {
     fn unbind_idle(&mut self) {
         // Keep the binding. Otherwise another task could allocate the device slots and overwrite
         // the data.
-        if warn_on_once!(self.cluster.device.count() != 0) {
+        if warn_on_once!(self.cluster().device.count() != 0) {
             return;
         }
-        if let Some(first) = self.cluster.device.unbind(|_, _| {}) {
+        if let Some(first) = self.cluster().device.unbind(|_, _| {}) {
             let (ty, offset) = (first.ty().into(), first.offset());
             // SAFETY: The device cluster was bound to this cluster, whose lock is held.
             unsafe {
@@ -819,9 +894,9 @@ impl LockedCluster<'_> {
     /// Ends the binding to the device of type `ty`, which swapoff turns off. `EBUSY`: a slot still
     /// has data there, so the device must stay.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
-        if self.cluster.device.binding().map(PhysSlot::ty) == Some(ty) {
+        if self.cluster().device.binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();
-            if self.cluster.device.is_bound() {
+            if self.cluster().device.is_bound() {
                 return Err(EBUSY);
             }
             Lists::lock().retire(self);
@@ -833,8 +908,8 @@ impl LockedCluster<'_> {
     /// backing words, for which this takes `memory`. Returns false if the cluster is not bound, or
     /// if there is no memory for the words.
     pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
-        let nr = self.cluster.device.count();
-        if !self.cluster.device.is_bound() {
+        let nr = self.cluster().device.count();
+        if !self.cluster().device.is_bound() {
             return false;
         }
         if nr == 0 {
@@ -851,7 +926,7 @@ impl LockedCluster<'_> {
             return false;
         }
         let mut bits = [0u64; WORDS];
-        let first = self.cluster.device.unbind(|slot, place| {
+        let first = self.cluster().device.unbind(|slot, place| {
             let word = self.backing_word(slot);
             if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
                 // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
@@ -863,7 +938,7 @@ impl LockedCluster<'_> {
             }
         });
         if let Some(first) = first {
-            words.give(first, self.cluster.first(), &bits);
+            words.give(first, self.cluster().first(), &bits);
         }
         Lists::lock().retire(self);
         true
@@ -882,7 +957,7 @@ impl LockedCluster<'_> {
         // Search only if the cluster had no free run of its order before.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = self.used().wrapping_sub(nr);
-        self.cluster.used.store(used, Relaxed);
+        self.cluster().used.store(used, Relaxed);
         SlotUsage::change((nr as c_long).wrapping_neg());
         match list.after_free(used, has_run) {
             ListMove::Stay => {}
@@ -891,7 +966,7 @@ impl LockedCluster<'_> {
             // Cannot happen: a cluster with a slot in use has tables.
             ListMove::ToFree if warn_on_once!(!self.has_words()) => {}
             ListMove::ToFree => {
-                if self.cluster.device.is_bound() {
+                if self.cluster().device.is_bound() {
                     self.unbind_idle();
                 }
                 // Leak the table rather than free a word that still names a backing.
@@ -935,13 +1010,14 @@ impl LockedCluster<'_> {
     /// Returns true if a slot has a backing.
     #[inline]
     fn is_backed(&self, off: u32) -> bool {
-        self.cluster.device.has(off) || self.backing_word(off).is_some_and(|word| word.load() != 0)
+        self.cluster().device.has(off)
+            || self.backing_word(off).is_some_and(|word| word.load() != 0)
     }
 
     /// Returns the backing of a slot.
     #[inline]
     pub(crate) fn backing(&self, off: u32) -> Backing {
-        if let Some(slot) = self.cluster.device.find(off) {
+        if let Some(slot) = self.cluster().device.find(off) {
             return Backing::Phys(slot);
         }
         match self.backing_word(off) {
@@ -978,7 +1054,7 @@ impl LockedCluster<'_> {
     fn backings(&self) -> Option<&Words> {
         // SAFETY: The table changes under the lock only, which is held by the invariants.
         unsafe {
-            (*self.cluster.ci.get())
+            (*self.cluster().ci.get())
                 .zswap
                 .as_ref()?
                 .words
@@ -991,20 +1067,20 @@ impl LockedCluster<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
         // SAFETY: `ci->lock` is held while `self` is borrowed, and `self` cannot be used meanwhile.
-        unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) }
+        unsafe { LockedTable::from_c(NonNull::from(&self.cluster().ci).cast()) }
     }
 
     /// Calls `f` with the table of backing words.
     #[inline]
     fn with_table<R>(&self, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
         // SAFETY: `ci->lock` is held while `self` is borrowed. `f` gets a shared reference only.
-        f(&unsafe { LockedTable::from_c(NonNull::from(&self.cluster.ci).cast()) })
+        f(&unsafe { LockedTable::from_c(NonNull::from(&self.cluster().ci).cast()) })
     }
 
     /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn has_bit(&self, off: u32) -> bool {
-        self.cluster.device.has(off)
+        self.cluster().device.has(off)
     }
 
     /// Returns the number of slots that have a backing word, or the promise of one.
@@ -1085,7 +1161,7 @@ impl LockedCluster<'_> {
     /// Returns the name of a slot's object in zsmalloc.
     #[inline]
     fn name(&self, off: u32) -> Name {
-        Name::of_virtual(self.cluster.first()).add(off)
+        Name::of_virtual(self.cluster().first()).add(off)
     }
 
     /// Clears slots, for [`Unpinned::clear`]. Warns, and returns false, if the cluster lacks the
@@ -1106,7 +1182,7 @@ impl LockedCluster<'_> {
             return false;
         };
         let (mut nr_backed, mut any_entry) = (0u32, false);
-        let device = &self.cluster.device;
+        let device = &self.cluster().device;
         let bound = device.is_bound();
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
             let old = word.load(Relaxed);
@@ -1173,7 +1249,7 @@ impl LockedCluster<'_> {
     /// tags.
     #[inline]
     fn invalidate_tags(&self, off: u32) {
-        let offset = self.cluster.first().wrapping_add(off as usize);
+        let offset = self.cluster().first().wrapping_add(off as usize);
         // SAFETY: `ci->lock` is held, and nothing pins the slot, so no task reads its tags.
         unsafe { bindings::vswap_invalidate_tags(offset) };
     }
@@ -1272,21 +1348,6 @@ impl LockedCluster<'_> {
         if self.has_words() && !self.can_extend() {
             self.replace_counts(Some(table));
         }
-    }
-}
-
-impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
-    /// # Safety
-    ///
-    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value exists.
-    /// No other value for the cluster is used meanwhile.
-    #[inline]
-    unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
-        // INVARIANT: As required of the caller, the lock is held, and no other value is used
-        // meanwhile.
-        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so not
-        // NULL.
-        Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
     }
 }
 
@@ -1429,23 +1490,7 @@ impl Row {
     }
 }
 
-/// The lock of a cluster. Dropping the value unlocks.
-///
-/// # Invariants
-///
-/// The value owns the lock.
-#[must_use]
-pub(crate) struct Guard(LockedCluster<'static>);
-
 impl Guard {
-    /// Lends access to the locked cluster.
-    #[inline]
-    pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
-        // INVARIANT: The cluster is locked while `self` is borrowed, and `self` is not used
-        // meanwhile.
-        LockedCluster::new(self.0.cluster)
-    }
-
     /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also takes
     /// the device slots of the run. `Err` returns the lock: there is no free run, or swapoff has
     /// begun.
@@ -1461,23 +1506,6 @@ impl Guard {
             }),
             None => Err(self),
         }
-    }
-}
-
-impl Deref for Guard {
-    type Target = LockedCluster<'static>;
-
-    #[inline]
-    fn deref(&self) -> &LockedCluster<'static> {
-        &self.0
-    }
-}
-
-impl Drop for Guard {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: The value owns the lock, by the invariants.
-        unsafe { bindings::spin_unlock(&raw mut (*self.0.ci()).lock) };
     }
 }
 
