@@ -35,7 +35,6 @@
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
 
-mod count;
 pub(crate) mod swap_cache;
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
@@ -77,12 +76,18 @@ use crate::{
             WORDS, //
         },
         swap_table::{
+            dup_word,
+            is_counted_word,
             is_extended_word,
+            is_last_word,
             is_zero_word,
+            put_word,
             Backing,
+            Count,
             Flags,
             PhysSlot,
-            State, //
+            State,
+            SWP_TB_COUNT_SHIFT, //
         }, //
     },
     warn::warn_on_once,
@@ -741,6 +746,23 @@ impl LockedCluster<'_> {
         }
     }
 
+    /// Sets the count in the word of a slot in use.
+    pub(super) fn set_count(&mut self, off: u32, count: Count) {
+        match self.state(off).with_count(count) {
+            Ok(state) => self.set_state(off, state),
+            Err(_) => {
+                warn_on_once!(true);
+            }
+        }
+    }
+
+    /// Adds one to the swap count in the word of a slot. Returns false if the count is not in the
+    /// word, or does not fit.
+    #[inline]
+    pub(super) fn raise_inline(&mut self, off: u32) -> bool {
+        self.try_word(off, dup_word)
+    }
+
     /// Writes the word of a slot. The caller upholds the invariants of [`Cluster`].
     #[inline]
     fn set_state(&mut self, off: u32, state: State) {
@@ -1306,7 +1328,7 @@ impl LockedCluster<'_> {
     /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
     /// this for every PTE.
     #[inline]
-    fn raise_extended(&mut self, off: u32) -> bool {
+    pub(super) fn raise_extended(&mut self, off: u32) -> bool {
         let word = self.words().and_then(|words| words.get(off as usize));
         if !word.is_some_and(|word| is_extended_word(word.load(Relaxed))) {
             return false;
@@ -1325,7 +1347,7 @@ impl LockedCluster<'_> {
 
     /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table when
     /// no count is left in it.
-    fn set_extended(&mut self, off: u32, count: u32) {
+    pub(super) fn set_extended(&mut self, off: u32, count: u32) {
         let Some(word) = self.extend_word(off) else {
             warn_on_once!(true);
             return;
@@ -1353,7 +1375,8 @@ impl LockedCluster<'_> {
 
 /// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
-/// Made by `count` and `swap_cache`. Dropping the value leaves the slots in use.
+/// Made where the last swap count is dropped, and by `swap_cache`. Dropping the value leaves the
+/// slots in use.
 ///
 /// # Invariants
 ///
@@ -1490,7 +1513,92 @@ impl Row {
     }
 }
 
+/// The result of `put_one()`.
+enum Put {
+    /// The slot stays: its swap count is not 0.
+    Counted,
+    /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
+    CacheOnly,
+    /// Unchanged: this swap count is all that pins the slot, so the caller must free the slot.
+    Last,
+}
+
+impl LockedCluster<'_> {
+    /// Drops one swap count of a slot. Inlined, because each caller handles the results in its own
+    /// way.
+    #[inline(always)]
+    fn put_one(&mut self, off: u32) -> Put {
+        let (mut left, mut last) = (0, false);
+        if self.try_word(off, |word| {
+            last = is_last_word(word);
+            if last {
+                return None;
+            }
+            let next = put_word(word)?;
+            left = next >> SWP_TB_COUNT_SHIFT;
+            Some(next)
+        }) {
+            return if left == 0 {
+                Put::CacheOnly
+            } else {
+                Put::Counted
+            };
+        }
+        if last {
+            return Put::Last;
+        }
+        self.put_extended(off);
+        Put::Counted
+    }
+
+    /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
+    /// nothing pins any more. Returns true if a slot now has swap count 0, and stays in use only
+    /// because of its folio in the swap cache.
+    #[inline]
+    pub(crate) fn put_range(
+        &mut self,
+        slots: Range<u32>,
+        mut free: impl FnMut(Unpinned<'_>),
+    ) -> bool {
+        let mut cache_only = false;
+        let mut row = Row::NONE;
+        for off in slots {
+            match self.put_one(off) {
+                // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
+                Put::Last => row.add(self, off, &mut free),
+                Put::CacheOnly => cache_only = true,
+                Put::Counted => {}
+            }
+        }
+        row.flush(self, &mut free);
+        cache_only
+    }
+}
+
 impl Guard {
+    /// Fast path to drop one swap count of a slot.
+    ///
+    /// - `Ok(true)`: dropped. The cluster is unlocked.
+    /// - `Ok(false)`: unchanged, and the cluster is unlocked. The caller takes the slow path.
+    ///   Either the count is not in the word alone, or `reclaim` is set and only the folio in the
+    ///   swap cache would pin the slot.
+    /// - `Err`: unchanged, and the cluster stays locked. This count is all that pins the slot, so
+    ///   the caller must free the slot.
+    #[inline(always)]
+    pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
+        let mut last = false;
+        // A fault only updates the word, because its swap cache folio pins the slot.
+        let done = self.lend().try_word(off, |word| {
+            last = is_last_word(word);
+            put_word(word).filter(|next| !reclaim || is_counted_word(*next))
+        });
+        if last {
+            // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
+            return Err(UnpinnedAlone { guard: self, off });
+        }
+        Ok(done)
+    }
+
     /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also takes
     /// the device slots of the run. `Err` returns the lock: there is no free run, or swapoff has
     /// begun.

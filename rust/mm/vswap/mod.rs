@@ -10,8 +10,8 @@
 //!
 //! Clusters, and the slots in them:
 //!
-//! - `cluster`: the memory of clusters, their lock, and the state under it. Its own modules change
-//!   the words of slots: `count` and `swap_cache`.
+//! - `cluster`: the memory of clusters, their lock, and the state under it. Its own module
+//!   `swap_cache` changes the words of slots.
 //! - `directory`: finds the cluster of a slot without a lock.
 //! - `cluster_list`: the lists of clusters with free slots, and the clusters that each CPU
 //!   allocates from.
@@ -22,7 +22,7 @@
 //! Operations on a slot:
 //!
 //! - `slot`: allocates, counts and frees slots.
-//! - `cluster::count`: changes the swap count of a slot.
+//! - `count`: raises the swap count of a slot, and keeps large counts. `cluster` drops counts.
 //! - `cluster::swap_cache`: adds and removes the folio of a slot.
 //! - [`lookup`]: finds the folio of a slot without a lock, pure.
 //!
@@ -50,6 +50,7 @@ pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod cluster_list;
+mod count;
 pub(crate) mod device_slot;
 pub(crate) mod directory;
 pub(crate) mod scatter;

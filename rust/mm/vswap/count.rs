@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Swap counts: the number of PTEs and shmem entries that name a slot.
+//!
+//! This file raises the swap count of a slot, in its word or in the extend table, and moves counts
+//! that do not fit in a word to the extend table and back. `cluster` drops counts, because the last
+//! count of a slot leaves the right to free the slot.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    vswap::{
+        cluster::LockedCluster,
+        swap_table::{
+            Count,
+            StateError,
+            SWP_TB_COUNT_MAX, //
+        }, //
+    },
+    warn::warn_on_once, //
+};
+use kernel::prelude::*;
+
+impl LockedCluster<'_> {
+    /// Drops one swap count of a slot whose count is in the extend table. Warns if it is not.
+    #[cold]
+    pub(super) fn put_extended(&mut self, off: u32) {
+        if self.state(off).put() != Err(StateError::CountExtended) {
+            // The slot has no swap count to drop: leave it as it is.
+            warn_on_once!(true);
+            return;
+        }
+        let count = self.extended(off).saturating_sub(1);
+        if count >= u32::from(SWP_TB_COUNT_MAX) {
+            self.set_extended(off, count);
+        } else {
+            // The count fits in the word again.
+            self.set_count(off, Count::INLINE_MAX);
+            self.set_extended(off, 0);
+        }
+    }
+
+    /// Adds one to the swap count of a slot, in its word or in the extend table. Returns false if
+    /// the count must move to the extend table, or cannot be raised.
+    #[inline]
+    pub(crate) fn try_dup(&mut self, off: u32) -> bool {
+        self.raise_inline(off) || self.raise_extended(off)
+    }
+
+    /// Adds one to the swap count of a slot. `ENOMEM`: the cluster needs an extend table first.
+    #[inline]
+    pub(crate) fn dup_one(&mut self, off: u32) -> Result {
+        if self.try_dup(off) {
+            return Ok(());
+        }
+        match self.state(off).dup() {
+            Err(StateError::CountFull) => {
+                if !self.can_extend() {
+                    return Err(ENOMEM);
+                }
+                self.set_count(off, Count::EXTENDED);
+                self.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
+                Ok(())
+            }
+            // The extended count is missing or at its maximum, or the slot is bad.
+            Err(StateError::CountExtended | StateError::Bad) => {
+                warn_on_once!(true);
+                Err(EINVAL)
+            }
+            // The slot is free. Not `Ok`, because `try_dup()` has failed.
+            _ => {
+                warn_on_once!(true);
+                Err(ENOENT)
+            }
+        }
+    }
+}
