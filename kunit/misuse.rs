@@ -214,8 +214,7 @@ fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
     replaced.other = 1; //~ E0616
 }
 
-fn slots_are_not_freed_from_elsewhere(cluster: &mut LockedCluster<'_>) {
-    cluster.free_run(0, 1); //~ E0624
+fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>) {
     cluster.set_list(ListState::Full); //~ E0624
 }
 

@@ -966,47 +966,6 @@ impl LockedCluster<'_> {
         true
     }
 
-    /// Frees slots whose words are null. Frees the tables of the cluster if no slot is left in use.
-    #[inline]
-    fn free_run(&mut self, start: u32, nr: u32) {
-        let order = self.order();
-        let own = self.own_mut();
-        // A slot was free already. Count none, because too low a count would free the tables early.
-        if warn_on_once!(!own.map.free(start, nr)) {
-            return;
-        }
-        let list = own.list;
-        // Search only if the cluster had no free run of its order before.
-        let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
-        let used = self.used().wrapping_sub(nr);
-        self.cluster().used.store(used, Relaxed);
-        SlotUsage::change((nr as c_long).wrapping_neg());
-        match list.after_free(used, has_run) {
-            ListMove::Stay => {}
-            ListMove::ToPartial => Lists::lock().add(self, ListState::Partial),
-            ListMove::ToFrag => Lists::lock().add(self, ListState::Frag),
-            // Cannot happen: a cluster with a slot in use has tables.
-            ListMove::ToFree if warn_on_once!(!self.has_words()) => {}
-            ListMove::ToFree => {
-                if self.cluster().device.is_bound() {
-                    self.unbind_idle();
-                }
-                // Leak the table rather than free a word that still names a backing.
-                if !warn_on_once!(self.any_backed()) {
-                    // SAFETY: No backing word is in use or promised, as `any_backed()` was just
-                    // false.
-                    unsafe { self.table().free() };
-                }
-                // SAFETY: No slot is in use, and the lock is held.
-                unsafe { bindings::vswap_tables_free(self.ci()) };
-                self.own_mut().nr_extended = 0;
-                let mut lists = Lists::lock();
-                lists.add(self, ListState::Free);
-                lists.uncount_populated();
-            }
-        }
-    }
-
     /// Returns the first slot in use at or after `from`.
     pub(crate) fn next_used(&self, from: u32) -> Option<u32> {
         self.own().map.next_used(from)
@@ -1136,13 +1095,6 @@ impl LockedCluster<'_> {
         self.table().take_back(promise);
     }
 
-    /// Lowers the number of backing words in use by `nr`, because the caller has cleared these.
-    #[inline]
-    fn words_gone(&mut self, nr: u32) {
-        // SAFETY: The caller has cleared `nr` words. Only this module calls this, under the lock.
-        unsafe { self.table().sub(nr) };
-    }
-
     /// Installs `table` as the table of backing words, unless the cluster has one.
     pub(crate) fn add_backing_table(&mut self, table: NewTable) {
         self.table().give(table);
@@ -1184,96 +1136,6 @@ impl LockedCluster<'_> {
     #[inline]
     fn name(&self, off: u32) -> Name {
         Name::of_virtual(self.cluster().first()).add(off)
-    }
-
-    /// Clears slots, for [`Unpinned::clear`]. Warns, and returns false, if the cluster lacks the
-    /// words or the table of backing words.
-    #[inline(always)]
-    fn kill(
-        &mut self,
-        start: u32,
-        nr: u32,
-        freed: &mut FreeBatch,
-        mut f: impl FnMut(u64, IdRefs, Option<Backed>),
-    ) -> bool {
-        let range = start as usize..start.wrapping_add(nr) as usize;
-        let words = self.words().and_then(|words| words.get(range.clone()));
-        let backings = self.backings().and_then(|words| words.0.get(range));
-        let (Some(words), Some(backings)) = (words, backings) else {
-            warn_on_once!(true);
-            return false;
-        };
-        let (mut nr_backed, mut any_entry) = (0u32, false);
-        let device = &self.cluster().device;
-        let bound = device.is_bound();
-        for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
-            let old = word.load(Relaxed);
-            word.store(State::Null.encode(), Relaxed);
-            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
-            let id = unsafe { IdRefs::take(self.ci(), off) };
-            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
-            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it.
-            let mut backed = unsafe { Self::take_word(backing, self.name(off), freed) };
-            nr_backed = nr_backed.wrapping_add(backed.is_some().into());
-            any_entry |= matches!(backed, Some(Backed::Zswap(_)));
-            if bound && device.has(off) {
-                backed = Some(Backed::Bound);
-            }
-            f(old, id, backed);
-            self.invalidate_tags(off);
-        }
-        if bound {
-            self.idle_device(start, nr);
-        }
-        if any_entry {
-            self.table().forget(start, nr);
-        }
-        if nr_backed != 0 {
-            self.words_gone(nr_backed);
-        }
-        true
-    }
-
-    /// Clears slots, for [`Unbacked::clear`]. Warns, and returns false, if the words are missing.
-    #[inline(always)]
-    fn kill_unbacked(&mut self, start: u32, nr: u32, mut f: impl FnMut(IdRefs, u32)) -> bool {
-        let end = start.wrapping_add(nr);
-        let range = start as usize..end as usize;
-        let Some(words) = self.words().and_then(|words| words.get(range)) else {
-            warn_on_once!(true);
-            return false;
-        };
-        let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
-        for (off, word) in (start..).zip(words) {
-            let old = word.load(Relaxed);
-            word.store(State::Null.encode(), Relaxed);
-            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
-            let id = unsafe { IdRefs::take(self.ci(), off) };
-            if let Err(id) = ids.append(id) {
-                let before = core::mem::replace(&mut ids, id);
-                if before.nr() != 0 {
-                    let idle = self.idle_device(from, before.nr());
-                    f(before, charged.wrapping_add(idle));
-                }
-                (from, charged) = (off, 0);
-            }
-            charged = charged.wrapping_add(is_zero_word(old).into());
-        }
-        let idle = self.idle_device(from, ids.nr());
-        f(ids, charged.wrapping_add(idle));
-        for off in start..end {
-            self.invalidate_tags(off);
-        }
-        true
-    }
-
-    /// Drops the data that the architecture saved for a slot that is being freed, such as memory
-    /// tags.
-    #[inline]
-    fn invalidate_tags(&self, off: u32) {
-        let offset = self.cluster().first().wrapping_add(off as usize);
-        // SAFETY: `ci->lock` is held, and nothing pins the slot, so no task reads its tags.
-        unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 
     /// Clears the backing word of a slot, and returns the backing that the word named. Adds a zswap
@@ -1420,13 +1282,56 @@ impl<'g> Unpinned<'g> {
     pub(crate) fn clear(
         mut self,
         freed: &mut FreeBatch,
-        f: impl FnMut(u64, IdRefs, Option<Backed>),
+        mut f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> Option<Cleared<'g>> {
-        if !self.cluster.kill(self.start, self.nr, freed, f) {
+        let (cluster, start, nr) = (&self.cluster, self.start, self.nr);
+        let range = start as usize..start.wrapping_add(nr) as usize;
+        let words = cluster.words().and_then(|words| words.get(range.clone()));
+        let backings = cluster.backings().and_then(|words| words.0.get(range));
+        let (Some(words), Some(backings)) = (words, backings) else {
+            warn_on_once!(true);
             return None;
+        };
+        let (mut nr_backed, mut any_entry) = (0u32, false);
+        let device = &cluster.cluster().device;
+        let bound = device.is_bound();
+        for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
+            let old = word.load(Relaxed);
+            word.store(State::Null.encode(), Relaxed);
+            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
+            let id = unsafe { IdRefs::take(cluster.ci(), off) };
+            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
+            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it.
+            let mut backed = unsafe { LockedCluster::take_word(backing, cluster.name(off), freed) };
+            nr_backed = nr_backed.wrapping_add(backed.is_some().into());
+            any_entry |= matches!(backed, Some(Backed::Zswap(_)));
+            if bound && device.has(off) {
+                backed = Some(Backed::Bound);
+            }
+            f(old, id, backed);
+            self.invalidate_tags(off);
+        }
+        if bound {
+            self.cluster.idle_device(start, nr);
+        }
+        if any_entry {
+            self.cluster.table().forget(start, nr);
+        }
+        if nr_backed != 0 {
+            // SAFETY: `take_word()` has cleared so many words that were in use.
+            unsafe { self.cluster.table().sub(nr_backed) };
         }
         // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(self))
+    }
+
+    /// Drops the data that the architecture saved for one of the slots, such as memory tags.
+    #[inline]
+    fn invalidate_tags(&self, off: u32) {
+        let offset = self.cluster.cluster().first().wrapping_add(off as usize);
+        // SAFETY: `ci->lock` is held. By the invariants of `Unpinned`, nothing pins the slot, so no
+        // task reads its tags.
+        unsafe { bindings::vswap_invalidate_tags(offset) };
     }
 }
 
@@ -1443,10 +1348,35 @@ impl<'g> Unbacked<'g> {
     /// of slots of one cgroup, with the references to the cgroup's id and the number of slots
     /// charged as swap. `None`: as for [`Unpinned::clear`].
     #[inline(always)]
-    pub(crate) fn clear(self, f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
-        let Self(mut slots) = self;
-        if !slots.cluster.kill_unbacked(slots.start, slots.nr, f) {
+    pub(crate) fn clear(self, mut f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
+        let Self(slots) = self;
+        let (cluster, start) = (&slots.cluster, slots.start);
+        let end = start.wrapping_add(slots.nr);
+        let range = start as usize..end as usize;
+        let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
+            warn_on_once!(true);
             return None;
+        };
+        let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
+        for (off, word) in (start..).zip(words) {
+            let old = word.load(Relaxed);
+            word.store(State::Null.encode(), Relaxed);
+            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
+            let id = unsafe { IdRefs::take(cluster.ci(), off) };
+            if let Err(id) = ids.append(id) {
+                let before = core::mem::replace(&mut ids, id);
+                if before.nr() != 0 {
+                    let idle = cluster.idle_device(from, before.nr());
+                    f(before, charged.wrapping_add(idle));
+                }
+                (from, charged) = (off, 0);
+            }
+            charged = charged.wrapping_add(is_zero_word(old).into());
+        }
+        let idle = cluster.idle_device(from, ids.nr());
+        f(ids, charged.wrapping_add(idle));
+        for off in start..end {
+            slots.invalidate_tags(off);
         }
         // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(slots))
@@ -1467,8 +1397,47 @@ impl Cleared<'_> {
     /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
     #[inline]
     pub(crate) fn free(self) {
-        let Self(mut slots) = self;
-        slots.cluster.free_run(slots.start, slots.nr);
+        let Self(Unpinned {
+            mut cluster,
+            start,
+            nr,
+        }) = self;
+        let order = cluster.order();
+        let own = cluster.own_mut();
+        // A slot was free already. Count none, because too low a count would free the tables early.
+        if warn_on_once!(!own.map.free(start, nr)) {
+            return;
+        }
+        let list = own.list;
+        // Search only if the cluster had no free run of its order before.
+        let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
+        let used = cluster.used().wrapping_sub(nr);
+        cluster.cluster().used.store(used, Relaxed);
+        SlotUsage::change((nr as c_long).wrapping_neg());
+        match list.after_free(used, has_run) {
+            ListMove::Stay => {}
+            ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
+            ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
+            // Cannot happen: a cluster with a slot in use has tables.
+            ListMove::ToFree if warn_on_once!(!cluster.has_words()) => {}
+            ListMove::ToFree => {
+                if cluster.cluster().device.is_bound() {
+                    cluster.unbind_idle();
+                }
+                // Leak the table rather than free a word that still names a backing.
+                if !warn_on_once!(cluster.any_backed()) {
+                    // SAFETY: No backing word is in use or promised, as `any_backed()` was just
+                    // false.
+                    unsafe { cluster.table().free() };
+                }
+                // SAFETY: No slot is in use, and the lock is held.
+                unsafe { bindings::vswap_tables_free(cluster.ci()) };
+                cluster.own_mut().nr_extended = 0;
+                let mut lists = Lists::lock();
+                lists.add(&mut cluster, ListState::Free);
+                lists.uncount_populated();
+            }
+        }
     }
 }
 
@@ -1731,7 +1700,8 @@ impl LockedSlots<'_> {
             cluster.table().forget(start, nr);
         }
         if nr_backed != 0 {
-            cluster.words_gone(nr_backed);
+            // SAFETY: `take_word()` has cleared so many words that were in use.
+            unsafe { cluster.table().sub(nr_backed) };
         }
     }
 
@@ -1791,9 +1761,16 @@ impl Taken {
 
     /// Frees the slots, and unlocks the cluster.
     pub(crate) fn cancel(mut self) {
-        let mut cluster = self.guard.lend();
-        cluster.idle_device(self.start, self.nr);
-        cluster.free_run(self.start, self.nr);
+        let Self {
+            ref mut guard,
+            start,
+            nr,
+        } = self;
+        let cluster = guard.lend();
+        cluster.idle_device(start, nr);
+        // INVARIANT: By the invariants of `Taken`, the words are null. A slot that was just taken
+        // has no backing, except for the device slot that is idle now.
+        Cleared(Unpinned { cluster, start, nr }).free();
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
