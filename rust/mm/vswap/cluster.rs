@@ -714,10 +714,14 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Creates the [`Unpinned`] for `nr` slots from `start` on. The caller upholds the invariants
-    /// of [`Unpinned`].
+    /// Creates the [`Unpinned`] for `nr` slots from `start` on.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] hold for the slots.
     #[inline]
-    fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
+    unsafe fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
+        // INVARIANT: As required of the caller.
         Unpinned {
             cluster: self.reborrow(),
             start,
@@ -1455,10 +1459,15 @@ impl Row {
     // INVARIANT: The range is empty.
     const NONE: Self = Self { start: 0, end: 0 };
 
-    /// Adds a slot of the cluster. The caller upholds the invariants for it. If the slot does not
-    /// follow the collected slots, first passes these to `free`.
+    /// Adds a slot of the cluster. If the slot does not follow the collected slots, first passes
+    /// these to `free`.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] hold for the slot, until it is passed to `free`. All slots of
+    /// the value are of one cluster.
     #[inline]
-    fn add(
+    unsafe fn add(
         &mut self,
         cluster: &mut LockedCluster<'_>,
         off: u32,
@@ -1468,6 +1477,7 @@ impl Row {
             self.flush(cluster, free);
             self.start = off;
         }
+        // INVARIANT: As required of the caller.
         self.end = off.wrapping_add(1);
     }
 
@@ -1476,7 +1486,12 @@ impl Row {
     fn flush(&mut self, cluster: &mut LockedCluster<'_>, free: &mut impl FnMut(Unpinned<'_>)) {
         let nr = self.end.wrapping_sub(self.start);
         if nr != 0 {
-            free(cluster.unpinned(self.start, nr));
+            // INVARIANT: By the invariants of `Row`. The slots leave it below.
+            free(Unpinned {
+                cluster: cluster.reborrow(),
+                start: self.start,
+                nr,
+            });
         }
         self.start = self.end;
     }
@@ -1533,8 +1548,9 @@ impl LockedCluster<'_> {
         let mut row = Row::NONE;
         for off in slots {
             match self.put_one(off) {
-                // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
-                Put::Last => row.add(self, off, &mut free),
+                // SAFETY: `Last` says that no folio is cached, and that the swap count is 1. The
+                // caller drops that count. The row is of this cluster.
+                Put::Last => unsafe { row.add(self, off, &mut free) },
                 Put::CacheOnly => cache_only = true,
                 Put::Counted => {}
             }
@@ -1823,11 +1839,27 @@ pub(crate) struct UnpinnedAlone {
 }
 
 impl UnpinnedAlone {
+    /// Creates the value for a slot of the locked cluster.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] hold for the slot.
+    #[inline]
+    unsafe fn new(guard: Guard, off: u32) -> Self {
+        // INVARIANT: As required of the caller.
+        Self { guard, off }
+    }
+
     /// Calls `free` with the slot, and then unlocks the cluster.
     #[inline]
     pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {
         let Self { mut guard, off } = self;
-        let ret = free(guard.lend().unpinned(off, 1));
+        // INVARIANT: By the invariants of `UnpinnedAlone`.
+        let ret = free(Unpinned {
+            cluster: guard.lend(),
+            start: off,
+            nr: 1,
+        });
         drop(guard);
         ret
     }

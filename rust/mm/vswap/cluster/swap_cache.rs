@@ -127,8 +127,8 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
         // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
         // more.
         unsafe { folio.leave_cache() };
-        // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
-        free_alone(UnpinnedAlone { guard, off }, IdRefs::put);
+        // SAFETY: The folio was removed, and the swap count is 1, which the caller drops.
+        free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
         return true;
     }
     guard.lend().put_one(off);
@@ -206,8 +206,8 @@ pub(crate) unsafe fn del(
     if nr != 1 {
         del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
     } else if del_one(cluster, off, pfn, shadow) {
-        // INVARIANT: The word does not name the folio any more, and the swap count is 0.
-        let slot = cluster.unpinned(off, 1);
+        // SAFETY: The word does not name the folio any more, and the swap count is 0.
+        let slot = unsafe { cluster.unpinned(off, 1) };
         drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
     }
 }
@@ -227,8 +227,8 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
         // more.
         unsafe { folio.leave_cache() };
         if last {
-            // INVARIANT: The folio was removed, and the swap count is 0.
-            free_alone(UnpinnedAlone { guard, off }, IdRefs::put);
+            // SAFETY: The folio was removed, and the swap count is 0.
+            free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
         }
         return;
     }
@@ -269,8 +269,8 @@ fn del_range(
 
     for at in off..off.wrapping_add(nr) {
         if del_one(cluster, at, pfn, shadow) {
-            // INVARIANT: The folio was removed, and the swap count is 0.
-            row.add(cluster, at, &mut free);
+            // SAFETY: The folio was removed, and the swap count is 0. The row is of this cluster.
+            unsafe { row.add(cluster, at, &mut free) };
         }
     }
     row.flush(cluster, &mut free);
