@@ -964,7 +964,8 @@ impl LockedCluster<'_> {
             }
         });
         if let Some(first) = first {
-            words.give(first, self.cluster().first(), &bits);
+            // SAFETY: The device cluster was bound to this cluster, whose lock is held.
+            unsafe { words.give(first, self.cluster().first(), &bits) };
         }
         Lists::lock().retire(self);
         true
@@ -1903,11 +1904,16 @@ impl DeviceWords {
     /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which
     /// device slots have data. The words of these name the virtual slots with the same index in the
     /// cluster that begins at `voffset`.
-    fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
+    ///
+    /// # Safety
+    ///
+    /// The device cluster that begins with `first` was bound, until now, to the virtual cluster
+    /// that begins at `voffset`, whose lock the caller holds.
+    unsafe fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
         let (ty, offset) = (first.ty().into(), first.offset());
         let bits = bits.as_ptr().cast::<c_ulong>();
-        // SAFETY: The device cluster was bound to a virtual cluster whose lock is held. There is a
-        // bit for each slot. C takes over the tables.
+        // SAFETY: As required of the caller, the device cluster was bound to a virtual cluster
+        // whose lock is held. There is a bit for each slot. C takes over the tables.
         unsafe {
             bindings::vswap_unbind(ty, offset, voffset, bits, self.0.get());
             // INVARIANT: C owns the tables, so none are left here.
