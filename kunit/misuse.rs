@@ -52,7 +52,10 @@ use crate::{
             Pattern,
             Sum, //
         },
-        ring::Ring,
+        ring::{
+            Member,
+            Ring, //
+        },
         table, //
     }, //
 };
@@ -182,6 +185,11 @@ fn a_table_is_not_freed_while_words_are_in_use(mut table: table::LockedTable<'_>
 
 fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
     table.sub(1); //~ E0133
+}
+
+fn a_member_changes_with_its_cluster_locked(member: &Member) {
+    member.leave(true); //~ E0061
+    member.clear(1); //~ E0061
 }
 
 fn a_promise_is_taken_back_once(cluster: &mut LockedCluster<'_>) {

@@ -33,10 +33,13 @@ use crate::{
         memcg::Memcg,
         node::Node, //
     },
-    zswap::order::{
-        self,
-        Seat,
-        Turn, //
+    zswap::{
+        order::{
+            self,
+            Seat,
+            Turn, //
+        },
+        table::Locked, //
     }, //
 };
 use core::ptr::NonNull;
@@ -150,9 +153,9 @@ impl RingState {
 }
 
 impl Member {
-    /// Clears the bits of slots. Caller holds the cluster lock.
+    /// Clears the bits of slots.
     #[inline]
-    pub(crate) fn clear(&self, bits: u64) {
+    pub(crate) fn clear(&self, bits: u64, _locked: Locked<'_>) {
         let before = self.bits();
         if before & bits != 0 {
             self.bits.store(before & !bits, Relaxed);
@@ -177,8 +180,8 @@ impl Member {
     }
 
     /// Removes a member without bits from its ring, if it is on one. Sets the seat to
-    /// [`Seat::Gone`] if `gone`, otherwise to [`Seat::Free`]. Caller holds the cluster lock.
-    pub(crate) fn leave(&self, gone: bool) {
+    /// [`Seat::Gone`] if `gone`, otherwise to [`Seat::Free`].
+    pub(crate) fn leave(&self, gone: bool, _locked: Locked<'_>) {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
         order::retire(self, to, |ring, to| {
@@ -263,12 +266,12 @@ impl Chain {
         members_from(self.first())
     }
 
-    /// Adds a member to the chain. Caller holds the cluster lock.
+    /// Adds a member to the chain.
     ///
     /// # Safety
     ///
-    /// `words` points to the words of the 64 slots from `entry` on, in the table of the chain. The
-    /// members of the chain are freed together with the table.
+    /// The caller holds the cluster lock. `words` points to the words of the 64 slots from `entry`
+    /// on, in the table of the chain. The members of the chain are freed together with the table.
     #[inline]
     pub(crate) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
         let place = core::mem::ManuallyDrop::new(new).0.cast::<Member>();
@@ -354,9 +357,9 @@ impl<'a> Ring<'a> {
     }
 
     /// Sets the bit of a slot whose page is stored. The member's seat is free or on this ring. If
-    /// it is free, the member joins the ring. Caller holds the cluster lock.
+    /// it is free, the member joins the ring.
     #[inline]
-    pub(crate) fn fill(self, member: &Member, bit: u64, rcu: &'a rcu::Guard) {
+    pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
         if order::fill(member, bit, self.0.as_raw()) {
             self.join(member, rcu);
         }

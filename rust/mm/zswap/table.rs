@@ -125,10 +125,9 @@ impl Table {
         unsafe { self.words.as_ref() }
     }
 
-    /// Returns the members of a group of 64 slots, including members without bits. Caller holds the
-    /// cluster lock.
+    /// Returns the members of a group of 64 slots, including members without bits.
     #[inline]
-    fn members(&self, group: u32) -> impl Iterator<Item = &Member> {
+    fn members(&self, group: u32, _locked: Locked<'_>) -> impl Iterator<Item = &Member> {
         members_from(self.groups.get(group as usize).and_then(Chain::first))
     }
 }
@@ -261,6 +260,14 @@ impl Replaced {
     }
 }
 
+/// Proof that a cluster is locked, for functions that change a [`Member`] of its table.
+///
+/// # Invariants
+///
+/// The lock of the cluster is held during `'g`.
+#[derive(Clone, Copy)]
+pub(crate) struct Locked<'g>(PhantomData<&'g ()>);
+
 /// Memory preallocated for a store, because the store allocates nothing under the cluster lock.
 #[derive(Default)]
 struct Spare {
@@ -293,6 +300,13 @@ impl<'g> LockedTable<'g> {
     #[inline]
     pub(crate) fn as_ci(&self) -> NonNull<bindings::swap_cluster_info> {
         self.0
+    }
+
+    /// Returns the proof that the cluster is locked.
+    #[inline]
+    fn locked(&self) -> Locked<'g> {
+        // INVARIANT: By the invariants of `LockedTable`, the lock is held during `'g`.
+        Locked(PhantomData)
     }
 
     #[inline]
@@ -432,7 +446,7 @@ impl<'g> LockedTable<'g> {
         };
         self.ci().cell().store(core::ptr::null_mut(), Relaxed);
         for member in table.groups.iter().flat_map(Chain::iter) {
-            member.leave(true);
+            member.leave(true, self.locked());
         }
         // SAFETY: `raw` points to an allocated table, whose members have left their rings. C frees
         // it after an RCU grace period, when readers without the cluster lock are done.
@@ -469,8 +483,8 @@ impl<'g> LockedTable<'g> {
         let (mut at, mut left) = (off, nr);
         loop {
             let in_group = at % GROUP;
-            for member in table.members(at / GROUP) {
-                member.clear(order::bits_of(in_group, left));
+            for member in table.members(at / GROUP, self.locked()) {
+                member.clear(order::bits_of(in_group, left), self.locked());
             }
             // The slots up to the end of the group are done. If `nr` is the constant 1, the
             // compiler drops the loop.
@@ -523,7 +537,7 @@ impl<'g> LockedTable<'g> {
         } else if replaced {
             self.forget(off, 1);
         }
-        ring.fill(member, order::bits_of(off % GROUP, 1), &rcu);
+        ring.fill(member, order::bits_of(off % GROUP, 1), self.locked(), &rcu);
         #[cfg(CONFIG_RUST_VSWAP)]
         let bound = crate::vswap::cluster::idle_replaced(self, off);
         #[cfg(not(CONFIG_RUST_VSWAP))]
@@ -562,15 +576,16 @@ impl<'g> LockedTable<'g> {
             }
         }
         if let Some(member) = idle {
-            member.leave(false);
+            member.leave(false, self.locked());
             return Ok(member);
         }
         let spare = spare.take().ok_or(Missing::Member)?;
         let first = off.wrapping_sub(off % GROUP);
         let word = table.words().0.get(first as usize).ok_or(Missing::Slot)?;
         let entry = entry.sub(off.wrapping_sub(first) as usize);
-        // SAFETY: The word is the first of the group, and `entry` names the slot of that word. C
-        // frees the chains of a table together with the table.
+        // SAFETY: By the invariants of `LockedTable`, the cluster is locked. The word is the first
+        // of the group, and `entry` names the slot of that word. C frees the chains of a table
+        // together with the table.
         Ok(unsafe { chain.add(spare, word.as_ptr(), entry) })
     }
 
@@ -624,7 +639,7 @@ impl<'g> LockedTable<'g> {
                     bits << 1 | u64::from(Record::is_tag(word.load()))
                 });
                 let (mut bits, mut twice) = (0u64, 0u64);
-                for member in table.members(nr) {
+                for member in table.members(nr, self.locked()) {
                     twice |= bits & member.bits();
                     bits |= member.bits();
                 }
