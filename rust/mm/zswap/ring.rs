@@ -45,10 +45,6 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::{
     bindings,
-    interop::list::{
-        CList,
-        CListHead, //
-    },
     prelude::*,
     sync::{
         atomic::{
@@ -61,7 +57,8 @@ use kernel::{
         rcu,
         SpinLock,
         SpinLockGuard, //
-    }, //
+    },
+    types::Opaque, //
 };
 
 type RawRing = *mut RingState;
@@ -80,7 +77,8 @@ const SAMPLE: usize = 32;
 /// `links` and `at` are protected by the lock of the ring that the seat names.
 #[repr(C)]
 pub(crate) struct Member {
-    links: CListHead,
+    // Not a `CListHead`, because its pointers are not valid while the member is on no list.
+    links: Opaque<bindings::list_head>,
     next: Chain,
     seat: Atomic<RawRing>,
     bits: Atomic<u64>,
@@ -99,6 +97,34 @@ same_layout!(Member = bindings::zswap_member {
     at = at,
 });
 
+// SAFETY: By the invariants of `Member`, the lock of a ring protects `links`. The other fields are
+// atomic.
+unsafe impl Sync for Member {}
+
+mod members {
+    //! The list of a ring. Only this module reaches it, so that it is read with the ring locked.
+
+    use super::{
+        LockedRing,
+        Member, //
+    };
+    use kernel::interop::list::CList;
+
+    type List = CList<Member, { core::mem::offset_of!(Member, links) }>;
+
+    /// The list of the members of a ring, without those in `joined`.
+    #[repr(transparent)]
+    pub(super) struct Members(List);
+
+    impl LockedRing<'_> {
+        /// Returns the members on the list of the ring.
+        pub(super) fn members(&self) -> &List {
+            &self.ring.members.0
+        }
+    }
+}
+use members::Members;
+
 /// A ring: C's `struct zswap_lruvec_state`.
 ///
 /// # Invariants
@@ -110,7 +136,7 @@ pub(crate) struct RingState {
     nr_disk_swapins: Atomic<i64>,
     lock: SpinLock<()>,
     dead: Atomic<bool>,
-    members: CList<Member, { core::mem::offset_of!(Member, links) }>,
+    members: Members,
     nr_members: Atomic<usize>,
     joined: Atomic<*mut Member>,
 }
@@ -176,7 +202,7 @@ impl Member {
 
     #[inline]
     fn links(&self) -> *mut bindings::list_head {
-        self.links.as_raw()
+        self.links.get()
     }
 
     /// Removes a member without bits from its ring, if it is on one. Sets the seat to
@@ -452,7 +478,7 @@ impl<'a> Ring<'a> {
     /// Estimates the number of pages on the ring. Returns 0 only if there are no pages.
     pub(crate) fn count(self) -> usize {
         loop {
-            let mut ring = self.lock().settled();
+            let ring = self.lock().settled();
             if ring.first_filled(&mut { SAMPLE }).is_some() {
                 return ring.estimate();
             }
@@ -479,10 +505,10 @@ pub(crate) struct LockedRing<'a> {
     _rcu: rcu::Guard,
 }
 
-impl<'a> LockedRing<'a> {
+impl LockedRing<'_> {
     #[inline]
     fn head(&self) -> *mut bindings::list_head {
-        // `CList` has the layout of its `list_head`.
+        // `Members` has the layout of its `list_head`.
         (&raw const self.ring.members).cast_mut().cast()
     }
 
@@ -492,7 +518,7 @@ impl<'a> LockedRing<'a> {
         self.ring.nr_members.load(Relaxed)
     }
 
-    fn add_len(&mut self, nr: usize) {
+    fn add_len(&self, nr: usize) {
         self.ring
             .nr_members
             .store(self.len().wrapping_add(nr), Relaxed);
@@ -552,7 +578,7 @@ impl<'a> LockedRing<'a> {
     /// Moves all members to another ring.
     fn give(&mut self, to: &mut LockedRing<'_>) {
         let nr = self.len();
-        for member in self.ring.members.iter() {
+        for member in self.members().iter() {
             // The seats of these members change under the lock of their ring only. Both locks are
             // held.
             member.seat.store(to.ring.as_raw(), Release);
@@ -594,9 +620,9 @@ impl<'a> LockedRing<'a> {
     /// Returns the first member that has bits. Removes the members before it from the ring,
     /// `members` at most, and subtracts their number from `members`. Returns `None` if `members`
     /// becomes 0 or the ring is empty.
-    fn first_filled(&mut self, members: &mut usize) -> Option<&'a Member> {
+    fn first_filled(&self, members: &mut usize) -> Option<&Member> {
         while *members != 0 {
-            let Some(first) = self.ring.members.iter().next() else {
+            let Some(first) = self.members().iter().next() else {
                 *members = 0;
                 break;
             };
@@ -611,14 +637,14 @@ impl<'a> LockedRing<'a> {
     /// Estimates the number of pages on the ring from the first [`SAMPLE`] members.
     fn estimate(&self) -> usize {
         let (mut looked, mut pages) = (0usize, 0usize);
-        for member in self.ring.members.iter().take(SAMPLE) {
+        for member in self.members().iter().take(SAMPLE) {
             looked = looked.wrapping_add(1);
             pages = pages.wrapping_add(member.bits().count_ones() as usize);
         }
         order::estimate(self.len(), looked, pages)
     }
 
-    fn park(&mut self, member: &Member) -> bool {
+    fn park(&self, member: &Member) -> bool {
         let ring = self.ring.as_raw();
         let parked = order::park(member, ring, || self.remove(member), || self.push(member));
         if parked {
