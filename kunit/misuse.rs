@@ -43,6 +43,10 @@ use crate::{
         }, //
     },
     zswap::{
+        order::{
+            self,
+            Seat, //
+        },
         pool::{
             Entry,
             Held,
@@ -185,6 +189,12 @@ fn a_table_is_not_freed_while_words_are_in_use(mut table: table::LockedTable<'_>
 
 fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
     table.sub(1); //~ E0133
+}
+
+// A member follows the pointer when it leaves its ring.
+fn a_pointer_is_not_a_seat(member: &Member) {
+    let ring = core::ptr::null_mut();
+    order::Member::exchange_seat(member, Seat::Free, Seat::On(ring)); //~ E0308
 }
 
 fn a_member_changes_with_its_cluster_locked(member: &Member) {

@@ -24,6 +24,7 @@ use crate::{
     ffi::{
         call::{
             FromC,
+            ToC,
             View, //
         },
         folio::{
@@ -62,6 +63,15 @@ use kernel::{
 };
 
 type RawRing = *mut RingState;
+
+/// A ring that a member has its seat on.
+///
+/// # Invariants
+///
+/// The pointer is to a ring, which is not freed before its members have left it and an RCU grace
+/// period has passed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RingPtr(RawRing);
 
 /// The raw seat of a member whose table is being freed.
 const GONE: RawRing = core::ptr::without_provenance_mut(1);
@@ -162,6 +172,13 @@ impl RingState {
         core::ptr::from_ref(self).cast_mut()
     }
 
+    /// Returns the ring as the seat of a member.
+    #[inline]
+    fn as_seat(&self) -> RingPtr {
+        // INVARIANT: This is a ring. When its cgroup goes offline, its members leave it.
+        RingPtr(self.as_raw())
+    }
+
     #[inline]
     fn as_ptr(&self) -> *mut bindings::zswap_lruvec_state {
         self.as_raw().cast()
@@ -211,13 +228,11 @@ impl Member {
         let to = if gone { Seat::Gone } else { Seat::Free };
         let rcu = rcu::read_lock();
         order::retire(self, to, |ring, to| {
-            // SAFETY: The RCU read lock is held since before the seat was read. RCU keeps the
-            // cgroup of the ring, and so the ring.
-            let Some(ring) = (unsafe { ring.as_ref() }) else {
-                return true;
-            };
+            // SAFETY: The RCU read lock is held since before the seat was read. So by the
+            // invariants of `RingPtr`, this is a ring that is not freed meanwhile.
+            let ring = unsafe { &*ring.0 };
             let mut locked = Ring(ring).lock();
-            let here = Seat::On(ring.as_raw());
+            let here = Seat::On(ring.as_seat());
             if order::Member::seat(self) != here {
                 return false;
             }
@@ -230,7 +245,7 @@ impl Member {
 }
 
 impl order::Member for Member {
-    type Ring = RawRing;
+    type Ring = RingPtr;
 
     #[inline]
     fn bits(&self) -> u64 {
@@ -243,22 +258,23 @@ impl order::Member for Member {
     }
 
     #[inline]
-    fn seat(&self) -> Seat<RawRing> {
+    fn seat(&self) -> Seat<RingPtr> {
         let ring = self.seat.load(Relaxed);
         if ring.is_null() {
             Seat::Free
         } else if ring == GONE {
             Seat::Gone
         } else {
-            Seat::On(ring)
+            // INVARIANT: Only `exchange_seat()` and `give()` set the seat, to a ring.
+            Seat::On(RingPtr(ring))
         }
     }
 
     #[inline]
-    fn exchange_seat(&self, from: Seat<RawRing>, to: Seat<RawRing>) -> bool {
+    fn exchange_seat(&self, from: Seat<RingPtr>, to: Seat<RingPtr>) -> bool {
         let raw = |seat| match seat {
             Seat::Free => core::ptr::null_mut(),
-            Seat::On(ring) => ring,
+            Seat::On(RingPtr(ring)) => ring,
             Seat::Gone => GONE,
         };
         self.seat.cmpxchg(raw(from), raw(to), Full).is_ok()
@@ -357,8 +373,9 @@ impl<'a> Ring<'a> {
     /// Returns the ring of the memory cgroup and node of a folio.
     #[inline]
     pub(crate) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
-        // SAFETY: The ring is part of the cgroup, which RCU keeps during `'a`, or is never freed.
-        unsafe { Option::from_c(raw_of_folio(folio)) }.map(Self)
+        // SAFETY: The RCU read lock is held, which keeps the cgroup of the folio during `'a`. The
+        // ring is part of the cgroup, or is never freed.
+        unsafe { Option::from_c(bindings::zswap_ring_of_folio(folio.to_c())) }.map(Self)
     }
 
     /// Returns this ring, or if it is dead, the nearest live ring of an ancestor cgroup.
@@ -386,7 +403,7 @@ impl<'a> Ring<'a> {
     /// it is free, the member joins the ring.
     #[inline]
     pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
-        if order::fill(member, bit, self.0.as_raw()) {
+        if order::fill(member, bit, self.0.as_seat()) {
             self.join(member, rcu);
         }
     }
@@ -492,8 +509,6 @@ impl<'a> Ring<'a> {
 c_functions! {
     // A ring is part of its cgroup, or is never freed.
     safe fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
-    // Called under RCU, which keeps the cgroup of the folio.
-    safe fn raw_of_folio(folio: &Folio) -> *mut bindings::zswap_lruvec_state = zswap_ring_of_folio;
 }
 
 /// A locked ring. Dropping it unlocks the ring.
@@ -645,7 +660,7 @@ impl LockedRing<'_> {
     }
 
     fn park(&self, member: &Member) -> bool {
-        let ring = self.ring.as_raw();
+        let ring = self.ring.as_seat();
         let parked = order::park(member, ring, || self.remove(member), || self.push(member));
         if parked {
             self.add_len(usize::MAX);
