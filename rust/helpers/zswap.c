@@ -7,6 +7,7 @@
  */
 #ifdef CONFIG_RUST_ZSWAP
 
+#include <linux/cpumask.h>
 #include <linux/highmem.h>
 #include <linux/list.h>
 #include <linux/memcontrol.h>
@@ -323,9 +324,22 @@ __rust_helper void rust_helper_zswap_fill(void *to, u64 value, size_t size)
 
 /* Compression */
 
+/* Returns the node of a CPU; NUMA_NO_NODE if the CPU is not possible. */
+static inline int zswap_node_of_cpu(unsigned int cpu)
+{
+	return cpu_possible(cpu) ? cpu_to_node(cpu) : NUMA_NO_NODE;
+}
+
 __rust_helper int rust_helper_zswap_cpu_to_node(unsigned int cpu)
 {
-	return cpu_to_node(cpu);
+	return zswap_node_of_cpu(cpu);
+}
+
+/* Allocates a transform on the node of a CPU. */
+__rust_helper struct crypto_acomp *
+rust_helper_zswap_alloc_acomp(const char *name, unsigned int cpu)
+{
+	return crypto_alloc_acomp_node(name, 0, 0, zswap_node_of_cpu(cpu));
 }
 
 __rust_helper bool rust_helper_zswap_has_acomp(const char *name)

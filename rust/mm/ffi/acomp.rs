@@ -63,10 +63,10 @@ const PAGE_LEN: u32 = PAGE_SIZE as u32;
 c_functions! {
     /// Returns true if a compressor with that name exists. May sleep, and load modules.
     pub(crate) safe fn exists(name: &CStr) -> bool = zswap_has_acomp;
-    safe fn cpu_to_node(cpu: c_uint) -> c_int = zswap_cpu_to_node;
-    safe fn alloc_acomp(
-        name: &CStr, ty: u32, mask: u32, node: c_int
-    ) -> *mut bindings::crypto_acomp = crypto_alloc_acomp_node;
+    /// Returns the node of a CPU, or a negative number if the CPU is not possible.
+    safe fn cpu_to_node(cpu: CpuId) -> c_int = zswap_cpu_to_node;
+    /// Allocates a transform on the node of a CPU. May sleep.
+    safe fn alloc_acomp(name: &CStr, cpu: CpuId) -> *mut bindings::crypto_acomp = zswap_alloc_acomp;
     safe fn alloc_request(transform: &Transform) -> Option<Request> = zswap_acomp_request_alloc;
 }
 
@@ -78,8 +78,8 @@ c_functions! {
 struct Transform(NonNull<bindings::crypto_acomp>);
 
 impl Transform {
-    fn new(name: &CStr, node: c_int) -> Result<Self> {
-        let acomp = from_err_ptr(alloc_acomp(name, 0, 0, node)).inspect_err(|error| {
+    fn new(name: &CStr, cpu: CpuId) -> Result<Self> {
+        let acomp = from_err_ptr(alloc_acomp(name, cpu)).inspect_err(|error| {
             pr_err!("could not alloc crypto acomp {name} : {error:?}\n");
         })?;
         NonNull::new(acomp).map(Self).ok_or(ENOMEM)
@@ -141,10 +141,9 @@ unsafe impl Sync for Context {}
 impl Context {
     /// Creates the context of a CPU. May sleep.
     fn new(cpu: CpuId, name: &CStr) -> Result<Pin<KBox<Self>>> {
-        let nid = cpu_to_node(cpu.as_u32());
-        let node = NumaNode::new(nid).unwrap_or(NumaNode::NO_NODE);
+        let node = NumaNode::new(cpu_to_node(cpu)).unwrap_or(NumaNode::NO_NODE);
         let output = alloc_on::<[u8; PAGE_SIZE]>(node)?.write_init(pin_init::init_zeroed())?;
-        let transform = Transform::new(name, nid)?;
+        let transform = Transform::new(name, cpu)?;
         let request = alloc_request(&transform).ok_or(ENOMEM)?;
         let req = request.0.as_ptr();
         alloc_on::<Self>(node)?.write_pin_init(try_pin_init!(Self {
