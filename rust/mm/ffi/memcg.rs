@@ -111,8 +111,13 @@ impl Memcg<'_> {
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn refusals(&self) -> &Refusals = vswap_refusals_of;
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
-        safe fn bytes(&self) -> usize = zswap_memcg_bytes;
-        safe fn pages(&self) -> usize = zswap_memcg_pages;
+    }
+
+    /// Returns the cgroup, unless it is `NULL`.
+    #[inline]
+    fn not_null(&self) -> Option<NotNull<'_>> {
+        // INVARIANT: By the invariants of `Memcg`, the cgroup is not freed.
+        NonNull::new(self.ptr).map(|ptr| NotNull(ptr, PhantomData))
     }
 
     /// Returns true, because without virtual slots each page in zswap has a device slot.
@@ -138,17 +143,33 @@ impl Memcg<'_> {
     /// `None` for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
-        (!self.ptr.is_null()).then(|| self.pages())
+        self.not_null().map(|memcg| memcg.pages())
     }
 
     /// Returns the memory that the pages of the cgroup take in zswap, in bytes, and their number.
     /// `None` if cgroups are off, or for `NULL`.
     pub(crate) fn usage(self) -> Option<(usize, usize)> {
-        if disabled() || self.ptr.is_null() {
-            return None;
-        }
+        let memcg = self.not_null().filter(|_| !disabled())?;
         self.flush_stats();
-        Some((self.bytes(), self.pages()))
+        Some((memcg.bytes(), memcg.pages()))
+    }
+}
+
+/// A memory cgroup that is not `NULL`, for functions of C that require one.
+///
+/// # Invariants
+///
+/// The cgroup is not freed during `'a`.
+struct NotNull<'a>(NonNull<bindings::mem_cgroup>, PhantomData<&'a ()>);
+
+impl NotNull<'_> {
+    fn as_ptr(&self) -> *mut bindings::mem_cgroup {
+        self.0.as_ptr()
+    }
+
+    c_methods! {
+        safe fn bytes(&self) -> usize = zswap_memcg_bytes;
+        safe fn pages(&self) -> usize = zswap_memcg_pages;
     }
 }
 
