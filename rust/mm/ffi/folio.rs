@@ -249,7 +249,19 @@ impl<'a> SwapPage<'a> {
     /// Returns the 64-bit pattern that the page repeats, if it does.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
-        self.with_bytes(|bytes| bytes.repeats())
+        /// The index of the last word.
+        const LAST: usize = PAGE_SIZE / size_of::<u64>() - 1;
+
+        self.mapped(|start| {
+            let nth = |n: usize| {
+                // SAFETY: `n` is at most `LAST`, so the word is within the page, which is mapped
+                // and aligned. Any word is a valid `u64`.
+                unsafe { start.cast::<u64>().add(n).read_volatile() }
+            };
+            let first = nth(0);
+            // Compare the last word first, because in most pages it differs from the first.
+            (nth(LAST) == first && (1..LAST).all(|n| nth(n) == first)).then_some(first)
+        })
     }
 
     /// Fills the page with a 64-bit pattern.
@@ -387,22 +399,6 @@ impl<'a> Bytes<'a> {
             // is a valid `u8`.
             unsafe { self.start.add(at).read_volatile() }
         })
-    }
-
-    /// Returns the 64-bit pattern that the bytes repeat, if they do.
-    #[inline]
-    fn repeats(&self) -> Option<u64> {
-        const WORD: usize = size_of::<u64>();
-        let nth = |n: usize| {
-            // SAFETY: The word is within `len` bytes, so it is readable, by the invariants. Pages
-            // are aligned. Any word is a valid `u64`.
-            unsafe { self.start.cast::<u64>().add(n).read_volatile() }
-        };
-        let nr = self.len / WORD;
-        let last = nr.checked_sub(1)?;
-        let first = nth(0);
-        // Compare the last word first, because in most pages it differs from the first.
-        (nth(last) == first && (1..last).all(|n| nth(n) == first)).then_some(first)
     }
 
     /// Returns the number of bytes.
