@@ -891,8 +891,12 @@ impl LockedCluster<'_> {
     }
 
     /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
-    /// Returns false if the device has none.
+    /// Returns false if the device has none, or if the cluster is bound already.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
+        // Otherwise nobody would end the binding of the second device cluster.
+        if warn_on_once!(self.cluster().device.is_bound()) {
+            return false;
+        }
         // SAFETY: `ci->lock` is held.
         let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster().index()) };
         match PhysSlot::new(ty, offset) {
