@@ -794,7 +794,7 @@ impl Drop for Writes {
 ///
 /// # Invariants
 ///
-/// The value owns the lock and a reference. The folio is clean.
+/// The value owns the lock and a reference.
 #[must_use]
 pub(crate) struct NewFolio(SwapFolio<'static>);
 
