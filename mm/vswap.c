@@ -670,10 +670,9 @@ void vswap_tables_free(struct swap_cluster_info *ci)
 	vswap_words_free(words);
 }
 
-/* Allocates a chunk of the directory: see rust/mm/ffi/array.rs. */
 void *vswap_chunk_alloc(gfp_t gfp)
 {
-	return kzalloc(512 * sizeof(void *), gfp);
+	return kcalloc(VSWAP_CHUNK, sizeof(void *), gfp);
 }
 
 void *vswap_extend_alloc(gfp_t gfp)

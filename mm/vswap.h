@@ -442,6 +442,9 @@ static inline bool vswap_split(bool failed, struct folio *folio, struct list_hea
 
 #include <linux/swap_ops.h>
 
+/* Number of pointers of a chunk of the directory: see rust/mm/ffi/array.rs. */
+#define VSWAP_CHUNK		512
+
 /* C functions that Rust calls, in mm/vswap.c, swapfile.c and memcontrol.c */
 swp_entry_t vswap_alloc_slots(struct folio *folio);
 void vswap_free_slots(unsigned int type, unsigned int offset, unsigned int nr);

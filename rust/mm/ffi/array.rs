@@ -19,7 +19,7 @@ use kernel::{
 };
 
 /// Number of elements of a chunk.
-pub(crate) const CHUNK: usize = 512;
+pub(crate) const CHUNK: usize = bindings::VSWAP_CHUNK as usize;
 
 /// A place for a reference.
 ///
