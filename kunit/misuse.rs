@@ -19,7 +19,10 @@ use crate::{
             SwapPage,
             Writes, //
         },
-        memcg::Memcg,
+        memcg::{
+            self,
+            Memcg, //
+        },
         vswap::{
             IdRefs,
             LeavingFolio,
@@ -280,6 +283,11 @@ fn slots_are_freed_once(slots: Unpinned<'_>) {
 fn references_to_an_id_are_put_once(ids: IdRefs) {
     ids.put(0, Sum::NONE);
     ids.put(0, Sum::NONE); //~ E0382
+}
+
+fn stored_pages_are_uncharged_once(sum: Sum) {
+    memcg::unstored(1, sum);
+    memcg::unstored(1, sum); //~ E0382
 }
 
 fn a_number_is_not_a_reference_to_an_id(uncharge: &mut Uncharge) {

@@ -427,13 +427,13 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
     if sum.nr == 0 {
         return;
     }
-    count_unstored(sum);
+    count_unstored(&sum);
     uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long);
 }
 
 /// Subtracts pages that zswap does not have any more from the counters, but does not uncharge them.
 #[inline]
-pub(crate) fn count_unstored(sum: Sum) {
+pub(crate) fn count_unstored(sum: &Sum) {
     if sum.nr != 0 {
         count_stored(
             (sum.nr as i64).wrapping_neg(),

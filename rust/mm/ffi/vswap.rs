@@ -324,7 +324,7 @@ impl IdRefs {
     /// Puts the references. Uncharges `nr_charged` slots of swap, and the zswap charge `stored`.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
-        memcg::count_unstored(stored);
+        memcg::count_unstored(&stored);
         let Self { id, nr } = self;
         if id != 0 {
             let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);

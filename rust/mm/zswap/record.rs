@@ -315,8 +315,9 @@ impl Record {
 // `FORM_HALF` keeps half of the bits.
 const _: () = assert!(VALUE_SHIFT < u32::BITS);
 
-/// The totals of a number of records that are charged or uncharged together.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+/// The totals of a number of records that are charged or uncharged together. Not `Copy`, so that
+/// they are uncharged once.
+#[derive(Default, PartialEq, Eq, Debug)]
 pub struct Sum {
     /// Bytes of data in objects.
     pub bytes: usize,

@@ -176,7 +176,7 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
-    memcg::unstored(replaced.id, replaced.stored);
+    memcg::unstored(replaced.id, core::mem::take(&mut replaced.stored));
     stored.id = replaced.id;
     stored.sum.add(kept, len);
     #[cfg(CONFIG_RUST_VSWAP)]
