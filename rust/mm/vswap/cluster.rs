@@ -1441,10 +1441,11 @@ impl Cleared<'_> {
                 }
                 // SAFETY: No slot is in use, and the lock is held.
                 unsafe { bindings::vswap_tables_free(cluster.ci()) };
-                cluster.own_mut().nr_extended = 0;
-                let mut lists = Lists::lock();
-                lists.add(&mut cluster, ListState::Free);
-                lists.uncount_populated();
+                let own = cluster.own_mut();
+                own.nr_extended = 0;
+                own.list = ListState::Free;
+                // INVARIANT: The cluster has no tables any more, and was not on the free list.
+                Lists::lock().put_spare(Spare(cluster.cluster()));
             }
         }
     }
@@ -1960,17 +1961,19 @@ impl ExtendTable {
 ///
 /// # Invariants
 ///
-/// The cluster has no tables and is on no list, so that no other task allocates from it.
+/// The cluster has no tables, and is not on the free list. No other value stands for it.
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
 impl FromC<NonNull<bindings::swap_cluster_info>> for Spare {
     /// # Safety
     ///
-    /// `ci` is the C part of a virtual cluster that has no tables and is on no list.
+    /// `ci` is the C part of a virtual cluster that has no tables and is on no list. No other value
+    /// stands for it.
     #[inline]
     unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
-        // INVARIANT: As required of the caller, the cluster has no tables and is on no list.
+        // INVARIANT: As required of the caller, the cluster has no tables, is on no list, and no
+        // other value stands for it.
         // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
         Self(unsafe { <&Cluster>::from_c(ci) })
     }
@@ -2015,7 +2018,7 @@ impl Spare {
         let lists = Lists::lock();
         Directory::publish(cluster);
         drop(lists);
-        // INVARIANT: A new cluster has no tables and is on no list.
+        // INVARIANT: A new cluster has no tables and is on no list. This is the first value for it.
         Some(Self(cluster))
     }
 
@@ -2044,7 +2047,7 @@ impl Spare {
 ///
 /// # Invariants
 ///
-/// The cluster has no tables and is on no list.
+/// As for [`Spare`].
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,

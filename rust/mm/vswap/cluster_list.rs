@@ -189,13 +189,13 @@ impl Lists {
         safe fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
     }
 
-    /// Moves a locked cluster to the front of the list for `state`, or off its list if `state` has
-    /// none. A cluster that was full until now is fuller than the others. Allocating from it first
-    /// lets the others become empty.
+    /// Moves a locked cluster with tables to the front of the list for `state`, or off its list if
+    /// `state` has none. A cluster that was full until now is fuller than the others. Allocating
+    /// from it first lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
-        // Exactly the clusters without tables belong on the free list.
-        let fits = (state == ListState::Free) != cluster.has_words();
+        // A cluster without tables gets on the free list as a `Spare`.
+        let fits = state != ListState::Free && cluster.has_words();
         if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
             return;
         }
@@ -214,8 +214,7 @@ impl Lists {
                     self.move_to(cluster, &lists.frag);
                 }
             }
-            ListState::Free => self.move_to(cluster, &all().free),
-            ListState::Cpu(_) | ListState::Full => self.remove(cluster),
+            ListState::Free | ListState::Cpu(_) | ListState::Full => self.remove(cluster),
         }
     }
 
