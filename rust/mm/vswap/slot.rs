@@ -185,14 +185,14 @@ pub(super) fn free_slot(
 
 /// A folio that has just been given virtual slots.
 pub(crate) struct New<'a> {
-    pub(crate) folio: SwapFolio<'a>,
-    pub(crate) cluster: &'static Cluster,
-    pub(crate) start: u32,
-    pub(crate) nr: u32,
+    pub(super) folio: SwapFolio<'a>,
+    pub(super) cluster: &'static Cluster,
+    pub(super) start: u32,
+    pub(super) nr: u32,
     /// The memory cgroup id of the slots.
-    pub(crate) id: u16,
+    pub(super) id: u16,
     /// The backing words that were reserved for the slots, if any.
-    pub(crate) promise: Option<Promise>,
+    pub(super) promise: Option<Promise>,
     /// True if the slots are in a bound cluster, and their device slots are in use.
     pub(crate) on_device: bool,
 }
