@@ -198,6 +198,7 @@ class Splats(unittest.TestCase):
     BAD = ("Kernel panic - not syncing: x", "BUG: KASAN: slab-use-after-free in x+0x1/0x2",
            "BUG: unable to handle page fault", "WARNING: CPU: 0 PID: 1 at mm/a.c:1 f+0x1/0x2",
            "WARNING: at hrtimer_forward_x+0x1/0x2", "WARNING: at x_hrtimer_forward+0x1/0x2",
+           "WARNING: at lru_gen_exit_memcg_x+0x1/0x2", "WARNING: at x_lru_gen_exit_memcg+0x1/0x2",
            "WARNING: possible circular locking dependency detected", "Oops: 0002 [#1] SMP",
            "x KASAN: y", "UBSAN: array-index-out-of-bounds in a.c:1", "x KCSAN: data-race in y",
            "general protection fault, probably for address 0x1",
@@ -219,7 +220,8 @@ class Splats(unittest.TestCase):
                   "SLUB: Unable to allocate memory on node -1"),
         "io": ("Read-error on swap-device (254:0:8)", "Write-error on swap-device (254:0:8)",
                "I/O error, dev vda, sector 8 op 0x0:(READ)"),
-        "segfault": ("x[1]: segfault at 0 ip 0 sp 0 error 4", "traps: x[1] trap int3 ip:1")}
+        "segfault": ("x[1]: segfault at 0 ip 0 sp 0 error 4", "traps: x[1] trap int3 ip:1"),
+        "reparent": ("WARNING: at lru_gen_exit_memcg+0x2d2/0x310, CPU#0: kworker/0:0/8",)}
 
     def lines(self, *lines, allowed=()):
         text = "".join(f"[    1.000000][   T12] {line}\r\n" for line in lines)
@@ -281,7 +283,7 @@ class Splats(unittest.TestCase):
 
     def test_an_unknown_kind(self):
         found = self.lines("VSWAP-TEST cgroup", "VSWAP-EXPECT may ooom", self.PROVOKED["oom"][0])
-        self.assertIn("expects ooom, but the kinds are oom, alloc, io, segfault", found[0])
+        self.assertIn("expects ooom, but the kinds are oom, alloc, io, segfault, reparent", found[0])
         self.assertEqual(len(found), 2)
 
     def test_which_test_it_was(self):
@@ -1350,7 +1352,7 @@ class Fuzz(Kept):
         self.built.assert_called_once_with("debug")
         (variant, script, options), = self.booted
         self.assertEqual((variant, options["allowed"], options["splats_ok"], options["timeout"]),
-                         ("debug", ("oom", "alloc"), True, 120 + 900))
+                         ("debug", ("oom", "alloc", "reparent"), True, 120 + 900))
         self.assertIn("swapfuzz run --seed 7 --seconds 120 --ops 600 --procs 4 --disk /dev/vda "
                       "--disk /dev/vdb --machine --faults", script)
         self.assertEqual((self.top / "logs/fuzz-7.log").read_text(), self.BEGINS)

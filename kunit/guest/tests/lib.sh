@@ -118,7 +118,7 @@ finish() {
 }
 
 # --- errors in the kernel's log. They are failures unless the test has announced them. The kinds
-# are oom, alloc, io and segfault (scripts/vswaplib/guest.py).
+# are oom, alloc, io, segfault and reparent (scripts/vswaplib/guest.py).
 
 # may_log KIND: from here on, errors of that kind may occur, until no_more KIND or the end of the
 # test

@@ -17,9 +17,11 @@ fuzz() {
 }
 
 no_swap
-# A program may fill its cgroup, and injected failures are logged.
+# A program may fill its cgroup, and injected failures are logged. Cgroups are removed while others
+# reclaim their pages.
 may_log oom
 may_log alloc
+may_log reparent
 mkswap $DISK > /dev/null
 mkswap $DISK2 32768 > /dev/null
 before=$(($(vm pswpout) + $(vm zswpout)))

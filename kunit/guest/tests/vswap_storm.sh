@@ -7,6 +7,8 @@
 
 needs $VSWAP
 no_swap
+# Cgroups are removed while others reclaim their pages.
+may_log reparent
 zswap_on lz4
 set_to on $VSWAP/enabled
 

@@ -5,6 +5,8 @@
 . /vswap/tests/lib.sh
 
 no_swap
+# Cgroups are removed while others reclaim their pages.
+may_log reparent
 swap_on $DISK
 zswap_on lz4
 
