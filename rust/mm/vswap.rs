@@ -34,7 +34,7 @@
 //! # Unsafe code and locks
 //!
 //! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster` with its
-//! `swap_cache` and `cluster_list` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
+//! children and `cluster_list` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
 //! code forbids it, tests aside.
 //!
 //! `Documentation/rust/vswap/locking.rst` has the order of all locks, and what each protects.

@@ -3,8 +3,8 @@
 //! Swap counts: the number of PTEs and shmem entries that name a slot.
 //!
 //! This file raises the swap count of a slot, in its word or in the extend table, and moves counts
-//! that do not fit in a word to the extend table and back. `cluster` drops counts, because the last
-//! count of a slot leaves the right to free the slot.
+//! that do not fit in a word to the extend table and back. `cluster::free` drops counts, because
+//! the last count of a slot leaves the right to free the slot.
 
 #![forbid(unsafe_code)]
 

@@ -10,8 +10,8 @@
 //!
 //! Clusters, and the slots in them:
 //!
-//! - `cluster`: the memory of clusters, their lock, and the state under it. Its own module
-//!   `swap_cache` changes the words of slots.
+//! - `cluster`: the memory of clusters, their lock, and the state under it. Its documentation lists
+//!   the files of `cluster/`.
 //! - `directory`: finds the cluster of a slot without a lock.
 //! - `cluster_list`: the lists of clusters with free slots, and the clusters that each CPU
 //!   allocates from.
@@ -22,7 +22,8 @@
 //! Operations on a slot:
 //!
 //! - `slot`: allocates, counts and frees slots.
-//! - `count`: raises the swap count of a slot, and keeps large counts. `cluster` drops counts.
+//! - `count`: raises the swap count of a slot, and keeps large counts. `cluster::free` drops
+//!   counts.
 //! - `cluster::swap_cache`: adds and removes the folio of a slot.
 //! - [`lookup`]: finds the folio of a slot without a lock, pure.
 //!

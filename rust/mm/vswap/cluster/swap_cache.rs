@@ -30,8 +30,8 @@ use crate::{
             FreedBacking, //
         },
         cluster::{
+            free::Row,
             LockedCluster,
-            Row,
             Unpinned,
             UnpinnedAlone, //
         },

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Allocates slots of a cluster: its slot map, its list, and [`Taken`], the slots for a new folio.
+
+use crate::{
+    ffi::{
+        folio::SwapFolio,
+        vswap::{
+            IdRefs,
+            NewSwap, //
+        }, //
+    },
+    vswap::{
+        cluster::{
+            free::Cleared,
+            Cluster,
+            Guard,
+            LockedCluster, //
+        },
+        cluster_list::Kind,
+        slot_map::ListState,
+        swap_table::{
+            Flags,
+            State, //
+        }, //
+    },
+    warn::warn_on_once, //
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+impl LockedCluster<'_> {
+    /// Returns the number of slots in use.
+    #[inline]
+    pub(crate) fn used(&self) -> u32 {
+        self.cluster().used.load(Relaxed)
+    }
+
+    /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of `order`.
+    #[inline]
+    pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
+        self.own().list == ListState::Cpu(cpu)
+            && self.order() == order
+            && self.cluster().device.is_bound() == (kind == Kind::Bound)
+    }
+
+    /// Assigns the cluster to a CPU, to allocate slots for folios of an order. The cluster is on no
+    /// list.
+    pub(in crate::vswap) fn assign(&mut self, cpu: u32, order: u32) {
+        // The cast is lossless, because an order is less than `SWAP_NR_ORDERS`.
+        self.set_order(order as u8);
+        self.own_mut().list = ListState::Cpu(cpu);
+    }
+
+    /// Records the list that the cluster is on. The caller holds the lock of the lists, or the
+    /// cluster is on no list.
+    #[inline]
+    pub(in crate::vswap) fn set_list(&mut self, list: ListState) {
+        self.own_mut().list = list;
+    }
+
+    /// Returns true if the cluster has a free run for a folio of its order.
+    pub(in crate::vswap) fn has_run(&self) -> bool {
+        self.own().map.find(self.order()).is_some()
+    }
+
+    /// Takes a free run of the cluster's order into use, for [`Guard::take_run`]. Returns the first
+    /// slot and the number of slots.
+    #[inline]
+    fn take_run(&mut self) -> Option<(u32, u32)> {
+        let order = self.order();
+        let start = self.own().map.find(order)?;
+        let nr = 1u32.checked_shl(order)?;
+        if self.cluster().device.is_bound() && !self.take_device(start, nr) {
+            return None;
+        }
+        self.own_mut().map.take(start, nr);
+        self.cluster()
+            .used
+            .store(self.used().wrapping_add(nr), Relaxed);
+        SlotUsage::change(nr as c_long);
+        Some((start, nr))
+    }
+
+    /// Returns the first slot in use at or after `from`.
+    pub(crate) fn next_used(&self, from: u32) -> Option<u32> {
+        self.own().map.next_used(from)
+    }
+}
+
+impl Guard {
+    /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also takes
+    /// the device slots of the run. `Err` returns the lock: there is no free run, or swapoff has
+    /// begun.
+    #[inline]
+    pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
+        let run = self.lend().take_run();
+        match run {
+            // INVARIANT: The slots were just taken. The word of a free slot is null.
+            Some((start, nr)) => Ok(Taken {
+                guard: self,
+                start,
+                nr,
+            }),
+            None => Err(self),
+        }
+    }
+}
+
+/// A run of slots that was taken for a folio, with its cluster locked.
+///
+/// Dropping the value unlocks the cluster and leaks the slots. [`Self::cancel`] frees them.
+///
+/// # Invariants
+///
+/// The slots are in use in the slot map. Their words are null. No other value gives access to them.
+#[must_use]
+pub(crate) struct Taken {
+    guard: Guard,
+    start: u32,
+    nr: u32,
+}
+
+impl Taken {
+    /// Returns the cluster of the slots.
+    #[inline]
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.guard.cluster()
+    }
+
+    /// Returns the first slot.
+    #[inline]
+    pub(crate) fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// Lends access to the locked cluster.
+    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
+        self.guard.lend()
+    }
+
+    /// Frees the slots, and unlocks the cluster.
+    pub(crate) fn cancel(mut self) {
+        let Self {
+            ref mut guard,
+            start,
+            nr,
+        } = self;
+        let cluster = guard.lend();
+        cluster.idle_device(start, nr);
+        // SAFETY: By the invariants of `Taken`, the slots are in use, their words are null, and no
+        // other value gives access to them. A slot that was just taken has no backing, except for
+        // the device slot that is idle now.
+        unsafe { Cleared::new(cluster, start, nr) }.free();
+    }
+
+    /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
+    /// returns the arguments, and frees the slots, because the folio has another number of pages.
+    #[inline]
+    pub(crate) fn fill<'a>(
+        self,
+        folio: NewSwap<'a>,
+        ids: IdRefs,
+    ) -> Result<(Guard, SwapFolio<'a>), (NewSwap<'a>, IdRefs)> {
+        let pfn = folio.pfn().filter(|_| folio.nr_pages() == self.nr);
+        let Some(pfn) = pfn else {
+            warn_on_once!(true);
+            self.cancel();
+            return Err((folio, ids));
+        };
+        let Self {
+            mut guard,
+            start,
+            nr,
+        } = self;
+        let mut cluster = guard.lend();
+        let state = State::Pfn {
+            flags: Flags::EMPTY,
+            pfn,
+        };
+        for off in start..start.wrapping_add(nr) {
+            cluster.set_state(off, state);
+        }
+        if ids.id() != 0 {
+            cluster.set_ids(start, ids);
+        }
+        let offset = cluster.cluster().first().wrapping_add(start as usize);
+        // SAFETY: `ci->lock` is held, and the words of the slots, one for each page, were just set
+        // to the folio. No other words name the folio, because it was not in the swap cache.
+        let folio = unsafe { folio.enter_cache(offset) };
+        Ok((guard, folio))
+    }
+}
+
+c_statics! {
+    safe fn half_max() -> &Atomic<usize> = vswap_half_max;
+}
+
+/// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
+/// and frees.
+pub(crate) struct SlotUsage(());
+
+impl SlotUsage {
+    c_functions! {
+        /// Adds `nr` to the number of slots in use; negative when slots are freed.
+        pub(super) safe fn change(nr: c_long) = vswap_used_add;
+        /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
+        pub(crate) safe fn estimate() -> usize = vswap_used_read;
+    }
+
+    /// Stores half of the maximum number of slots for C, which tests whether more are in use.
+    pub(crate) fn set_max(slots: usize) {
+        let half = half_max();
+        // Write it only if it changed, because other CPUs read it often.
+        if half.load(Relaxed) != slots / 2 {
+            half.store(slots / 2, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The backing words of a cluster: which zswap entry or device slot backs a slot.
+//!
+//! zswap writes a word when it stores a page, and this file when a page goes to a device. The owner
+//! of the page reserves the word before ([`Promise`]), so that writing it needs no memory. A slot
+//! with data on a bound device cluster needs no word: see `binding`.
+
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+use crate::ffi::device;
+use crate::{
+    ffi::{
+        call::FromC,
+        device::DeviceSlots,
+        folio::Slot,
+        layout::SWAPFILE_CLUSTER,
+        zsmalloc::Name, //
+    },
+    vswap::{
+        cluster::{
+            decode_backing,
+            place,
+            Cluster,
+            LockedCluster, //
+        },
+        swap_table::Backing, //
+    },
+    warn::warn_on_once,
+    zswap::{
+        pool::{
+            FreeBatch,
+            Word, //
+        },
+        record::{
+            Record,
+            Sum, //
+        },
+        table::{
+            LockedTable,
+            NewTable,
+            Promise,
+            Replaced,
+            Words, //
+        }, //
+    }, //
+};
+use core::ptr::NonNull;
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
+
+/// Replaces the zswap entry that backs a slot by a device slot, and frees the entry. Returns the
+/// zswap charge, which the caller uncharges. `Err` returns the device slot, because there is no
+/// zswap entry.
+#[inline]
+pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
+    let Some((cluster, off)) = place(slot) else {
+        return Err(slots);
+    };
+    // Dropped after the cluster is unlocked.
+    let mut freed = FreeBatch::new();
+    let mut guard = cluster.lock();
+    let mut locked = guard.lend();
+    let name = locked.name(off);
+    let (Some(word), Some(first)) = (locked.backing_word(off), slots.nth(0)) else {
+        return Err(slots);
+    };
+    if slots.nr() != 1 || !Record::is_tag(word.load()) {
+        return Err(slots);
+    }
+    let mut sum = Sum::NONE;
+    // SAFETY: `word` and `name` belong to the slot. The cluster is locked. By the invariants of
+    // `Slot`, which is borrowed mutably, the caller has the right to the slot. `slots` owns the
+    // device slot, which it gives up below.
+    unsafe { freed.take(word, name, Backing::Phys(first).encode(), &mut sum) };
+    slots.named();
+    locked.table().forget(off, 1);
+    Ok(sum)
+}
+
+/// Takes the device slot that the backing word named before a store to zswap replaced the word, if
+/// it named one.
+#[inline]
+pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
+    match decode_backing(replaced.take_other()) {
+        // SAFETY: By the invariants of `Replaced`, it owned the device slot, which no word names
+        // any more.
+        Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
+        _ => None,
+    }
+}
+
+/// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual
+/// cluster does while it has a free slot, because the next slot to be allocated may need a word.
+#[inline]
+pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
+    let ci = table.as_ci();
+    // SAFETY: By the invariants of `LockedTable`, the cluster is locked. Only a virtual cluster has
+    // this value in `flags`.
+    unsafe {
+        (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
+            && <&Cluster>::from_c(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
+    }
+}
+
+/// The backing that was removed from a slot.
+pub(crate) enum Backed {
+    /// A zswap entry, which was freed. The caller uncharges it.
+    Zswap(Sum),
+    /// A device slot that the backing word named. Dropping the value frees the slot.
+    Device(DeviceSlots),
+    /// The device slot of a slot of a bound cluster. It becomes idle before the unlock.
+    Bound,
+}
+
+/// Where the page of a slot can be read synchronously.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+pub(crate) enum AtHand {
+    /// Stored nowhere: the page is all zeros.
+    Zeros,
+    /// In zswap.
+    Zswap,
+    /// On a device with synchronous I/O, such as zram.
+    Device,
+}
+
+impl LockedCluster<'_> {
+    /// Returns true if a slot has a backing.
+    #[inline]
+    pub(super) fn is_backed(&self, off: u32) -> bool {
+        self.cluster().device.has(off)
+            || self.backing_word(off).is_some_and(|word| word.load() != 0)
+    }
+
+    /// Returns the backing of a slot.
+    #[inline]
+    pub(crate) fn backing(&self, off: u32) -> Backing {
+        if let Some(slot) = self.cluster().device.find(off) {
+            return Backing::Phys(slot);
+        }
+        match self.backing_word(off) {
+            Some(word) => decode_backing(word.load()),
+            None => Backing::None,
+        }
+    }
+
+    /// Returns where the page of a slot can be read synchronously, if anywhere. `zero` is the zero
+    /// flag of the slot.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    #[inline]
+    pub(crate) fn at_hand(&self, off: u32, zero: bool) -> Option<AtHand> {
+        // Test the tag first: a full decode would cost each fault from zswap 95 instructions.
+        if self
+            .backing_word(off)
+            .is_some_and(|word| Record::is_tag(word.load()))
+        {
+            return Some(AtHand::Zswap);
+        }
+        match self.backing(off) {
+            Backing::Phys(slot) => device::is_fast(slot.ty().into()).then_some(AtHand::Device),
+            Backing::Zswap(_) => Some(AtHand::Zswap),
+            Backing::None => zero.then_some(AtHand::Zeros),
+        }
+    }
+
+    #[inline]
+    pub(super) fn backing_word(&self, off: u32) -> Option<&Word> {
+        self.backings()?.0.get(off as usize)
+    }
+
+    #[inline]
+    pub(super) fn backings(&self) -> Option<&Words> {
+        // SAFETY: The table changes under the lock only, which is held by the invariants.
+        unsafe {
+            (*self.cluster().ci.get())
+                .zswap
+                .as_ref()?
+                .words
+                .cast::<Words>()
+                .as_ref()
+        }
+    }
+
+    /// Returns the table of backing words.
+    #[inline]
+    pub(super) fn table(&mut self) -> LockedTable<'_> {
+        // SAFETY: `ci->lock` is held while `self` is borrowed, and `self` cannot be used meanwhile.
+        unsafe { LockedTable::from_c(NonNull::from(&self.cluster().ci).cast()) }
+    }
+
+    /// Calls `f` with the table of backing words.
+    #[inline]
+    pub(super) fn with_table<R>(&self, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
+        // SAFETY: `ci->lock` is held while `self` is borrowed. `f` gets a shared reference only.
+        f(&unsafe { LockedTable::from_c(NonNull::from(&self.cluster().ci).cast()) })
+    }
+
+    /// Returns the number of slots that have a backing word, or the promise of one.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn nr_backed(&self) -> u32 {
+        self.with_table(|table| table.nr())
+    }
+
+    /// Returns true if zswap's writeback order has exactly the zswap entries of the cluster.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn order_agrees(&self) -> bool {
+        self.with_table(|table| table.agrees())
+    }
+
+    /// Returns true if any slot has a backing word, or the promise of one.
+    #[inline]
+    pub(crate) fn any_backed(&self) -> bool {
+        self.with_table(|table| table.nr()) != 0
+    }
+
+    /// Reserves backing words for `nr` slots, so that backing them later needs no memory. `None` if
+    /// the cluster has no table of backing words, or if too many words are reserved already.
+    #[inline]
+    pub(crate) fn reserve(&mut self, nr: u32) -> Option<Promise> {
+        self.table().promise(nr)
+    }
+
+    /// Releases a promise of backing words that was not used.
+    #[inline]
+    pub(crate) fn unreserve(&mut self, promise: Promise) {
+        self.table().take_back(promise);
+    }
+
+    /// Installs `table` as the table of backing words, unless the cluster has one.
+    pub(crate) fn add_backing_table(&mut self, table: NewTable) {
+        self.table().give(table);
+    }
+
+    /// Records device slots as the backing of slots that have none, and consumes the promise of
+    /// their backing words. `Err` returns the device slots and the promise, if they do not fit the
+    /// slots.
+    pub(crate) fn set_slots(
+        &mut self,
+        off: u32,
+        slots: DeviceSlots,
+        promise: Promise,
+    ) -> Result<(), (DeviceSlots, Promise)> {
+        let nr = slots.nr();
+        let is_unbacked = |n| matches!(self.backing(off.wrapping_add(n)), Backing::None);
+        let fits = self.with_table(|table| table.has_promised(&promise, nr));
+        let fits = fits && (0..nr).all(is_unbacked);
+        if warn_on_once!(!fits) {
+            return Err((slots, promise));
+        }
+        // The backing words that are written below consume the promise.
+        for n in 0..nr {
+            match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
+                // SAFETY: The cluster is locked, and the slot has no backing, as just checked. By
+                // its invariants, `slots` owns the device slot, which it gives up below.
+                (Some(word), Some(slot)) => unsafe { word.set(Backing::Phys(slot).encode()) },
+                // Cannot happen: a promise implies a table, and the table has a word for each slot.
+                _ => {
+                    warn_on_once!(true);
+                }
+            }
+        }
+        slots.named();
+        Ok(())
+    }
+
+    /// Returns the name of a slot's object in zsmalloc.
+    #[inline]
+    pub(super) fn name(&self, off: u32) -> Name {
+        Name::of_virtual(self.cluster().first()).add(off)
+    }
+
+    /// Clears the backing word of a slot, and returns the backing that the word named. Adds a zswap
+    /// entry to `freed`.
+    ///
+    /// # Safety
+    ///
+    /// `word` is the backing word of the slot that `name` names. The cluster of the slot is locked,
+    /// and the caller has the right to the slot.
+    #[inline]
+    pub(super) unsafe fn take_word(
+        word: &Word,
+        name: Name,
+        freed: &mut FreeBatch,
+    ) -> Option<Backed> {
+        let value = word.load();
+        if value == 0 {
+            return None;
+        }
+        if Record::is_tag(value) {
+            let mut sum = Sum::NONE;
+            // SAFETY: `word` belongs to the slot that `name` names. The cluster is locked, and the
+            // caller has the right to the slot, as required.
+            unsafe { freed.take(word, name, 0, &mut sum) };
+            return Some(Backed::Zswap(sum));
+        }
+        // SAFETY: The cluster is locked, as required of the caller. The word names no object, and
+        // the device slot that it names is taken over below.
+        unsafe { word.set(0) };
+        match decode_backing(value) {
+            // SAFETY: By the invariants of `Word`, the word owned the device slot until it was
+            // cleared above. So no other value or word names the device slot now.
+            Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The binding of a cluster to a device cluster, whose slot with the same index backs a slot.
+//!
+//! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
+//! These slots need no backing word. [`scatter`](LockedCluster::scatter) ends the binding when
+//! other slots need the idle device slots, [`leave_device`](LockedCluster::leave_device) for
+//! swapoff.
+
+use crate::{
+    ffi::call::FromC,
+    vswap::{
+        bound,
+        cluster::LockedCluster,
+        cluster_list::Lists,
+        slot_map::WORDS,
+        swap_table::{
+            Backing,
+            PhysSlot, //
+        }, //
+    },
+    warn::warn_on_once,
+    zswap::table::{
+        LockedTable,
+        NewTable, //
+    }, //
+};
+use kernel::{
+    bindings,
+    error::to_result,
+    prelude::*,
+    sync::atomic::{
+        Acquire,
+        Atomic,
+        Release, //
+    },
+    types::Opaque, //
+};
+
+impl bound::Word for Atomic<u64> {
+    #[inline]
+    fn load(&self) -> u64 {
+        Atomic::load(self, Acquire)
+    }
+
+    #[inline]
+    fn store(&self, value: u64) {
+        Atomic::store(self, value, Release);
+    }
+}
+
+/// If a cluster is bound, makes the device slot of one of its slots idle, because zswap has stored
+/// the page. Returns true if the device slot had data.
+#[inline]
+pub(crate) fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
+    let ci = table.as_ci().as_ptr();
+    // SAFETY: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is locked,
+    // and no `LockedCluster` is used meanwhile. Only a virtual cluster has this value in `flags`.
+    unsafe {
+        (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
+            && LockedCluster::from_c(ci).idle_device(off, 1) != 0
+    }
+}
+
+impl LockedCluster<'_> {
+    /// If the cluster is bound, takes the device slots of `nr` slots from `start` on into use.
+    /// Returns false if the cluster is not bound, if the device slots are not idle, or if swapoff
+    /// has begun.
+    #[inline]
+    pub(super) fn take_device(&mut self, start: u32, nr: u32) -> bool {
+        let device = &self.cluster().device;
+        let Some(first) = device.binding() else {
+            return false;
+        };
+        if !device.set(start, nr) {
+            return false;
+        }
+        // SAFETY: swapoff waits for the end of the binding, so the device stays. The lock is held.
+        let taken = unsafe { bindings::vswap_take_bound(first.ty().into(), nr) };
+        if !taken {
+            device.clear(start, nr, |_, _| {});
+        }
+        taken
+    }
+
+    /// If the cluster is bound, makes the device slots of `nr` slots from `start` on idle. Returns
+    /// how many of them had data, for the caller to uncharge.
+    #[inline]
+    pub(super) fn idle_device(&self, start: u32, nr: u32) -> u32 {
+        let device = &self.cluster().device;
+        let Some(first) = device.binding() else {
+            return 0;
+        };
+        device.clear(start, nr, |at, len| {
+            let offset = first.offset().wrapping_add(at);
+            // SAFETY: By the invariants of `Cluster`, the bits owned the device slots until they
+            // were cleared. The lock is held, so the binding and the device stay.
+            unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
+        })
+    }
+
+    /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
+    /// Returns false if the device has none, or if the cluster is bound already.
+    pub(crate) fn bind(&mut self, ty: u8) -> bool {
+        // Otherwise nobody would end the binding of the second device cluster.
+        if warn_on_once!(self.cluster().device.is_bound()) {
+            return false;
+        }
+        // SAFETY: `ci->lock` is held.
+        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster().index()) };
+        match PhysSlot::new(ty, offset) {
+            Some(first) if offset != 0 => self.cluster().device.bind(first),
+            _ => false,
+        }
+    }
+
+    /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
+    pub(super) fn unbind_idle(&mut self) {
+        // Keep the binding. Otherwise another task could allocate the device slots and overwrite
+        // the data.
+        if warn_on_once!(self.cluster().device.count() != 0) {
+            return;
+        }
+        if let Some(first) = self.cluster().device.unbind(|_, _| {}) {
+            let (ty, offset) = (first.ty().into(), first.offset());
+            // SAFETY: The device cluster was bound to this cluster, whose lock is held.
+            unsafe {
+                bindings::vswap_unbind(ty, offset, 0, core::ptr::null(), core::ptr::null_mut())
+            };
+        }
+    }
+
+    /// Ends the binding to the device of type `ty`, which swapoff turns off. `EBUSY`: a slot still
+    /// has data there, so the device must stay.
+    pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
+        if self.cluster().device.binding().map(PhysSlot::ty) == Some(ty) {
+            self.unbind_idle();
+            if self.cluster().device.is_bound() {
+                return Err(EBUSY);
+            }
+            Lists::lock().retire(self);
+        }
+        Ok(())
+    }
+
+    /// Ends the binding, and frees the idle slots of the device cluster. Slots with data there get
+    /// backing words, for which this takes `memory`. Returns false if the cluster is not bound, or
+    /// if there is no memory for the words.
+    pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
+        let nr = self.cluster().device.count();
+        if !self.cluster().device.is_bound() {
+            return false;
+        }
+        if nr == 0 {
+            self.unbind_idle();
+            Lists::lock().retire(self);
+            return true;
+        }
+        let Some(Scatter { table, mut words }) = memory.take() else {
+            return false;
+        };
+        self.table().give(table);
+        // The backing words that are written below consume the promise.
+        if self.reserve(nr).is_none() {
+            return false;
+        }
+        let mut bits = [0u64; WORDS];
+        let first = self.cluster().device.unbind(|slot, place| {
+            let word = self.backing_word(slot);
+            if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
+                // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
+                // the bit owns the device slot. The bit is cleared next.
+                unsafe { word.set(Backing::Phys(place).encode()) };
+            }
+            if let Some(word) = bits.get_mut((slot / u64::BITS) as usize) {
+                *word |= 1u64.wrapping_shl(slot);
+            }
+        });
+        if let Some(first) = first {
+            // SAFETY: The device cluster was bound to this cluster, whose lock is held.
+            unsafe { words.give(first, self.cluster().first(), &bits) };
+        }
+        Lists::lock().retire(self);
+        true
+    }
+
+    /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
+    #[cfg(CONFIG_DEBUG_VM)]
+    pub(crate) fn has_bit(&self, off: u32) -> bool {
+        self.cluster().device.has(off)
+    }
+}
+
+/// The memory that ending a binding needs: a table of backing words, and tables for the device
+/// cluster.
+pub(crate) struct Scatter {
+    table: NewTable,
+    words: DeviceWords,
+}
+
+impl Scatter {
+    /// Allocates the backing table and the tables of the device cluster. May sleep.
+    pub(crate) fn alloc() -> Option<Self> {
+        // Allocate the device cluster's tables first, without emergency reserves. If that fails, no
+        // backing table was taken from these reserves, which RCU would refill late.
+        let words = DeviceWords::alloc()?;
+        Some(Self {
+            table: NewTable::alloc()?,
+            words,
+        })
+    }
+}
+
+/// Swap tables for a device cluster whose binding ends.
+///
+/// # Invariants
+///
+/// The value owns the tables, if there are any.
+struct DeviceWords(Opaque<bindings::swap_cluster_info>);
+
+impl DeviceWords {
+    fn alloc() -> Option<Self> {
+        let words = Self(Opaque::zeroed());
+        // SAFETY: All zeros are a cluster without tables and flags, and C uses no other fields.
+        to_result(unsafe { bindings::vswap_alloc_scatter(words.0.get()) }).ok()?;
+        Some(words)
+    }
+
+    /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which
+    /// device slots have data. The words of these name the virtual slots with the same index in the
+    /// cluster that begins at `voffset`.
+    ///
+    /// # Safety
+    ///
+    /// The device cluster that begins with `first` was bound, until now, to the virtual cluster
+    /// that begins at `voffset`, whose lock the caller holds.
+    unsafe fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
+        let (ty, offset) = (first.ty().into(), first.offset());
+        let bits = bits.as_ptr().cast::<c_ulong>();
+        // SAFETY: As required of the caller, the device cluster was bound to a virtual cluster
+        // whose lock is held. There is a bit for each slot. C takes over the tables.
+        unsafe {
+            bindings::vswap_unbind(ty, offset, voffset, bits, self.0.get());
+            // INVARIANT: C owns the tables, so none are left here.
+            core::ptr::write_bytes(self.0.get(), 0, 1);
+        }
+    }
+}
+
+impl Drop for DeviceWords {
+    fn drop(&mut self) {
+        // SAFETY: The value owns the tables, by the invariants. C accepts a cluster without tables.
+        unsafe { bindings::vswap_free_scatter(self.0.get()) };
+    }
+}

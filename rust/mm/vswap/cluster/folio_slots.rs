@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The virtual slots of a folio in the swap cache. Its lock is the right to change their backing
+//! ([`FolioSlots`]).
+
+use crate::{
+    ffi::folio::SwapFolio,
+    vswap::{
+        cluster::{
+            place,
+            Backed,
+            Cluster,
+            Guard,
+            LockedCluster, //
+        },
+        swap_table::PhysSlot, //
+    },
+    zswap::pool::FreeBatch, //
+};
+use core::{
+    marker::PhantomData,
+    ops::Range, //
+};
+
+/// The virtual slots of a folio, and the right to change their backing.
+///
+/// # Invariants
+///
+/// The folio of the slots is locked and in the swap cache during `'f`. No other value gives access
+/// to the slots.
+pub(crate) struct FolioSlots<'f> {
+    cluster: &'static Cluster,
+    start: u32,
+    nr: u32,
+    _lock: PhantomData<&'f mut ()>,
+}
+
+impl<'f> FolioSlots<'f> {
+    /// Returns the slots of a folio. `None` if they are not virtual.
+    #[inline]
+    pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
+        let nr = folio.nr_pages() as u32;
+        let (cluster, start) = place(&folio.first_slot())?;
+        // INVARIANT: By the invariants of `SwapFolio`, which is borrowed, the folio is locked and
+        // in the swap cache. No other value is used meanwhile. The slots of a folio are
+        // consecutive.
+        Some(Self {
+            cluster,
+            start,
+            nr,
+            _lock: PhantomData,
+        })
+    }
+
+    /// Returns the cluster of the slots.
+    #[inline]
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.cluster
+    }
+
+    /// Returns the indices of the slots in their cluster.
+    #[inline]
+    pub(crate) fn range(&self) -> Range<u32> {
+        self.start..self.start.wrapping_add(self.nr)
+    }
+
+    /// Locks the cluster of the slots.
+    #[inline]
+    pub(crate) fn lock(&mut self) -> LockedSlots<'_> {
+        LockedSlots {
+            guard: self.cluster.lock(),
+            slots: self,
+        }
+    }
+}
+
+/// The slots of a folio, with their cluster locked. Dropping the value unlocks.
+///
+/// # Invariants
+///
+/// The slots are in the locked cluster, and are borrowed exclusively.
+#[must_use]
+pub(crate) struct LockedSlots<'s> {
+    guard: Guard,
+    slots: &'s FolioSlots<'s>,
+}
+
+impl LockedSlots<'_> {
+    /// Returns the memory cgroup id of the slots, or 0 if they have none.
+    #[inline]
+    pub(crate) fn id(&self) -> u16 {
+        self.guard.id(self.slots.start)
+    }
+
+    /// If the cluster is bound, takes the device slots of these slots into use, and returns the
+    /// first. `None`: the cluster is not bound, the device slots are not idle, or swapoff has
+    /// begun.
+    #[inline]
+    pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        if !self.guard.lend().take_device(start, nr) {
+            return None;
+        }
+        self.slots.cluster.device.find(start)
+    }
+
+    /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
+    /// them had data, for the caller to uncharge.
+    #[inline]
+    pub(crate) fn idle_device(&mut self) -> u32 {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        self.guard.lend().idle_device(start, nr)
+    }
+
+    /// Clears the backing words of the slots, because the stored data is stale or the folio is
+    /// dirty. Calls `f` with each removed backing.
+    #[inline]
+    pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        let mut cluster = self.guard.lend();
+        let (mut nr_backed, mut any_entry) = (0u32, false);
+        for off in self.slots.range() {
+            let Some(word) = cluster.backing_word(off) else {
+                return;
+            };
+            // SAFETY: `word` and the name belong to the slot, whose cluster is locked. The folio
+            // lock, held by the invariants of `FolioSlots`, gives the right to the slot.
+            let backed = unsafe { LockedCluster::take_word(word, cluster.name(off), freed) };
+            if let Some(backed) = backed {
+                nr_backed = nr_backed.wrapping_add(1);
+                any_entry |= matches!(backed, Backed::Zswap(_));
+                f(backed);
+            }
+        }
+        if any_entry {
+            cluster.table().forget(start, nr);
+        }
+        if nr_backed != 0 {
+            // SAFETY: `take_word()` has cleared so many words that were in use.
+            unsafe { cluster.table().sub(nr_backed) };
+        }
+    }
+
+    /// Returns true if any of the slots has a backing.
+    #[inline]
+    pub(crate) fn is_backed(&self) -> bool {
+        self.slots.range().any(|off| self.guard.is_backed(off))
+    }
+
+    /// Sets or clears the zero flag of the slots. Returns how many changed.
+    #[inline]
+    pub(crate) fn set_zeros(&mut self, zero: bool) -> u32 {
+        let mut cluster = self.guard.lend();
+        let mut changed = 0u32;
+        for off in self.slots.range() {
+            if cluster.is_zero(off) != zero {
+                cluster.set_zero(off, zero);
+                changed = changed.wrapping_add(1);
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Drops swap counts, and frees slots that nothing pins.
+//!
+//! [`Unpinned`] is the right to free slots. Only this file reaches its fields. Other files create
+//! the value with an unsafe function, which says what must hold. The owner clears the words and the
+//! backing ([`Unpinned::clear`], [`Unbacked::clear`]). Then it frees the slots ([`Cleared::free`]).
+
+use crate::{
+    ffi::vswap::IdRefs,
+    vswap::{
+        cluster::{
+            Backed,
+            Guard,
+            LockedCluster,
+            SlotUsage,
+            Spare, //
+        },
+        cluster_list::Lists,
+        slot_map::{
+            ListMove,
+            ListState, //
+        },
+        swap_table::{
+            is_counted_word,
+            is_last_word,
+            is_zero_word,
+            put_word,
+            State,
+            SWP_TB_COUNT_SHIFT, //
+        }, //
+    },
+    warn::warn_on_once,
+    zswap::pool::FreeBatch, //
+};
+use core::ops::Range;
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
+
+impl LockedCluster<'_> {
+    /// Creates the [`Unpinned`] for `nr` slots from `start` on.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] hold for the slots.
+    #[inline]
+    pub(super) unsafe fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
+        // INVARIANT: As required of the caller.
+        Unpinned {
+            cluster: self.reborrow(),
+            start,
+            nr,
+        }
+    }
+}
+
+/// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
+///
+/// Made where the last swap count is dropped, and by `swap_cache`. Dropping the value leaves the
+/// slots in use.
+///
+/// # Invariants
+///
+/// The slots are in use, and the swap cache has no folio for them. The swap count of a slot is at
+/// most 1; the owner of the value drops it. No other value gives access to the slots.
+#[must_use]
+pub(crate) struct Unpinned<'g> {
+    cluster: LockedCluster<'g>,
+    start: u32,
+    nr: u32,
+}
+
+impl<'g> Unpinned<'g> {
+    /// Returns [`Unbacked`], which is cheaper to free, if the cluster has no backing words. `Err`
+    /// returns `self` otherwise.
+    #[inline]
+    pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
+        if self.cluster.any_backed() {
+            Err(self)
+        } else {
+            // INVARIANT: No backing word is in use or promised, as just checked under the lock.
+            Ok(Unbacked(self))
+        }
+    }
+
+    /// Returns the value with the constant 1 as its number of slots, so that the compiler needs no
+    /// loop. `None`: the value has other slots, too. That is a bug, and the slots are leaked.
+    #[inline(always)]
+    pub(crate) fn alone(self) -> Option<Self> {
+        if warn_on_once!(self.nr != 1) {
+            return None;
+        }
+        Some(Self { nr: 1, ..self })
+    }
+
+    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
+    /// word, its reference to a memory cgroup id, and its old backing. `None`: a table is missing.
+    /// That is a bug, and the slots are leaked.
+    // Inlined, so that the tables are looked up once.
+    #[inline(always)]
+    pub(crate) fn clear(
+        mut self,
+        freed: &mut FreeBatch,
+        mut f: impl FnMut(u64, IdRefs, Option<Backed>),
+    ) -> Option<Cleared<'g>> {
+        let (cluster, start, nr) = (&self.cluster, self.start, self.nr);
+        let range = start as usize..start.wrapping_add(nr) as usize;
+        let words = cluster.words().and_then(|words| words.get(range.clone()));
+        let backings = cluster.backings().and_then(|words| words.0.get(range));
+        let (Some(words), Some(backings)) = (words, backings) else {
+            warn_on_once!(true);
+            return None;
+        };
+        let (mut nr_backed, mut any_entry) = (0u32, false);
+        let device = &cluster.cluster().device;
+        let bound = device.is_bound();
+        for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
+            let old = word.load(Relaxed);
+            word.store(State::Null.encode(), Relaxed);
+            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
+            let id = unsafe { IdRefs::take(cluster.ci(), off) };
+            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
+            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it.
+            let mut backed = unsafe { LockedCluster::take_word(backing, cluster.name(off), freed) };
+            nr_backed = nr_backed.wrapping_add(backed.is_some().into());
+            any_entry |= matches!(backed, Some(Backed::Zswap(_)));
+            if bound && device.has(off) {
+                backed = Some(Backed::Bound);
+            }
+            f(old, id, backed);
+            self.invalidate_tags(off);
+        }
+        if bound {
+            self.cluster.idle_device(start, nr);
+        }
+        if any_entry {
+            self.cluster.table().forget(start, nr);
+        }
+        if nr_backed != 0 {
+            // SAFETY: `take_word()` has cleared so many words that were in use.
+            unsafe { self.cluster.table().sub(nr_backed) };
+        }
+        // INVARIANT: The words are null now, and the slots have no backing.
+        Some(Cleared(self))
+    }
+
+    /// Drops the data that the architecture saved for one of the slots, such as memory tags.
+    #[inline]
+    fn invalidate_tags(&self, off: u32) {
+        let offset = self.cluster.cluster().first().wrapping_add(off as usize);
+        // SAFETY: `ci->lock` is held. By the invariants of `Unpinned`, nothing pins the slot, so no
+        // task reads its tags.
+        unsafe { bindings::vswap_invalidate_tags(offset) };
+    }
+}
+
+/// [`Unpinned`] slots of a cluster without backing words. If it is bound, a device may have data.
+///
+/// # Invariants
+///
+/// No slot of the cluster has a backing word.
+#[must_use]
+pub(crate) struct Unbacked<'g>(Unpinned<'g>);
+
+impl<'g> Unbacked<'g> {
+    /// Clears the words, and makes the device slots of a bound cluster idle. Calls `f` for each run
+    /// of slots of one cgroup, with the references to the cgroup's id and the number of slots
+    /// charged as swap. `None`: as for [`Unpinned::clear`].
+    #[inline(always)]
+    pub(crate) fn clear(self, mut f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
+        let Self(slots) = self;
+        let (cluster, start) = (&slots.cluster, slots.start);
+        let end = start.wrapping_add(slots.nr);
+        let range = start as usize..end as usize;
+        let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
+            warn_on_once!(true);
+            return None;
+        };
+        let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
+        for (off, word) in (start..).zip(words) {
+            let old = word.load(Relaxed);
+            word.store(State::Null.encode(), Relaxed);
+            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
+            let id = unsafe { IdRefs::take(cluster.ci(), off) };
+            if let Err(id) = ids.append(id) {
+                let before = core::mem::replace(&mut ids, id);
+                if before.nr() != 0 {
+                    let idle = cluster.idle_device(from, before.nr());
+                    f(before, charged.wrapping_add(idle));
+                }
+                (from, charged) = (off, 0);
+            }
+            charged = charged.wrapping_add(is_zero_word(old).into());
+        }
+        let idle = cluster.idle_device(from, ids.nr());
+        f(ids, charged.wrapping_add(idle));
+        for off in start..end {
+            slots.invalidate_tags(off);
+        }
+        // INVARIANT: The words are null now, and the slots have no backing.
+        Some(Cleared(slots))
+    }
+}
+
+/// Slots whose words were cleared, and which are still in use in the slot map. Dropping the value
+/// leaks the slots.
+///
+/// # Invariants
+///
+/// The words of the slots are null, and the slots have no backing. No other value gives access to
+/// the slots.
+#[must_use]
+pub(crate) struct Cleared<'g>(Unpinned<'g>);
+
+impl<'g> Cleared<'g> {
+    /// Creates the value for `nr` slots from `start` on.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] and of [`Cleared`] hold for the slots.
+    #[inline]
+    pub(super) unsafe fn new(cluster: LockedCluster<'g>, start: u32, nr: u32) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(Unpinned { cluster, start, nr })
+    }
+
+    /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
+    #[inline]
+    pub(crate) fn free(self) {
+        let Self(Unpinned {
+            mut cluster,
+            start,
+            nr,
+        }) = self;
+        let order = cluster.order();
+        let own = cluster.own_mut();
+        // A slot was free already. Count none, because too low a count would free the tables early.
+        if warn_on_once!(!own.map.free(start, nr)) {
+            return;
+        }
+        let list = own.list;
+        // Search only if the cluster had no free run of its order before.
+        let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
+        let used = cluster.used().wrapping_sub(nr);
+        cluster.cluster().used.store(used, Relaxed);
+        SlotUsage::change((nr as c_long).wrapping_neg());
+        match list.after_free(used, has_run) {
+            ListMove::Stay => {}
+            ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
+            ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
+            // Cannot happen: a cluster with a slot in use has tables.
+            ListMove::ToFree if warn_on_once!(!cluster.has_words()) => {}
+            ListMove::ToFree => {
+                if cluster.cluster().device.is_bound() {
+                    cluster.unbind_idle();
+                }
+                // Leak the table rather than free a word that still names a backing.
+                if !warn_on_once!(cluster.any_backed()) {
+                    // SAFETY: No backing word is in use or promised, as `any_backed()` was just
+                    // false.
+                    unsafe { cluster.table().free() };
+                }
+                // SAFETY: No slot is in use, and the lock is held.
+                unsafe { bindings::vswap_tables_free(cluster.ci()) };
+                let own = cluster.own_mut();
+                own.nr_extended = 0;
+                own.list = ListState::Free;
+                // SAFETY: The cluster has no tables any more, and was not on the free list. It had
+                // tables until now, so no other value stands for it.
+                let spare = unsafe { Spare::new(cluster.cluster()) };
+                Lists::lock().put_spare(spare);
+            }
+        }
+    }
+}
+
+/// Collects consecutive slots that nothing pins, to free them together.
+///
+/// # Invariants
+///
+/// The invariants of [`Unpinned`] hold for the slots from `start` to `end`.
+pub(super) struct Row {
+    start: u32,
+    end: u32,
+}
+
+impl Row {
+    // INVARIANT: The range is empty.
+    pub(super) const NONE: Self = Self { start: 0, end: 0 };
+
+    /// Adds a slot of the cluster. If the slot does not follow the collected slots, first passes
+    /// these to `free`.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] hold for the slot, until it is passed to `free`. All slots of
+    /// the value are of one cluster.
+    #[inline]
+    pub(super) unsafe fn add(
+        &mut self,
+        cluster: &mut LockedCluster<'_>,
+        off: u32,
+        free: &mut impl FnMut(Unpinned<'_>),
+    ) {
+        if self.end != off {
+            self.flush(cluster, free);
+            self.start = off;
+        }
+        // INVARIANT: As required of the caller.
+        self.end = off.wrapping_add(1);
+    }
+
+    /// Passes the collected slots to `free`.
+    #[inline]
+    pub(super) fn flush(
+        &mut self,
+        cluster: &mut LockedCluster<'_>,
+        free: &mut impl FnMut(Unpinned<'_>),
+    ) {
+        let nr = self.end.wrapping_sub(self.start);
+        if nr != 0 {
+            // INVARIANT: By the invariants of `Row`. The slots leave it below.
+            free(Unpinned {
+                cluster: cluster.reborrow(),
+                start: self.start,
+                nr,
+            });
+        }
+        self.start = self.end;
+    }
+}
+
+/// The result of `put_one()`.
+pub(super) enum Put {
+    /// The slot stays: its swap count is not 0.
+    Counted,
+    /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
+    CacheOnly,
+    /// Unchanged: this swap count is all that pins the slot, so the caller must free the slot.
+    Last,
+}
+
+impl LockedCluster<'_> {
+    /// Drops one swap count of a slot. Inlined, because each caller handles the results in its own
+    /// way.
+    #[inline(always)]
+    pub(super) fn put_one(&mut self, off: u32) -> Put {
+        let (mut left, mut last) = (0, false);
+        if self.try_word(off, |word| {
+            last = is_last_word(word);
+            if last {
+                return None;
+            }
+            let next = put_word(word)?;
+            left = next >> SWP_TB_COUNT_SHIFT;
+            Some(next)
+        }) {
+            return if left == 0 {
+                Put::CacheOnly
+            } else {
+                Put::Counted
+            };
+        }
+        if last {
+            return Put::Last;
+        }
+        self.put_extended(off);
+        Put::Counted
+    }
+
+    /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
+    /// nothing pins any more. Returns true if a slot now has swap count 0, and stays in use only
+    /// because of its folio in the swap cache.
+    #[inline]
+    pub(crate) fn put_range(
+        &mut self,
+        slots: Range<u32>,
+        mut free: impl FnMut(Unpinned<'_>),
+    ) -> bool {
+        let mut cache_only = false;
+        let mut row = Row::NONE;
+        for off in slots {
+            match self.put_one(off) {
+                // SAFETY: `Last` says that no folio is cached, and that the swap count is 1. The
+                // caller drops that count. The row is of this cluster.
+                Put::Last => unsafe { row.add(self, off, &mut free) },
+                Put::CacheOnly => cache_only = true,
+                Put::Counted => {}
+            }
+        }
+        row.flush(self, &mut free);
+        cache_only
+    }
+}
+
+impl Guard {
+    /// Fast path to drop one swap count of a slot.
+    ///
+    /// - `Ok(true)`: dropped. The cluster is unlocked.
+    /// - `Ok(false)`: unchanged, and the cluster is unlocked. The caller takes the slow path.
+    ///   Either the count is not in the word alone, or `reclaim` is set and only the folio in the
+    ///   swap cache would pin the slot.
+    /// - `Err`: unchanged, and the cluster stays locked. This count is all that pins the slot, so
+    ///   the caller must free the slot.
+    #[inline(always)]
+    pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
+        let mut last = false;
+        // A fault only updates the word, because its swap cache folio pins the slot.
+        let done = self.lend().try_word(off, |word| {
+            last = is_last_word(word);
+            put_word(word).filter(|next| !reclaim || is_counted_word(*next))
+        });
+        if last {
+            // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
+            return Err(UnpinnedAlone { guard: self, off });
+        }
+        Ok(done)
+    }
+}
+
+/// A slot that nothing pins, with its cluster locked. Unlike [`Unpinned`], the value owns the lock.
+///
+/// # Invariants
+///
+/// The invariants of [`Unpinned`] hold for the slot.
+#[must_use]
+pub(crate) struct UnpinnedAlone {
+    guard: Guard,
+    off: u32,
+}
+
+impl UnpinnedAlone {
+    /// Creates the value for a slot of the locked cluster.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`Unpinned`] hold for the slot.
+    #[inline]
+    pub(super) unsafe fn new(guard: Guard, off: u32) -> Self {
+        // INVARIANT: As required of the caller.
+        Self { guard, off }
+    }
+
+    /// Calls `free` with the slot, and then unlocks the cluster.
+    #[inline]
+    pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {
+        let Self { mut guard, off } = self;
+        // INVARIANT: By the invariants of `UnpinnedAlone`.
+        let ret = free(Unpinned {
+            cluster: guard.lend(),
+            start: off,
+            nr: 1,
+        });
+        drop(guard);
+        ret
+    }
+}

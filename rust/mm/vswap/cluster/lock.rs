@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The lock of a cluster, and access to what it protects.
+//!
+//! Only this file makes a [`Guard`] or a [`LockedCluster`], so that there is none without the lock.
+//! The other files have the functions of a locked cluster, by subject.
+
+use crate::{
+    ffi::call::FromC,
+    vswap::cluster::{
+        Cluster,
+        Own, //
+    }, //
+};
+use core::{
+    marker::PhantomData,
+    ops::Deref,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings,
+    types::NotThreadSafe, //
+};
+
+/// Access to a locked cluster.
+///
+/// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
+/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value.
+/// Otherwise a caller could swap the values of two clusters.
+///
+/// # Invariants
+///
+/// The lock is held during `'g`, and only one value for the cluster can be used at a time.
+pub(crate) struct LockedCluster<'g> {
+    cluster: &'static Cluster,
+    _lock: PhantomData<&'g mut ()>,
+    _thread: NotThreadSafe,
+}
+
+impl LockedCluster<'_> {
+    /// Creates a value. The caller upholds the invariants.
+    #[inline]
+    fn new(cluster: &'static Cluster) -> Self {
+        Self {
+            cluster,
+            _lock: PhantomData,
+            _thread: NotThreadSafe,
+        }
+    }
+
+    /// Returns the cluster itself, for functions that do not need its lock.
+    #[inline]
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.cluster
+    }
+
+    /// Lends the value for a shorter time.
+    #[inline]
+    pub(super) fn reborrow(&mut self) -> LockedCluster<'_> {
+        // INVARIANT: The lock is held while `self` is borrowed, and `self` cannot be used
+        // meanwhile.
+        LockedCluster::new(self.cluster)
+    }
+
+    #[inline]
+    pub(super) fn ci(&self) -> *mut bindings::swap_cluster_info {
+        self.cluster().as_ci()
+    }
+
+    #[inline]
+    pub(super) fn own(&self) -> &Own {
+        // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
+        unsafe { &*self.cluster().own.get() }
+    }
+
+    #[inline]
+    pub(super) fn own_mut(&mut self) -> &mut Own {
+        // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
+        unsafe { &mut *self.cluster().own.get() }
+    }
+}
+
+impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
+    /// # Safety
+    ///
+    /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value
+    /// exists. No other value for the cluster is used meanwhile.
+    #[inline]
+    unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
+        // INVARIANT: As required of the caller, the lock is held, and no other value is used
+        // meanwhile.
+        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so
+        // not NULL.
+        Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
+    }
+}
+
+/// The lock of a cluster. Dropping the value unlocks.
+///
+/// # Invariants
+///
+/// The value owns the lock.
+#[must_use]
+pub(crate) struct Guard(LockedCluster<'static>);
+
+impl Cluster {
+    /// Locks the cluster.
+    #[inline]
+    pub(crate) fn lock(&'static self) -> Guard {
+        // SAFETY: The lock is initialized. Interrupt handlers never take it, so interrupts may
+        // stay on.
+        unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
+        // INVARIANT: The lock was just taken.
+        Guard(LockedCluster::new(self))
+    }
+
+    /// Tries to lock the cluster. Returns `None` if it is already locked.
+    pub(in crate::vswap) fn try_lock(&'static self) -> Option<Guard> {
+        // SAFETY: The lock is initialized. Interrupt handlers never take it.
+        let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
+        // INVARIANT: The lock was taken if `locked`.
+        locked.then(|| Guard(LockedCluster::new(self)))
+    }
+}
+
+impl Guard {
+    /// Lends access to the locked cluster.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
+        self.0.reborrow()
+    }
+}
+
+impl Deref for Guard {
+    type Target = LockedCluster<'static>;
+
+    #[inline]
+    fn deref(&self) -> &LockedCluster<'static> {
+        &self.0
+    }
+}
+
+impl Drop for Guard {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: The value owns the lock, by the invariants.
+        unsafe { bindings::spin_unlock(&raw mut (*self.0.cluster.as_ci()).lock) };
+    }
+}
