@@ -408,6 +408,10 @@ mod tests {
 
         setup()?;
         let slot = alloc(0)?;
+        // The word says that the table has the count, but there is no table.
+        set_state(slot, swapped_out(Count::EXTENDED.get())?)?;
+        assert_eq!(extend(slot), Err(EINVAL));
+        set_state(slot, swapped_out(1)?)?;
         // The count fits in the word, so no table is needed.
         extend(slot)?;
         assert!(!can_extend(slot)?);
