@@ -44,7 +44,10 @@ calm() {
 # A device with free slots, of which memory.swap.max allows only a few. Compressed pages need none.
 in_zswap
 swap_on $DISK
+set_to 1 $ZSWAP/shrinker_enabled
+written=$(vm zswpwb)
 neighbour "memory.swap.max=64K" memory.swap.max=64K
+is "memory.swap.max=64K: no more is written back" $(($(vm zswpwb) - written)) -le 16
 none_left "memory.swap.max=64K"
 
 # A device whose slots are all in use but for a few. MGLRU treats fewer than 64 as none.
