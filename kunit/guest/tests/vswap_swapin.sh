@@ -77,6 +77,8 @@ for layer in off on; do
 	snapshot $SWAPIN/stats
 	load "$layer: in sequence, kept small" refault --size $(mb 4) --folio 64K &&
 		is "$layer: none is of 64 KiB" "$(grown large)" -eq 0
+	load "$layer: shared memory, kept small" refault --size $(mb 4) --folio 64K --mem shmem &&
+		is "$layer: none is of 64 KiB there" "$(grown large)" -eq 0
 	set_to 9 $SWAPIN/max_order
 
 	check "$layer: readahead can be had back" set_to 0 $SWAPIN/bypass
@@ -152,6 +154,11 @@ for layer in off on; do
 	load "$layer, a fast device: 64 KiB folios in sequence" refault --size $(mb 8) --folio 64K &&
 		is "$layer, a fast device: they come in large" "$(grown large)" -ge $(($(pages 8 60) / 16))
 done
+set_to off $VSWAP/enabled
+set_to 0 $SWAPIN/enabled
+load "a fast device, without the policy" refault --size $(mb 4) --folio 64K &&
+	is "a fast device, without the policy: single pages" "$(of refault mthp_swpin)" -eq 0
+set_to 1 $SWAPIN/enabled
 swapoff /dev/ram2
 swap_on $DISK
 
@@ -163,7 +170,17 @@ check "the policy can be switched off" set_to 0 $SWAPIN/enabled
 load "without it" refault --size $(mb 4) --folio 64K
 set_to 1 $SWAPIN/enabled
 
-# guesttests.py makes the host repeat some of these decisions with the same policy.
+# Faults that are not traced take a shorter way to the same decision.
 echo 0 > $TRACING/events/vswap/vswap_swapin_plan/enable
+zswap_on lz4
+set_to on $VSWAP/enabled
+snapshot $SWAPIN/stats
+load "not traced, told that it is random" refault --size $(mb 4) --folio 64K --hint random &&
+	is "not traced: none is large" "$(grown large)" -eq 0
+snapshot $SWAPIN/stats
+load "not traced, told that it is sequential" refault --size $(mb 4) --folio 64K --hint sequential &&
+	is "not traced: all are large" "$(grown large)" -ge $(($(pages 4 90) / 16))
+
+# guesttests.py makes the host repeat some of the recorded decisions with the same policy.
 awk '/vswap_swapin_plan:/ && n++ % 20 == 0' $TRACING/trace
 finish
