@@ -4,6 +4,7 @@
  *
  *   report     pagemap, smaps and status count what is swapped out
  *   move       UFFDIO_MOVE to another mapping and back must move every byte
+ *   cachestat  cachestat() counts swapped out pages of a file in memory as evicted
  *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes written
  *   interrupt  writes 1 to drain; a signal must end that once slots are freed
  *   swapon     like the tool of that name, which sets no priority in busybox
@@ -37,6 +38,10 @@ struct uffdio_move {
 #define MADV_SOFT_OFFLINE	101
 #endif
 
+#ifndef SYS_cachestat
+#define SYS_cachestat		451
+#endif
+
 #define PM_PRESENT	(UINT64_C(1) << 63)
 #define PM_SWAP		(UINT64_C(1) << 62)
 /* Pagemap entry of a swapped out page: 5 bits of type, 50 bits of offset. */
@@ -44,7 +49,7 @@ struct uffdio_move {
 #define PM_OFFSET(entry) ((entry) >> 5 & ((UINT64_C(1) << 50) - 1))
 
 static const char usage_text[] =
-"usage: swapcalls report|move|poison --cgroup PATH [options]\n"
+"usage: swapcalls report|move|cachestat|poison --cgroup PATH [options]\n"
 "       swapcalls interrupt DRAIN USED\n"
 "       swapcalls swapon DEVICE PRIORITY\n"
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
@@ -364,6 +369,56 @@ static void run_move(void)
 		die(EXIT_VERIFY, "too few were moved as entries");
 }
 
+/* --------------------------------------------------------------- cachestat */
+
+/* The kernel's struct cachestat. */
+struct counts {
+	uint64_t cache, dirty, writeback, evicted, recently_evicted;
+};
+
+static struct counts cachestat_of(int file)
+{
+	uint64_t range[2] = { 0, opt.pages * PAGE };
+	struct counts counts = {};
+
+	if (syscall(SYS_cachestat, file, range, &counts, 0))
+		die(EXIT_BROKEN, "cachestat failed");
+	expect("pages in memory and evicted", counts.cache + counts.evicted, opt.pages);
+	return counts;
+}
+
+static void run_cachestat(void)
+{
+	int file = memfd_create("cachestat", MFD_CLOEXEC);
+	struct counts out, cached, back;
+	unsigned char *area;
+
+	if (file < 0 || ftruncate(file, opt.pages * PAGE))
+		die(EXIT_BROKEN, "no file in memory");
+	area = mmap(NULL, opt.pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (area == MAP_FAILED)
+		die(EXIT_BROKEN, "cannot map %zu pages", opt.pages);
+	fill(area);
+	if (opt.spoil)
+		area[PAGE + 99] ^= 1;
+	expect("evicted pages before", cachestat_of(file).evicted, 0);
+	swap_out_range(area, opt.pages, opt.cgroup);
+	out = cachestat_of(file);
+	bring_to_cache(area);
+	cached = cachestat_of(file);
+	printf("swapcalls cachestat evicted=%" PRIu64 " recently=%" PRIu64 ", %" PRIu64 "\n",
+	       out.evicted, out.recently_evicted, cached.recently_evicted);
+	if (out.evicted < opt.pages * 9 / 10 || out.recently_evicted < out.evicted * 9 / 10)
+		die(EXIT_VERIFY, "too few are evicted, or recently");
+	/* The file has swap entries, but a page in the swap cache has no shadow. */
+	if (cached.evicted && cached.recently_evicted > out.recently_evicted * 3 / 4)
+		die(EXIT_VERIFY, "pages of the swap cache count as recently evicted");
+	verify(area);
+	back = cachestat_of(file);
+	expect("evicted pages after reading", back.evicted, 0);
+	expect("recently evicted pages after reading", back.recently_evicted, 0);
+}
+
 /* ------------------------------------------------------------------ poison */
 
 static sigjmp_buf bus_return;
@@ -593,7 +648,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} commands[] = {
-		{ "report", run_report }, { "move", run_move }, { "poison", run_poison },
+		{ "report", run_report }, { "move", run_move }, { "cachestat", run_cachestat },
+		{ "poison", run_poison },
 	};
 	size_t i;
 
