@@ -521,14 +521,22 @@ static void run_pageout(void)
 
 /* ------------------------------------------------------------ fork, COW */
 
+/*
+ * Where waitpid() writes a status under fault injection: memory that is neither
+ * swapped out nor copied, because the child is gone if the write fails.
+ */
+static int *safe_status;
+
 static void reap(pid_t pid, const char *what)
 {
 	int status;
 
-	while (waitpid(pid, &status, 0) < 0)
+	while (waitpid(pid, safe_status ? safe_status : &status, 0) < 0)
 		if (errno != EINTR)
 			die(EXIT_BROKEN, "lost %s %d", what, pid);
 	errno = 0;
+	if (safe_status)
+		status = *safe_status;
 	if (WIFSIGNALED(status))
 		die(EXIT_BROKEN, "%s %d was killed by signal %d", what, pid, WTERMSIG(status));
 	if (status)
@@ -813,6 +821,9 @@ static void churn_child(size_t number)
 	if (pagemap < 0)
 		die(EXIT_BROKEN, "cannot open /proc/self/pagemap");
 	if (opt.make_it_fail) {
+		safe_status = map_or_die(PAGE, MAP_SHARED);
+		if (mlock(safe_status, PAGE))
+			die(EXIT_BROKEN, "cannot lock a page");
 		fail = open("/proc/self/make-it-fail", O_WRONLY | O_CLOEXEC);
 		if (fail < 0 || write(fail, "1", 1) != 1)
 			die(EXIT_BROKEN, "no fault injection: /proc/self/make-it-fail");
