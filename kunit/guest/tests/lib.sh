@@ -397,6 +397,27 @@ injected() {
 	echo $((1000000 - $(cat $INJECT/$1/times)))
 }
 
+# no_memory_of CACHE: make each allocation from a slab cache fail in tasks that asked for it
+no_memory_of() {
+	inject failslab 100
+	echo 1 > "/sys/kernel/slab/$1/failslab" && set_to Y $INJECT/failslab/cache-filter
+}
+
+# memory_of CACHE: end no_memory_of
+memory_of() {
+	inject failslab 0
+	set_to N $INJECT/failslab/cache-filter
+	echo 0 > "/sys/kernel/slab/$1/failslab"
+}
+
+# denied VALUE FILE: true if a write to the file is refused by a task whose allocations fail. The
+# file is opened before, because that allocates.
+denied() {
+	[ -w "$2" ] || return
+	sh -c "echo 1 > /proc/self/make-it-fail || exit 9; echo $1 >&3" 3> "$2" 2> /dev/null
+	case $? in 0 | 9) false ;; esac
+}
+
 # --- workloads
 
 # load WHAT ARGS...: run a verified workload (see swapload). Its lines stay in $TMP/out.
