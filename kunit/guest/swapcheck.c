@@ -49,7 +49,9 @@ static const char usage_text[] =
 "  --resident         hold: do not swap out\n"
 "  --try              hold: try to swap out once\n"
 "  --reread           hold: read every other page again, which may keep its slot\n"
+"  --rewrite          hold: write every other page again, and swap it out\n"
 "  --drop             hold: free every other page\n"
+"  --other PATH       hold: a cgroup that every other page is charged to; free the first half\n"
 "  --keep N           hold: free all pages of each 2 MiB but N of them, chosen at random\n"
 "  --sigbus           hold, race: at least one page must give SIGBUS, the others verify\n"
 "  --node N           hold: fill on the other of two nodes, come back on this one\n"
@@ -66,8 +68,9 @@ static struct {
 	size_t size, procs, depth, rounds, keep;
 	unsigned int incompressible, zero, same;
 	uint64_t seed;
-	bool shmem, huge, resident, try, reread, drop, sigbus, make_it_fail, spoil, interleave;
-	const char *cgroup, *ready, *go;
+	bool shmem, huge, resident, try, reread, rewrite, drop, sigbus, make_it_fail, spoil;
+	bool interleave;
+	const char *cgroup, *other, *ready, *go;
 	int node;
 } opt = {
 	.node = -1,
@@ -229,13 +232,13 @@ static void region_init(struct region *region, size_t size, uint64_t writer)
 	madvise(region->base, size, opt.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-static void enter_cgroup(void)
+static void enter_cgroup(const char *cgroup)
 {
 	char path[300];
 
-	if (!opt.cgroup)
+	if (!cgroup)
 		return;
-	snprintf(path, sizeof(path), "%s/cgroup.procs", opt.cgroup);
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
 	must_write_file(path, "0");
 }
 
@@ -447,14 +450,19 @@ static void run_hold(void)
 	unsigned char *nodes = NULL;
 	size_t page, lost = 0;
 
-	enter_cgroup();
+	enter_cgroup(opt.cgroup);
 	region_init(&region, opt.size, opt.seed);
 	if (opt.node >= 0)
 		set_policy(&region, MPOL_BIND, 1UL << !opt.node);
 	if (opt.interleave)
 		set_policy(&region, MPOL_INTERLEAVE, 3);
-	for (page = 0; page < region.pages; page++)
+	for (page = 0; page < region.pages; page += opt.other ? 2 : 1)
 		page_write(&region, page, 1);
+	if (opt.other) {
+		enter_cgroup(opt.other);
+		for (page = 1; page < region.pages; page += 2)
+			page_write(&region, page, 1);
+	}
 	spoil(&region);
 	if (opt.node >= 0) {
 		verify_node(&region, !opt.node);
@@ -471,7 +479,17 @@ static void run_hold(void)
 			page_verify(&region, page);
 		if (opt.drop)
 			op_drop(&region, page, 1);
+		if (opt.rewrite) {
+			/* The read fault keeps the slot. */
+			page_verify(&region, page);
+			page_poke(&region, page, 3);
+		}
 	}
+	if (opt.rewrite)
+		swap_out_all(&region);
+	/* Slots of two cgroups are freed together. */
+	if (opt.other)
+		op_drop(&region, 0, region.pages / 2);
 	if (opt.keep)
 		keep_some(&region);
 	if (opt.ready)
@@ -498,7 +516,7 @@ static void run_pageout(void)
 	struct region region = {};
 	size_t page, round = 0;
 
-	enter_cgroup();
+	enter_cgroup(opt.cgroup);
 	region_init(&region, opt.size, opt.seed);
 	for (page = 0; page < region.pages; page++)
 		page_write(&region, page, 1);
@@ -598,7 +616,7 @@ static void run_cow(void)
 	struct region region = {};
 	size_t page;
 
-	enter_cgroup();
+	enter_cgroup(opt.cgroup);
 	region_init(&region, opt.size, opt.seed);
 	for (page = 0; page < region.pages; page++)
 		page_write(&region, page, 1);
@@ -853,7 +871,7 @@ static void run_churn(void)
 	size_t i;
 
 	need_size(65);
-	enter_cgroup();
+	enter_cgroup(opt.cgroup);
 	for (i = 0; i < opt.procs; i++) {
 		pids[i] = fork();
 		if (!pids[i]) {
@@ -1099,7 +1117,7 @@ static void run_race(void)
 	size_t i;
 
 	need_size(READ_RUN);
-	enter_cgroup();
+	enter_cgroup(opt.cgroup);
 	region_init(&race_region, opt.size, opt.seed);
 	race_stamps = map_or_die(race_region.pages * sizeof(*race_stamps), model_flags());
 	race_losses = map_or_die(race_region.pages * sizeof(*race_losses), model_flags());
@@ -1152,6 +1170,7 @@ static void parse_options(int argc, char **argv)
 		{ "ready", 1, NULL, 'r' }, { "go", 1, NULL, 'g' },
 		{ "resident", 0, NULL, 'R' }, { "try", 0, NULL, 't' },
 		{ "reread", 0, NULL, 'e' }, { "drop", 0, NULL, 'D' },
+		{ "rewrite", 0, NULL, 'w' }, { "other", 1, NULL, 'O' },
 		{ "keep", 1, NULL, 'k' }, { "sigbus", 0, NULL, 'b' },
 		{ "procs", 1, NULL, 'n' }, { "depth", 1, NULL, 'd' },
 		{ "rounds", 1, NULL, 'o' }, { "make-it-fail", 0, NULL, 'f' },
@@ -1176,7 +1195,9 @@ static void parse_options(int argc, char **argv)
 		case 'R': opt.resident = true; break;
 		case 't': opt.try = true; break;
 		case 'e': opt.reread = true; break;
+		case 'w': opt.rewrite = true; break;
 		case 'D': opt.drop = true; break;
+		case 'O': opt.other = optarg; break;
 		case 'k': opt.keep = number(optarg, 1, HUGE / PAGE); break;
 		case 'b': opt.sigbus = true; break;
 		case 'n': opt.procs = number(optarg, 1, MAX_PROCS); break;

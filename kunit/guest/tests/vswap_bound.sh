@@ -53,11 +53,36 @@ check "fork" swapcheck cow --size 4M --cgroup $CG/cow
 check "the cgroup goes away" cgroup_gone cow
 unbound "fork"
 
+# all_sizes: let memory have large folios, which no_swap forbids
+all_sizes() {
+	for size in 16 64 2048; do
+		set_to madvise $THP/hugepages-${size}kB/enabled
+	done
+}
+
+# Every other page is charged to another cgroup. Slots of both are freed together.
+cgroup other
+hold --size 8M --zero 10 --other $CG/other --try
+other=$(cat $CG/other/memory.swap.current)
+is "two cgroups: half is left of the other's" "$other" -le $((2200 * 1024))
+is "two cgroups: all slots are charged" $(($(cat $CG/hold/memory.swap.current) + other)) -eq \
+	$((($(slots device) + $(slots zero)) * 4096))
+consistent "two cgroups"
+verified "two cgroups"
+is "two cgroups: the other has no charge left" "$(cat $CG/other/memory.swap.current)" -eq 0
+check "two cgroups: the other goes away" cgroup_gone other
+unbound "two cgroups"
+
+# Pages that were zeros get data.
+hold --size 8M --zero 60 --rewrite
+is "data instead of zeros: all of it is on the device" "$(slots device)" -ge $(pages 8 45)
+consistent "data instead of zeros"
+verified "data instead of zeros"
+unbound "data instead of zeros"
+
 # Pages that are written again go to the same slot or to zswap, or become zero pages.
 cgroup churn
-for size in 16 64 2048; do
-	set_to madvise $THP/hugepages-${size}kB/enabled
-done
+all_sizes
 check "written again" swapcheck churn --size 6M --huge --zero 30 --rounds $(scaled 150) \
 	--cgroup $CG/churn
 zswap_on lz4
@@ -98,8 +123,36 @@ consistent "own entries"
 verified "own entries"
 ended "second: every byte is there" second
 unbound "own entries"
+
+# Bound clusters without data, and slots of pages in the swap cache, give room to others.
+check "cached and idle: swapon" straight swap_on $DISK 10240
+hold_as early --size 4M --zero 0 --reread
+hold_as zeros --size 4M --incompressible 0 --zero 100
+is "cached and idle: all are bound" "$(slots bound)" -ge 3
+hold_as late --size 8M --zero 0 --try
+# 2 MiB are free, 4 MiB idle, and 2 MiB of pages in the swap cache.
+is "cached and idle: both are taken" "$(cat $CG/late/memory.swap.current)" -ge 7000000
+consistent "cached and idle"
+for name in early zeros late; do
+	ended "cached and idle, $name: every byte is there" $name
+done
+unbound "cached and idle"
+
+# Single pages get what large folios have left.
+check "holes of large folios: swapon" straight swap_on /dev/ram2 10240
+set_to madvise $THP/hugepages-64kB/enabled
+hold --size 8M --huge --zero 0 --drop
+set_to never $THP/hugepages-64kB/enabled
+hold_as second --size 4M --zero 0
+is "holes of large folios: they are filled" "$(used)" -ge 8000
+consistent "holes of large folios"
+verified "holes of large folios"
+ended "second: every byte is there" second
+unbound "holes of large folios"
+
 # Folios of all sizes, more than fit on the device: the rest stays in memory.
 check "a small device: swapon" straight swap_on /dev/ram2 10240
+all_sizes
 cgroup churn
 check "folios of all sizes" swapcheck churn --size 6M --huge --zero 20 --rounds $(scaled 150) \
 	--cgroup $CG/churn
@@ -113,6 +166,7 @@ unbound "it is full"
 # swapoff of one of two devices, while processes swap.
 check "two devices: swapon" straight prefer /dev/ram2 5
 prefer $DISK 5
+all_sizes
 cgroup churn
 swapcheck churn --size 6M --huge --zero 20 --rounds $(scaled 300) --cgroup $CG/churn \
 	> $TMP/churn 2>&1 &
@@ -178,16 +232,20 @@ is "no cluster is bound then" "$(slots bound)" -eq 0
 verified "drain"
 unbound "drain"
 
-# There is no memory for the tables of a cluster that is to be unbound. (Debug kernel.)
-if [ -d $INJECT/fail_page_alloc ]; then
+# There is no memory for the cgroup ids of a device cluster that is to be unbound. (Debug kernel.)
+if [ -d $INJECT/failslab ]; then
 	check "no memory: swapon" straight swap_on /dev/ram2 10240
 	hold --size 8M --zero 50
+	bound=$(slots bound)
 	set_to off $VSWAP/enabled
 	cgroup fails
-	inject fail_page_alloc 30
+	no_memory_of kmalloc-1k
 	check "no memory for tables" swapcheck churn --make-it-fail --size 3M --rounds $(scaled 100) \
 		--cgroup $CG/fails
-	inject fail_page_alloc 0
+	note "$(injected failslab) allocations failed"
+	is "no memory for tables: allocations fail" "$(injected failslab)" -ge 1
+	is "no memory for tables: bindings stay" "$(slots bound)" -eq "$bound"
+	memory_of kmalloc-1k
 	check "the cgroup goes away" cgroup_gone fails
 	consistent "no memory for tables"
 	verified "no memory for tables"
