@@ -540,10 +540,18 @@ static void run_pageout(void)
 /* ------------------------------------------------------------ fork, COW */
 
 /*
- * Where waitpid() writes a status under fault injection: memory that is neither
- * swapped out nor copied, because the child is gone if the write fails.
+ * Where waitpid() of this thread writes a status under fault injection: memory
+ * that is neither swapped out nor copied, because the child is gone if the write
+ * fails.
  */
-static int *safe_status;
+static __thread int *safe_status;
+
+static void make_safe_status(void)
+{
+	safe_status = map_or_die(PAGE, MAP_SHARED);
+	if (mlock(safe_status, PAGE))
+		die(EXIT_BROKEN, "cannot lock a page");
+}
 
 static void reap(pid_t pid, const char *what)
 {
@@ -839,9 +847,7 @@ static void churn_child(size_t number)
 	if (pagemap < 0)
 		die(EXIT_BROKEN, "cannot open /proc/self/pagemap");
 	if (opt.make_it_fail) {
-		safe_status = map_or_die(PAGE, MAP_SHARED);
-		if (mlock(safe_status, PAGE))
-			die(EXIT_BROKEN, "cannot lock a page");
+		make_safe_status();
 		fail = open("/proc/self/make-it-fail", O_WRONLY | O_CLOEXEC);
 		if (fail < 0 || write(fail, "1", 1) != 1)
 			die(EXIT_BROKEN, "no fault injection: /proc/self/make-it-fail");
@@ -1088,8 +1094,10 @@ static void *race_thread(void *arg)
 	struct rng rng = { .state = mix64(opt.seed * 1000 + number) };
 
 	make_handler_stack();
-	if (opt.make_it_fail)
+	if (opt.make_it_fail) {
+		make_safe_status();
 		must_write_file("/proc/thread-self/make-it-fail", "1");
+	}
 	for (i = 0; number < READERS ? i < opt.rounds : !race_over; i++) {
 		if (number < READERS) {
 			race_read_run(&rng, i & 1);
