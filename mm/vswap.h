@@ -127,8 +127,9 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
  *
  * zap_nonpresent_ptes() frees many slots, mostly of one cgroup, with the page
  * table lock held (vswap_zap_entries()). It adds up their charges in the
- * mmu_gather. Its caller zap_pte_range() uncharges them after it has dropped
- * the lock (vswap_zap_end()).
+ * mmu_gather. A slot of another cgroup uncharges those before it at once. For
+ * the last ones, zap_pte_range() does that after it has dropped the lock
+ * (vswap_zap_end()).
  */
 #ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)

@@ -89,7 +89,7 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 ///
 /// An error means that zswap does not accept the folio, or that the folio gets no virtual slots.
 /// `-EDQUOT`: its cgroup would exceed its swap limit, which was counted. `-ENOMEM`: the cgroup does
-/// not allow writes to a device. `-ENOSPC`: no device has a run of free slots. `-EAGAIN`: any other
+/// not allow writes to a device. `-ENOSPC`: there are free slots, but no run. `-EAGAIN`: any other
 /// reason. Then, or after `-ENOSPC` for one page, C still tries to allocate device slots directly.
 ///
 /// # Safety
