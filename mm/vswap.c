@@ -417,7 +417,7 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
  */
 bool vswap_old_entries(void)
 {
-	/* swapoff subtracts a device from both, so used slots still count. */
+	/* swapoff subtracts a device's size from both: used slots still count. */
 	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
 
 	return nr > (long)vswap_slots_on_devices();

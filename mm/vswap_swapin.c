@@ -464,7 +464,10 @@ static void vswap_swapin_set(bool on)
 		static_branch_enable(&vswap_swapin_key);
 }
 
-/* Enables the policy with the first virtual entry, unless sysfs has set it. */
+/*
+ * Enables the policy when virtual entries are first allowed, unless sysfs has
+ * set it.
+ */
 void vswap_swapin_start(void)
 {
 	mutex_lock(&vswap_swapin_mutex);

@@ -156,8 +156,8 @@ impl<'a> NewSwap<'a> {
     pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
         unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
-        // SAFETY: The folio is locked during `'a`, by the invariants, and was just added to the
-        // swap cache.
+        // SAFETY: By the invariants, the folio is locked during `'a`, and only `self` covers it,
+        // which is consumed. The folio was just added to the swap cache.
         unsafe { SwapFolio::new(self.folio) }
     }
 

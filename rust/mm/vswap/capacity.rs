@@ -168,8 +168,9 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     }
 }
 
-/// In reclaim, reduces the refusal counts of a cgroup, because a page charged to `objcg` was
-/// stored. `variety` samples how random the page looks.
+/// In reclaim, lowers the refused count of the cgroup of `objcg`, because zswap stored a page of
+/// it. Also resets the tried count if that is below [`rules::FEW_TRIED`], or if the page looks
+/// random (`variety`): other pages say nothing about random ones.
 #[inline]
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
     Memcg::with(objcg, |memcg| {

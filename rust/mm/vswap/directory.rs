@@ -68,7 +68,7 @@ impl Directory {
         CLUSTERS.most()
     }
 
-    /// Returns the cluster with a number.
+    /// Returns the cluster whose number is `index`, or `None` if none was published under it.
     #[inline]
     pub(crate) fn find(index: usize) -> Option<&'static Cluster> {
         CLUSTERS.get(index)

@@ -3,7 +3,8 @@
 //! Finds the folio that the swap cache has for a slot, without a lock.
 //!
 //! Every swap fault calls this, so it takes neither the cluster lock nor the folio lock. It reads
-//! the word and takes a reference to the folio at that page frame. Then it reads the word again.
+//! the swap table word of the slot, and takes a reference to the folio at that page frame. Then it
+//! reads the word again.
 //!
 //! # Races between two steps
 //!

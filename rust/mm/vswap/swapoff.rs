@@ -105,7 +105,7 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
             // Add a large folio once: its slots are consecutive on the device.
             Ok(folio) if window.last() == Some(&folio) => {}
             Ok(folio) => {
-                // Cannot fail: the loop condition leaves room.
+                // Cannot fail: `window` has room for `WINDOW` folios, and has fewer.
                 let _ = window.push_within_capacity(folio);
             }
             // The slot was freed meanwhile.

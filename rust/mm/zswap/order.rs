@@ -9,7 +9,8 @@
 //! record: the page loses its second chance. When the hand meets a page with this bit clear, the
 //! page is written back.
 //!
-//! So a page stays stored for at least one round of the hand, and at most two, without a timestamp.
+//! So a page is written back after one round of the hand at the earliest, and two at the latest,
+//! without a timestamp.
 //! A page that is stored just before the hand reaches its slot loses its second chance right away.
 //! The hand does not meet it again for a whole round.
 //!
@@ -17,7 +18,7 @@
 //!
 //! - The cluster lock protects the bits of a member and the words of its slots. Two parts of a word
 //!   change without it, by compare-and-exchange: the hand clears the referenced bit, and zsmalloc
-//!   changes the place.
+//!   changes the place of the object.
 //! - A member's seat says which ring it is on ([`Seat`]). The ring lock protects the ring, and the
 //!   seats of the members on it.
 //!

@@ -6,7 +6,7 @@
 //! # Lifetime
 //!
 //! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
-//!   indexed by node. A reference or the RCU read lock keeps the cgroup. When the cgroup goes
+//!   indexed by node. A reference to the cgroup or the RCU read lock keeps it. When the cgroup goes
 //!   offline, its rings are marked dead. Their members move to the nearest live ring of an ancestor
 //!   on the same node ([`Ring::leave`]). A store that later adds a member to a dead ring sees that
 //!   the ring is dead, and moves the members of the ring.

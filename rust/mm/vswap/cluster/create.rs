@@ -68,7 +68,8 @@ impl Spare {
     /// The cluster has no tables, and is not on the free list. No other value stands for it.
     #[inline]
     pub(super) unsafe fn new(cluster: &'static Cluster) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the cluster has no tables and is not on the free
+        // list, and no other value stands for it.
         Self(cluster)
     }
 

@@ -112,8 +112,8 @@ impl LockedSlots<'_> {
         self.guard.lend().idle_device(start, nr)
     }
 
-    /// Clears the backing words of the slots, because the stored data is stale or the folio is
-    /// dirty. Calls `f` with each removed backing.
+    /// Clears the backing words of the slots. Frees the zswap entries by way of `freed`. Calls `f`
+    /// with each removed backing. Only the folio has the data then.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let FolioSlots { start, nr, .. } = *self.slots;

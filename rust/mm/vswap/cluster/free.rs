@@ -48,7 +48,8 @@ impl LockedCluster<'_> {
     /// The invariants of [`Unpinned`] hold for the slots.
     #[inline]
     pub(super) unsafe fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, nothing pins the slots, and no other value gives
+        // access to them.
         Unpinned {
             cluster: self.reborrow(),
             start,
@@ -223,7 +224,8 @@ impl<'g> Cleared<'g> {
     /// The invariants of [`Unpinned`] and of [`Cleared`] hold for the slots.
     #[inline]
     pub(super) unsafe fn new(cluster: LockedCluster<'g>, start: u32, nr: u32) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the slots are cleared, and no other value gives
+        // access to them.
         Self(Unpinned { cluster, start, nr })
     }
 
@@ -309,7 +311,8 @@ impl Row {
             self.flush(cluster, free);
             self.start = off;
         }
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, nothing pins the slot, and all slots are of one
+        // cluster.
         self.end = off.wrapping_add(1);
     }
 
@@ -440,7 +443,8 @@ impl UnpinnedAlone {
     /// The invariants of [`Unpinned`] hold for the slot.
     #[inline]
     pub(super) unsafe fn new(guard: Guard, off: u32) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, nothing pins the slot, and no other value gives
+        // access to it.
         Self { guard, off }
     }
 

@@ -38,7 +38,8 @@ pub(crate) struct LockedCluster<'g> {
 }
 
 impl LockedCluster<'_> {
-    /// Creates a value. The caller upholds the invariants.
+    /// Creates the value for a cluster. The caller holds `ci->lock` while the value is used, and
+    /// uses no other value for the cluster meanwhile.
     #[inline]
     fn new(cluster: &'static Cluster) -> Self {
         Self {
