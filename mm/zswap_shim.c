@@ -281,15 +281,17 @@ static struct zswap_lruvec_state *zswap_node_rings;
 
 static int zswap_node_rings_alloc(void)
 {
+	struct zswap_lruvec_state *rings;
 	int nid;
 
 	if (!mem_cgroup_disabled() || zswap_node_rings)
 		return 0;
-	zswap_node_rings = kvzalloc_objs(*zswap_node_rings, nr_node_ids);
-	if (!zswap_node_rings)
+	rings = kvzalloc_objs(*rings, nr_node_ids);
+	if (!rings)
 		return -ENOMEM;
 	for (nid = 0; nid < nr_node_ids; nid++)
-		zswap_ring_init(&zswap_node_rings[nid]);
+		zswap_ring_init(&rings[nid]);
+	zswap_node_rings = rings;
 	return 0;
 }
 
@@ -456,13 +458,15 @@ void zswap_shim_queue_shrink(void)
 
 int zswap_shim_setup(void)
 {
+	struct kmem_cache *cache;
+
 	if (zswap_node_rings_alloc()) {
 		pr_err("no memory for the order of writeback\n");
 		return -ENOMEM;
 	}
 
-	zswap_member_cache = KMEM_CACHE(zswap_member, 0);
-	if (!zswap_member_cache) {
+	cache = KMEM_CACHE(zswap_member, 0);
+	if (!cache) {
 		pr_err("member cache creation failed\n");
 		return -ENOMEM;
 	}
@@ -489,6 +493,8 @@ int zswap_shim_setup(void)
 	zswap_shrinker->scan_objects = zswap_rs_shrinker_scan;
 	zswap_shrinker->seeks = DEFAULT_SEEKS;
 	shrinker_register(zswap_shrinker);
+	/* Last, because a ring with members tells the shrinker. */
+	zswap_member_cache = cache;
 	return 0;
 
 destroy_wq:
@@ -497,8 +503,7 @@ destroy_wq:
 remove_state:
 	cpuhp_remove_multi_state(CPUHP_MM_ZSWP_POOL_PREPARE);
 free_cache:
-	kmem_cache_destroy(zswap_member_cache);
-	zswap_member_cache = NULL;
+	kmem_cache_destroy(cache);
 	return -ENOMEM;
 }
 
