@@ -22,7 +22,8 @@ use kernel::{
     sync::atomic::{
         Acquire,
         Atomic,
-        Full, //
+        Full,
+        Relaxed, //
     }, //
 };
 
@@ -77,8 +78,16 @@ impl Directory {
     /// Gives out the next number, and allocates the chunk for it. Fails before [`Self::setup`]. May
     /// sleep.
     pub(super) fn reserve() -> Option<Number> {
-        // INVARIANT: No other task gets this number, unless this value is taken back.
-        let number = Number(NEXT.fetch_add(1, Full));
+        let number = loop {
+            let next = NEXT.load(Relaxed);
+            if next as usize >= CLUSTERS.most() {
+                return None;
+            }
+            if NEXT.cmpxchg(next, next.wrapping_add(1), Full).is_ok() {
+                // INVARIANT: No other task gets this number, unless this value is taken back.
+                break Number(next);
+            }
+        };
         let reserved = CLUSTERS.reserve(number.get(), bindings::VSWAP_GFP_HEADER);
         if reserved.is_none() {
             Self::unreserve(number);
