@@ -10,7 +10,10 @@ use crate::{
             self,
             LockedContext, //
         },
-        device::Owned,
+        device::{
+            DeviceSlots,
+            Owned, //
+        },
         fault::Fault,
         folio::{
             NewFolio,
@@ -63,7 +66,10 @@ use crate::{
             Member,
             Ring, //
         },
-        table, //
+        table::{
+            self,
+            Promise, //
+        }, //
     }, //
 };
 use kernel::sync::SetOnce;
@@ -123,6 +129,14 @@ fn the_slots_of_a_folio_are_changed_with_its_right(cluster: &mut LockedCluster<'
     cluster.idle_device(0, 1); //~ E0624
     cluster.take_device(0, 1); //~ E0624
     cluster.set_zero(0, true); //~ E0624
+}
+
+fn slots_are_backed_with_the_right_to_them(
+    cluster: &mut LockedCluster<'_>,
+    slots: DeviceSlots,
+    promise: Promise,
+) {
+    let _ = cluster.set_slots(0, slots, promise); //~ E0624
 }
 
 fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {

@@ -163,17 +163,17 @@ impl SlotReservation {
         core::mem::forget(self);
     }
 
-    /// Makes the reserved device slots the backing of the virtual slots, which have no backing yet.
+    /// Makes the reserved device slots the backing of the virtual slots of the folio, which have no
+    /// backing yet.
     #[inline]
-    fn fill(mut self) -> Result {
+    fn fill(mut self, folio: &mut SwapFolio<'_>) -> Result {
+        let mut target = FolioSlots::of(folio).ok_or(EINVAL)?;
         let (Some(slots), Some(promise)) = (self.slots.take(), self.promise.take()) else {
             warn_on_once!(true);
             return Err(EINVAL);
         };
         let (first, nr) = (slots.nth(0), slots.nr());
-        let mut guard = self.cluster.lock();
-        let result = guard.lend().set_slots(self.start, slots, promise);
-        drop(guard);
+        let result = target.lock().set_slots(slots, promise);
         match result {
             Ok(()) => {
                 self.backed(first, nr);
@@ -226,7 +226,7 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     if back_bound(&mut slots)? {
         return Ok(());
     }
-    SlotReservation::take(folio)?.fill()
+    SlotReservation::take(folio)?.fill(folio)
 }
 
 /// Backs the slots of a folio by slots of the device cluster that their cluster is bound to. The
@@ -267,5 +267,5 @@ pub(crate) fn back_new(mut new: New<'_>) -> Result {
         room.promise = Some(promise);
     }
     room.slots = Some(DeviceSlots::alloc(&mut new.folio)?);
-    room.fill()
+    room.fill(&mut new.folio)
 }

@@ -236,7 +236,7 @@ impl LockedCluster<'_> {
     /// Records device slots as the backing of slots that have none, and consumes the promise of
     /// their backing words. `Err` returns the device slots and the promise, if they do not fit the
     /// slots.
-    pub(crate) fn set_slots(
+    pub(super) fn set_slots(
         &mut self,
         off: u32,
         slots: DeviceSlots,

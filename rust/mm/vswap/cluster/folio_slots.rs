@@ -4,7 +4,10 @@
 //! ([`FolioSlots`]).
 
 use crate::{
-    ffi::folio::SwapFolio,
+    ffi::{
+        device::DeviceSlots,
+        folio::SwapFolio, //
+    },
     vswap::{
         cluster::{
             place,
@@ -15,7 +18,11 @@ use crate::{
         },
         swap_table::PhysSlot, //
     },
-    zswap::pool::FreeBatch, //
+    warn::warn_on_once,
+    zswap::{
+        pool::FreeBatch,
+        table::Promise, //
+    }, //
 };
 use core::{
     marker::PhantomData,
@@ -90,6 +97,21 @@ impl LockedSlots<'_> {
     #[inline]
     pub(crate) fn id(&self) -> u16 {
         self.guard.id(self.slots.start)
+    }
+
+    /// Records device slots as the backing of the slots, which have none, and consumes the promise
+    /// of their backing words. `Err` returns the device slots and the promise, if they do not fit
+    /// the slots.
+    pub(crate) fn set_slots(
+        &mut self,
+        slots: DeviceSlots,
+        promise: Promise,
+    ) -> Result<(), (DeviceSlots, Promise)> {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        if warn_on_once!(slots.nr() != nr) {
+            return Err((slots, promise));
+        }
+        self.guard.lend().set_slots(start, slots, promise)
     }
 
     /// If the cluster is bound, takes the device slots of these slots into use, and returns the
