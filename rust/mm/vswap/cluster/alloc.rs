@@ -73,6 +73,10 @@ impl LockedCluster<'_> {
     /// slot and the number of slots.
     #[inline]
     fn take_run(&mut self) -> Option<(u32, u32)> {
+        // Its words are what `Taken` is about. Only a cluster that is on no list lacks them.
+        if warn_on_once!(!self.has_words()) {
+            return None;
+        }
         let order = self.order();
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
@@ -161,14 +165,16 @@ impl Taken {
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
-    /// returns the arguments, and frees the slots, because the folio has another number of pages.
+    /// returns the arguments, and frees the slots, because the folio or `ids` are for another
+    /// number of pages.
     #[inline]
     pub(crate) fn fill<'a>(
         self,
         folio: NewSwap<'a>,
         ids: IdRefs,
     ) -> Result<(Guard, SwapFolio<'a>), (NewSwap<'a>, IdRefs)> {
-        let pfn = folio.pfn().filter(|_| folio.nr_pages() == self.nr);
+        let fits = folio.nr_pages() == self.nr && (ids.id() == 0 || ids.nr() == self.nr);
+        let pfn = folio.pfn().filter(|_| fits);
         let Some(pfn) = pfn else {
             warn_on_once!(true);
             self.cancel();
