@@ -308,7 +308,8 @@ impl Row {
         free: &mut impl FnMut(Unpinned<'_>),
     ) {
         if self.end != off {
-            self.flush(cluster, free);
+            // SAFETY: As required of the caller, all slots are of one cluster.
+            unsafe { self.flush(cluster, free) };
             self.start = off;
         }
         // INVARIANT: As required of the caller, nothing pins the slot, and all slots are of one
@@ -317,15 +318,20 @@ impl Row {
     }
 
     /// Passes the collected slots to `free`.
+    ///
+    /// # Safety
+    ///
+    /// The collected slots are of the cluster.
     #[inline]
-    pub(super) fn flush(
+    pub(super) unsafe fn flush(
         &mut self,
         cluster: &mut LockedCluster<'_>,
         free: &mut impl FnMut(Unpinned<'_>),
     ) {
         let nr = self.end.wrapping_sub(self.start);
         if nr != 0 {
-            // INVARIANT: By the invariants of `Row`. The slots leave it below.
+            // INVARIANT: By the invariants of `Row`, nothing pins the slots. As required of the
+            // caller, they are of the cluster. They leave the row below.
             free(Unpinned {
                 cluster: cluster.reborrow(),
                 start: self.start,
@@ -394,7 +400,8 @@ impl LockedCluster<'_> {
                 Put::Counted => {}
             }
         }
-        row.flush(self, &mut free);
+        // SAFETY: The row is of this cluster.
+        unsafe { row.flush(self, &mut free) };
         cache_only
     }
 }

@@ -273,7 +273,8 @@ fn del_range(
             unsafe { row.add(cluster, at, &mut free) };
         }
     }
-    row.flush(cluster, &mut free);
+    // SAFETY: The row is of this cluster.
+    unsafe { row.flush(cluster, &mut free) };
     uncharge.settle();
 }
 
