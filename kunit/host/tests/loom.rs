@@ -1062,7 +1062,7 @@ impl Zs {
         content.expect("what is read is there")
     }
 
-    /// A swap-in: `table::consume()`, `zs_owned_free_pinned()`.
+    /// A swap-in: `table::read_and_free()`, `zs_owned_free_pinned()`.
     fn consume(&self) -> u64 {
         let mut objects = self.class.lock().unwrap();
         let place = place_of(self.newest());

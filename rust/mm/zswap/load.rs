@@ -32,7 +32,7 @@ use kernel::prelude::*;
 pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
     let read = folio.lend().fill(|mut slot, page| {
         let entry = slot.entry();
-        table::consume(&mut slot, |held| compress::decompress(entry, held, page))
+        table::read_and_free(&mut slot, |held| compress::decompress(entry, held, page))
     });
     let Some(read) = read else {
         return load_large(folio);

@@ -414,8 +414,11 @@ impl<'g> LockedTable<'g> {
             return;
         };
         let before = table.nr.load(Relaxed);
-        warn_on_once!(before < nr);
-        let left = before.saturating_sub(nr);
+        // Keep the table: words may still be in use.
+        if warn_on_once!(before < nr) {
+            return;
+        }
+        let left = before.wrapping_sub(nr);
         table.nr.store(left, Relaxed);
         if left == 0 && !self.is_kept() {
             // SAFETY: The count includes each word in use and is 0, so no word is in use.
@@ -734,7 +737,7 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
 /// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns the errors of
 /// [`get`] and `read`. After an error of `read`, the page stays stored.
 #[inline]
-pub(crate) fn consume<R>(
+pub(crate) fn read_and_free<R>(
     slot: &mut Slot<'_>,
     read: impl for<'h> FnOnce(&'h Held<'h>) -> Result<(Loaded<'h>, R)>,
 ) -> Result<R> {

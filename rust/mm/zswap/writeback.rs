@@ -100,7 +100,7 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
         return prepare_virtual(folio, met);
     }
     let filled =
-        folio.fill(|mut slot, page| table::consume(&mut slot, |held| read(met, held, page)));
+        folio.fill(|mut slot, page| table::read_and_free(&mut slot, |held| read(met, held, page)));
     let mut folio = filled.map_err(|(error, _)| error)?;
     folio.lend().count_zswpwb();
     Ok(folio)
