@@ -79,16 +79,17 @@ c_exports! {
 
     /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. The caller frees the
     /// slots next, and their memory cgroup ids are still recorded. Or it has locked the folio that
-    /// the swap cache has for the slots.
+    /// the swap cache has for the slots. `entry` and the entries after it name slots of the
+    /// cluster.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
         nr: u32 = c_uint
     ) {
         if let Some(mut table) = table {
-            // SAFETY: `entry` and the entries after it name slots of the locked cluster. The caller
-            // alone has the right to the slots (see `ffi::folio`), because it frees them, or has
-            // locked their folio.
+            // SAFETY: As required of the caller, `entry` and the entries after it name slots of the
+            // cluster, which is locked. The caller alone has the right to the slots (see
+            // `ffi::folio`), because it frees them, or has locked their folio.
             unsafe { table.free_slots(entry, nr, &mut FreeBatch::new()) };
         }
     }
@@ -111,7 +112,9 @@ c_exports! {
     /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail. The caller
     /// is the writer of the parameter, and holds `zswap_init_lock`.
     fn zswap_rs_compressor_check(name: &CStr = *const c_char) -> c_int {
-        // SAFETY: The caller is the writer of the parameter, so there is no other writer.
+        // SAFETY: As required of the caller, it is the writer of the parameter. A writer holds
+        // `kernel_param_lock()`, so there is no other writer, and no reader. Each value is used
+        // under `zswap_init_lock`, which the caller holds.
         let compressor = unsafe { params::Compressor::exclusive() };
         match setup::check_compressor(compressor.name() == name) {
             NameChange::Note => EAGAIN.to_errno(),
@@ -121,12 +124,14 @@ c_exports! {
         }
     }
 
-    /// Switches to another compressor. The caller is the writer of the parameter `kp`.
+    /// Switches to another compressor. The caller is the writer of the parameter `kp`, which is
+    /// valid, and is the compressor parameter.
     fn zswap_rs_compressor_switch(
         name: &CStr = *const c_char,
         kp: *const bindings::kernel_param = *const bindings::kernel_param
     ) -> c_int {
-        // SAFETY: `kp` is the compressor parameter, and `name` a string.
+        // SAFETY: As required of the caller, `kp` is the compressor parameter, and the caller is
+        // its writer. `name` is a string.
         let commit = || to_result(unsafe { bindings::param_set_charp(name.as_char_ptr(), kp) });
         from_result(|| limits::switch_compressor(name, commit).map(|()| 0))
     }
@@ -178,11 +183,14 @@ extern "C" fn zswap_rs_shrink_worker(_work: *mut bindings::work_struct) {
 ///
 /// # Safety
 ///
-/// The caller holds `zswap_init_lock`, and calls this once.
+/// The caller holds `zswap_init_lock`, and calls this once. It is a writer of a parameter, so that
+/// there are no readers. Or no write has changed the compressor parameter since the command line
+/// was parsed, so that the name was not allocated.
 #[export]
 unsafe extern "C" fn zswap_rs_setup() -> c_int {
     // SAFETY: Until zswap is initialized, writers of the parameter only change it with
-    // `zswap_init_lock`, which the caller holds.
+    // `zswap_init_lock`, which the caller holds. The same lock excludes other values. As required
+    // of the caller, there are no readers, or no write has allocated the name.
     let mut compressor = unsafe { params::Compressor::exclusive() };
     // SAFETY: The caller calls this function once, so this runs once.
     let prepare = || to_result(unsafe { bindings::zswap_shim_setup() });
@@ -196,11 +204,12 @@ unsafe extern "C" fn zswap_rs_setup() -> c_int {
 ///
 /// # Safety
 ///
-/// The caller holds `zswap_init_lock`.
+/// The caller is the writer of a parameter, and holds `zswap_init_lock`.
 #[export]
 unsafe extern "C" fn zswap_rs_may_enable() -> c_int {
     from_result(|| {
-        // SAFETY: The caller holds `zswap_init_lock`, and `may_enable()` calls this at most once.
+        // SAFETY: As required of the caller, it is the writer of a parameter, and holds
+        // `zswap_init_lock`. `may_enable()` calls this only if it was not called before.
         setup::may_enable(|| to_result(unsafe { zswap_rs_setup() }))?;
         Ok(0)
     })

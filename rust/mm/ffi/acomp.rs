@@ -82,6 +82,7 @@ impl Transform {
         let acomp = from_err_ptr(alloc_acomp(name, cpu)).inspect_err(|error| {
             pr_err!("could not alloc crypto acomp {name} : {error:?}\n");
         })?;
+        // INVARIANT: C has allocated the transform for this value alone.
         NonNull::new(acomp).map(Self).ok_or(ENOMEM)
     }
 }

@@ -122,8 +122,9 @@ macro_rules! c_statics {
 }
 
 /// Defines functions that C calls. [`FromC`] creates an argument `name: Type = RawType`. Its
-/// contract for the type is part of the contract of the function. The body is safe code, and
-/// cannot keep an argument longer than it runs.
+/// contract for the type is part of the contract of the function, and so is what the function's
+/// documentation says of the caller. The body is safe code, and cannot keep an argument longer than
+/// it runs, unless the type of the argument has the lifetime `'static`.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
@@ -133,7 +134,8 @@ macro_rules! c_exports {
         ///
         /// # Safety
         ///
-        /// The requirements of [`FromC`](crate::ffi::call::FromC) for the type of each argument.
+        /// What is said above of the caller, and the requirements of
+        /// [`FromC`](crate::ffi::call::FromC) for the type of each argument.
         #[export]
         #[allow(unused_unsafe)]
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
@@ -141,7 +143,8 @@ macro_rules! c_exports {
             fn body($($arg: $ty),*) $(-> $ret)? $body
 
             // SAFETY: As required of the caller, each argument meets the requirements of `FromC`
-            // for its type. `body` accepts any lifetime of its arguments, so it keeps none of them.
+            // for its type. `body` accepts any lifetime that a type leaves open, so it keeps no
+            // such argument.
             $(let $arg = unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($arg) };)*
             body($($arg),*)
         })*

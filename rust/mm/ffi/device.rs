@@ -325,8 +325,8 @@ impl Reads {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         loop {
             let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
-            // SAFETY: C accepts any offset. No lock is held. `self` is dropped by this task, which
-            // submits the reads.
+            // SAFETY: C accepts any offset. `self.0` was zeroed at first, and since then only C has
+            // changed it. The value is not `Send`, so all of its reads are of this task.
             let folio = unsafe { bindings::vswap_read_slot(&mut self.0, entry.offset(), id) };
             let folio = match from_err_ptr(folio) {
                 // SAFETY: There is a folio, so virtual slots were enabled. Their device is never

@@ -230,7 +230,8 @@ impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
     unsafe fn from_c(vmf: NonNull<bindings::vm_fault>) -> Self {
         // SAFETY: As required of the caller, the fault lasts, so `vmf` is valid.
         let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
-        // INVARIANT: As required of the caller, the fault lasts while the value is used.
+        // INVARIANT: As required of the caller, the fault lasts while the value is used. The VMA of
+        // a fault stays as long as the fault, which is the invariant of `Vma`.
         Self {
             vmf,
             vma: Vma(at.vma, PhantomData),
@@ -299,7 +300,8 @@ impl Fault<'_> {
 ///
 /// # Invariants
 ///
-/// The device of the entry stays during `'a`, and the entry names a slot of it.
+/// The device of the entry stays during `'a`, and the entry's offset is in a cluster of it. The
+/// last cluster may reach beyond the end of the device, so the entry may name no slot.
 #[derive(Clone, Copy)]
 pub(crate) struct HeldEntry<'a> {
     entry: SwapEntry,
@@ -314,8 +316,8 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
-        // INVARIANT: As required of the caller, the device of the entry stays, and the entry names
-        // a slot of it.
+        // INVARIANT: As required of the caller, the device of the entry stays. The entry names a
+        // slot of it, which is in a cluster of it.
         Self {
             entry: SwapEntry::from_raw(entry),
             _device: PhantomData,
@@ -330,11 +332,13 @@ impl HeldEntry<'_> {
         self.entry
     }
 
-    /// Returns the entry with another offset. `None`: the offset is in another cluster.
+    /// Returns the entry with another offset, which may be beyond the end of the device. `None`:
+    /// the offset is in another cluster.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Option<Self> {
         let here = self.entry.offset();
-        // INVARIANT: The offset is in the same cluster, all of which is on the device.
+        // INVARIANT: The device stays, as for `self`. The offset is in the cluster of `self`, which
+        // is of the device. This holds beyond the end of the device, too.
         (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
             entry: self.entry.add(offset.wrapping_sub(here)),
             ..self
@@ -344,7 +348,8 @@ impl HeldEntry<'_> {
     /// Returns true if zswap has the page. The answer may be stale.
     #[inline]
     pub(crate) fn is_stored(self) -> bool {
-        // SAFETY: By the invariants of `HeldEntry`, the entry names a slot of a device that stays.
+        // SAFETY: By the invariants of `HeldEntry`, the device stays, and the entry's offset is in
+        // a cluster of it.
         match unsafe { Ci::of_entry(self.entry) } {
             Some((ci, off)) => ci.peek_is_stored(off),
             None => false,

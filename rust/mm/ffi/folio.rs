@@ -812,6 +812,8 @@ impl NewFolio {
         // allows it.
         let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), gfp) };
         let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
+        // INVARIANT: C has locked the folio, and taken a reference, for the caller. The value takes
+        // over both.
         // SAFETY: C returns a new folio, locked and in the swap cache, with a reference for the
         // caller. The folio pins the slot and so the device. Only this type unlocks it.
         Ok(Self(unsafe { SwapFolio::from_c(folio) }))

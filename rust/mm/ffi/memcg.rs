@@ -312,6 +312,7 @@ impl MemcgRef {
     /// Takes another reference, unless the cgroup is offline.
     fn again_if_online(&self) -> Option<Self> {
         // Create the value only if C took the reference, because dropping the value puts it.
+        // INVARIANT: C has taken a reference for this value, if it returned true.
         self.tryget_online().then(|| Self(self.0))
     }
 }

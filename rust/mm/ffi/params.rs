@@ -75,7 +75,8 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 ///
 /// # Invariants
 ///
-/// No other task writes the parameter during `'a`. Only one value exists at a time.
+/// No other task writes the parameter during `'a`. No other task reads the name, if a write of the
+/// parameter has allocated it. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
 impl Compressor<'_> {
@@ -84,9 +85,10 @@ impl Compressor<'_> {
     /// # Safety
     ///
     /// The caller excludes other writers of the parameter, and other values, while the value is
-    /// used.
+    /// used. It also excludes readers, or no write of the parameter has allocated the name.
     pub(crate) unsafe fn exclusive() -> Self {
-        // INVARIANT: As required of the caller, there are no other writers and values.
+        // INVARIANT: As required of the caller, there are no other writers and values. There are no
+        // readers either, or no write has allocated the name.
         Self(PhantomData)
     }
 
@@ -104,8 +106,9 @@ impl Compressor<'_> {
     /// Changes the name.
     pub(crate) fn set(&mut self, name: &'static CStr) {
         let place = compressor_param();
-        // SAFETY: C frees the old name if the parameter code allocated it. No other task uses it,
-        // by the invariants.
+        // SAFETY: C frees the old name if a write of the parameter has allocated it. By the
+        // invariants, no other task reads or writes such a name. `self` is borrowed mutably, so no
+        // result of `name()` is used any more.
         unsafe { bindings::param_free_charp(place.as_ptr().cast()) };
         place.store(name.as_char_ptr().cast_mut(), Relaxed);
     }

@@ -163,6 +163,10 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 ///   Only the holder of `ci->lock` may break this, between updating the word and the folio.
 /// - A set bit in `device` owns the device slot with the same index. The bits and the binding
 ///   change only under `ci->lock`.
+/// - `used` is at least the number of slots in use in the slot map. So if it is 0, all are free.
+/// - A free slot has a null swap table word, and no backing: its backing word and its bit in
+///   `device` are 0. Only the holder of `ci->lock` may break this, while it takes the slot
+///   into use.
 #[repr(C)]
 pub(crate) struct Cluster {
     // First, so that C's pointer to it is a pointer to the cluster.

@@ -177,6 +177,9 @@ impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
         // The lock nests inside the locks of clusters. Under it, clusters are only trylocked.
+        // INVARIANT: The lock was just taken. Only `add()` and `put_spare()` put clusters on lists,
+        // and only virtual ones. `add()` records the list in the cluster's `ListState`. The state
+        // of a `Spare` is `Free` already.
         Self(all().lock.lock(), NotThreadSafe)
     }
 

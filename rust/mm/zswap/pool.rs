@@ -207,6 +207,7 @@ impl Pool {
                 // `find_word()` returns for the object's name.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
+                // INVARIANT: The count is zeroed.
                 refs: Refs(Opaque::zeroed()),
                 release <- new_work!("zswap::Pool::release"),
                 hotplug: Opaque::zeroed(),
@@ -367,6 +368,7 @@ impl PoolRef {
         // SAFETY: `pool` was created, so its count is initialized. Before that, only CPUs are
         // prepared for it, which takes no reference.
         let taken = unsafe { bindings::zswap_ref_tryget(pool.refs.as_ptr()) };
+        // INVARIANT: C has taken a reference for this value, if it returned true.
         taken.then(|| Self(NonNull::from(pool)))
     }
 
@@ -399,6 +401,7 @@ impl Clone for PoolRef {
     fn clone(&self) -> Self {
         // SAFETY: By the invariants of `Self`, there is a reference to the pool.
         unsafe { bindings::zswap_ref_get(self.refs.as_ptr()) };
+        // INVARIANT: The reference was just taken for this value.
         Self(self.0)
     }
 }
@@ -502,6 +505,9 @@ pub(crate) fn total_pages() -> usize {
 /// A word that names an object owns the object, and a reference to its pool. A word that names a
 /// device slot owns the device slot. The word changes under the lock of its cluster, except for the
 /// referenced bit of a record and the place of an object.
+///
+/// If memory is corrupted, this does not hold any more. Code that finds a damaged word then limits
+/// the harm. It cannot tell whether the number of a pool is wrong.
 #[repr(transparent)]
 pub(crate) struct Word(Atomic<u64>);
 
@@ -620,6 +626,7 @@ impl Drop for Entry {
             // SAFETY: By the invariants of `Entry`, the object is pinned and belongs to the pool,
             // and nothing else names it.
             drop(unsafe { Pinned::from_place(&pool.zs, object.place().get()) });
+            // INVARIANT: The entry owned a reference to the pool. It passes to this value.
             drop(PoolRef(NonNull::from(pool)));
         }
     }
@@ -667,8 +674,8 @@ impl FreeBatch {
             sum.add(kept, 0);
             return;
         };
-        // SAFETY: By the invariants of `Word`, the word owns a reference to the pool of its object,
-        // unless the word is damaged.
+        // SAFETY: By the invariants of `Word`, the word owns a reference to the pool of its object.
+        // The lock of the cluster keeps the word from being replaced during this function.
         let Some(pool) = (unsafe { pool_of(object) }) else {
             warn_on_once!(true);
             word.0.store(new, Relaxed);

@@ -163,7 +163,8 @@ impl<'a> Ci<'a> {
     ///
     /// # Safety
     ///
-    /// The swap device of the entry stays during `'a`, and the entry's offset is within the device.
+    /// The swap device of the entry stays during `'a`, and the entry's offset is in a cluster of
+    /// the device.
     #[inline]
     pub(crate) unsafe fn of_entry(entry: SwapEntry) -> Option<(Self, u32)> {
         #[cfg(CONFIG_RUST_VSWAP)]
@@ -441,7 +442,7 @@ impl<'g> LockedTable<'g> {
     ///
     /// # Safety
     ///
-    /// No word of the table is in use.
+    /// No word of the table is in use, and no [`Promise`] reserves one.
     pub(crate) unsafe fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {
@@ -451,8 +452,10 @@ impl<'g> LockedTable<'g> {
         for member in table.groups.iter().flat_map(Chain::iter) {
             member.leave(true, self.locked());
         }
-        // SAFETY: `raw` points to an allocated table, whose members have left their rings. C frees
-        // it after an RCU grace period, when readers without the cluster lock are done.
+        // SAFETY: `raw` points to an allocated table, whose members have left their rings. As
+        // required of the caller, no word is in use or promised, so no owner of a right to a slot
+        // and no `Promise` needs the table. C frees it after an RCU grace period, when readers
+        // without the cluster lock are done.
         unsafe { bindings::zswap_table_free(raw.cast()) };
     }
 
@@ -749,7 +752,8 @@ pub(crate) fn read_and_free<R>(
     let mut table = guard.table();
     let id = table.id(off);
     // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot. The cluster
-    // is locked.
+    // is locked. `loaded` is of the slot, because `read` returns what it has read from `held`: it
+    // must do so for any `'h`. Only a `Held<'static>` would fit as well, and no code makes one.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
     table.uncount(1);

@@ -105,7 +105,10 @@ impl Guard {
     pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
         let run = self.lend().take_run();
         match run {
-            // INVARIANT: The slots were just taken. The word of a free slot is null.
+            // INVARIANT: The slots were just taken, by the only value that can be used for the
+            // locked cluster. They were free, so by the invariants of `Cluster` their words are
+            // null, and they had no backing. `take_run()` has added only the device slots of a
+            // bound cluster.
             Some((start, nr)) => Ok(Taken {
                 guard: self,
                 start,
@@ -122,7 +125,8 @@ impl Guard {
 ///
 /// # Invariants
 ///
-/// The slots are in use in the slot map. Their words are null. No other value gives access to them.
+/// The slots are in use in the slot map. Their words are null. Their only backing is the device
+/// slots, if the cluster is bound. No other value gives access to the slots.
 #[must_use]
 pub(crate) struct Taken {
     guard: Guard,
@@ -159,8 +163,8 @@ impl Taken {
         let cluster = guard.lend();
         cluster.idle_device(start, nr);
         // SAFETY: By the invariants of `Taken`, the slots are in use, their words are null, and no
-        // other value gives access to them. A slot that was just taken has no backing, except for
-        // the device slot that is idle now.
+        // other value gives access to them. Their only backing was the device slots of a bound
+        // cluster, which are idle now.
         unsafe { Cleared::new(cluster, start, nr) }.free();
     }
 

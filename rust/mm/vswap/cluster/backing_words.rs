@@ -235,7 +235,7 @@ impl LockedCluster<'_> {
 
     /// Records device slots as the backing of slots that have none, and consumes the promise of
     /// their backing words. `Err` returns the device slots and the promise, if they do not fit the
-    /// slots.
+    /// slots. The caller has the right to the slots, which are in use.
     pub(super) fn set_slots(
         &mut self,
         off: u32,

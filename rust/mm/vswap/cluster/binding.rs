@@ -220,6 +220,7 @@ struct DeviceWords(Opaque<bindings::swap_cluster_info>);
 
 impl DeviceWords {
     fn alloc() -> Option<Self> {
+        // INVARIANT: A zeroed cluster has no tables. C adds only tables that it allocates for it.
         let words = Self(Opaque::zeroed());
         // SAFETY: All zeros are a cluster without tables and flags, and C uses no other fields.
         to_result(unsafe { bindings::vswap_alloc_scatter(words.0.get()) }).ok()?;

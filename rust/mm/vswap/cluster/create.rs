@@ -90,6 +90,8 @@ impl Spare {
         };
         // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The C
         // part is zeroed, and initialized by C. The header is never freed from here on.
+        // INVARIANT: No slot is in use, and `used` is 0. There are no words. The words of `device`
+        // are 0, as its constructor requires, so no bit is set.
         let cluster: &'static Cluster = unsafe {
             memory.write(Cluster {
                 ci: Opaque::zeroed(),
@@ -126,7 +128,9 @@ impl Spare {
         let mut tables = bindings::vswap_tables::default();
         let error = owner.charged(|| alloc_tables(&mut tables, gfp));
         match to_result(error) {
-            // INVARIANT: By the invariants of `Spare`.
+            // INVARIANT: By the invariants of `Spare`, which is consumed, the cluster has no
+            // tables, is not on the free list, and no other value stands for it. C has just
+            // allocated the tables, zeroed.
             Ok(()) => Ok(Populated {
                 cluster: self.0,
                 tables,
@@ -136,11 +140,13 @@ impl Spare {
     }
 }
 
-/// A cluster, and the tables to install in it.
+/// A cluster, and the tables to install in it. Dropping the value leaks both.
 ///
 /// # Invariants
 ///
-/// As for [`Spare`].
+/// The cluster has no tables, and is not on the free list. No other value stands for it. The value
+/// owns `tables`, which are zeroed. They have a word for each slot, and room for the slots' memory
+/// cgroup ids unless cgroups are off.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,
@@ -151,7 +157,9 @@ impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for folios of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
-        // SAFETY: `ci->lock` is held. The cluster has no tables, by the invariants.
+        // SAFETY: `ci->lock` is held. By the invariants, the cluster has no tables, and the value
+        // owns `tables`. The cluster takes them over, because the value is consumed.
+        // INVARIANT: The words are zeros, so the words of free slots are null.
         unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
         guard.lend().assign(cpu, order);
         guard

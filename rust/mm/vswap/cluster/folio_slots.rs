@@ -74,6 +74,8 @@ impl<'f> FolioSlots<'f> {
     /// Locks the cluster of the slots.
     #[inline]
     pub(crate) fn lock(&mut self) -> LockedSlots<'_> {
+        // INVARIANT: The slots are in this cluster, which is locked now. `self` is borrowed mutably
+        // as long as the value exists.
         LockedSlots {
             guard: self.cluster.lock(),
             slots: self,

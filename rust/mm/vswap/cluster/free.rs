@@ -265,7 +265,8 @@ impl<'g> Cleared<'g> {
                     // false.
                     unsafe { cluster.table().free() };
                 }
-                // SAFETY: No slot is in use, and the lock is held.
+                // SAFETY: `used` is 0, so by the invariants of `Cluster` no slot is in use. The
+                // lock is held. The cluster has tables, as just checked.
                 unsafe { bindings::vswap_tables_free(cluster.ci()) };
                 let own = cluster.own_mut();
                 own.nr_extended = 0;

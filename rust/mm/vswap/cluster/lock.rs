@@ -42,6 +42,8 @@ impl LockedCluster<'_> {
     /// uses no other value for the cluster meanwhile.
     #[inline]
     fn new(cluster: &'static Cluster) -> Self {
+        // INVARIANT: As required of the caller, the lock is held while the value is used, and no
+        // other value for the cluster is used meanwhile.
         Self {
             cluster,
             _lock: PhantomData,

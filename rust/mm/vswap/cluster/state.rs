@@ -49,7 +49,8 @@ impl LockedCluster<'_> {
     ///
     /// # Safety
     ///
-    /// Only the caller uses the slot, or the new word upholds the invariants of `Cluster`.
+    /// The slot is in use, and only the caller uses it. Or the new word upholds the invariants of
+    /// `Cluster`.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(&mut self, off: u32, state: State) {
         self.set_state(off, state);
