@@ -422,7 +422,7 @@ impl<'g> LockedTable<'g> {
         let left = before.wrapping_sub(nr);
         table.nr.store(left, Relaxed);
         if left == 0 && !self.is_kept() {
-            // SAFETY: The count includes each word in use and is 0, so no word is in use.
+            // SAFETY: The count includes each word in use or promised, and is 0.
             unsafe { self.free() };
         }
     }
