@@ -25,6 +25,16 @@ folios() {
 	set_to madvise $THP/hugepages-$1kB/enabled && set_to advise $THP/hugepages-$1kB/shmem_enabled
 }
 
+# hinted LABEL: what a process says of its accesses decides
+hinted() {
+	snapshot $SWAPIN/stats
+	load "$1: told that it is random" refault --size $(mb 4) --folio 64K --hint random &&
+		is "$1: none is large" "$(grown large)" -eq 0
+	snapshot $SWAPIN/stats
+	load "$1: told that it is sequential" refault --size $(mb 4) --folio 64K --hint sequential &&
+		is "$1: all are large" "$(grown large)" -ge $(($(pages 4 90) / 16))
+}
+
 no_swap
 zswap_on lz4
 echo 50 > $ZSWAP/max_pool_percent
@@ -56,12 +66,7 @@ for layer in off on; do
 	snapshot $SWAPIN/stats
 	load "$layer: one page of each" refault --size $(mb 16) --folio 64K --pattern stride --touch 16 &&
 		is "$layer: no more come back" "$(of refault zswpin)" -le $(($(pages 16 115) / 16))
-	snapshot $SWAPIN/stats
-	load "$layer: told that it is random" refault --size $(mb 4) --folio 64K --hint random &&
-		is "$layer: none is large" "$(grown large)" -eq 0
-	snapshot $SWAPIN/stats
-	load "$layer: told that it is sequential" refault --size $(mb 4) --folio 64K --hint sequential &&
-		is "$layer: all are large" "$(grown large)" -ge $(($(pages 4 90) / 16))
+	hinted "$layer"
 
 	snapshot $SWAPIN/stats
 	load "$layer: 64 KiB folios of shared memory" refault --size $(mb 8) --folio 64K --mem shmem &&
@@ -174,12 +179,7 @@ set_to 1 $SWAPIN/enabled
 echo 0 > $TRACING/events/vswap/vswap_swapin_plan/enable
 zswap_on lz4
 set_to on $VSWAP/enabled
-snapshot $SWAPIN/stats
-load "not traced, told that it is random" refault --size $(mb 4) --folio 64K --hint random &&
-	is "not traced: none is large" "$(grown large)" -eq 0
-snapshot $SWAPIN/stats
-load "not traced, told that it is sequential" refault --size $(mb 4) --folio 64K --hint sequential &&
-	is "not traced: all are large" "$(grown large)" -ge $(($(pages 4 90) / 16))
+hinted "not traced"
 
 # guesttests.py makes the host repeat some of the recorded decisions with the same policy.
 awk '/vswap_swapin_plan:/ && n++ % 20 == 0' $TRACING/trace
