@@ -33,7 +33,8 @@ Allowed = collections.namedtuple("Allowed", "line file name text why")
 
 def install():
     """Returns the path of cargo-mutants, which is built on first use."""
-    with common.locked("setup"):
+    # Not setup's lock, because builds of kernels wait for that.
+    with common.locked("cargo-mutants"):
         return setup.cargo_install("cargo-mutants", VERSION, "some minutes", "cargo-mutants",
                                    "mutants")
 
