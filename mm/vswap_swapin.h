@@ -165,8 +165,6 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 	       !folio_test_uptodate(folio) && __vswap_swapin_failed(folio);
 }
 
-#ifdef CONFIG_RUST_VSWAP_SWAPIN
-
 /*
  * Events that sysfs counts: the reasons of plans, and their outcomes. The
  * reasons, up to VSWAP_SWAPIN_HINTED, add up to the number of plans.
@@ -229,7 +227,8 @@ int vswap_swapin_sysfs_init(struct kobject *parent);
 /*
  * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL
  * for use until the policy is first enabled. With NULL, each step does what C
- * does without the policy.
+ * does without the policy. Without CONFIG_RUST_VSWAP_SWAPIN, @around is always
+ * NULL.
  */
 
 /* Initializes @around, before the fault looks up its page. */
@@ -413,19 +412,4 @@ unsigned long vswap_fault_orders(struct vm_fault *vmf);
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned int nr,
 		     unsigned int step, bool run);
 
-#else
-
-/* Macros, because do_swap_page() has no @around in this configuration. */
-#define vswap_fault_plan(around, si, vmf, entry)	vswap_swapin_by_device(si)
-#define vswap_fault_claim(around, vmf, entry, orders)	((struct folio *)NULL)
-#define vswap_fault_done(around, folio, vmf, entry, plan)	do { } while (0)
-#define vswap_fault_claimed(around)	false
-#define vswap_fault_frees(around)	false
-#define vswap_fault_untouched(around, vmf, address, nr_pages)	false
-#define vswap_fault_consume(around, folio, free)	(free)
-#define vswap_fault_mapped(around, vmf, folio, ret, nr_pages)	do { } while (0)
-#define vswap_fault_settle(around, folio)	do { } while (0)
-#define vswap_fault_next(around, si, vmf)	((struct folio *)NULL)
-
-#endif /* CONFIG_RUST_VSWAP_SWAPIN */
 #endif /* _MM_VSWAP_SWAPIN_H */

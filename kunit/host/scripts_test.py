@@ -2091,6 +2091,25 @@ class SameCode(unittest.TestCase):
         self.assertEqual(len(problems), 1)
         self.assertIn("more", problems[0])
 
+    def test_the_order_of_alternatives_is_no_difference(self):
+        piece = ('__attribute__((noinline)) int NAME(int x) { asm volatile("771: nop\\n'
+                 '.pushsection .altinstr_aux,\\"ax\\"\\nOTHER\\njmp 771b\\n.popsection\\n'
+                 'jmp .altinstr_aux + %c0" : : "i"(AT)); return x; }\n')
+
+        def pieces(*names, other="nop"):
+            return "".join(piece.replace("NAME", name).replace("AT", str(6 * number))
+                           .replace("OTHER", other if name == "b" else "nop")
+                           for number, name in enumerate(names))
+
+        with tempfile.TemporaryDirectory() as top:
+            base = self.build(f"{top}/base", "+", pieces("a", "b"), "")
+            self.assertEqual(
+                disasm.compare(base, self.build(f"{top}/ours", "+", pieces("b", "a"), "")),
+                ([], "1 objects compared"))
+            problems, _ = disasm.compare(
+                base, self.build(f"{top}/other", "+", pieces("a", "b", other="cld"), ""))
+            self.assertEqual(problems, ["mm/a.o differs in 1 functions: .altinstr_aux"])
+
     def test_line_numbers_are_no_difference(self):
         self.assertEqual(self.compared("+", "", "\n\n"),
                          ([], "1 objects compared, 1 differ in line numbers alone"))

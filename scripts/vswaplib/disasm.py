@@ -23,6 +23,10 @@ from .common import die, run
 UNIQUE = re.compile(r"(__UNIQUE_ID_\w*?_?)\d+")
 # "jmp 0x1234 <f+0x20>": the address depends on where f is, not on what the jump does.
 TARGET = re.compile(r"\b0x[0-9a-f]+ (?=<)")
+# Alternatives have their code in two sections, in the order of the functions that use it. That order
+# depends on where a static function is first used.
+ALTERNATIVE = re.compile(r"(\.altinstr_\w+)[-+]0x[0-9a-f]+")
+SECTION = re.compile(r"(\s\.\w+)[-+]0x[0-9a-f]+$")
 FUNCTION = re.compile(r"^<(.+)>:$")
 
 
@@ -32,7 +36,7 @@ def disassembly(obj):
                 obj], env=setup.tool_env()).text
     functions, lines = {}, []
     for line in text.splitlines():
-        line = UNIQUE.sub(r"\1", line.strip())
+        line = ALTERNATIVE.sub(r"\1", UNIQUE.sub(r"\1", line.strip()))
         # The first lines name the file; a section heading names no function.
         name = FUNCTION.match(re.sub(r"^[0-9a-f]+ ", "", line))
         if name:
@@ -40,6 +44,9 @@ def disassembly(obj):
         elif line and not line.startswith("Disassembly of section"):
             # The offset of a relocation in the section is no code either.
             lines.append(re.sub(r"^[0-9a-f]+:\s+", "", TARGET.sub("", line)))
+    for name in functions:
+        if name.startswith(".altinstr_"):
+            functions[name] = sorted(SECTION.sub(r"\1", line) for line in functions[name])
     return functions
 
 
