@@ -2132,8 +2132,26 @@ class Runs(Kept):
                                ("?", {"one": {"a", "b"}, "two": {"c"}}),
                                ("one a", {"one": {"a"}}), ("t*", {"two": None}),
                                ("two *", {"two": {"c"}})):
-            self.assertEqual({step.title: units for step, units in testrun.select(plan, pattern)},
-                             found, pattern)
+            self.assertEqual({step.title: units
+                              for step, units in testrun.select(plan, [], pattern)}, found, pattern)
+
+    def test_patterns_that_only_full_has(self):
+        """Nothing of --full is added to what a pattern names in the run without it."""
+        self.file("more.txt", "c", "d")
+        plan, more = [self.step("one", None)], [self.step("one", None), self.step("two", None)]
+        more[0].units = lambda: {"a": None, "b": None, "big": None}
+        more.append(self.step("more", None))
+        for pattern, found in (("b", {"one": {"b"}}), ("b*", {"one": {"b"}}),
+                               ("big", {"one": {"big"}}), ("one b*", {"one": {"b"}}),
+                               ("* c", {"two": {"c"}, "more": {"c"}}), ("more", {"more": None}),
+                               ("more d", {"more": {"d"}}), ("*", {"one": None})):
+            self.assertEqual({step.title: units
+                              for step, units in testrun.select(plan, more, pattern)}, found,
+                             pattern)
+        for pattern in ("c", "d", "c*"):
+            with self.assertRaises(common.Failure) as raised:
+                testrun.select(plan, more, pattern)
+            self.assertIn("one: a, b, big\ntwo: c\nmore: c, d", raised.exception.hint)
 
     def parsed(self, *words):
         parser = argparse.ArgumentParser()
@@ -2161,8 +2179,8 @@ class Runs(Kept):
         self.assertEqual(titles("--full"), [("one", None), ("two", None)])
         self.assertEqual(titles("--only", "c"), [("two", {"c"})])
         self.assertEqual(titles("--full", "--only", "c"), [("two", {"c"})])
-        self.assertEqual(asked, [(False, False), (False, False), (True, True), (True, False),
-                                 (True, True)])
+        self.assertEqual(asked, [(False, False), (False, False), (True, True), (False, False),
+                                 (True, False), (True, True), (True, True)])
 
     def test_other_measurements(self):
         """Each option has a verdict of its own, which is the exit code."""
@@ -2260,6 +2278,31 @@ class Steps(Kept):
         self.assertNotIn("vswap_reserves", debug)
         self.assertIn("vswap_reserves", self.steps(full=True)["guest vswap"].units())
 
+    def test_only_without_full(self):
+        """The tests that a pattern selects, and the kernels that they run on."""
+        self.steps()
+
+        def selected(*words):
+            parser = argparse.ArgumentParser()
+            testrun.add_arguments(parser)
+            return {step.title: units for step, units in testrun.chosen(parser.parse_args(words))}
+        self.assertEqual(selected("--only", "guest debug*"),
+                         {"guest debug": set(self.steps()["guest debug"].units())})
+        both = {"guest debug", "guest vswap"}
+        for name in ("vswap_swapin", "vswap_big"):
+            self.assertEqual(selected("--only", name), dict.fromkeys(both, {name}))
+        self.assertEqual(set(selected("--full", "--only", "vswap_swapin")), both | {"guest arm64"})
+        self.assertEqual(selected("--only", "guest debug vswap_big"),
+                         {"guest debug": {"vswap_big"}})
+        self.assertEqual(set(selected("--only", "vswap_b*")["guest vswap"]),
+                         {"vswap_bound", "vswap_boot_auto", "vswap_boot_bad", "vswap_boot_off"})
+        self.assertEqual(selected("--only", "cow"), {"selftests": {"cow"}})
+        self.assertEqual(selected("--only", "guest arm64-64k tags"), {"guest arm64-64k": {"tags"}})
+        self.assertEqual(set(selected("--only", "* preempt-rt")),
+                         {"kunit preempt-rt", "guest preempt-rt"})
+        with self.assertRaisesRegex(common.Failure, "no test is called 'tags'"):
+            selected("--only", "tags")
+
     def test_stages(self):
         steps = self.steps()
         report = results.Report(False)
@@ -2323,12 +2366,10 @@ class Steps(Kept):
         self.assertEqual(self.ran[0], True)
 
     def test_some_selftests(self):
-        self.selftests({"", "cow"})
+        self.selftests({"", "cow"}, full=True)
         self.assertEqual(self.ran, (True, ["cow"]))
-        self.selftests({"", "test_zswap"}, full=True)
-        self.assertEqual(self.ran, (False, ["test_zswap"]))
-        self.selftests({"", "cow", "test_zswap"})
-        self.assertEqual(self.ran, (True, ["test_zswap", "cow"]))
+        self.selftests({"", "test_memcontrol", "test_zswap"})
+        self.assertEqual(self.ran, (False, ["test_zswap", "test_memcontrol"]))
 
     def test_selftests_that_fail(self):
         with mock.patch.object(selftests, "run_all", side_effect=ValueError):

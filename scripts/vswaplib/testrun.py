@@ -164,8 +164,7 @@ def run_selftests(full, stage):
               or test.name in stage.wanted]
     every, selftests.TESTS = selftests.TESTS, chosen
     try:
-        selftests.run_all(full if stage.wanted is None else any(test.full for test in chosen),
-                          report)
+        selftests.run_all(full, report)
     finally:
         selftests.TESTS = every
 
@@ -236,27 +235,32 @@ def steps(full, lasts=False):
               for step in (_kunit(variant), _guests(variant, full, lasts)))]
 
 
-def select(plan, pattern):
-    """Returns [(step, {unit})] for a pattern that names steps, units, or both. If it names a step,
-    the set is None, which selects all units of the step, also unknown ones."""
-    chosen = []
-    for step in plan:
-        units = step.units()
-        if not step.many and fnmatch.fnmatchcase(step.title, pattern):
-            chosen.append((step, None))
-            continue
-        wanted = {unit for unit in units
-                  if any(fnmatch.fnmatchcase(name, pattern)
-                         for name in (unit, step.title, f"{step.title} {unit}"))}
-        if wanted:
-            chosen.append((step, wanted))
-    if not chosen:
-        known = "\n".join(textwrap.fill(f"{step.title}: " + ", ".join(sorted(step.units())), 100,
-                                        subsequent_indent="    ", break_on_hyphens=False)
-                          for step in plan)
-        die(f"no test is called {pattern!r}",
-            f"name one of these, or its stage, or both ('guest debug cgroup', 'kunit *'):\n{known}")
-    return chosen
+def _named(step, pattern, alone):
+    """Returns the units of a step that a pattern names, or None, which selects all units, also
+    unknown ones, if it names the step. With `alone`, it can name a unit without the step."""
+    if not step.many and fnmatch.fnmatchcase(step.title, pattern):
+        return None
+    return {unit for unit in step.units()
+            if any(fnmatch.fnmatchcase(name, pattern)
+                   for name in (step.title, f"{step.title} {unit}", *([unit] if alone else [])))}
+
+
+def select(plan, more, pattern):
+    """Returns [(step, units or None)] for a pattern that names steps, units, or both. Selects from
+    `plan`, or from `more` if nothing in `plan` has the name. A step that is only in `more` must be
+    named, because it may have to build a kernel."""
+    titles = {step.title for step in plan}
+    for every in (plan, more):
+        found = [(step, _named(step, pattern, step.title in titles)) for step in every]
+        chosen = [(step, units) for step, units in found if units is None or units]
+        if chosen:
+            return chosen
+    known = "\n".join(textwrap.fill(f"{step.title}: " + ", ".join(sorted(step.units())), 100,
+                                    subsequent_indent="    ", break_on_hyphens=False)
+                      for step in more)
+    die(f"no test is called {pattern!r}",
+        "name one of these, or its stage, or both ('guest debug cgroup', 'kunit *'), and always "
+        f"the stage if only --full runs it ('guest arm64 tags'):\n{known}")
 
 
 def stages_of(report, step, wanted):
@@ -336,9 +340,10 @@ def add_arguments(parser):
 
 def chosen(args):
     """Returns [(step, wanted units or None)] that the arguments ask for."""
+    plan = steps(args.full, args.full)
     if args.only:
-        return select(steps(full=True, lasts=args.full), args.only)
-    return [(step, None) for step in steps(args.full, args.full) if step.quick or not args.quick]
+        return select(plan, steps(True, args.full), args.only)
+    return [(step, None) for step in plan if step.quick or not args.quick]
 
 
 def minutes_of(args):
