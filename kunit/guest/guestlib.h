@@ -444,6 +444,24 @@ static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
 	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, pages);
 }
 
+/* Waits until no page is under writeback, 10 seconds at most. */
+static inline void wait_for_writeback(void)
+{
+	char buf[64 * 1024], *at;
+	int tries = 1000;
+
+	do {
+		/* Reading this adds up the counts of all CPUs. */
+		read_file("/proc/sys/vm/stat_refresh", buf, sizeof(buf));
+		if (read_file("/proc/vmstat", buf, sizeof(buf)) < 0)
+			die(EXIT_BROKEN, "cannot read /proc/vmstat");
+		at = strstr(buf, "nr_writeback ");
+		if (!at || !strtoull(at + strlen("nr_writeback "), NULL, 10))
+			return;
+		usleep(10000);
+	} while (tries--);
+}
+
 /* -------------------------------------------------------- orders of visit */
 
 enum pattern { PATTERN_SEQ, PATTERN_STRIDE, PATTERN_RANDOM };
