@@ -223,6 +223,10 @@ static void run(void)
 	for (page = 0; page < opt.pages; page++)
 		if (is_written(page))
 			page_write(page, 2);
+	/* A fault maps neighbours up to a page that stayed in memory, so leave few. */
+	if (madvise(base, opt.pages * PAGE, MADV_PAGEOUT))
+		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+	wait_for_writeback();
 	swap_out_range(base, opt.pages, opt.cgroup);
 	if (opt.lock)
 		lock_pages();

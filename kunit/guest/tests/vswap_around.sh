@@ -7,6 +7,11 @@
 SWAPIN=$VSWAP/swapin
 needs $SWAPIN
 
+# A fault maps neighbours up to the first that is still being read, or that stayed in memory. The end
+# of a read unlocks one page after the other. With one CPU, it has unlocked all before the fault goes
+# on, and no page waits on another CPU to be added to the LRU.
+CPU=/sys/devices/system/cpu/cpu1/online
+check "one CPU is online" set_to 0 $CPU
 swap_on $DISK
 check "the policy is on" set_to 1 $SWAPIN/enabled
 for layer in off on; do
@@ -45,12 +50,14 @@ for layer in off on; do
 		case "$how" in
 		# The process has other pages that may be mapped around a fault.
 		--protect|--merge) is "each page had its fault" $mapped -le $(pages 8 2) ;;
-		*) is "most were mapped around" $mapped -ge $(pages 8 70) ;;
+		# 7 of 8, except where a page stayed in memory: 2 % may.
+		*) is "most were mapped around" $mapped -ge $(pages 8 80) ;;
 		esac
 		check "its cgroup goes away" cgroup_gone marks
 	done
 done
 echo 0 > /sys/kernel/mm/ksm/run
+check "all CPUs are online" set_to 1 $CPU
 
 # A device with synchronous I/O: C's rule decides. A page is swapped in with the folio that it was
 # swapped out in, whatever the history of faults is.
