@@ -224,6 +224,8 @@ struct kobject;
 void vswap_swapin_start(void);
 int vswap_swapin_sysfs_init(struct kobject *parent);
 
+#ifdef CONFIG_MMU
+
 /*
  * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL
  * for use until the policy is first enabled. With NULL, each step does what C
@@ -375,6 +377,8 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	}
 	return folio;
 }
+
+#endif /* CONFIG_MMU */
 
 /* The switches in sysfs. */
 struct vswap_swapin_switches {
