@@ -23,8 +23,8 @@ from .common import die, run
 UNIQUE = re.compile(r"(__UNIQUE_ID_\w*?_?)\d+")
 # "jmp 0x1234 <f+0x20>": the address depends on where f is, not on what the jump does.
 TARGET = re.compile(r"\b0x[0-9a-f]+ (?=<)")
-# Alternatives have their code in two sections, in the order of the functions that use it. That order
-# depends on where a static function is first used.
+# Alternatives have their code in two sections, in the order of the functions that use it. That
+# order depends on where a static function is first used.
 ALTERNATIVE = re.compile(r"(\.altinstr_\w+)[-+]0x[0-9a-f]+")
 SECTION = re.compile(r"(\s\.\w+)[-+]0x[0-9a-f]+$")
 FUNCTION = re.compile(r"^<(.+)>:$")
