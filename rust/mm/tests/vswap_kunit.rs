@@ -229,9 +229,9 @@ mod tests {
         let (clusters, slots) = (populated(), in_use());
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
-            slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE)
-                .ok_or(ENOMEM)?
-                .cancel();
+            let run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
+            run.taken.cancel();
+            drop(run.local);
             assert_eq!(in_use(), slots);
             assert_eq!(populated(), clusters);
         }

@@ -226,11 +226,6 @@ pub(crate) fn alloc_folio<'a>(
     let Some(run) = run else {
         return refuse((folio, ids));
     };
-    // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
-    if !vswap::is_on() {
-        run.cancel();
-        return refuse((folio, ids));
-    }
     let Run { taken, local } = run;
     let (cluster, start) = (taken.cluster(), taken.start());
     let (mut guard, folio) = match taken.fill(folio, ids) {

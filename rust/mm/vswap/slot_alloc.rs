@@ -79,13 +79,6 @@ pub(crate) struct Run {
     pub(crate) local: Local,
 }
 
-impl Run {
-    /// Frees the slots, and drops both locks.
-    pub(crate) fn cancel(self) {
-        self.taken.cancel();
-    }
-}
-
 /// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup of
 /// `owner`. May sleep. `None`: the limit is reached, there is no memory, no device cluster can be
 /// bound, or swapoff has begun.

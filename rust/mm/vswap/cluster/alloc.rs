@@ -6,6 +6,7 @@ use crate::{
     ffi::{
         folio::SwapFolio,
         vswap::{
+            self,
             IdRefs,
             NewSwap, //
         }, //
@@ -169,14 +170,19 @@ impl Taken {
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
-    /// returns the arguments, and frees the slots, because the folio or `ids` are for another
-    /// number of pages.
+    /// returns the arguments, and frees the slots, because vswap is off, or because the folio or
+    /// `ids` are for another number of pages.
     #[inline]
     pub(crate) fn fill<'a>(
         self,
         folio: NewSwap<'a>,
         ids: IdRefs,
     ) -> Result<(Guard, SwapFolio<'a>), (NewSwap<'a>, IdRefs)> {
+        // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
+        if !vswap::is_on() {
+            self.cancel();
+            return Err((folio, ids));
+        }
         let fits = folio.nr_pages() == self.nr && (ids.id() == 0 || ids.nr() == self.nr);
         let pfn = folio.pfn().filter(|_| fits);
         let Some(pfn) = pfn else {
