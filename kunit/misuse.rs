@@ -208,10 +208,9 @@ fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'
     table.sub(1); //~ E0133
 }
 
-// A member follows the pointer when it leaves its ring.
-fn a_pointer_is_not_a_seat(member: &Member) {
-    let ring = core::ptr::null_mut();
-    order::Member::exchange_seat(member, Seat::Free, Seat::On(ring)); //~ E0308
+// A member follows the pointer in its seat when it leaves its ring. It is on the list of that ring.
+fn a_seat_does_not_change_without_the_list(member: &Member) {
+    order::retire(member, Seat::Gone, |_, _| true); //~ E0277 E0277
 }
 
 fn a_member_changes_with_its_cluster_locked(member: &Member) {

@@ -37,6 +37,7 @@ use crate::{
     zswap::{
         order::{
             self,
+            Member as _,
             Seat,
             Turn, //
         },
@@ -71,7 +72,7 @@ type RawRing = *mut RingState;
 /// The pointer is to a ring, which is not freed before its members have left it and an RCU grace
 /// period has passed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RingPtr(RawRing);
+struct RingPtr(RawRing);
 
 /// The raw seat of a member whose table is being freed.
 const GONE: RawRing = core::ptr::without_provenance_mut(1);
@@ -226,40 +227,45 @@ impl Member {
     /// [`Seat::Gone`] if `gone`, otherwise to [`Seat::Free`].
     pub(crate) fn leave(&self, gone: bool, _locked: Locked<'_>) {
         let to = if gone { Seat::Gone } else { Seat::Free };
+        let seats = Seats(self);
         let rcu = rcu::read_lock();
-        order::retire(self, to, |ring, to| {
+        order::retire(&seats, to, |ring, to| {
             // SAFETY: The RCU read lock is held since before the seat was read. So by the
             // invariants of `RingPtr`, this is a ring that is not freed meanwhile.
             let ring = unsafe { &*ring.0 };
             let mut locked = Ring(ring).lock();
             let here = Seat::On(ring.as_seat());
-            if order::Member::seat(self) != here {
+            if seats.seat() != here {
                 return false;
             }
             locked.settle();
             locked.unlink(self);
-            order::Member::exchange_seat(self, here, to)
+            seats.exchange_seat(here, to)
         });
         drop(rcu);
     }
 }
 
-impl order::Member for Member {
+/// A member whose seat can change. Private to this file, because a seat and the list of its ring
+/// change together, and because a copy of a [`RingPtr`] must not be used after its ring is freed.
+struct Seats<'m>(&'m Member);
+
+impl order::Member for Seats<'_> {
     type Ring = RingPtr;
 
     #[inline]
     fn bits(&self) -> u64 {
-        self.bits.load(Relaxed)
+        self.0.bits()
     }
 
     #[inline]
     fn set_bits(&self, bits: u64) {
-        self.bits.store(bits, Relaxed);
+        self.0.bits.store(bits, Relaxed);
     }
 
     #[inline]
     fn seat(&self) -> Seat<RingPtr> {
-        let ring = self.seat.load(Relaxed);
+        let ring = self.0.seat.load(Relaxed);
         if ring.is_null() {
             Seat::Free
         } else if ring == GONE {
@@ -277,7 +283,7 @@ impl order::Member for Member {
             Seat::On(RingPtr(ring)) => ring,
             Seat::Gone => GONE,
         };
-        self.seat.cmpxchg(raw(from), raw(to), Full).is_ok()
+        self.0.seat.cmpxchg(raw(from), raw(to), Full).is_ok()
     }
 
     #[inline]
@@ -403,7 +409,7 @@ impl<'a> Ring<'a> {
     /// it is free, the member joins the ring.
     #[inline]
     pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
-        if order::fill(member, bit, self.0.as_seat()) {
+        if order::fill(&Seats(member), bit, self.0.as_seat()) {
             self.join(member, rcu);
         }
     }
@@ -661,7 +667,8 @@ impl LockedRing<'_> {
 
     fn park(&self, member: &Member) -> bool {
         let ring = self.ring.as_seat();
-        let parked = order::park(member, ring, || self.remove(member), || self.push(member));
+        let (unlink, relink) = (|| self.remove(member), || self.push(member));
+        let parked = order::park(&Seats(member), ring, unlink, relink);
         if parked {
             self.add_len(usize::MAX);
         }
