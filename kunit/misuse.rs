@@ -24,7 +24,8 @@ use crate::{
         },
         memcg::{
             self,
-            Memcg, //
+            Memcg,
+            RcuMemcg, //
         },
         vswap::{
             IdRefs,
@@ -193,6 +194,12 @@ fn an_entry_is_stored_once(folio: &mut SwapFolio<'_>) {
 
 fn a_number_is_not_a_node(memcg: Memcg<'_>) {
     let _ = Ring::of(memcg, 1000); //~ E0308
+}
+
+// RCU does not keep the cgroup while the task sleeps.
+fn a_cgroup_under_rcu_is_not_asked_for_what_sleeps(memcg: RcuMemcg<'_>, held: Memcg<'_>) {
+    let _ = (held.zswap_room(), memcg.zswap_room()); //~ E0599
+    let _ = Ring::leave(memcg); //~ E0308
 }
 
 // C's loop over the pages would not end.

@@ -18,6 +18,7 @@ use crate::{
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
+    ops::Deref,
     ptr::NonNull, //
 };
 #[cfg(CONFIG_RUST_VSWAP)]
@@ -34,23 +35,42 @@ use kernel::{
     }, //
 };
 
-/// A memory cgroup, or `NULL`, which C takes for the root.
+/// A memory cgroup, or `NULL`, which C takes for the root. RCU may be all that keeps the cgroup, so
+/// no method sleeps.
 ///
 /// # Invariants
 ///
-/// `ptr` is `NULL`, or points to a cgroup that is not freed during `'a`.
+/// `ptr` is `NULL`, or points to a cgroup that is not freed during `'a`, unless the task sleeps.
 #[derive(Clone, Copy)]
-pub(crate) struct Memcg<'a> {
+pub(crate) struct RcuMemcg<'a> {
     ptr: *mut bindings::mem_cgroup,
     _pin: PhantomData<&'a ()>,
 }
 
+/// A memory cgroup, or `NULL`, that stays while the task sleeps.
+///
+/// # Invariants
+///
+/// The cgroup, if there is one, is not freed during `'a`.
+#[derive(Clone, Copy)]
+pub(crate) struct Memcg<'a>(RcuMemcg<'a>);
+
+impl<'a> Deref for Memcg<'a> {
+    type Target = RcuMemcg<'a>;
+
+    #[inline]
+    fn deref(&self) -> &RcuMemcg<'a> {
+        &self.0
+    }
+}
+
 to_c!(Memcg<'_> => *mut bindings::mem_cgroup = |this| this.ptr);
 
-impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
+impl FromC<*mut bindings::mem_cgroup> for RcuMemcg<'_> {
     /// # Safety
     ///
-    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used.
+    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used, unless the
+    /// task sleeps.
     #[inline]
     unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
         // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
@@ -61,9 +81,49 @@ impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
     }
 }
 
+impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
+    /// # Safety
+    ///
+    /// `ptr` is `NULL`, or points to a cgroup that is not freed while the value is used.
+    #[inline]
+    unsafe fn from_c(ptr: *mut bindings::mem_cgroup) -> Self {
+        // INVARIANT: As required of the caller, `ptr` is `NULL`, or a cgroup that is not freed.
+        Self(RcuMemcg {
+            ptr,
+            _pin: PhantomData,
+        })
+    }
+}
+
 impl Memcg<'_> {
     /// `NULL`, which stands for the root.
-    pub(crate) const ROOT: Self = Self {
+    // INVARIANT: There is no cgroup.
+    pub(crate) const ROOT: Self = Self(RcuMemcg::ROOT);
+
+    c_methods! {
+        /// Returns true if zswap may keep `nr` more incompressible pages of the cgroup, because
+        /// they can be written back. May sleep.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) safe fn may_keep_plain(&self, nr: c_uint) -> bool = vswap_may_keep_plain;
+        /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
+        /// ancestors. Sleeps only in reclaim.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
+        // May sleep.
+        safe fn flush_stats(&self) = zswap_memcg_flush_stats;
+    }
+
+    /// Returns the memory that the pages of the cgroup take in zswap, in bytes, and their number.
+    /// `None` if cgroups are off, or for `NULL`. May sleep.
+    pub(crate) fn usage(self) -> Option<(usize, usize)> {
+        let memcg = self.not_null().filter(|_| !disabled())?;
+        self.flush_stats();
+        Some((memcg.bytes(), memcg.pages()))
+    }
+}
+
+impl RcuMemcg<'_> {
+    const ROOT: Self = Self {
         // INVARIANT: `NULL`.
         ptr: core::ptr::null_mut(),
         _pin: PhantomData,
@@ -83,18 +143,10 @@ impl Memcg<'_> {
         /// must have a free slot, and the cgroup must be below its swap limit.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn has_room(&self) -> bool = vswap_has_room;
-        /// Returns true if zswap may keep `nr` more incompressible pages of the cgroup, because
-        /// they can be written back. May sleep.
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn may_keep_plain(&self, nr: c_uint) -> bool = vswap_may_keep_plain;
         /// Counts in memory.swap.events, once a second at most, that a page could not be swapped
         /// out because of [`Self::exceeds_swap_max`].
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn count_swap_max(&self) = vswap_count_swap_max;
-        /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
-        /// ancestors.
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
         /// Returns how many pages are charged to the cgroup; for the root, the anonymous pages.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
@@ -110,13 +162,12 @@ impl Memcg<'_> {
         // They are in the cgroup, or in a static for `NULL`.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn refusals(&self) -> &Refusals = vswap_refusals_of;
-        safe fn flush_stats(&self) = zswap_memcg_flush_stats;
     }
 
     /// Returns the cgroup, unless it is `NULL`.
     #[inline]
     fn not_null(&self) -> Option<NotNull<'_>> {
-        // INVARIANT: By the invariants of `Memcg`, the cgroup is not freed.
+        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed.
         NonNull::new(self.ptr).map(|ptr| NotNull(ptr, PhantomData))
     }
 
@@ -130,12 +181,12 @@ impl Memcg<'_> {
     /// offline.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(Memcg<'_>) -> R) -> R {
+    pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
         let _rcu = rcu::read_lock();
         match objcg {
             // SAFETY: `objcg` owns a reference, by its invariants. RCU keeps the cgroup.
-            Some(objcg) => f(unsafe { Memcg::from_c(bindings::zswap_objcg_memcg(objcg.as_ptr())) }),
-            None => f(Memcg::ROOT),
+            Some(objcg) => f(unsafe { Self::from_c(bindings::zswap_objcg_memcg(objcg.as_ptr())) }),
+            None => f(RcuMemcg::ROOT),
         }
     }
 
@@ -144,14 +195,6 @@ impl Memcg<'_> {
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
         self.not_null().map(|memcg| memcg.pages())
-    }
-
-    /// Returns the memory that the pages of the cgroup take in zswap, in bytes, and their number.
-    /// `None` if cgroups are off, or for `NULL`.
-    pub(crate) fn usage(self) -> Option<(usize, usize)> {
-        let memcg = self.not_null().filter(|_| !disabled())?;
-        self.flush_stats();
-        Some((memcg.bytes(), memcg.pages()))
     }
 }
 
@@ -292,10 +335,10 @@ impl MemcgRef {
     #[inline]
     pub(crate) fn get(&self) -> Memcg<'_> {
         // INVARIANT: The cgroup is not freed while there is a reference.
-        Memcg {
+        Memcg(RcuMemcg {
             ptr: self.0.as_ptr(),
             _pin: PhantomData,
-        }
+        })
     }
 
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`.

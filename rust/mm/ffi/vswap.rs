@@ -16,7 +16,7 @@ use crate::{
         },
         memcg::{
             self,
-            Memcg, //
+            RcuMemcg, //
         },
         params, //
     },
@@ -111,10 +111,10 @@ impl<'a> NewSwap<'a> {
 
     /// Calls `f` with the cgroup of the folio.
     #[inline]
-    pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(Memcg<'_>) -> R) -> R {
+    pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
         let _rcu = rcu::read_lock();
         // SAFETY: The folio stays, being locked, and RCU keeps its cgroup.
-        f(unsafe { Memcg::from_c(bindings::vswap_folio_memcg(self.as_ptr())) })
+        f(unsafe { RcuMemcg::from_c(bindings::vswap_folio_memcg(self.as_ptr())) })
     }
 
     /// Returns the order of the folio.

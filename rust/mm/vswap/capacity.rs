@@ -29,7 +29,8 @@ use crate::{
         device,
         memcg::{
             Memcg,
-            ObjCgroup, //
+            ObjCgroup,
+            RcuMemcg, //
         },
         params::totalram_pages,
         vswap, //
@@ -107,7 +108,7 @@ pub(crate) fn room(memcg: Memcg<'_>) -> usize {
         return 0;
     }
     let room = limits::room();
-    if room == 0 || all_refused(memcg) {
+    if room == 0 || all_refused(*memcg) {
         return 0;
     }
     let free = max_slots().saturating_sub(SlotUsage::estimate());
@@ -129,7 +130,7 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 /// Returns false until [`rules::FEW_TRIED`] pages in a row did not compress, and for about one page
 /// in 256 after that. Also returns false if a refused page can go to a device. Counts the refusal
 /// if this task is in reclaim.
-pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
+pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     if rules::is_tried(refusals.tried(), refusals.refused())
         || goes_to_device(memcg)
@@ -146,7 +147,7 @@ pub(crate) fn refuses(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) -> bo
 /// Returns true if a folio of `nr` pages that zswap does not accept cannot go to a device either,
 /// because its cgroup would exceed its swap limit. The folio then stays mapped. Counts this as a
 /// swap.max event of the cgroup.
-pub(crate) fn nowhere_to_go(memcg: Memcg<'_>, nr: u32) -> bool {
+pub(crate) fn nowhere_to_go(memcg: RcuMemcg<'_>, nr: u32) -> bool {
     let nowhere = memcg.exceeds_swap_max(nr);
     if nowhere {
         memcg.count_swap_max();
@@ -158,7 +159,7 @@ pub(crate) fn nowhere_to_go(memcg: Memcg<'_>, nr: u32) -> bool {
 #[cold]
 pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     if vswap::in_reclaim() {
-        Memcg::with(objcg, |memcg| {
+        RcuMemcg::with(objcg, |memcg| {
             if !goes_to_device(memcg) {
                 let refusals = memcg.refusals();
                 refusals.add_tried();
@@ -173,7 +174,7 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
 /// random (`variety`): other pages say nothing about random ones.
 #[inline]
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
-    Memcg::with(objcg, |memcg| {
+    RcuMemcg::with(objcg, |memcg| {
         let refusals = memcg.refusals();
         if refusals.refused() != 0 || refusals.tried() != 0 {
             note_stored_after(memcg, variety);
@@ -182,7 +183,7 @@ pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> V
 }
 
 #[cold]
-fn note_stored_after(memcg: Memcg<'_>, variety: impl FnOnce() -> Variety) {
+fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
     if !vswap::in_reclaim() {
         return;
     }
@@ -205,7 +206,7 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
 
 /// Returns true if zswap has refused about as many pages as the cgroup has anonymous pages, and
 /// refused pages cannot go to a device. Halves a count that is outdated.
-fn all_refused(memcg: Memcg<'_>) -> bool {
+fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     let refusals = memcg.refusals();
     let refused = refusals.refused();
     if refused < rules::FEW_TRIED || goes_to_device(memcg) {
@@ -234,6 +235,6 @@ fn all_refused(memcg: Memcg<'_>) -> bool {
 }
 
 /// Returns true if a page of the cgroup that zswap refuses can be written to a device.
-fn goes_to_device(memcg: Memcg<'_>) -> bool {
+fn goes_to_device(memcg: RcuMemcg<'_>) -> bool {
     device::have_free() && !memcg.exceeds_swap_max(1) && memcg.writeback_enabled()
 }
