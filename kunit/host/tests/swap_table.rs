@@ -343,10 +343,10 @@ macro_rules! tests {
                     };
                     let sum = sum_of(&records);
                     let objects = records.iter().filter(|(record, _)| matches!(record.kept, Kept::Object(_)));
-                    prop_assert_eq!(sum.nr, records.len());
-                    prop_assert_eq!(sum.bytes, objects.map(|(_, len)| *len as usize).sum::<usize>());
+                    prop_assert_eq!(sum.nr(), records.len());
+                    prop_assert_eq!(sum.bytes(), objects.map(|(_, len)| *len as usize).sum::<usize>());
                     let plain = records.iter().filter(|(record, _)| record.is_plain());
-                    prop_assert_eq!(sum.nr_plain, plain.count());
+                    prop_assert_eq!(sum.nr_plain(), plain.count());
                     // The sum of the parts is the same.
                     let (some, others) = records.split_at(at.min(records.len()));
                     let mut parts = sum_of(some);

@@ -458,31 +458,34 @@ c_functions! {
 /// their slots keep valid. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
-    if sum.nr == 0 {
+    if sum.nr() == 0 {
         return;
     }
-    count_stored(sum.nr as i64, sum.nr_plain as i64);
-    charge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long);
+    let (nr, nr_plain) = (sum.nr() as c_long, sum.nr_plain() as c_long);
+    count_stored(nr as i64, nr_plain as i64);
+    charge_id(id, sum.bytes(), nr, nr_plain);
 }
 
 /// Undoes [`stored`] for pages that zswap does not have any more.
 #[inline]
 pub(crate) fn unstored(id: u16, sum: Sum) {
-    if sum.nr == 0 {
+    if sum.nr() == 0 {
         return;
     }
-    count_unstored(&sum);
-    uncharge_id(id, sum.bytes, sum.nr as c_long, sum.nr_plain as c_long);
+    count_unstored(sum.nr(), sum.nr_plain());
+    uncharge_id(
+        id,
+        sum.bytes(),
+        sum.nr() as c_long,
+        sum.nr_plain() as c_long,
+    );
 }
 
 /// Subtracts pages that zswap does not have any more from the counters, but does not uncharge them.
 #[inline]
-pub(crate) fn count_unstored(sum: &Sum) {
-    if sum.nr != 0 {
-        count_stored(
-            (sum.nr as i64).wrapping_neg(),
-            (sum.nr_plain as i64).wrapping_neg(),
-        );
+pub(super) fn count_unstored(nr: usize, nr_plain: usize) {
+    if nr != 0 {
+        count_stored((nr as i64).wrapping_neg(), (nr_plain as i64).wrapping_neg());
     }
 }
 

@@ -324,15 +324,9 @@ impl IdRefs {
     /// Puts the references. Uncharges `nr_charged` slots of swap, and the zswap charge `stored`.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
-        memcg::count_unstored(&stored);
-        let Self { id, nr } = self;
-        if id != 0 {
-            let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);
-            // SAFETY: The value owns `nr` references to the id, by the invariants.
-            unsafe {
-                bindings::vswap_forget_ids(id, nr, nr_charged, stored.bytes, nr_stored, nr_plain)
-            };
-        }
+        let mut uncharge = Uncharge::none();
+        uncharge.add(self, nr_charged, stored);
+        uncharge.settle();
     }
 }
 
@@ -368,27 +362,30 @@ impl Uncharge {
         // INVARIANT: `refs` is consumed, and its references are added.
         zap.nr = zap.nr.wrapping_add(refs.nr);
         zap.nr_charged = zap.nr_charged.wrapping_add(nr_charged);
-        zap.bytes = zap.bytes.wrapping_add(stored.bytes);
-        zap.nr_stored = zap.nr_stored.wrapping_add(stored.nr);
-        zap.nr_plain = zap.nr_plain.wrapping_add(stored.nr_plain);
+        zap.bytes = zap.bytes.wrapping_add(stored.bytes());
+        zap.nr_stored = zap.nr_stored.wrapping_add(stored.nr());
+        zap.nr_plain = zap.nr_plain.wrapping_add(stored.nr_plain());
     }
 
     /// Uncharges the slots and puts their references, if there are any.
     #[inline]
     pub(crate) fn settle(&mut self) {
+        // INVARIANT: There are no slots any more.
         let zap = core::mem::take(&mut self.0);
-        if zap.nr != 0 {
-            let stored = Sum {
-                bytes: zap.bytes,
-                nr: zap.nr_stored,
-                nr_plain: zap.nr_plain,
+        memcg::count_unstored(zap.nr_stored, zap.nr_plain);
+        if zap.id != 0 {
+            let (nr_stored, nr_plain) = (zap.nr_stored as c_long, zap.nr_plain as c_long);
+            // SAFETY: By the invariants of `Uncharge`, the value owned the references to the id.
+            unsafe {
+                bindings::vswap_forget_ids(
+                    zap.id,
+                    zap.nr,
+                    zap.nr_charged,
+                    zap.bytes,
+                    nr_stored,
+                    nr_plain,
+                )
             };
-            // INVARIANT: By the invariants of `Uncharge`, the value owned the references.
-            let refs = IdRefs {
-                id: zap.id,
-                nr: zap.nr,
-            };
-            refs.put(zap.nr_charged, stored);
         }
     }
 }

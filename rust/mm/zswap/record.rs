@@ -319,12 +319,9 @@ const _: () = assert!(VALUE_SHIFT < u32::BITS);
 /// they are uncharged once.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Sum {
-    /// Bytes of data in objects.
-    pub bytes: usize,
-    /// Number of pages.
-    pub nr: usize,
-    /// Number of these pages that are stored uncompressed.
-    pub nr_plain: usize,
+    bytes: usize,
+    nr: usize,
+    nr_plain: usize,
 }
 
 impl Sum {
@@ -334,6 +331,24 @@ impl Sum {
         nr: 0,
         nr_plain: 0,
     };
+
+    /// Returns how many bytes of data the objects have.
+    #[inline]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the number of pages.
+    #[inline]
+    pub const fn nr(&self) -> usize {
+        self.nr
+    }
+
+    /// Returns how many of the pages are stored uncompressed.
+    #[inline]
+    pub const fn nr_plain(&self) -> usize {
+        self.nr_plain
+    }
 
     /// Adds another sum.
     #[inline]

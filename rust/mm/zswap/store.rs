@@ -194,7 +194,7 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {
-        return capacity::keeps_plain(objcg, (stored.sum.nr_plain as u32).wrapping_add(1));
+        return capacity::keeps_plain(objcg, (stored.sum.nr_plain() as u32).wrapping_add(1));
     } else if vswap::is_on() {
         return false;
     }
