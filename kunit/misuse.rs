@@ -35,6 +35,7 @@ use crate::{
         }, //
     },
     vswap::{
+        backing,
         cluster::{
             swap_cache,
             FolioSlots,
@@ -251,8 +252,9 @@ fn a_word_is_stored_by_its_owners_alone(words: &table::Words) {
     let _ = &words.0[0].0; //~ E0616
 }
 
-fn what_a_store_replaced_is_not_made_up(replaced: &mut table::Replaced) {
-    replaced.other = 1; //~ E0616
+fn what_a_store_replaced_is_taken_once(replaced: table::Replaced) {
+    backing::replace(replaced.device, replaced.id);
+    backing::replace(replaced.device, replaced.id); //~ E0382
 }
 
 fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>) {

@@ -32,7 +32,7 @@ LIMITS = {
     "rust/mm/ffi/zsmalloc.rs": (11, 2),
     "rust/mm/vswap/cluster.rs": (5, 0),
     "rust/mm/vswap/cluster/alloc.rs": (2, 3),
-    "rust/mm/vswap/cluster/backing_words.rs": (10, 0),
+    "rust/mm/vswap/cluster/backing_words.rs": (12, 0),
     "rust/mm/vswap/cluster/binding.rs": (10, 0),
     "rust/mm/vswap/cluster/create.rs": (5, 2),
     "rust/mm/vswap/cluster/fields.rs": (3, 2),
@@ -44,7 +44,7 @@ LIMITS = {
     "rust/mm/vswap/cluster_list.rs": (6, 10),
     "rust/mm/zswap/pool.rs": (31, 1),
     "rust/mm/zswap/ring.rs": (14, 6),
-    "rust/mm/zswap/table.rs": (18, 2),
+    "rust/mm/zswap/table.rs": (19, 2),
 }
 
 # Tests, and the roots of the crate and of its modules, whose lints apply to the modules below.

@@ -36,7 +36,6 @@ use crate::{
     },
     vswap::{
         cluster::{
-            self,
             Backed,
             Cluster,
             FolioSlots,
@@ -55,8 +54,7 @@ use crate::{
         record::Sum,
         table::{
             NewTable,
-            Promise,
-            Replaced, //
+            Promise, //
         }, //
     }, //
 };
@@ -161,16 +159,13 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Uncharges the device slot that a store to zswap has replaced. If a backing word named the device
-/// slot, also frees it. In a bound cluster, the store itself has made the device slot idle.
+/// Uncharges the device slot that a store to zswap has replaced, and frees it. In a bound cluster,
+/// the store itself has made the device slot idle.
 #[inline]
-pub(crate) fn replace(replaced: &mut Replaced) {
-    if replaced.bound {
-        vswap::uncharge_id(replaced.id, 1);
-    }
-    if let Some(slots) = cluster::replaced_slots(replaced) {
-        vswap::uncharge_id(replaced.id, 1);
-        drop(slots);
+pub(crate) fn replace(device: Option<Backed>, id: u16) {
+    if let Some(device) = device {
+        vswap::uncharge_id(id, 1);
+        drop(device);
     }
 }
 

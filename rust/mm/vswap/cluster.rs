@@ -78,13 +78,10 @@ pub(crate) use {
     backing_words::{
         exchange,
         keeps_table,
-        replaced_slots,
+        take_replaced,
         Backed, //
     },
-    binding::{
-        idle_replaced,
-        Scatter, //
-    },
+    binding::Scatter,
     create::{
         backing_size,
         setup,

@@ -172,16 +172,16 @@ fn store_page(
 #[inline]
 fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
     let (kept, len) = (entry.kept(), entry.data_len());
-    let Some(mut replaced) = table::put(slot, page, entry) else {
+    let Some(replaced) = table::put(slot, page, entry) else {
         params::REJECT_KMEMCACHE_FAIL.inc();
         return None;
     };
-    memcg::unstored(replaced.id, core::mem::take(&mut replaced.stored));
+    memcg::unstored(replaced.id, replaced.stored);
     stored.id = replaced.id;
     stored.sum.add(kept, len);
     #[cfg(CONFIG_RUST_VSWAP)]
     {
-        backing::replace(&mut replaced);
+        backing::replace(replaced.device, replaced.id);
         trace::store(slot.entry(), len);
     }
     Some(())

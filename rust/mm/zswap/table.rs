@@ -237,28 +237,16 @@ impl Guard<'_> {
     }
 }
 
-/// What a store replaced in the word of a slot, and the memory cgroup id of the slot.
-///
-/// # Invariants
-///
-/// If `other` names a device slot, this value owns the device slot.
+/// What a store replaced in the word of a slot, and the memory cgroup id of the slot. All of it is
+/// still charged to the memory cgroup.
+#[must_use]
 pub(crate) struct Replaced {
-    /// The stored page that was replaced. It was freed, and is still charged to the memory cgroup.
+    /// The stored page that was replaced, and freed.
     pub(crate) stored: Sum,
-    // The previous word if it named a device slot, otherwise 0.
-    other: u64,
-    /// True if the slot's cluster is bound to a device cluster, and the store made the device slot
-    /// idle. The device slot is still charged.
-    pub(crate) bound: bool,
+    /// The device slot that backed the slot, if any.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) device: Option<crate::vswap::cluster::Backed>,
     pub(crate) id: u16,
-}
-
-impl Replaced {
-    /// Takes the previous word that names a device slot, leaving 0.
-    #[inline]
-    pub(crate) fn take_other(&mut self) -> u64 {
-        core::mem::take(&mut self.other)
-    }
 }
 
 /// Proof that a cluster is locked, for functions that change a [`Member`] of its table.
@@ -544,15 +532,12 @@ impl<'g> LockedTable<'g> {
             self.forget(off, 1);
         }
         ring.fill(member, order::bits_of(off % GROUP, 1), self.locked(), &rcu);
-        #[cfg(CONFIG_RUST_VSWAP)]
-        let bound = crate::vswap::cluster::idle_replaced(self, off);
-        #[cfg(not(CONFIG_RUST_VSWAP))]
-        let bound = false;
-        // INVARIANT: By the invariants of `Word`, the old word owned the device slot that it named.
         Ok(Replaced {
             stored: sum,
-            other: if replaced { 0 } else { old },
-            bound,
+            // SAFETY: The caller owns the right to the slot, as required. `publish()` has replaced
+            // the word `old` of the slot, and has freed the stored page that `old` names, if any.
+            #[cfg(CONFIG_RUST_VSWAP)]
+            device: unsafe { crate::vswap::cluster::take_replaced(self, off, old) },
             id: self.id(off),
         })
     }

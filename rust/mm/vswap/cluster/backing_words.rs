@@ -18,6 +18,7 @@ use crate::{
     },
     vswap::{
         cluster::{
+            binding::idle_replaced,
             decode_backing,
             place,
             Cluster,
@@ -39,7 +40,6 @@ use crate::{
             LockedTable,
             NewTable,
             Promise,
-            Replaced,
             Words, //
         }, //
     }, //
@@ -80,16 +80,42 @@ pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, D
     Ok(sum)
 }
 
-/// Takes the device slot that the backing word named before a store to zswap replaced the word, if
-/// it named one.
+/// Returns the device slot that a backing word named.
+///
+/// # Safety
+///
+/// The caller has just replaced the word `old`, which named no stored page.
 #[inline]
-pub(crate) fn replaced_slots(replaced: &mut Replaced) -> Option<DeviceSlots> {
-    match decode_backing(replaced.take_other()) {
-        // SAFETY: By the invariants of `Replaced`, it owned the device slot, which no word names
-        // any more.
-        Backing::Phys(slot) => Some(unsafe { DeviceSlots::from_word(slot) }),
+unsafe fn device_slot(old: u64) -> Option<Backed> {
+    match decode_backing(old) {
+        // SAFETY: By the invariants of `Word`, the word owned the device slot until the caller
+        // replaced it. So no other value or word names the device slot now.
+        Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
         _ => None,
     }
+}
+
+/// Takes the device slot that backed a slot before a store to zswap replaced the word `old` of the
+/// slot.
+///
+/// # Safety
+///
+/// The caller has the right to the slot, and has just replaced its word `old`. A stored page that
+/// `old` named was freed.
+#[inline]
+pub(crate) unsafe fn take_replaced(
+    table: &mut LockedTable<'_>,
+    off: u32,
+    old: u64,
+) -> Option<Backed> {
+    if old != 0 && !Record::is_tag(old) {
+        // SAFETY: As required of the caller, it has just replaced `old`, which names no stored
+        // page.
+        return unsafe { device_slot(old) };
+    }
+    // SAFETY: As required of the caller, it has the right to the slot.
+    let idle = unsafe { idle_replaced(table, off) };
+    idle.then_some(Backed::Bound)
 }
 
 /// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual
@@ -298,11 +324,7 @@ impl LockedCluster<'_> {
         // SAFETY: The cluster is locked, as required of the caller. The word names no object, and
         // the device slot that it names is taken over below.
         unsafe { word.set(0) };
-        match decode_backing(value) {
-            // SAFETY: By the invariants of `Word`, the word owned the device slot until it was
-            // cleared above. So no other value or word names the device slot now.
-            Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
-            _ => None,
-        }
+        // SAFETY: The word `value`, which names no stored page, was just cleared.
+        unsafe { device_slot(value) }
     }
 }

@@ -51,8 +51,12 @@ impl bound::Word for Atomic<u64> {
 
 /// If a cluster is bound, makes the device slot of one of its slots idle, because zswap has stored
 /// the page. Returns true if the device slot had data.
+///
+/// # Safety
+///
+/// The caller has the right to the slot.
 #[inline]
-pub(crate) fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
+pub(super) unsafe fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
     let ci = table.as_ci().as_ptr();
     // SAFETY: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is locked,
     // and no `LockedCluster` is used meanwhile. Only a virtual cluster has this value in `flags`.
