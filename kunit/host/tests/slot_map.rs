@@ -307,6 +307,8 @@ fn list_after_free() {
         }
         // The caller looks for a run only where that makes a difference.
         assert_eq!(list.awaits_run(), run != no_run, "{list:?}");
+        let on_list = matches!(list, ListState::Partial | ListState::Frag);
+        assert_eq!(list.is_listed(), on_list, "{list:?}");
     }
 }
 

@@ -55,7 +55,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         note(check, in_use == (guard.next_used(off) == Some(off)));
         let backing = guard.backing(off);
         // A slot with a device bit needs no backing word.
-        backed = backed.wrapping_add((backing != Backing::None && !guard.has_bit(off)).into());
+        backed = backed.wrapping_add((backing != Backing::None && !cluster.has_bit(off)).into());
         note(check, in_use || backing == Backing::None);
         if let Backing::Phys(slot) = backing {
             check.slots = check.slots.wrapping_add(1);

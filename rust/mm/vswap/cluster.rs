@@ -15,7 +15,8 @@
 //! - `fields`: the fields of C's structure that the lock protects.
 //! - `create`: allocates headers and tables ([`Spare`], [`Populated`]).
 //! - `alloc`: takes slots for a folio ([`Taken`]).
-//! - `state`: the swap table word, swap count and cgroup id of a slot.
+//! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and
+//!   `swap_cache` write the words.
 //! - `swap_cache`: adds, removes and replaces the folio of a slot.
 //! - `backing_words`: the zswap entry or device slot that backs a slot.
 //! - `binding`: the device cluster that a cluster is bound to.
@@ -37,7 +38,7 @@
 //!
 //! - `ci->lock` ([`LockedCluster`]) protects swap table words, backing words, cgroup ids, counts
 //!   and the slot map. It also protects the binding to a device cluster, and which slots have data
-//!   there ([`DeviceMap`]).
+//!   there ([`Binding`]).
 //! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only with
 //!   the *right* to the slot: they have locked its folio in the swap cache, or they free the slot.
 //!   See "The right to a slot" in [`crate::ffi::folio`].
@@ -52,6 +53,7 @@
 //!
 //! Under the lock of the lists, a virtual cluster is only trylocked, because the order is inverted.
 //!
+//! [`ListState`]: crate::vswap::slot_map::ListState
 //! [`Lists`]: crate::vswap::cluster_list::Lists
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
@@ -65,11 +67,11 @@ mod folio_slots;
 mod free;
 mod lock;
 mod state;
-pub(crate) mod swap_cache;
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) use backing_words::AtHand;
 pub(super) use create::HeaderCache;
+pub(crate) use state::swap_cache;
 pub(crate) use {
     alloc::{
         SlotUsage,
@@ -112,18 +114,21 @@ use crate::{
         layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
-        bound::DeviceMap,
+        cluster::{
+            alloc::{
+                Own,
+                Used, //
+            },
+            binding::Binding,
+            fields::Extended,
+            state::SwapWords, //
+        },
         directory::{
             find,
             Number, //
         },
-        slot_map::{
-            ListState,
-            SlotMap, //
-        },
         swap_table::{
             Backing,
-            PhysSlot,
             State, //
         }, //
     },
@@ -140,13 +145,7 @@ use core::{
 use kernel::{
     bindings,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        rcu, //
-    },
+    sync::rcu,
     types::Opaque, //
 };
 
@@ -170,28 +169,19 @@ pub(crate) struct Cluster {
     ci: Opaque<bindings::swap_cluster_info>,
     // Protected by `ci->lock`.
     own: UnsafeCell<Own>,
-    // The binding to a device cluster. Changed under `ci->lock`, also read without it.
-    device: DeviceMap<Atomic<u64>>,
+    extended: Extended,
+    // Changed under `ci->lock`, also read without it.
+    device: Binding,
     // Number of slots in use. Changed under `ci->lock`, also read without it.
-    used: Atomic<u32>,
+    used: Used,
     // The number of the cluster in the directory.
     number: Number,
 }
 
 static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
 
-/// The swap table words of the slots.
-type SwapWords = [Atomic<u64>; SLOTS];
-
-struct Own {
-    map: SlotMap,
-    list: ListState,
-    // Number of slots whose swap count is in the extend table.
-    nr_extended: u32,
-}
-
-// SAFETY: `ci->lock` protects `own`, and the other fields are atomic or constant. C accesses `ci`
-// by its own rules.
+// SAFETY: `ci->lock` protects `own` and `extended`, and the other fields are atomic or constant. C
+// accesses `ci` by its own rules.
 unsafe impl Sync for Cluster {}
 // SAFETY: No field is tied to a thread.
 unsafe impl Send for Cluster {}
@@ -258,9 +248,7 @@ impl Cluster {
             .words_rcu(&rcu)
             .and_then(|words| words.get(off as usize))
         {
-            // Relaxed is enough, because a lookup takes a reference to the folio, which is fully
-            // ordered: see `lookup`.
-            Some(word) => word.load(Relaxed),
+            Some(word) => word.load(),
             None => 0,
         }
     }
@@ -269,7 +257,7 @@ impl Cluster {
     /// the right to the slot may follow it.
     #[inline]
     pub(crate) fn peek_backing(&self, off: u32) -> Backing {
-        match self.device.find(off) {
+        match self.find_device(off) {
             Some(slot) => Backing::Phys(slot),
             None => self.peek_word_backing(off),
         }
@@ -289,30 +277,10 @@ impl Cluster {
         unsafe { Ci::from_raw(self.as_ci()) }
     }
 
-    /// Returns the first slot of the bound device cluster, if any. Does not take the lock.
-    #[inline]
-    pub(crate) fn peek_binding(&self) -> Option<PhysSlot> {
-        self.device.binding()
-    }
-
-    /// Returns true if the bound device cluster has an idle slot, one without data. Takes no lock.
-    pub(crate) fn peek_idle(&self) -> bool {
-        self.device.is_bound() && self.device.count() < SWAPFILE_CLUSTER
-    }
-
-    /// Returns the first slot at or after `from` with data on the device cluster that begins with
-    /// `first`. `None` if the cluster is not bound to that device cluster, or no such slot has
-    /// data. Does not take the lock.
-    pub(crate) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
-        if self.device.binding() != Some(first) {
-            return None;
-        }
-        self.device.next(from)
-    }
-
     /// Returns the number of slots in use, without the lock.
+    #[inline]
     pub(crate) fn peek_used(&self) -> u32 {
-        self.used.load(Relaxed)
+        self.used.get()
     }
 
     /// Returns true if the cluster has a table of backing words, without the lock.
@@ -333,11 +301,11 @@ impl Cluster {
             let mut backings = backings.map(|words| words.0.iter());
             for (off, word) in (0..).zip(words) {
                 let backing = backings.as_mut().and_then(|words| words.next());
-                let backing = match self.device.find(off) {
+                let backing = match self.find_device(off) {
                     Some(slot) => Backing::Phys(slot),
                     None => backing.map_or(Backing::None, |word| decode_backing(word.load())),
                 };
-                f(decode(word.load(Relaxed)), backing);
+                f(decode(word.load()), backing);
             }
         });
     }

@@ -202,7 +202,7 @@ impl Lists {
         if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
             return;
         }
-        cluster.set_list(state);
+        cluster.set_list(state, self);
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
         let cluster = cluster.cluster();
         match state {
@@ -296,7 +296,7 @@ impl Lists {
             let cluster = at?;
             // Only trylock, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
-                self.remove(cluster);
+                self.add(&mut guard.lend(), ListState::Cpu(cpu));
                 guard.lend().assign(cpu, order);
                 return Some(guard);
             }

@@ -239,6 +239,12 @@ impl ListState {
         }
     }
 
+    /// Returns true if the cluster is on a list of clusters with tables.
+    #[inline]
+    pub const fn is_listed(self) -> bool {
+        matches!(self, Self::Partial | Self::Frag)
+    }
+
     /// Returns true if the cluster moves to the partial list as soon as a run of its order is free.
     #[inline]
     pub const fn awaits_run(self) -> bool {

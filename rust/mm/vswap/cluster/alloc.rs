@@ -14,15 +14,19 @@ use crate::{
     vswap::{
         cluster::{
             free::Cleared,
+            swap_cache,
             Cluster,
             Guard,
             LockedCluster, //
         },
-        cluster_list::Kind,
-        slot_map::ListState,
-        swap_table::{
-            Flags,
-            State, //
+        cluster_list::{
+            Kind,
+            Lists, //
+        },
+        slot_map::{
+            ListMove,
+            ListState,
+            SlotMap, //
         }, //
     },
     warn::warn_on_once, //
@@ -35,11 +39,53 @@ use kernel::{
     }, //
 };
 
+/// Which slots of a cluster are in use, and which list the cluster is on. Only this file changes
+/// them.
+pub(super) struct Own {
+    map: SlotMap,
+    list: ListState,
+}
+
+impl Own {
+    /// The value of a new cluster.
+    pub(super) const NEW: Self = Self {
+        map: SlotMap::EMPTY,
+        list: ListState::Free,
+    };
+}
+
+/// The number of slots in use. Only this file changes it.
+pub(super) struct Used(Atomic<u32>);
+
+impl Used {
+    /// Returns the number of a new cluster.
+    pub(super) const fn none() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+}
+
 impl LockedCluster<'_> {
+    #[inline]
+    fn own(&self) -> &Own {
+        // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
+        unsafe { &*self.cluster().own.get() }
+    }
+
+    #[inline]
+    fn own_mut(&mut self) -> &mut Own {
+        // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
+        unsafe { &mut *self.cluster().own.get() }
+    }
+
     /// Returns the number of slots in use.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
-        self.cluster().used.load(Relaxed)
+        self.cluster().peek_used()
     }
 
     /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of `order`.
@@ -47,21 +93,23 @@ impl LockedCluster<'_> {
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
         self.own().list == ListState::Cpu(cpu)
             && self.order() == order
-            && self.cluster().device.is_bound() == (kind == Kind::Bound)
+            && self.cluster().is_bound() == (kind == Kind::Bound)
     }
 
-    /// Assigns the cluster to a CPU, to allocate slots for folios of an order. The cluster is on no
-    /// list.
+    /// Assigns the cluster to a CPU, to allocate slots for folios of an order. Warns, and does
+    /// nothing, if the cluster is on a list of clusters with free slots.
     pub(in crate::vswap) fn assign(&mut self, cpu: u32, order: u32) {
+        if warn_on_once!(self.own().list.is_listed()) {
+            return;
+        }
         // The cast is lossless, because an order is less than `SWAP_NR_ORDERS`.
         self.set_order(order as u8);
         self.own_mut().list = ListState::Cpu(cpu);
     }
 
-    /// Records the list that the cluster is on. The caller holds the lock of the lists, or the
-    /// cluster is on no list.
+    /// Records the list that the cluster is on, for [`Lists::add`].
     #[inline]
-    pub(in crate::vswap) fn set_list(&mut self, list: ListState) {
+    pub(in crate::vswap) fn set_list(&mut self, list: ListState, _lists: &mut Lists) {
         self.own_mut().list = list;
     }
 
@@ -81,15 +129,42 @@ impl LockedCluster<'_> {
         let order = self.order();
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
-        if self.cluster().device.is_bound() && !self.take_device(start, nr) {
-            return None;
+        if self.cluster().is_bound() {
+            // SAFETY: The slots are free, as the slot map says, and are taken into use here.
+            let taken = unsafe { self.take_device(start, nr) };
+            if !taken {
+                return None;
+            }
         }
         self.own_mut().map.take(start, nr);
-        self.cluster()
-            .used
-            .store(self.used().wrapping_add(nr), Relaxed);
+        let used = self.used().wrapping_add(nr);
+        self.cluster().used.0.store(used, Relaxed);
         SlotUsage::change(nr as c_long);
         Some((start, nr))
+    }
+
+    /// Marks slots as free in the slot map. Returns the list that the cluster moves to, which the
+    /// caller moves it to. `None`: a slot was free already. That is a bug, and nothing is counted.
+    ///
+    /// # Safety
+    ///
+    /// The words of the slots are null, the slots have no backing, and no value gives access to
+    /// them.
+    #[inline]
+    pub(super) unsafe fn give_back(&mut self, start: u32, nr: u32) -> Option<ListMove> {
+        let order = self.order();
+        let own = self.own_mut();
+        // Count none, because too low a count would free the tables early.
+        if warn_on_once!(!own.map.free(start, nr)) {
+            return None;
+        }
+        let list = own.list;
+        // Search only if the cluster had no free run of its order before.
+        let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
+        let used = self.used().wrapping_sub(nr);
+        self.cluster().used.0.store(used, Relaxed);
+        SlotUsage::change((nr as c_long).wrapping_neg());
+        Some(list.after_free(used, has_run))
     }
 
     /// Returns the first slot in use at or after `from`.
@@ -162,7 +237,9 @@ impl Taken {
             nr,
         } = self;
         let cluster = guard.lend();
-        cluster.idle_device(start, nr);
+        // SAFETY: By the invariants of `Taken`, no other value gives access to the slots, which are
+        // freed next.
+        unsafe { cluster.idle_device(start, nr) };
         // SAFETY: By the invariants of `Taken`, the slots are in use, their words are null, and no
         // other value gives access to them. Their only backing was the device slots of a bound
         // cluster, which are idle now.
@@ -196,20 +273,13 @@ impl Taken {
             nr,
         } = self;
         let mut cluster = guard.lend();
-        let state = State::Pfn {
-            flags: Flags::EMPTY,
-            pfn,
-        };
-        for off in start..start.wrapping_add(nr) {
-            cluster.set_state(off, state);
-        }
         if ids.id() != 0 {
             cluster.set_ids(start, ids);
         }
-        let offset = cluster.cluster().first().wrapping_add(start as usize);
-        // SAFETY: `ci->lock` is held, and the words of the slots, one for each page, were just set
-        // to the folio. No other words name the folio, because it was not in the swap cache.
-        let folio = unsafe { folio.enter_cache(offset) };
+        let slots = start..start.wrapping_add(nr);
+        // SAFETY: By the invariants of `Taken`, which is consumed, the words of the slots are null,
+        // and no other value gives access to them. The folio has `pfn` and `nr` pages, as checked.
+        let folio = unsafe { swap_cache::fill(&mut cluster, slots, pfn, folio) };
         Ok((guard, folio))
     }
 }

@@ -45,11 +45,7 @@ use crate::{
     }, //
 };
 use core::ptr::NonNull;
-use kernel::{
-    bindings,
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::bindings;
 
 /// Replaces the zswap entry that backs a slot by a device slot, and frees the entry. Returns the
 /// zswap charge, which the caller uncharges. `Err` returns the device slot, because there is no
@@ -127,7 +123,7 @@ pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
     // this value in `flags`.
     unsafe {
         (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
-            && <&Cluster>::from_c(ci).used.load(Relaxed) < SWAPFILE_CLUSTER
+            && <&Cluster>::from_c(ci).peek_used() < SWAPFILE_CLUSTER
     }
 }
 
@@ -156,14 +152,13 @@ impl LockedCluster<'_> {
     /// Returns true if a slot has a backing.
     #[inline]
     pub(super) fn is_backed(&self, off: u32) -> bool {
-        self.cluster().device.has(off)
-            || self.backing_word(off).is_some_and(|word| word.load() != 0)
+        self.cluster().has_bit(off) || self.backing_word(off).is_some_and(|word| word.load() != 0)
     }
 
     /// Returns the backing of a slot.
     #[inline]
     pub(crate) fn backing(&self, off: u32) -> Backing {
-        if let Some(slot) = self.cluster().device.find(off) {
+        if let Some(slot) = self.cluster().find_device(off) {
             return Backing::Phys(slot);
         }
         match self.backing_word(off) {

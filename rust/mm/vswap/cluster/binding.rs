@@ -8,10 +8,19 @@
 //! swapoff.
 
 use crate::{
-    ffi::call::FromC,
+    ffi::{
+        call::FromC,
+        layout::SWAPFILE_CLUSTER, //
+    },
     vswap::{
-        bound,
-        cluster::LockedCluster,
+        bound::{
+            self,
+            DeviceMap, //
+        },
+        cluster::{
+            Cluster,
+            LockedCluster, //
+        },
         cluster_list::Lists,
         slot_map::WORDS,
         swap_table::{
@@ -66,13 +75,79 @@ pub(super) unsafe fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> boo
     }
 }
 
+/// The binding of a cluster, and the bits of the slots with data on the device. Only this file
+/// changes it, because a bit owns a device slot.
+pub(super) struct Binding(DeviceMap<Atomic<u64>>);
+
+impl Binding {
+    /// Returns the binding of a cluster that is not bound.
+    pub(super) const fn none() -> Self {
+        Self(DeviceMap::new(
+            Atomic::new(0),
+            [const { Atomic::new(0) }; WORDS],
+        ))
+    }
+}
+
+impl Cluster {
+    /// Returns true if the cluster is bound. Does not take the lock.
+    #[inline]
+    pub(super) fn is_bound(&self) -> bool {
+        self.device.0.is_bound()
+    }
+
+    /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
+    /// Does not take the lock.
+    #[inline]
+    pub(crate) fn has_bit(&self, off: u32) -> bool {
+        self.device.0.has(off)
+    }
+
+    /// Returns the device slot that has the data of a slot, if its bit is set. Does not take the
+    /// lock: see [`DeviceMap::find`].
+    #[inline]
+    pub(super) fn find_device(&self, off: u32) -> Option<PhysSlot> {
+        self.device.0.find(off)
+    }
+
+    /// Returns the first slot of the bound device cluster, if any. Does not take the lock.
+    #[inline]
+    pub(crate) fn peek_binding(&self) -> Option<PhysSlot> {
+        self.device.0.binding()
+    }
+
+    /// Returns true if the bound device cluster has an idle slot, one without data. Takes no lock.
+    pub(crate) fn peek_idle(&self) -> bool {
+        self.is_bound() && self.device.0.count() < SWAPFILE_CLUSTER
+    }
+
+    /// Returns the first slot at or after `from` with data on the device cluster that begins with
+    /// `first`. `None` if the cluster is not bound to that device cluster, or no such slot has
+    /// data. Does not take the lock.
+    pub(crate) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
+        if self.peek_binding() != Some(first) {
+            return None;
+        }
+        self.device.0.next(from)
+    }
+}
+
 impl LockedCluster<'_> {
+    #[inline]
+    fn device(&self) -> &'static DeviceMap<Atomic<u64>> {
+        &self.cluster().device.0
+    }
+
     /// If the cluster is bound, takes the device slots of `nr` slots from `start` on into use.
     /// Returns false if the cluster is not bound, if the device slots are not idle, or if swapoff
     /// has begun.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the right to the slots, which have no backing, or is taking them into use.
     #[inline]
-    pub(super) fn take_device(&mut self, start: u32, nr: u32) -> bool {
-        let device = &self.cluster().device;
+    pub(super) unsafe fn take_device(&mut self, start: u32, nr: u32) -> bool {
+        let device = self.device();
         let Some(first) = device.binding() else {
             return false;
         };
@@ -89,9 +164,13 @@ impl LockedCluster<'_> {
 
     /// If the cluster is bound, makes the device slots of `nr` slots from `start` on idle. Returns
     /// how many of them had data, for the caller to uncharge.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the right to the slots, or frees them.
     #[inline]
-    pub(super) fn idle_device(&self, start: u32, nr: u32) -> u32 {
-        let device = &self.cluster().device;
+    pub(super) unsafe fn idle_device(&self, start: u32, nr: u32) -> u32 {
+        let device = self.device();
         let Some(first) = device.binding() else {
             return 0;
         };
@@ -107,13 +186,13 @@ impl LockedCluster<'_> {
     /// Returns false if the device has none, or if the cluster is bound already.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
         // Otherwise nobody would end the binding of the second device cluster.
-        if warn_on_once!(self.cluster().device.is_bound()) {
+        if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
         // SAFETY: `ci->lock` is held.
         let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster().index()) };
         match PhysSlot::new(ty, offset) {
-            Some(first) if offset != 0 => self.cluster().device.bind(first),
+            Some(first) if offset != 0 => self.device().bind(first),
             _ => false,
         }
     }
@@ -122,10 +201,10 @@ impl LockedCluster<'_> {
     pub(super) fn unbind_idle(&mut self) {
         // Keep the binding. Otherwise another task could allocate the device slots and overwrite
         // the data.
-        if warn_on_once!(self.cluster().device.count() != 0) {
+        if warn_on_once!(self.device().count() != 0) {
             return;
         }
-        if let Some(first) = self.cluster().device.unbind(|_, _| {}) {
+        if let Some(first) = self.device().unbind(|_, _| {}) {
             let (ty, offset) = (first.ty().into(), first.offset());
             // SAFETY: The device cluster was bound to this cluster, whose lock is held.
             unsafe {
@@ -137,9 +216,9 @@ impl LockedCluster<'_> {
     /// Ends the binding to the device of type `ty`, which swapoff turns off. `EBUSY`: a slot still
     /// has data there, so the device must stay.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
-        if self.cluster().device.binding().map(PhysSlot::ty) == Some(ty) {
+        if self.cluster().peek_binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();
-            if self.cluster().device.is_bound() {
+            if self.cluster().is_bound() {
                 return Err(EBUSY);
             }
             Lists::lock().retire(self);
@@ -151,8 +230,8 @@ impl LockedCluster<'_> {
     /// backing words, for which this takes `memory`. Returns false if the cluster is not bound, or
     /// if there is no memory for the words.
     pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
-        let nr = self.cluster().device.count();
-        if !self.cluster().device.is_bound() {
+        let nr = self.device().count();
+        if !self.cluster().is_bound() {
             return false;
         }
         if nr == 0 {
@@ -169,7 +248,7 @@ impl LockedCluster<'_> {
             return false;
         }
         let mut bits = [0u64; WORDS];
-        let first = self.cluster().device.unbind(|slot, place| {
+        let first = self.device().unbind(|slot, place| {
             let word = self.backing_word(slot);
             if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
                 // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
@@ -186,12 +265,6 @@ impl LockedCluster<'_> {
         }
         Lists::lock().retire(self);
         true
-    }
-
-    /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
-    #[cfg(CONFIG_DEBUG_VM)]
-    pub(crate) fn has_bit(&self, off: u32) -> bool {
-        self.cluster().device.has(off)
     }
 }
 

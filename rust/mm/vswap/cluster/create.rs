@@ -9,20 +9,17 @@ use crate::{
         folio::Owner, //
     },
     vswap::{
-        bound::DeviceMap,
         cluster::{
+            Binding,
             Cluster,
+            Extended,
             Guard,
             Own,
-            SwapWords, //
+            SwapWords,
+            Used, //
         },
         cluster_list::Lists,
-        directory::Directory,
-        slot_map::{
-            ListState,
-            SlotMap,
-            WORDS, //
-        }, //
+        directory::Directory, //
     },
     zswap::table::Words, //
 };
@@ -34,7 +31,6 @@ use kernel::{
     bindings,
     error::to_result,
     prelude::*,
-    sync::atomic::Atomic,
     types::Opaque, //
 };
 
@@ -90,18 +86,15 @@ impl Spare {
         };
         // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The C
         // part is zeroed, and initialized by C. The header is never freed from here on.
-        // INVARIANT: No slot is in use, and `used` is 0. There are no words. The words of `device`
-        // are 0, as its constructor requires, so no bit is set.
+        // INVARIANT: No slot is in use, and `used` is 0. There are no words, and no bit of `device`
+        // is set.
         let cluster: &'static Cluster = unsafe {
             memory.write(Cluster {
                 ci: Opaque::zeroed(),
-                own: UnsafeCell::new(Own {
-                    map: SlotMap::EMPTY,
-                    list: ListState::Free,
-                    nr_extended: 0,
-                }),
-                device: DeviceMap::new(Atomic::new(0), [const { Atomic::new(0) }; WORDS]),
-                used: Atomic::new(0),
+                own: UnsafeCell::new(Own::NEW),
+                extended: Extended::none(),
+                device: Binding::none(),
+                used: Used::none(),
                 number,
             });
             bindings::vswap_cluster_init(memory.as_ref().as_ci());

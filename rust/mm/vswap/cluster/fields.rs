@@ -10,6 +10,7 @@ use crate::{
         LockedCluster,
         SwapWords, //
     },
+    warn::warn_on_once,
     zswap::table::SLOTS, //
 };
 use core::{
@@ -52,6 +53,16 @@ static_assert!(offset_of!(Fields, order) == offset_of!(swap_cluster_info, order)
 static_assert!(offset_of!(Fields, table) == offset_of!(swap_cluster_info, table));
 static_assert!(offset_of!(Fields, counts) == offset_of!(swap_cluster_info, extend_table));
 
+/// The number of slots whose swap count is in the extend table. Protected by `ci->lock`.
+pub(super) struct Extended(Cell<u32>);
+
+impl Extended {
+    /// Returns the number of a cluster without an extend table.
+    pub(super) const fn none() -> Self {
+        Self(Cell::new(0))
+    }
+}
+
 impl LockedCluster<'_> {
     #[inline]
     fn fields(&self) -> &Fields {
@@ -67,15 +78,74 @@ impl LockedCluster<'_> {
         unsafe { self.fields().table.get().as_ref() }
     }
 
-    /// Returns the extend table.
+    /// Returns the count of a slot in the extend table.
     #[inline]
-    pub(super) fn counts(&self) -> Option<&Counts> {
+    fn extend_word(&self, off: u32) -> Option<&Cell<u32>> {
         // SAFETY: The cluster owns the table. The lock, held by the invariants, protects it.
-        unsafe { self.fields().counts.get().as_ref() }
+        unsafe { self.fields().counts.get().as_ref() }?.get(off as usize)
+    }
+
+    /// Returns true if the cluster has an extend table.
+    #[inline]
+    pub(crate) fn can_extend(&self) -> bool {
+        self.extend_word(0).is_some()
+    }
+
+    /// Returns the swap count of a slot from the extend table; 0 if there is no such table.
+    #[inline]
+    pub(crate) fn extended(&self, off: u32) -> u32 {
+        self.extend_word(off).map_or(0, Cell::get)
+    }
+
+    /// Adds one to the swap count of a slot in the extend table. Returns false if the table has no
+    /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
+    /// this for every PTE.
+    #[inline]
+    pub(in crate::vswap) fn raise_extended(&mut self, off: u32) -> bool {
+        if !self.is_extended(off) {
+            return false;
+        }
+        let Some(count) = self.extend_word(off) else {
+            return false;
+        };
+        match count.get() {
+            0 | u32::MAX => false,
+            now => {
+                count.set(now.wrapping_add(1));
+                true
+            }
+        }
+    }
+
+    /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table when
+    /// no count is left in it.
+    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32) {
+        let Some(word) = self.extend_word(off) else {
+            warn_on_once!(true);
+            return;
+        };
+        let nr = &self.cluster().extended.0;
+        match (word.replace(count), count) {
+            (0, 0) => {}
+            (0, _) => nr.set(nr.get().wrapping_add(1)),
+            (_, 0) => nr.set(nr.get().wrapping_sub(1)),
+            _ => {}
+        }
+        if nr.get() == 0 {
+            drop(self.replace_counts(None));
+        }
+    }
+
+    /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
+    pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
+        if self.has_words() && !self.can_extend() {
+            self.cluster().extended.0.set(0);
+            self.replace_counts(Some(table));
+        }
     }
 
     /// Replaces the extend table, and returns the old one.
-    pub(super) fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
+    fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
         let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());
         let old = self.fields().counts.replace(new.cast());
         // INVARIANT: The cluster owned the old table until now.

@@ -122,10 +122,17 @@ impl LockedSlots<'_> {
     #[inline]
     pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
         let FolioSlots { start, nr, .. } = *self.slots;
-        if !self.guard.lend().take_device(start, nr) {
+        if self.is_backed() {
             return None;
         }
-        self.slots.cluster.device.find(start)
+        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots.
+        // They have no backing, as just checked.
+        let taken = unsafe { self.guard.lend().take_device(start, nr) };
+        if taken {
+            self.slots.cluster.find_device(start)
+        } else {
+            None
+        }
     }
 
     /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
@@ -133,7 +140,8 @@ impl LockedSlots<'_> {
     #[inline]
     pub(crate) fn idle_device(&mut self) -> u32 {
         let FolioSlots { start, nr, .. } = *self.slots;
-        self.guard.lend().idle_device(start, nr)
+        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots.
+        unsafe { self.guard.idle_device(start, nr) }
     }
 
     /// Clears the backing words of the slots. Frees the zswap entries by way of `freed`. Calls `f`

@@ -10,10 +10,10 @@ use crate::{
     ffi::vswap::IdRefs,
     vswap::{
         cluster::{
+            state::NotPut,
             Backed,
             Guard,
             LockedCluster,
-            SlotUsage,
             Spare, //
         },
         cluster_list::Lists,
@@ -23,10 +23,7 @@ use crate::{
         },
         swap_table::{
             is_counted_word,
-            is_last_word,
             is_zero_word,
-            put_word,
-            State,
             SWP_TB_COUNT_SHIFT, //
         }, //
     },
@@ -34,11 +31,7 @@ use crate::{
     zswap::pool::FreeBatch, //
 };
 use core::ops::Range;
-use kernel::{
-    bindings,
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::bindings;
 
 impl LockedCluster<'_> {
     /// Creates the [`Unpinned`] for `nr` slots from `start` on.
@@ -116,26 +109,23 @@ impl<'g> Unpinned<'g> {
             return None;
         };
         let (mut nr_backed, mut any_entry) = (0u32, false);
-        let device = &cluster.cluster().device;
-        let bound = device.is_bound();
+        let bound = cluster.cluster().is_bound();
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
-            let old = word.load(Relaxed);
-            word.store(State::Null.encode(), Relaxed);
-            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
-            let id = unsafe { IdRefs::take(cluster.ci(), off) };
+            // SAFETY: `word` is that of the slot. By the invariants of `Unpinned`, nothing pins it.
+            let (old, id) = unsafe { cluster.clear_word(off, word) };
             // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
             // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it.
             let mut backed = unsafe { LockedCluster::take_word(backing, cluster.name(off), freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
-            if bound && device.has(off) {
+            if bound && cluster.cluster().has_bit(off) {
                 backed = Some(Backed::Bound);
             }
             f(old, id, backed);
             self.invalidate_tags(off);
         }
         if bound {
-            self.cluster.idle_device(start, nr);
+            self.idle_device(start, nr);
         }
         if any_entry {
             self.cluster.table().forget(start, nr);
@@ -146,6 +136,15 @@ impl<'g> Unpinned<'g> {
         }
         // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(self))
+    }
+
+    /// If the cluster is bound, makes the device slots of some of the slots idle. Returns how many
+    /// of them had data.
+    #[inline]
+    fn idle_device(&self, start: u32, nr: u32) -> u32 {
+        // SAFETY: By the invariants of `Unpinned`, nothing pins the slots, and their owner frees
+        // them.
+        unsafe { self.cluster.idle_device(start, nr) }
     }
 
     /// Drops the data that the architecture saved for one of the slots, such as memory tags.
@@ -182,21 +181,19 @@ impl<'g> Unbacked<'g> {
         };
         let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
         for (off, word) in (start..).zip(words) {
-            let old = word.load(Relaxed);
-            word.store(State::Null.encode(), Relaxed);
-            // SAFETY: `ci->lock` is held, and `off` is a slot of this cluster.
-            let id = unsafe { IdRefs::take(cluster.ci(), off) };
+            // SAFETY: `word` is that of the slot. By the invariants of `Unpinned`, nothing pins it.
+            let (old, id) = unsafe { cluster.clear_word(off, word) };
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
-                    let idle = cluster.idle_device(from, before.nr());
+                    let idle = slots.idle_device(from, before.nr());
                     f(before, charged.wrapping_add(idle));
                 }
                 (from, charged) = (off, 0);
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        let idle = cluster.idle_device(from, ids.nr());
+        let idle = slots.idle_device(from, ids.nr());
         f(ids, charged.wrapping_add(idle));
         for off in start..end {
             slots.invalidate_tags(off);
@@ -237,26 +234,19 @@ impl<'g> Cleared<'g> {
             start,
             nr,
         }) = self;
-        let order = cluster.order();
-        let own = cluster.own_mut();
-        // A slot was free already. Count none, because too low a count would free the tables early.
-        if warn_on_once!(!own.map.free(start, nr)) {
+        // SAFETY: By the invariants of `Cleared`, the words of the slots are null, the slots have
+        // no backing, and no other value gives access to them.
+        let Some(to) = (unsafe { cluster.give_back(start, nr) }) else {
             return;
-        }
-        let list = own.list;
-        // Search only if the cluster had no free run of its order before.
-        let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
-        let used = cluster.used().wrapping_sub(nr);
-        cluster.cluster().used.store(used, Relaxed);
-        SlotUsage::change((nr as c_long).wrapping_neg());
-        match list.after_free(used, has_run) {
+        };
+        match to {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
             ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
             // Cannot happen: a cluster with a slot in use has tables.
             ListMove::ToFree if warn_on_once!(!cluster.has_words()) => {}
             ListMove::ToFree => {
-                if cluster.cluster().device.is_bound() {
+                if cluster.cluster().is_bound() {
                     cluster.unbind_idle();
                 }
                 // Leak the table rather than free a word that still names a backing.
@@ -268,13 +258,12 @@ impl<'g> Cleared<'g> {
                 // SAFETY: `used` is 0, so by the invariants of `Cluster` no slot is in use. The
                 // lock is held. The cluster has tables, as just checked.
                 unsafe { bindings::vswap_tables_free(cluster.ci()) };
-                let own = cluster.own_mut();
-                own.nr_extended = 0;
-                own.list = ListState::Free;
+                let mut lists = Lists::lock();
+                cluster.set_list(ListState::Free, &mut lists);
                 // SAFETY: The cluster has no tables any more, and was not on the free list. It had
                 // tables until now, so no other value stands for it.
                 let spare = unsafe { Spare::new(cluster.cluster()) };
-                Lists::lock().put_spare(spare);
+                lists.put_spare(spare);
             }
         }
     }
@@ -358,27 +347,15 @@ impl LockedCluster<'_> {
     /// way.
     #[inline(always)]
     pub(super) fn put_one(&mut self, off: u32) -> Put {
-        let (mut left, mut last) = (0, false);
-        if self.try_word(off, |word| {
-            last = is_last_word(word);
-            if last {
-                return None;
-            }
-            let next = put_word(word)?;
-            left = next >> SWP_TB_COUNT_SHIFT;
-            Some(next)
-        }) {
-            return if left == 0 {
-                Put::CacheOnly
-            } else {
+        match self.put_inline(off, |_| true) {
+            Ok(word) if word >> SWP_TB_COUNT_SHIFT != 0 => Put::Counted,
+            Ok(_) => Put::CacheOnly,
+            Err(NotPut { is_last: true }) => Put::Last,
+            Err(_) => {
+                self.put_extended(off);
                 Put::Counted
-            };
+            }
         }
-        if last {
-            return Put::Last;
-        }
-        self.put_extended(off);
-        Put::Counted
     }
 
     /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
@@ -418,17 +395,13 @@ impl Guard {
     ///   the caller must free the slot.
     #[inline(always)]
     pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
-        let mut last = false;
         // A fault only updates the word, because its swap cache folio pins the slot.
-        let done = self.lend().try_word(off, |word| {
-            last = is_last_word(word);
-            put_word(word).filter(|next| !reclaim || is_counted_word(*next))
-        });
-        if last {
+        let may = |next| !reclaim || is_counted_word(next);
+        match self.lend().put_inline(off, may) {
             // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
-            return Err(UnpinnedAlone { guard: self, off });
+            Err(NotPut { is_last: true }) => Err(UnpinnedAlone { guard: self, off }),
+            put => Ok(put.is_ok()),
         }
-        Ok(done)
     }
 }
 

@@ -7,10 +7,7 @@
 
 use crate::{
     ffi::call::FromC,
-    vswap::cluster::{
-        Cluster,
-        Own, //
-    }, //
+    vswap::cluster::Cluster, //
 };
 use core::{
     marker::PhantomData,
@@ -68,18 +65,6 @@ impl LockedCluster<'_> {
     #[inline]
     pub(super) fn ci(&self) -> *mut bindings::swap_cluster_info {
         self.cluster().as_ci()
-    }
-
-    #[inline]
-    pub(super) fn own(&self) -> &Own {
-        // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
-        unsafe { &*self.cluster().own.get() }
-    }
-
-    #[inline]
-    pub(super) fn own_mut(&mut self) -> &mut Own {
-        // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
-        unsafe { &mut *self.cluster().own.get() }
     }
 }
 

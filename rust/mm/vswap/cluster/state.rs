@@ -4,6 +4,9 @@
 //!
 //! A swap count is in the word, or in the extend table if it does not fit. `vswap::count` raises
 //! counts, and [`put_range`](LockedCluster::put_range) drops them.
+//!
+//! Only this file and its child [`swap_cache`] write words, because a lookup turns the page frame
+//! number in a word into a folio.
 
 use crate::{
     ffi::{
@@ -13,23 +16,58 @@ use crate::{
     vswap::{
         cluster::{
             decode,
-            ExtendTable,
             LockedCluster, //
         },
         swap_table::{
             dup_word,
             is_extended_word,
+            is_last_word,
             is_zero_word,
+            put_word,
             Count,
             State, //
         }, //
     },
-    warn::warn_on_once, //
+    warn::warn_on_once,
+    zswap::table::SLOTS, //
 };
-use core::cell::Cell;
-use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+#[path = "swap_cache.rs"]
+pub(crate) mod swap_cache;
+
+/// The swap table word of a slot.
+#[repr(transparent)]
+pub(super) struct SwapWord(Atomic<u64>);
+
+impl SwapWord {
+    /// Reads the word. Relaxed is enough for a lockless reader, too, because a lookup takes a
+    /// reference to the folio, which is fully ordered: see `lookup`.
+    #[inline]
+    pub(super) fn load(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The swap table words of the slots of a cluster.
+pub(super) type SwapWords = [SwapWord; SLOTS];
+
+/// The reason that a swap count was not dropped in the word of a slot.
+pub(super) struct NotPut {
+    /// True if this count is all that pins the slot. Otherwise the count is not in the word alone,
+    /// or the caller refused the new word.
+    pub(super) is_last: bool,
+}
 
 impl LockedCluster<'_> {
+    #[inline]
+    fn word(&self, off: u32) -> Option<&SwapWord> {
+        self.words()?.get(off as usize)
+    }
+
     /// Returns true if the cluster has swap table words. Without them, no slot is in use.
     #[inline]
     pub(crate) fn has_words(&self) -> bool {
@@ -39,10 +77,8 @@ impl LockedCluster<'_> {
     /// Returns the state of a slot.
     #[inline]
     pub(crate) fn state(&self, off: u32) -> State {
-        match self.words().and_then(|words| words.get(off as usize)) {
-            Some(word) => decode(word.load(Relaxed)),
-            None => State::Null,
-        }
+        self.word(off)
+            .map_or(State::Null, |word| decode(word.load()))
     }
 
     /// Writes an arbitrary state into the word of a slot, for tests.
@@ -84,11 +120,46 @@ impl LockedCluster<'_> {
         self.try_word(off, dup_word)
     }
 
-    /// Writes the word of a slot. The caller upholds the invariants of `Cluster`.
+    /// Drops one swap count in the word of a slot, if the slot stays in use, and `may` accepts the
+    /// new word. Returns the new word.
+    #[inline(always)]
+    pub(super) fn put_inline(
+        &mut self,
+        off: u32,
+        may: impl FnOnce(u64) -> bool,
+    ) -> Result<u64, NotPut> {
+        let (mut put, mut is_last) = (None, false);
+        self.try_word(off, |word| {
+            is_last = is_last_word(word);
+            if is_last {
+                return None;
+            }
+            put = put_word(word).filter(|next| may(*next));
+            put
+        });
+        put.ok_or(NotPut { is_last })
+    }
+
+    /// Makes the word of a slot null, and takes its reference to a memory cgroup id. Returns the
+    /// old word, and the reference.
+    ///
+    /// # Safety
+    ///
+    /// `word` is the word of the slot, and nothing pins the slot: see
+    /// [`Unpinned`](super::Unpinned).
+    #[inline(always)]
+    pub(super) unsafe fn clear_word(&self, off: u32, word: &SwapWord) -> (u64, IdRefs) {
+        let old = word.load();
+        word.0.store(State::Null.encode(), Relaxed);
+        // SAFETY: `ci->lock` is held. As required of the caller, the slot is in the cluster.
+        (old, unsafe { IdRefs::take(self.ci(), off) })
+    }
+
+    /// Writes the word of a slot.
     #[inline]
-    pub(super) fn set_state(&mut self, off: u32, state: State) {
-        match self.words().and_then(|words| words.get(off as usize)) {
-            Some(word) => word.store(state.encode(), Relaxed),
+    fn set_state(&mut self, off: u32, state: State) {
+        match self.word(off) {
+            Some(word) => word.0.store(state.encode(), Relaxed),
             None => {
                 warn_on_once!(true);
             }
@@ -96,15 +167,15 @@ impl LockedCluster<'_> {
     }
 
     /// Replaces the word of a slot by the result of `f`. Returns false, and changes nothing, if `f`
-    /// returns `None` or there is no such word. The caller upholds the invariants of `Cluster`.
+    /// returns `None` or there is no such word.
     #[inline]
-    pub(super) fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
-        let Some(word) = self.words().and_then(|words| words.get(off as usize)) else {
+    fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
+        let Some(word) = self.word(off) else {
             return false;
         };
-        match f(word.load(Relaxed)) {
+        match f(word.load()) {
             Some(new) => {
-                word.store(new, Relaxed);
+                word.0.store(new, Relaxed);
                 true
             }
             None => false,
@@ -114,9 +185,14 @@ impl LockedCluster<'_> {
     /// Returns true if the zero flag of a slot is set.
     #[inline]
     pub(super) fn is_zero(&self, off: u32) -> bool {
-        self.words()
-            .and_then(|words| words.get(off as usize))
-            .is_some_and(|word| is_zero_word(word.load(Relaxed)))
+        self.word(off).is_some_and(|word| is_zero_word(word.load()))
+    }
+
+    /// Returns true if the swap count of a slot is in the extend table.
+    #[inline]
+    pub(super) fn is_extended(&self, off: u32) -> bool {
+        self.word(off)
+            .is_some_and(|word| is_extended_word(word.load()))
     }
 
     /// Returns the memory cgroup id of a slot, or 0 if it has none.
@@ -134,70 +210,5 @@ impl LockedCluster<'_> {
         }
         // SAFETY: `ci->lock` is held, and the slots are of the cluster.
         unsafe { ids.give(self.ci(), off) };
-    }
-
-    #[inline]
-    fn extend_word(&self, off: u32) -> Option<&Cell<u32>> {
-        self.counts()?.get(off as usize)
-    }
-
-    /// Returns true if the cluster has an extend table.
-    #[inline]
-    pub(crate) fn can_extend(&self) -> bool {
-        self.extend_word(0).is_some()
-    }
-
-    /// Returns the swap count of a slot from the extend table; 0 if there is no such table.
-    #[inline]
-    pub(crate) fn extended(&self, off: u32) -> u32 {
-        self.extend_word(off).map_or(0, Cell::get)
-    }
-
-    /// Adds one to the swap count of a slot in the extend table. Returns false if the table has no
-    /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
-    /// this for every PTE.
-    #[inline]
-    pub(in crate::vswap) fn raise_extended(&mut self, off: u32) -> bool {
-        let word = self.words().and_then(|words| words.get(off as usize));
-        if !word.is_some_and(|word| is_extended_word(word.load(Relaxed))) {
-            return false;
-        }
-        let Some(count) = self.extend_word(off) else {
-            return false;
-        };
-        match count.get() {
-            0 | u32::MAX => false,
-            now => {
-                count.set(now.wrapping_add(1));
-                true
-            }
-        }
-    }
-
-    /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table when
-    /// no count is left in it.
-    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32) {
-        let Some(word) = self.extend_word(off) else {
-            warn_on_once!(true);
-            return;
-        };
-        let old = word.replace(count);
-        let own = self.own_mut();
-        match (old, count) {
-            (0, 0) => {}
-            (0, _) => own.nr_extended = own.nr_extended.wrapping_add(1),
-            (_, 0) => own.nr_extended = own.nr_extended.wrapping_sub(1),
-            _ => {}
-        }
-        if own.nr_extended == 0 {
-            drop(self.replace_counts(None));
-        }
-    }
-
-    /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
-    pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
-        if self.has_words() && !self.can_extend() {
-            self.replace_counts(Some(table));
-        }
     }
 }

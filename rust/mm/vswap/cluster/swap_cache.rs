@@ -11,18 +11,19 @@
 //! unsafe and states which folio the number must belong to.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-use crate::{
-    ffi::vswap::NewSwap,
-    vswap::{
-        cluster::AtHand,
-        swap_table::consume_word, //
-    }, //
+use crate::vswap::{
+    cluster::AtHand,
+    swap_table::consume_word, //
 };
 use crate::{
-    ffi::vswap::{
-        IdRefs,
-        LeavingFolio,
-        Uncharge, //
+    ffi::{
+        folio::SwapFolio,
+        vswap::{
+            IdRefs,
+            LeavingFolio,
+            NewSwap,
+            Uncharge, //
+        }, //
     },
     vswap::{
         backing::{
@@ -55,6 +56,7 @@ use crate::{
     warn::warn_on_once,
     zswap::pool::FreeBatch, //
 };
+use core::ops::Range;
 use kernel::prelude::*;
 
 /// The shadow and the memory cgroup id of slots that the swap cache can add a folio for.
@@ -179,6 +181,29 @@ pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn
     for at in off..off.wrapping_add(nr) {
         add_one(cluster, at, pfn);
     }
+}
+
+/// Adds a folio to the swap cache for slots that were taken for it, one for each page.
+///
+/// # Safety
+///
+/// The words of the slots are null, and no other value gives access to the slots. `pfn` is the page
+/// frame number of `folio`, which has as many pages as there are slots.
+#[inline]
+pub(in crate::vswap::cluster) unsafe fn fill<'a>(
+    cluster: &mut LockedCluster<'_>,
+    slots: Range<u32>,
+    pfn: Pfn,
+    folio: NewSwap<'a>,
+) -> SwapFolio<'a> {
+    let offset = cluster.cluster().first().wrapping_add(slots.start as usize);
+    let flags = Flags::EMPTY;
+    for off in slots {
+        cluster.set_state(off, State::Pfn { flags, pfn });
+    }
+    // SAFETY: `ci->lock` is held, and the words of the slots were just set to the folio. No other
+    // words name the folio, because it was not in the swap cache.
+    unsafe { folio.enter_cache(offset) }
 }
 
 /// Sets the word of a slot to a folio. Warns and returns false if the slot cannot take one.
