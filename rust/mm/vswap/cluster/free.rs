@@ -269,61 +269,61 @@ impl<'g> Cleared<'g> {
     }
 }
 
-/// Collects consecutive slots that nothing pins, to free them together.
+/// Collects consecutive slots of a cluster that nothing pins, to free them together by `free`.
 ///
 /// # Invariants
 ///
 /// The invariants of [`Unpinned`] hold for the slots from `start` to `end`.
-pub(super) struct Row {
+pub(super) struct Row<'g, F> {
+    cluster: LockedCluster<'g>,
     start: u32,
     end: u32,
+    free: F,
 }
 
-impl Row {
-    // INVARIANT: The range is empty.
-    pub(super) const NONE: Self = Self { start: 0, end: 0 };
+impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
+    /// Returns a row without slots.
+    #[inline]
+    pub(super) fn new(cluster: LockedCluster<'g>, free: F) -> Self {
+        // INVARIANT: The range is empty.
+        Self {
+            cluster,
+            start: 0,
+            end: 0,
+            free,
+        }
+    }
 
-    /// Adds a slot of the cluster. If the slot does not follow the collected slots, first passes
-    /// these to `free`.
+    /// Lends access to the locked cluster.
+    #[inline]
+    pub(super) fn lend(&mut self) -> LockedCluster<'_> {
+        self.cluster.reborrow()
+    }
+
+    /// Adds a slot. If the slot does not follow the collected slots, first frees these.
     ///
     /// # Safety
     ///
-    /// The invariants of [`Unpinned`] hold for the slot, until it is passed to `free`. All slots of
-    /// the value are of one cluster.
+    /// The invariants of [`Unpinned`] hold for the slot of the cluster.
     #[inline]
-    pub(super) unsafe fn add(
-        &mut self,
-        cluster: &mut LockedCluster<'_>,
-        off: u32,
-        free: &mut impl FnMut(Unpinned<'_>),
-    ) {
+    pub(super) unsafe fn add(&mut self, off: u32) {
         if self.end != off {
-            // SAFETY: As required of the caller, all slots are of one cluster.
-            unsafe { self.flush(cluster, free) };
+            self.flush();
             self.start = off;
         }
-        // INVARIANT: As required of the caller, nothing pins the slot, and all slots are of one
-        // cluster.
+        // INVARIANT: As required of the caller, nothing pins the slot.
         self.end = off.wrapping_add(1);
     }
 
-    /// Passes the collected slots to `free`.
-    ///
-    /// # Safety
-    ///
-    /// The collected slots are of the cluster.
+    /// Frees the collected slots.
     #[inline]
-    pub(super) unsafe fn flush(
-        &mut self,
-        cluster: &mut LockedCluster<'_>,
-        free: &mut impl FnMut(Unpinned<'_>),
-    ) {
+    pub(super) fn flush(&mut self) {
         let nr = self.end.wrapping_sub(self.start);
         if nr != 0 {
-            // INVARIANT: By the invariants of `Row`, nothing pins the slots. As required of the
-            // caller, they are of the cluster. They leave the row below.
-            free(Unpinned {
-                cluster: cluster.reborrow(),
+            // INVARIANT: By the invariants of `Row`, nothing pins the slots. They leave the row
+            // below.
+            (self.free)(Unpinned {
+                cluster: self.cluster.reborrow(),
                 start: self.start,
                 nr,
             });
@@ -362,24 +362,19 @@ impl LockedCluster<'_> {
     /// nothing pins any more. Returns true if a slot now has swap count 0, and stays in use only
     /// because of its folio in the swap cache.
     #[inline]
-    pub(crate) fn put_range(
-        &mut self,
-        slots: Range<u32>,
-        mut free: impl FnMut(Unpinned<'_>),
-    ) -> bool {
+    pub(crate) fn put_range(&mut self, slots: Range<u32>, free: impl FnMut(Unpinned<'_>)) -> bool {
         let mut cache_only = false;
-        let mut row = Row::NONE;
+        let mut row = Row::new(self.reborrow(), free);
         for off in slots {
-            match self.put_one(off) {
+            match row.cluster.put_one(off) {
                 // SAFETY: `Last` says that no folio is cached, and that the swap count is 1. The
-                // caller drops that count. The row is of this cluster.
-                Put::Last => unsafe { row.add(self, off, &mut free) },
+                // caller drops that count.
+                Put::Last => unsafe { row.add(off) },
                 Put::CacheOnly => cache_only = true,
                 Put::Counted => {}
             }
         }
-        // SAFETY: The row is of this cluster.
-        unsafe { row.flush(self, &mut free) };
+        row.flush();
         cache_only
     }
 }

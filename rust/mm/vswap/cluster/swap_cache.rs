@@ -33,7 +33,6 @@ use crate::{
         cluster::{
             free::Row,
             LockedCluster,
-            Unpinned,
             UnpinnedAlone, //
         },
         directory::find,
@@ -288,18 +287,17 @@ fn del_range(
     shadow: Shadow,
     freed: &mut FreedBacking,
 ) {
-    let mut row = Row::NONE;
     let mut uncharge = Uncharge::none();
-    let mut free = |slots: Unpinned<'_>| free_slots(slots, freed, &mut uncharge);
-
+    let mut row = Row::new(cluster.reborrow(), |slots| {
+        free_slots(slots, freed, &mut uncharge)
+    });
     for at in off..off.wrapping_add(nr) {
-        if del_one(cluster, at, pfn, shadow) {
-            // SAFETY: The folio was removed, and the swap count is 0. The row is of this cluster.
-            unsafe { row.add(cluster, at, &mut free) };
+        if del_one(&mut row.lend(), at, pfn, shadow) {
+            // SAFETY: The folio was removed, and the swap count is 0.
+            unsafe { row.add(at) };
         }
     }
-    // SAFETY: The row is of this cluster.
-    unsafe { row.flush(cluster, &mut free) };
+    row.flush();
     uncharge.settle();
 }
 
