@@ -78,7 +78,6 @@ pub(crate) use {
         Taken, //
     },
     backing_words::{
-        exchange,
         keeps_table,
         take_replaced,
         Backed, //

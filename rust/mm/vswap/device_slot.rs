@@ -58,7 +58,6 @@ use crate::{
             FreedBacking, //
         },
         cluster::{
-            self,
             Cluster,
             FolioSlots, //
         },
@@ -66,7 +65,10 @@ use crate::{
         swap_table::PhysSlot, //
     },
     warn::warn_on_once,
-    zswap::table::Promise, //
+    zswap::{
+        pool::FreeBatch,
+        table::Promise, //
+    }, //
 };
 use kernel::prelude::*;
 
@@ -137,9 +139,13 @@ impl SlotReservation {
     /// Replaces the zswap entry of the folio's slot by the reserved device slot, and frees the
     /// entry.
     pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
+        let mut target = self.target(folio)?;
         let slots = self.slots.take().ok_or(EINVAL)?;
         let first = slots.nth(0);
-        match cluster::exchange(&mut folio.first_slot(), slots) {
+        // Dropped after the cluster is unlocked.
+        let mut freed = FreeBatch::new();
+        let result = target.lock().exchange(slots, &mut freed);
+        match result {
             Ok(stored) => {
                 memcg::unstored(self.id, stored);
                 self.backed(first, 1);
@@ -151,6 +157,19 @@ impl SlotReservation {
                 Err(EINVAL)
             }
         }
+    }
+
+    /// Returns the slots of the folio, to back them. `EINVAL`: the reservation was made for another
+    /// folio.
+    #[inline]
+    fn target<'f>(&self, folio: &'f mut SwapFolio<'_>) -> Result<FolioSlots<'f>> {
+        let slots = FolioSlots::of(folio).ok_or(EINVAL)?;
+        let same =
+            core::ptr::eq(slots.cluster(), self.cluster) && slots.range().start == self.start;
+        if warn_on_once!(!same) {
+            return Err(EINVAL);
+        }
+        Ok(slots)
     }
 
     /// Consumes the reservation: the backing words own the charge now. Traces the new backing.
@@ -167,7 +186,7 @@ impl SlotReservation {
     /// backing yet.
     #[inline]
     fn fill(mut self, folio: &mut SwapFolio<'_>) -> Result {
-        let mut target = FolioSlots::of(folio).ok_or(EINVAL)?;
+        let mut target = self.target(folio)?;
         let (Some(slots), Some(promise)) = (self.slots.take(), self.promise.take()) else {
             warn_on_once!(true);
             return Err(EINVAL);

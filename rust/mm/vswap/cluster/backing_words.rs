@@ -12,7 +12,6 @@ use crate::{
     ffi::{
         call::FromC,
         device::DeviceSlots,
-        folio::Slot,
         layout::SWAPFILE_CLUSTER,
         zsmalloc::Name, //
     },
@@ -20,13 +19,11 @@ use crate::{
         cluster::{
             binding::idle_replaced,
             decode_backing,
-            place,
             Cluster,
             LockedCluster, //
         },
         swap_table::Backing, //
     },
-    warn::warn_on_once,
     zswap::{
         pool::{
             FreeBatch,
@@ -46,35 +43,6 @@ use crate::{
 };
 use core::ptr::NonNull;
 use kernel::bindings;
-
-/// Replaces the zswap entry that backs a slot by a device slot, and frees the entry. Returns the
-/// zswap charge, which the caller uncharges. `Err` returns the device slot, because there is no
-/// zswap entry.
-#[inline]
-pub(crate) fn exchange(slot: &mut Slot<'_>, slots: DeviceSlots) -> Result<Sum, DeviceSlots> {
-    let Some((cluster, off)) = place(slot) else {
-        return Err(slots);
-    };
-    // Dropped after the cluster is unlocked.
-    let mut freed = FreeBatch::new();
-    let mut guard = cluster.lock();
-    let mut locked = guard.lend();
-    let name = locked.name(off);
-    let (Some(word), Some(first)) = (locked.backing_word(off), slots.nth(0)) else {
-        return Err(slots);
-    };
-    if slots.nr() != 1 || !Record::is_tag(word.load()) {
-        return Err(slots);
-    }
-    let mut sum = Sum::NONE;
-    // SAFETY: `word` and `name` belong to the slot. The cluster is locked. By the invariants of
-    // `Slot`, which is borrowed mutably, the caller has the right to the slot. `slots` owns the
-    // device slot, which it gives up below.
-    unsafe { freed.take(word, name, Backing::Phys(first).encode(), &mut sum) };
-    slots.named();
-    locked.table().forget(off, 1);
-    Ok(sum)
-}
 
 /// Returns the device slot that a backing word named.
 ///
@@ -252,38 +220,6 @@ impl LockedCluster<'_> {
     /// Installs `table` as the table of backing words, unless the cluster has one.
     pub(crate) fn add_backing_table(&mut self, table: NewTable) {
         self.table().give(table);
-    }
-
-    /// Records device slots as the backing of slots that have none, and consumes the promise of
-    /// their backing words. `Err` returns the device slots and the promise, if they do not fit the
-    /// slots. The caller has the right to the slots, which are in use.
-    pub(super) fn set_slots(
-        &mut self,
-        off: u32,
-        slots: DeviceSlots,
-        promise: Promise,
-    ) -> Result<(), (DeviceSlots, Promise)> {
-        let nr = slots.nr();
-        let is_unbacked = |n| matches!(self.backing(off.wrapping_add(n)), Backing::None);
-        let fits = self.with_table(|table| table.has_promised(&promise, nr));
-        let fits = fits && (0..nr).all(is_unbacked);
-        if warn_on_once!(!fits) {
-            return Err((slots, promise));
-        }
-        // The backing words that are written below consume the promise.
-        for n in 0..nr {
-            match (self.backing_word(off.wrapping_add(n)), slots.nth(n)) {
-                // SAFETY: The cluster is locked, and the slot has no backing, as just checked. By
-                // its invariants, `slots` owns the device slot, which it gives up below.
-                (Some(word), Some(slot)) => unsafe { word.set(Backing::Phys(slot).encode()) },
-                // Cannot happen: a promise implies a table, and the table has a word for each slot.
-                _ => {
-                    warn_on_once!(true);
-                }
-            }
-        }
-        slots.named();
-        Ok(())
     }
 
     /// Returns the name of a slot's object in zsmalloc.

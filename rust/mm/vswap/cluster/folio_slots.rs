@@ -16,11 +16,18 @@ use crate::{
             Guard,
             LockedCluster, //
         },
-        swap_table::PhysSlot, //
+        swap_table::{
+            Backing,
+            PhysSlot, //
+        }, //
     },
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
+        record::{
+            Record,
+            Sum, //
+        },
         table::Promise, //
     }, //
 };
@@ -109,11 +116,55 @@ impl LockedSlots<'_> {
         slots: DeviceSlots,
         promise: Promise,
     ) -> Result<(), (DeviceSlots, Promise)> {
-        let FolioSlots { start, nr, .. } = *self.slots;
-        if warn_on_once!(slots.nr() != nr) {
+        let (cluster, nr) = (&self.guard, self.slots.nr);
+        let fits = slots.nr() == nr
+            && cluster.with_table(|table| table.has_promised(&promise, nr))
+            && !self.is_backed();
+        if warn_on_once!(!fits) {
             return Err((slots, promise));
         }
-        self.guard.lend().set_slots(start, slots, promise)
+        // The backing words that are written below consume the promise.
+        for (n, off) in (0..).zip(self.slots.range()) {
+            match (cluster.backing_word(off), slots.nth(n)) {
+                // SAFETY: The cluster is locked, and the slot has no backing, as just checked. By
+                // its invariants, `slots` owns the device slot, which it gives up below.
+                (Some(word), Some(slot)) => unsafe { word.set(Backing::Phys(slot).encode()) },
+                // Cannot happen: a promise implies a table, and the table has a word for each slot.
+                _ => {
+                    warn_on_once!(true);
+                }
+            }
+        }
+        slots.named();
+        Ok(())
+    }
+
+    /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
+    /// way of `freed`. Returns the zswap charge, which the caller uncharges. `Err` returns the
+    /// device slot, because there is no zswap entry, or because the folio is large.
+    #[inline]
+    pub(crate) fn exchange(
+        &mut self,
+        slots: DeviceSlots,
+        freed: &mut FreeBatch,
+    ) -> Result<Sum, DeviceSlots> {
+        let FolioSlots { start, nr, .. } = *self.slots;
+        let mut cluster = self.guard.lend();
+        let (Some(word), Some(first)) = (cluster.backing_word(start), slots.nth(0)) else {
+            return Err(slots);
+        };
+        if nr != 1 || slots.nr() != 1 || !Record::is_tag(word.load()) {
+            return Err(slots);
+        }
+        let (name, new) = (cluster.name(start), Backing::Phys(first).encode());
+        let mut sum = Sum::NONE;
+        // SAFETY: `word` and `name` belong to the slot, whose cluster is locked. The folio lock,
+        // held by the invariants of `FolioSlots`, gives the right to the slot. `slots` owns the
+        // device slot, which it gives up below.
+        unsafe { freed.take(word, name, new, &mut sum) };
+        slots.named();
+        cluster.table().forget(start, 1);
+        Ok(sum)
     }
 
     /// If the cluster is bound, takes the device slots of these slots into use, and returns the
