@@ -799,6 +799,12 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// Returns true if `loaded` was read by way of this value.
+    #[inline]
+    pub(crate) fn has_read(&self, loaded: &Loaded<'_>) -> bool {
+        core::ptr::eq(loaded.held.word, self.word)
+    }
+
     /// Returns the record as it was when the page was looked up.
     #[inline]
     pub(crate) fn record(&self) -> Record {

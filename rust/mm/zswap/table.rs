@@ -731,14 +731,16 @@ pub(crate) fn read_and_free<R>(
 ) -> Result<R> {
     let held = get(slot)?;
     let (loaded, ret) = read(&held)?;
+    if warn_on_once!(!held.has_read(&loaded)) {
+        return Err(EIO);
+    }
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     let mut freed = FreeBatch::new();
     let mut guard = ci.lock();
     let mut table = guard.table();
     let id = table.id(off);
     // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot. The cluster
-    // is locked. `loaded` is of the slot, because `read` returns what it has read from `held`: it
-    // must do so for any `'h`. Only a `Held<'static>` would fit as well, and no code makes one.
+    // is locked. `loaded` is of the slot, as just checked.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
     table.uncount(1);
