@@ -10,10 +10,7 @@ use crate::{
             self,
             LockedContext, //
         },
-        device::{
-            DeviceSlots,
-            Owned, //
-        },
+        device::Owned,
         fault::Fault,
         folio::{
             NewFolio,
@@ -44,11 +41,9 @@ use crate::{
             Taken,
             Unpinned, //
         },
+        cluster_list::Lists,
         slot_map::ListState,
-        swap_table::{
-            Pfn,
-            State, //
-        }, //
+        swap_table::State, //
     },
     zswap::{
         order::{
@@ -68,10 +63,7 @@ use crate::{
             Member,
             Ring, //
         },
-        table::{
-            self,
-            Promise, //
-        }, //
+        table, //
     }, //
 };
 use kernel::sync::SetOnce;
@@ -131,14 +123,6 @@ fn the_slots_of_a_folio_are_changed_with_its_right(cluster: &mut LockedCluster<'
     cluster.idle_device(0, 1); //~ E0624
     cluster.take_device(0, 1); //~ E0624
     cluster.set_zero(0, true); //~ E0624
-}
-
-fn slots_are_backed_with_the_right_to_them(
-    cluster: &mut LockedCluster<'_>,
-    slots: DeviceSlots,
-    promise: Promise,
-) {
-    let _ = cluster.set_slots(0, slots, promise); //~ E0624
 }
 
 fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {
@@ -257,8 +241,8 @@ fn what_a_store_replaced_is_taken_once(replaced: table::Replaced) {
     backing::replace(replaced.device, replaced.id); //~ E0382
 }
 
-fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>) {
-    cluster.set_list(ListState::Full); //~ E0624
+fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: &mut Lists) {
+    cluster.set_list(ListState::Full, lists); //~ E0624
 }
 
 // A lookup turns the page frame number in a word into a pointer to a folio.
@@ -267,8 +251,13 @@ fn a_word_is_not_made_up(cluster: &mut LockedCluster<'_>, state: State) {
     let _ = cluster.try_word(0, Some); //~ E0624
 }
 
-fn a_number_is_not_a_folio(cluster: &mut LockedCluster<'_>, pfn: Pfn) {
-    swap_cache::add(cluster, 0, 1, pfn); //~ E0133
+fn a_folio_is_added_for_slots_that_take_it(cluster: &mut LockedCluster<'_>, folio: NewSwap<'_>) {
+    let _ = swap_cache::add(cluster, 0, folio); //~ E0133
+}
+
+// Freed slots are allocated again.
+fn slots_are_given_back_by_their_owner(cluster: &mut LockedCluster<'_>) {
+    let _ = cluster.give_back(0, 1); //~ E0624
 }
 
 fn a_folio_leaves_once(folio: LeavingFolio<'_>) {

@@ -9,13 +9,15 @@ use crate::{
     ffi::{
         call::{
             FromC,
-            Out, //
+            Out,
+            Present, //
         },
         device::{
             self,
             Owned, //
         },
         folio::{
+            Folio,
             FolioRef,
             SwapEntry,
             SwapFolio, //
@@ -53,7 +55,6 @@ use crate::{
         stats,
         swap_table::{
             Backing,
-            Pfn,
             PhysSlot,
             Shadow,
             State, //
@@ -296,40 +297,34 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
     slot::count(offset).min(c_int::MAX as u32) as c_int
 }
 
-/// Returns true if the swap count of any slot of a folio is not 0.
-///
-/// # Safety
-///
-/// The folio is locked and in the swap cache, and no other value covers it.
-#[export]
-unsafe extern "C" fn vswap_folio_swapped(folio: *mut bindings::folio) -> bool {
-    // SAFETY: As required of the caller, there is a folio, it is locked and in the swap cache, and
-    // no other value covers it.
-    let mut folio = unsafe { SwapFolio::from_c(NonNull::new_unchecked(folio)) };
-    let nr = folio.nr_pages() as u32;
-    slot::any_counted(folio.first_slot().entry().offset(), nr)
-}
-
 c_exports! {
+    /// Returns true if the swap count of any slot of a folio is not 0.
+    fn vswap_folio_swapped(folio: Present<SwapFolio<'_>> = *mut bindings::folio) -> bool {
+        let Present(mut folio) = folio;
+        let nr = folio.nr_pages() as u32;
+        slot::any_counted(folio.first_slot().entry().offset(), nr)
+    }
+
     /// Returns true if the swap count of each slot of a folio in the swap cache is 0.
     fn vswap_only_has_cache(
-        cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
+        cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
         nr: i32 = c_int
     ) -> bool {
-        slot::none_counted(&cluster, ci_off, nr as u32)
+        slot::none_counted(&cluster.0, ci_off, nr as u32)
     }
 
     /// Checks that a folio of `nr` pages can be added to the swap cache for a slot. Returns 0, and
     /// the shadow and memory cgroup id if C wants them. `-ENOENT`: the swap count of the slot is 0.
     /// `-EEXIST`: the slot has a folio. `-EBUSY`: only a smaller folio may fit.
     fn vswap_cache_add_check(
-        cluster: LockedCluster<'_> = *mut bindings::swap_cluster_info,
+        cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
         nr: usize = c_ulong,
         shadowp: Out<'_, *mut c_void> = *mut *mut c_void,
         memcg_id: Out<'_, c_ushort> = *mut c_ushort
     ) -> c_int {
+        let Present(cluster) = cluster;
         if nr != 1 {
             return cache_add_check_large(cluster, ci_off, nr as u32, shadowp, memcg_id);
         }
@@ -383,79 +378,35 @@ fn shadow_from_raw(shadow: *mut c_void) -> Shadow {
     Shadow::new(shadow as usize as u64 >> 1).unwrap_or(Shadow::NONE)
 }
 
-/// Returns the page frame number and the number of pages of a folio.
-///
-/// # Safety
-///
-/// The folio is valid, and is not split meanwhile.
-#[inline]
-unsafe fn extent(folio: *mut bindings::folio) -> Option<(Pfn, u32)> {
-    // SAFETY: As required of the caller, the folio is valid and is not split.
-    unsafe {
-        let pfn = Pfn::new(bindings::vswap_folio_pfn(folio) as u64)?;
-        Some((pfn, bindings::zswap_folio_nr_pages(folio) as u32))
-    }
-}
-
-/// Adds a folio to the swap cache.
-///
-/// # Safety
-///
-/// The caller has locked the virtual cluster and the folio, which is not in the swap cache. `entry`
-/// names the first slot. In the same critical section of `ci->lock`, [`vswap_cache_add_check`]
-/// allowed the folio for the slots.
-#[export]
-unsafe extern "C" fn vswap_cache_add(
-    ci: *mut bindings::swap_cluster_info,
-    folio: *mut bindings::folio,
-    entry: bindings::swp_entry_t,
-) {
-    // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
-    // it, because C calls Rust here. The folio is locked and not in the swap cache.
-    // `vswap_folio_enter_cache()` adds it to the swap cache in this critical section of `ci->lock`.
-    unsafe {
-        let offset = bindings::zswap_swp_offset(entry);
-        if let Some((pfn, nr)) = extent(folio) {
-            swap_cache::add(
-                &mut LockedCluster::from_c(ci),
-                (offset % SLOTS) as u32,
-                nr,
-                pfn,
-            );
-        }
-        bindings::vswap_folio_enter_cache(folio, offset);
-    }
-}
-
-/// Removes a folio from the swap cache, and leaves `shadow` in its slots.
-///
-/// # Safety
-///
-/// The caller has locked the virtual cluster and the folio, which is in the swap cache. `entry`
-/// names the first slot of the folio.
-#[export]
-unsafe extern "C" fn vswap_cache_del(
-    ci: *mut bindings::swap_cluster_info,
-    folio: *mut bindings::folio,
-    entry: bindings::swp_entry_t,
-    shadow: *mut c_void,
-) {
-    // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
-    // it, because C calls Rust here. The folio is locked, and `entry` is its first slot in the swap
-    // cache. `vswap_folio_leave_cache()` removes the folio from the swap cache in this critical
-    // section of `ci->lock`.
-    unsafe {
-        let off = (bindings::zswap_swp_offset(entry) % SLOTS) as u32;
-        let extent = extent(folio);
-        bindings::vswap_folio_leave_cache(folio);
-        if let Some((pfn, nr)) = extent {
-            let shadow = shadow_from_raw(shadow);
-            swap_cache::del(&mut LockedCluster::from_c(ci), off, nr, pfn, shadow);
-        }
-    }
-}
-
 c_exports! {
+    /// Adds a folio to the swap cache. `entry` names the first slot, which is in the cluster. In
+    /// the same critical section of `ci->lock`, [`vswap_cache_add_check`] allowed the folio for the
+    /// slots.
+    fn vswap_cache_add(
+        cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
+        folio: Present<NewSwap<'_>> = *mut bindings::folio,
+        entry: SwapEntry = bindings::swp_entry_t
+    ) {
+        let (Present(mut cluster), Present(folio)) = (cluster, folio);
+        // SAFETY: As required of the caller, `entry` names the first of the slots, which the folio
+        // was allowed for.
+        unsafe { swap_cache::add(&mut cluster, entry.offset(), folio) };
+    }
+
+    /// Removes a folio from the swap cache, and leaves `shadow` in its slots. `entry` names the
+    /// first slot of the folio, which is in the cluster.
+    fn vswap_cache_del(
+        cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
+        folio: Present<LeavingFolio<'_>> = *mut bindings::folio,
+        entry: SwapEntry = bindings::swp_entry_t,
+        shadow: *mut c_void = *mut c_void
+    ) {
+        let (Present(mut cluster), Present(folio)) = (cluster, folio);
+        let off = (entry.offset() % SLOTS) as u32;
+        // SAFETY: As required of the caller, `off` is the first slot of the folio.
+        unsafe { swap_cache::del(&mut cluster, off, folio, shadow_from_raw(shadow)) };
+    }
+
     /// Removes a folio from the swap cache, and leaves no shadow. The caller puts the references of
     /// the swap cache.
     fn vswap_cache_del_folio(folio: Option<LeavingFolio<'_>> = *mut bindings::folio) {
@@ -464,30 +415,22 @@ c_exports! {
             swap_cache::del_folio(folio);
         }
     }
-}
 
-/// Replaces a folio in the swap cache: by its copy (migration, `shmem_replace_folio()`), or by a
-/// part of it (split).
-///
-/// # Safety
-///
-/// The caller has locked the virtual cluster and both folios. The swap entry in `new` names the
-/// first slot of `old` that `new` takes over. In this critical section of `ci->lock`, the caller
-/// replaces `old` by `new` in the swap cache.
-#[export]
-unsafe extern "C" fn vswap_cache_replace(
-    ci: *mut bindings::swap_cluster_info,
-    old: *mut bindings::folio,
-    new: *mut bindings::folio,
-) {
-    // SAFETY: As required of the caller, the cluster is virtual and locked. No other value covers
-    // it, because C calls Rust here. Both folios are locked, and the caller replaces `old` by `new`
-    // in this critical section of `ci->lock`.
-    unsafe {
-        let off = (bindings::vswap_folio_offset(new) % SLOTS) as u32;
-        if let (Some((old, _)), Some((new, nr))) = (extent(old), extent(new)) {
-            swap_cache::replace(&mut LockedCluster::from_c(ci), off, nr, old, new);
-        }
+    /// Replaces a folio in the swap cache: by its copy (migration, `shmem_replace_folio()`), or by
+    /// a part of it (split).
+    ///
+    /// The caller has locked both folios. The swap entry in `new` names the first slot of `old`
+    /// that `new` takes over, which is in the cluster. In this critical section of `ci->lock`, the
+    /// caller replaces `old` by `new` in the swap cache.
+    fn vswap_cache_replace(
+        cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
+        old: Present<&Folio> = *mut bindings::folio,
+        new: Present<&Folio> = *mut bindings::folio
+    ) {
+        let (Present(mut cluster), Present(old), Present(new)) = (cluster, old, new);
+        // SAFETY: As required of the caller, both folios are locked, and the caller replaces `old`
+        // by `new` in this critical section of `ci->lock`. The slots of `new` are in the cluster.
+        unsafe { swap_cache::replace(&mut cluster, old, new) };
     }
 }
 

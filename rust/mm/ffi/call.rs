@@ -356,6 +356,20 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {
     }
 }
 
+/// An argument that is never NULL.
+pub(crate) struct Present<T>(pub(crate) T);
+
+impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Present<T> {
+    /// # Safety
+    ///
+    /// `raw` is not NULL, and meets the requirements of `T`.
+    #[inline]
+    unsafe fn from_c(raw: *mut Raw) -> Self {
+        // SAFETY: As required of the caller, `raw` is not NULL, and meets the requirements of `T`.
+        Self(unsafe { T::from_c(NonNull::new_unchecked(raw)) })
+    }
+}
+
 /// A place to write a result to, or `None` if C does not want the result.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 

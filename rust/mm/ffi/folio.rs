@@ -161,9 +161,13 @@ impl Folio {
     }
 
     c_methods! {
-        pub(super) safe fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
+        /// Returns the number of pages of the folio.
+        pub(crate) safe fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn pfn_nr(&self) -> usize = vswap_folio_pfn;
+        /// Returns the offset of the folio's first slot, if it is in the swap cache.
+        #[cfg(CONFIG_RUST_VSWAP)]
+        pub(crate) safe fn offset(&self) -> usize = vswap_folio_offset;
         safe fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
         safe fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
@@ -178,7 +182,7 @@ impl Folio {
     /// Returns the page frame number, as a swap table word has it.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(super) fn pfn(&self) -> Option<Pfn> {
+    pub(crate) fn pfn(&self) -> Option<Pfn> {
         Pfn::new(self.pfn_nr() as u64)
     }
 }

@@ -196,10 +196,14 @@ impl LeavingFolio<'_> {
     }
 
     c_methods! {
-        /// Returns the offset of the folio's first slot.
-        pub(crate) safe fn offset(&self) -> usize = vswap_folio_offset;
         /// Removes the folio from the statistics of the swap cache.
         pub(crate) safe fn uncount_cached(&self) = vswap_folio_uncount_cached;
+    }
+
+    /// Returns the offset of the folio's first slot.
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.folio.offset()
     }
 
     /// Returns the number of pages of the folio.
@@ -218,8 +222,8 @@ impl LeavingFolio<'_> {
     ///
     /// # Safety
     ///
-    /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it has
-    /// removed the folio from the words of its slots.
+    /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it removes
+    /// the folio from the words of its slots.
     #[inline]
     pub(crate) unsafe fn leave_cache(self) {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.

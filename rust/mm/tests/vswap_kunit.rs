@@ -26,7 +26,10 @@ use crate::{
     vswap::{
         capacity,
         cluster::{
-            swap_cache,
+            swap_cache::{
+                self,
+                made_up, //
+            },
             ExtendTable, //
         },
         cluster_list::{
@@ -672,7 +675,7 @@ mod tests {
         let gone = State::Shadow { flags, value };
 
         // SAFETY: No task looks up the page frames, because only this test uses the slots.
-        unsafe { swap_cache::add(&mut cluster.lock().lend(), off, 4, old) };
+        unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) };
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }
@@ -694,16 +697,16 @@ mod tests {
 
         // Split the folio.
         // SAFETY: As for `add()` above, no task looks up the page frames.
-        unsafe { swap_cache::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
+        unsafe { made_up::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // The slots with a swap count of 0 are freed when the folio is removed.
         // SAFETY: As for `add()` above, no task looks up the page frames.
-        unsafe { swap_cache::del(&mut cluster.lock().lend(), off, 2, old, value) };
+        unsafe { made_up::del(&mut cluster.lock().lend(), off, 2, old, value) };
         // SAFETY: As for `add()` above, no task looks up the page frames.
-        unsafe { swap_cache::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
+        unsafe { made_up::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
         assert!(slot::peek(start + 2) == State::Null);

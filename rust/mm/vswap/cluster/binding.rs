@@ -66,11 +66,12 @@ impl bound::Word for Atomic<u64> {
 /// The caller has the right to the slot.
 #[inline]
 pub(super) unsafe fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
-    let ci = table.as_ci().as_ptr();
+    let ci = table.as_ci();
     // SAFETY: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is locked,
     // and no `LockedCluster` is used meanwhile. Only a virtual cluster has this value in `flags`.
+    // As required of the caller, it has the right to the slot.
     unsafe {
-        (*ci).flags == bindings::VSWAP_CLUSTER_FLAG as u8
+        (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && LockedCluster::from_c(ci).idle_device(off, 1) != 0
     }
 }

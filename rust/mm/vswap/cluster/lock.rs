@@ -68,18 +68,17 @@ impl LockedCluster<'_> {
     }
 }
 
-impl FromC<*mut bindings::swap_cluster_info> for LockedCluster<'_> {
+impl FromC<NonNull<bindings::swap_cluster_info>> for LockedCluster<'_> {
     /// # Safety
     ///
     /// `ci` is the C part of a virtual cluster, whose lock the caller holds while the value
     /// exists. No other value for the cluster is used meanwhile.
     #[inline]
-    unsafe fn from_c(ci: *mut bindings::swap_cluster_info) -> Self {
+    unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
         // INVARIANT: As required of the caller, the lock is held, and no other value is used
         // meanwhile.
-        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster, and so
-        // not NULL.
-        Self::new(unsafe { FromC::from_c(NonNull::new_unchecked(ci)) })
+        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
+        Self::new(unsafe { FromC::from_c(ci) })
     }
 }
 

@@ -7,8 +7,8 @@
 //! freed.
 //!
 //! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
-//! memory error. Therefore a function here takes a typed folio (`NewSwap`, [`LeavingFolio`]), or is
-//! unsafe and states which folio the number must belong to.
+//! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]). If
+//! it also takes slots, it is unsafe, and says which slots they must be.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
@@ -17,7 +17,10 @@ use crate::vswap::{
 };
 use crate::{
     ffi::{
-        folio::SwapFolio,
+        folio::{
+            Folio,
+            SwapFolio, //
+        },
         vswap::{
             IdRefs,
             LeavingFolio,
@@ -53,7 +56,10 @@ use crate::{
         }, //
     },
     warn::warn_on_once,
-    zswap::pool::FreeBatch, //
+    zswap::{
+        pool::FreeBatch,
+        table::SLOTS, //
+    }, //
 };
 use core::ops::Range;
 use kernel::prelude::*;
@@ -99,17 +105,15 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
-    let pfn = folio.pfn().filter(|_| folio.nr_pages() == 1)?;
+    if folio.nr_pages() != 1 {
+        return None;
+    }
     let (cluster, off) = find(offset)?;
     let mut guard = cluster.lock();
     let (found, flags) = may_add_as(&guard, off, true).ok()?;
     let held = guard.at_hand(off, flags.zero)?;
-    if !add_one(&mut guard.lend(), off, pfn) {
-        return None;
-    }
-    // SAFETY: `ci->lock` is held. The word of the slot at `offset` was just set to the folio, which
-    // has one page.
-    unsafe { folio.enter_cache(offset) };
+    // SAFETY: The slot at `offset` is in the cluster, and can take a folio, as just checked.
+    unsafe { add(&mut guard.lend(), offset, folio) }?;
     Some((found, held))
 }
 
@@ -165,21 +169,24 @@ pub(crate) fn may_add(
     Ok(found)
 }
 
-/// Sets the words of slots to a folio that C adds to the swap cache.
+/// Adds a folio to the swap cache for the slots from `offset` on, one for each page.
 ///
 /// # Safety
 ///
-/// `pfn` belongs to a locked folio of `nr` pages. C adds it to the swap cache for the slots from
-/// `off` on, in this critical section of `ci->lock`.
-#[inline]
-pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
-    if nr == 1 {
-        add_one(cluster, off, pfn);
-        return;
-    }
-    for at in off..off.wrapping_add(nr) {
-        add_one(cluster, at, pfn);
-    }
+/// The slots are in the cluster. [`may_add`] has allowed the folio for them, in this critical
+/// section of `ci->lock`.
+#[inline(always)]
+pub(crate) unsafe fn add<'a>(
+    cluster: &mut LockedCluster<'_>,
+    offset: usize,
+    folio: NewSwap<'a>,
+) -> Option<SwapFolio<'a>> {
+    let off = (offset % SLOTS) as u32;
+    add_words(cluster, off, folio.nr_pages(), folio.pfn()?);
+    // SAFETY: `ci->lock` is held. As required of the caller, the slots could take the folio, so
+    // their words were just set to it. No other words name it, because it was not in the swap
+    // cache.
+    Some(unsafe { folio.enter_cache(offset) })
 }
 
 /// Adds a folio to the swap cache for slots that were taken for it, one for each page.
@@ -205,28 +212,48 @@ pub(in crate::vswap::cluster) unsafe fn fill<'a>(
     unsafe { folio.enter_cache(offset) }
 }
 
-/// Sets the word of a slot to a folio. Warns and returns false if the slot cannot take one.
 #[inline]
-fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) -> bool {
-    let added = cluster.try_word(off, |word| cache_add_word(word, pfn));
-    !warn_on_once!(!added)
+fn add_words(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
+    if nr == 1 {
+        add_one(cluster, off, pfn);
+        return;
+    }
+    for at in off..off.wrapping_add(nr) {
+        add_one(cluster, at, pfn);
+    }
 }
 
-/// Replaces a folio in the words of its slots by `shadow`. Frees the slots whose swap count is 0.
+/// Sets the word of a slot to a folio. Warns if the slot cannot take one.
+#[inline]
+fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
+    let added = cluster.try_word(off, |word| cache_add_word(word, pfn));
+    warn_on_once!(!added);
+}
+
+/// Removes a folio from the swap cache, and leaves `shadow`. Frees the slots whose swap count is 0.
 /// Frees their backing under `ci->lock`, because C holds the lock, maybe with interrupts off.
 ///
 /// # Safety
 ///
-/// `pfn` belongs to a locked folio of `nr` pages, whose first slot is `off`. C removes it from the
-/// swap cache in this critical section of `ci->lock`.
+/// `off` is the first slot of the folio, and in the cluster.
 #[inline]
 pub(crate) unsafe fn del(
     cluster: &mut LockedCluster<'_>,
     off: u32,
-    nr: u32,
-    pfn: Pfn,
+    folio: LeavingFolio<'_>,
     shadow: Shadow,
 ) {
+    let (pfn, nr) = (folio.pfn(), folio.nr_pages());
+    // SAFETY: `ci->lock` is held. The words of the folio's slots, which are in the cluster as
+    // required of the caller, do not name the folio any more at the end of this function.
+    unsafe { folio.leave_cache() };
+    if let Some(pfn) = pfn {
+        del_words(cluster, off, nr, pfn, shadow);
+    }
+}
+
+#[inline]
+fn del_words(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
     if nr != 1 {
         del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
     } else if del_one(cluster, off, pfn, shadow) {
@@ -306,17 +333,63 @@ fn del_range(
 ///
 /// # Safety
 ///
-/// `old` and `new` are the page frame numbers of locked folios. C replaces `old` by `new` in the
-/// swap cache in this critical section of `ci->lock`. The slots begin at `off`, one for each page
-/// of `new`.
+/// Both folios are locked, and C replaces `old` by `new` in the swap cache in this critical section
+/// of `ci->lock`. The slots of `new`, one for each page, are in the cluster.
 #[inline]
-pub(crate) unsafe fn replace(
-    cluster: &mut LockedCluster<'_>,
-    off: u32,
-    nr: u32,
-    old: Pfn,
-    new: Pfn,
-) {
+pub(crate) unsafe fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: &Folio) {
+    let (off, nr) = ((new.offset() % SLOTS) as u32, new.nr_pages() as u32);
+    if let (Some(old), Some(new)) = (old.pfn(), new.pfn()) {
+        replace_words(cluster, off, nr, old, new);
+    }
+}
+
+/// Changes of words alone, for tests, which have no folios.
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+pub(crate) mod made_up {
+    use super::*;
+
+    /// Sets the words of slots to a folio.
+    ///
+    /// # Safety
+    ///
+    /// No task looks up the slots.
+    pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
+        add_words(cluster, off, nr, pfn);
+    }
+
+    /// Replaces a folio in the words of slots by `shadow`, as [`del`](super::del) does.
+    ///
+    /// # Safety
+    ///
+    /// No task looks up the slots.
+    pub(crate) unsafe fn del(
+        cluster: &mut LockedCluster<'_>,
+        off: u32,
+        nr: u32,
+        pfn: Pfn,
+        shadow: Shadow,
+    ) {
+        del_words(cluster, off, nr, pfn, shadow);
+    }
+
+    /// Replaces a folio in the words of slots.
+    ///
+    /// # Safety
+    ///
+    /// No task looks up the slots.
+    pub(crate) unsafe fn replace(
+        cluster: &mut LockedCluster<'_>,
+        off: u32,
+        nr: u32,
+        old: Pfn,
+        new: Pfn,
+    ) {
+        replace_words(cluster, off, nr, old, new);
+    }
+}
+
+#[inline]
+fn replace_words(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, old: Pfn, new: Pfn) {
     for at in off..off.wrapping_add(nr) {
         match cluster.state(at).cache_replace(old, new) {
             Ok(state) => cluster.set_state(at, state),
