@@ -122,22 +122,15 @@ struct State {
     output: KBox<[u8; PAGE_SIZE]>,
 }
 
-// SAFETY: Transforms and requests may be used by any task, one at a time.
-unsafe impl Send for State {}
-
 /// The context that compresses and decompresses for a CPU.
 #[pin_data]
 struct Context {
+    // Only the task that holds the mutex uses it. Any task may do so, one at a time.
     #[pin]
     done: Opaque<bindings::crypto_wait>,
     #[pin]
     state: Mutex<State>,
 }
-
-// SAFETY: Only the task that holds the mutex uses `done`.
-unsafe impl Send for Context {}
-// SAFETY: Only the task that holds the mutex uses `done`.
-unsafe impl Sync for Context {}
 
 impl Context {
     /// Creates the context of a CPU. May sleep.

@@ -421,11 +421,6 @@ impl Cursor {
 /// The value owns one reference.
 pub(crate) struct ObjCgroup(NonNull<bindings::obj_cgroup>);
 
-// SAFETY: A reference may be used and dropped by any task.
-unsafe impl Send for ObjCgroup {}
-// SAFETY: Any task may call the methods that take a shared reference.
-unsafe impl Sync for ObjCgroup {}
-
 impl ObjCgroup {
     fn as_ptr(&self) -> *mut bindings::obj_cgroup {
         self.0.as_ptr()

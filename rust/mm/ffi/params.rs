@@ -248,7 +248,11 @@ pub(crate) fn worker_once() -> bool {
 }
 
 /// The request of reclaim to zswap's shrinker.
-pub(crate) struct ShrinkControl<'a>(&'a mut bindings::shrink_control);
+pub(crate) struct ShrinkControl<'a> {
+    raw: &'a mut bindings::shrink_control,
+    memcg: Memcg<'a>,
+    node: Node,
+}
 
 impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// # Safety
@@ -256,41 +260,47 @@ impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// `sc` is the argument of a shrinker callback that is running. Only the function uses it. Its
     /// cgroup is `NULL` or stays, and its node is possible.
     unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
-        // SAFETY: As required of the caller, `sc` is valid, and only the function uses it.
-        Self(unsafe { &mut *sc })
+        // SAFETY: As required of the caller, `sc` is valid, and only the function uses it. Its
+        // cgroup is `NULL` or stays, and its node is possible.
+        unsafe {
+            let raw = &mut *sc;
+            Self {
+                memcg: Memcg::from_c(raw.memcg),
+                node: Node::from_c(raw.nid),
+                raw,
+            }
+        }
     }
 }
 
 impl ShrinkControl<'_> {
     /// Returns the memory cgroup to reclaim from.
     pub(crate) fn memcg(&self) -> Memcg<'_> {
-        // SAFETY: As `from_c()` requires, the cgroup is `NULL` or stays.
-        unsafe { Memcg::from_c(self.0.memcg) }
+        self.memcg
     }
 
     /// Returns the NUMA node to reclaim from.
     pub(crate) fn node(&self) -> Node {
-        // SAFETY: As `from_c()` requires, the node is possible.
-        unsafe { Node::from_c(self.0.nid) }
+        self.node
     }
 
     /// Returns true if reclaim may do I/O and enter file systems.
     pub(crate) fn may_do_io(&self) -> bool {
-        gfp_has_io_fs(self.0.gfp_mask)
+        gfp_has_io_fs(self.raw.gfp_mask)
     }
 
     /// Returns the number of pages to scan.
     pub(crate) fn nr_to_scan(&self) -> usize {
-        self.0.nr_to_scan
+        self.raw.nr_to_scan
     }
 
     /// Sets the number of pages to scan.
     pub(crate) fn set_nr_to_scan(&mut self, nr: usize) {
-        self.0.nr_to_scan = nr;
+        self.raw.nr_to_scan = nr;
     }
 
     /// Sets the number of scanned pages to 0.
     pub(crate) fn none_scanned(&mut self) {
-        self.0.nr_scanned = 0;
+        self.raw.nr_scanned = 0;
     }
 }

@@ -94,11 +94,6 @@ pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 /// The pointer is to a pool of owned objects that exists as long as the value does.
 pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
 
-// SAFETY: zsmalloc does its own locking.
-unsafe impl Send for ZsPool {}
-// SAFETY: zsmalloc does its own locking.
-unsafe impl Sync for ZsPool {}
-
 impl ZsPool {
     /// Creates an empty pool. May sleep.
     ///

@@ -182,8 +182,6 @@ static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
 // SAFETY: `ci->lock` protects `own` and `extended`, and the other fields are atomic or constant. C
 // accesses `ci` by its own rules.
 unsafe impl Sync for Cluster {}
-// SAFETY: No field is tied to a thread.
-unsafe impl Send for Cluster {}
 
 impl FromC<NonNull<bindings::swap_cluster_info>> for &'static Cluster {
     /// # Safety

@@ -141,9 +141,10 @@ pub(crate) struct Pool {
     name: CString,
 }
 
-// SAFETY: Fields without synchronization of their own do not change while the pool is shared.
+// SAFETY: zsmalloc, the reference count and the work item do their own locking. The mutex of a
+// context protects the context. The other fields do not change while the pool is shared.
 unsafe impl Send for Pool {}
-// SAFETY: As for `Send`: unsynchronized fields do not change while the pool is shared.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Pool {}
 
 #[pinned_drop]
@@ -235,7 +236,7 @@ impl Pool {
         })?;
         // After this, RCU readers can find the pool, so no later step may fail.
         pool.take_place()?;
-        let initial = Initial(NonNull::from(&*pool));
+        let initial = Initial::new(NonNull::from(&*pool));
         // INVARIANT: The box is leaked here, and `initial` owns the initial reference.
         pool.into_foreign();
         initial.report(c"created");
@@ -315,14 +316,20 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
 ///
 /// This value owns the initial reference of the pool.
 #[must_use]
-pub(crate) struct Initial(NonNull<Pool>);
+pub(crate) struct Initial(ManuallyDrop<PoolRef>);
 
 impl Initial {
     /// Makes the pool the current one, and retires the previous one.
     pub(crate) fn make_current(self) {
-        let pool = ManuallyDrop::new(self).0.as_ptr();
+        let pool = ManuallyDrop::new(self).0 .0.as_ptr();
         // INVARIANT: `CURRENT` does not own the initial reference of the previous pool any more.
-        drop(NonNull::new(CURRENT.0.xchg(pool, Full).cast_mut()).map(Self));
+        drop(NonNull::new(CURRENT.0.xchg(pool, Full).cast_mut()).map(Self::new));
+    }
+
+    /// Creates the value for a pool. The value takes over the initial reference.
+    fn new(pool: NonNull<Pool>) -> Self {
+        // INVARIANT: As required of the caller, the value takes over the initial reference.
+        Self(ManuallyDrop::new(PoolRef(pool)))
     }
 }
 
@@ -330,8 +337,7 @@ impl Deref for Initial {
     type Target = Pool;
 
     fn deref(&self) -> &Pool {
-        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
-        unsafe { self.0.as_ref() }
+        &self.0
     }
 }
 
@@ -355,11 +361,6 @@ impl Drop for Initial {
 ///
 /// This value owns one reference to the pool.
 pub(crate) struct PoolRef(NonNull<Pool>);
-
-// SAFETY: A reference may be used and put in any task and on any CPU.
-unsafe impl Send for PoolRef {}
-// SAFETY: All methods that take `&self` may be called from any thread at the same time.
-unsafe impl Sync for PoolRef {}
 
 impl PoolRef {
     /// Takes a reference to the pool. Returns `None` if the last reference was put already.
@@ -483,7 +484,7 @@ pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
     // so no other task makes a new one. `found` is a reference, so the count is not zero.
     unsafe { bindings::percpu_ref_resurrect(found.refs.as_ptr()) };
     // INVARIANT: The call above made a new initial reference.
-    Some(Initial(found.0))
+    Some(Initial::new(found.0))
 }
 
 /// Returns the number of pages that all pools use.

@@ -8,12 +8,13 @@ use crate::{
         vswap::{
             self,
             IdRefs,
-            NewSwap, //
+            NewSwap,
+            Uncharge, //
         }, //
     },
     vswap::{
+        backing::FreedBacking,
         cluster::{
-            free::Cleared,
             swap_cache,
             Cluster,
             Guard,
@@ -23,6 +24,7 @@ use crate::{
             Kind,
             Lists, //
         },
+        slot::free_slots,
         slot_map::{
             ListMove,
             ListState,
@@ -231,19 +233,14 @@ impl Taken {
 
     /// Frees the slots, and unlocks the cluster.
     pub(crate) fn cancel(mut self) {
-        let Self {
-            ref mut guard,
-            start,
-            nr,
-        } = self;
-        let cluster = guard.lend();
-        // SAFETY: By the invariants of `Taken`, no other value gives access to the slots, which are
-        // freed next.
-        unsafe { cluster.idle_device(start, nr) };
-        // SAFETY: By the invariants of `Taken`, the slots are in use, their words are null, and no
-        // other value gives access to them. Their only backing was the device slots of a bound
-        // cluster, which are idle now.
-        unsafe { Cleared::new(cluster, start, nr) }.free();
+        let mut cluster = self.guard.lend();
+        // SAFETY: By the invariants of `Taken`, which is consumed, the slots are in use, and no
+        // other value gives access to them. Their words are null, so they have no folio and no swap
+        // count.
+        let slots = unsafe { cluster.unpinned(self.start, self.nr) };
+        // There is nothing to uncharge, because no cgroup id is recorded yet.
+        let mut uncharge = Uncharge::none();
+        free_slots(slots, &mut FreedBacking::nothing(), &mut uncharge);
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`

@@ -213,19 +213,7 @@ impl<'g> Unbacked<'g> {
 #[must_use]
 pub(crate) struct Cleared<'g>(Unpinned<'g>);
 
-impl<'g> Cleared<'g> {
-    /// Creates the value for `nr` slots from `start` on.
-    ///
-    /// # Safety
-    ///
-    /// The invariants of [`Unpinned`] and of [`Cleared`] hold for the slots.
-    #[inline]
-    pub(super) unsafe fn new(cluster: LockedCluster<'g>, start: u32, nr: u32) -> Self {
-        // INVARIANT: As required of the caller, the slots are cleared, and no other value gives
-        // access to them.
-        Self(Unpinned { cluster, start, nr })
-    }
-
+impl Cleared<'_> {
     /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
     #[inline]
     pub(crate) fn free(self) {

@@ -271,23 +271,20 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
         return;
     };
     let nr = folio.nr_pages();
+    let mut guard = cluster.lock();
+    // SAFETY: `ci->lock` is held. The words of the folio's slots do not name it any more at the end
+    // of this critical section.
+    unsafe { folio.leave_cache() };
     if nr == 1 {
-        let mut guard = cluster.lock();
-        let last = del_one(&mut guard.lend(), off, pfn, Shadow::NONE);
-        // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
-        // more.
-        unsafe { folio.leave_cache() };
-        if last {
+        if del_one(&mut guard.lend(), off, pfn, Shadow::NONE) {
             // SAFETY: The folio was removed, and the swap count is 0.
             free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
         }
         return;
     }
     let mut freed = FreedBacking::nothing();
-    let mut guard = cluster.lock();
     del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
-    // SAFETY: `ci->lock` is held, and the words of the folio's slots do not name it any more.
-    unsafe { folio.leave_cache() };
+    // Unlock before `freed` frees the backing.
     drop(guard);
 }
 
