@@ -48,7 +48,6 @@ use crate::{
             find,
             Directory, //
         },
-        lookup,
         scatter,
         slot,
         slot_alloc,
@@ -437,27 +436,7 @@ c_exports! {
 /// Returns the folio that the swap cache has for a slot, with a reference; NULL if there is none.
 #[export]
 extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
-    let Some((cluster, off)) = find(offset) else {
-        return core::ptr::null_mut();
-    };
-    let found = lookup::cached(
-        || cluster.peek(off),
-        |pfn| {
-            // SAFETY: By the invariants of `Cluster`, a folio had the page frame number of a word.
-            // So the page frame has a `struct page`, even if the folio was freed meanwhile. C takes
-            // a reference if the reference count is not 0.
-            unsafe {
-                let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
-                Option::<FolioRef>::from_c(folio)
-            }
-        },
-        |folio, pfn| {
-            // SAFETY: The page frame has a `struct page`, as for `try_get`. C only computes the
-            // address of its folio.
-            folio.is(unsafe { bindings::vswap_pfn_folio(pfn.get() as usize) })
-        },
-    );
-    found.map_or(core::ptr::null_mut(), FolioRef::into_raw)
+    swap_cache::get(offset).map_or(core::ptr::null_mut(), FolioRef::into_raw)
 }
 
 /// Returns true if the swap cache has a folio for a slot.

@@ -28,7 +28,10 @@ use crate::{
         layout::MAX_SWAPFILES, //
     },
     vswap::{
-        cluster::Cluster,
+        cluster::{
+            swap_cache,
+            Cluster, //
+        },
         directory::{
             find,
             Directory, //
@@ -43,8 +46,7 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop,
-    ptr::NonNull, //
+    mem::ManuallyDrop, //
 };
 use kernel::{
     bindings,
@@ -329,17 +331,13 @@ impl Reads {
             // changed it. The value is not `Send`, so all of its reads are of this task.
             let folio = unsafe { bindings::vswap_read_slot(&mut self.0, entry.offset(), id) };
             let folio = match from_err_ptr(folio) {
-                // SAFETY: There is a folio, so virtual slots were enabled. Their device is never
-                // removed.
-                Err(error) if error == EEXIST => unsafe {
-                    bindings::swap_cache_get_folio(entry.as_raw())
-                },
-                folio => folio?,
-            };
-            // NULL if the folio was removed from the swap cache meanwhile: retry.
-            if let Some(folio) = NonNull::new(folio) {
+                Err(error) if error == EEXIST => swap_cache::get(entry.offset()),
                 // SAFETY: C returned the folio with a reference for the caller.
-                return Ok(unsafe { FolioRef::from_c(folio) });
+                folio => unsafe { Option::from_c(folio?) },
+            };
+            // `None` if the folio was removed from the swap cache meanwhile: retry.
+            if let Some(folio) = folio {
+                return Ok(folio);
             }
         }
     }

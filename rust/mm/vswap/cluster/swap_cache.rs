@@ -17,8 +17,10 @@ use crate::vswap::{
 };
 use crate::{
     ffi::{
+        call::FromC,
         folio::{
             Folio,
+            FolioRef,
             SwapFolio, //
         },
         vswap::{
@@ -39,6 +41,7 @@ use crate::{
             UnpinnedAlone, //
         },
         directory::find,
+        lookup,
         slot::{
             free_alone,
             free_slot,
@@ -62,7 +65,34 @@ use crate::{
     }, //
 };
 use core::ops::Range;
-use kernel::prelude::*;
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+/// Returns the folio that the swap cache has for a slot, with a reference. Does not take the lock.
+// Inlined, because each fault calls it.
+#[inline(always)]
+pub(crate) fn get(offset: usize) -> Option<FolioRef> {
+    let (cluster, off) = find(offset)?;
+    lookup::cached(
+        || cluster.peek(off),
+        |pfn| {
+            // SAFETY: By the invariants of `Cluster`, a folio had the page frame number of a word.
+            // So the page frame has a `struct page`, even if the folio was freed meanwhile. C takes
+            // a reference if the reference count is not 0.
+            unsafe {
+                let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
+                Option::<FolioRef>::from_c(folio)
+            }
+        },
+        |folio, pfn| {
+            // SAFETY: The page frame has a `struct page`, as for `try_get`. C only computes the
+            // address of its folio.
+            folio.is(unsafe { bindings::vswap_pfn_folio(pfn.get() as usize) })
+        },
+    )
+}
 
 /// The shadow and the memory cgroup id of slots that the swap cache can add a folio for.
 pub(crate) struct Addable {
