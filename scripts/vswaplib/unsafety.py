@@ -28,7 +28,7 @@ LIMITS = {
     "rust/mm/ffi/params.rs": (3, 18),
     "rust/mm/ffi/swap_table.rs": (4, 11),
     "rust/mm/ffi/trace.rs": (1, 5),
-    "rust/mm/ffi/vswap.rs": (12, 8),
+    "rust/mm/ffi/vswap.rs": (10, 8),
     "rust/mm/ffi/zsmalloc.rs": (9, 2),
     "rust/mm/vswap/cluster.rs": (4, 0),
     "rust/mm/vswap/cluster/alloc.rs": (5, 3),

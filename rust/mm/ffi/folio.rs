@@ -200,39 +200,72 @@ impl FromC<NonNull<bindings::folio>> for &Folio {
 
 to_c!(&Folio => *mut bindings::folio = |this| this.as_ptr());
 
+/// A locked folio.
+///
+/// # Invariants
+///
+/// The folio is locked during `'a`.
+#[derive(Clone, Copy)]
+pub(super) struct LockedFolio<'a>(&'a Folio);
+
+impl FromC<NonNull<bindings::folio>> for LockedFolio<'_> {
+    /// # Safety
+    ///
+    /// The folio is locked while the value is used.
+    #[inline]
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: As required of the caller, the folio is locked.
+        // SAFETY: A locked folio is not freed, and does not change its cgroup.
+        Self(unsafe { <&Folio>::from_c(folio) })
+    }
+}
+
+impl Deref for LockedFolio<'_> {
+    type Target = Folio;
+
+    #[inline]
+    fn deref(&self) -> &Folio {
+        self.0
+    }
+}
+
+impl<'a> LockedFolio<'a> {
+    /// Returns the first page of the folio.
+    #[inline]
+    pub(super) fn first_page(self) -> SwapPage<'a> {
+        // INVARIANT: A folio begins with its first page. It is locked, by the invariants.
+        SwapPage {
+            page: NonNull::from(self.0).cast(),
+            folio: self,
+        }
+    }
+
+    /// Returns the cgroup of the folio, to charge tables to.
+    #[inline]
+    pub(super) fn owner(self) -> Owner<'a> {
+        Owner { folio: Some(self) }
+    }
+}
+
 /// A page of a locked folio.
 ///
 /// # Invariants
 ///
-/// The page belongs to the folio, which is locked during `'a`.
+/// The page belongs to the folio.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapPage<'a> {
     page: NonNull<bindings::page>,
-    folio: &'a Folio,
+    folio: LockedFolio<'a>,
 }
 
 impl<'a> SwapPage<'a> {
-    /// Returns the first page of a folio.
-    ///
-    /// # Safety
-    ///
-    /// The folio is locked, and stays so, during `'a`.
-    #[inline]
-    pub(super) unsafe fn first_of(folio: &'a Folio) -> Self {
-        // INVARIANT: A folio begins with its first page.
-        Self {
-            page: NonNull::from(folio).cast(),
-            folio,
-        }
-    }
-
     pub(crate) fn as_ptr(&self) -> *mut bindings::page {
         self.page.as_ptr()
     }
 
     #[inline]
     pub(crate) fn folio(&self) -> &'a Folio {
-        self.folio
+        self.folio.0
     }
 
     /// Returns the NUMA node of the page.
@@ -244,10 +277,7 @@ impl<'a> SwapPage<'a> {
     /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'a> {
-        // INVARIANT: By the invariants of `SwapPage`, the folio is locked during `'a`.
-        Owner {
-            folio: Some(self.folio),
-        }
+        self.folio.owner()
     }
 
     /// Returns the 64-bit pattern that the page repeats, if it does.
@@ -332,7 +362,7 @@ impl<'a> SwapPage<'a> {
     #[inline]
     pub(super) unsafe fn filled(&self) -> FilledPage<'a> {
         // INVARIANT: As required of the caller, all of the page was written. Its folio is locked
-        // during `'a`, by the invariants of `SwapPage`.
+        // during `'a`, by the invariants of `LockedFolio`.
         FilledPage {
             page: self.page,
             _folio: PhantomData,
@@ -421,10 +451,9 @@ impl<'a> Bytes<'a> {
 ///
 /// # Invariants
 ///
-/// `folio` is locked and in the swap cache during `'a`. Only one value for it can be used at a
-/// time.
+/// `folio` is in the swap cache during `'a`. Only one value for it can be used at a time.
 pub(crate) struct SwapFolio<'a> {
-    folio: &'a Folio,
+    folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
 }
 
@@ -435,12 +464,15 @@ impl FromC<NonNull<bindings::folio>> for SwapFolio<'_> {
     /// used.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: A locked folio is not freed, and does not change its cgroup.
-        let folio = unsafe { <&Folio>::from_c(folio) };
+        // SAFETY: As required of the caller, the folio is locked.
+        let folio = unsafe { LockedFolio::from_c(folio) };
         folio.check();
-        // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
-        // other value covers it.
-        unsafe { Self::new(folio) }
+        // INVARIANT: As required of the caller, the folio is in the swap cache, and no other value
+        // covers it.
+        Self {
+            folio,
+            _lock: PhantomData,
+        }
     }
 }
 
@@ -451,12 +483,11 @@ impl<'a> SwapFolio<'a> {
     ///
     /// # Safety
     ///
-    /// The caller holds the lock of the folio during `'a`, and the folio is in the swap cache. No
-    /// other value covers the folio during `'a`.
+    /// The folio is in the swap cache, and no other value covers it, during `'a`.
     #[inline]
-    pub(super) unsafe fn new(folio: &'a Folio) -> Self {
-        // INVARIANT: As required of the caller, the folio is locked and in the swap cache during
-        // `'a`, and no other value covers it.
+    pub(super) unsafe fn new(folio: LockedFolio<'a>) -> Self {
+        // INVARIANT: As required of the caller, the folio is in the swap cache during `'a`, and no
+        // other value covers it.
         Self {
             folio,
             _lock: PhantomData,
@@ -510,10 +541,7 @@ impl<'a> SwapFolio<'a> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
-        // INVARIANT: The folio is locked while `self` is borrowed.
-        Owner {
-            folio: Some(self.folio),
-        }
+        self.folio.owner()
     }
 
     /// Returns the right to the folio's first slot.
@@ -541,7 +569,7 @@ impl<'a> SwapFolio<'a> {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
         };
-        // INVARIANT: The page belongs to the folio, which is locked while `self` is borrowed.
+        // INVARIANT: The page belongs to the folio.
         Some((slot, SwapPage { page, folio }))
     }
 
@@ -554,11 +582,7 @@ impl<'a> SwapFolio<'a> {
         if self.nr_pages() != 1 {
             return None;
         }
-        // INVARIANT: A folio begins with its first page, and is locked during `'a`.
-        let page = SwapPage {
-            page: NonNull::from(self.folio).cast(),
-            folio: self.folio,
-        };
+        let page = self.folio.first_page();
         Some(f(self.first_slot(), &page).and_then(|filled| filled.check(&page)))
     }
 
@@ -589,35 +613,19 @@ impl<'a> SwapFolio<'a> {
 }
 
 /// The cgroup of a locked folio, to charge tables to.
-///
-/// # Invariants
-///
-/// The folio, if there is one, is locked during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
-    folio: Option<&'a Folio>,
+    folio: Option<LockedFolio<'a>>,
 }
 
-impl<'a> Owner<'a> {
+impl Owner<'_> {
     /// No cgroup, for tests, which have no folio.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) const NONE: Self = Self { folio: None };
 
-    /// Returns the cgroup of a locked folio.
-    ///
-    /// # Safety
-    ///
-    /// The folio is locked during `'a`.
-    #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(super) unsafe fn of(folio: &'a Folio) -> Self {
-        // INVARIANT: As required of the caller, the folio is locked during `'a`.
-        Self { folio: Some(folio) }
-    }
-
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
-        let memcg = self.folio.and_then(Folio::memcg_get);
+        let memcg = self.folio.and_then(|folio| folio.memcg_get());
         MemcgRef::charging(memcg.as_ref(), f)
     }
 }

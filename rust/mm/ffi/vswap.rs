@@ -9,10 +9,9 @@ use crate::{
     ffi::{
         call::FromC,
         folio::{
-            Folio,
+            LockedFolio,
             Owner,
-            SwapFolio,
-            SwapPage, //
+            SwapFolio, //
         },
         memcg::{
             self,
@@ -64,10 +63,9 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The folio is locked and not in the swap cache during `'a`. It has `nr` pages. No other value
-/// covers it.
+/// The folio is not in the swap cache during `'a`. It has `nr` pages. No other value covers it.
 pub(crate) struct NewSwap<'a> {
-    folio: &'a Folio,
+    folio: LockedFolio<'a>,
     nr: u32,
     _lock: PhantomData<&'a mut ()>,
 }
@@ -79,10 +77,10 @@ impl FromC<NonNull<bindings::folio>> for NewSwap<'_> {
     /// is used.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: A locked folio is not freed, and does not change its cgroup.
-        let folio = unsafe { <&Folio>::from_c(folio) };
-        // INVARIANT: As required of the caller, the folio is locked and not in the swap cache, and
-        // no other value covers it.
+        // SAFETY: As required of the caller, the folio is locked.
+        let folio = unsafe { LockedFolio::from_c(folio) };
+        // INVARIANT: As required of the caller, the folio is not in the swap cache, and no other
+        // value covers it.
         Self {
             folio,
             nr: folio.nr_pages() as u32,
@@ -105,8 +103,7 @@ impl<'a> NewSwap<'a> {
     /// Returns the cgroup of the folio, to charge tables to.
     #[inline]
     pub(crate) fn owner(&self) -> Owner<'_> {
-        // SAFETY: The folio is locked, by the invariants.
-        unsafe { Owner::of(self.folio) }
+        self.folio.owner()
     }
 
     /// Calls `f` with the cgroup of the folio.
@@ -156,8 +153,8 @@ impl<'a> NewSwap<'a> {
     pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
         unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
-        // SAFETY: By the invariants, the folio is locked during `'a`, and only `self` covers it,
-        // which is consumed. The folio was just added to the swap cache.
+        // SAFETY: By the invariants, only `self` covers the folio, and is consumed. The folio was
+        // just added to the swap cache.
         unsafe { SwapFolio::new(self.folio) }
     }
 
@@ -167,8 +164,7 @@ impl<'a> NewSwap<'a> {
         if self.nr != 1 {
             return Variety::of(core::iter::empty());
         }
-        // SAFETY: The folio is locked, by the invariants.
-        unsafe { SwapPage::first_of(self.folio) }.variety()
+        self.folio.first_page().variety()
     }
 
     /// Returns true if the folio may be written to a device: its cgroup allows writeback, or zswap
@@ -182,10 +178,9 @@ impl<'a> NewSwap<'a> {
 ///
 /// # Invariants
 ///
-/// The folio is locked and in the swap cache during `'a`. Its slots are virtual. No other value
-/// covers it.
+/// The folio is in the swap cache during `'a`. Its slots are virtual. No other value covers it.
 pub(crate) struct LeavingFolio<'a> {
-    folio: &'a Folio,
+    folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
 }
 
@@ -238,11 +233,11 @@ impl FromC<NonNull<bindings::folio>> for LeavingFolio<'_> {
     /// while the value is used.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // INVARIANT: As required of the caller, the folio is locked and in the swap cache, with
-        // virtual slots. No other value covers it.
+        // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual slots.
+        // No other value covers it.
         Self {
-            // SAFETY: A locked folio is not freed, and does not change its cgroup.
-            folio: unsafe { <&Folio>::from_c(folio) },
+            // SAFETY: As required of the caller, the folio is locked.
+            folio: unsafe { LockedFolio::from_c(folio) },
             _lock: PhantomData,
         }
     }
