@@ -593,10 +593,11 @@ int vswap_try_reclaim(unsigned long offset);
  * are not charged as swap.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
-int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);
+int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept,
+			      struct folio *folio);
 void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged,
-			    size_t bytes, long nr_stored, long nr_incomp);
+			    size_t bytes, long nr_stored, long nr_incomp, struct folio *folio);
 
 #endif /* CONFIG_RUST_VSWAP */
 #endif /* _MM_VSWAP_H */

@@ -317,17 +317,18 @@ rust_helper_vswap_record_id(struct folio *folio, unsigned short *id, bool charge
 
 __rust_helper void
 rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr_charged,
-			     size_t bytes, long nr_stored, long nr_plain)
+			     size_t bytes, long nr_stored, long nr_plain, struct folio *folio)
 {
 #ifdef CONFIG_MEMCG
-	mem_cgroup_forget_swap(id, nr, nr_charged, bytes, nr_stored, nr_plain);
+	mem_cgroup_forget_swap(id, nr, nr_charged, bytes, nr_stored, nr_plain, folio);
 #endif
 }
 
-__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr, bool kept)
+__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr, bool kept,
+					      struct folio *folio)
 {
 #ifdef CONFIG_MEMCG
-	return mem_cgroup_charge_swap_id(id, nr, kept);
+	return mem_cgroup_charge_swap_id(id, nr, kept, folio);
 #else
 	return 0;
 #endif

@@ -502,11 +502,11 @@ impl<'a> SwapFolio<'a> {
         pub(crate) safe fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// Returns the cgroup of the folio, to charge tables to.
+    /// Returns the cgroup of the folio.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn owner(&self) -> Owner<'_> {
-        // INVARIANT: The folio is locked while `self` is borrowed.
+    pub(crate) fn owner(&self) -> Owner<'a> {
+        // INVARIANT: By the invariants of `SwapFolio`, the folio is locked during `'a`.
         Owner {
             folio: Some(self.folio),
         }
@@ -584,7 +584,7 @@ impl<'a> SwapFolio<'a> {
     }
 }
 
-/// The cgroup of a locked folio, to charge tables to.
+/// The cgroup of a locked folio.
 ///
 /// # Invariants
 ///
@@ -595,8 +595,8 @@ pub(crate) struct Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
-    /// No cgroup, for tests, which have no folio.
-    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    /// No folio.
+    #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) const NONE: Self = Self { folio: None };
 
     /// Returns the cgroup of a locked folio.
@@ -611,12 +611,21 @@ impl<'a> Owner<'a> {
         Self { folio: Some(folio) }
     }
 
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(super) fn as_ptr(self) -> *mut bindings::folio {
+        self.folio.map_or(core::ptr::null_mut(), Folio::as_ptr)
+    }
+
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
         let memcg = self.folio.and_then(Folio::memcg_get);
         MemcgRef::charging(memcg.as_ref(), f)
     }
 }
+
+#[cfg(CONFIG_RUST_VSWAP)]
+to_c!(Owner<'_> => *mut bindings::folio = |this| this.as_ptr());
 
 /// A reference to a folio.
 ///

@@ -189,7 +189,7 @@ pub(crate) struct LeavingFolio<'a> {
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl LeavingFolio<'_> {
+impl<'a> LeavingFolio<'a> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::folio {
         self.folio.as_ptr()
@@ -212,6 +212,13 @@ impl LeavingFolio<'_> {
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         self.folio.pfn()
+    }
+
+    /// Returns the cgroup of the folio.
+    #[inline]
+    pub(crate) fn owner(&self) -> Owner<'a> {
+        // SAFETY: The folio is locked during `'a`, by the invariants.
+        unsafe { Owner::of(self.folio) }
     }
 
     /// Marks the folio as not being in the swap cache, whose references the C caller puts.
@@ -324,13 +331,29 @@ impl IdRefs {
     /// Puts the references. Uncharges `nr_charged` slots of swap, and the zswap charge `stored`.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
+        self.put_of(Owner::NONE, nr_charged, stored);
+    }
+
+    /// Like [`Self::put`], for the slots of a folio. Mostly the folio's cgroup has the id, and need
+    /// not be looked up.
+    #[inline]
+    pub(crate) fn put_of(self, folio: Owner<'_>, nr_charged: u32, stored: Sum) {
         memcg::count_unstored(&stored);
         let Self { id, nr } = self;
         if id != 0 {
             let (nr_stored, nr_plain) = (stored.nr as c_long, stored.nr_plain as c_long);
-            // SAFETY: The value owns `nr` references to the id, by the invariants.
+            // SAFETY: The value owns `nr` references to the id, by the invariants. The folio, if
+            // any, is locked.
             unsafe {
-                bindings::vswap_forget_ids(id, nr, nr_charged, stored.bytes, nr_stored, nr_plain)
+                bindings::vswap_forget_ids(
+                    id,
+                    nr,
+                    nr_charged,
+                    stored.bytes,
+                    nr_stored,
+                    nr_plain,
+                    folio.as_ptr(),
+                )
             };
         }
     }
@@ -417,21 +440,23 @@ pub(crate) enum ChargeFor {
 }
 
 c_functions! {
-    // C looks the id up under RCU, and only warns if it names no cgroup.
-    safe fn charge(id: u16, nr: u32, kept: bool) -> c_int = vswap_charge_id;
+    // C looks the id up under RCU, unless the folio's cgroup has it. C only warns if no cgroup has
+    // the id.
+    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> c_int = vswap_charge_id;
     safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
     // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
     // tries to lock the folio.
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
-/// Charges slots as swap to the cgroup with `id`, which the slots' references keep valid.
+/// Charges slots of a folio as swap to the cgroup with `id`. The slots' references keep the id
+/// valid.
 #[inline]
-pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
+pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> Result {
     if id == 0 || nr == 0 {
         return Ok(());
     }
-    to_result(charge(id, nr, what == ChargeFor::Kept))
+    to_result(charge(id, nr, what == ChargeFor::Kept, folio))
 }
 
 /// Undoes [`charge_id`].

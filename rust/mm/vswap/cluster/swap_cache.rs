@@ -19,10 +19,13 @@ use crate::{
     }, //
 };
 use crate::{
-    ffi::vswap::{
-        IdRefs,
-        LeavingFolio,
-        Uncharge, //
+    ffi::{
+        folio::Owner,
+        vswap::{
+            IdRefs,
+            LeavingFolio,
+            Uncharge, //
+        }, //
     },
     vswap::{
         backing::{
@@ -122,13 +125,14 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
         warn_on_once!(true);
         return false;
     };
+    let owner = folio.owner();
     let mut guard = cluster.lock();
     if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
         // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
         // more.
         unsafe { folio.leave_cache() };
         // SAFETY: The folio was removed, and the swap count is 1, which the caller drops.
-        free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
+        free_of(owner, unsafe { UnpinnedAlone::new(guard, off) });
         return true;
     }
     guard.lend().put_one(off);
@@ -221,6 +225,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     };
     let nr = folio.nr_pages();
     if nr == 1 {
+        let owner = folio.owner();
         let mut guard = cluster.lock();
         let last = del_one(&mut guard.lend(), off, pfn, Shadow::NONE);
         // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
@@ -228,7 +233,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
         unsafe { folio.leave_cache() };
         if last {
             // SAFETY: The folio was removed, and the swap count is 0.
-            free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
+            free_of(owner, unsafe { UnpinnedAlone::new(guard, off) });
         }
         return;
     }
@@ -238,6 +243,14 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     // SAFETY: `ci->lock` is held, and the words of the folio's slots do not name it any more.
     unsafe { folio.leave_cache() };
     drop(guard);
+}
+
+/// Frees the slot that the folio of `owner` had, and unlocks its cluster.
+#[inline]
+fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
+    free_alone(slot, |id, charged, stored| {
+        id.put_of(owner, charged, stored);
+    });
 }
 
 /// Replaces the folio in the word of a slot by `shadow`. Returns true if the swap count is 0, so
