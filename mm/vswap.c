@@ -12,7 +12,6 @@
 #include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
-#include <linux/local_lock.h>
 #include <linux/memcontrol.h>
 #include <linux/mempolicy.h>
 #include <linux/mm.h>
@@ -746,37 +745,11 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	return ci;
 }
 
-/* Current clusters of each CPU, numbered by rust/mm/vswap/cluster_list.rs */
+/* Current clusters of each CPU */
 
-struct vswap_local {
-	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];
-	local_lock_t lock;
-};
-
-static DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
+DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
-
-void vswap_local_lock(void)
-{
-	local_lock(&vswap_local.lock);
-}
-
-void vswap_local_unlock(void)
-{
-	local_unlock(&vswap_local.lock);
-}
-
-/* Callers of vswap_local_get() and vswap_local_set() hold the local lock. */
-struct swap_cluster_info *vswap_local_get(unsigned int nth)
-{
-	return this_cpu_read(vswap_local.current_cluster[nth]);
-}
-
-void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
-{
-	this_cpu_write(vswap_local.current_cluster[nth], ci);
-}
 
 /* Takes the @nth cluster from an offline CPU. Returns NULL if it has none. */
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)

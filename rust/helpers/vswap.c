@@ -183,6 +183,28 @@ __rust_helper unsigned long rust_helper_vswap_used_read(void)
 	return max(used, 0L);
 }
 
+/* The caller of the other functions of vswap_local holds this lock. */
+__rust_helper void rust_helper_vswap_local_lock(void)
+{
+	local_lock(&vswap_local.lock);
+}
+
+__rust_helper void rust_helper_vswap_local_unlock(void)
+{
+	local_unlock(&vswap_local.lock);
+}
+
+__rust_helper struct swap_cluster_info *rust_helper_vswap_local_get(unsigned int nth)
+{
+	return this_cpu_read(vswap_local.current_cluster[nth]);
+}
+
+__rust_helper void
+rust_helper_vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
+{
+	this_cpu_write(vswap_local.current_cluster[nth], ci);
+}
+
 __rust_helper unsigned int rust_helper_vswap_this_cpu(void)
 {
 	return smp_processor_id();
