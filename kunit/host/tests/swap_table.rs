@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS},
                 record::{Invalid, Kept, Object, Pattern, Place, Record, Sum},
                 swap_table::{
-                    cache_add_word, cache_del_word, consume_word, dup_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -147,6 +147,7 @@ macro_rules! tests {
                 let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
                 prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
+                prop_assert_eq!(has_folio(word), matches!(state, State::Pfn { .. }));
                 // The folio of the word, if it has one, and another folio.
                 let own = match state {
                     State::Pfn { pfn, .. } => pfn,

@@ -34,6 +34,7 @@ use crate::{
         cluster::{
             self,
             swap_cache,
+            Cluster,
             ExtendTable,
             LockedCluster, //
         },
@@ -52,6 +53,7 @@ use crate::{
         slot_alloc,
         stats,
         swap_table::{
+            has_folio,
             Backing,
             Pfn,
             PhysSlot,
@@ -494,9 +496,17 @@ unsafe extern "C" fn vswap_cache_replace(
 /// Returns the folio that the swap cache has for a slot, with a reference; NULL if there is none.
 #[export]
 extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
-    let Some((cluster, off)) = find(offset) else {
-        return core::ptr::null_mut();
-    };
+    match find(offset) {
+        // Most faults end here, because there is no folio.
+        Some((cluster, off)) if has_folio(cluster.peek_word(off)) => get_folio(cluster, off),
+        _ => core::ptr::null_mut(),
+    }
+}
+
+/// Looks up the folio for [`vswap_cache_get_folio`]. Out of line, so that a fault that finds no
+/// folio does not save the registers that this needs.
+#[inline(never)]
+fn get_folio(cluster: &Cluster, off: u32) -> *mut bindings::folio {
     let found = lookup::cached(
         || cluster.peek(off),
         |pfn| {

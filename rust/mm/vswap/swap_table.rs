@@ -568,6 +568,12 @@ pub const fn is_counted_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_COUNT_MASK != 0
 }
 
+/// Returns true if a word has the mark of a page frame number. Does not check the other bits.
+#[inline]
+pub const fn has_folio(word: u64) -> bool {
+    word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
+}
+
 /// Returns true if a word has flags and its [`Flags::zero`] is set.
 #[inline]
 pub const fn is_zero_word(word: u64) -> bool {
