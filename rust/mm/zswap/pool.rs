@@ -193,6 +193,9 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 /// since it left the array.
 static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
 
+/// How many places of [`POOLS`] were ever used. Mostly one, and each swap-out walks them.
+static PLACES_USED: Atomic<usize> = Atomic::new(0);
+
 /// The pool that stores use. This pointer owns the initial reference of the pool.
 static CURRENT: At = At::nothing();
 
@@ -269,6 +272,13 @@ impl Pool {
         let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
         // The cast is lossless: `MAX_POOLS` is less than 256.
         self.number.populate(nr as u8);
+        let (mut used, nr) = (PLACES_USED.load(Relaxed), nr.wrapping_add(1));
+        while used < nr {
+            used = match PLACES_USED.cmpxchg(used, nr, Relaxed) {
+                Ok(_) => nr,
+                Err(now) => now,
+            };
+        }
         Ok(())
     }
 
@@ -458,10 +468,11 @@ impl At {
     }
 }
 
-/// Returns all pools, the current one and the retired ones.
+/// Returns all pools, the current one and the retired ones. May miss a pool that is being created.
 #[inline]
 fn each(rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
-    POOLS.iter().filter_map(|place| place.get(rcu))
+    let used = PLACES_USED.load(Relaxed);
+    POOLS.iter().take(used).filter_map(|place| place.get(rcu))
 }
 
 /// Returns a reference to the current pool, or `None` if there is none.
