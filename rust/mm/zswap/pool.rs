@@ -548,6 +548,13 @@ impl Word {
     }
 }
 
+/// Decodes a word that is a valid record.
+#[inline]
+fn decode_valid(word: u64) -> Record {
+    // The other value is not reached.
+    Record::decode(word).unwrap_or(Record::new(Kept::Same(Pattern::ZERO)))
+}
+
 /// A page to be stored. No word names its object yet. Dropping the entry frees the object.
 ///
 /// # Invariants
@@ -583,11 +590,8 @@ impl Entry {
     /// Returns the object or the value of the page.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
-        match Record::decode(self.word) {
-            Ok(record) => record.kept,
-            // Not reached: by the invariants of `Entry`, the word is a valid record.
-            Err(_) => Kept::Same(Pattern::ZERO),
-        }
+        // By the invariants of `Entry`, the word is a valid record.
+        decode_valid(self.word).kept
     }
 
     /// Returns the length of the object's data in bytes, or 0 without an object.
@@ -717,7 +721,7 @@ impl FreeBatch {
     pub(crate) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
         let Loaded { held, object, len } = loaded;
         let mut sum = Sum::NONE;
-        sum.add(held.record.kept, len);
+        sum.add(held.record().kept, len);
         match object {
             Some((pool, pin)) => {
                 self.turn_to(pool);
@@ -777,12 +781,13 @@ impl Drop for FreeBatch {
 ///
 /// # Invariants
 ///
-/// `word` is the word of the slot with the name `name`, and was equal to `record`. The object that
-/// it names is not freed during `'a`, but zsmalloc may move it.
+/// `word` is the word of the slot with the name `name`, and was equal to `value`, a valid record.
+/// The object that it names is not freed during `'a`, but zsmalloc may move it.
 pub(crate) struct Held<'a> {
     word: &'a Word,
     name: Name,
-    record: Record,
+    // Not decoded, because a lookup would copy the parts of a record several times.
+    value: u64,
 }
 
 impl<'a> Held<'a> {
@@ -802,7 +807,7 @@ impl<'a> Held<'a> {
         match Record::decode(value) {
             // INVARIANT: As required of the caller, the word has this name, and the page is not
             // freed.
-            Ok(record) => Ok(Self { word, name, record }),
+            Ok(_) => Ok(Self { word, name, value }),
             Err(_) => {
                 warn_on_once!(true);
                 Err(EIO)
@@ -813,13 +818,13 @@ impl<'a> Held<'a> {
     /// Returns the record as it was when the page was looked up.
     #[inline]
     pub(crate) fn record(&self) -> Record {
-        self.record
+        decode_valid(self.value)
     }
 
     /// Returns the pool of the object, or `None` if the page has no object.
     #[inline]
     pub(crate) fn pool(&self) -> Option<&Pool> {
-        match self.record.kept {
+        match self.record().kept {
             // SAFETY: By the invariants of `Held`, the object is not freed. By those of `Word`,
             // the word owns a reference to its pool.
             Kept::Object(object) => unsafe { pool_of(object) },
@@ -851,7 +856,7 @@ impl<'a> Held<'a> {
     /// Returns the value of a page that repeats one value, or `None` for an object.
     #[inline]
     pub(crate) fn same(&self) -> Option<(Pattern, Loaded<'_>)> {
-        let Kept::Same(pattern) = self.record.kept else {
+        let Kept::Same(pattern) = self.record().kept else {
             return None;
         };
         // INVARIANT: The word names no object.
