@@ -12,7 +12,6 @@
 #include <linux/debugfs.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
-#include <linux/local_lock.h>
 #include <linux/memcontrol.h>
 #include <linux/mempolicy.h>
 #include <linux/mm.h>
@@ -52,7 +51,10 @@ int vswap_enabled;
 static const struct swap_ops vswap_ops = {
 };
 
-/* No SWP_SYNCHRONOUS_IO, so that readahead is as for zswap on a disk. */
+/*
+ * No SWP_SYNCHRONOUS_IO, so that readahead is as for zswap on a disk. get_swap_device()
+ * and put_swap_device() do not count references to it, because it is never freed.
+ */
 struct swap_info_struct vswap_si = {
 	.flags = SWP_USED,
 	.type = SWP_VSWAP,
@@ -61,20 +63,6 @@ struct swap_info_struct vswap_si = {
 	.ops = &vswap_ops,
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_si.lock),
 };
-
-static void vswap_users_free(struct percpu_ref *ref)
-{
-	/* The initial reference is never dropped. */
-	WARN_ON_ONCE(1);
-}
-
-/* Returns the dummy device with a reference, which put_swap_device() drops. */
-struct swap_info_struct *vswap_get_device(void)
-{
-	/* Needs no check, because the initial reference is never dropped. */
-	percpu_ref_get(&vswap_si.users);
-	return &vswap_si;
-}
 
 /* Slots of devices */
 
@@ -757,37 +745,11 @@ struct swap_cluster_info *vswap_lists_take_free(void)
 	return ci;
 }
 
-/* Current clusters of each CPU, numbered by rust/mm/vswap/cluster_list.rs */
+/* Current clusters of each CPU */
 
-struct vswap_local {
-	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];
-	local_lock_t lock;
-};
-
-static DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
+DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
-
-void vswap_local_lock(void)
-{
-	local_lock(&vswap_local.lock);
-}
-
-void vswap_local_unlock(void)
-{
-	local_unlock(&vswap_local.lock);
-}
-
-/* Callers of vswap_local_get() and vswap_local_set() hold the local lock. */
-struct swap_cluster_info *vswap_local_get(unsigned int nth)
-{
-	return this_cpu_read(vswap_local.current_cluster[nth]);
-}
-
-void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
-{
-	this_cpu_write(vswap_local.current_cluster[nth], ci);
-}
 
 /* Takes the @nth cluster from an offline CPU. Returns NULL if it has none. */
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
@@ -959,18 +921,13 @@ static int vswap_setup(void)
 
 	if (vswap_ready)
 		return 0;
-	ret = percpu_ref_init(&vswap_si.users, vswap_users_free, 0, GFP_KERNEL);
-	if (ret)
-		return ret;
 	/*
 	 * Offsets must fit in a PTE, and in the unsigned int of
 	 * find_next_to_unuse().
 	 */
 	ret = vswap_rs_init(min_t(unsigned long, swapfile_maximum_size, UINT_MAX));
-	if (ret) {
-		percpu_ref_exit(&vswap_si.users);
+	if (ret)
 		return ret;
-	}
 	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "mm/vswap:dead",
 					NULL, vswap_rs_cpu_dead);
 	if (ret < 0)

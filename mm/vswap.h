@@ -87,7 +87,6 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 /* Returns true if any slot is in use. Concurrent changes make it inexact. */
 bool vswap_in_use(void);
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq);
-struct swap_info_struct *vswap_get_device(void);
 
 /* Rust functions that C calls; rust/mm/exports/vswap.rs documents them. */
 struct swap_cluster_info *vswap_cluster(unsigned long offset);
@@ -441,6 +440,7 @@ static inline bool vswap_split(bool failed, struct folio *folio, struct list_hea
 
 #ifdef CONFIG_RUST_VSWAP
 
+#include <linux/local_lock.h>
 #include <linux/swap_ops.h>
 
 /* Number of pointers of a chunk of the directory: see rust/mm/ffi/array.rs. */
@@ -531,6 +531,18 @@ struct vswap_lists {
 };
 
 extern struct vswap_lists vswap_lists;
+
+/*
+ * Clusters that a CPU allocates from, as rust/mm/vswap/cluster_list.rs numbers them. The
+ * CPU changes them under the lock. Other CPUs only read them, while the CPU is online.
+ */
+struct vswap_local {
+	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];
+	local_lock_t lock;
+};
+
+DECLARE_PER_CPU(struct vswap_local, vswap_local);
+
 /*
  * Slots in use that are not in vswap_used_slots yet. Not a percpu_counter,
  * because each page that is freed counts here, and percpu_counter_add() costs
@@ -576,10 +588,6 @@ unsigned long vswap_id_table_size(void);
 struct swap_cluster_info *vswap_lists_next(struct list_head *list,
 					   struct swap_cluster_info *ci);
 struct swap_cluster_info *vswap_lists_take_free(void);
-void vswap_local_lock(void);
-void vswap_local_unlock(void);
-struct swap_cluster_info *vswap_local_get(unsigned int nth);
-void vswap_local_set(unsigned int nth, struct swap_cluster_info *ci);
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth);
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth);
 int vswap_kunit_setup(void);
@@ -593,10 +601,11 @@ int vswap_try_reclaim(unsigned long offset);
  * are not charged as swap.
  */
 int mem_cgroup_record_swap(struct folio *folio, unsigned short *id, bool charge);
-int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept);
+int mem_cgroup_charge_swap_id(unsigned short id, unsigned int nr, bool kept,
+			      struct folio *folio);
 void mem_cgroup_uncharge_swap_id(unsigned short id, unsigned int nr);
 void mem_cgroup_forget_swap(unsigned short id, unsigned int nr, unsigned int nr_charged,
-			    size_t bytes, long nr_stored, long nr_incomp);
+			    size_t bytes, long nr_stored, long nr_incomp, struct folio *folio);
 
 #endif /* CONFIG_RUST_VSWAP */
 #endif /* _MM_VSWAP_H */

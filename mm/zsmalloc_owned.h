@@ -435,11 +435,16 @@ int zs_owned_read_begin(struct zs_pool *pool, u64 *word, u64 name,
 
 	len = owned_len(obj.head);
 	here = min_t(unsigned int, len, PAGE_SIZE - obj.off);
-	sg_init_table(sg, here < len ? 2 : 1);
+	/* sg_init_table() is not inline. */
+	sg[0] = (struct scatterlist) {};
 	sg_set_page(sg, zpdesc_page(obj.zpdesc), here, obj.off);
-	if (here < len)
-		sg_set_page(sg + 1, zpdesc_page(get_next_zpdesc(obj.zpdesc)),
+	if (here < len) {
+		sg++;
+		*sg = (struct scatterlist) {};
+		sg_set_page(sg, zpdesc_page(get_next_zpdesc(obj.zpdesc)),
 			    len - here, 0);
+	}
+	sg_mark_end(sg);
 
 	return len;
 }

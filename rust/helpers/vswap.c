@@ -183,6 +183,28 @@ __rust_helper unsigned long rust_helper_vswap_used_read(void)
 	return max(used, 0L);
 }
 
+/* The caller of the other functions of vswap_local holds this lock. */
+__rust_helper void rust_helper_vswap_local_lock(void)
+{
+	local_lock(&vswap_local.lock);
+}
+
+__rust_helper void rust_helper_vswap_local_unlock(void)
+{
+	local_unlock(&vswap_local.lock);
+}
+
+__rust_helper struct swap_cluster_info *rust_helper_vswap_local_get(unsigned int nth)
+{
+	return this_cpu_read(vswap_local.current_cluster[nth]);
+}
+
+__rust_helper void
+rust_helper_vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
+{
+	this_cpu_write(vswap_local.current_cluster[nth], ci);
+}
+
 __rust_helper unsigned int rust_helper_vswap_this_cpu(void)
 {
 	return smp_processor_id();
@@ -317,17 +339,18 @@ rust_helper_vswap_record_id(struct folio *folio, unsigned short *id, bool charge
 
 __rust_helper void
 rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr_charged,
-			     size_t bytes, long nr_stored, long nr_plain)
+			     size_t bytes, long nr_stored, long nr_plain, struct folio *folio)
 {
 #ifdef CONFIG_MEMCG
-	mem_cgroup_forget_swap(id, nr, nr_charged, bytes, nr_stored, nr_plain);
+	mem_cgroup_forget_swap(id, nr, nr_charged, bytes, nr_stored, nr_plain, folio);
 #endif
 }
 
-__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr, bool kept)
+__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr, bool kept,
+					      struct folio *folio)
 {
 #ifdef CONFIG_MEMCG
-	return mem_cgroup_charge_swap_id(id, nr, kept);
+	return mem_cgroup_charge_swap_id(id, nr, kept, folio);
 #else
 	return 0;
 #endif

@@ -382,11 +382,25 @@ __rust_helper void rust_helper_zswap_free_acomp(struct crypto_acomp *acomp)
 	crypto_free_acomp(acomp);
 }
 
+/* Like sg_init_table() for one entry, but inline, because each page needs it. */
+static inline void zswap_sg_init(struct scatterlist *sg)
+{
+	*sg = (struct scatterlist) {};
+	sg_mark_end(sg);
+}
+
 __rust_helper void rust_helper_zswap_sg_one_page(struct scatterlist *sg,
 						 struct page *page)
 {
-	sg_init_table(sg, 1);
+	zswap_sg_init(sg);
 	sg_set_page(sg, page, PAGE_SIZE, 0);
+}
+
+__rust_helper void rust_helper_zswap_sg_one_buf(struct scatterlist *sg, void *buf,
+						unsigned int len)
+{
+	zswap_sg_init(sg);
+	sg_set_buf(sg, buf, len);
 }
 
 /* Pools */

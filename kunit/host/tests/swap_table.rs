@@ -44,7 +44,7 @@ macro_rules! tests {
                 layout::{MAX_SWAPFILES, PFN_BITS},
                 record::{Invalid, Kept, Object, Pattern, Place, Record, Sum},
                 swap_table::{
-                    cache_add_word, cache_del_word, consume_word, dup_word, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word,
+                    cache_add_word, cache_del_word, consume_word, dup_word, has_folio, is_counted_word, is_extended_word, is_last_word, is_zero_word, put_word, set_zero_word,
                     Backing, Corrupt, Count, Flags, Pfn, PhysSlot, Rmap, Shadow, State, StateError, VOffset, SWP_TB_BAD,
                 },
             };
@@ -133,6 +133,7 @@ macro_rules! tests {
                     // The shortcuts check only the mark of a word, not bits that C never sets.
                     if word & 0b11 != 0b10 {
                         prop_assert_eq!((dup, put, is_zero_word(word)), (None, None, false));
+                        prop_assert_eq!(set_zero_word(word, true), None);
                     }
                     prop_assert_eq!((added, gone(pfn)), (None, None));
                     prop_assert_eq!(consume_word(word, pfn), None);
@@ -147,6 +148,7 @@ macro_rules! tests {
                 let counted = state.flags().is_ok_and(|flags| flags.count != Count::ZERO);
                 prop_assert_eq!(is_counted_word(word), counted);
                 prop_assert_eq!(added, state.cache_add(pfn).ok().map(State::encode));
+                prop_assert_eq!(has_folio(word), matches!(state, State::Pfn { .. }));
                 // The folio of the word, if it has one, and another folio.
                 let own = match state {
                     State::Pfn { pfn, .. } => pfn,
@@ -169,6 +171,10 @@ macro_rules! tests {
                 }
                 let zero = state.flags().is_ok_and(|flags| flags.zero);
                 prop_assert_eq!(is_zero_word(word), zero);
+                for zero in [false, true] {
+                    let set = state.with_zero(zero).ok().map(State::encode);
+                    prop_assert_eq!(set_zero_word(word, zero), set);
+                }
                 // The reverse undoes it.
                 if let Some(dup) = dup {
                     prop_assert_eq!(put_word(dup), Some(word));

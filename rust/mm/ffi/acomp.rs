@@ -236,7 +236,7 @@ impl LockedContext<'_> {
         // which is as long as a page. The mutex protects the buffer.
         let (result, len) = unsafe {
             bindings::zswap_sg_one_page(input.as_mut_ptr(), page.as_ptr());
-            bindings::sg_init_one(output.as_mut_ptr(), buffer, PAGE_LEN);
+            bindings::zswap_sg_one_buf(output.as_mut_ptr(), buffer, PAGE_LEN);
             self.run(
                 bindings::crypto_acomp_compress,
                 (input.as_mut_ptr(), PAGE_LEN),

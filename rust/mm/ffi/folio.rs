@@ -537,10 +537,10 @@ impl<'a> SwapFolio<'a> {
         pub(crate) safe fn mark_dirty(&self) -> bool = folio_mark_dirty;
     }
 
-    /// Returns the cgroup of the folio, to charge tables to.
+    /// Returns the cgroup of the folio.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn owner(&self) -> Owner<'_> {
+    pub(crate) fn owner(&self) -> Owner<'a> {
         self.folio.owner()
     }
 
@@ -612,16 +612,23 @@ impl<'a> SwapFolio<'a> {
     }
 }
 
-/// The cgroup of a locked folio, to charge tables to.
+/// The cgroup of a locked folio.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     folio: Option<LockedFolio<'a>>,
 }
 
 impl Owner<'_> {
-    /// No cgroup, for tests, which have no folio.
-    #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+    /// No folio.
+    #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) const NONE: Self = Self { folio: None };
+
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(super) fn as_ptr(self) -> *mut bindings::folio {
+        self.folio
+            .map_or(core::ptr::null_mut(), |folio| folio.as_ptr())
+    }
 
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
@@ -629,6 +636,9 @@ impl Owner<'_> {
         MemcgRef::charging(memcg.as_ref(), f)
     }
 }
+
+#[cfg(CONFIG_RUST_VSWAP)]
+to_c!(Owner<'_> => *mut bindings::folio = |this| this.as_ptr());
 
 /// A reference to a folio.
 ///

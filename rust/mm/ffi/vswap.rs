@@ -184,7 +184,7 @@ pub(crate) struct LeavingFolio<'a> {
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl LeavingFolio<'_> {
+impl<'a> LeavingFolio<'a> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::folio {
         self.folio.as_ptr()
@@ -211,6 +211,12 @@ impl LeavingFolio<'_> {
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         self.folio.pfn()
+    }
+
+    /// Returns the cgroup of the folio.
+    #[inline]
+    pub(crate) fn owner(&self) -> Owner<'a> {
+        self.folio.owner()
     }
 
     /// Marks the folio as not being in the swap cache, whose references the C caller puts.
@@ -323,9 +329,16 @@ impl IdRefs {
     /// Puts the references. Uncharges `nr_charged` slots of swap, and the zswap charge `stored`.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
+        self.put_of(Owner::NONE, nr_charged, stored);
+    }
+
+    /// Like [`Self::put`], for the slots of a folio. Mostly the folio's cgroup has the id, and need
+    /// not be looked up.
+    #[inline]
+    pub(crate) fn put_of(self, folio: Owner<'_>, nr_charged: u32, stored: Sum) {
         let mut uncharge = Uncharge::none();
         uncharge.add(self, nr_charged, stored);
-        uncharge.settle();
+        uncharge.settle_of(folio);
     }
 }
 
@@ -369,12 +382,19 @@ impl Uncharge {
     /// Uncharges the slots and puts their references, if there are any.
     #[inline]
     pub(crate) fn settle(&mut self) {
+        self.settle_of(Owner::NONE);
+    }
+
+    /// Like [`Self::settle`], for the slots of a folio: see [`IdRefs::put_of`].
+    #[inline]
+    fn settle_of(&mut self, folio: Owner<'_>) {
         // INVARIANT: There are no slots any more.
         let zap = core::mem::take(&mut self.0);
         memcg::count_unstored(zap.nr_stored, zap.nr_plain);
         if zap.id != 0 {
             let (nr_stored, nr_plain) = (zap.nr_stored as c_long, zap.nr_plain as c_long);
             // SAFETY: By the invariants of `Uncharge`, the value owned the references to the id.
+            // The folio, if any, is locked.
             unsafe {
                 bindings::vswap_forget_ids(
                     zap.id,
@@ -383,6 +403,7 @@ impl Uncharge {
                     zap.bytes,
                     nr_stored,
                     nr_plain,
+                    folio.as_ptr(),
                 )
             };
         }
@@ -413,21 +434,23 @@ pub(crate) enum ChargeFor {
 }
 
 c_functions! {
-    // C looks the id up under RCU, and only warns if it names no cgroup.
-    safe fn charge(id: u16, nr: u32, kept: bool) -> c_int = vswap_charge_id;
+    // C looks the id up under RCU, unless the folio's cgroup has it. C only warns if no cgroup has
+    // the id.
+    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> c_int = vswap_charge_id;
     safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
     // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
     // tries to lock the folio.
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
-/// Charges slots as swap to the cgroup with `id`, which the slots' references keep valid.
+/// Charges slots of a folio as swap to the cgroup with `id`. The slots' references keep the id
+/// valid.
 #[inline]
-pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor) -> Result {
+pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> Result {
     if id == 0 || nr == 0 {
         return Ok(());
     }
-    to_result(charge(id, nr, what == ChargeFor::Kept))
+    to_result(charge(id, nr, what == ChargeFor::Kept, folio))
 }
 
 /// Undoes [`charge_id`].

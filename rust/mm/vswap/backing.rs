@@ -220,6 +220,7 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
 /// Sets the zero flag of the slots of a locked folio, and removes their backing. If the cgroup is
 /// at its swap limit, clears the flags again and fails. Then only the folio has the data.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
+    let owner = folio.owner();
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
         return Err(EBUSY);
@@ -235,7 +236,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     drop(locked);
     // Slots that had the flag are charged already. The folio lock keeps the other slots from being
     // used or freed before they are charged.
-    if let Err(error) = vswap::charge_id(id, new, ChargeFor::More) {
+    if let Err(error) = vswap::charge_id(id, new, ChargeFor::More, owner) {
         let cleared = slots.lock().set_zeros(false);
         vswap::uncharge_id(id, cleared.wrapping_sub(new));
         return Err(error);

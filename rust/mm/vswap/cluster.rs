@@ -28,8 +28,8 @@
 //!
 //! # Lifetime
 //!
-//! - The *header* ([`Cluster`]) is never freed, because C keeps pointers to it across sleeps. All
-//!   that C holds meanwhile is a reference to `vswap_si`, which does not keep clusters.
+//! - The *header* ([`Cluster`]) is never freed, because C keeps pointers to it across sleeps, and
+//!   meanwhile holds nothing that keeps the cluster.
 //! - The *tables* have the words. A cluster with a slot in use has tables, and one without may keep
 //!   tables for its next slot. They are installed and removed under `ci->lock`, and are freed after
 //!   an RCU grace period. Lockless readers use RCU, and may see words of a slot freed meanwhile.

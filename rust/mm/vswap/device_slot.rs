@@ -44,7 +44,10 @@ use crate::{
             self,
             DeviceSlots, //
         },
-        folio::SwapFolio,
+        folio::{
+            Owner,
+            SwapFolio, //
+        },
         memcg,
         trace::To,
         vswap::{
@@ -99,7 +102,7 @@ impl SlotReservation {
         room.id = guard.id(room.start);
         drop(guard);
         room.promise = Some(promise);
-        vswap::charge_id(room.id, nr, ChargeFor::More)?;
+        vswap::charge_id(room.id, nr, ChargeFor::More, folio.owner())?;
         room.charged = nr;
         room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
@@ -113,7 +116,7 @@ impl SlotReservation {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
         // EDQUOT, because after it the caller may still write back entries of other cgroups.
-        vswap::charge_id(room.id, 1, what).map_err(|_| EDQUOT)?;
+        vswap::charge_id(room.id, 1, what, folio.owner()).map_err(|_| EDQUOT)?;
         room.charged = 1;
         room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
@@ -233,6 +236,7 @@ pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
 
 #[inline(never)]
 fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
+    let owner = folio.owner();
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if backing::frozen(&slots) {
         return Err(EBUSY);
@@ -242,7 +246,7 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
     // any more, because a store that fails frees them.
     backing::unback(&mut slots, &mut FreedBacking::nothing());
     backing::clear_zero(&mut slots);
-    if back_bound(&mut slots)? {
+    if back_bound(&mut slots, owner)? {
         return Ok(());
     }
     SlotReservation::take(folio)?.fill(folio)
@@ -251,7 +255,7 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
 /// Backs the slots of a folio by slots of the device cluster that their cluster is bound to. The
 /// slots of the folio have no backing yet. Returns false if the cluster is not bound, or if the
 /// device slots cannot be taken. `ENOMEM`: the cgroup is at its swap limit.
-fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
+fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;
     match cluster.peek_binding() {
@@ -260,7 +264,7 @@ fn back_bound(slots: &mut FolioSlots<'_>) -> Result<bool> {
         _ => return Ok(false),
     }
     let id = slots.lock().id();
-    vswap::charge_id(id, nr, ChargeFor::More)?;
+    vswap::charge_id(id, nr, ChargeFor::More, owner)?;
     let taken = slots.lock().take_device();
     match taken {
         Some(first) => backing::moved(cluster, range, To::Device(first)),

@@ -124,10 +124,16 @@ impl SlotMap {
     /// Marks slots as in use. Returns false if one of them does not exist or was in use.
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
         let mut free = true;
-        let exist = self.each(start, nr, |word, mask| {
+        let take = |word: &mut u64, mask: u64| {
             free &= *word & mask == 0;
             *word |= mask;
-        });
+        };
+        // Mostly one slot is taken, as in `free()`.
+        let exist = if nr == 1 {
+            self.each(start, 1, take)
+        } else {
+            self.each(start, nr, take)
+        };
         exist && free
     }
 

@@ -562,10 +562,27 @@ pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     }
 }
 
+/// Sets or clears the zero flag in the word of a slot in use. The fast path of
+/// [`State::with_zero`]. `None`: the word has no flags.
+#[inline]
+pub const fn set_zero_word(word: u64, zero: bool) -> Option<u64> {
+    if word & SWP_TB_PFN_MARK_MASK == 0 {
+        return None;
+    }
+    let flag = if zero { SWP_TB_ZERO_FLAG } else { 0 };
+    Some(word & !SWP_TB_ZERO_FLAG | flag)
+}
+
 /// Returns true if a word has flags and its [`Flags::count`] is not 0.
 #[inline]
 pub const fn is_counted_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_COUNT_MASK != 0
+}
+
+/// Returns true if a word has the mark of a page frame number. Does not check the other bits.
+#[inline]
+pub const fn has_folio(word: u64) -> bool {
+    word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
 }
 
 /// Returns true if a word has flags and its [`Flags::zero`] is set.

@@ -194,6 +194,9 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 /// since it left the array.
 static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
 
+/// How many places of [`POOLS`] were ever used. Mostly one, and each swap-out walks them.
+static PLACES_USED: Atomic<usize> = Atomic::new(0);
+
 /// The pool that stores use. This pointer owns the initial reference of the pool.
 static CURRENT: At = At::nothing();
 
@@ -270,6 +273,13 @@ impl Pool {
         let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
         // The cast is lossless: `MAX_POOLS` is less than 256.
         self.number.populate(nr as u8);
+        let (mut used, nr) = (PLACES_USED.load(Relaxed), nr.wrapping_add(1));
+        while used < nr {
+            used = match PLACES_USED.cmpxchg(used, nr, Relaxed) {
+                Ok(_) => nr,
+                Err(now) => now,
+            };
+        }
         Ok(())
     }
 
@@ -459,10 +469,11 @@ impl At {
     }
 }
 
-/// Returns all pools, the current one and the retired ones.
+/// Returns all pools, the current one and the retired ones. May miss a pool that is being created.
 #[inline]
 fn each(rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
-    POOLS.iter().filter_map(|place| place.get(rcu))
+    let used = PLACES_USED.load(Relaxed);
+    POOLS.iter().take(used).filter_map(|place| place.get(rcu))
 }
 
 /// Returns a reference to the current pool, or `None` if there is none.
@@ -538,6 +549,13 @@ impl Word {
     }
 }
 
+/// Decodes a word that is a valid record.
+#[inline]
+fn decode_valid(word: u64) -> Record {
+    // The other value is not reached.
+    Record::decode(word).unwrap_or(Record::new(Kept::Same(Pattern::ZERO)))
+}
+
 /// A page to be stored. No word names its object yet. Dropping the entry frees the object.
 ///
 /// # Invariants
@@ -573,11 +591,8 @@ impl Entry {
     /// Returns the object or the value of the page.
     #[inline]
     pub(crate) fn kept(&self) -> Kept {
-        match Record::decode(self.word) {
-            Ok(record) => record.kept,
-            // Not reached: by the invariants of `Entry`, the word is a valid record.
-            Err(_) => Kept::Same(Pattern::ZERO),
-        }
+        // By the invariants of `Entry`, the word is a valid record.
+        decode_valid(self.word).kept
     }
 
     /// Returns the length of the object's data in bytes, or 0 without an object.
@@ -707,7 +722,7 @@ impl FreeBatch {
     pub(crate) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
         let Loaded { held, object, len } = loaded;
         let mut sum = Sum::NONE;
-        sum.add(held.record.kept, len);
+        sum.add(held.record().kept, len);
         match object {
             Some((pool, pin)) => {
                 self.turn_to(pool);
@@ -767,12 +782,13 @@ impl Drop for FreeBatch {
 ///
 /// # Invariants
 ///
-/// `word` is the word of the slot with the name `name`, and was equal to `record`. The object that
-/// it names is not freed during `'a`, but zsmalloc may move it.
+/// `word` is the word of the slot with the name `name`, and was equal to `value`, a valid record.
+/// The object that it names is not freed during `'a`, but zsmalloc may move it.
 pub(crate) struct Held<'a> {
     word: &'a Word,
     name: Name,
-    record: Record,
+    // Not decoded, because a lookup would copy the parts of a record several times.
+    value: u64,
 }
 
 impl<'a> Held<'a> {
@@ -792,7 +808,7 @@ impl<'a> Held<'a> {
         match Record::decode(value) {
             // INVARIANT: As required of the caller, the word has this name, and the page is not
             // freed.
-            Ok(record) => Ok(Self { word, name, record }),
+            Ok(_) => Ok(Self { word, name, value }),
             Err(_) => {
                 warn_on_once!(true);
                 Err(EIO)
@@ -809,13 +825,13 @@ impl<'a> Held<'a> {
     /// Returns the record as it was when the page was looked up.
     #[inline]
     pub(crate) fn record(&self) -> Record {
-        self.record
+        decode_valid(self.value)
     }
 
     /// Returns the pool of the object, or `None` if the page has no object.
     #[inline]
     pub(crate) fn pool(&self) -> Option<&Pool> {
-        match self.record.kept {
+        match self.record().kept {
             // SAFETY: By the invariants of `Held`, the object is not freed. By those of `Word`,
             // the word owns a reference to its pool.
             Kept::Object(object) => unsafe { pool_of(object) },
@@ -847,7 +863,7 @@ impl<'a> Held<'a> {
     /// Returns the value of a page that repeats one value, or `None` for an object.
     #[inline]
     pub(crate) fn same(&self) -> Option<(Pattern, Loaded<'_>)> {
-        let Kept::Same(pattern) = self.record.kept else {
+        let Kept::Same(pattern) = self.record().kept else {
             return None;
         };
         // INVARIANT: The word names no object.

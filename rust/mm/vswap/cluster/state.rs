@@ -24,6 +24,7 @@ use crate::{
             is_last_word,
             is_zero_word,
             put_word,
+            set_zero_word,
             Count,
             State, //
         }, //
@@ -95,12 +96,8 @@ impl LockedCluster<'_> {
     /// Sets or clears the zero flag of a slot in use.
     #[inline]
     pub(super) fn set_zero(&mut self, off: u32, zero: bool) {
-        match self.state(off).with_zero(zero) {
-            Ok(state) => self.set_state(off, state),
-            Err(_) => {
-                warn_on_once!(true);
-            }
-        }
+        let done = self.try_word(off, |word| set_zero_word(word, zero));
+        warn_on_once!(!done);
     }
 
     /// Sets the count in the word of a slot in use.

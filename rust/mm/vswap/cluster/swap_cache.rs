@@ -21,6 +21,7 @@ use crate::{
         folio::{
             Folio,
             FolioRef,
+            Owner,
             SwapFolio, //
         },
         vswap::{
@@ -37,6 +38,7 @@ use crate::{
         },
         cluster::{
             free::Row,
+            Cluster,
             LockedCluster,
             UnpinnedAlone, //
         },
@@ -50,6 +52,7 @@ use crate::{
         swap_table::{
             cache_add_word,
             cache_del_word,
+            has_folio,
             is_counted_word,
             Count,
             Flags,
@@ -71,10 +74,19 @@ use kernel::{
 };
 
 /// Returns the folio that the swap cache has for a slot, with a reference. Does not take the lock.
-// Inlined, because each fault calls it.
+// Inlined, because each fault calls it. Most faults find no folio.
 #[inline(always)]
 pub(crate) fn get(offset: usize) -> Option<FolioRef> {
     let (cluster, off) = find(offset)?;
+    if !has_folio(cluster.peek_word(off)) {
+        return None;
+    }
+    get_from(cluster, off)
+}
+
+/// Out of line, so that a fault that finds no folio does not save the registers that this needs.
+#[inline(never)]
+fn get_from(cluster: &Cluster, off: u32) -> Option<FolioRef> {
     lookup::cached(
         || cluster.peek(off),
         |pfn| {
@@ -157,13 +169,14 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
         warn_on_once!(true);
         return false;
     };
+    let owner = folio.owner();
     let mut guard = cluster.lock();
     if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
         // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
         // more.
         unsafe { folio.leave_cache() };
         // SAFETY: The folio was removed, and the swap count is 1, which the caller drops.
-        free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
+        free_of(owner, unsafe { UnpinnedAlone::new(guard, off) });
         return true;
     }
     guard.lend().put_one(off);
@@ -300,7 +313,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
         warn_on_once!(true);
         return;
     };
-    let nr = folio.nr_pages();
+    let (nr, owner) = (folio.nr_pages(), folio.owner());
     let mut guard = cluster.lock();
     // SAFETY: `ci->lock` is held. The words of the folio's slots do not name it any more at the end
     // of this critical section.
@@ -308,7 +321,7 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     if nr == 1 {
         if del_one(&mut guard.lend(), off, pfn, Shadow::NONE) {
             // SAFETY: The folio was removed, and the swap count is 0.
-            free_alone(unsafe { UnpinnedAlone::new(guard, off) }, IdRefs::put);
+            free_of(owner, unsafe { UnpinnedAlone::new(guard, off) });
         }
         return;
     }
@@ -316,6 +329,14 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
     // Unlock before `freed` frees the backing.
     drop(guard);
+}
+
+/// Frees the slot that the folio of `owner` had, and unlocks its cluster.
+#[inline]
+fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
+    free_alone(slot, |id, charged, stored| {
+        id.put_of(owner, charged, stored);
+    });
 }
 
 /// Replaces the folio in the word of a slot by `shadow`. Returns true if the swap count is 0, so
