@@ -424,6 +424,39 @@ static inline size_t count_resident(void *start, size_t pages)
 	return count;
 }
 
+/* Asks the kernel to swap pages out. Some may stay in memory. */
+static inline void page_out(void *start, size_t pages)
+{
+	if (madvise(start, pages * PAGE, MADV_PAGEOUT))
+		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+}
+
+/*
+ * Like page_out(), and waits until no page of the system is under writeback,
+ * because such a page stays in memory.
+ */
+static inline void page_out_and_wait(void *start, size_t pages)
+{
+	char buf[64 * 1024], *at;
+	int tries = 6000;
+
+	page_out(start, pages);
+	while (tries--) {
+		/* Reading this adds up the counts of all CPUs. */
+		read_file("/proc/sys/vm/stat_refresh", buf, sizeof(buf));
+		if (read_file("/proc/vmstat", buf, sizeof(buf)) < 0)
+			die(EXIT_BROKEN, "cannot read /proc/vmstat");
+		at = strstr(buf, "nr_writeback ");
+		if (!at)
+			die(EXIT_BROKEN, "/proc/vmstat has no nr_writeback");
+		if (!strtoull(at + strlen("nr_writeback "), NULL, 10))
+			return;
+		usleep(10000);
+	}
+	errno = 0;
+	die(EXIT_BROKEN, "pages are under writeback for a minute");
+}
+
 /*
  * Swaps out at least 98 % of the pages. A few may still wait on another CPU to
  * be added to the LRU.
@@ -433,8 +466,7 @@ static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
 	size_t round, resident = 0;
 
 	for (round = 0; round < 32; round++) {
-		if (madvise(start, pages * PAGE, MADV_PAGEOUT))
-			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+		page_out(start, pages);
 		resident = count_resident(start, pages);
 		if (resident <= pages / 50)
 			return;
@@ -442,24 +474,6 @@ static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
 	}
 	errno = 0;
 	die(EXIT_BROKEN, "%zu of %zu pages could not be swapped out", resident, pages);
-}
-
-/* Waits until no page is under writeback, 10 seconds at most. */
-static inline void wait_for_writeback(void)
-{
-	char buf[64 * 1024], *at;
-	int tries = 1000;
-
-	do {
-		/* Reading this adds up the counts of all CPUs. */
-		read_file("/proc/sys/vm/stat_refresh", buf, sizeof(buf));
-		if (read_file("/proc/vmstat", buf, sizeof(buf)) < 0)
-			die(EXIT_BROKEN, "cannot read /proc/vmstat");
-		at = strstr(buf, "nr_writeback ");
-		if (!at || !strtoull(at + strlen("nr_writeback "), NULL, 10))
-			return;
-		usleep(10000);
-	} while (tries--);
 }
 
 /* -------------------------------------------------------- orders of visit */

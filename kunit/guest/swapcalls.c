@@ -408,9 +408,7 @@ static void run_cachestat(void)
 	 * Reclaim ages often if it waits for writeback, or searches for the last
 	 * pages. So a quarter may stay in the swap cache.
 	 */
-	if (madvise(area, opt.pages * PAGE, MADV_PAGEOUT))
-		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-	wait_for_writeback();
+	page_out_and_wait(area, opt.pages);
 	resident = count_resident(area, opt.pages);
 	if (resident > opt.pages / 4)
 		cgroup_reclaim(opt.cgroup, resident - opt.pages / 4);

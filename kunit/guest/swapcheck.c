@@ -276,8 +276,7 @@ static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
 
-	if (madvise(region->base, region->pages * PAGE, MADV_PAGEOUT))
-		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+	page_out(region->base, region->pages);
 	for (round = 0; round < 32; round++) {
 		resident = count_resident(region->base, region->pages);
 		if (!resident || (round >= 8 && resident <= few))
@@ -521,8 +520,7 @@ static void run_pageout(void)
 	for (page = 0; page < region.pages; page++)
 		page_write(&region, page, 1);
 	do {
-		if (madvise(region.base, opt.size, MADV_PAGEOUT))
-			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+		page_out(region.base, region.pages);
 		/*
 		 * Only touch the pages, because comparing all bytes would take
 		 * longer than paging out.

@@ -564,8 +564,7 @@ static size_t reclaim_until(struct area *area, struct phase *phase, size_t leave
 static void pageout(struct area *area, struct phase *phase, size_t page, size_t pages)
 {
 	phase_resume(phase);
-	if (madvise(area->base + page * PAGE, pages * PAGE, MADV_PAGEOUT))
-		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+	page_out(area->base + page * PAGE, pages);
 	phase_pause(phase);
 }
 
@@ -1245,8 +1244,7 @@ static void run_writeback(void)
 		 * refused store wakes it again.
 		 */
 		content_fill(&content, refused, area.pages);
-		if (madvise(refused, PAGE, MADV_PAGEOUT))
-			die(EXIT_BROKEN, "MADV_PAGEOUT failed");
+		page_out(refused, 1);
 		sched_yield();
 	}
 	phase_pause(&phase);

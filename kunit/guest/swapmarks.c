@@ -29,6 +29,7 @@ static const char usage_text[] =
 "usage: swapmarks --cgroup PATH [options]\n"
 "  --cgroup PATH      an existing cgroup to enter and reclaim from\n"
 "  --size SIZE        in MiB (8)\n"
+"  --counter FILE     a number, and how much it grows while the pages are read is printed\n"
 "  --lock             every other chunk is locked on fault, and stays when others go\n"
 "  --protect          userfaultfd protects some pages against writes, and still does\n"
 "  --merge            KSM, which the shell has started, merges pages first\n"
@@ -38,7 +39,7 @@ static const char usage_text[] =
 static struct {
 	size_t pages;
 	bool lock, protect, merge, spoil;
-	const char *cgroup;
+	const char *cgroup, *counter;
 } opt = {
 	.pages = 8 * 256,
 };
@@ -204,9 +205,22 @@ static void verify_locked(void)
 		die(EXIT_BROKEN, "nothing was reclaimed");
 }
 
+/* Returns the number in the file of --counter. */
+static uint64_t read_counter(void)
+{
+	char buf[32];
+
+	if (!opt.counter)
+		return 0;
+	if (read_file(opt.counter, buf, sizeof(buf)) < 0)
+		die(EXIT_BROKEN, "cannot read %s", opt.counter);
+	return strtoull(buf, NULL, 10);
+}
+
 static void run(void)
 {
 	size_t page;
+	uint64_t count;
 	int fd = -1;
 
 	written = map_or_die(opt.pages, MAP_PRIVATE);
@@ -224,15 +238,15 @@ static void run(void)
 		if (is_written(page))
 			page_write(page, 2);
 	/* A fault maps neighbours up to a page that stayed in memory, so leave few. */
-	if (madvise(base, opt.pages * PAGE, MADV_PAGEOUT))
-		die(EXIT_BROKEN, "MADV_PAGEOUT failed");
-	wait_for_writeback();
+	page_out_and_wait(base, opt.pages);
 	swap_out_range(base, opt.pages, opt.cgroup);
 	if (opt.lock)
 		lock_pages();
 	if (opt.spoil)
 		page_at(opt.pages / 2)[1234] ^= 0x10;
+	count = read_counter();
 	verify_all();
+	count = read_counter() - count;
 	verify_marks();
 	if (opt.lock)
 		verify_locked();
@@ -241,14 +255,15 @@ static void run(void)
 	for (page = 0; page < opt.pages; page++)
 		page_write(page, 3);
 	verify_all();
-	printf("swapmarks verified_pages=%zu\n", opt.pages);
+	printf("swapmarks phase=read verified_pages=%zu count=%" PRIu64 "\n",
+	       opt.pages, count);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "cgroup", 1, NULL, 'c' }, { "size", 1, NULL, 's' }, { "lock", 0, NULL, 'l' },
-		{ "protect", 0, NULL, 'p' }, { "merge", 0, NULL, 'm' },
+		{ "protect", 0, NULL, 'p' }, { "merge", 0, NULL, 'm' }, { "counter", 1, NULL, 'n' },
 		{ "spoil", 0, NULL, 'x' }, { NULL, 0, NULL, 0 },
 	};
 	char *end = "";
@@ -261,6 +276,7 @@ int main(int argc, char **argv)
 		case 'l': opt.lock = true; break;
 		case 'p': opt.protect = true; break;
 		case 'm': opt.merge = true; break;
+		case 'n': opt.counter = optarg; break;
 		case 'x': opt.spoil = true; break;
 		default: opt.cgroup = NULL; optind = argc + 1;
 		}

@@ -43,10 +43,10 @@ for layer in off on; do
 	check "virtual slots are $layer" set_to $layer $VSWAP/enabled
 	for how in '' --lock --protect --merge; do
 		cgroup marks
-		snapshot $SWAPIN/stats
-		check "$layer: marks $how" swapmarks --size $(mb 8) $how --cgroup $CG/marks
+		check "$layer: marks $how" swapmarks --size $(mb 8) $how --cgroup $CG/marks \
+			--counter $SWAPIN/stats/mapped_around
 		note "$(tail -n 1 $TMP/out)"
-		mapped=$(grown mapped_around)
+		mapped=$(of read count)
 		case "$how" in
 		# The process has other pages that may be mapped around a fault.
 		--protect|--merge) is "each page had its fault" $mapped -le $(pages 8 2) ;;
