@@ -1563,8 +1563,9 @@ class Cells(Toy):
         self.assertEqual([cell.name for cell in matrix.CELLS
                           if not {"CONFIG_RUST_VSWAP=y", "CONFIG_RUST_ZSWAP=y"} <= {*cell.lines}],
                          ["x86_64-gcc", "arm64-gcc", "allnoconfig-clang", "allnoconfig-gcc",
-                          "allnoconfig-i386", "swap-i386", "no-swap", "no-zswap", "no-rust",
-                          "no-rust_vswap", "no-rust_zswap", "all-off", "off-identical"])
+                          "allnoconfig-i386", "allnoconfig-arm", "swap-i386", "no-swap",
+                          "no-zswap", "no-rust", "no-rust_vswap", "no-rust_zswap", "all-off",
+                          "off-identical"])
         self.assertEqual({cell.kind for cell in matrix.CELLS}, {"compile", "sparse", "identical"})
         usual = ("common", "x86_64", "vswap")
         self.assertEqual((usual, ("common", "vswap")), (matrix.X86, matrix.ARM))
@@ -1575,7 +1576,8 @@ class Cells(Toy):
             "arm64-gcc": ("arm64", "gcc", matrix.ARM),
             "allnoconfig-clang": ("x86_64", "clang", ()),
             "allnoconfig-gcc": ("x86_64", "gcc", ()), "allnoconfig-i386": ("i386", "clang", ()),
-            "swap-i386": ("i386", "clang", usual), "kunit": ("x86_64", "clang", (*usual, "kunit"))})
+            "allnoconfig-arm": ("arm", "clang", ()), "swap-i386": ("i386", "clang", usual),
+            "kunit": ("x86_64", "clang", (*usual, "kunit"))})
         arm = ("TRANSPARENT_HUGEPAGE=y LRU_GEN=y USERFAULTFD=y ARM64_TAGGED_ADDR_ABI=y "
                "ARM64_MTE=y")
         off = "RUST_VSWAP=n RUST_ZSWAP=n"
@@ -1584,6 +1586,7 @@ class Cells(Toy):
                                 if line not in matrix.STAYS or len(cell.lines) == 2)
             for cell in matrix.CELLS if {*cell.lines} - {*matrix.STAYS}}, {
             "arm64-clang": arm, "arm64-gcc": arm,
+            "allnoconfig-arm": "MMU=n",
             "swap-i386": "SWAP=y ZSWAP=y MEMCG=y TRANSPARENT_HUGEPAGE=y", "no-swap": "SWAP=n",
             "no-zswap": "ZSWAP=n RUST=y", "no-memcg": "MEMCG=n",
             "no-transparent_hugepage": "TRANSPARENT_HUGEPAGE=n", "no-smp": "SMP=n",

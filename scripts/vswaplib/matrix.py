@@ -74,6 +74,8 @@ CELLS = [
     Cell("allnoconfig-clang", "everything off", fragments=()),
     Cell("allnoconfig-gcc", "everything off, gcc", cc="gcc", fragments=()),
     Cell("allnoconfig-i386", "everything off, 32 bit", arch="i386", fragments=()),
+    Cell("allnoconfig-arm", "everything off, no MMU", arch="arm", fragments=(),
+         lines=("CONFIG_MMU=n",)),
     Cell("swap-i386", "32 bit with swap, zswap, memcg and THP", arch="i386",
          lines=("CONFIG_SWAP=y", "CONFIG_ZSWAP=y", "CONFIG_MEMCG=y",
                 "CONFIG_TRANSPARENT_HUGEPAGE=y"), seed="allnoconfig-i386"),
