@@ -155,7 +155,12 @@ rust_helper_vswap_ci_set_ids(struct swap_cluster_info *ci, unsigned int ci_off,
 			     unsigned int nr, unsigned short id)
 {
 #ifdef CONFIG_MEMCG
-	if (ci->memcg_table)
+	if (!ci->memcg_table)
+		return;
+	/* The constant lets the compiler drop the loop. */
+	if (nr == 1)
+		__swap_cgroup_set(ci, ci_off, 1, id);
+	else
 		__swap_cgroup_set(ci, ci_off, nr, id);
 #endif
 }

@@ -140,7 +140,7 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
         Err(folio) => return refused(&folio).to_errno(),
     };
-    if to_device && !new.on_device {
+    if let Some(new) = new {
         // Allocate device slots now, because a large folio for which there is no run can still be
         // split here.
         if let Err(error) = device_slot::back_new(new) {

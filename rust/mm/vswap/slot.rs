@@ -183,7 +183,7 @@ pub(super) fn free_slot(
     slots
 }
 
-/// A folio that has just been given virtual slots.
+/// A folio that has just been given virtual slots, and that the caller has to back by a device.
 pub(crate) struct New<'a> {
     pub(super) folio: SwapFolio<'a>,
     pub(super) cluster: &'static Cluster,
@@ -193,22 +193,20 @@ pub(crate) struct New<'a> {
     pub(super) id: u16,
     /// The backing words that were reserved for the slots, if any.
     pub(super) promise: Option<Promise>,
-    /// True if the slots are in a bound cluster, and their device slots are in use.
-    pub(crate) on_device: bool,
 }
 
 /// Allocates virtual slots for a folio, and adds it to the swap cache. `ids` are the references
 /// that were recorded for the slots. `Err` drops these references and their charges, and returns
 /// the folio: no slots could be allocated, or vswap was turned off.
 ///
-/// With `to_device`, the caller has charged the slots as swap, and backs them by a device next.
-/// Slots in a bound cluster get their device slots here. For other slots, reserves backing words if
-/// the cluster has a table of them.
+/// With `to_device`, the caller has charged the slots as swap. Slots in a bound cluster get their
+/// device slots here. For other slots, reserves backing words if the cluster has a table of them,
+/// and returns [`New`], which the caller backs by a device next.
 pub(crate) fn alloc_folio<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
     to_device: bool,
-) -> Result<New<'a>, NewSwap<'a>> {
+) -> Result<Option<New<'a>>, NewSwap<'a>> {
     let (nr, id) = (folio.nr_pages(), ids.id());
     let charged = if to_device { nr } else { 0 };
     let refuse = |(folio, ids): (_, IdRefs)| {
@@ -247,15 +245,14 @@ pub(crate) fn alloc_folio<'a>(
             moved(cluster, start..end, To::Device(first));
         }
     }
-    Ok(New {
+    Ok((to_device && !on_device).then_some(New {
         folio,
         cluster,
         start,
         nr,
         id,
         promise,
-        on_device,
-    })
+    }))
 }
 
 /// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove folios from

@@ -77,8 +77,10 @@ impl SlotMap {
     pub const EMPTY: Self = Self { used: [0; WORDS] };
 
     /// Returns the first slot of the lowest free run of an order, if there is one.
+    // Inlined, because each swap-out of a page calls it.
+    #[inline(always)]
     pub fn find(&self, order: u32) -> Option<u32> {
-        // Fast path: most folios have one slot.
+        // Most folios have one slot.
         if order == 0 {
             for (n, word) in self.used.iter().enumerate() {
                 if *word != !0 {
@@ -87,6 +89,11 @@ impl SlotMap {
             }
             return None;
         }
+        self.find_run(order)
+    }
+
+    /// Continues [`Self::find`] for an order above 0.
+    fn find_run(&self, order: u32) -> Option<u32> {
         if order < WORD_SHIFT {
             for (n, word) in self.used.iter().enumerate() {
                 let fits = runs(!word, order);

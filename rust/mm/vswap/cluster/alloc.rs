@@ -122,7 +122,7 @@ impl LockedCluster<'_> {
 
     /// Takes a free run of the cluster's order into use, for [`Guard::take_run`]. Returns the first
     /// slot and the number of slots.
-    #[inline]
+    #[inline(always)]
     fn take_run(&mut self) -> Option<(u32, u32)> {
         // Its words are what `Taken` is about. Only a cluster that is on no list lacks them.
         if warn_on_once!(!self.has_words()) {
