@@ -102,6 +102,16 @@ fn a_lent_folio_is_not_kept(mut folio: ReadFolio<'_>) {
     drop(lent);
 }
 
+fn the_cgroup_of_an_unlocked_folio_is_unknown(mut folio: ReadFolio<'_>) {
+    let owner = folio.lend().owner();
+    drop(folio); //~ E0505
+    owner.charged(|| ());
+}
+
+fn the_cgroup_of_a_read_folio_is_lent(folio: ReadFolio<'_>) {
+    let _ = folio.owner(); //~ E0596
+}
+
 fn a_folio_is_dropped_once(folio: ReadFolio<'_>) {
     folio.forget();
     folio.keep_locked(); //~ E0382

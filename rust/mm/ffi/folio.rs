@@ -538,9 +538,10 @@ impl<'a> SwapFolio<'a> {
     }
 
     /// Returns the cgroup of the folio.
+    // Takes `&mut`, which a `ReadFolio` only lends, because `'a` may outlast the lock that it owns.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) fn owner(&self) -> Owner<'a> {
+    pub(crate) fn owner(&mut self) -> Owner<'a> {
         self.folio.owner()
     }
 
