@@ -3,9 +3,9 @@
 # guest: timeout=120 alone=1 debug=1
 . /vswap/tests/lib.sh
 
-# A reference count, the slab cache of clusters, the directory, and cluster 0. The slab cache exists
-# from the third attempt on.
-for cache in kmalloc-64 kmem_cache_node kmalloc-4k vswap_cluster; do
+# The slab cache of clusters, the directory, and cluster 0. The slab cache exists from the second
+# attempt on.
+for cache in kmem_cache_node kmalloc-4k vswap_cluster; do
 	no_memory_of $cache
 	check "virtual slots cannot be set up without $cache" denied on $VSWAP/enabled
 	check "they stay off without $cache" grep -qx off $VSWAP/enabled
