@@ -87,8 +87,8 @@ storm moves &
 check "a CPU can be taken offline" [ -w $CPU ]
 storm cpus &
 
-# Half of it on the debug kernel, where the loops above take most of the time, so that filling the
-# memory and reading it once takes minutes.
+# Half the memory on the debug kernel, where the loops above take most of the time, so that filling
+# it and reading it once takes minutes.
 size=$((SCALE > 1 ? 4 : 8))
 for seed in 1 2; do
 	cgroup crowd$seed memory.high=$((size * 3 / 2))M
