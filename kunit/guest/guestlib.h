@@ -87,6 +87,16 @@ static inline ssize_t read_file(const char *path, char *buf, size_t size)
 	return got;
 }
 
+/* Returns the number in a file, or ends the program. */
+static inline uint64_t must_read_number(const char *path)
+{
+	char text[32];
+
+	if (read_file(path, text, sizeof(text)) < 0)
+		die(EXIT_BROKEN, "cannot read %s", path);
+	return strtoull(text, NULL, 10);
+}
+
 static inline bool write_file(const char *path, const char *text)
 {
 	ssize_t len = strlen(text), n;

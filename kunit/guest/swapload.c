@@ -1202,15 +1202,6 @@ static void run_stream(void)
 #define ZSWAP_LIMIT	"/sys/module/zswap/parameters/max_pool_percent"
 #define ZSWAP_STORED	"/sys/kernel/debug/zswap/stored_pages"
 
-static size_t zswap_stored(void)
-{
-	char text[32];
-
-	if (read_file(ZSWAP_STORED, text, sizeof(text)) < 0)
-		die(EXIT_BROKEN, "cannot read " ZSWAP_STORED);
-	return strtoull(text, NULL, 10);
-}
-
 /*
  * Sets the limit of the pool to 0, so that stores are refused and zswap's
  * worker writes all pages to the device. The result is the CPU time that other
@@ -1231,14 +1222,14 @@ static void run_writeback(void)
 		die(EXIT_BROKEN, "cannot read " ZSWAP_LIMIT);
 	fill_and_report(&area);
 	swap_out(&area);
-	stored = zswap_stored();
+	stored = must_read_number(ZSWAP_STORED);
 
 	phase_begin(&phase, "writeback");
 	must_write_file(ZSWAP_LIMIT, "0");
 	own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	phase_resume(&phase);
 	give_up = phase.lap + SETTLE_LIMIT_NS;
-	while (zswap_stored() && now_ns() < give_up) {
+	while (must_read_number(ZSWAP_STORED) && now_ns() < give_up) {
 		/*
 		 * The worker gives up after too many referenced entries, so a
 		 * refused store wakes it again.
@@ -1252,8 +1243,9 @@ static void run_writeback(void)
 	phase_end(&phase, stored);
 	must_write_file(ZSWAP_LIMIT, limit);
 	errno = 0;
-	if (zswap_stored())
-		die(EXIT_BROKEN, "the worker left %zu of %zu pages in zswap", zswap_stored(), stored);
+	if (must_read_number(ZSWAP_STORED))
+		die(EXIT_BROKEN, "the worker left %zu of %zu pages in zswap",
+		    must_read_number(ZSWAP_STORED), stored);
 
 	for (i = 0; i < area.pages; i++)
 		content_verify(&content, area.base + i * PAGE, i);

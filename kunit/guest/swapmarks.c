@@ -205,22 +205,10 @@ static void verify_locked(void)
 		die(EXIT_BROKEN, "nothing was reclaimed");
 }
 
-/* Returns the number in the file of --counter. */
-static uint64_t read_counter(void)
-{
-	char buf[32];
-
-	if (!opt.counter)
-		return 0;
-	if (read_file(opt.counter, buf, sizeof(buf)) < 0)
-		die(EXIT_BROKEN, "cannot read %s", opt.counter);
-	return strtoull(buf, NULL, 10);
-}
-
 static void run(void)
 {
 	size_t page;
-	uint64_t count;
+	uint64_t count = 0;
 	int fd = -1;
 
 	written = map_or_die(opt.pages, MAP_PRIVATE);
@@ -244,9 +232,11 @@ static void run(void)
 		lock_pages();
 	if (opt.spoil)
 		page_at(opt.pages / 2)[1234] ^= 0x10;
-	count = read_counter();
+	if (opt.counter)
+		count = must_read_number(opt.counter);
 	verify_all();
-	count = read_counter() - count;
+	if (opt.counter)
+		count = must_read_number(opt.counter) - count;
 	verify_marks();
 	if (opt.lock)
 		verify_locked();
