@@ -32,7 +32,7 @@ BOOTS = {
     "no-memcg": ("plain",),
 }
 # Factor by which the scripts' time-outs are multiplied on a variant.
-SLOWNESS = {"debug": 8, "vswap": 2, "cover": 4, **dict.fromkeys(BOOTS, 4)}
+SLOWNESS = {"debug": 8, "vswap": 2, "cover": 4, **dict.fromkeys(BOOTS, 4), "preempt-rt": 8}
 # Larger disks, because with pages of 64 KiB a cluster has 512 MiB.
 DISKS = {"arm64-64k": ["2G", "2G"]}
 # Only scripts that are alone have kmemleak, because it doubles the time of everything. Compression
