@@ -686,6 +686,12 @@ impl NewTable {
     pub(crate) fn alloc() -> Option<Self> {
         table_alloc(bindings::ZSWAP_GFP_TABLE)
     }
+
+    /// Allocates a table that no cgroup is charged for. May sleep.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn alloc_uncharged() -> Option<Self> {
+        table_alloc(bindings::VSWAP_GFP_SCATTER)
+    }
 }
 
 /// Returns the stored page of a slot. `ENOENT`: zswap has none. `EIO`: zswap has a page, but its

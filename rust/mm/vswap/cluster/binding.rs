@@ -283,7 +283,7 @@ impl Scatter {
         // backing table was taken from these reserves, which RCU would refill late.
         let words = DeviceWords::alloc()?;
         Some(Self {
-            table: NewTable::alloc()?,
+            table: NewTable::alloc_uncharged()?,
             words,
         })
     }
