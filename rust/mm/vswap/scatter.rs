@@ -10,7 +10,8 @@
 //!
 //! If more than half of swap is in use, and a cluster has no idle slot, [`make_room`] first tries
 //! to make some of its slots idle. For this, it removes folios whose swap count is 0 from the swap
-//! cache. C's allocator does the same in full clusters.
+//! cache. C's allocator does the same in full clusters. [`RECLAIMS`] bounds this, because the
+//! caller may be a task that needs a single page.
 
 #![forbid(unsafe_code)]
 
@@ -42,12 +43,15 @@ use kernel::sync::atomic::{
 /// The number of the cluster that the next [`make_room`] starts at: behind the last that was tried.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
+/// The number of clusters whose folios one [`make_room`] tries to remove from the swap cache.
+const RECLAIMS: u32 = 32;
+
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
 /// Returns true if this freed device slots. May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
-    let mut memory = None;
+    let (mut memory, mut reclaims) = (None, 0);
     for index in (first..len).chain(1..first) {
         params::cond_resched();
         let Some(cluster) = Directory::find(index as usize) else {
@@ -58,8 +62,13 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
         }
         // Concurrent callers start behind this cluster.
         NEXT.store(index.wrapping_add(1), Relaxed);
-        if !cluster.peek_idle() && device::is_full() {
+        if !cluster.peek_idle() && reclaims < RECLAIMS && device::is_full() {
+            reclaims = reclaims.wrapping_add(1);
             reclaim_cached_of(cluster);
+            if !is_bound_to(cluster, ty) {
+                // The last folio was removed, so C's allocator has the whole device cluster.
+                return true;
+            }
         }
         if cluster.peek_idle() && scatter(cluster, &mut memory) {
             return true;
@@ -94,7 +103,6 @@ pub(crate) fn reclaim_cached(ty: u8) {
     for cluster in slot_alloc::all() {
         if is_bound_to(cluster, Some(ty)) {
             reclaim_cached_of(cluster);
-            params::cond_resched();
         }
     }
 }
