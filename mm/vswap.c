@@ -716,6 +716,12 @@ bool vswap_in_use(void)
 
 	if (used > (long)num_possible_cpus() * VSWAP_USED_BATCH)
 		return true;
+	/*
+	 * Pairs with smp_mb__before_atomic() in vswap_used_add(): if slots that
+	 * were freed are in the sum already, their CPU's delta is reset, so that
+	 * they do not count twice.
+	 */
+	smp_rmb();
 	for_each_possible_cpu(cpu)
 		used += READ_ONCE(per_cpu(vswap_used_delta, cpu));
 	return used > 0;

@@ -555,8 +555,12 @@ static inline void vswap_used_add(long nr)
 {
 	long delta = this_cpu_add_return(vswap_used_delta, nr);
 
-	if (unlikely(delta >= VSWAP_USED_BATCH || delta <= -VSWAP_USED_BATCH))
-		atomic_long_add(this_cpu_xchg(vswap_used_delta, 0), &vswap_used_slots);
+	if (unlikely(delta >= VSWAP_USED_BATCH || delta <= -VSWAP_USED_BATCH)) {
+		delta = this_cpu_xchg(vswap_used_delta, 0);
+		/* Pairs with smp_rmb() in vswap_in_use(). */
+		smp_mb__before_atomic();
+		atomic_long_add(delta, &vswap_used_slots);
+	}
 }
 
 /* Refusals of all pages, used where there is no memory cgroup. */
