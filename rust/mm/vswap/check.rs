@@ -19,8 +19,7 @@ use crate::{
             self,
             Owned, //
         },
-        layout::SWAPFILE_CLUSTER,
-        params, //
+        layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
         cluster::Cluster,
@@ -40,7 +39,6 @@ pub(crate) fn clusters() -> bindings::vswap_check {
     let mut check = bindings::vswap_check::default();
     for cluster in slot_alloc::all() {
         check_cluster(cluster, &mut check);
-        params::cond_resched();
     }
     check
 }

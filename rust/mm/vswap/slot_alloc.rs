@@ -67,7 +67,6 @@ use crate::{
         },
         directory::Directory, //
     },
-    warn::warn_on_once,
     zswap::table::SLOTS, //
 };
 
@@ -113,38 +112,22 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
 fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Option<Run> {
     let limit = capacity::limit();
     let kind = kind_for(ty);
-    let populated = loop {
-        // The lock of the lists is dropped at the end of this statement, so that it can be taken
-        // again below.
-        let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
-        match refill {
-            Refill::Partial(guard) => {
-                let mut guard = match guard.take_run() {
-                    Ok(taken) => return Some(switch_to(local, order, kind, taken)),
-                    Err(guard) => guard,
-                };
-                Lists::lock().retire(&mut guard.lend());
-                if kind == Kind::Bound {
-                    // `take_run()` failed because swapoff has begun.
-                    return None;
-                }
-                // Cannot happen: a cluster on the partial list has a free run. The cluster was
-                // retired to another list, so the loop ends.
-                warn_on_once!(true);
+    // The lock of the lists is dropped at the end of this statement, so that it can be taken again
+    // below.
+    let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
+    let populated = match refill {
+        // For an unbound cluster this succeeds, because a cluster on the partial list has a free
+        // run. For a bound one it fails if swapoff has begun.
+        Refill::Partial(guard) => return take_from(local, order, kind, guard),
+        Refill::Spare(spare) => populate(spare, &mut local, owner),
+        Refill::Create => match local.while_unlocked(Spare::create) {
+            Some(spare) => populate(spare, &mut local, owner),
+            None => {
+                Lists::lock().uncount_populated();
+                None
             }
-            Refill::Spare(spare) => break populate(spare, &mut local, owner),
-            Refill::Create => {
-                let spare = local.while_unlocked(Spare::create);
-                match spare {
-                    Some(spare) => break populate(spare, &mut local, owner),
-                    None => {
-                        Lists::lock().uncount_populated();
-                        break None;
-                    }
-                }
-            }
-            Refill::Limit => break None,
-        }
+        },
+        Refill::Limit => None,
     };
     let Some(populated) = populated else {
         return if order == 0 {
@@ -245,14 +228,18 @@ pub(crate) fn quiesce() {
     }
 }
 
-/// Returns all clusters, with or without tables.
+/// Returns all clusters, with or without tables. Reschedules between them if needed, because there
+/// may be many. The caller holds no spinlock.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     // Clusters are published under this lock: see the races above.
     let lists = Lists::lock();
     let len = Directory::len() as usize;
     drop(lists);
     // Cluster 0 never has a slot in use.
-    (1..len).filter_map(Directory::find)
+    (1..len).filter_map(|index| {
+        params::cond_resched();
+        Directory::find(index)
+    })
 }
 
 /// Returns the offset of the next slot in use after `prev`; 0 if there is none.

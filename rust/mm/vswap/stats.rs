@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    ffi::params,
     vswap::{
         cluster::{
             backing_size,
@@ -41,7 +40,6 @@ pub(crate) fn collect() -> bindings::vswap_stats {
         }
         if cluster.peek_used() != 0 {
             cluster.peek_all(|state, backing| count(&mut stats, state, backing));
-            params::cond_resched();
         }
     }
     stats.clusters = Lists::populated();
