@@ -31,3 +31,15 @@ fn each_round_without_candidates_is_a_failure() {
         }
     }
 }
+
+/// Without memory cgroups, the worker gives up if nothing can be written back.
+#[test]
+fn each_attempt_at_the_root_is_a_round() {
+    let mut patience = Patience::new(4);
+    for _ in 0..10 {
+        assert!(patience.after_root(Shrunk::Some));
+    }
+    for failure in 1..=4 {
+        assert_eq!(patience.after_root(Shrunk::NoCandidates), failure < 4);
+    }
+}

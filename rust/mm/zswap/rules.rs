@@ -299,6 +299,12 @@ impl Patience {
         }
     }
 
+    /// Records the result of shrinking all pages, where there are no memory cgroups. Each is a
+    /// round. Returns true if the worker should continue.
+    pub(crate) fn after_root(&mut self, shrunk: Shrunk) -> bool {
+        self.after_cgroup(shrunk) && self.after_round()
+    }
+
     /// Records the end of a round over all cgroups. Returns true if the worker should continue.
     pub(crate) fn after_round(&mut self) -> bool {
         let idle = self.attempts == 0;

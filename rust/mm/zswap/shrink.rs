@@ -107,22 +107,24 @@ pub(crate) fn worker() {
     let batch = if once { 1 } else { BATCH };
     loop {
         let memcg = Cursor::advance();
-        let shrunk = match &memcg {
-            Some(memcg) => Some(shrink(memcg.get(), batch)),
+        let (shrunk, go_on) = match &memcg {
+            Some(memcg) => {
+                let shrunk = shrink(memcg.get(), batch);
+                (shrunk, patience.after_cgroup(shrunk))
+            }
             // Without memory cgroups, all pages are on the rings of the nodes.
-            None if memcg::disabled() => Some(shrink(Memcg::ROOT, batch)),
-            None => None,
+            None if memcg::disabled() => {
+                let shrunk = shrink(Memcg::ROOT, batch);
+                (shrunk, patience.after_root(shrunk))
+            }
+            None => (Shrunk::NoCandidates, patience.after_round()),
         };
         drop(memcg);
-        let go_on = match shrunk {
-            Some(shrunk) => patience.after_cgroup(shrunk),
-            None => patience.after_round(),
-        };
         if !go_on {
             break;
         }
         params::cond_resched();
-        if pool::total_pages() <= target || once && matches!(shrunk, Some(Shrunk::Some)) {
+        if pool::total_pages() <= target || once && shrunk == Shrunk::Some {
             break;
         }
     }
