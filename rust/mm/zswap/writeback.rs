@@ -56,6 +56,7 @@ use crate::{
     },
     vswap::device_slot::SlotReservation, //
 };
+use core::cell::Cell;
 use kernel::prelude::*;
 
 /// Maximum number of pages in a run. Their folios are locked until the writes start, so a fault on
@@ -256,20 +257,27 @@ impl WriteBack {
             return 0;
         };
         let room = memcg.has_room();
-        // Twice the number of members: on the first pass, pages only lose their second chance.
-        let mut members = ring.lock().settled().len().saturating_mul(2);
+        // Members that were passed over do not use the budget.
+        let unwanted = Cell::new(0usize);
+        // A virtual slot needs a free device slot, which only a cgroup with room may take.
+        let wants = |slot: SwapEntry| {
+            let wanted = room || !slot.is_virtual();
+            unwanted.set(unwanted.get().wrapping_add((!wanted).into()));
+            wanted
+        };
+        let round = ring.lock().settled().len();
+        // Two rounds: on the first pass, pages only lose their second chance.
+        let mut members = round.saturating_mul(2);
         let mut written = 0usize;
-        while *budget != 0 && members != 0 {
+        while *budget != 0 && members != 0 && unwanted.get() < MEMBERS {
             let mut run = Run::new();
-            let mut some = members.min(MEMBERS);
+            // One round at most, so that no page is in the run twice.
+            let mut some = members.min(MEMBERS).min(round);
             let before = some;
-            ring.lock().pass(
-                budget,
-                &mut some,
-                // A virtual slot needs a free device slot, which only a cgroup with room may take.
-                |slot| room || !slot.is_virtual(),
-                |slot, word, turn| self.meet(&mut run, Met { slot, word }, turn),
-            );
+            ring.lock()
+                .pass(budget, &mut some, wants, |slot, word, turn| {
+                    self.meet(&mut run, Met { slot, word }, turn)
+                });
             members = members.saturating_sub(before.wrapping_sub(some));
             let result = run.write();
             written = written.wrapping_add(result.pages);
