@@ -60,6 +60,8 @@ pub(super) fn compress(
             pool.store(context.output(len), node, slot)
         }
         Form::Plain => {
+            // `keeps_plain()` may take long, and faults on this CPU wait for the context.
+            drop(context);
             if !page.writeback_enabled() || !keeps_plain() {
                 return Err(Reject::of_compressor(result.err() == Some(ENOSPC)));
             }
