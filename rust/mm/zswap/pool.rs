@@ -316,7 +316,8 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast()) };
     // No word names an object of the pool any more, so no task looks up the number of the pool.
     pool.leave_place();
-    workqueue::system().enqueue(pool);
+    // Freeing a pool waits for an RCU grace period.
+    workqueue::system_long().enqueue(pool);
 }
 
 /// The initial reference of a pool. Dropping it retires the pool: the pool is freed when its last
