@@ -711,6 +711,8 @@ struct Order {
     ci: Mutex<()>,
     member: Member,
     rings: [Ring; 2],
+    // The ring of the cgroup that stored last.
+    owner: AtomicUsize,
     // The table was freed: an RCU section that began later must not touch the member.
     freed: AtomicBool,
 }
@@ -730,6 +732,7 @@ impl Order {
                 word: AtomicU64::new(if bits != 0 { stored(1) } else { 0 }),
             },
             rings: [Ring::new(1), Ring::new(0)],
+            owner: AtomicUsize::new(0),
             freed: AtomicBool::new(false),
         })
     }
@@ -743,22 +746,23 @@ impl Order {
         }
     }
 
-    /// `LockedTable::put()`: in a member that is on this ring, or on none.
-    fn store(&self, value: u64) {
+    /// `LockedTable::put()`, by the cgroup of a ring.
+    fn store_for(&self, ring: usize, value: u64) {
         let _ci = self.ci.lock().unwrap();
-        let ring = self.alive(0);
-        let seat = self.member.seat();
-        if seat != Seat::On(ring) {
-            if self.member.bits() != 0 {
-                // Another member would take the bit.
-                return;
-            }
-            self.leave(Seat::Free);
+        let ring = self.alive(ring);
+        if self.member.seat() != Seat::On(ring) && self.member.bits() != 0 {
+            // Another member would take the bit.
+            return;
         }
         self.member.word.store(stored(value), Relaxed);
-        if order::fill(&self.member, 1, ring) {
+        if order::fill(&self.member, 1, ring, |ring, to| self.leave(ring, to)) {
             self.join(ring);
         }
+        self.owner.store(ring, Relaxed);
+    }
+
+    fn store(&self, value: u64) {
+        self.store_for(0, value);
     }
 
     /// `Ring::join()`.
@@ -797,23 +801,21 @@ impl Order {
         self.member.word.store(0, Relaxed);
         self.member.set_bits(0);
         if table {
-            self.leave(Seat::Gone);
+            order::retire(&self.member, |ring, to| self.leave(ring, to));
             self.freed.store(true, SeqCst);
         }
     }
 
     /// `Member::leave()`.
-    fn leave(&self, to: Seat<usize>) {
-        order::retire(&self.member, to, |ring, to| {
-            let mut list = self.rings[ring].list.lock().unwrap();
-            if self.member.seat() != Seat::On(ring) {
-                return false;
-            }
-            self.rings[ring].settle(&mut list);
-            assert_eq!(*list, 1, "a member with a seat is on the ring");
-            *list = 0;
-            self.member.exchange_seat(Seat::On(ring), to)
-        });
+    fn leave(&self, ring: usize, to: Seat<usize>) -> bool {
+        let mut list = self.rings[ring].list.lock().unwrap();
+        if self.member.seat() != Seat::On(ring) {
+            return false;
+        }
+        self.rings[ring].settle(&mut list);
+        assert_eq!(*list, 1, "a member with a seat is on the ring");
+        *list = 0;
+        self.member.exchange_seat(Seat::On(ring), to)
     }
 
     /// `LockedRing::pass()`: returns the page that it would write back.
@@ -864,6 +866,8 @@ impl Order {
                 assert_eq!(listed[ring], 1, "once on its ring");
                 assert_eq!(listed[1 - ring], 0, "on no other");
                 assert!(!self.rings[ring].dead.load(Relaxed), "not on a dead one");
+                let owner = self.alive(self.owner.load(Relaxed));
+                assert_eq!(ring, owner, "on the ring of its cgroup");
             }
             _ => {
                 assert_eq!(listed, [0, 0], "on no ring without a seat");
@@ -895,6 +899,11 @@ fn order_of(bits: u64, bound: Option<usize>, threads: &'static [fn(&Order)]) {
 #[test]
 fn store_beside_the_hand_that_parks() {
     order_of(0, None, &[|order| order.store(2)]);
+}
+
+#[test]
+fn store_of_another_cgroup_beside_the_hand_that_parks() {
+    order_of(0, None, &[|order| order.store_for(1, 2)]);
 }
 
 #[test]

@@ -53,12 +53,23 @@ impl Member for Alone {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// A store changes no bit but its own. The first page of a member puts it on a ring.
+    /// A store changes no bit but its own. The first page of a member puts it on a ring, and takes
+    /// it off another.
     #[test]
-    fn stores_keep_the_bits_of_others(bits in prop_oneof![Just(0), any::<u64>()], n in 0..64u32) {
-        let seat = if bits == 0 { Seat::Free } else { Seat::On(1) };
+    fn stores_keep_the_bits_of_others(
+        bits in prop_oneof![Just(0), any::<u64>()],
+        n in 0..64u32,
+        idle in prop_oneof![Just(Seat::Free), Just(Seat::On(1)), Just(Seat::On(2))],
+    ) {
+        let seat = if bits == 0 { idle } else { Seat::On(1) };
         let member = Alone { bits: Cell::new(bits), seat: Cell::new(seat) };
-        prop_assert_eq!(fill(&member, 1 << n, 1), bits == 0);
+        let mut left = None;
+        let joins = fill(&member, 1 << n, 1, |ring, to| {
+            left = Some(ring);
+            member.exchange_seat(Seat::On(ring), to)
+        });
+        prop_assert_eq!(joins, seat != Seat::On(1));
+        prop_assert_eq!(left, (seat == Seat::On(2)).then_some(2));
         prop_assert_eq!(member.bits(), bits | 1 << n);
         prop_assert_eq!(member.seat(), Seat::On(1));
     }
@@ -117,7 +128,7 @@ fn a_member_is_retired_from_the_ring_that_it_is_on() {
             seat: Cell::new(seat),
         };
         let (mut asked, mut moves) = (Vec::new(), moves.iter());
-        retire(&member, Seat::Gone, |ring, to| {
+        retire(&member, |ring, to| {
             asked.push(ring);
             let moved = moves.next();
             member.seat.set(*moved.unwrap_or(&to));

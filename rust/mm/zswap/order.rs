@@ -22,8 +22,8 @@
 //! - A member's seat says which ring it is on ([`Seat`]). The ring lock protects the ring, and the
 //!   seats of the members on it.
 //!
-//! A store takes only the cluster lock. It sets the bit of its slot, and is done if the member had
-//! bits before. The hand removes members without bits from the ring, so that it passes over them
+//! A store takes only the cluster lock, unless it moves a member without bits from one ring to
+//! another. It sets the bit of its slot, and is done if the member had bits before. The hand removes members without bits from the ring, so that it passes over them
 //! only once. [`fill`] and [`park`] resolve the race between a store and the hand. The store
 //! changes the bits, then reads the seat. The hand changes the seat, then reads the bits. So the
 //! store sees the new seat, or the hand sees the new bits, or both. The task that takes the free
@@ -77,16 +77,23 @@ pub trait Member {
 
 /// Sets the bit of a stored page. Returns true if the caller has to put the member on `ring`.
 ///
-/// Caller holds the cluster lock, and has checked that the member's seat is free or on `ring`.
+/// Caller holds the cluster lock, and the RCU read lock. The member has no bits, or is on `ring`.
+/// If it is still on another ring, `remove` removes it from there, as in [`retire`]. Until then the
+/// hand of that ring can meet the page, but it only takes the second chance of a new page.
 #[inline]
-pub fn fill<M: Member>(member: &M, bit: u64, ring: M::Ring) -> bool {
+pub fn fill<M: Member>(
+    member: &M,
+    bit: u64,
+    ring: M::Ring,
+    remove: impl FnMut(M::Ring, Seat<M::Ring>) -> bool,
+) -> bool {
     let before = member.bits();
     member.set_bits(before | bit);
     if before != 0 {
         return false;
     }
     member.full_barrier();
-    member.seat() == Seat::Free && member.exchange_seat(Seat::Free, Seat::On(ring))
+    reseat(member, Seat::On(ring), remove)
 }
 
 /// Removes a member from its ring if it has no bits. Returns true if the member left the ring.
@@ -115,26 +122,32 @@ pub fn park<M: Member>(
     true
 }
 
-/// Removes a member without bits from its ring, if it is on one. Sets its seat to `to`, which is
-/// not a ring.
+/// Removes a member without bits from its ring, if it is on one, for ever.
 ///
 /// Caller holds the cluster lock and the RCU read lock. `remove` removes the member from a ring
-/// under the ring lock, and changes the seat to `to`. `remove` returns false if the member has
-/// left that ring.
+/// under the ring lock, and changes the seat to its second argument. `remove` returns false if the
+/// member has left that ring.
 #[inline]
-pub fn retire<M: Member>(
+pub fn retire<M: Member>(member: &M, remove: impl FnMut(M::Ring, Seat<M::Ring>) -> bool) {
+    reseat(member, Seat::Gone, remove);
+}
+
+/// Changes the seat of a member to `to`. Returns false if that is its seat already, or if the
+/// member is gone.
+#[inline]
+fn reseat<M: Member>(
     member: &M,
     to: Seat<M::Ring>,
     mut remove: impl FnMut(M::Ring, Seat<M::Ring>) -> bool,
-) {
+) -> bool {
     loop {
         let done = match member.seat() {
-            Seat::Free => member.exchange_seat(Seat::Free, to),
+            seat if seat == to || seat == Seat::Gone => return false,
             Seat::On(ring) => remove(ring, to),
-            Seat::Gone => true,
+            free => member.exchange_seat(free, to),
         };
         if done {
-            return;
+            return true;
         }
     }
 }

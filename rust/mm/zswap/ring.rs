@@ -223,26 +223,33 @@ impl Member {
         self.links.get()
     }
 
-    /// Removes a member without bits from its ring, if it is on one. Sets the seat to
-    /// [`Seat::Gone`] if `gone`, otherwise to [`Seat::Free`].
-    pub(crate) fn leave(&self, gone: bool, _locked: Locked<'_>) {
-        let to = if gone { Seat::Gone } else { Seat::Free };
-        let seats = Seats(self);
+    /// Removes a member without bits from its ring, if it is on one, for ever.
+    pub(crate) fn retire(&self, _locked: Locked<'_>) {
         let rcu = rcu::read_lock();
-        order::retire(&seats, to, |ring, to| {
-            // SAFETY: The RCU read lock is held since before the seat was read. So by the
-            // invariants of `RingPtr`, this is a ring that is not freed meanwhile.
-            let ring = unsafe { &*ring.0 };
-            let mut locked = Ring(ring).lock();
-            let here = Seat::On(ring.as_seat());
-            if seats.seat() != here {
-                return false;
-            }
-            locked.settle();
-            locked.unlink(self);
-            seats.exchange_seat(here, to)
-        });
+        // SAFETY: The RCU read lock is held since before the seat is read.
+        order::retire(&Seats(self), |ring, to| unsafe { self.leave(ring, to) });
         drop(rcu);
+    }
+
+    /// Removes the member from a ring, and changes its seat to `to`. Returns false if the member
+    /// has left the ring.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the RCU read lock since before it read `ring` from the seat.
+    unsafe fn leave(&self, ring: RingPtr, to: Seat<RingPtr>) -> bool {
+        // SAFETY: As required of the caller, and by the invariants of `RingPtr`, this is a ring
+        // that is not freed meanwhile.
+        let ring = unsafe { &*ring.0 };
+        let seats = Seats(self);
+        let mut locked = Ring(ring).lock();
+        let here = Seat::On(ring.as_seat());
+        if seats.seat() != here {
+            return false;
+        }
+        locked.settle();
+        locked.unlink(self);
+        seats.exchange_seat(here, to)
     }
 }
 
@@ -405,17 +412,19 @@ impl<'a> Ring<'a> {
         &self.0.nr_disk_swapins
     }
 
-    /// Sets the bit of a slot whose page is stored. The member's seat is free or on this ring. If
-    /// it is free, the member joins the ring.
+    /// Sets the bit of a slot whose page is stored. The member has no bits, or is on this ring. If
+    /// it is on none, or still on another, it joins this ring.
     #[inline]
     pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
-        if order::fill(&Seats(member), bit, self.0.as_seat()) {
+        // SAFETY: `rcu` shows that the RCU read lock is held since before the seat is read.
+        let remove = |ring, to| unsafe { member.leave(ring, to) };
+        if order::fill(&Seats(member), bit, self.0.as_seat(), remove) {
             self.join(member, rcu);
         }
     }
 
     /// Adds a member to `joined`, the ring's lockless list. The member's seat is now this ring.
-    /// Takes locks only if the ring is dead, to move its members to an ancestor's ring.
+    /// Waits for locks only if the ring is dead, to move its members to an ancestor's ring.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
         let joined = &self.0.joined;
@@ -430,6 +439,10 @@ impl<'a> Ring<'a> {
             }
         }
         self.0.tell_filled();
+        // Keep `joined` short, because who takes the lock next may hold a cluster lock, too.
+        if let Some(mut locked) = self.try_lock() {
+            locked.settle();
+        }
         smp_mb(Full);
         // If the ring is not dead yet, the task that sets `dead` later finds the member in
         // `joined`.
@@ -484,6 +497,15 @@ impl<'a> Ring<'a> {
             _lock: self.0.lock.lock(),
             _rcu: rcu,
         }
+    }
+
+    fn try_lock(self) -> Option<LockedRing<'a>> {
+        let rcu = rcu::read_lock();
+        Some(LockedRing {
+            ring: self.0,
+            _lock: self.0.lock.try_lock()?,
+            _rcu: rcu,
+        })
     }
 
     /// Locks the ring while the caller holds the lock of a descendant's ring.

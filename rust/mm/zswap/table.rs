@@ -438,7 +438,7 @@ impl<'g> LockedTable<'g> {
         };
         self.ci().cell().store(core::ptr::null_mut(), Relaxed);
         for member in table.groups.iter().flat_map(Chain::iter) {
-            member.leave(true, self.locked());
+            member.retire(self.locked());
         }
         // SAFETY: `raw` points to an allocated table, whose members have left their rings. As
         // required of the caller, no word is in use or promised, so no owner of a right to a slot
@@ -567,7 +567,6 @@ impl<'g> LockedTable<'g> {
             }
         }
         if let Some(member) = idle {
-            member.leave(false, self.locked());
             return Ok(member);
         }
         let spare = spare.take().ok_or(Missing::Member)?;
