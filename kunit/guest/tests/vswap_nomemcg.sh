@@ -44,6 +44,38 @@ worker_writes() {
 	set_to 20 $ZSWAP/max_pool_percent
 }
 
+# worker_ticks: the time that all kernel workers have run
+worker_ticks() {
+	cat /proc/[0-9]*/stat 2> /dev/null | awk '$2 ~ /kworker/ { t += $14 + $15 } END { print t + 0 }'
+}
+
+# worker_gives_up: fill the pool while there is no device that pages could be written back to
+worker_gives_up() {
+	hits=$(cat $ZDEBUG/pool_limit_hit)
+	while sleep 0.1; do
+		set_to 0 $ZSWAP/max_pool_percent
+		sleep 0.1
+		set_to 20 $ZSWAP/max_pool_percent
+	done &
+	toggle=$!
+	for seed in 1 2 3; do
+		# Not all pages can be swapped out, which is an exit code of 3.
+		swapcheck cow --size $(mb 4) --seed $seed > $TMP/family 2>&1
+		is "no device: no byte of shared pages is lost" $? -ne 1
+	done
+	kill $toggle
+	set_to 0 $ZSWAP/max_pool_percent
+	is "no device: the pool was full" "$(cat $ZDEBUG/pool_limit_hit)" -gt "$hits"
+	for i in $(seq 30); do
+		before=$(worker_ticks)
+		sleep 1
+		idle=$(($(worker_ticks) - before < 50))
+		[ $idle -eq 0 ] || break
+	done
+	is "no device: the worker gives up" "$idle" -eq 1
+	set_to 20 $ZSWAP/max_pool_percent
+}
+
 check "the guest has it" grep -qw cgroup_disable=memory /proc/cmdline
 for layer in off on; do
 	no_swap
@@ -57,4 +89,8 @@ for layer in off on; do
 	check "$layer: swapoff" swapoff $DISK
 	all_back "$layer"
 done
+check "no device: virtual slots are on" set_to on $VSWAP/enabled
+layer="no device"
+held worker_gives_up
+all_back "$layer"
 finish
