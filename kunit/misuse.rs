@@ -46,10 +46,7 @@ use crate::{
         swap_table::State, //
     },
     zswap::{
-        order::{
-            self,
-            Seat, //
-        },
+        order,
         pool::{
             Entry,
             Held,
@@ -212,11 +209,11 @@ fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'
 
 // A member follows the pointer in its seat when it leaves its ring. It is on the list of that ring.
 fn a_seat_does_not_change_without_the_list(member: &Member) {
-    order::retire(member, Seat::Gone, |_, _| true); //~ E0277 E0277
+    order::retire(member, |_, _| true); //~ E0277
 }
 
 fn a_member_changes_with_its_cluster_locked(member: &Member) {
-    member.leave(true); //~ E0061
+    member.retire(); //~ E0061
     member.clear(1); //~ E0061
 }
 

@@ -23,11 +23,11 @@
 //!   seats of the members on it.
 //!
 //! A store takes only the cluster lock, unless it moves a member without bits from one ring to
-//! another. It sets the bit of its slot, and is done if the member had bits before. The hand removes members without bits from the ring, so that it passes over them
-//! only once. [`fill`] and [`park`] resolve the race between a store and the hand. The store
-//! changes the bits, then reads the seat. The hand changes the seat, then reads the bits. So the
-//! store sees the new seat, or the hand sees the new bits, or both. The task that takes the free
-//! seat puts the member on a ring.
+//! another. It sets the bit of its slot, and is done if the member had bits before. The hand
+//! removes members without bits from the ring, so that it passes over them only once. [`fill`] and
+//! [`park`] resolve the race between a store and the hand. The store changes the bits, then reads
+//! the seat. The hand changes the seat, then reads the bits. So the store sees the new seat, or the
+//! hand sees the new bits, or both. The task that takes the free seat puts the member on a ring.
 //!
 //! A member is freed with its table, when none of its slots has a bit any more. Before that,
 //! [`retire`] sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put

@@ -226,30 +226,30 @@ impl Member {
     /// Removes a member without bits from its ring, if it is on one, for ever.
     pub(crate) fn retire(&self, _locked: Locked<'_>) {
         let rcu = rcu::read_lock();
-        // SAFETY: The RCU read lock is held since before the seat is read.
-        order::retire(&Seats(self), |ring, to| unsafe { self.leave(ring, to) });
-        drop(rcu);
+        order::retire(&Seats(self), self.leave(&rcu));
     }
 
-    /// Removes the member from a ring, and changes its seat to `to`. Returns false if the member
-    /// has left the ring.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the RCU read lock since before it read `ring` from the seat.
-    unsafe fn leave(&self, ring: RingPtr, to: Seat<RingPtr>) -> bool {
-        // SAFETY: As required of the caller, and by the invariants of `RingPtr`, this is a ring
-        // that is not freed meanwhile.
-        let ring = unsafe { &*ring.0 };
-        let seats = Seats(self);
-        let mut locked = Ring(ring).lock();
-        let here = Seat::On(ring.as_seat());
-        if seats.seat() != here {
-            return false;
+    /// Returns a function that removes the member from a ring, and changes its seat to the second
+    /// argument. It returns false if the member has left the ring. The ring was read from the seat
+    /// in the RCU section of `_rcu`.
+    fn leave<'r>(
+        &'r self,
+        _rcu: &'r rcu::Guard,
+    ) -> impl FnMut(RingPtr, Seat<RingPtr>) -> bool + 'r {
+        move |ring, to| {
+            // SAFETY: The RCU read lock is held since before the seat was read. So by the
+            // invariants of `RingPtr`, this is a ring that is not freed meanwhile.
+            let ring = unsafe { &*ring.0 };
+            let seats = Seats(self);
+            let mut locked = Ring(ring).lock();
+            let here = Seat::On(ring.as_seat());
+            if seats.seat() != here {
+                return false;
+            }
+            locked.settle();
+            locked.unlink(self);
+            seats.exchange_seat(here, to)
         }
-        locked.settle();
-        locked.unlink(self);
-        seats.exchange_seat(here, to)
     }
 }
 
@@ -416,9 +416,7 @@ impl<'a> Ring<'a> {
     /// it is on none, or still on another, it joins this ring.
     #[inline]
     pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
-        // SAFETY: `rcu` shows that the RCU read lock is held since before the seat is read.
-        let remove = |ring, to| unsafe { member.leave(ring, to) };
-        if order::fill(&Seats(member), bit, self.0.as_seat(), remove) {
+        if order::fill(&Seats(member), bit, self.0.as_seat(), member.leave(rcu)) {
             self.join(member, rcu);
         }
     }
