@@ -47,7 +47,7 @@
 //! The shrink worker and the removal of a cgroup take the lock of the shrink cursor, and none of
 //! the above while they hold it. The clock hand and the shrinker take a ring lock. So do the
 //! freeing of a table, a member's move to another ring, and the removal of a cgroup. Stores, loads
-//! and frees that do none of these take no ring lock.
+//! and frees that do none of these wait for no ring lock.
 //!
 //! # Races
 //!
