@@ -4,6 +4,7 @@ must be a failure. plant.py shows which faults of the code these tests notice.""
 
 import argparse
 import contextlib
+import fnmatch
 import io
 import pathlib
 import re
@@ -1949,7 +1950,8 @@ class Kunit(Kept):
         self.assertEqual(self.run_kunit(Ktap.GOOD), self.GOOD)
         self.assertEqual(guest.boot.call_args.args, ("um", "true"))
         self.assertEqual(guest.boot.call_args.kwargs,
-                         {"append": "kunit.enable=1 kunit.autorun=1", "splats_ok": True})
+                         {"append": "kunit.enable=1 kunit.autorun=1 kunit.filter_glob=rust_[vz]*",
+                          "splats_ok": True})
 
     def test_failed_case(self):
         found = self.run_kunit(Ktap.GOOD.replace("ok 2 pfn", "not ok 2 pfn"))
@@ -1987,8 +1989,16 @@ class Kunit(Kept):
         self.assertNotIn("words.null", found)
         self.assertIn("slots.runs", found)
         self.assertTrue(guest.boot.call_args.kwargs["append"].endswith(" kunit.filter_glob=slots"))
+
+    def test_suites_of_others_do_not_run(self):
         self.run_kunit(Ktap.GOOD, wanted={"", "slots", "words"})
-        self.assertNotIn("filter", guest.boot.call_args.kwargs["append"])
+        _, glob = guest.boot.call_args.kwargs["append"].split(" kunit.filter_glob=")
+        expected = (ROOT / "kunit/expected/kunit.txt").read_text()
+        ours = sorted(set(re.findall(r"^(?:@\S+ )?(\w+)\.", expected, re.M)))
+        self.assertIn("rust_zswap", ours)
+        self.assertEqual(fnmatch.filter(ours, glob), ours)
+        others = ["rust_kernel_fmt", "rust_netlink", "rust_spinlock_irq_condvar"]
+        self.assertEqual(fnmatch.filter(others, glob), [])
 
 
 class Runs(Kept):
