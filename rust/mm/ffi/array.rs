@@ -21,14 +21,14 @@ use kernel::{
 /// Number of elements of a chunk.
 pub(crate) const CHUNK: usize = bindings::VSWAP_CHUNK as usize;
 
-/// A place for a reference.
+/// An element of a chunk: a reference, or nothing.
 ///
 /// # Invariants
 ///
 /// The pointer is NULL, or points to a `T` that is never freed.
-struct Place<T: 'static>(Atomic<*const T>);
+struct Element<T: 'static>(Atomic<*const T>);
 
-impl<T: Sync> Place<T> {
+impl<T: Sync> Element<T> {
     const fn empty() -> Self {
         // INVARIANT: NULL.
         Self(Atomic::new(core::ptr::null()))
@@ -46,7 +46,7 @@ impl<T: Sync> Place<T> {
     }
 }
 
-type Chunk<T> = [Place<T>; CHUNK];
+type Chunk<T> = [Element<T>; CHUNK];
 
 /// A chunk that is in no array yet.
 ///
@@ -68,9 +68,9 @@ c_owned! {
 ///
 /// # Invariants
 ///
-/// `root` points to `len` places, which are never freed, or `len` is 0.
+/// `root` points to `len` elements, which are never freed, or `len` is 0.
 pub(crate) struct Array<T: 'static> {
-    root: Atomic<*const Place<Chunk<T>>>,
+    root: Atomic<*const Element<Chunk<T>>>,
     len: Atomic<usize>,
 }
 
@@ -90,9 +90,9 @@ impl<T: Sync> Array<T> {
             return Ok(());
         }
         let len = max.div_ceil(CHUNK).max(1);
-        let mut root = KVVec::<Place<Chunk<T>>>::with_capacity(len, GFP_KERNEL)?;
+        let mut root = KVVec::<Element<Chunk<T>>>::with_capacity(len, GFP_KERNEL)?;
         for _ in 0..len {
-            root.push(Place::empty(), GFP_KERNEL)?;
+            root.push(Element::empty(), GFP_KERNEL)?;
         }
         let new = root.as_ptr();
         if self.root.cmpxchg(core::ptr::null(), new, Full).is_ok() {
@@ -109,7 +109,7 @@ impl<T: Sync> Array<T> {
     }
 
     #[inline]
-    fn place(&self, index: usize) -> Option<&'static Place<Chunk<T>>> {
+    fn place(&self, index: usize) -> Option<&'static Element<Chunk<T>>> {
         let nth = index / CHUNK;
         if nth >= self.len.load(Acquire) {
             return None;
@@ -140,7 +140,7 @@ impl<T: Sync> Array<T> {
 
     /// Sets an element whose chunk exists, so that readers find it.
     pub(crate) fn set(&self, index: usize, value: &'static T) {
-        let chunk = self.place(index).and_then(Place::get);
+        let chunk = self.place(index).and_then(Element::get);
         if let Some(place) = chunk.and_then(|chunk| chunk.get(index % CHUNK)) {
             place.set(value);
         }

@@ -370,8 +370,8 @@ impl Cursor {
     /// Calls `f` with the position, under the lock.
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
-        // SAFETY: The lock is initialized statically. No other lock of zswap is taken under it, not
-        // even when a cgroup is released.
+        // SAFETY: The lock is initialized statically. `f` takes no other lock of zswap. Dropping a
+        // reference to a cgroup takes none, even if it is the last.
         let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
         // SAFETY: Protected by the lock. `Option<MemcgRef>` has the layout of C's pointer, with
         // `NULL` for `None`. Unless it is `NULL`, the cursor owns a reference to the cgroup.
@@ -476,7 +476,8 @@ pub(crate) fn unstored(id: u16, sum: Sum) {
     );
 }
 
-/// Subtracts pages that zswap does not have any more from the counters, but does not uncharge them.
+/// Subtracts pages that have left zswap from the global counts of stored pages. The caller
+/// uncharges them.
 #[inline]
 pub(super) fn count_unstored(nr: usize, nr_plain: usize) {
     if nr != 0 {

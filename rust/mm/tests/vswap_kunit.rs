@@ -663,7 +663,8 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
-        // No task looks up these page frames, because only this test uses the slots.
+        // These numbers of page frames are made up. Only this test uses the slots, so no task takes
+        // the numbers for those of folios.
         let old = Pfn::new(8).ok_or(EINVAL)?;
         let new = Pfn::new(4).ok_or(EINVAL)?;
         let value = Shadow::new(0x1234).ok_or(EINVAL)?;

@@ -234,7 +234,7 @@ fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     }
 }
 
-/// Returns true if a page of the cgroup that zswap refuses can be written to a device.
+/// Returns true if a page of the cgroup may be written to a device after zswap has refused it.
 fn goes_to_device(memcg: RcuMemcg<'_>) -> bool {
     device::have_free() && !memcg.exceeds_swap_max(1) && memcg.writeback_enabled()
 }

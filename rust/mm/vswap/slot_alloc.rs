@@ -220,8 +220,8 @@ pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kin
     }
 }
 
-/// Waits until each allocation that began before the mode was changed has finished or sees the new
-/// mode.
+/// Waits until each lock of a cluster was free once. After a change of mode, each allocation that
+/// began before has finished or sees the new mode.
 pub(crate) fn quiesce() {
     for cluster in all() {
         drop(cluster.lock());

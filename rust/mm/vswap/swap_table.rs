@@ -383,7 +383,7 @@ impl State {
         }
     }
 
-    /// Replaces the count, to move it to the extend table or back.
+    /// Returns the state with another swap count, for one that moves to the extend table or back.
     ///
     /// C: `__swp_tb_mk_count()`.
     pub fn with_count(self, count: Count) -> Result<Self, StateError> {

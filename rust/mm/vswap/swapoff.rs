@@ -81,7 +81,7 @@ pub(crate) fn unuse(owned: &mut Owned<'_>) -> Result {
         cluster.lock().lend().leave_device(owned.ty())?;
     }
     if owned.is_bound() {
-        // A task may just be ending a binding, under the lock of the virtual cluster.
+        // Another task may be ending a binding under the lock of the virtual cluster. Wait for it.
         slot_alloc::quiesce();
         // The recorded owner of an idle device cluster is corrupt. The device must stay, because a
         // virtual cluster uses it. (If that cluster has data, only a signal ends the loop above.)

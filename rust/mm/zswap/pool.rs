@@ -207,8 +207,9 @@ impl Pool {
         let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
         let pool = KBox::try_pin_init(
             try_pin_init!(Self {
-                // SAFETY: `Entry::publish()` unpins an object only in the word of its slot, which
-                // `find_word()` returns for the object's name.
+                // SAFETY: `Entry::publish()` writes the place of an object to the word of its slot
+                // before it unpins the object. `find_word()` returns this word for the object's
+                // name.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 // INVARIANT: The count is zeroed.

@@ -5,7 +5,7 @@
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
 //! These slots need no backing word. [`scatter`](LockedCluster::scatter) ends the binding when
 //! other slots need the idle device slots, [`leave_device`](LockedCluster::leave_device) for
-//! swapoff.
+//! swapoff, and [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
 
 use crate::{
     ffi::{
