@@ -70,8 +70,7 @@ fn may_have_candidates(memcg: Memcg<'_>) -> bool {
 
 /// Writes back pages of a memory cgroup. The clock hand passes `batch` pages at most on each node.
 fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
-    // An offline cgroup has no pages: its members have moved to an ancestor's ring.
-    if !memcg.writeback_enabled() || memcg.is_zombie() || !may_have_candidates(memcg) {
+    if !memcg.writeback_enabled() || !may_have_candidates(memcg) {
         return Shrunk::NoCandidates;
     }
     let mut written = false;
