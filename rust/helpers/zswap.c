@@ -116,11 +116,6 @@ __rust_helper unsigned long rust_helper_zswap_jiffies(void)
 	return jiffies;
 }
 
-__rust_helper bool rust_helper_zswap_have_devices(void)
-{
-	return READ_ONCE(total_swap_pages) > 0;
-}
-
 /* Events */
 
 /* Counts for the system, and for the cgroup that @folio is charged to. */

@@ -25,7 +25,7 @@ LIMITS = {
     "rust/mm/ffi/folio.rs": (21, 23),
     "rust/mm/ffi/memcg.rs": (6, 24),
     "rust/mm/ffi/node.rs": (0, 1),
-    "rust/mm/ffi/params.rs": (3, 18),
+    "rust/mm/ffi/params.rs": (3, 17),
     "rust/mm/ffi/swap_table.rs": (4, 11),
     "rust/mm/ffi/trace.rs": (1, 5),
     "rust/mm/ffi/vswap.rs": (10, 8),

@@ -119,8 +119,6 @@ c_functions! {
     pub(crate) safe fn never_enabled() -> bool = zswap_never_enabled;
     /// Records that there was a pool.
     pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
-    /// Returns true if there is a swap device to write back to.
-    pub(crate) safe fn have_devices() -> bool = zswap_have_devices;
     /// Counts pages that were stored.
     pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
     /// Returns the time in jiffies.

@@ -139,10 +139,7 @@ fn pressure_counts(memcg: Memcg<'_>) -> bool {
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
     // Writeback does I/O, and may enter a file system.
-    if !pressure_counts(memcg) || !control.may_do_io() || !params::have_devices() {
-        return 0;
-    }
-    if !may_have_candidates(memcg) {
+    if !pressure_counts(memcg) || !control.may_do_io() || !may_have_candidates(memcg) {
         return 0;
     }
     // The usage counters of a cgroup are not per node. They can lag by some seconds and be 0
