@@ -259,12 +259,7 @@ __rust_helper void rust_helper_zswap_cond_resched(void)
 /* Returns the first possible node from @nid on, or MAX_NUMNODES. */
 __rust_helper int rust_helper_zswap_possible_node(int nid)
 {
-	int node;
-
-	for_each_node(node)
-		if (node >= nid)
-			return node;
-	return MAX_NUMNODES;
+	return next_node(nid - 1, node_possible_map);
 }
 
 /* Returns a folio's cgroup with a reference; NULL without memory cgroups. */
