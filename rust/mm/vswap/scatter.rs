@@ -51,7 +51,8 @@ const RECLAIMS: u32 = 32;
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
-    let (mut memory, mut reclaims) = (None, 0);
+    // Allocate once, because a second allocation would only drain the memory reserves further.
+    let (mut memory, mut allocated, mut reclaims) = (None, false, 0);
     for index in (first..len).chain(1..first) {
         params::cond_resched();
         let Some(cluster) = Directory::find(index as usize) else {
@@ -70,8 +71,19 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
                 return true;
             }
         }
-        if cluster.peek_idle() && scatter(cluster, &mut memory) {
+        if !cluster.peek_idle() {
+            continue;
+        }
+        // A cluster without data on the device needs no memory.
+        if cluster.lock().lend().scatter(&mut memory) {
             return true;
+        }
+        if !allocated {
+            // Allocate without the lock of the cluster, because this may sleep.
+            (memory, allocated) = (Scatter::alloc(), true);
+            if cluster.lock().lend().scatter(&mut memory) {
+                return true;
+            }
         }
     }
     false
@@ -81,20 +93,6 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
     cluster
         .peek_binding()
         .is_some_and(|slot| ty.is_none() || ty == Some(slot.ty()))
-}
-
-/// Ends the binding of a cluster, if there is memory for the words that its slots need then.
-///
-/// `memory` is the result of the only allocation of that memory, or `None` before it. A second
-/// allocation would only drain the memory reserves further.
-fn scatter(cluster: &'static Cluster, memory: &mut Option<Option<Scatter>>) -> bool {
-    // A cluster without data on the device needs no memory.
-    if cluster.lock().lend().scatter(&mut None) {
-        return true;
-    }
-    // Allocate before the cluster is locked, because this may sleep.
-    let memory = memory.get_or_insert_with(Scatter::alloc);
-    cluster.lock().lend().scatter(memory)
 }
 
 /// Makes device slots idle: removes folios whose swap count is 0 from the swap cache, in clusters
