@@ -84,18 +84,15 @@ impl FreedBacking {
     #[inline]
     fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut Sum) -> Option<u32> {
         let Self { entries, slots } = self;
-        let mut nr_device = locked.idle_device();
-        let mut any = nr_device != 0;
+        let (mut nr_device, mut any) = (0u32, false);
         locked.take(entries, |backed| {
             any = true;
             match backed {
-                Backed::Zswap(stored) => sum.merge(stored),
-                Backed::Device(more) => {
-                    grow(slots, more);
-                    nr_device = nr_device.wrapping_add(1);
-                }
+                Backed::Zswap(stored) => return sum.merge(stored),
+                Backed::Device(more) => grow(slots, more),
                 Backed::Bound => {}
             }
+            nr_device = nr_device.wrapping_add(1);
         });
         any.then_some(nr_device)
     }

@@ -186,21 +186,15 @@ impl LockedSlots<'_> {
         }
     }
 
-    /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
-    /// them had data, for the caller to uncharge.
-    #[inline]
-    pub(crate) fn idle_device(&mut self) -> u32 {
-        let FolioSlots { start, nr, .. } = *self.slots;
-        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots.
-        unsafe { self.guard.idle_device(start, nr) }
-    }
-
-    /// Clears the backing words of the slots. Frees the zswap entries by way of `freed`. Calls `f`
-    /// with each removed backing. Only the folio has the data then.
+    /// Removes the backing of the slots. Frees the zswap entries by way of `freed`. Calls `f` with
+    /// each removed backing. Only the folio has the data then.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let FolioSlots { start, nr, .. } = *self.slots;
         let mut cluster = self.guard.lend();
+        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots.
+        let idle = unsafe { cluster.idle_device(start, nr) };
+        (0..idle).for_each(|_| f(Backed::Bound));
         let (mut nr_backed, mut any_entry) = (0u32, false);
         for off in self.slots.range() {
             let Some(word) = cluster.backing_word(off) else {
