@@ -173,7 +173,7 @@ none:
 	return NULL;
 }
 
-bool __vswap_swapin_failed(struct folio *folio)
+void __vswap_swapin_failed(struct folio *folio)
 {
 	count_mthp_stat(folio_order(folio), MTHP_STAT_SWPIN_FALLBACK);
 	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
@@ -186,7 +186,6 @@ bool __vswap_swapin_failed(struct folio *folio)
 		swap_cache_del_folio(folio);
 	folio_unlock(folio);
 	folio_put(folio);
-	return true;
 }
 
 /*

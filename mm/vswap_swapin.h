@@ -70,7 +70,7 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 				   swp_entry_t entry);
 void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bool free);
 void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
-bool __vswap_swapin_failed(struct folio *folio);
+void __vswap_swapin_failed(struct folio *folio);
 
 /* Returns how many pages readahead reads at most: in mm/swap_state.c. */
 int vswap_readahead_max(void);
@@ -161,8 +161,11 @@ static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
-	return vswap_swapin_on() && folio_test_large(folio) && !folio_test_locked(folio) &&
-	       !folio_test_uptodate(folio) && __vswap_swapin_failed(folio);
+	if (!vswap_swapin_on() || !folio_test_large(folio) || folio_test_locked(folio) ||
+	    folio_test_uptodate(folio))
+		return false;
+	__vswap_swapin_failed(folio);
+	return true;
 }
 
 /*
