@@ -133,7 +133,6 @@ pub(crate) struct Pool {
     release: Work<Self>,
     #[pin]
     hotplug: Opaque<bindings::hlist_node>,
-    hotplug_added: Atomic<bool>,
     /// True if the initial reference was dropped. The task that clears the flag may take a new
     /// initial reference.
     retired: Atomic<bool>,
@@ -150,11 +149,9 @@ unsafe impl Sync for Pool {}
 #[pinned_drop]
 impl PinnedDrop for Pool {
     fn drop(self: Pin<&mut Self>) {
-        if self.hotplug_added.load(Relaxed) {
-            // SAFETY: The node was added. After the removal, no CPU is prepared for this pool any
-            // more.
-            unsafe { bindings::__cpuhp_state_remove_instance(PREPARE, self.hotplug.get(), true) };
-        }
+        // SAFETY: A pool that exists was added. After the removal, no CPU is prepared for it any
+        // more.
+        unsafe { bindings::__cpuhp_state_remove_instance(PREPARE, self.hotplug.get(), true) };
         // SAFETY: The count is initialized or zeroed, and no reference to the pool is left.
         unsafe { bindings::percpu_ref_exit(self.refs.as_ptr()) };
         // Dropping the fields frees the compression contexts and the zsmalloc pool.
@@ -215,20 +212,18 @@ impl Pool {
                 // INVARIANT: The count is zeroed.
                 refs: Refs(Opaque::zeroed()),
                 release <- new_work!("zswap::Pool::release"),
-                hotplug: Opaque::zeroed(),
-                hotplug_added: Atomic::new(false),
                 retired: Atomic::new(false),
                 number: SetOnce::new(),
                 name: CString::try_from(compressor)?,
+                // Last, because this calls `zswap_rs_cpu_prepare()` for each online CPU. If it
+                // fails, the other fields are dropped, but not the pool.
+                // SAFETY: The node is pinned until the pool's drop removes it.
+                hotplug <- Opaque::try_ffi_init(|node| to_result(unsafe {
+                    bindings::__cpuhp_state_add_instance(PREPARE, node, true)
+                })),
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: The node is zeroed, and pinned until the pool's drop removes it. This calls
-        // `zswap_rs_cpu_prepare()` for each online CPU.
-        to_result(unsafe {
-            bindings::__cpuhp_state_add_instance(PREPARE, pool.hotplug.get(), true)
-        })?;
-        pool.hotplug_added.store(true, Relaxed);
         // SAFETY: The count is zeroed, and pinned until the pool is dropped.
         to_result(unsafe {
             bindings::percpu_ref_init(
