@@ -244,19 +244,6 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 atomic_t vswap_nr_unuse;
 
 /*
- * Swaps in all pages that @si holds for virtual slots. swapoff has cleared
- * SWP_WRITEOK and waited for allocations that had seen it set, so no slot is
- * added meanwhile.
- */
-int __vswap_unuse_slots(struct swap_info_struct *si)
-{
-	if (vswap_is_si(si) || (!atomic_long_read(&vswap_nr_slots[si->type]) &&
-				!atomic_long_read(&vswap_nr_bound[si->type])))
-		return 0;
-	return vswap_rs_unuse(si->type);
-}
-
-/*
  * Ends the binding of one cluster: see vswap_make_room(). Returns false at once
  * if no cluster is bound, or if no device has a free slot.
  */

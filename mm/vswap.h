@@ -406,14 +406,14 @@ static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 		vswap_rs_reclaim_bound(si->type);
 }
 
-/* Swaps in all pages that a device holds for virtual slots, for swapoff. */
-int __vswap_unuse_slots(struct swap_info_struct *si);
-
+/*
+ * Swaps in all pages that @si holds for virtual slots. swapoff has cleared
+ * SWP_WRITEOK and waited for allocations that had seen it set, so no slot is
+ * added meanwhile.
+ */
 static inline int vswap_swapoff_device(struct swap_info_struct *si)
 {
-	if (!vswap_used())
-		return 0;
-	return __vswap_unuse_slots(si);
+	return vswap_used() ? vswap_rs_unuse(si->type) : 0;
 }
 
 /*

@@ -195,7 +195,7 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 
 c_exports! {
     /// Reads into memory all pages that a device holds for virtual slots, because swapoff turns the
-    /// device off. No more slots of the device are allocated.
+    /// device off. No more slots of the device are allocated. Virtual entries have no such device.
     fn vswap_rs_unuse(owned: Owned<'_> = c_uint) -> c_int {
         let mut owned = owned;
         match swapoff::unuse(&mut owned) {

@@ -61,6 +61,9 @@ const WINDOW: usize = 128;
 ///
 /// `ENOMEM`, `EINTR`, `EBUSY`: some pages were read, and the others are still on the device.
 pub(crate) fn unuse(owned: &mut Owned<'_>) -> Result {
+    if owned.in_use() == 0 && !owned.is_bound() {
+        return Ok(());
+    }
     let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
     for cluster in owned.bound() {
         drop(cluster.lock());
