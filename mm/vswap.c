@@ -244,22 +244,6 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 atomic_t vswap_nr_unuse;
 
 /*
- * Ends the binding of one cluster: see vswap_make_room(). Returns false at once
- * if no cluster is bound, or if no device has a free slot.
- */
-bool __vswap_make_room(int type)
-{
-	unsigned int nth, last = READ_ONCE(vswap_highest_type);
-
-	if (swap_nr_free_slots() <= 0)
-		return false;
-	for (nth = 0; nth <= last; nth++)
-		if ((type < 0 || nth == type) && atomic_long_read(&vswap_nr_bound[nth]))
-			return vswap_rs_make_room(type);
-	return false;
-}
-
-/*
  * Returns the device of @type, or NULL. The structure is never freed, so a
  * caller without a reference to the device may use it. The answer may be stale
  * if swapoff runs. Code that then takes slots checks SWP_WRITEOK again, see

@@ -384,8 +384,6 @@ static inline bool vswap_task_unuses(void)
 	return vswap_used() && atomic_read(&vswap_nr_unuse) && oom_task_origin(current);
 }
 
-bool __vswap_make_room(int type);
-
 /*
  * Unbinds a cluster of the device of @type, or of any device if @type is -1.
  * C's allocator can then take the idle slots of the cluster. Returns true if
@@ -393,7 +391,7 @@ bool __vswap_make_room(int type);
  */
 static inline bool vswap_make_room(int type)
 {
-	return vswap_used() && __vswap_make_room(type);
+	return vswap_used() && vswap_rs_make_room(type);
 }
 
 /*

@@ -203,6 +203,16 @@ c_statics! {
     safe fn nr_bound() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_bound;
 }
 
+/// Returns true if a cluster is bound to the device of type `ty`, or to any device if `ty` is
+/// `None`.
+pub(crate) fn any_bound(ty: Option<u8>) -> bool {
+    let is_bound = |counter: &Counter| counter.0.load(Relaxed) != 0;
+    match ty {
+        Some(ty) => nr_bound().get(usize::from(ty)).is_some_and(is_bound),
+        None => nr_bound().iter().any(is_bound),
+    }
+}
+
 /// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
 /// Returns the offsets of the virtual slots, which may be stale.
 ///
@@ -277,8 +287,7 @@ impl Owned<'_> {
 
     /// Returns true if a virtual cluster is bound to the device.
     pub(crate) fn is_bound(&self) -> bool {
-        let counter = nr_bound().get(usize::from(self.ty));
-        counter.is_some_and(|counter| counter.0.load(Relaxed) != 0)
+        any_bound(Some(self.ty))
     }
 
     /// Restarts at the first slot of the device.

@@ -49,6 +49,9 @@ const RECLAIMS: u32 = 32;
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
 /// Returns true if this freed device slots. May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
+    if !device::have_free() || !device::any_bound(ty) {
+        return false;
+    }
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
     // Allocate once, because a second allocation would only drain the memory reserves further.
