@@ -698,30 +698,6 @@ bool vswap_in_use(void)
 	return used > 0;
 }
 
-/*
- * Returns the cluster after @ci on @list, or the first one if @ci is NULL. Before
- * vswap_shim_setup(), @list is zeroed and has no cluster.
- */
-struct swap_cluster_info *vswap_lists_next(struct list_head *list,
-					   struct swap_cluster_info *ci)
-{
-	struct list_head *next = ci ? ci->list.next : list->next;
-
-	if (!next || next == list)
-		return NULL;
-	return list_entry(next, struct swap_cluster_info, list);
-}
-
-struct swap_cluster_info *vswap_lists_take_free(void)
-{
-	struct swap_cluster_info *ci;
-
-	ci = list_first_entry_or_null(&vswap_lists.free, struct swap_cluster_info, list);
-	if (ci)
-		list_del_init(&ci->list);
-	return ci;
-}
-
 /* Current clusters of each CPU */
 
 DEFINE_PER_CPU(struct vswap_local, vswap_local) = {

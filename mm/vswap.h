@@ -587,9 +587,6 @@ void *vswap_header_alloc(gfp_t gfp);
 void *vswap_chunk_alloc(gfp_t gfp);
 void *vswap_extend_alloc(gfp_t gfp);
 unsigned long vswap_id_table_size(void);
-struct swap_cluster_info *vswap_lists_next(struct list_head *list,
-					   struct swap_cluster_info *ci);
-struct swap_cluster_info *vswap_lists_take_free(void);
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth);
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth);
 int vswap_kunit_setup(void);

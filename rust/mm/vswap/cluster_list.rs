@@ -11,11 +11,7 @@
 
 use crate::{
     ffi::{
-        call::{
-            FromC,
-            ToC,
-            View, //
-        },
+        call::View,
         device,
         layout::{
             MAX_SWAPFILES,
@@ -29,17 +25,20 @@ use crate::{
             LockedCluster,
             Spare, //
         },
+        directory::Directory,
         slot_map::ListState,
         swap_table::PhysSlot, //
     },
     warn::warn_on_once, //
 };
+use core::mem::offset_of;
 use kernel::{
     bindings,
     cpu::{
         nr_cpu_ids,
         CpuId, //
     },
+    interop::list::CList,
     prelude::*,
     sync::{
         atomic::{
@@ -49,15 +48,12 @@ use kernel::{
         SpinLock,
         SpinLockGuard, //
     },
-    types::{
-        NotThreadSafe,
-        Opaque, //
-    }, //
+    types::NotThreadSafe, //
 };
 
 const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
 /// The number of locked clusters to skip in a list before giving up.
-const MAX_CONTENDED: u32 = 16;
+const MAX_CONTENDED: usize = 16;
 
 /// The kind of a cluster that slots are allocated from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,11 +93,11 @@ to_c!(Nth => c_uint = |this| this.0);
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
-/// A list of virtual clusters.
+/// A list of virtual clusters. Only [`Lists`], which has locked it, reads and changes it.
 #[repr(transparent)]
-struct List(Opaque<bindings::list_head>);
+struct List(CList<Cluster, { offset_of!(bindings::swap_cluster_info, __bindgen_anon_1.list) }>);
 
-to_c!(&List => *mut bindings::list_head = |this| this.0.get());
+to_c!(&List => *mut bindings::list_head = |this| core::ptr::from_ref(this).cast_mut().cast());
 
 /// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
 /// vswap_cluster_lists`.
@@ -120,7 +116,9 @@ same_layout!(DeviceLists = bindings::vswap_cluster_lists {
 ///
 /// # Invariants
 ///
-/// `lock` protects the lists. `nr_populated` changes under `lock`, and is also read without it.
+/// `lock` protects the lists, which C initializes before a cluster exists. They have only virtual
+/// clusters. Those on `free` have no tables, and no other value stands for them. `nr_populated`
+/// changes under `lock`, and is also read without it.
 #[repr(C)]
 struct AllLists {
     lock: SpinLock<()>,
@@ -135,9 +133,6 @@ same_layout!(AllLists = bindings::vswap_lists {
     of = of,
     nr_populated = nr_populated,
 });
-
-// SAFETY: `lock` protects the lists, and `nr_populated` is atomic.
-unsafe impl Sync for AllLists {}
 
 // SAFETY: The layout is that of C's structure. C locks `lock` for the lists, and accesses
 // `nr_populated` in one piece.
@@ -188,8 +183,15 @@ impl Lists {
         safe fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
         /// Removes a cluster from its list, if it is on one.
         safe fn remove(&self, cluster: &Cluster) = vswap_lists_del;
-        /// Removes and returns a cluster of the free list, if the list has one.
-        safe fn take_spare(&self) -> Option<Spare> = vswap_lists_take_free;
+    }
+
+    /// Removes and returns a cluster of the free list, if the list has one.
+    fn take_spare(&mut self) -> Option<Spare> {
+        let cluster = all().free.0.iter().next()?;
+        self.remove(cluster);
+        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and no other value
+        // stands for it. It was just removed from the free list.
+        Some(unsafe { Spare::new(cluster) })
     }
 
     /// Moves a locked cluster with tables to the front of the list for `state`, or off its list if
@@ -284,16 +286,14 @@ impl Lists {
 
     /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
     /// CPU and an order, and returns it locked.
-    fn take_from(&mut self, list: &List, cpu: u32, order: u32) -> Option<Guard> {
-        let mut at: Option<&'static Cluster> = None;
+    fn take_from(&mut self, list: &'static List, cpu: u32, order: u32) -> Option<Guard> {
+        // C initializes the list before there is a cluster.
+        if Directory::len() == 0 {
+            return None;
+        }
         // Clusters are locked for a short time only. So if this many are locked, the list is
         // contended: give up.
-        for _ in 0..MAX_CONTENDED {
-            // SAFETY: The lists are locked, by the invariants. `at` is `None` or on this list.
-            let next = unsafe { bindings::vswap_lists_next(list.to_c(), at.to_c()) };
-            // SAFETY: The list has only virtual clusters, by the invariants.
-            at = unsafe { Option::from_c(next) };
-            let cluster = at?;
+        for cluster in list.0.iter().take(MAX_CONTENDED) {
             // Only trylock, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
                 self.add(&mut guard.lend(), ListState::Cpu(cpu));

@@ -4,10 +4,7 @@
 //! needs for its first slot. `free` frees the tables with the last slot.
 
 use crate::{
-    ffi::{
-        call::FromC,
-        folio::Owner, //
-    },
+    ffi::folio::Owner,
     vswap::{
         cluster::{
             Binding,
@@ -42,20 +39,6 @@ use kernel::{
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
-impl FromC<NonNull<bindings::swap_cluster_info>> for Spare {
-    /// # Safety
-    ///
-    /// `ci` is the C part of a virtual cluster that has no tables and is on no list. No other value
-    /// stands for it.
-    #[inline]
-    unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
-        // INVARIANT: As required of the caller, the cluster has no tables, is on no list, and no
-        // other value stands for it.
-        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
-        Self(unsafe { <&Cluster>::from_c(ci) })
-    }
-}
-
 impl Spare {
     /// Creates the value for a cluster.
     ///
@@ -63,7 +46,7 @@ impl Spare {
     ///
     /// The cluster has no tables, and is not on the free list. No other value stands for it.
     #[inline]
-    pub(super) unsafe fn new(cluster: &'static Cluster) -> Self {
+    pub(in crate::vswap) unsafe fn new(cluster: &'static Cluster) -> Self {
         // INVARIANT: As required of the caller, the cluster has no tables and is not on the free
         // list, and no other value stands for it.
         Self(cluster)
