@@ -514,8 +514,6 @@ bool vswap_has_free_cluster(unsigned int type)
 /* Clusters and their tables */
 
 static struct kmem_cache *vswap_cluster_cache;
-/* For tables of words that are smaller than a page. */
-static struct kmem_cache *vswap_words_cache;
 
 struct swap_cluster_info *vswap_cluster_lock(unsigned long offset, bool irq)
 {
@@ -544,89 +542,13 @@ void *vswap_header_alloc(gfp_t gfp)
 	return kmem_cache_zalloc(vswap_cluster_cache, gfp);
 }
 
-/*
- * One word for each slot of a cluster. Freed by RCU, because readers without
- * ci->lock may still look at the words.
- */
-struct vswap_small_words {
-	atomic_long_t words[SWAPFILE_CLUSTER];
-	struct rcu_head rcu;
-};
-
-static void *vswap_words_alloc(gfp_t gfp)
+/* Counts the swap table of a virtual cluster in nr_vswap_tables, if it is a page. */
+void vswap_tables_count(struct swap_cluster_info *ci, int nr)
 {
+	void *table = (void *)rcu_access_pointer(ci->table);
+
 	if (SWP_TABLE_USE_PAGE)
-		return zswap_words_page_alloc(gfp);
-	return kmem_cache_zalloc(vswap_words_cache, gfp);
-}
-
-static void vswap_page_free_rcu(struct rcu_head *head)
-{
-	zswap_words_page_free(container_of(head, struct page, rcu_head));
-}
-
-static void vswap_words_free_rcu(struct rcu_head *head)
-{
-	kmem_cache_free(vswap_words_cache,
-			container_of(head, struct vswap_small_words, rcu));
-}
-
-static void vswap_words_free(void *words)
-{
-	if (SWP_TABLE_USE_PAGE)
-		call_rcu(&virt_to_page(words)->rcu_head, vswap_page_free_rcu);
-	else
-		call_rcu(&((struct vswap_small_words *)words)->rcu, vswap_words_free_rcu);
-}
-
-/* Allocates the tables that a cluster in use must have. */
-int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp)
-{
-	void *words = vswap_words_alloc(gfp);
-
-	if (!words)
-		return -ENOMEM;
-#ifdef CONFIG_MEMCG
-	tables->ids = NULL;
-	if (!mem_cgroup_disabled()) {
-		tables->ids = kzalloc_obj(*tables->ids, gfp);
-		if (!tables->ids) {
-			vswap_words_free(words);
-			return -ENOMEM;
-		}
-	}
-#endif
-	tables->words = words;
-	return 0;
-}
-
-/*
- * Installs tables in a cluster that has none. Caller holds ci->lock, because a
- * stale entry in zswap's order of writeback can lead another CPU to the
- * cluster.
- */
-void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables)
-{
-#ifdef CONFIG_MEMCG
-	ci->memcg_table = tables->ids;
-#endif
-	rcu_assign_pointer(ci->table, tables->words);
-}
-
-/* Frees the tables of a cluster without slots in use. Caller holds ci->lock. */
-void vswap_tables_free(struct swap_cluster_info *ci)
-{
-	void *words = (void *)rcu_access_pointer(ci->table);
-
-#ifdef CONFIG_MEMCG
-	kfree(ci->memcg_table);
-	ci->memcg_table = NULL;
-#endif
-	/* Usually freed with the last swap count that needed it. */
-	kfree(ci->extend_table);
-	ci->extend_table = NULL;
-	rcu_assign_pointer(ci->table, NULL);
-	vswap_words_free(words);
+		mod_node_page_state(page_pgdat(virt_to_page(table)), NR_VSWAP_TABLES, nr);
 }
 
 void *vswap_chunk_alloc(gfp_t gfp)
@@ -1248,19 +1170,7 @@ int vswap_shim_setup(size_t cluster_size, size_t cluster_align)
 	}
 	vswap_cluster_cache = kmem_cache_create("vswap_cluster", cluster_size,
 						cluster_align, 0, NULL);
-	if (!vswap_cluster_cache)
-		return -ENOMEM;
-	if (SWP_TABLE_USE_PAGE)
-		return 0;
-	/* Whole-page tables use the rcu_head of struct page instead. */
-	vswap_words_cache = kmem_cache_create("vswap_words", sizeof(struct vswap_small_words),
-					      0, 0, NULL);
-	if (!vswap_words_cache) {
-		kmem_cache_destroy(vswap_cluster_cache);
-		vswap_cluster_cache = NULL;
-		return -ENOMEM;
-	}
-	return 0;
+	return vswap_cluster_cache ? 0 : -ENOMEM;
 }
 
 static bool vswap_on_at_boot __initdata;

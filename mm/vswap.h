@@ -453,8 +453,6 @@ bool vswap_has_free_cluster(unsigned int type);
 unsigned int vswap_bind(unsigned int type, unsigned long owner);
 bool vswap_take_bound(unsigned int type, unsigned int nr);
 void vswap_idle_bound(unsigned int type, unsigned int offset, unsigned int nr);
-int vswap_alloc_scatter(struct swap_cluster_info *tables);
-void vswap_free_scatter(struct swap_cluster_info *tables);
 void vswap_unbind(unsigned int type, unsigned int offset, unsigned long voffset,
 		  const unsigned long *bits, struct swap_cluster_info *tables);
 unsigned long vswap_next_bound(unsigned int type, unsigned long *index);
@@ -564,14 +562,6 @@ static inline void vswap_used_add(long nr)
 /* Refusals of all pages, used where there is no memory cgroup. */
 extern struct vswap_refusals vswap_refusals;
 
-/* Tables of a cluster, until vswap_tables_set() installs them. */
-struct vswap_tables {
-	void *words;
-#ifdef CONFIG_MEMCG
-	struct swap_memcg_table *ids;
-#endif
-};
-
 int vswap_rs_init(unsigned long max_slots);
 void vswap_rs_set_max(unsigned long max_slots);
 void vswap_rs_stats(struct vswap_stats *stats);
@@ -579,9 +569,10 @@ int vswap_rs_cpu_dead(unsigned int cpu);
 void vswap_rs_quiesce(void);
 
 void vswap_cluster_init(struct swap_cluster_info *ci);
-int vswap_tables_alloc(struct vswap_tables *tables, gfp_t gfp);
-void vswap_tables_set(struct swap_cluster_info *ci, const struct vswap_tables *tables);
-void vswap_tables_free(struct swap_cluster_info *ci);
+int vswap_tables_alloc(struct swap_cluster_info *tables, gfp_t gfp, bool ids);
+void vswap_tables_free(struct swap_cluster_info *tables);
+void vswap_tables_move(struct swap_cluster_info *to, struct swap_cluster_info *from);
+void vswap_tables_count(struct swap_cluster_info *ci, int nr);
 int vswap_shim_setup(size_t cluster_size, size_t cluster_align);
 void *vswap_header_alloc(gfp_t gfp);
 void *vswap_chunk_alloc(gfp_t gfp);

@@ -171,41 +171,36 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Allocates a page for the words of a cluster. */
-void *zswap_words_page_alloc(gfp_t gfp)
-{
-	struct page *page = alloc_page(gfp | __GFP_ZERO);
-
-	if (!page)
-		return NULL;
-#ifdef CONFIG_RUST_VSWAP
-	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, 1);
-#endif
-	return page_address(page);
-}
-
-void zswap_words_page_free(struct page *page)
+/* Counts the page of the words of a cluster. */
+static void zswap_count_page(struct page *page, int nr)
 {
 #ifdef CONFIG_RUST_VSWAP
-	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, -1);
+	mod_node_page_state(page_pgdat(page), NR_VSWAP_TABLES, nr);
 #endif
-	__free_page(page);
 }
 
 /* Allocates the words of a cluster: a whole page, if the words fill a page. */
 static atomic_long_t *zswap_words_alloc(gfp_t gfp)
 {
-	if (SWP_TABLE_USE_PAGE)
-		return zswap_words_page_alloc(gfp);
-	return kcalloc(SWAPFILE_CLUSTER, sizeof(atomic_long_t), gfp);
+	struct page *page;
+
+	if (!SWP_TABLE_USE_PAGE)
+		return kcalloc(SWAPFILE_CLUSTER, sizeof(atomic_long_t), gfp);
+	page = alloc_page(gfp | __GFP_ZERO);
+	if (!page)
+		return NULL;
+	zswap_count_page(page, 1);
+	return page_address(page);
 }
 
 static void zswap_words_free(atomic_long_t *words)
 {
-	if (SWP_TABLE_USE_PAGE)
-		zswap_words_page_free(virt_to_page(words));
-	else
+	if (!SWP_TABLE_USE_PAGE) {
 		kfree(words);
+		return;
+	}
+	zswap_count_page(virt_to_page(words), -1);
+	__free_page(virt_to_page(words));
 }
 
 struct zswap_table *zswap_table_alloc(gfp_t gfp)

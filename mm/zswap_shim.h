@@ -72,10 +72,6 @@ struct zswap_member {
 	unsigned int at;
 };
 
-/* C functions that mm/vswap.c calls */
-void *zswap_words_page_alloc(gfp_t gfp);
-void zswap_words_page_free(struct page *page);
-
 /* C functions that Rust calls */
 #ifdef CONFIG_MEMCG
 void mod_memcg_zswap(struct mem_cgroup *memcg, long bytes, long nr, long nr_incomp);

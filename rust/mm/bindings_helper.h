@@ -68,6 +68,9 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_TABLE_ATOMIC =
 /* Not charged, because the slots belong to other cgroups than the task that ends the binding. */
 const gfp_t RUST_CONST_HELPER_VSWAP_GFP_SCATTER =
 	__GFP_HIGH | __GFP_NOWARN | __GFP_RETRY_MAYFAIL | GFP_KERNEL;
+/* As for the swap table of a device, without the memory reserves. */
+const gfp_t RUST_CONST_HELPER_VSWAP_GFP_DEVICE_TABLE =
+	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
 #endif
 
 #ifdef CONFIG_RUST_VSWAP_SWAPIN

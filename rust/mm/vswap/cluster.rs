@@ -32,7 +32,9 @@
 //!   meanwhile holds nothing that keeps the cluster.
 //! - The *tables* have the words. A cluster with a slot in use has tables, and one without may keep
 //!   tables for its next slot. They are installed and removed under `ci->lock`, and are freed after
-//!   an RCU grace period. Lockless readers use RCU, and may see words of a slot freed meanwhile.
+//!   an RCU grace period. Lockless readers use RCU, and may see words of a slot freed meanwhile. A
+//!   swap table that is smaller than a page may even be that of another cluster by then, also of a
+//!   device, because C's slab cache for it is `SLAB_TYPESAFE_BY_RCU`.
 //!
 //! # Locking
 //!
@@ -223,7 +225,9 @@ impl Cluster {
     /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
     #[inline]
     fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
-        // SAFETY: The words are freed after an RCU grace period, and accessed atomically only.
+        // SAFETY: The memory is a table of words until an RCU grace period has passed after it was
+        // freed. Meanwhile it can become the table of another cluster, also of a device. Readers
+        // use only atomic loads, and take no word for granted.
         unsafe {
             bindings::vswap_ci_table_rcu(self.as_ci())
                 .cast::<SwapWords>()
@@ -234,7 +238,7 @@ impl Cluster {
     /// Returns the state of a slot without the lock. The state may be stale.
     #[inline]
     pub(crate) fn peek(&self, off: u32) -> State {
-        decode(self.peek_word(off))
+        peeked(self.peek_word(off))
     }
 
     /// Returns the swap table word of a slot without the lock; null if the cluster has no tables.
@@ -302,7 +306,7 @@ impl Cluster {
                     Some(slot) => Backing::Phys(slot),
                     None => backing.map_or(Backing::None, |word| decode_backing(word.load())),
                 };
-                f(decode(word.load()), backing);
+                f(peeked(word.load()), backing);
             }
         });
     }
@@ -330,6 +334,13 @@ fn decode(word: u64) -> State {
             State::Bad
         }
     }
+}
+
+/// Decodes a word that was read without the lock. Does not warn, because the table may have become
+/// that of a device, whose words have another format.
+#[inline]
+fn peeked(word: u64) -> State {
+    State::decode(word).unwrap_or(State::Bad)
 }
 
 #[inline]

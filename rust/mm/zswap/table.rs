@@ -410,8 +410,7 @@ impl<'g> LockedTable<'g> {
         let left = before.wrapping_sub(nr);
         table.nr.store(left, Relaxed);
         if left == 0 && !self.is_kept() {
-            // SAFETY: The count includes each word in use or promised, and is 0.
-            unsafe { self.free() };
+            self.free();
         }
     }
 
@@ -426,24 +425,23 @@ impl<'g> LockedTable<'g> {
         false
     }
 
-    /// Frees the table.
-    ///
-    /// # Safety
-    ///
-    /// No word of the table is in use, and no [`Promise`] reserves one.
-    pub(crate) unsafe fn free(&mut self) {
+    /// Frees the table, if there is one. Warns and leaks it instead if a word is in use or promised.
+    pub(crate) fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {
             return;
         };
+        if warn_on_once!(table.nr.load(Relaxed) != 0) {
+            return;
+        }
         self.ci().cell().store(core::ptr::null_mut(), Relaxed);
         for member in table.groups.iter().flat_map(Chain::iter) {
             member.retire(self.locked());
         }
-        // SAFETY: `raw` points to an allocated table, whose members have left their rings. As
-        // required of the caller, no word is in use or promised, so no owner of a right to a slot
-        // and no `Promise` needs the table. C frees it after an RCU grace period, when readers
-        // without the cluster lock are done.
+        // SAFETY: `raw` points to an allocated table, whose members have left their rings. By the
+        // invariants of `Table`, no word is in use or promised, because `nr` is 0. So no owner of a
+        // right to a slot and no `Promise` needs the table. C frees it after an RCU grace period,
+        // when readers without the cluster lock are done.
         unsafe { bindings::zswap_table_free(raw.cast()) };
     }
 

@@ -18,6 +18,7 @@ use crate::{
             DeviceMap, //
         },
         cluster::{
+            create::Tables,
             Cluster,
             LockedCluster, //
         },
@@ -36,14 +37,12 @@ use crate::{
 };
 use kernel::{
     bindings,
-    error::to_result,
     prelude::*,
     sync::atomic::{
         Acquire,
         Atomic,
         Release, //
-    },
-    types::Opaque, //
+    }, //
 };
 
 impl bound::Word for Atomic<u64> {
@@ -240,7 +239,7 @@ impl LockedCluster<'_> {
             Lists::lock().retire(self);
             return true;
         }
-        let Some(Scatter { table, mut words }) = memory.take() else {
+        let Some(Scatter { table, words }) = memory.take() else {
             return false;
         };
         self.table().give(table);
@@ -273,7 +272,7 @@ impl LockedCluster<'_> {
 /// cluster.
 pub(crate) struct Scatter {
     table: NewTable,
-    words: DeviceWords,
+    words: Tables,
 }
 
 impl Scatter {
@@ -281,7 +280,7 @@ impl Scatter {
     pub(crate) fn alloc() -> Option<Self> {
         // Allocate the device cluster's tables first, without emergency reserves. If that fails, no
         // backing table was taken from these reserves, which RCU would refill late.
-        let words = DeviceWords::alloc()?;
+        let words = Tables::alloc(bindings::VSWAP_GFP_DEVICE_TABLE, false).ok()?;
         Some(Self {
             table: NewTable::alloc_uncharged()?,
             words,
@@ -289,22 +288,7 @@ impl Scatter {
     }
 }
 
-/// Swap tables for a device cluster whose binding ends.
-///
-/// # Invariants
-///
-/// The value owns the tables, if there are any.
-struct DeviceWords(Opaque<bindings::swap_cluster_info>);
-
-impl DeviceWords {
-    fn alloc() -> Option<Self> {
-        // INVARIANT: A zeroed cluster has no tables. C adds only tables that it allocates for it.
-        let words = Self(Opaque::zeroed());
-        // SAFETY: All zeros are a cluster without tables and flags, and C uses no other fields.
-        to_result(unsafe { bindings::vswap_alloc_scatter(words.0.get()) }).ok()?;
-        Some(words)
-    }
-
+impl Tables {
     /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which
     /// device slots have data. The words of these name the virtual slots with the same index in the
     /// cluster that begins at `voffset`.
@@ -313,22 +297,12 @@ impl DeviceWords {
     ///
     /// The device cluster that begins with `first` was bound, until now, to the virtual cluster
     /// that begins at `voffset`, whose lock the caller holds.
-    unsafe fn give(&mut self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
+    unsafe fn give(self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
         let (ty, offset) = (first.ty().into(), first.offset());
         let bits = bits.as_ptr().cast::<c_ulong>();
         // SAFETY: As required of the caller, the device cluster was bound to a virtual cluster
-        // whose lock is held. There is a bit for each slot. C takes over the tables.
-        unsafe {
-            bindings::vswap_unbind(ty, offset, voffset, bits, self.0.get());
-            // INVARIANT: C owns the tables, so none are left here.
-            core::ptr::write_bytes(self.0.get(), 0, 1);
-        }
-    }
-}
-
-impl Drop for DeviceWords {
-    fn drop(&mut self) {
-        // SAFETY: The value owns the tables, by the invariants. C accepts a cluster without tables.
-        unsafe { bindings::vswap_free_scatter(self.0.get()) };
+        // whose lock is held. There is a bit for each slot.
+        // INVARIANT: C moves the tables out of the value.
+        unsafe { bindings::vswap_unbind(ty, offset, voffset, bits, self.as_ptr()) };
     }
 }

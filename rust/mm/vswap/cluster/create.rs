@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The memory of clusters: allocates headers, which are never freed, and the tables that a cluster
-//! needs for its first slot. `free` frees the tables with the last slot.
+//! needs for its first slot, and frees the tables after the last slot.
 
 use crate::{
     ffi::folio::Owner,
@@ -11,6 +11,7 @@ use crate::{
             Cluster,
             Extended,
             Guard,
+            LockedCluster,
             Own,
             SwapWords,
             Used, //
@@ -18,6 +19,7 @@ use crate::{
         cluster_list::Lists,
         directory::Directory, //
     },
+    warn::warn_on_once,
     zswap::table::Words, //
 };
 use core::{
@@ -101,13 +103,10 @@ impl Spare {
         } else {
             bindings::VSWAP_GFP_TABLE_ATOMIC
         };
-        let mut tables = bindings::vswap_tables::default();
-        let error = owner.charged(|| alloc_tables(&mut tables, gfp));
-        match to_result(error) {
+        match owner.charged(|| Tables::alloc(gfp, true)) {
             // INVARIANT: By the invariants of `Spare`, which is consumed, the cluster has no
-            // tables, is not on the free list, and no other value stands for it. C has just
-            // allocated the tables, zeroed.
-            Ok(()) => Ok(Populated {
+            // tables, is not on the free list, and no other value stands for it.
+            Ok(tables) => Ok(Populated {
                 cluster: self.0,
                 tables,
             }),
@@ -116,29 +115,94 @@ impl Spare {
     }
 }
 
-/// A cluster, and the tables to install in it. Dropping the value leaks both.
+/// The swap table of a cluster and its table of memory cgroup ids, which no cluster has yet, or has
+/// any more. Dropping the value frees them; the swap table as C's allocator frees one, so that
+/// lockless readers can still look at it.
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. No other value stands for it. The value
-/// owns `tables`, which are zeroed. They have a word for each slot, and room for the slots' memory
-/// cgroup ids unless cgroups are off.
+/// The value owns the tables in the C structure, if there are any.
+pub(super) struct Tables(Opaque<bindings::swap_cluster_info>);
+
+impl Tables {
+    /// Returns a value without tables.
+    fn none() -> Self {
+        // INVARIANT: A zeroed cluster has no tables.
+        Self(Opaque::zeroed())
+    }
+
+    /// Allocates zeroed tables: a word for each slot, and with `ids`, room for the slots' memory
+    /// cgroup ids unless cgroups are off.
+    pub(super) fn alloc(gfp: bindings::gfp_t, ids: bool) -> Result<Self> {
+        let tables = Self::none();
+        // SAFETY: All zeros are a cluster without tables and flags, and C uses no other fields.
+        to_result(unsafe { bindings::vswap_tables_alloc(tables.as_ptr(), gfp, ids) })?;
+        // INVARIANT: C has just allocated the tables for this value.
+        Ok(tables)
+    }
+
+    /// Returns the C structure, for C to take over the tables.
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut bindings::swap_cluster_info {
+        self.0.get()
+    }
+}
+
+impl Drop for Tables {
+    fn drop(&mut self) {
+        // SAFETY: The value owns the tables, by the invariants. C accepts a cluster without tables.
+        unsafe { bindings::vswap_tables_free(self.as_ptr()) };
+    }
+}
+
+/// A cluster, and the tables to install in it. Dropping the value leaks the cluster.
+///
+/// # Invariants
+///
+/// The cluster has no tables, and is not on the free list. No other value stands for it. The tables
+/// are zeroed, and have room for the slots' memory cgroup ids unless cgroups are off.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,
-    tables: bindings::vswap_tables,
+    tables: Tables,
 }
 
 impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for folios of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
-        // SAFETY: `ci->lock` is held. By the invariants, the cluster has no tables, and the value
-        // owns `tables`. The cluster takes them over, because the value is consumed.
+        // SAFETY: `ci->lock` is held. By the invariants, the cluster has no tables, and `tables` has
+        // those that it takes over.
         // INVARIANT: The words are zeros, so the words of free slots are null.
-        unsafe { bindings::vswap_tables_set(guard.ci(), &self.tables) };
+        unsafe {
+            bindings::vswap_tables_move(guard.ci(), self.tables.as_ptr());
+            bindings::vswap_tables_count(guard.ci(), 1);
+        }
         guard.lend().assign(cpu, order);
         guard
+    }
+}
+
+impl LockedCluster<'_> {
+    /// Frees the tables of a cluster that is on no list and has no slot in use. `None`: a slot is in
+    /// use, or there are no tables. That is a bug.
+    pub(super) fn take_tables(&mut self) -> Option<Spare> {
+        if warn_on_once!(self.used() != 0 || !self.has_words()) {
+            return None;
+        }
+        self.drop_counts();
+        let tables = Tables::none();
+        // SAFETY: `ci->lock` is held. The cluster has tables, as just checked. `used` is 0, so by the
+        // invariants of `Cluster` no slot is in use.
+        // INVARIANT: C moves the tables to the value.
+        unsafe {
+            bindings::vswap_tables_count(self.ci(), -1);
+            bindings::vswap_tables_move(tables.as_ptr(), self.ci());
+        }
+        drop(tables);
+        // INVARIANT: The cluster has no tables any more. Only one without tables is on the free
+        // list, or has another value, and it had tables until now.
+        Some(Spare(self.cluster()))
     }
 }
 
@@ -180,8 +244,4 @@ pub(crate) fn backing_size() -> usize {
 
 c_functions! {
     safe fn id_table_size() -> usize = vswap_id_table_size;
-    // C only writes to `tables`.
-    safe fn alloc_tables(
-        tables: &mut bindings::vswap_tables, gfp: bindings::gfp_t
-    ) -> c_int = vswap_tables_alloc;
 }

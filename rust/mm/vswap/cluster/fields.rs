@@ -144,6 +144,12 @@ impl LockedCluster<'_> {
         }
     }
 
+    /// Frees the extend table of a cluster without slots in use. Usually it was freed with the last
+    /// count in it.
+    pub(super) fn drop_counts(&mut self) {
+        drop(self.replace_counts(None));
+    }
+
     /// Replaces the extend table, and returns the old one.
     fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
         let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());

@@ -13,8 +13,7 @@ use crate::{
             state::NotPut,
             Backed,
             Guard,
-            LockedCluster,
-            Spare, //
+            LockedCluster, //
         },
         cluster_list::Lists,
         slot_map::{
@@ -231,27 +230,16 @@ impl Cleared<'_> {
             ListMove::Stay => {}
             ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
             ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
-            // Cannot happen: a cluster with a slot in use has tables.
-            ListMove::ToFree if warn_on_once!(!cluster.has_words()) => {}
             ListMove::ToFree => {
                 if cluster.cluster().is_bound() {
                     cluster.unbind_idle();
                 }
-                // Leak the table rather than free a word that still names a backing.
-                if !warn_on_once!(cluster.any_backed()) {
-                    // SAFETY: No backing word is in use or promised, as `any_backed()` was just
-                    // false.
-                    unsafe { cluster.table().free() };
+                cluster.table().free();
+                if let Some(spare) = cluster.take_tables() {
+                    let mut lists = Lists::lock();
+                    cluster.set_list(ListState::Free, &mut lists);
+                    lists.put_spare(spare);
                 }
-                // SAFETY: `used` is 0, so by the invariants of `Cluster` no slot is in use. The
-                // lock is held. The cluster has tables, as just checked.
-                unsafe { bindings::vswap_tables_free(cluster.ci()) };
-                let mut lists = Lists::lock();
-                cluster.set_list(ListState::Free, &mut lists);
-                // SAFETY: The cluster has no tables any more, and was not on the free list. It had
-                // tables until now, so no other value stands for it.
-                let spare = unsafe { Spare::new(cluster.cluster()) };
-                lists.put_spare(spare);
             }
         }
     }
