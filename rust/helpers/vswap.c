@@ -210,11 +210,6 @@ rust_helper_vswap_local_set(unsigned int nth, struct swap_cluster_info *ci)
 	this_cpu_write(vswap_local.current_cluster[nth], ci);
 }
 
-__rust_helper unsigned int rust_helper_vswap_this_cpu(void)
-{
-	return smp_processor_id();
-}
-
 /* Folios */
 
 __rust_helper unsigned long rust_helper_vswap_folio_pfn(const struct folio *folio)

@@ -363,9 +363,13 @@ impl Local {
         Self(NotThreadSafe)
     }
 
+    /// Returns the number of this CPU.
+    #[inline]
+    pub(crate) fn cpu(&self) -> u32 {
+        CpuId::current().as_u32()
+    }
+
     c_guarded! {
-        /// Returns the number of this CPU.
-        pub(crate) safe fn cpu(&self) -> u32 = vswap_this_cpu;
         safe fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
         safe fn set(&self, nth: Nth, cluster: Option<&'static Cluster>) = vswap_local_set;
     }
