@@ -11,11 +11,16 @@ use crate::{
 };
 use core::{
     marker::PhantomData,
+    mem::ManuallyDrop,
     ops::Deref,
     ptr::NonNull, //
 };
 use kernel::{
     bindings,
+    sync::{
+        SpinLock,
+        SpinLockGuard, //
+    },
     types::NotThreadSafe, //
 };
 
@@ -91,26 +96,35 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedCluster<'_> {
 pub(crate) struct Guard(LockedCluster<'static>);
 
 impl Cluster {
+    /// Returns `ci->lock`. Interrupt handlers never take it, so interrupts may stay on.
+    #[inline]
+    fn ci_lock(&self) -> &SpinLock<()> {
+        // SAFETY: C has initialized the lock, and uses it as a spinlock, too.
+        unsafe { SpinLock::from_raw(&raw mut (*self.as_ci()).lock) }
+    }
+
     /// Locks the cluster.
     #[inline]
     pub(crate) fn lock(&'static self) -> Guard {
-        // SAFETY: The lock is initialized. Interrupt handlers never take it, so interrupts may
-        // stay on.
-        unsafe { bindings::spin_lock(&raw mut (*self.as_ci()).lock) };
-        // INVARIANT: The lock was just taken.
-        Guard(LockedCluster::new(self))
+        Guard::new(self, self.ci_lock().lock())
     }
 
     /// Tries to lock the cluster. Returns `None` if it is already locked.
     pub(in crate::vswap) fn try_lock(&'static self) -> Option<Guard> {
-        // SAFETY: The lock is initialized. Interrupt handlers never take it.
-        let locked = unsafe { bindings::spin_trylock(&raw mut (*self.as_ci()).lock) } != 0;
-        // INVARIANT: The lock was taken if `locked`.
-        locked.then(|| Guard(LockedCluster::new(self)))
+        Some(Guard::new(self, self.ci_lock().try_lock()?))
     }
 }
 
 impl Guard {
+    /// Creates the value for the lock of `cluster`, which `locked` owns until now.
+    // The value does not keep `locked`, so that it is one pointer.
+    #[inline]
+    fn new(cluster: &'static Cluster, locked: SpinLockGuard<'static, ()>) -> Self {
+        // INVARIANT: The value takes over the lock.
+        let _ = ManuallyDrop::new(locked);
+        Self(LockedCluster::new(cluster))
+    }
+
     /// Lends access to the locked cluster.
     #[inline]
     pub(crate) fn lend(&mut self) -> LockedCluster<'_> {
@@ -130,7 +144,7 @@ impl Deref for Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The value owns the lock, by the invariants.
-        unsafe { bindings::spin_unlock(&raw mut (*self.0.cluster.as_ci()).lock) };
+        // SAFETY: The value owns the lock, by the invariants. It passes to the guard.
+        drop(unsafe { SpinLockGuard::new(self.0.cluster.ci_lock(), ()) });
     }
 }
