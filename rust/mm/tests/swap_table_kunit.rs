@@ -14,6 +14,8 @@ use crate::{
         swap_table as c, //
     },
     vswap::swap_table::{
+        cache_add_word,
+        cache_del_word,
         Backing,
         Corrupt,
         Count,
@@ -31,7 +33,6 @@ use crate::{
         SWP_TB_FLAGS_BITS,
         SWP_TB_FLAGS_MASK,
         SWP_TB_FLAGS_SHIFT,
-        SWP_TB_NULL,
         VOFFSET_BITS, //
     },
     zswap::record::{
@@ -276,18 +277,12 @@ mod tests {
             let word = c::pfn_to_swp_tb(new.get(), c_flags);
             assert_eq!(replaced.map(State::encode), Ok(word));
 
-            let gone = cached.cache_del(old, value);
-            let word = if flags.count == Count::ZERO {
-                SWP_TB_NULL
-            } else {
-                c::shadow_to_swp_tb(Some(value.get()), c_flags)
-            };
-            assert_eq!(gone.map(State::encode), Ok(word));
+            // A slot whose swap count is 0 keeps a shadow until it is freed.
+            let gone = c::shadow_to_swp_tb(Some(value.get()), c_flags);
+            assert_eq!(cache_del_word(cached.encode(), old, value), Some(gone));
 
-            if flags.count != Count::ZERO {
-                let back = gone.and_then(|state| state.cache_add(old));
-                assert_eq!(back, Ok(cached));
-            }
+            let back = (flags.count != Count::ZERO).then_some(cached.encode());
+            assert_eq!(cache_add_word(gone, old), back);
         }
         Ok(())
     }

@@ -44,6 +44,7 @@ use crate::{
         slot_alloc,
         stats,
         swap_table::{
+            set_zero_word,
             Count,
             Flags,
             Pfn,
@@ -588,12 +589,14 @@ mod tests {
         assert_eq!(refused(start, 4, true)?, None);
 
         // A large folio cannot mix zeros with other contents.
-        set_state(start + 1, used.with_zero(true).map_err(|_| EINVAL)?)?;
+        let zeros = set_zero_word(used.encode(), true).ok_or(EINVAL)?;
+        let zeros = State::decode(zeros).map_err(|_| EINVAL)?;
+        set_state(start + 1, zeros)?;
         assert_eq!(refused(start + 1, 1, true)?, None);
         assert_eq!(refused(start, 2, true)?, Some(EBUSY));
         assert_eq!(refused(start + 1, 2, true)?, Some(EBUSY));
         assert_eq!(refused(start + 2, 2, true)?, None);
-        set_state(start, used.with_zero(true).map_err(|_| EINVAL)?)?;
+        set_state(start, zeros)?;
         assert_eq!(refused(start, 2, true)?, None);
         assert_eq!(refused(start, 4, true)?, Some(EBUSY));
         set_state(start, used)?;

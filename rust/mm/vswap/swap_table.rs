@@ -390,13 +390,6 @@ impl State {
         self.with_flags(|flags| Flags { count, ..flags })
     }
 
-    /// Sets or clears the zero flag.
-    ///
-    /// C: `__swap_table_set_zero()`, `__swap_table_clear_zero()`.
-    pub fn with_zero(self, zero: bool) -> Result<Self, StateError> {
-        self.with_flags(|flags| Flags { zero, ..flags })
-    }
-
     /// Adds one to the swap count of a slot in use.
     ///
     /// C: `__swap_cluster_dup_entry()`.
@@ -437,37 +430,6 @@ impl State {
             (Self::Shadow { .. }, 1) => Ok(Self::Null),
             // INVARIANT: The count only gets smaller.
             (_, n) => self.with_count(Count(n.saturating_sub(1))),
-        }
-    }
-
-    /// Adds a folio to the swap cache for a slot in use. The flags stay. Not for a slot that is
-    /// being allocated, which becomes [`State::Pfn`] with [`Flags::EMPTY`].
-    ///
-    /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
-    pub fn cache_add(self, pfn: Pfn) -> Result<Self, StateError> {
-        match self {
-            Self::Shadow { flags, .. } if flags.count != Count::ZERO => {
-                Ok(Self::Pfn { flags, pfn })
-            }
-            Self::Shadow { .. } | Self::Null => Err(StateError::Unused),
-            Self::Pfn { .. } => Err(StateError::Cached),
-            Self::Bad => Err(StateError::Bad),
-        }
-    }
-
-    /// Removes the folio `old` from the swap cache. The flags stay. A slot whose swap count is 0
-    /// becomes free.
-    ///
-    /// C: `__swap_cache_do_del_folio()`.
-    pub fn cache_del(self, old: Pfn, value: Shadow) -> Result<Self, StateError> {
-        match self {
-            Self::Pfn { flags, pfn } if pfn == old => Ok(if flags.count == Count::ZERO {
-                Self::Null
-            } else {
-                Self::Shadow { flags, value }
-            }),
-            Self::Bad => Err(StateError::Bad),
-            _ => Err(StateError::NotCached),
         }
     }
 
@@ -528,8 +490,11 @@ pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
 }
 
-/// Adds a folio to the word of a slot. The fast path of [`State::cache_add`]. `None`: the slot
-/// cannot take a folio.
+/// Adds a folio to the word of a slot in use. The flags stay. Not for a slot that is being
+/// allocated, which becomes [`State::Pfn`] with [`Flags::EMPTY`]. `None`: the slot cannot take a
+/// folio.
+///
+/// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
 #[inline]
 pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     if word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0 {
@@ -539,9 +504,10 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     }
 }
 
-/// Removes a folio from the word of a slot. If the swap count is 0, leaves a shadow with a count of
-/// 0, unlike [`State::cache_del`], for the caller to free the slot. `None`: the word does not name
-/// the folio.
+/// Removes a folio from the word of a slot. The flags stay. If the swap count is 0, leaves a shadow
+/// with a count of 0, for the caller to free the slot. `None`: the word does not name the folio.
+///
+/// C: `__swap_cache_do_del_folio()`.
 #[inline]
 pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     if word & !SWP_TB_FLAGS_MASK == old.word() {
@@ -562,8 +528,9 @@ pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     }
 }
 
-/// Sets or clears the zero flag in the word of a slot in use. The fast path of
-/// [`State::with_zero`]. `None`: the word has no flags.
+/// Sets or clears the zero flag in the word of a slot in use. `None`: the word has no flags.
+///
+/// C: `__swap_table_set_zero()`, `__swap_table_clear_zero()`.
 #[inline]
 pub const fn set_zero_word(word: u64, zero: bool) -> Option<u64> {
     if word & SWP_TB_PFN_MARK_MASK == 0 {
@@ -598,8 +565,6 @@ pub enum StateError {
     Bad,
     /// The slot is free, or its swap count is 0.
     Unused,
-    /// A folio is in the swap cache already.
-    Cached,
     /// The swap cache does not have this folio for the slot.
     NotCached,
     /// A higher count does not fit in the word.
