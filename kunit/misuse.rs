@@ -10,7 +10,11 @@ use crate::{
             self,
             LockedContext, //
         },
-        device::Owned,
+        device::{
+            Leaving,
+            Left,
+            Owned, //
+        },
         fault::Fault,
         folio::{
             NewFolio,
@@ -63,7 +67,10 @@ use crate::{
         table, //
     }, //
 };
-use kernel::sync::SetOnce;
+use kernel::{
+    prelude::*,
+    sync::SetOnce, //
+};
 
 // If two guards were swapped, each would unlock the other's folio.
 fn a_guard_is_not_swapped_for_another(mut a: ReadFolio<'_>, mut b: ReadFolio<'_>) {
@@ -142,6 +149,23 @@ fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {
 fn a_device_is_not_kept(device: Owned<'_>) {
     static KEPT: SetOnce<Owned<'static>> = SetOnce::new();
     KEPT.populate(device); //~ E0521
+}
+
+fn a_device_that_is_not_turned_off_gives_no_proof(device: Owned<'_>) {
+    let _ = device.left(); //~ E0599
+}
+
+// C frees the device when swapoff has the proof.
+fn the_proof_that_a_device_is_unused_is_not_made_up(device: Owned<'_>) -> Result<Left<'_>> {
+    drop(device);
+    Ok(Left(core::marker::PhantomData)) //~ E0423
+}
+
+fn the_proof_that_a_device_is_unused_is_not_kept(device: Leaving<'_>) {
+    static KEPT: SetOnce<Left<'static>> = SetOnce::new();
+    if let Ok(left) = device.left() {
+        KEPT.populate(left); //~ E0521
+    }
 }
 
 fn an_object_is_not_kept(held: &Held<'_>) {

@@ -20,7 +20,7 @@ LIMITS = {
     "rust/mm/ffi/acomp.rs": (7, 6),
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (14, 0),
-    "rust/mm/ffi/device.rs": (7, 12),
+    "rust/mm/ffi/device.rs": (8, 12),
     "rust/mm/ffi/fault.rs": (2, 17),
     "rust/mm/ffi/folio.rs": (21, 23),
     "rust/mm/ffi/memcg.rs": (6, 24),

@@ -14,7 +14,8 @@ use crate::{
         },
         device::{
             self,
-            Owned, //
+            Leaving,
+            Left, //
         },
         folio::{
             Folio,
@@ -196,10 +197,10 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 c_exports! {
     /// Reads into memory all pages that a device holds for virtual slots, because swapoff turns the
     /// device off. No more slots of the device are allocated. Virtual entries have no such device.
-    fn vswap_rs_unuse(owned: Owned<'_> = c_uint) -> c_int {
-        let mut owned = owned;
-        match swapoff::unuse(&mut owned) {
-            Ok(()) => 0,
+    fn vswap_rs_unuse(leaving: Leaving<'_> = c_uint) -> c_int {
+        // C may free the device after 0, so only the proof gives 0.
+        match swapoff::unuse(leaving) {
+            Ok(Left { .. }) => 0,
             Err(error) => error.to_errno(),
         }
     }
@@ -559,7 +560,7 @@ c_exports! {
 
     /// Checks that the words of a device agree with the virtual slots.
     fn vswap_rs_check_device(
-        owned: Owned<'_> = c_uint,
+        owned: device::Owned<'_> = c_uint,
         check: &mut bindings::vswap_check = *mut bindings::vswap_check
     ) {
         let mut owned = owned;

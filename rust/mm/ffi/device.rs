@@ -10,7 +10,8 @@
 //! # Lifetime of the device
 //!
 //! A slot in use keeps its device, because swapoff waits until no slot is in use. So a task that
-//! took a slot out of a backing word keeps the device until it frees the slot.
+//! took a slot out of a backing word keeps the device until it frees the slot. A bound cluster keeps
+//! its device until `vswap_unbind()`: swapoff fails without a [`Left`].
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
@@ -295,6 +296,52 @@ impl Owned<'_> {
         self.offset = 0;
     }
 }
+
+/// The slots of a device that swapoff turns off.
+///
+/// # Invariants
+///
+/// swapoff has begun: no more slots of the device are taken into use, and no more clusters are
+/// bound to it.
+pub(crate) struct Leaving<'a>(Owned<'a>);
+
+impl FromC<c_uint> for Leaving<'_> {
+    /// # Safety
+    ///
+    /// The device of this type stays while the value is used, and swapoff has begun to turn it off.
+    unsafe fn from_c(ty: c_uint) -> Self {
+        // INVARIANT: As required of the caller, swapoff has begun.
+        // SAFETY: As required of the caller, the device stays.
+        Self(unsafe { Owned::from_c(ty) })
+    }
+}
+
+impl<'a> Leaving<'a> {
+    /// Returns the slots that back virtual slots.
+    pub(crate) fn owned(&mut self) -> &mut Owned<'a> {
+        &mut self.0
+    }
+
+    /// Returns the proof that virtual slots do not use the device any more. `EBUSY`: a slot backs a
+    /// virtual slot, or a virtual cluster is bound to the device.
+    pub(crate) fn left(self) -> Result<Left<'a>> {
+        if self.0.in_use() > 0 || self.0.is_bound() {
+            return Err(EBUSY);
+        }
+        // INVARIANT: No slot is in use, and no cluster is bound, as just checked. By the invariants
+        // of `self`, it stays so.
+        Ok(Left(PhantomData))
+    }
+}
+
+/// Proof that virtual slots do not use a device any more, so that swapoff may free it.
+///
+/// # Invariants
+///
+/// No slot of the device backs a virtual slot, and no virtual cluster is bound to the device. The
+/// device is that of a [`Leaving`] with the lifetime `'a`, which is consumed.
+#[must_use]
+pub(crate) struct Left<'a>(PhantomData<&'a ()>);
 
 impl Iterator for Owned<'_> {
     type Item = VOffset;

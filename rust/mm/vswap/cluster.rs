@@ -159,7 +159,8 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 /// - If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
 ///   Only the holder of `ci->lock` may break this, between updating the word and the folio.
 /// - A set bit in `device` owns the device slot with the same index. The bits and the binding
-///   change only under `ci->lock`.
+///   change only under `ci->lock`. A bound cluster keeps its device, because swapoff needs
+///   [`Left`](crate::ffi::device::Left) before it frees the device.
 /// - `used` is at least the number of slots in use in the slot map. So if it is 0, all are free.
 /// - A free slot has a null swap table word, and no backing: its backing word and its bit in
 ///   `device` are 0. Only the holder of `ci->lock` may break this, while it takes the slot

@@ -35,6 +35,8 @@ use crate::{
     ffi::{
         device::{
             self,
+            Leaving,
+            Left,
             Owned,
             Reads, //
         },
@@ -60,9 +62,10 @@ const WINDOW: usize = 128;
 /// Sleeps.
 ///
 /// `ENOMEM`, `EINTR`, `EBUSY`: some pages were read, and the others are still on the device.
-pub(crate) fn unuse(owned: &mut Owned<'_>) -> Result {
+pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
+    let owned = leaving.owned();
     if owned.in_use() == 0 && !owned.is_bound() {
-        return Ok(());
+        return leaving.left();
     }
     let mut window = KVec::with_capacity(WINDOW, GFP_KERNEL)?;
     for cluster in owned.bound() {
@@ -88,11 +91,9 @@ pub(crate) fn unuse(owned: &mut Owned<'_>) -> Result {
         slot_alloc::quiesce();
         // The recorded owner of an idle device cluster is corrupt. The device must stay, because a
         // virtual cluster uses it. (If that cluster has data, only a signal ends the loop above.)
-        if warn_on_once!(owned.is_bound()) {
-            return Err(EBUSY);
-        }
+        warn_on_once!(owned.is_bound());
     }
-    Ok(())
+    leaving.left()
 }
 
 /// Reads the next window of slots. Returns true if that was the last window of the device.

@@ -154,7 +154,7 @@ impl LockedCluster<'_> {
         if !device.set(start, nr) {
             return false;
         }
-        // SAFETY: swapoff waits for the end of the binding, so the device stays. The lock is held.
+        // SAFETY: By the invariants of `Cluster`, which is bound, the device stays. The lock is held.
         let taken = unsafe { bindings::vswap_take_bound(first.ty().into(), nr) };
         if !taken {
             device.clear(start, nr, |_, _| {});
@@ -177,7 +177,8 @@ impl LockedCluster<'_> {
         device.clear(start, nr, |at, len| {
             let offset = first.offset().wrapping_add(at);
             // SAFETY: By the invariants of `Cluster`, the bits owned the device slots until they
-            // were cleared. The lock is held, so the binding and the device stay.
+            // were cleared, and the bound cluster keeps the device. The lock is held, so the
+            // binding stays.
             unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
         })
     }
@@ -206,7 +207,8 @@ impl LockedCluster<'_> {
         }
         if let Some(first) = self.device().unbind(|_, _| {}) {
             let (ty, offset) = (first.ty().into(), first.offset());
-            // SAFETY: The device cluster was bound to this cluster, whose lock is held.
+            // SAFETY: The device cluster was bound to this cluster, whose lock is held. By the
+            // invariants of `Cluster`, the device stays until C has ended the binding.
             unsafe {
                 bindings::vswap_unbind(ty, offset, 0, core::ptr::null(), core::ptr::null_mut())
             };
