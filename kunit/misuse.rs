@@ -17,10 +17,13 @@ use crate::{
         },
         fault::Fault,
         folio::{
+            EmptyPage,
             NewFolio,
             ReadFolio,
+            ReadRequest,
             SwapFolio,
             SwapPage,
+            UnreadFolio,
             Writes, //
         },
         memcg::{
@@ -81,12 +84,29 @@ fn a_new_folio_is_not_written_before_it_is_filled(folio: NewFolio, writes: &mut 
     folio.write(writes); //~ E0599
 }
 
-fn a_folio_is_not_uptodate_before_it_is_filled(folio: &mut SwapFolio<'_>) {
+fn a_folio_is_not_uptodate_before_it_is_filled(folio: &mut UnreadFolio<'_>) {
     let _ = folio.fill(|_, _| Ok(())); //~ E0308
 }
 
-fn a_page_is_not_filled_by_words(page: &SwapPage<'_>) {
+fn a_page_is_not_filled_by_words(page: &EmptyPage<'_>) {
     let _ = page.filled(); //~ E0624
+}
+
+// The page may have newer data than what was swapped out.
+fn a_page_in_use_is_not_filled(folio: &mut SwapFolio<'_>, page: &SwapPage<'_>) {
+    let _ = page.fill(0); //~ E0599
+    let _ = folio.fill(|_, page| Ok(page.fill(0))); //~ E0599
+}
+
+// C takes `ENOENT` for a locked folio, reads it from its device and unlocks it.
+fn a_folio_that_is_read_is_not_unlocked_before(mut request: ReadRequest<'_>) {
+    let mut folio = request.lend();
+    let _ = request.end(Ok(())); //~ E0505
+    let _ = folio.lend();
+}
+
+fn a_lent_folio_is_not_unlocked(folio: UnreadFolio<'_>) {
+    folio.forget(); //~ E0599
 }
 
 // The same for clusters: each guard would unlock the other's cluster.
@@ -118,7 +138,7 @@ fn the_cgroup_of_a_read_folio_is_lent(folio: ReadFolio<'_>) {
 
 fn a_folio_is_dropped_once(folio: ReadFolio<'_>) {
     folio.forget();
-    folio.keep_locked(); //~ E0382
+    drop(folio); //~ E0382
 }
 
 fn there_is_one_right_to_a_slot(folio: &mut SwapFolio<'_>) {
@@ -173,7 +193,7 @@ fn an_object_is_not_kept(held: &Held<'_>) {
     let _ = held.read(|object| kept = Some(object)); //~ E0521
 }
 
-fn an_object_is_read_once(held: &Held<'_>, page: &SwapPage<'_>) {
+fn an_object_is_read_once(held: &Held<'_>, page: &EmptyPage<'_>) {
     let _ = held.read(|object| {
         let _ = acomp::copy_plain(object, page);
         acomp::copy_plain(object, page) //~ E0382
@@ -183,7 +203,7 @@ fn an_object_is_read_once(held: &Held<'_>, page: &SwapPage<'_>) {
 fn the_length_is_that_of_the_object(
     held: &Held<'_>,
     context: &mut LockedContext<'_>,
-    page: &SwapPage<'_>,
+    page: &EmptyPage<'_>,
 ) {
     let _ = held.read(|object| context.decompress(object, 4096, page)); //~ E0061
 }

@@ -16,7 +16,8 @@ use crate::{
         },
         folio::{
             SwapEntry,
-            SwapFolio, //
+            SwapFolio,
+            UnreadFolio, //
         },
         trace,
         vswap::{
@@ -166,9 +167,9 @@ c_exports! {
     }
 
     /// Reads a claimed folio from zswap, which keeps its copy. Marks it uptodate if that succeeds.
-    fn vswap_rs_swapin_load(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
+    fn vswap_rs_swapin_load(folio: Option<UnreadFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
-            let entry = folio.first_slot().entry();
+            let entry = folio.lend().first_slot().entry();
             // On error, the folio is not uptodate, so the fault fails. Decompression errors have
             // been reported.
             let result = load::read(&mut folio);

@@ -13,7 +13,7 @@ use crate::{
     ffi::{
         folio::{
             Folio,
-            ReadFolio,
+            ReadRequest,
             SwapEntry,
             SwapFolio, //
         },
@@ -65,16 +65,18 @@ c_exports! {
 
     /// Loads a folio from zswap, and unlocks the folio. `-ENOENT`: zswap does not have the pages of
     /// the folio, which stays locked.
-    fn zswap_rs_load(folio: Option<ReadFolio<'_>> = *mut bindings::folio) -> c_int {
-        from_result(|| {
-            let mut folio = folio.ok_or(ENOENT)?;
-            let (first, nr) = (folio.lend().first_slot().entry(), folio.nr_pages());
-            let result = load::load(folio).unwrap_or(Err(ENOENT));
-            #[cfg(CONFIG_RUST_VSWAP)]
-            trace::load(first, nr, result);
-            let _ = (first, nr);
-            result.map(|()| 0)
-        })
+    fn zswap_rs_load(folio: Option<ReadRequest<'_>> = *mut bindings::folio) -> c_int {
+        let Some(mut request) = folio else {
+            return ENOENT.to_errno();
+        };
+        let mut folio = request.lend();
+        let (first, nr) = (folio.lend().first_slot().entry(), folio.nr_pages());
+        let result = load::load(&mut folio);
+        let errno = request.end(result);
+        #[cfg(CONFIG_RUST_VSWAP)]
+        trace::load(first, nr, result);
+        let _ = (first, nr);
+        errno
     }
 
     /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. The caller frees the

@@ -18,6 +18,7 @@ use crate::{
     ffi::{
         folio::{
             Bytes,
+            EmptyPage,
             FilledPage,
             SwapPage, //
         },
@@ -259,11 +260,11 @@ impl LockedContext<'_> {
     pub(crate) fn decompress<'p>(
         &mut self,
         mut object: Parts<'_>,
-        page: &SwapPage<'p>,
+        page: &EmptyPage<'p>,
     ) -> (Result<FilledPage<'p>>, u32) {
         let mut output = MaybeUninit::<bindings::scatterlist>::uninit();
         // SAFETY: The object has the length that it reports, and stays. `output` is initialized to
-        // the page, which stays, and which no task reads before it is uptodate.
+        // the page, which stays, and whose bytes no task uses, by the invariants of `EmptyPage`.
         let (result, len) = unsafe {
             bindings::zswap_sg_one_page(output.as_mut_ptr(), page.as_ptr());
             self.run(
@@ -284,12 +285,15 @@ impl LockedContext<'_> {
 
 /// Copies an uncompressed object to a page. `EIO`: the object is not as long as a page.
 #[inline]
-pub(crate) fn copy_plain<'p>(mut object: Parts<'_>, page: &SwapPage<'p>) -> Result<FilledPage<'p>> {
+pub(crate) fn copy_plain<'p>(
+    mut object: Parts<'_>,
+    page: &EmptyPage<'p>,
+) -> Result<FilledPage<'p>> {
     if object.len() != PAGE_LEN {
         return Err(EIO);
     }
-    // SAFETY: The object is as long as a page. `to` is a mapped page that no task reads before it
-    // is uptodate. All of it is written.
+    // SAFETY: The object is as long as a page. `to` is a mapped page, whose bytes no task uses, by
+    // the invariants of `EmptyPage`. All of it is written.
     Ok(unsafe {
         page.overwrite(|to| {
             bindings::memcpy_from_sglist(to.cast(), object.as_sg(), 0, PAGE_LEN);

@@ -298,12 +298,6 @@ impl<'a> SwapPage<'a> {
         })
     }
 
-    /// Fills the page with a 64-bit pattern.
-    pub(crate) fn fill(&self, value: u64) -> FilledPage<'a> {
-        // SAFETY: C writes `PAGE_SIZE` bytes, which is all of the page.
-        unsafe { self.overwrite(|to| bindings::zswap_fill(to.cast(), value, PAGE_SIZE)) }
-    }
-
     /// Returns true if the cgroup of the page allows zswap to write it to a device.
     #[inline]
     pub(crate) fn writeback_enabled(&self) -> bool {
@@ -340,6 +334,28 @@ impl<'a> SwapPage<'a> {
             })
         })
     }
+}
+
+/// A page that is to be filled.
+///
+/// # Invariants
+///
+/// No task has used the bytes of the page since its folio was locked, and the folio was not
+/// uptodate then. So writing the page overwrites no data.
+#[repr(transparent)]
+pub(crate) struct EmptyPage<'a>(SwapPage<'a>);
+
+impl<'a> EmptyPage<'a> {
+    #[inline]
+    pub(super) fn as_ptr(&self) -> *mut bindings::page {
+        self.0.as_ptr()
+    }
+
+    /// Fills the page with a 64-bit pattern.
+    pub(crate) fn fill(&self, value: u64) -> FilledPage<'a> {
+        // SAFETY: C writes `PAGE_SIZE` bytes, which is all of the page.
+        unsafe { self.overwrite(|to| bindings::zswap_fill(to.cast(), value, PAGE_SIZE)) }
+    }
 
     /// Maps the page while `f` writes it, and then flushes the data cache.
     ///
@@ -348,8 +364,8 @@ impl<'a> SwapPage<'a> {
     /// `f` writes all of the page.
     #[inline]
     pub(super) unsafe fn overwrite(&self, f: impl FnOnce(*mut u8)) -> FilledPage<'a> {
-        self.mapped(f);
-        self.folio.flush_dcache();
+        self.0.mapped(f);
+        self.0.folio.flush_dcache();
         // SAFETY: As required of the caller, `f` has written all of the page.
         unsafe { self.filled() }
     }
@@ -364,7 +380,7 @@ impl<'a> SwapPage<'a> {
         // INVARIANT: As required of the caller, all of the page was written. Its folio is locked
         // during `'a`, by the invariants of `LockedFolio`.
         FilledPage {
-            page: self.page,
+            page: self.0.page,
             _folio: PhantomData,
         }
     }
@@ -573,18 +589,58 @@ impl<'a> SwapFolio<'a> {
         // INVARIANT: The page belongs to the folio.
         Some((slot, SwapPage { page, folio }))
     }
+}
+
+/// A folio in the swap cache that is to be read, because it was not uptodate when it was locked.
+///
+/// # Invariants
+///
+/// No task has used the bytes of the folio since it was locked, and it was not uptodate then. It
+/// stays locked during `'a`.
+pub(crate) struct UnreadFolio<'a>(SwapFolio<'a>);
+
+impl FromC<NonNull<bindings::folio>> for UnreadFolio<'_> {
+    /// # Safety
+    ///
+    /// As for [`SwapFolio`]. In addition, the folio is not uptodate.
+    #[inline]
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
+        // bytes before it is unlocked.
+        // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
+        // other value covers it.
+        Self(unsafe { SwapFolio::from_c(folio) })
+    }
+}
+
+impl<'a> Deref for UnreadFolio<'a> {
+    type Target = SwapFolio<'a>;
+
+    #[inline]
+    fn deref(&self) -> &SwapFolio<'a> {
+        &self.0
+    }
+}
+
+impl UnreadFolio<'_> {
+    /// Lends the folio out.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
+        self.0.lend()
+    }
 
     /// Calls `f` to fill the page of a folio of order 0. `None`: the folio is large.
     #[inline]
     fn fill_only(
         &mut self,
-        f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+        f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Option<Result> {
         if self.nr_pages() != 1 {
             return None;
         }
-        let page = self.folio.first_page();
-        Some(f(self.first_slot(), &page).and_then(|filled| filled.check(&page)))
+        // INVARIANT: No task has used the bytes of the folio, by the invariants of `UnreadFolio`.
+        let page = EmptyPage(self.0.folio.first_page());
+        Some(f(self.0.first_slot(), &page).and_then(|filled| filled.check(&page.0)))
     }
 
     /// Calls `f` to fill the page of a folio of order 0, and then marks the folio uptodate. `None`:
@@ -592,23 +648,25 @@ impl<'a> SwapFolio<'a> {
     #[inline]
     pub(crate) fn fill(
         &mut self,
-        f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+        f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Option<Result> {
         let filled = self.fill_only(f)?;
-        Some(filled.map(|()| self.folio.mark_uptodate()))
+        Some(filled.map(|()| self.0.folio.mark_uptodate()))
     }
 
     /// Calls `f` to fill each page of a folio, with the index of the page, and then marks the folio
     /// uptodate.
     pub(crate) fn fill_all(
         &mut self,
-        mut f: impl for<'p> FnMut(usize, Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+        mut f: impl for<'p> FnMut(usize, Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Result {
         for n in 0..self.nr_pages() {
-            let (slot, page) = self.nth(n).ok_or(EIO)?;
-            f(n, slot, &page)?.check(&page)?;
+            let (slot, page) = self.0.nth(n).ok_or(EIO)?;
+            // INVARIANT: As in `fill_only()`.
+            let page = EmptyPage(page);
+            f(n, slot, &page)?.check(&page.0)?;
         }
-        self.folio.mark_uptodate();
+        self.0.folio.mark_uptodate();
         Ok(())
     }
 }
@@ -722,13 +780,6 @@ impl ReadFolio<'_> {
         self.0.lend()
     }
 
-    /// Leaves the folio locked, for C to unlock.
-    #[inline]
-    pub(crate) fn keep_locked(self) -> KeptLocked {
-        let _ = ManuallyDrop::new(self);
-        KeptLocked(())
-    }
-
     /// Removes the folio from the swap cache, frees its slots and unlocks it. `Err` returns the
     /// folio: a swap count is not 0, it is under writeback, or storage is suspended.
     #[cfg(CONFIG_RUST_VSWAP)]
@@ -753,10 +804,6 @@ impl ReadFolio<'_> {
     }
 }
 
-/// Proof that a folio was left locked, so that C must unlock it.
-#[must_use]
-pub(crate) struct KeptLocked(());
-
 impl<'a> Deref for ReadFolio<'a> {
     type Target = SwapFolio<'a>;
 
@@ -771,6 +818,62 @@ impl Drop for ReadFolio<'_> {
     fn drop(&mut self) {
         // SAFETY: The value owns the lock, by the invariants.
         unsafe { bindings::folio_unlock(self.0.as_ptr()) };
+    }
+}
+
+/// The lock of a folio in the swap cache that C wants to be read.
+///
+/// # Invariants
+///
+/// The folio meets the invariants of [`UnreadFolio`].
+#[must_use]
+pub(crate) struct ReadRequest<'a>(ReadFolio<'a>);
+
+impl FromC<NonNull<bindings::folio>> for ReadRequest<'_> {
+    /// # Safety
+    ///
+    /// As for [`ReadFolio`]. In addition, the folio is not uptodate.
+    #[inline]
+    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+        // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
+        // bytes before it is unlocked.
+        // SAFETY: As required of the caller, the folio is locked and in the swap cache, no other
+        // value covers it, and the value takes over the lock.
+        Self(unsafe { ReadFolio::from_c(folio) })
+    }
+}
+
+impl ReadRequest<'_> {
+    /// Lends the folio out.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> UnreadFolio<'_> {
+        // INVARIANT: By the invariants of `ReadRequest`. The folio is locked while `self` is
+        // borrowed.
+        UnreadFolio(self.0.lend())
+    }
+
+    /// Returns the result of the read for C. `ENOENT` leaves the folio locked, so that C reads it
+    /// from its device and unlocks it. Otherwise the folio is unlocked here.
+    ///
+    /// A large folio that could not be read is first removed from the swap cache. Otherwise another
+    /// fault would take all of its pages for broken.
+    #[inline]
+    pub(crate) fn end(self, read: Result) -> c_int {
+        let Self(folio) = self;
+        match read {
+            Ok(()) => {
+                drop(folio);
+                0
+            }
+            Err(error) => {
+                if error == ENOENT {
+                    let _ = ManuallyDrop::new(folio);
+                } else if folio.nr_pages() != 1 {
+                    folio.forget();
+                }
+                error.to_errno()
+            }
+        }
     }
 }
 
@@ -819,7 +922,7 @@ impl Drop for Writes {
 ///
 /// The value owns the lock and a reference.
 #[must_use]
-pub(crate) struct NewFolio(SwapFolio<'static>);
+pub(crate) struct NewFolio(UnreadFolio<'static>);
 
 impl NewFolio {
     /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names, if the
@@ -837,9 +940,10 @@ impl NewFolio {
         let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
         // INVARIANT: C has locked the folio, and taken a reference, for the caller. The value takes
         // over both.
-        // SAFETY: C returns a new folio, locked and in the swap cache, with a reference for the
-        // caller. The folio pins the slot and so the device. Only this type unlocks it.
-        Ok(Self(unsafe { SwapFolio::from_c(folio) }))
+        // SAFETY: C returns a new folio, locked, in the swap cache and not uptodate, with a
+        // reference for the caller. The folio pins the slot and so the device. Only this type
+        // unlocks it.
+        Ok(Self(unsafe { UnreadFolio::from_c(folio) }))
     }
 
     /// Lends the folio out.
@@ -852,7 +956,7 @@ impl NewFolio {
     /// slot before it drops the folio.
     pub(crate) fn fill(
         mut self,
-        f: impl for<'p> FnOnce(Slot<'p>, &SwapPage<'p>) -> Result<FilledPage<'p>>,
+        f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Result<FilledFolio, (Error, Self)> {
         match self.0.fill_only(f).unwrap_or(Err(EINVAL)) {
             // INVARIANT: `fill_only()` has filled the page.
@@ -895,7 +999,7 @@ impl FilledFolio {
     /// Writes the folio to its device, which unlocks the folio when it starts the I/O.
     pub(crate) fn write(self, writes: &mut Writes) {
         let folio = ManuallyDrop::new(self.0);
-        folio.0.folio.mark_uptodate();
+        folio.0 .0.folio.mark_uptodate();
         let folio = folio.0.as_ptr();
         let open = writes.ctx.sio;
         // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through

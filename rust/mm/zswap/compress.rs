@@ -10,6 +10,7 @@ use crate::{
     ffi::{
         acomp,
         folio::{
+            EmptyPage,
             FilledPage,
             SwapEntry,
             SwapPage, //
@@ -77,7 +78,7 @@ pub(super) fn compress(
 pub(super) fn decompress<'h, 'p>(
     slot: SwapEntry,
     held: &'h Held<'h>,
-    page: &SwapPage<'p>,
+    page: &EmptyPage<'p>,
 ) -> Result<(Loaded<'h>, FilledPage<'p>)> {
     if let Some((pattern, loaded)) = held.same() {
         return Ok((loaded, page.fill(pattern.get())));

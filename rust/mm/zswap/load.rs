@@ -12,9 +12,8 @@
 
 use crate::{
     ffi::folio::{
-        KeptLocked,
-        ReadFolio,
-        SwapFolio, //
+        SwapFolio,
+        UnreadFolio, //
     },
     zswap::{
         compress,
@@ -24,35 +23,30 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// Loads the page or pages of a folio, and unlocks the folio. Keeps the folio locked if zswap does
-/// not have its pages.
+/// Loads the page or pages of a folio. `ENOENT`: zswap does not have its pages.
 ///
 /// Returns `EIO` if a word is corrupt, or a page cannot be decompressed. The folio is not uptodate
-/// then, which is an I/O error. A large folio has been removed from the swap cache.
-pub(crate) fn load(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
-    let read = folio.lend().fill(|mut slot, page| {
+/// then, which is an I/O error.
+pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
+    let read = folio.fill(|mut slot, page| {
         let entry = slot.entry();
         table::read_and_free(&mut slot, |held| compress::decompress(entry, held, page))
     });
     let Some(read) = read else {
         return load_large(folio);
     };
-    match read {
-        Ok(()) => {}
-        Err(error) if error == ENOENT => return Err(folio.keep_locked()),
-        Err(error) => return Ok(Err(error)),
-    }
+    read?;
     // The folio is the only copy now. Other tasks wait for the folio lock, so they see the folio
     // dirty.
     folio.count_zswpin();
     folio.mark_dirty();
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Loads the page of a folio that a fault has claimed. The stored copy stays until the fault frees
 /// the slot or calls [`forget`].
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
+pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
         let held = table::get(&slot)?;
         let (_, filled) = compress::decompress(slot.entry(), &held, page)?;
@@ -69,20 +63,7 @@ pub(crate) fn read(folio: &mut SwapFolio<'_>) -> Result {
 /// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
 /// While a folio is in the swap cache, zswap cannot write its pages back. If zswap has only some of
 /// them nevertheless, this fails, and the fault reads the pages one by one.
-fn load_large(mut folio: ReadFolio<'_>) -> Result<Result, KeptLocked> {
-    match load_pages(&mut folio.lend()) {
-        Ok(()) => Ok(Ok(())),
-        Err(error) if error == ENOENT => Err(folio.keep_locked()),
-        Err(error) => {
-            // Remove the folio from the swap cache before it is unlocked. Otherwise another fault
-            // would take all of its pages for broken.
-            folio.forget();
-            Ok(Err(error))
-        }
-    }
-}
-
-fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
+fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
     let nr = folio.nr_pages();
     let read = folio.fill_all(|n, slot, page| {
         let held = table::get(&slot).map_err(|error| if n == 0 { error } else { EIO })?;
@@ -92,7 +73,7 @@ fn load_pages(folio: &mut SwapFolio<'_>) -> Result {
     match read {
         // The device has older content of the pages that zswap has, so the caller must not read
         // them from there.
-        Err(error) if error == ENOENT && any_stored(folio, 1..nr) => return Err(EIO),
+        Err(error) if error == ENOENT && any_stored(&mut folio.lend(), 1..nr) => return Err(EIO),
         read => read?,
     }
     folio.count_zswpin();

@@ -24,11 +24,11 @@
 use crate::{
     ffi::{
         folio::{
+            EmptyPage,
             FilledFolio,
             FilledPage,
             NewFolio,
             SwapEntry,
-            SwapPage,
             Wait,
             Writes, //
         },
@@ -145,7 +145,7 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
 fn read<'h, 'p>(
     met: Met,
     held: &'h Held<'h>,
-    page: &SwapPage<'p>,
+    page: &EmptyPage<'p>,
 ) -> Result<(Loaded<'h>, FilledPage<'p>)> {
     if !met.is(held.record()) {
         return Err(ENOENT);
