@@ -136,15 +136,16 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
         Ok(ids) => slot::alloc_folio(folio, ids, to_device),
         Err(_) => Err(folio),
     };
-    let new = match new {
-        Ok(new) => new,
+    // C gets 0 only with the proof that the folio is in the swap cache.
+    let (mut entered, new) = match new {
+        Ok(entered) => entered,
         Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
         Err(folio) => return refused(&folio).to_errno(),
     };
     if let Some(new) = new {
         // Allocate device slots now, because a large folio for which there is no run can still be
         // split here.
-        if let Err(error) = device_slot::back_new(new) {
+        if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
             // SAFETY: The caller has locked the folio. It was just added to the swap cache, so it
             // is not under writeback.
             unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };

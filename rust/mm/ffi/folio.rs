@@ -523,7 +523,7 @@ impl<'a> SwapFolio<'a> {
 
     /// Lends the value for a shorter time.
     #[inline]
-    fn lend(&mut self) -> SwapFolio<'_> {
+    pub(super) fn lend(&mut self) -> SwapFolio<'_> {
         // INVARIANT: `self` is borrowed, and cannot be used meanwhile.
         SwapFolio {
             folio: self.folio,

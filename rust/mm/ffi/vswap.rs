@@ -150,12 +150,13 @@ impl<'a> NewSwap<'a> {
     /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it has set
     /// the words of these slots, one for each page, to the folio. No other words name the folio.
     #[inline]
-    pub(crate) unsafe fn enter_cache(self, offset: usize) -> SwapFolio<'a> {
+    pub(crate) unsafe fn enter_cache(self, offset: usize) -> Entered<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
         unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
+        // INVARIANT: `self` is consumed, and its folio was just added to the swap cache.
         // SAFETY: By the invariants, only `self` covers the folio, and is consumed. The folio was
         // just added to the swap cache.
-        unsafe { SwapFolio::new(self.folio) }
+        Entered(unsafe { SwapFolio::new(self.folio) })
     }
 
     /// Returns how random the contents of the folio look, from a sample. A large folio is not
@@ -171,6 +172,21 @@ impl<'a> NewSwap<'a> {
     /// is off.
     pub(crate) fn may_be_written(&self) -> bool {
         !params::enabled() || self.folio.writeback_enabled()
+    }
+}
+
+/// A locked folio that was added to the swap cache, and the proof of that for the C caller.
+///
+/// # Invariants
+///
+/// The folio is that of a [`NewSwap`] with the lifetime `'a`, which was consumed.
+pub(crate) struct Entered<'a>(SwapFolio<'a>);
+
+impl Entered<'_> {
+    /// Lends the folio out.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
+        self.0.lend()
     }
 }
 

@@ -275,7 +275,7 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
 
 /// Backs the slots of a folio by device slots, right after the virtual slots were allocated. Unlike
 /// in [`back`], the slots have no backing, and are charged already.
-pub(crate) fn back_new(mut new: New<'_>) -> Result {
+pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
     let mut room = SlotReservation {
         cluster: new.cluster,
         start: new.start,
@@ -285,10 +285,10 @@ pub(crate) fn back_new(mut new: New<'_>) -> Result {
         slots: None,
     };
     if room.promise.is_none() {
-        let (guard, promise) = backing::reserve(room.cluster, new.nr, new.folio.owner())?;
+        let (guard, promise) = backing::reserve(room.cluster, new.nr, folio.owner())?;
         drop(guard);
         room.promise = Some(promise);
     }
-    room.slots = Some(DeviceSlots::alloc(&mut new.folio)?);
-    room.fill(&mut new.folio)
+    room.slots = Some(DeviceSlots::alloc(folio)?);
+    room.fill(folio)
 }

@@ -18,7 +18,6 @@
 use crate::{
     ffi::{
         device::DeviceSlots,
-        folio::SwapFolio,
         layout::SWAPFILE_CLUSTER,
         trace::{
             self,
@@ -26,6 +25,7 @@ use crate::{
         },
         vswap::{
             self,
+            Entered,
             IdRefs,
             NewSwap,
             Uncharge, //
@@ -183,9 +183,8 @@ pub(super) fn free_slot(
     slots
 }
 
-/// A folio that has just been given virtual slots, and that the caller has to back by a device.
-pub(crate) struct New<'a> {
-    pub(super) folio: SwapFolio<'a>,
+/// Virtual slots of a new folio that the caller has to back by a device.
+pub(crate) struct New {
     pub(super) cluster: &'static Cluster,
     pub(super) start: u32,
     pub(super) nr: u32,
@@ -202,11 +201,13 @@ pub(crate) struct New<'a> {
 /// With `to_device`, the caller has charged the slots as swap. Slots in a bound cluster get their
 /// device slots here. For other slots, reserves backing words if the cluster has a table of them,
 /// and returns [`New`], which the caller backs by a device next.
+///
+/// The [`Entered`] proves to the export that the folio is in the swap cache.
 pub(crate) fn alloc_folio<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
     to_device: bool,
-) -> Result<Option<New<'a>>, NewSwap<'a>> {
+) -> Result<(Entered<'a>, Option<New>), NewSwap<'a>> {
     let (nr, id) = (folio.nr_pages(), ids.id());
     let charged = if to_device { nr } else { 0 };
     let refuse = |(folio, ids): (_, IdRefs)| {
@@ -226,7 +227,7 @@ pub(crate) fn alloc_folio<'a>(
     };
     let Run { taken, local } = run;
     let (cluster, start) = (taken.cluster(), taken.start());
-    let (mut guard, folio) = match taken.fill(folio, ids) {
+    let (mut guard, mut folio) = match taken.fill(folio, ids) {
         Ok(filled) => filled,
         Err(refused) => return refuse(refused),
     };
@@ -237,7 +238,7 @@ pub(crate) fn alloc_folio<'a>(
     };
     drop(guard);
     drop(local);
-    folio.count_cached();
+    folio.lend().count_cached();
     trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
     if on_device {
         if let Backing::Phys(first) = cluster.peek_backing(start) {
@@ -245,14 +246,14 @@ pub(crate) fn alloc_folio<'a>(
             moved(cluster, start..end, To::Device(first));
         }
     }
-    Ok((to_device && !on_device).then_some(New {
-        folio,
+    let new = (to_device && !on_device).then_some(New {
         cluster,
         start,
         nr,
         id,
         promise,
-    }))
+    });
+    Ok((folio, new))
 }
 
 /// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove folios from

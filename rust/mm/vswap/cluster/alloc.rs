@@ -3,14 +3,12 @@
 //! Allocates slots of a cluster: its slot map, its list, and [`Taken`], the slots for a new folio.
 
 use crate::{
-    ffi::{
-        folio::SwapFolio,
-        vswap::{
-            self,
-            IdRefs,
-            NewSwap,
-            Uncharge, //
-        }, //
+    ffi::vswap::{
+        self,
+        Entered,
+        IdRefs,
+        NewSwap,
+        Uncharge, //
     },
     vswap::{
         backing::FreedBacking,
@@ -251,7 +249,7 @@ impl Taken {
         self,
         folio: NewSwap<'a>,
         ids: IdRefs,
-    ) -> Result<(Guard, SwapFolio<'a>), (NewSwap<'a>, IdRefs)> {
+    ) -> Result<(Guard, Entered<'a>), (NewSwap<'a>, IdRefs)> {
         // Check the mode under the lock of the cluster: see the races in `slot_alloc`.
         if !vswap::is_on() {
             self.cancel();

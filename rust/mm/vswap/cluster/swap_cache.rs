@@ -21,10 +21,10 @@ use crate::{
         folio::{
             Folio,
             FolioRef,
-            Owner,
-            SwapFolio, //
+            Owner, //
         },
         vswap::{
+            Entered,
             IdRefs,
             LeavingFolio,
             NewSwap,
@@ -223,7 +223,7 @@ pub(crate) unsafe fn add<'a>(
     cluster: &mut LockedCluster<'_>,
     offset: usize,
     folio: NewSwap<'a>,
-) -> Option<SwapFolio<'a>> {
+) -> Option<Entered<'a>> {
     let off = (offset % SLOTS) as u32;
     add_words(cluster, off, folio.nr_pages(), folio.pfn()?);
     // SAFETY: `ci->lock` is held. As required of the caller, the slots could take the folio, so
@@ -244,7 +244,7 @@ pub(in crate::vswap::cluster) unsafe fn fill<'a>(
     slots: Range<u32>,
     pfn: Pfn,
     folio: NewSwap<'a>,
-) -> SwapFolio<'a> {
+) -> Entered<'a> {
     let offset = cluster.cluster().first().wrapping_add(slots.start as usize);
     let flags = Flags::EMPTY;
     for off in slots {
