@@ -235,9 +235,13 @@ unsafe impl<T: View, const N: usize> View for [T; N] {
     type C = [T::C; N];
 }
 
-/// A value that can be passed to a function of C, as `C`. The type guarantees what C requires of
-/// the value while the function runs.
-pub(crate) trait ToC {
+/// A value that can be passed to a function of C, as `C`.
+///
+/// # Safety
+///
+/// The invariants of the type guarantee what C requires of the value while the function runs: a
+/// pointer is to a valid object of the type `C`.
+pub(crate) unsafe trait ToC {
     /// The type of the value in C.
     type C;
 
@@ -268,7 +272,9 @@ impl FromC<()> for () {
 macro_rules! to_c {
     ($($(#[$meta:meta])* $ty:ty => $c:ty = |$this:ident| $value:expr $(;)?)*) => {$(
         $(#[$meta])*
-        impl $crate::ffi::call::ToC for $ty {
+        // SAFETY: The value is a number, or by the invariants of the type a pointer to an object
+        // that stays while the function runs.
+        unsafe impl $crate::ffi::call::ToC for $ty {
             type C = $c;
 
             #[inline]
@@ -335,7 +341,8 @@ to_c!(CpuId => c_uint = |this| this.as_u32());
 to_c!(NonZero<u32> => c_uint = |this| this.get());
 
 /// A place that C reads and writes.
-impl<T> ToC for &mut T {
+// SAFETY: The reference is valid and exclusive while the function runs.
+unsafe impl<T> ToC for &mut T {
     type C = *mut T;
 
     #[inline]

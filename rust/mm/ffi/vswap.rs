@@ -194,7 +194,9 @@ impl Entered<'_> {
 ///
 /// # Invariants
 ///
-/// The folio is in the swap cache during `'a`. Its slots are virtual. No other value covers it.
+/// The folio is in the swap cache until [`Self::leave_cache`], and not under writeback. It is locked
+/// during `'a`, also after it has left the swap cache. Its slots are virtual. No other value covers
+/// it.
 pub(crate) struct LeavingFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -251,12 +253,12 @@ impl<'a> LeavingFolio<'a> {
 impl FromC<NonNull<bindings::folio>> for LeavingFolio<'_> {
     /// # Safety
     ///
-    /// The folio is locked and in the swap cache, with virtual slots, and no other value covers it,
-    /// while the value is used.
+    /// The folio is locked while the value is used. It is in the swap cache, with virtual slots, and
+    /// not under writeback. No other value covers it.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual slots.
-        // No other value covers it.
+        // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual slots,
+        // and not under writeback. No other value covers it.
         Self {
             // SAFETY: As required of the caller, the folio is locked.
             folio: unsafe { LockedFolio::from_c(folio) },

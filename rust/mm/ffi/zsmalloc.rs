@@ -91,7 +91,8 @@ pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 ///
 /// # Invariants
 ///
-/// The pointer is to a pool of owned objects that exists as long as the value does.
+/// The pointer is to a pool of owned objects that exists as long as the value does. The pool has no
+/// objects when the value is dropped.
 pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
 
 impl ZsPool {
@@ -99,13 +100,16 @@ impl ZsPool {
     ///
     /// # Safety
     ///
-    /// For each object that is in a word and not pinned, `find_word` returns that word for the
-    /// object's name, until the object is freed.
+    /// - For each object that is in a word and not pinned, `find_word` returns that word for the
+    ///   object's name, until the object is freed.
+    /// - Each object is freed before the pool is dropped. So no [`Pinned`] of the pool is leaked,
+    ///   unless its object is freed in another way.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
         // returns the word of each object that is in a word and not pinned.
         let pool = unsafe { bindings::zs_create_owned_pool(name.as_char_ptr(), Some(find_word)) };
-        // INVARIANT: The pool was just created.
+        // INVARIANT: The pool was just created. As required of the caller, it has no objects when
+        // the value is dropped.
         NonNull::new(pool).map(Self).ok_or(ENOMEM)
     }
 
@@ -246,8 +250,7 @@ impl ZsPool {
 }
 
 c_owned! {
-    // Safe: the pool has no objects any more. A `Pinned` borrows the pool, and each object in a
-    // word holds a reference to the `zswap::pool::Pool` that owns this.
+    // Safe: by the invariants of `ZsPool`, the pool has no objects any more.
     fn drop(ZsPool: bindings::zs_pool) = zs_destroy_pool;
 }
 

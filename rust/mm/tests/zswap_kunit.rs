@@ -73,6 +73,7 @@ fn node() -> Result<Node> {
 
 fn pool() -> Result<ZsPool> {
     // SAFETY: `store()` unpins an object only after it is in the word that `find_word()` returns.
+    // Each test frees its objects, unless it fails, and then C only reports them.
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
 }
 

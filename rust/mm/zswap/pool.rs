@@ -141,7 +141,8 @@ pub(crate) struct Pool {
 }
 
 // SAFETY: zsmalloc, the reference count and the work item do their own locking. The mutex of a
-// context protects the context. The other fields do not change while the pool is shared.
+// context protects the context. `number` is a `SetOnce`, and `retired` is atomic.
+// `hotplug` is used by C alone, under its own lock. `name` does not change.
 unsafe impl Send for Pool {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Pool {}
@@ -187,8 +188,8 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 /// All pools, indexed by their number. A word stores the number because it takes fewer bits than a
 /// pointer.
 ///
-/// A pool in this array is fully initialized. It is freed only after a grace period has passed
-/// since it left the array.
+/// A pool in this array is initialized, except for its `number`, which is set right after the pool
+/// has joined the array. It is freed only after a grace period has passed since it left the array.
 static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
 
 /// How many places of [`POOLS`] were ever used. Mostly one, and each swap-out walks them.
@@ -206,7 +207,9 @@ impl Pool {
             try_pin_init!(Self {
                 // SAFETY: `Entry::publish()` writes the place of an object to the word of its slot
                 // before it unpins the object. `find_word()` returns this word for the object's
-                // name.
+                // name. Only `PoolRef::store()` stores objects. It gives each of them to an `Entry`
+                // or frees it. An `Entry` or a word has a reference to the pool until it has freed
+                // its object, also if it is leaked.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 // INVARIANT: The count is zeroed.
@@ -511,9 +514,10 @@ pub(crate) fn total_pages() -> usize {
 ///
 /// # Invariants
 ///
-/// A word that names an object owns the object, and a reference to its pool. A word that names a
-/// device slot owns the device slot. The word changes under the lock of its cluster, except for the
-/// referenced bit of a record and the place of an object.
+/// A word that names an object owns the object, and a reference to its pool. It belongs to a slot in
+/// use, and a slot in use keeps its swap device. A word that names a device slot owns the device
+/// slot. The word changes under the lock of its cluster, except for the referenced bit of a record
+/// and the place of an object.
 ///
 /// If memory is corrupted, this does not hold any more. Code that finds a damaged word then limits
 /// the harm. It cannot tell whether the number of a pool is wrong.

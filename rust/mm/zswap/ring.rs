@@ -84,8 +84,9 @@ const SAMPLE: usize = 32;
 ///
 /// # Invariants
 ///
-/// The member belongs to a table, and `words` points to the words of its 64 slots in that table.
-/// `links` and `at` are protected by the lock of the ring that the seat names.
+/// The member belongs to a table, and `words` points to the words of its 64 slots in that table. It
+/// leaves its ring before the table is freed, so the table stays while the member is on a ring whose
+/// lock is held. `links` and `at` are protected by the lock of the ring that the seat names.
 #[repr(C)]
 pub(crate) struct Member {
     // Not a `CListHead`, because its pointers are not valid while the member is on no list.
@@ -716,8 +717,8 @@ impl LockedRing<'_> {
             }
             *budget = budget.wrapping_sub(1);
             member.at.store(n.wrapping_add(1), Relaxed);
-            // SAFETY: By the invariants of `Member`, `words` points to 64 words, one for each bit.
-            // The table stays while the member is on the ring, whose lock is held.
+            // SAFETY: By the invariants of `Member`, `words` points to 64 words, one for each bit,
+            // and the table stays while the member is on the ring, whose lock is held.
             let word = unsafe { Atomic::<u64>::from_ptr(words.add(n as usize)) };
             let value = word.load(Relaxed);
             let turn = order::turn(value, |new| word.cmpxchg(value, new, Relaxed).is_ok());

@@ -714,7 +714,8 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
 /// the place and the referenced bit.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
-    // SAFETY: The stored page keeps its slot in use, and a slot in use keeps its swap device.
+    // SAFETY: The object is in a word, as required of the caller. By the invariants of `Word`, the
+    // word belongs to a slot in use, which keeps its swap device.
     let Some((ci, off)) = (unsafe { Ci::of_entry(entry) }) else {
         return core::ptr::null_mut();
     };
