@@ -141,6 +141,9 @@ c_exports! {
     }
 
     /// Frees the zswap entries of an uptodate folio, and marks it dirty, if zswap has its pages.
+    ///
+    /// The caller has checked that no device slot backs the folio (`vswap_rs_in_memory()`), or has
+    /// claimed it. So the folio is not under writeback.
     fn vswap_rs_swapin_forget(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             load::forget(&mut folio);

@@ -299,7 +299,8 @@ extern "C" fn vswap_count(offset: c_ulong) -> c_int {
 }
 
 c_exports! {
-    /// Returns true if the swap count of any slot of a folio is not 0.
+    /// Returns true if the swap count of any slot of a folio is not 0. The caller has checked that
+    /// the folio is not under writeback.
     fn vswap_folio_swapped(folio: Present<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         let Present(mut folio) = folio;
         let nr = folio.nr_pages() as u32;

@@ -67,8 +67,8 @@ static_assert!(matches!(
 ///
 /// # Invariants
 ///
-/// Each slot was allocated to back a virtual slot, and is in use. No backing word names it, and no
-/// other value owns it.
+/// Each slot was allocated to back a virtual slot, and is in use. No backing word names it, no
+/// other value owns it, and no I/O uses it.
 #[must_use]
 pub(crate) struct DeviceSlots {
     first: PhysSlot,
@@ -92,7 +92,8 @@ impl DeviceSlots {
         let entry = SwapEntry::from_raw(entry);
         // Cannot fail: C only returns types and offsets that devices have.
         let first = PhysSlot::new(entry.ty() as u8, entry.offset() as u32).ok_or(EINVAL)?;
-        // INVARIANT: C has allocated the slots for this value, and no backing word names them yet.
+        // INVARIANT: C has allocated the slots for this value, so no I/O uses them, and no backing
+        // word names them yet.
         Ok(Self { first, nr })
     }
 
@@ -100,12 +101,12 @@ impl DeviceSlots {
     ///
     /// # Safety
     ///
-    /// The slot is in use, because a backing word named it. No backing word names it any more, and
-    /// no other value owns it.
+    /// The slot is in use, because a backing word named it. No backing word names it any more, no
+    /// other value owns it, and no I/O uses it.
     #[inline]
     pub(crate) unsafe fn from_word(first: PhysSlot) -> Self {
-        // INVARIANT: As required of the caller, the slot is in use, no backing word names it, and
-        // no other value owns it.
+        // INVARIANT: As required of the caller, the slot is in use, no backing word names it, no
+        // other value owns it, and no I/O uses it.
         Self { first, nr: 1 }
     }
 
@@ -145,8 +146,8 @@ impl DeviceSlots {
 impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The value owns the slots, which are in use and keep their device, by the
-        // invariants. The lock of a device cluster may be taken inside the lock of a virtual
+        // SAFETY: The value owns the slots, which are in use and keep their device, and no I/O uses
+        // them, by the invariants. The lock of a device cluster may be taken inside the lock of a virtual
         // cluster.
         unsafe { bindings::vswap_free_slots(self.first.ty().into(), self.first.offset(), self.nr) };
     }

@@ -136,7 +136,7 @@ impl SwapEntry {
 /// # Invariants
 ///
 /// During `'a` only the owner of the value stores an entry for the slot, removes its entry, or
-/// looks it up to follow it. The device of the slot stays.
+/// looks it up to follow it. The device of the slot stays, and no I/O uses its device slot.
 pub(crate) struct Slot<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,
@@ -467,7 +467,8 @@ impl<'a> Bytes<'a> {
 ///
 /// # Invariants
 ///
-/// `folio` is in the swap cache during `'a`. Only one value for it can be used at a time.
+/// `folio` is in the swap cache during `'a`, and not under writeback, which only the owner of the
+/// folio lock starts. So no I/O uses its device slots. Only one value for it can be used at a time.
 pub(crate) struct SwapFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -476,15 +477,15 @@ pub(crate) struct SwapFolio<'a> {
 impl FromC<NonNull<bindings::folio>> for SwapFolio<'_> {
     /// # Safety
     ///
-    /// The folio is locked and in the swap cache, and no other value covers it, while the value is
-    /// used.
+    /// While the value is used, the folio is locked, in the swap cache and not under writeback, and
+    /// no other value covers it.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // SAFETY: As required of the caller, the folio is locked.
         let folio = unsafe { LockedFolio::from_c(folio) };
         folio.check();
-        // INVARIANT: As required of the caller, the folio is in the swap cache, and no other value
-        // covers it.
+        // INVARIANT: As required of the caller, the folio is in the swap cache and not under
+        // writeback, and no other value covers it.
         Self {
             folio,
             _lock: PhantomData,
@@ -503,7 +504,7 @@ impl<'a> SwapFolio<'a> {
     #[inline]
     pub(super) unsafe fn new(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is in the swap cache during `'a`, and no
-        // other value covers it.
+        // other value covers it. It is not under writeback, because it was not in the swap cache.
         Self {
             folio,
             _lock: PhantomData,
@@ -607,8 +608,7 @@ impl FromC<NonNull<bindings::folio>> for UnreadFolio<'_> {
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
         // bytes before it is unlocked.
-        // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
-        // other value covers it.
+        // SAFETY: As required of the caller, the folio meets the requirements of `SwapFolio`.
         Self(unsafe { SwapFolio::from_c(folio) })
     }
 }
@@ -740,7 +740,8 @@ impl FolioRef {
         if !self.lock_if_cached() {
             return None;
         }
-        // SAFETY: C has locked the folio, and checked that it is in the swap cache.
+        // SAFETY: C has locked the folio, waited for its writeback, and checked that it is in the
+        // swap cache.
         Some(unsafe { ReadFolio::from_c(self.0) })
     }
 }
@@ -766,8 +767,7 @@ impl FromC<NonNull<bindings::folio>> for ReadFolio<'_> {
     /// As for [`SwapFolio`]. In addition, the value takes over the folio lock from the caller.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: As required of the caller, the folio is locked and in the swap cache, and no
-        // other value covers it.
+        // SAFETY: As required of the caller, the folio meets the requirements of `SwapFolio`.
         // INVARIANT: As required of the caller, the value takes over the lock.
         Self(unsafe { SwapFolio::from_c(folio) })
     }
@@ -799,7 +799,8 @@ impl ReadFolio<'_> {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
         }
-        // SAFETY: The folio is locked, and in the swap cache, by the invariants. It is clean.
+        // SAFETY: By the invariants, the folio is locked, in the swap cache and not under writeback.
+        // It is clean.
         unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
     }
 }
@@ -837,8 +838,8 @@ impl FromC<NonNull<bindings::folio>> for ReadRequest<'_> {
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
         // bytes before it is unlocked.
-        // SAFETY: As required of the caller, the folio is locked and in the swap cache, no other
-        // value covers it, and the value takes over the lock.
+        // SAFETY: As required of the caller, the folio meets the requirements of `SwapFolio`, and
+        // the value takes over the lock.
         Self(unsafe { ReadFolio::from_c(folio) })
     }
 }
@@ -940,9 +941,9 @@ impl NewFolio {
         let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
         // INVARIANT: C has locked the folio, and taken a reference, for the caller. The value takes
         // over both.
-        // SAFETY: C returns a new folio, locked, in the swap cache and not uptodate, with a
-        // reference for the caller. The folio pins the slot and so the device. Only this type
-        // unlocks it.
+        // SAFETY: C returns a new folio, locked, in the swap cache, not uptodate and not under
+        // writeback, with a reference for the caller. The folio pins the slot and so the device.
+        // Only this type unlocks it.
         Ok(Self(unsafe { UnreadFolio::from_c(folio) }))
     }
 
@@ -969,8 +970,8 @@ impl NewFolio {
 impl Drop for NewFolio {
     fn drop(&mut self) {
         let folio = self.0.as_ptr();
-        // SAFETY: The value owns the lock and the reference, by the invariants. The reference is
-        // put last.
+        // SAFETY: The value owns the lock and the reference, and the folio is in the swap cache and
+        // not under writeback, by the invariants. The reference is put last.
         unsafe {
             bindings::swap_cache_del_folio(folio);
             bindings::folio_unlock(folio);

@@ -514,8 +514,8 @@ pub(crate) fn total_pages() -> usize {
 ///
 /// # Invariants
 ///
-/// A word that names an object owns the object, and a reference to its pool. It belongs to a slot in
-/// use, and a slot in use keeps its swap device. A word that names a device slot owns the device
+/// A word that names an object owns the object, and a reference to its pool. It belongs to a slot
+/// in use, and a slot in use keeps its swap device. A word that names a device slot owns the device
 /// slot. The word changes under the lock of its cluster, except for the referenced bit of a record
 /// and the place of an object.
 ///

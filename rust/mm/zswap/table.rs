@@ -494,7 +494,7 @@ impl<'g> LockedTable<'g> {
     ///
     /// # Safety
     ///
-    /// The caller owns the right to the slot. `entry` is the swap entry of the slot.
+    /// The caller owns the right to the slot, by a [`Slot`]. `entry` is the swap entry of the slot.
     #[inline]
     unsafe fn put(
         &mut self,
@@ -532,8 +532,9 @@ impl<'g> LockedTable<'g> {
         ring.fill(member, order::bits_of(off % GROUP, 1), self.locked(), &rcu);
         Ok(Replaced {
             stored: sum,
-            // SAFETY: The caller owns the right to the slot, as required. `publish()` has replaced
-            // the word `old` of the slot, and has freed the stored page that `old` names, if any.
+            // SAFETY: The caller owns the right to the slot, as required. By the invariants of
+            // `Slot`, no I/O uses its device slot. `publish()` has replaced the word `old` of the
+            // slot, and has freed the stored page that `old` names, if any.
             #[cfg(CONFIG_RUST_VSWAP)]
             device: unsafe { crate::vswap::cluster::take_replaced(self, off, old) },
             id: self.id(off),

@@ -48,12 +48,14 @@ use kernel::bindings;
 ///
 /// # Safety
 ///
-/// The caller has just replaced the word `old`, which named no stored page.
+/// The caller has just replaced the word `old`, which named no stored page. No I/O uses the device
+/// slot that `old` named.
 #[inline]
 unsafe fn device_slot(old: u64) -> Option<Backed> {
     match decode_backing(old) {
         // SAFETY: By the invariants of `Word`, the word owned the device slot until the caller
-        // replaced it. So no other value or word names the device slot now.
+        // replaced it. So no other value or word names the device slot now. As required of the
+        // caller, no I/O uses it.
         Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
         _ => None,
     }
@@ -65,7 +67,7 @@ unsafe fn device_slot(old: u64) -> Option<Backed> {
 /// # Safety
 ///
 /// The caller has the right to the slot, and has just replaced its word `old`. A stored page that
-/// `old` named was freed.
+/// `old` named was freed. No I/O uses the device slot of the slot.
 #[inline]
 pub(crate) unsafe fn take_replaced(
     table: &mut LockedTable<'_>,
@@ -74,10 +76,11 @@ pub(crate) unsafe fn take_replaced(
 ) -> Option<Backed> {
     if old != 0 && !Record::is_tag(old) {
         // SAFETY: As required of the caller, it has just replaced `old`, which names no stored
-        // page.
+        // page, and no I/O uses the device slot.
         return unsafe { device_slot(old) };
     }
-    // SAFETY: As required of the caller, it has the right to the slot.
+    // SAFETY: As required of the caller, it has the right to the slot, and no I/O uses the device
+    // slot.
     let idle = unsafe { idle_replaced(table, off) };
     idle.then_some(Backed::Bound)
 }
@@ -234,7 +237,7 @@ impl LockedCluster<'_> {
     /// # Safety
     ///
     /// `word` is the backing word of the slot that `name` names. The cluster of the slot is locked,
-    /// and the caller has the right to the slot.
+    /// and the caller has the right to the slot. No I/O uses its device slot.
     #[inline]
     pub(super) unsafe fn take_word(
         word: &Word,
@@ -255,7 +258,8 @@ impl LockedCluster<'_> {
         // SAFETY: The cluster is locked, as required of the caller. The word names no object, and
         // the device slot that it names is taken over below.
         unsafe { word.set(0) };
-        // SAFETY: The word `value`, which names no stored page, was just cleared.
+        // SAFETY: The word `value`, which names no stored page, was just cleared. As required of the
+        // caller, no I/O uses the device slot.
         unsafe { device_slot(value) }
     }
 }

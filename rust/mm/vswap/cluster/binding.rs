@@ -62,13 +62,13 @@ impl bound::Word for Atomic<u64> {
 ///
 /// # Safety
 ///
-/// The caller has the right to the slot.
+/// The caller has the right to the slot. No I/O uses the device slot.
 #[inline]
 pub(super) unsafe fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
     let ci = table.as_ci();
     // SAFETY: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is locked,
     // and no `LockedCluster` is used meanwhile. Only a virtual cluster has this value in `flags`.
-    // As required of the caller, it has the right to the slot.
+    // As required of the caller, it has the right to the slot, and no I/O uses the device slot.
     unsafe {
         (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
             && LockedCluster::from_c(ci).idle_device(off, 1) != 0
@@ -167,7 +167,7 @@ impl LockedCluster<'_> {
     ///
     /// # Safety
     ///
-    /// The caller has the right to the slots, or frees them.
+    /// The caller has the right to the slots, or frees them. No I/O uses the device slots.
     #[inline]
     pub(super) unsafe fn idle_device(&self, start: u32, nr: u32) -> u32 {
         let device = self.device();

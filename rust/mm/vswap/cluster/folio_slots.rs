@@ -40,8 +40,8 @@ use core::{
 ///
 /// # Invariants
 ///
-/// The folio of the slots is locked and in the swap cache during `'f`. No other value gives access
-/// to the slots.
+/// The folio of the slots is locked, in the swap cache and not under writeback during `'f`. So no
+/// I/O uses their device slots. No other value gives access to the slots.
 pub(crate) struct FolioSlots<'f> {
     cluster: &'static Cluster,
     start: u32,
@@ -55,9 +55,9 @@ impl<'f> FolioSlots<'f> {
     pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
         let nr = folio.nr_pages() as u32;
         let (cluster, start) = place(&folio.first_slot())?;
-        // INVARIANT: By the invariants of `SwapFolio`, which is borrowed, the folio is locked and
-        // in the swap cache. No other value is used meanwhile. The slots of a folio are
-        // consecutive.
+        // INVARIANT: By the invariants of `SwapFolio`, which is borrowed, the folio is locked, in
+        // the swap cache and not under writeback. No other value is used meanwhile. The slots of a
+        // folio are consecutive.
         Some(Self {
             cluster,
             start,
@@ -192,7 +192,8 @@ impl LockedSlots<'_> {
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let FolioSlots { start, nr, .. } = *self.slots;
         let mut cluster = self.guard.lend();
-        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots.
+        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots,
+        // and no I/O uses their device slots.
         let idle = unsafe { cluster.idle_device(start, nr) };
         (0..idle).for_each(|_| f(Backed::Bound));
         let (mut nr_backed, mut any_entry) = (0u32, false);
@@ -201,7 +202,8 @@ impl LockedSlots<'_> {
                 return;
             };
             // SAFETY: `word` and the name belong to the slot, whose cluster is locked. The folio
-            // lock, held by the invariants of `FolioSlots`, gives the right to the slot.
+            // lock, held by the invariants of `FolioSlots`, gives the right to the slot, and no I/O
+            // uses its device slot.
             let backed = unsafe { LockedCluster::take_word(word, cluster.name(off), freed) };
             if let Some(backed) = backed {
                 nr_backed = nr_backed.wrapping_add(1);

@@ -57,8 +57,9 @@ impl LockedCluster<'_> {
 ///
 /// # Invariants
 ///
-/// The slots are in use, and the swap cache has no folio for them. The swap count of a slot is at
-/// most 1; the owner of the value drops it. No other value gives access to the slots.
+/// The slots are in use, and the swap cache has no folio for them. So no I/O uses their device
+/// slots, because a folio under writeback or being read stays in the swap cache. The swap count of a
+/// slot is at most 1; the owner of the value drops it. No other value gives access to the slots.
 #[must_use]
 pub(crate) struct Unpinned<'g> {
     cluster: LockedCluster<'g>,
@@ -113,7 +114,8 @@ impl<'g> Unpinned<'g> {
             // SAFETY: `word` is that of the slot. By the invariants of `Unpinned`, nothing pins it.
             let (old, id) = unsafe { cluster.clear_word(off, word) };
             // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
-            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it.
+            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it,
+            // and no I/O uses its device slot.
             let mut backed = unsafe { LockedCluster::take_word(backing, cluster.name(off), freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
@@ -141,8 +143,8 @@ impl<'g> Unpinned<'g> {
     /// of them had data.
     #[inline]
     fn idle_device(&self, start: u32, nr: u32) -> u32 {
-        // SAFETY: By the invariants of `Unpinned`, nothing pins the slots, and their owner frees
-        // them.
+        // SAFETY: By the invariants of `Unpinned`, nothing pins the slots, no I/O uses their device
+        // slots, and their owner frees them.
         unsafe { self.cluster.idle_device(start, nr) }
     }
 
