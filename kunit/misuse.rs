@@ -243,10 +243,6 @@ fn a_sample_has_a_step(fault: &Fault<'_>) {
     let _ = fault.used(0, 1, 0, true); //~ E0308
 }
 
-fn a_table_is_not_freed_while_words_are_in_use(mut table: table::LockedTable<'_>) {
-    table.free(); //~ E0133
-}
-
 fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
     table.sub(1); //~ E0133
 }

@@ -40,11 +40,11 @@ LIMITS = {
     "rust/mm/vswap/cluster/free.rs": (8, 0),
     "rust/mm/vswap/cluster/lock.rs": (3, 0),
     "rust/mm/vswap/cluster/state.rs": (2, 0),
-    "rust/mm/vswap/cluster/swap_cache.rs": (12, 0),
+    "rust/mm/vswap/cluster/swap_cache.rs": (13, 0),
     "rust/mm/vswap/cluster_list.rs": (4, 8),
     "rust/mm/zswap/pool.rs": (28, 1),
     "rust/mm/zswap/ring.rs": (14, 6),
-    "rust/mm/zswap/table.rs": (18, 2),
+    "rust/mm/zswap/table.rs": (20, 2),
 }
 
 # Tests, and the roots of the crate and of its modules, whose lints apply to the modules below.

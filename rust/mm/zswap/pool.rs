@@ -238,8 +238,8 @@ impl Pool {
         })?;
         // After this, RCU readers can find the pool, so no later step may fail.
         pool.take_place()?;
-        let initial = Initial::new(NonNull::from(&*pool));
-        // INVARIANT: The box is leaked here, and `initial` owns the initial reference.
+        // INVARIANT: `initial` owns the initial reference, and the box is leaked below.
+        let initial = Initial(ManuallyDrop::new(PoolRef(NonNull::from(&*pool))));
         pool.into_foreign();
         initial.report(c"created");
         params::note_ever_enabled();
@@ -332,14 +332,9 @@ impl Initial {
     /// Makes the pool the current one, and retires the previous one.
     pub(crate) fn make_current(self) {
         let pool = ManuallyDrop::new(self).0 .0.as_ptr();
+        let previous = NonNull::new(CURRENT.0.xchg(pool, Full).cast_mut());
         // INVARIANT: `CURRENT` does not own the initial reference of the previous pool any more.
-        drop(NonNull::new(CURRENT.0.xchg(pool, Full).cast_mut()).map(Self::new));
-    }
-
-    /// Creates the value for a pool. The value takes over the initial reference.
-    fn new(pool: NonNull<Pool>) -> Self {
-        // INVARIANT: As required of the caller, the value takes over the initial reference.
-        Self(ManuallyDrop::new(PoolRef(pool)))
+        drop(previous.map(|pool| Self(ManuallyDrop::new(PoolRef(pool)))));
     }
 }
 
@@ -495,7 +490,7 @@ pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
     // so no other task makes a new one. `found` is a reference, so the count is not zero.
     unsafe { bindings::percpu_ref_resurrect(found.refs.as_ptr()) };
     // INVARIANT: The call above made a new initial reference.
-    Some(Initial::new(found.0))
+    Some(Initial(ManuallyDrop::new(PoolRef(found.0))))
 }
 
 /// Returns the number of pages that all pools use.

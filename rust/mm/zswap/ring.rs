@@ -248,7 +248,11 @@ impl Member {
                 return false;
             }
             locked.settle();
-            locked.unlink(self);
+            // INVARIANT: The seat is on this ring, so the member was on the list or in `joined`,
+            // which was just moved to the list. It is not about to join, because each caller of
+            // this function and of `join()` holds the lock of the member's cluster.
+            locked.remove(Listed(self));
+            locked.add_len(usize::MAX);
             seats.exchange_seat(here, to)
         }
     }
@@ -538,6 +542,21 @@ c_functions! {
     safe fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
 }
 
+/// A member on the list of a ring that this task has locked.
+///
+/// # Invariants
+///
+/// The member is on the list of the ring. The lock of the ring is held while the value is used.
+struct Listed<'m>(&'m Member);
+
+/// A member that was removed from the list of a ring that this task has locked.
+///
+/// # Invariants
+///
+/// The member is on no list. The lock of the ring is held while the value is used, so only this
+/// task uses the links of the member.
+struct Unlisted<'m>(&'m Member);
+
 /// A locked ring. Dropping it unlocks the ring.
 #[must_use]
 pub(crate) struct LockedRing<'a> {
@@ -597,24 +616,21 @@ impl LockedRing<'_> {
         }
     }
 
-    /// Removes a member from the list. Caller has checked that it is on the list.
-    fn remove(&self, member: &Member) {
-        // SAFETY: The member is on the list, as the caller has checked under the ring lock.
+    /// Removes a member from the list.
+    fn remove<'m>(&self, member: Listed<'m>) -> Unlisted<'m> {
+        let Listed(member) = member;
+        // SAFETY: The member is on the list of a locked ring, by the invariants of `Listed`.
         unsafe { bindings::zswap_list_del(member.links()) };
+        // INVARIANT: The member was just removed, and the ring lock is held.
+        Unlisted(member)
     }
 
-    /// Adds a member that is on no list to the end of the list.
-    fn push(&self, member: &Member) {
-        // SAFETY: The ring lock is held, so only this task uses the links of the member and the
-        // list.
+    /// Adds a member to the end of the list.
+    fn push(&self, member: Unlisted<'_>) {
+        let Unlisted(member) = member;
+        // SAFETY: The ring lock is held, so only this task uses the list. By the invariants of
+        // `Unlisted`, the member is on no list, and only this task uses its links.
         unsafe { bindings::list_add_tail(member.links(), self.head()) };
-    }
-
-    /// Removes a member from the list and from the number of members. Caller has checked that it is
-    /// on the list.
-    fn unlink(&mut self, member: &Member) {
-        self.remove(member);
-        self.add_len(usize::MAX);
     }
 
     /// Moves all members to another ring.
@@ -649,27 +665,28 @@ impl LockedRing<'_> {
             let Some(first) = self.first_filled(members) else {
                 return;
             };
-            if Self::pass_one(first, budget, &wants, &mut meet) {
+            if Self::pass_one(first.0, budget, &wants, &mut meet) {
                 return;
             }
             *members = members.wrapping_sub(1);
-            first.at.store(0, Relaxed);
-            self.remove(first);
-            self.push(first);
+            first.0.at.store(0, Relaxed);
+            self.push(self.remove(first));
         }
     }
 
     /// Returns the first member that has bits. Removes the members before it from the ring,
     /// `members` at most, and subtracts their number from `members`. Returns `None` if `members`
     /// becomes 0 or the ring is empty.
-    fn first_filled(&self, members: &mut usize) -> Option<&Member> {
+    fn first_filled(&self, members: &mut usize) -> Option<Listed<'_>> {
         while *members != 0 {
             let Some(first) = self.members().iter().next() else {
                 *members = 0;
                 break;
             };
-            if !self.park(first) {
-                return Some(first);
+            // INVARIANT: The member was found on the list.
+            let first = self.park(Listed(first));
+            if first.is_some() {
+                return first;
             }
             *members = members.wrapping_sub(1);
         }
@@ -686,14 +703,21 @@ impl LockedRing<'_> {
         order::estimate(self.len(), looked, pages)
     }
 
-    fn park(&self, member: &Member) -> bool {
-        let ring = self.ring.as_seat();
-        let (unlink, relink) = (|| self.remove(member), || self.push(member));
-        let parked = order::park(&Seats(member), ring, unlink, relink);
-        if parked {
+    /// Removes a member from the ring if it has no bits. Returns the member if it stays.
+    fn park<'m>(&self, member: Listed<'m>) -> Option<Listed<'m>> {
+        let (ring, Listed(member)) = (self.ring.as_seat(), member);
+        // INVARIANT: The member is on the list. `order::park()` may call `unlink`, and may call
+        // `relink` after that.
+        let unlink = || {
+            self.remove(Listed(member));
+        };
+        let relink = || self.push(Unlisted(member));
+        if order::park(&Seats(member), ring, unlink, relink) {
             self.add_len(usize::MAX);
+            return None;
         }
-        parked
+        // INVARIANT: The member was not removed, or is on the list again.
+        Some(Listed(member))
     }
 
     /// Moves the clock hand over the pages of a member. Returns true if the hand stops, because

@@ -357,27 +357,16 @@ impl<'g> LockedTable<'g> {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Releases the words that a promise reserves. Frees the table if no word is left in use,
-    /// unless the cluster keeps it: see [`Self::uncount`].
-    #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(crate) fn take_back(&mut self, promise: Promise) {
-        if warn_on_once!(promise.ci != self.0) {
-            return;
-        }
-        self.uncount(promise.nr);
-    }
-
     /// Subtracts `nr` words that were cleared from the count of used words. Frees the table if no
-    /// word is left in use, unless the cluster keeps it: see [`Self::uncount`].
+    /// word is left in use, unless the cluster keeps it: see [`Self::take_back`].
     ///
     /// # Safety
     ///
     /// The caller has cleared `nr` words that were in use and counted.
-    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) unsafe fn sub(&mut self, nr: u32) {
-        self.uncount(nr);
+        // INVARIANT: As required of the caller, the table counts `nr` words that are not in use.
+        self.take_back(Promise { ci: self.0, nr });
     }
 
     /// Counts a word of the table that was just put into use.
@@ -390,15 +379,16 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Subtracts `nr` words from the count of used words. Frees the table if no word is left in
-    /// use, unless the cluster keeps it.
+    /// Releases the words that a promise reserves. Frees the table if no word is left in use,
+    /// unless the cluster keeps it.
     ///
     /// A virtual cluster keeps its table while it has a free slot. Otherwise swapping out zero
     /// pages would allocate and free a table for each page. A freed table stays charged to the
     /// memory cgroup until an RCU grace period has passed.
     #[inline]
-    fn uncount(&mut self, nr: u32) {
-        let Some(table) = self.table() else {
+    pub(crate) fn take_back(&mut self, promise: Promise) {
+        let Promise { ci, nr } = promise;
+        let Some(table) = self.table().filter(|_| ci == self.0) else {
             warn_on_once!(nr != 0);
             return;
         };
@@ -409,7 +399,15 @@ impl<'g> LockedTable<'g> {
         }
         let left = before.wrapping_sub(nr);
         table.nr.store(left, Relaxed);
-        if left == 0 && !self.is_kept() {
+        if left == 0 {
+            self.free_unused();
+        }
+    }
+
+    /// Frees the table if no word is in use or promised, unless the cluster keeps it.
+    #[inline]
+    fn free_unused(&mut self) {
+        if self.nr() == 0 && !self.is_kept() {
             self.free();
         }
     }
@@ -610,7 +608,8 @@ impl<'g> LockedTable<'g> {
         memcg::unstored(sum_id, sum);
         if taken != 0 {
             self.forget(start, nr);
-            self.uncount(taken);
+            // SAFETY: `take()` has cleared so many words that were in use.
+            unsafe { self.sub(taken) };
         }
     }
 
@@ -656,7 +655,6 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
 /// # Invariants
 ///
 /// The table of `ci` counts `nr` words as used on behalf of this value.
-#[cfg(CONFIG_RUST_VSWAP)]
 #[must_use]
 pub(crate) struct Promise {
     ci: NonNull<bindings::swap_cluster_info>,
@@ -748,7 +746,8 @@ pub(crate) fn read_and_free<R>(
     // is locked. `loaded` is of the slot, as just checked.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
-    table.uncount(1);
+    // SAFETY: `take_loaded()` has cleared the word, which was in use.
+    unsafe { table.sub(1) };
     drop(guard);
     memcg::unstored(id, sum);
     Ok(ret)
@@ -780,7 +779,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
                     // Frees the table if the last iteration installed it and nothing else uses it.
-                    ci.lock().table().uncount(0);
+                    ci.lock().table().free_unused();
                     return None;
                 }
             }

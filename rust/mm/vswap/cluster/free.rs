@@ -273,8 +273,13 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
     }
 
     /// Lends access to the locked cluster.
+    ///
+    /// # Safety
+    ///
+    /// The caller makes no [`Unpinned`] of the slots that the row has collected, and does not
+    /// change them.
     #[inline]
-    pub(super) fn lend(&mut self) -> LockedCluster<'_> {
+    pub(super) unsafe fn lend(&mut self) -> LockedCluster<'_> {
         self.cluster.reborrow()
     }
 

@@ -40,19 +40,6 @@ pub(crate) struct LockedCluster<'g> {
 }
 
 impl LockedCluster<'_> {
-    /// Creates the value for a cluster. The caller holds `ci->lock` while the value is used, and
-    /// uses no other value for the cluster meanwhile.
-    #[inline]
-    fn new(cluster: &'static Cluster) -> Self {
-        // INVARIANT: As required of the caller, the lock is held while the value is used, and no
-        // other value for the cluster is used meanwhile.
-        Self {
-            cluster,
-            _lock: PhantomData,
-            _thread: NotThreadSafe,
-        }
-    }
-
     /// Returns the cluster itself, for functions that do not need its lock.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
@@ -64,7 +51,11 @@ impl LockedCluster<'_> {
     pub(super) fn reborrow(&mut self) -> LockedCluster<'_> {
         // INVARIANT: The lock is held while `self` is borrowed, and `self` cannot be used
         // meanwhile.
-        LockedCluster::new(self.cluster)
+        LockedCluster {
+            cluster: self.cluster,
+            _lock: PhantomData,
+            _thread: NotThreadSafe,
+        }
     }
 
     #[inline]
@@ -82,8 +73,12 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedCluster<'_> {
     unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
         // INVARIANT: As required of the caller, the lock is held, and no other value is used
         // meanwhile.
-        // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
-        Self::new(unsafe { FromC::from_c(ci) })
+        Self {
+            // SAFETY: As required of the caller, `ci` is the C part of a virtual cluster.
+            cluster: unsafe { FromC::from_c(ci) },
+            _lock: PhantomData,
+            _thread: NotThreadSafe,
+        }
     }
 }
 
@@ -122,7 +117,11 @@ impl Guard {
     fn new(cluster: &'static Cluster, locked: SpinLockGuard<'static, ()>) -> Self {
         // INVARIANT: The value takes over the lock.
         let _ = ManuallyDrop::new(locked);
-        Self(LockedCluster::new(cluster))
+        Self(LockedCluster {
+            cluster,
+            _lock: PhantomData,
+            _thread: NotThreadSafe,
+        })
     }
 
     /// Lends access to the locked cluster.

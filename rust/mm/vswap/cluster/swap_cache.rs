@@ -367,7 +367,9 @@ fn del_range(
         free_slots(slots, freed, &mut uncharge)
     });
     for at in off..off.wrapping_add(nr) {
-        if del_one(&mut row.lend(), at, pfn, shadow) {
+        // SAFETY: `del_one()` changes only the word of slot `at`, which the row does not have yet.
+        let mut cluster = unsafe { row.lend() };
+        if del_one(&mut cluster, at, pfn, shadow) {
             // SAFETY: The folio was removed, and the swap count is 0.
             unsafe { row.add(at) };
         }
