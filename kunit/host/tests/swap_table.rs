@@ -371,6 +371,14 @@ macro_rules! tests {
                     prop_assert_eq!(other, word & 1 == 0 && word & 7 != 4);
                 }
 
+                /// A word that is no record may be another backing, but only of a virtual slot.
+                #[test]
+                fn corrupt_device_words(word in words()) {
+                    prop_assert!(!Record::is_corrupt_backing(word, true));
+                    let other = word != 0 && Record::decode(word) == Err(Invalid::Tag);
+                    prop_assert_eq!(Record::is_corrupt_backing(word, false), other);
+                }
+
                 /// The hand changes one bit, which does not affect the content.
                 #[test]
                 fn passed_records(record in record()) {

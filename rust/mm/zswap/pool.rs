@@ -793,14 +793,20 @@ impl<'a> Held<'a> {
     ///
     /// # Safety
     ///
-    /// `word` is in a table, and belongs to the slot with the name `name`. The stored page is not
+    /// `word` is in a table, and belongs to the slot that `entry` names. The stored page is not
     /// freed during `'a`.
     #[inline]
-    pub(crate) unsafe fn of(word: &'a Word, name: Name) -> Result<Self> {
+    pub(crate) unsafe fn of(word: &'a Word, entry: SwapEntry) -> Result<Self> {
         let value = word.load();
         if !Record::is_tag(value) {
-            return Err(ENOENT);
+            let is_corrupt = Record::is_corrupt_backing(value, entry.is_virtual());
+            return Err(if warn_on_once!(is_corrupt) {
+                EIO
+            } else {
+                ENOENT
+            });
         }
+        let name = Name::of(entry);
         match Record::decode(value) {
             // INVARIANT: As required of the caller, the word has this name, and the page is not
             // freed.

@@ -222,6 +222,13 @@ impl Record {
         word & OBJECT_TAG != 0 || word & TAG_MASK == SAME_TAG
     }
 
+    /// Returns true if a word that is no record is corrupt. In the table of a physical cluster, a
+    /// word is a record or 0. In that of a virtual cluster, it can name another backing.
+    #[inline]
+    pub const fn is_corrupt_backing(word: u64, is_virtual: bool) -> bool {
+        !Self::is_tag(word) && word != 0 && !is_virtual
+    }
+
     /// Decodes a word.
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, Invalid> {

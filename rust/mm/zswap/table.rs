@@ -701,7 +701,7 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
         // SAFETY: By the invariants of `Slot`, only its owner removes the entry of the slot. That
         // takes a mutable borrow, and the `Slot` is borrowed during `'s`. The word of a stored page
         // keeps the table.
-        unsafe { Held::of(&*word, Name::of(slot.entry())) }
+        unsafe { Held::of(&*word, slot.entry()) }
     })
 }
 
