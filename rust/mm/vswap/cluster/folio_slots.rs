@@ -232,10 +232,7 @@ impl LockedSlots<'_> {
         let mut cluster = self.guard.lend();
         let mut changed = 0u32;
         for off in self.slots.range() {
-            if cluster.is_zero(off) != zero {
-                cluster.set_zero(off, zero);
-                changed = changed.wrapping_add(1);
-            }
+            changed = changed.wrapping_add(cluster.set_zero(off, zero).into());
         }
         changed
     }

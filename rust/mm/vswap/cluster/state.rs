@@ -22,7 +22,6 @@ use crate::{
             dup_word,
             is_extended_word,
             is_last_word,
-            is_zero_word,
             put_word,
             set_zero_word,
             Count,
@@ -93,11 +92,17 @@ impl LockedCluster<'_> {
         self.set_state(off, state);
     }
 
-    /// Sets or clears the zero flag of a slot in use.
+    /// Sets or clears the zero flag of a slot in use. Returns true if the flag changed.
     #[inline]
-    pub(super) fn set_zero(&mut self, off: u32, zero: bool) {
-        let done = self.try_word(off, |word| set_zero_word(word, zero));
+    pub(super) fn set_zero(&mut self, off: u32, zero: bool) -> bool {
+        let mut changed = false;
+        let done = self.try_word(off, |word| {
+            let new = set_zero_word(word, zero)?;
+            changed = new != word;
+            Some(new)
+        });
         warn_on_once!(!done);
+        changed
     }
 
     /// Sets the count in the word of a slot in use.
@@ -177,12 +182,6 @@ impl LockedCluster<'_> {
             }
             None => false,
         }
-    }
-
-    /// Returns true if the zero flag of a slot is set.
-    #[inline]
-    pub(super) fn is_zero(&self, off: u32) -> bool {
-        self.word(off).is_some_and(|word| is_zero_word(word.load()))
     }
 
     /// Returns true if the swap count of a slot is in the extend table.
