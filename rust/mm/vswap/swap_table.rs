@@ -328,8 +328,7 @@ impl State {
         } else if word & SWP_TB_SHADOW_MARK != 0 {
             Ok(Self::Shadow {
                 flags: Flags::decode(word),
-                // INVARIANT: The flags above are masked away.
-                value: Shadow(value >> SHADOW_SHIFT),
+                value: shadow_of_word(word),
             })
         } else if word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK {
             match Pfn::new(value >> PFN_SHIFT) {
@@ -502,6 +501,14 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     } else {
         None
     }
+}
+
+/// Returns the shadow in the word of a slot that is not in the swap cache, as [`State::decode`]
+/// does. Another word has no shadow, and its value means nothing.
+#[inline]
+pub const fn shadow_of_word(word: u64) -> Shadow {
+    // INVARIANT: The flags above are masked away.
+    Shadow((word & !SWP_TB_FLAGS_MASK) >> SHADOW_SHIFT)
 }
 
 /// Removes a folio from the word of a slot. The flags stay. If the swap count is 0, leaves a shadow

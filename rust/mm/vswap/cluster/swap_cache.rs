@@ -13,7 +13,11 @@
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
     cluster::AtHand,
-    swap_table::consume_word, //
+    swap_table::{
+        consume_word,
+        is_zero_word,
+        shadow_of_word, //
+    }, //
 };
 use crate::{
     ffi::{
@@ -68,6 +72,8 @@ use crate::{
     }, //
 };
 use core::ops::Range;
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+use kernel::sync::atomic::Relaxed;
 use kernel::{
     bindings,
     prelude::*, //
@@ -150,12 +156,21 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     if folio.nr_pages() != 1 {
         return None;
     }
+    let pfn = folio.pfn()?;
     let (cluster, off) = find(offset)?;
-    let mut guard = cluster.lock();
-    let (found, flags) = may_add_as(&guard, off, true).ok()?;
-    let held = guard.at_hand(off, flags.zero)?;
-    // SAFETY: The slot at `offset` is in the cluster, and can take a folio, as just checked.
-    unsafe { add(&mut guard.lend(), offset, folio) }?;
+    let guard = cluster.lock();
+    let word = guard.word(off)?;
+    let old = word.load();
+    let new = cache_add_word(old, pfn)?;
+    let held = guard.at_hand(off, is_zero_word(old))?;
+    word.0.store(new, Relaxed);
+    let found = Addable {
+        shadow: Some(shadow_of_word(old)),
+        id: guard.id(off),
+    };
+    // SAFETY: `ci->lock` is held, and the word of the slot at `offset` was just set to the folio.
+    // No other words name the folio, because it was not in the swap cache.
+    unsafe { folio.enter_cache(offset) };
     Some((found, held))
 }
 
