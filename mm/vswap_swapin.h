@@ -273,6 +273,18 @@ static __always_inline struct folio *vswap_fault_claim(struct vswap_around *arou
 	       __vswap_swapin_claim(around, vmf, entry) : NULL;
 }
 
+/*
+ * Reads ahead. If readahead is off (page-cluster 0), reads the page alone, which
+ * skips a second look in the swap cache. Does not wait for the read.
+ */
+static __always_inline struct folio *vswap_fault_readahead(struct vswap_around *around,
+							   struct vm_fault *vmf, swp_entry_t entry)
+{
+	if (around && vswap_readahead_max() == 1)
+		return swapin_sync(entry, GFP_HIGHUSER_MOVABLE, BIT(0), vmf, NULL, 0);
+	return swapin_readahead(entry, GFP_HIGHUSER_MOVABLE, vmf);
+}
+
 /* Records the outcome of the plan. */
 static __always_inline void vswap_fault_done(struct vswap_around *around, struct folio *folio,
 					     struct vm_fault *vmf, swp_entry_t entry,
