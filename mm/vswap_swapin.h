@@ -144,6 +144,17 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
+ * Returns true if __swap_cache_alloc() need not check a virtual slot before it
+ * allocates a page, because a fault has just looked in the swap cache. The check
+ * after the allocation finds what has changed meanwhile.
+ */
+static inline bool vswap_fault_looked(swp_entry_t entry, struct vm_fault *vmf,
+				      unsigned int order)
+{
+	return vmf && !order && swp_is_virtual(entry);
+}
+
+/*
  * Returns true if @nr pages can be read as one folio: zswap has all of them, or
  * it has none and their device can. Called under ci->lock before the folio
  * enters the swap cache, because zswap cannot write back its pages after that.
