@@ -203,6 +203,12 @@ __rust_helper bool rust_helper_zswap_memcg_writeback_enabled(struct mem_cgroup *
 	return mem_cgroup_zswap_writeback_enabled(memcg);
 }
 
+/* Returns true if reclaim scans the anonymous pages of @memcg; of all, for NULL. */
+__rust_helper bool rust_helper_zswap_memcg_can_swap(struct mem_cgroup *memcg)
+{
+	return (memcg ? mem_cgroup_get_nr_swap_pages(memcg) : get_nr_swap_pages()) > 0;
+}
+
 __rust_helper void rust_helper_zswap_memcg_put(struct mem_cgroup *memcg)
 {
 	mem_cgroup_put(memcg);

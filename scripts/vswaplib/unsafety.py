@@ -23,7 +23,7 @@ LIMITS = {
     "rust/mm/ffi/device.rs": (8, 12),
     "rust/mm/ffi/fault.rs": (2, 17),
     "rust/mm/ffi/folio.rs": (23, 23),
-    "rust/mm/ffi/memcg.rs": (6, 24),
+    "rust/mm/ffi/memcg.rs": (6, 25),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (3, 17),
     "rust/mm/ffi/swap_table.rs": (4, 11),

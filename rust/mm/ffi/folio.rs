@@ -932,7 +932,7 @@ impl NewFolio {
     /// `EEXIST`: the swap cache has a folio for the slot already, or the device is gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
         let gfp = match wait {
-            Wait::Yes => bindings::GFP_KERNEL,
+            Wait::Yes => bindings::ZSWAP_GFP_WRITEBACK,
             Wait::No => bindings::ZSWAP_GFP_RUN,
         };
         // SAFETY: C accepts any value, and warns if it names no device. It sleeps only if `gfp`

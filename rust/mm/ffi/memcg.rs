@@ -136,6 +136,9 @@ impl RcuMemcg<'_> {
     c_methods! {
         /// Returns true if the cgroup allows zswap to write its pages to a device.
         pub(crate) safe fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
+        /// Returns true if reclaim scans the cgroup's anonymous pages, because it may swap. With
+        /// memory tiers, reclaim may scan them to demote them, too.
+        pub(crate) safe fn can_swap(&self) -> bool = zswap_memcg_can_swap;
         /// Returns true if the cgroup is offline, so that its stored pages are on, or move to, an
         /// ancestor's ring.
         pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;

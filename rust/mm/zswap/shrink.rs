@@ -142,6 +142,11 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !pressure_counts(memcg) || !control.may_do_io() || !may_have_candidates(memcg) {
         return 0;
     }
+    // What was written stays in the swap cache until reclaim scans it. If reclaim does not, because
+    // swap is full, it would only take more memory than in zswap.
+    if !memcg.can_swap() {
+        return 0;
+    }
     // The usage counters of a cgroup are not per node. They can lag by some seconds and be 0
     // although pages are stored. Then use the counters of the whole system. Otherwise reclaim would
     // find nothing to do, and the cgroup could be OOM-killed.
