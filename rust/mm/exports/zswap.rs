@@ -211,8 +211,8 @@ unsafe extern "C" fn zswap_rs_setup() -> c_int {
 unsafe extern "C" fn zswap_rs_may_enable() -> c_int {
     from_result(|| {
         // SAFETY: As required of the caller, it is the writer of a parameter, and holds
-        // `zswap_init_lock`. `may_enable()` calls this only before the first call has ended. Also, a
-        // second call of `zswap_shim_setup()` would fail with `EBUSY`, and change nothing.
+        // `zswap_init_lock`. `may_enable()` calls this only before the first call has ended. Also,
+        // a second call of `zswap_shim_setup()` would fail with `EBUSY`, and change nothing.
         setup::may_enable(|| to_result(unsafe { zswap_rs_setup() }))?;
         Ok(0)
     })

@@ -10,8 +10,8 @@
 //! # Lifetime of the device
 //!
 //! A slot in use keeps its device, because swapoff waits until no slot is in use. So a task that
-//! took a slot out of a backing word keeps the device until it frees the slot. A bound cluster keeps
-//! its device until `vswap_unbind()`: swapoff fails without a [`Left`].
+//! took a slot out of a backing word keeps the device until it frees the slot. A bound cluster
+//! keeps its device until `vswap_unbind()`: swapoff fails without a [`Left`].
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
@@ -147,8 +147,8 @@ impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: The value owns the slots, which are in use and keep their device, and no I/O uses
-        // them, by the invariants. The lock of a device cluster may be taken inside the lock of a virtual
-        // cluster.
+        // them, by the invariants. The lock of a device cluster may be taken inside the lock of a
+        // virtual cluster.
         unsafe { bindings::vswap_free_slots(self.first.ty().into(), self.first.offset(), self.nr) };
     }
 }

@@ -799,8 +799,8 @@ impl ReadFolio<'_> {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
         }
-        // SAFETY: By the invariants, the folio is locked, in the swap cache and not under writeback.
-        // It is clean.
+        // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
+        // writeback. It is clean.
         unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
     }
 }

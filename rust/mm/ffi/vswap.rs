@@ -194,9 +194,9 @@ impl Entered<'_> {
 ///
 /// # Invariants
 ///
-/// The folio is in the swap cache until [`Self::leave_cache`], and not under writeback. It is locked
-/// during `'a`, also after it has left the swap cache. Its slots are virtual. No other value covers
-/// it.
+/// The folio is in the swap cache until [`Self::leave_cache`], and not under writeback. It is
+/// locked during `'a`, also after it has left the swap cache. Its slots are virtual. No other value
+/// covers it.
 pub(crate) struct LeavingFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -253,8 +253,8 @@ impl<'a> LeavingFolio<'a> {
 impl FromC<NonNull<bindings::folio>> for LeavingFolio<'_> {
     /// # Safety
     ///
-    /// The folio is locked while the value is used. It is in the swap cache, with virtual slots, and
-    /// not under writeback. No other value covers it.
+    /// The folio is locked while the value is used. It is in the swap cache, with virtual slots,
+    /// and not under writeback. No other value covers it.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
         // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual slots,

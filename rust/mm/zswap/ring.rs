@@ -85,8 +85,8 @@ const SAMPLE: usize = 32;
 /// # Invariants
 ///
 /// The member belongs to a table, and `words` points to the words of its 64 slots in that table. It
-/// leaves its ring before the table is freed, so the table stays while the member is on a ring whose
-/// lock is held. `links` and `at` are protected by the lock of the ring that the seat names.
+/// leaves its ring before the table is freed, so the table stays while the member is on a ring
+/// whose lock is held. `links` and `at` are protected by the lock of the ring that the seat names.
 #[repr(C)]
 pub(crate) struct Member {
     // Not a `CListHead`, because its pointers are not valid while the member is on no list.

@@ -423,7 +423,8 @@ impl<'g> LockedTable<'g> {
         false
     }
 
-    /// Frees the table, if there is one. Warns and leaks it instead if a word is in use or promised.
+    /// Frees the table, if there is one. Warns and leaks it instead if a word is in use or
+    /// promised.
     pub(crate) fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {

@@ -258,8 +258,8 @@ impl LockedCluster<'_> {
         // SAFETY: The cluster is locked, as required of the caller. The word names no object, and
         // the device slot that it names is taken over below.
         unsafe { word.set(0) };
-        // SAFETY: The word `value`, which names no stored page, was just cleared. As required of the
-        // caller, no I/O uses the device slot.
+        // SAFETY: The word `value`, which names no stored page, was just cleared. As required of
+        // the caller, no I/O uses the device slot.
         unsafe { device_slot(value) }
     }
 }

@@ -154,7 +154,8 @@ impl LockedCluster<'_> {
         if !device.set(start, nr) {
             return false;
         }
-        // SAFETY: By the invariants of `Cluster`, which is bound, the device stays. The lock is held.
+        // SAFETY: By the invariants of `Cluster`, which is bound, the device stays. The lock is
+        // held.
         let taken = unsafe { bindings::vswap_take_bound(first.ty().into(), nr) };
         if !taken {
             device.clear(start, nr, |_, _| {});

@@ -171,8 +171,8 @@ impl Populated {
     /// Locks the cluster, installs its tables, and assigns it to a CPU for folios of an order.
     pub(crate) fn claim(self, cpu: u32, order: u32) -> Guard {
         let mut guard = self.cluster.lock();
-        // SAFETY: `ci->lock` is held. By the invariants, the cluster has no tables, and `tables` has
-        // those that it takes over.
+        // SAFETY: `ci->lock` is held. By the invariants, the cluster has no tables, and `tables`
+        // has those that it takes over.
         // INVARIANT: The words are zeros, so the words of free slots are null.
         unsafe {
             bindings::vswap_tables_move(guard.ci(), self.tables.as_ptr());
@@ -184,16 +184,16 @@ impl Populated {
 }
 
 impl LockedCluster<'_> {
-    /// Frees the tables of a cluster that is on no list and has no slot in use. `None`: a slot is in
-    /// use, or there are no tables. That is a bug.
+    /// Frees the tables of a cluster that is on no list and has no slot in use. `None`: a slot is
+    /// in use, or there are no tables. That is a bug.
     pub(super) fn take_tables(&mut self) -> Option<Spare> {
         if warn_on_once!(self.used() != 0 || !self.has_words()) {
             return None;
         }
         self.drop_counts();
         let tables = Tables::none();
-        // SAFETY: `ci->lock` is held. The cluster has tables, as just checked. `used` is 0, so by the
-        // invariants of `Cluster` no slot is in use.
+        // SAFETY: `ci->lock` is held. The cluster has tables, as just checked. `used` is 0, so by
+        // the invariants of `Cluster` no slot is in use.
         // INVARIANT: C moves the tables to the value.
         unsafe {
             bindings::vswap_tables_count(self.ci(), -1);

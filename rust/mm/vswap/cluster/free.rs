@@ -58,8 +58,8 @@ impl LockedCluster<'_> {
 /// # Invariants
 ///
 /// The slots are in use, and the swap cache has no folio for them. So no I/O uses their device
-/// slots, because a folio under writeback or being read stays in the swap cache. The swap count of a
-/// slot is at most 1; the owner of the value drops it. No other value gives access to the slots.
+/// slots, because a folio under writeback or being read stays in the swap cache. The swap count of
+/// a slot is at most 1; the owner of the value drops it. No other value gives access to the slots.
 #[must_use]
 pub(crate) struct Unpinned<'g> {
     cluster: LockedCluster<'g>,
