@@ -105,6 +105,8 @@ rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, gfp_t gfp)
 
 	if (!si)
 		return ERR_PTR(-EEXIST);
+	if (current->flags & PF_MEMALLOC && gfp & __GFP_DIRECT_RECLAIM)
+		gfp |= __GFP_HIGH;
 	folio = swap_cache_alloc_folio(entry, gfp, BIT(0), NULL, get_task_policy(current),
 				       NO_INTERLEAVE_INDEX);
 	put_swap_device(si);

@@ -102,11 +102,12 @@ const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
 /*
  * Flags for the folios of writeback. Reclaim may use all memory reserves, but
- * here it stops at half of the min watermark, because a folio stays in use until
- * its write ends. Otherwise the shrinker could leave no memory for the writes.
+ * not here, because a folio stays in use until its write ends. Otherwise the
+ * shrinker could leave no memory for the writes. The helper that allocates lets
+ * reclaim take half of the min watermark, so that it makes progress.
  */
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_WRITEBACK =
-	__GFP_HIGH | __GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
+	__GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
 /*
  * Flags for the other folios of a writeback run, while earlier ones are locked.
  * The allocation must not wait for reclaim, and must not use the memory
