@@ -14,7 +14,11 @@ dmesg -c > /dev/null
 # Pages of physical slots keep their slots in the swap cache. The classic LRU lists have more of them
 # there than MGLRU.
 gen=/sys/kernel/mm/lru_gen/enabled
-[ ! -e $gen ] || set_to 0 $gen
+was=
+if [ -e $gen ]; then
+	was=$(cat $gen)
+	set_to 0 $gen
+fi
 set_to 1 $ZSWAP/shrinker_enabled
 before=$(vm zswpwb)
 least=$(swappress lowest swapload usemem --cgroup none --size 220M --procs 2 --sample 1 --passes 1 \
@@ -24,7 +28,7 @@ is "shrinker: pages were written back" "$(vm zswpwb)" -gt "$before"
 # Atomic allocations of other code go below half of the reserve, too.
 is "shrinker: a quarter of the reserve is free at any time" "$least" -ge $((min / 4))
 set_to 0 $ZSWAP/shrinker_enabled
-[ ! -e $gen ] || set_to 7 $gen
+[ -z "$was" ] || set_to "$was" $gen
 
 set_to on $VSWAP/enabled
 was=$(cat /proc/sys/vm/overcommit_memory)
