@@ -97,15 +97,23 @@ __rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
 	return swp_offset(entry);
 }
 
+/*
+ * Adds a new folio to the swap cache, to write an entry back. The folio stays in
+ * use until its write ends, so it must not take the memory that the write needs:
+ * no memory reserves. Only reclaim, which must make progress, takes half of the
+ * min watermark. @wait is false while earlier folios of the same run are locked:
+ * then the allocation must not wait for reclaim.
+ */
 __rust_helper struct folio *
-rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, gfp_t gfp)
+rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, bool wait)
 {
+	gfp_t gfp = (wait ? GFP_KERNEL : GFP_NOWAIT) | __GFP_NOMEMALLOC | __GFP_NOWARN;
 	struct swap_info_struct *si = get_swap_device(entry);
 	struct folio *folio;
 
 	if (!si)
 		return ERR_PTR(-EEXIST);
-	if (current->flags & PF_MEMALLOC && gfp & __GFP_DIRECT_RECLAIM)
+	if (wait && current->flags & PF_MEMALLOC)
 		gfp |= __GFP_HIGH;
 	folio = swap_cache_alloc_folio(entry, gfp, BIT(0), NULL, get_task_policy(current),
 				       NO_INTERLEAVE_INDEX);

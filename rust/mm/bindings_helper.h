@@ -100,20 +100,6 @@ const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_TABLE =
 const size_t RUST_CONST_HELPER_ZSWAP_CLUSTER_SLOTS = SWAPFILE_CLUSTER;
 const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_OBJECT =
 	GFP_NOWAIT | __GFP_NORETRY | __GFP_HIGHMEM | __GFP_MOVABLE;
-/*
- * Flags for the folios of writeback. Reclaim may use all memory reserves, but
- * not here, because a folio stays in use until its write ends. Otherwise the
- * shrinker could leave no memory for the writes. The helper that allocates lets
- * reclaim take half of the min watermark, so that it makes progress.
- */
-const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_WRITEBACK =
-	__GFP_NOMEMALLOC | __GFP_NOWARN | GFP_KERNEL;
-/*
- * Flags for the other folios of a writeback run, while earlier ones are locked.
- * The allocation must not wait for reclaim, and must not use the memory
- * reserves.
- */
-const gfp_t RUST_CONST_HELPER_ZSWAP_GFP_RUN = GFP_NOWAIT | __GFP_NOMEMALLOC;
 const int RUST_CONST_HELPER_ZSWAP_MAX_NUMNODES = MAX_NUMNODES;
 const unsigned int RUST_CONST_HELPER_ZSWAP_REF_REINIT = PERCPU_REF_ALLOW_REINIT;
 

@@ -931,13 +931,9 @@ impl NewFolio {
     ///
     /// `EEXIST`: the swap cache has a folio for the slot already, or the device is gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
-        let gfp = match wait {
-            Wait::Yes => bindings::ZSWAP_GFP_WRITEBACK,
-            Wait::No => bindings::ZSWAP_GFP_RUN,
-        };
-        // SAFETY: C accepts any value, and warns if it names no device. It sleeps only if `gfp`
-        // allows it.
-        let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), gfp) };
+        let wait = matches!(wait, Wait::Yes);
+        // SAFETY: C accepts any value, and warns if it names no device. It sleeps only with `wait`.
+        let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), wait) };
         let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
         // INVARIANT: C has locked the folio, and taken a reference, for the caller. The value takes
         // over both.
