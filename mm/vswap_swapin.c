@@ -302,7 +302,7 @@ struct folio *__vswap_swapin_claim(struct vswap_around *around, struct vm_fault 
 	 */
 	folio = vma_alloc_folio(gfp, 0, vmf->vma, vmf->address);
 	if (!folio)
-		return ERR_PTR(-ENOMEM);
+		return vswap_swapin_look(entry) ?: ERR_PTR(-ENOMEM);
 	__folio_set_locked(folio);
 	__folio_set_swapbacked(folio);
 	claim = vswap_rs_swapin_claim(folio, swp_offset(entry), &shadow, &memcg_id);

@@ -144,6 +144,17 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
+ * Looks in the swap cache after no folio could be added, because swapin_sync()
+ * and a claim do not look before they allocate (vswap_swapin_looked()).
+ * Meanwhile another task may have added the folio. Returns it with a reference,
+ * or NULL.
+ */
+static inline struct folio *vswap_swapin_look(swp_entry_t entry)
+{
+	return vswap_swapin_on() ? swap_cache_get_folio(entry) : NULL;
+}
+
+/*
  * Returns true if __swap_cache_alloc() need not check a virtual slot before it
  * allocates a page, because a fault has just looked in the swap cache. The check
  * after the allocation finds what has changed meanwhile.
@@ -273,7 +284,8 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
  * Claims and reads a page that needs no readahead: a zero page, or a page in
  * zswap or on a device with synchronous I/O. Returns its folio with a
  * reference, locked and in the swap cache. After a read error, the folio is not
- * uptodate. Returns NULL if swapin_sync() must read the page, or
+ * uptodate. Returns NULL if swapin_sync() must read the page. Without memory,
+ * returns a folio that another task has added, not claimed, or
  * ERR_PTR(-ENOMEM).
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
