@@ -262,8 +262,7 @@ bool vswap_in_order(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	/* data_race(), because only other flags change while it is on. */
-	return si && data_race(si->flags & SWP_BLKDEV);
+	return si && vswap_is_in_order(si);
 }
 
 bool vswap_type_is_fast(unsigned int type)

@@ -10,6 +10,7 @@
 #include <linux/oom.h>
 #include <linux/page-flags.h>
 #include <linux/percpu.h>
+#include <linux/swap_ops.h>
 #include <linux/swapops.h>
 #include <linux/vswap.h>
 #include <linux/vswap_zap.h>
@@ -294,6 +295,72 @@ static inline bool vswap_slots_found(struct folio *folio)
 		return __vswap_slots_found();
 	return folio_test_swapcache(folio);
 }
+
+/*
+ * A request records the device slots where it begins and ends. The slots of a
+ * block device are contiguous (vswap_is_in_order()), so the next folio of the
+ * request must have the slot behind the last one. Looking up the slots of its
+ * folios again would cost more.
+ */
+#ifdef CONFIG_RUST_VSWAP
+sector_t vswap_slot_sector(swp_entry_t entry);
+
+/* Returns the sector where a request begins, whose first folio is @folio. */
+static inline sector_t vswap_first_sector(struct swap_io_ctx *ctx, struct folio *folio)
+{
+	return vswap_slot_sector(ctx->first);
+}
+
+/* Records the device slot of the first folio of a request. */
+static inline void vswap_set_first(struct swap_io_ctx *ctx, swp_entry_t entry)
+{
+	ctx->first = entry;
+}
+
+/* Records the slot behind that of @folio, which is the last of a request now. */
+static inline void vswap_set_next(struct swap_io_ctx *ctx, swp_entry_t entry,
+				  struct folio *folio)
+{
+	ctx->next.val = entry.val + folio_nr_pages(folio);
+}
+
+/* Returns true if a folio with the device slot @entry continues a request. */
+static inline bool vswap_is_next(struct swap_io_ctx *ctx, swp_entry_t entry)
+{
+	return ctx->next.val == entry.val;
+}
+
+/* Returns true if consecutive slots of @si are contiguous on it. */
+static inline bool vswap_is_in_order(struct swap_info_struct *si)
+{
+	/* data_race(), because only other flags change while the device is on. */
+	return data_race(si->flags & SWP_BLKDEV);
+}
+#else
+static inline sector_t vswap_first_sector(struct swap_io_ctx *ctx, struct folio *folio)
+{
+	return swap_folio_sector(folio);
+}
+
+static inline void vswap_set_first(struct swap_io_ctx *ctx, swp_entry_t entry)
+{
+}
+
+static inline void vswap_set_next(struct swap_io_ctx *ctx, swp_entry_t entry,
+				  struct folio *folio)
+{
+}
+
+static inline bool vswap_is_next(struct swap_io_ctx *ctx, swp_entry_t entry)
+{
+	return false;
+}
+
+static inline bool vswap_is_in_order(struct swap_info_struct *si)
+{
+	return false;
+}
+#endif /* CONFIG_RUST_VSWAP */
 #endif /* CONFIG_SWAP */
 
 /*
@@ -439,7 +506,6 @@ static inline bool vswap_split(bool failed, struct folio *folio, struct list_hea
 #ifdef CONFIG_RUST_VSWAP
 
 #include <linux/local_lock.h>
-#include <linux/swap_ops.h>
 
 /* Number of pointers of a chunk of the directory: see rust/mm/ffi/array.rs. */
 #define VSWAP_CHUNK		512

@@ -234,7 +234,7 @@ static void vswap_read_device(struct folio *folio)
 		return;
 	/* Let the zswap shrinker protect more pages after a device read. */
 	zswap_folio_swapin(folio);
-	sector = swap_folio_sector(folio);
+	sector = vswap_slot_sector(entry);
 	bio_init(&bio, __swap_entry_to_info(entry)->bdev, &bvec, 1, REQ_OP_READ);
 	bio_add_folio_nofail(&bio, folio, PAGE_SIZE, 0);
 	bio.bi_iter.bi_sector = sector;
