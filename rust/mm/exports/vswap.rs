@@ -108,9 +108,9 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
-    // Check here whether zswap would refuse the folio, because it is still mapped, and a folio that
+    // Check here whether zswap would refuse the folio, as far as that is known, because a folio that
     // is refused here need not be unmapped.
-    let accepted = limits::room() != 0
+    let accepted = limits::may_store()
         && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
     // A folio that may not be written back gets no device slots, even if zswap refuses it.
     let mut to_device = false;
@@ -120,6 +120,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
             return ENOMEM.to_errno();
         }
         if !device::have_free() {
+            // zswap can write back pages of physical entries, which have device slots.
+            limits::want_room();
             return refused(&folio).to_errno();
         }
         to_device = true;

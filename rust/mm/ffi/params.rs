@@ -158,7 +158,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Stores that were refused because the pool was full.
+    /// Folios that were refused because the pool was full.
     POOL_LIMIT_HIT = c"pool_limit_hit";
     /// Pages that could not be written back.
     REJECT_RECLAIM_FAIL = c"reject_reclaim_fail";

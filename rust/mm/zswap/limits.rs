@@ -37,6 +37,11 @@ use kernel::{
 /// for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
+/// True if the pool was full, and has not shrunk to the accept threshold since. A hint, for
+/// [`may_store`].
+#[cfg(CONFIG_RUST_VSWAP)]
+static NEAR_FULL: Atomic<bool> = Atomic::new(false);
+
 /// Returns the current size limits.
 #[inline]
 pub(super) fn limits() -> Limits {
@@ -68,35 +73,63 @@ fn drains() -> bool {
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
-    match limits().judge(pool::total_pages(), was_full && drains()) {
+    let (limits, pages) = (limits(), pool::total_pages());
+    match limits.judge(pages, was_full && drains()) {
         Fill::Accepts => {
             if was_full {
                 REACHED_FULL.store(false, Relaxed);
             }
+            if pages <= limits.accept {
+                note_near_full(false);
+            }
             true
         }
-        Fill::Draining => false,
+        Fill::Draining => {
+            // Another task may have cleared it for a size that was read before.
+            note_near_full(true);
+            false
+        }
         Fill::HitLimit => {
             params::POOL_LIMIT_HIT.inc();
             REACHED_FULL.store(true, Relaxed);
+            note_near_full(true);
             false
         }
     }
 }
 
-/// Wakes the shrink worker if the pool accepts no page. Called if the refused folio may not go to a
-/// device.
+/// Sets [`NEAR_FULL`]. Writes it only if it changes, because other CPUs read it often.
+#[inline]
+fn note_near_full(near: bool) {
+    #[cfg(CONFIG_RUST_VSWAP)]
+    if NEAR_FULL.load(Relaxed) != near {
+        NEAR_FULL.store(near, Relaxed);
+    }
+    let _ = near;
+}
+
+/// Wakes the shrink worker if zswap is enabled, its pool accepts no page, and the worker can write
+/// pages back. Called if the refused folio does not go to a device.
 #[cfg(CONFIG_RUST_VSWAP)]
+#[cold]
 pub(crate) fn want_room() {
-    if !accepts() && reached_full() {
+    if params::enabled() && setup::has_pool() && !accepts() && drains() {
         params::queue_shrink();
     }
+}
+
+/// Returns true if a store of one more folio may succeed. Unless the pool was full lately, the
+/// store itself finds out, which is cheaper than [`room`]. At the limit, a folio that is refused
+/// here need not be unmapped first.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
+pub(crate) fn may_store() -> bool {
+    params::enabled() && setup::has_pool() && (!NEAR_FULL.load(Relaxed) || room() != 0)
 }
 
 /// Returns the number of pages that the pool has room for, assuming that they do not compress.
 /// Returns 0 while the pool accepts nothing. Changes no counter and no state.
 #[cfg(CONFIG_RUST_VSWAP)]
-#[inline]
 pub(crate) fn room() -> usize {
     if !params::enabled() || !setup::has_pool() {
         return 0;

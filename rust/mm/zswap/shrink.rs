@@ -2,7 +2,7 @@
 
 //! Decides when pages are written back.
 //!
-//! - The shrink *worker*, after a store was refused because the pool was full. It visits the memory
+//! - The shrink *worker*, after a folio was refused because the pool was full. It visits the memory
 //!   cgroups in turn until the pool accepts pages again. If the worker stopped earlier, the pool
 //!   would stay at its limit. Then the pool would refuse the pages that are being swapped out now,
 //!   which are the warmest, while it holds older ones.
