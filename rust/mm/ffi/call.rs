@@ -316,6 +316,22 @@ plain!(
     bindings::swp_entry_t
 );
 
+/// An error number of C, or 0.
+impl FromC<c_int> for Result {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    // Unlike `to_result()`, inline, because hot paths test results.
+    #[inline]
+    unsafe fn from_c(raw: c_int) -> Self {
+        if raw == 0 {
+            Ok(())
+        } else {
+            Err(Error::from_errno(raw))
+        }
+    }
+}
+
 /// A pointer that Rust does not dereference.
 impl<T> FromC<*const T> for *const T {
     /// # Safety

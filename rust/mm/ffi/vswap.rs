@@ -31,7 +31,6 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::to_result,
     prelude::*,
     sync::{
         atomic::{
@@ -97,7 +96,7 @@ impl<'a> NewSwap<'a> {
 
     c_methods! {
         // Takes references to the id, if it returns 0.
-        safe fn take_ids(&self, id: &mut u16, charge: bool) -> c_int = vswap_record_id;
+        safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = vswap_record_id;
     }
 
     /// Returns the cgroup of the folio, to charge tables to.
@@ -138,7 +137,7 @@ impl<'a> NewSwap<'a> {
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
-        to_result(self.take_ids(&mut id, charge))?;
+        self.take_ids(&mut id, charge)?;
         // INVARIANT: C has taken the references.
         Ok(IdRefs { id, nr: self.nr })
     }
@@ -454,7 +453,7 @@ pub(crate) enum ChargeFor {
 c_functions! {
     // C looks the id up under RCU, unless the folio's cgroup has it. C only warns if no cgroup has
     // the id.
-    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> c_int = vswap_charge_id;
+    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> Result = vswap_charge_id;
     safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
     // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
     // tries to lock the folio.
@@ -468,7 +467,7 @@ pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> 
     if id == 0 || nr == 0 {
         return Ok(());
     }
-    to_result(charge(id, nr, what == ChargeFor::Kept, folio))
+    charge(id, nr, what == ChargeFor::Kept, folio)
 }
 
 /// Undoes [`charge_id`].

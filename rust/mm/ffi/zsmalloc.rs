@@ -31,10 +31,7 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::{
-        to_result,
-        Error, //
-    },
+    error::Error,
     prelude::*,
     sync::atomic::Atomic, //
 };
@@ -86,6 +83,16 @@ impl Name {
 
 /// Returns the word that points to the object with this name. Called under `class->lock`.
 pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
+
+/// Returns the length of an object, or the error, that a function of C has returned.
+#[inline]
+fn length(ret: c_int) -> Result<u32> {
+    if ret < 0 {
+        Err(Error::from_errno(ret))
+    } else {
+        Ok(ret as u32)
+    }
+}
 
 /// A zsmalloc pool of owned objects.
 ///
@@ -175,14 +182,14 @@ impl ZsPool {
                 &mut place,
             )
         };
-        to_result(len)?;
+        let len = length(len)?;
         // INVARIANT: C has pinned the object. As required of the caller, the object stays in its
         // word.
         let pin = ReadPin { place };
         // INVARIANT: C has filled the list, and the object is pinned while `f` runs.
         let ret = f(Parts {
             list: list.as_mut_ptr().cast(),
-            len: len as u32,
+            len,
             _object: PhantomData,
         });
         Ok((ret, pin))
@@ -208,7 +215,7 @@ impl ZsPool {
         let len = unsafe {
             bindings::zs_owned_free(self.as_ptr(), word.as_ptr(), name.0, new, &mut emptied.0)
         };
-        to_result(len).map(|()| len as u32)
+        length(len)
     }
 
     /// Frees an object that was read, and sets its word to `new`.
