@@ -103,7 +103,7 @@ macro_rules! tests {
                             }
                             Op::Set { start, nr } => {
                                 // A run beyond the end is refused even if it is empty.
-                                let inside = start < SIZE && start + nr <= SIZE;
+                                let inside = start + nr <= SIZE;
                                 let range = start as usize..(start + nr).min(SIZE) as usize;
                                 let idle = binding.is_some()
                                     && inside

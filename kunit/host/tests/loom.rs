@@ -1475,6 +1475,16 @@ impl BoundCluster {
         }
     }
 
+    /// Returns true if the data of the slot is on a device. The caller has the right to the slot,
+    /// but not the lock.
+    fn is_on_device(&self) -> bool {
+        self.map.has(BOUND_SLOT)
+            || matches!(
+                Backing::decode(self.word.load(Relaxed)),
+                Ok(Backing::Phys(_))
+            )
+    }
+
     /// Swap-out: takes the slot together with the device slot.
     fn take(&self) {
         let given_back = self.given_back.lock().unwrap();
@@ -1560,6 +1570,13 @@ fn reads(cluster: &BoundCluster) {
 #[test]
 fn io_beside_a_full_device() {
     bound(true, &[BoundCluster::scatter], reads);
+}
+
+#[test]
+fn swap_out_again_beside_a_full_device() {
+    bound(true, &[BoundCluster::scatter], |cluster| {
+        assert!(cluster.is_on_device())
+    });
 }
 
 #[test]

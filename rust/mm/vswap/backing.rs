@@ -172,11 +172,21 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some(slots) = FolioSlots::of(folio) else {
         return false;
     };
-    let (cluster, Range { start, end }) = (slots.cluster(), slots.range());
-    let first = cluster.peek_backing(start);
+    let (cluster, slots) = (slots.cluster(), slots.range());
+    if slots.len() == 1 {
+        cluster.peek_is_on_device(slots.start)
+    } else {
+        is_run(cluster, slots)
+    }
+}
+
+/// Returns true if the slots of a large folio are on a device in one run, for [`on_device`].
+#[inline(never)]
+fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
+    let first = cluster.peek_backing(slots.start);
     matches!(first, Backing::Phys(_))
-        && (start.wrapping_add(1)..end)
-            .zip(1..)
+        && slots
+            .zip(0..)
             .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
 }
 

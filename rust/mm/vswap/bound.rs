@@ -8,10 +8,10 @@
 //! # Locking
 //!
 //! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
-//! ([`DeviceMap::find`]) has the right to the slot (see `ffi::folio`), so the device slot that has
-//! its data stays. Only [`DeviceMap::unbind`] changes meanwhile how that device slot is recorded:
-//! from a bit to a backing word. It writes the words first, then clears the bits, then the binding.
-//! The reader reads in the opposite order, so it finds the bit or the word.
+//! ([`DeviceMap::find`], [`DeviceMap::has`]) has the right to the slot (see `ffi::folio`), so the
+//! device slot that has its data stays. Only [`DeviceMap::unbind`] changes meanwhile how that slot
+//! is recorded: from a bit to a backing word. It writes the words first, then clears the bits, then
+//! the binding. The reader reads in the opposite order, so it finds the bit or the word.
 //!
 //! # Context
 //!
@@ -68,6 +68,9 @@ impl<W: Word> DeviceMap<W> {
     }
 
     /// Returns true if a slot has data on the device cluster.
+    ///
+    /// Needs no lock. To know if the slot has data on any device, the caller must read the backing
+    /// word only after this has returned false.
     #[inline]
     pub fn has(&self, slot: u32) -> bool {
         self.bits
@@ -100,7 +103,8 @@ impl<W: Word> DeviceMap<W> {
 
     /// Calls `f` for each word that has bits of the given slots, with the mask of these bits and
     /// the first slot of the word.
-    #[inline]
+    // Always inlined, so that no loop is left for one slot.
+    #[inline(always)]
     fn each(&self, start: u32, nr: u32, mut f: impl FnMut(&W, u64, u32)) {
         let (mut at, mut left) = (start, nr);
         while left != 0 {
@@ -118,21 +122,17 @@ impl<W: Word> DeviceMap<W> {
     /// changes nothing, if the cluster is not bound or a bit is set already.
     #[inline]
     pub fn set(&self, start: u32, nr: u32) -> bool {
-        let (n, mask, len) = piece(start, nr);
-        if len != nr {
-            return self.set_many(start, nr);
-        }
-        // Fast path: most folios have all of their bits in one word.
-        match self.bits.get(n) {
-            Some(word) if self.is_bound() && word.load() & mask == 0 => {
-                word.store(word.load() | mask);
-                true
-            }
-            _ => false,
+        // Mostly one slot is taken, and the constant lets the compiler drop the loops.
+        if nr == 1 {
+            self.set_run(start, 1)
+        } else {
+            self.set_run(start, nr)
         }
     }
 
-    fn set_many(&self, start: u32, nr: u32) -> bool {
+    /// Sets the bits of a run of slots, for [`Self::set`].
+    #[inline(always)]
+    fn set_run(&self, start: u32, nr: u32) -> bool {
         let mut idle = self.is_bound() && start.saturating_add(nr) <= SWAPFILE_CLUSTER;
         self.each(start, nr, |word, mask, _| idle &= word.load() & mask == 0);
         if idle {
@@ -146,16 +146,30 @@ impl<W: Word> DeviceMap<W> {
     #[inline]
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         let mut cleared = 0u32;
-        self.each(start, nr, |word, mask, base| {
+        let clear = |word: &W, mask: u64| {
             let old = word.load();
             let had = old & mask;
-            if had == 0 {
-                return;
+            if had != 0 {
+                word.store(old & !mask);
             }
-            word.store(old & !mask);
-            cleared = cleared.wrapping_add(had.count_ones());
-            each_run(had, |bit, len| f(base.wrapping_add(bit), len));
-        });
+            had
+        };
+        if nr == 1 {
+            // Mostly one slot is cleared, and needs no search for runs.
+            self.each(start, 1, |word, mask, _| {
+                if clear(word, mask) != 0 {
+                    cleared = 1;
+                    f(start, 1);
+                }
+            });
+        } else {
+            self.each(start, nr, |word, mask, base| {
+                each_run(clear(word, mask), |bit, len| {
+                    cleared = cleared.wrapping_add(len);
+                    f(base.wrapping_add(bit), len);
+                });
+            });
+        }
         cleared
     }
 

@@ -265,6 +265,12 @@ impl Cluster {
         }
     }
 
+    /// Returns true if a slot is on a device. Does not take the lock: see [`Self::peek_backing`].
+    #[inline]
+    pub(crate) fn peek_is_on_device(&self, off: u32) -> bool {
+        self.has_bit(off) || matches!(self.peek_word_backing(off), Backing::Phys(_))
+    }
+
     /// Returns the backing that the backing word of a slot names, for [`Self::peek_backing`]. Out
     /// of line, to keep its callers small.
     #[inline(never)]
