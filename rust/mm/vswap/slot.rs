@@ -56,7 +56,6 @@ use crate::{
         swap_table::{
             is_counted_word,
             is_zero_word,
-            Backing,
             Count,
             State, //
         }, //
@@ -215,37 +214,41 @@ pub(crate) fn alloc_folio<'a>(
         Err(folio)
     };
 
-    let bound = if to_device {
-        slot_alloc::alloc_run(folio.order(), Kind::Bound, folio.owner())
+    let kind = if to_device {
+        Kind::Bound
     } else {
-        None
+        Kind::Unbound
     };
-    let on_device = bound.is_some();
-    let run = bound.or_else(|| slot_alloc::alloc_run(folio.order(), Kind::Unbound, folio.owner()));
-    let Some(run) = run else {
+    let run = slot_alloc::alloc_run(folio.order(), kind, folio.owner());
+    let on_device = to_device && run.is_some();
+    let run = run.or_else(|| {
+        if to_device {
+            slot_alloc::alloc_unbound(folio.order(), folio.owner())
+        } else {
+            None
+        }
+    });
+    let Some(Run { taken, local }) = run else {
         return refuse((folio, ids));
     };
-    let Run { taken, local } = run;
     let (cluster, start) = (taken.cluster(), taken.start());
     let (mut guard, mut folio) = match taken.fill(folio, ids) {
         Ok(filled) => filled,
         Err(refused) => return refuse(refused),
     };
-    let promise = if to_device && !on_device {
-        guard.lend().reserve(nr)
-    } else {
-        None
-    };
+    trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
+    let mut promise = None;
+    if on_device {
+        // The binding cannot end as long as the cluster is locked.
+        if let Some(first) = cluster.peek_binding().and_then(|first| first.nth(start)) {
+            moved(cluster, start..start.wrapping_add(nr), To::Device(first));
+        }
+    } else if to_device {
+        promise = guard.lend().reserve(nr);
+    }
     drop(guard);
     drop(local);
     folio.lend().count_cached();
-    trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
-    if on_device {
-        if let Backing::Phys(first) = cluster.peek_backing(start) {
-            let end = start.wrapping_add(nr);
-            moved(cluster, start..end, To::Device(first));
-        }
-    }
     let new = (to_device && !on_device).then_some(New {
         cluster,
         start,

@@ -81,7 +81,8 @@ pub(crate) struct Run {
 /// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup of
 /// `owner`. May sleep. `None`: the limit is reached, there is no memory, no device cluster can be
 /// bound, or swapoff has begun.
-#[inline]
+// Inlined, because each swap-out calls it. All that the fast path does not need is out of line.
+#[inline(always)]
 pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
 
@@ -97,21 +98,24 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
         drop(guard);
         local.set_current(order, kind, None);
     }
-    match kind {
-        Kind::Unbound => refill(local, order, None, owner),
-        Kind::Bound => {
-            let ty = device::bindable_type(order)?;
-            refill(local, order, Some(ty), owner)
-        }
-    }
+    refill(local, order, kind, owner)
 }
 
-/// Takes slots from another cluster than the CPU's current one. With `ty`, only from a cluster that
-/// is or becomes bound to the device of that type.
+/// Like [`alloc_run`], for a folio that goes to a device but gets no slots in a bound cluster.
 #[cold]
-fn refill(mut local: Local, order: u32, ty: Option<u8>, owner: Owner<'_>) -> Option<Run> {
+pub(crate) fn alloc_unbound(order: u32, owner: Owner<'_>) -> Option<Run> {
+    alloc_run(order, Kind::Unbound, owner)
+}
+
+/// Takes slots from another cluster than the CPU's current one, for [`alloc_run`].
+#[cold]
+fn refill(mut local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
+    // The type of the device that the cluster is, or becomes, bound to.
+    let ty = match kind {
+        Kind::Unbound => None,
+        Kind::Bound => Some(device::bindable_type(order)?),
+    };
     let limit = capacity::limit();
-    let kind = kind_for(ty);
     // The lock of the lists is dropped at the end of this statement, so that it can be taken again
     // below.
     let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
