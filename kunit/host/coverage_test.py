@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (build, common, counters, coverage, guest, guestcoverage,  # noqa: E402
-                      guesttests, mutants, setup)
+                      guesttests, lint, mutants, setup)
 
 BASE = counters.START_KERNEL_MAP
 
@@ -502,12 +502,26 @@ class Report(unittest.TestCase):
             self.assertIn(f"unreached.txt:{number}:", raised.exception.what)
 
     def test_places_that_are_gone(self):
-        sources = {"m.rs": self.source}
+        def read(name):
+            return self.source if name == "m.rs" else []
+
         good = dict.fromkeys((*PLACES, "m.rs: second: four(a: b);", "m.rs: second: }"), "why")
-        self.assertEqual(guestcoverage.stale(good, sources), [])
+        self.assertEqual(guestcoverage.stale(good, read), [])
         for place in ("m.rs: first: six();", "m.rs: second: one();", "n.rs: first: one();"):
-            [problem] = guestcoverage.stale({place: "why"}, sources)
+            [problem] = guestcoverage.stale({place: "why"}, read)
             self.assertIn(place, problem)
+
+    def test_lint_checks_the_list(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder)
+            (top / "m.rs").write_text(SOURCE)
+            (top / "list").write_text("why\n" + "".join(f"  {place}\n" for place in PLACES))
+            with (mock.patch.object(guestcoverage, "ROOT", top),
+                  mock.patch.object(guestcoverage, "UNREACHED", top / "list")):
+                self.assertEqual(list(lint.unreached_places()), [])
+                (top / "m.rs").write_text(SOURCE.replace("one();", "uno();"))
+                [problem] = lint.unreached_places()
+        self.assertIn(f"unreached.txt: there is no such place any more: {PLACES[0]}", problem)
 
     def test_the_listing_has_each_line(self):
         text = guestcoverage.listing(self.runs, {"m.rs": self.source})

@@ -8,6 +8,7 @@ rust/mm must be in kunit/guest/unreached.txt with the reason.
 
 import collections
 import dataclasses
+import functools
 import itertools
 import json
 import re
@@ -163,12 +164,23 @@ def explained(runs, reasons):
     return counts, left
 
 
-def stale(reasons, sources):
-    """Returns places that are no longer in the sources. `sources`: {name: lines}."""
+def list_problems():
+    """Returns the places of the list of unreached lines that are not in the sources any more."""
+    @functools.cache
+    def read(name):
+        path = ROOT / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    return stale(read_reasons(UNREACHED.read_text()), read)
+
+
+def stale(reasons, read):
+    """Returns places that are no longer in the sources. `read`: the function that returns the lines
+    of a file."""
     problems = []
     for place in reasons:
         name, function, text = place.split(": ", 2)
-        source = sources.get(name, [])
+        source = read(name)
         if not any(line.strip() == text and function_at(source, number) == function
                    for number, line in enumerate(source, 1)):
             problems.append(f"there is no such place any more: {place}")
@@ -202,7 +214,7 @@ def report():
     for why, number in counts.most_common():
         say(f"{number:6}  {why}")
     say(f"{sum(len(run_.lines) for run_ in left):6}  without a reason")
-    problems = stale(reasons, sources)
+    problems = list_problems()
     for title, texts in (("without a reason:", [run_.place() for run_ in left]),
                          ("kunit/guest/unreached.txt:", problems)):
         if texts:

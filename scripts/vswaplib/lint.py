@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 
-from . import benchreport, build, common, series, setup, tree, unsafety
+from . import benchreport, build, common, guestcoverage, series, setup, tree, unsafety
 from .common import ROOT, run
 
 # Files without an SPDX line: they cannot have comments, or are not ours.
@@ -387,6 +387,12 @@ def places():
                            "LINKS_ALLOWED in scripts/vswaplib/lint.py")
 
 
+def unreached_places():
+    """Checks that the lines that no guest reaches, which are listed with a reason, exist."""
+    for problem in guestcoverage.list_problems():
+        yield f"kunit/guest/unreached.txt: {problem}: correct or remove the line"
+
+
 def reported(check):
     """Returns a function that lists a check's problems. Turns an error of the check into a
     problem, so that other checks run."""
@@ -413,6 +419,7 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("unsafe within its limits", unsafety.problems),
     ("misuse does not compile", misuse),
     ("figures are of one tree", figures),
+    ("unreached lines exist", unreached_places),
     ("clippy on the host crate", clippy_host),
     ("clippy on the kernel crate", clippy_kernel),
     ("rustdoc of the kernel crate", rustdoc_kernel),
