@@ -9,7 +9,8 @@
 //!
 //! # Races
 //!
-//! No more slots of the device are allocated. A task that has allocated one holds the folio lock
+//! No more slots of the device are allocated, because swapoff has cleared `SWP_WRITEOK` and waited
+//! for allocations (`vswap_swapoff_device()`). A task that has allocated one holds the folio lock
 //! until the backing word of the virtual slot names the device slot. So if swapoff finds a device
 //! slot that the backing word does not name, the device slot
 //! - *is about to be named*: the folio is in the swap cache, and locked. swapoff waits for the
