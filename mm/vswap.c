@@ -375,7 +375,10 @@ bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
  */
 bool vswap_old_entries(void)
 {
-	/* swapoff subtracts a device's size from both: used slots still count. */
+	/*
+	 * swapoff subtracts the size of a device from both numbers. The
+	 * difference still counts the slots in use on that device.
+	 */
 	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
 
 	return nr > (long)vswap_slots_on_devices();

@@ -130,10 +130,10 @@ static inline bool vswap_swapin_skip(swp_entry_t entry)
 }
 
 /*
- * Returns true if swapin_sync() need not look in the swap cache, because its
- * callers have just looked if the policy is on. Returns false when
- * swapin_sync() tries again. The caller sets @again to false at first; this
- * sets it to true.
+ * Returns true if swapin_sync() can skip its lookup in the swap cache. With the
+ * policy on, it skips the first lookup, because its callers have just looked.
+ * It does not skip later ones, because -EEXIST means that another task has
+ * added a folio. The caller sets @again to false. The first call sets it.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -221,7 +221,11 @@ enum vswap_swapin_event {
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/* Data of vswap_swapin_plan. rust/mm/swapin/policy.rs has the numbers. */
+/*
+ * Fields of the tracepoint vswap_swapin_plan. The codes of hint, source and why
+ * are enums of rust/mm/swapin/policy.rs. trace() in rust/mm/ffi/fault.rs sets
+ * flags and how.
+ */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;

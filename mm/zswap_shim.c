@@ -436,7 +436,7 @@ void zswap_uncharge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 #endif
 }
 
-/* The shrinker and the worker */
+/* The shrink worker */
 
 static struct workqueue_struct *zswap_shrink_wq;
 

@@ -131,7 +131,7 @@ struct vswap_decision;
 /*
  * Inputs and decision of the swap-in policy. The event has all of them, so that
  * kunit/host/src/bin/replay.rs can repeat the decision.
- * rust/mm/swapin/policy.rs defines the numbers.
+ * struct vswap_decision says where the numbers are defined.
  */
 TRACE_EVENT(vswap_swapin_plan,
 	TP_PROTO(const struct vswap_decision *decision),

@@ -108,8 +108,8 @@ unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
     if !crate::ffi::vswap::is_on() {
         return EAGAIN.to_errno();
     }
-    // Check here whether zswap would refuse the folio, as far as that is known, because a folio that
-    // is refused here need not be unmapped.
+    // Check here whether zswap is known to refuse the folio, because a folio that is refused here
+    // need not be unmapped.
     let accepted = limits::may_store()
         && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
     // A folio that may not be written back gets no device slots, even if zswap refuses it.
@@ -217,8 +217,9 @@ extern "C" fn vswap_rs_make_room(ty: c_int) -> bool {
     scatter::make_room(u8::try_from(ty).ok())
 }
 
-/// Removes folios whose swap count is 0 from the swap cache, in clusters that are bound to a
-/// device. This frees the slots of these folios, and makes the device slots idle. May sleep.
+/// Removes folios whose swap count is 0 from the swap cache, in clusters that are bound to the
+/// device of type `ty`. Frees the slots of these folios, so their device slots become idle. May
+/// sleep.
 #[export]
 extern "C" fn vswap_rs_reclaim_bound(ty: c_uint) {
     scatter::reclaim_cached(ty as u8);

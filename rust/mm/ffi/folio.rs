@@ -555,7 +555,8 @@ impl<'a> SwapFolio<'a> {
     }
 
     /// Returns the cgroup of the folio.
-    // Takes `&mut`, which a `ReadFolio` only lends, because `'a` may outlast the lock that it owns.
+    // Takes `&mut`, so that it cannot be called through the `Deref` of `ReadFolio`. Otherwise the
+    // result could outlive the folio lock, which a `ReadFolio` may drop before `'a` ends.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn owner(&mut self) -> Owner<'a> {
@@ -734,8 +735,8 @@ impl FolioRef {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// Locks the folio, and waits for its writeback to end. `None`: the folio is not in the swap
-    /// cache with virtual slots any more. Sleeps.
+    /// Locks the folio, and waits for its writeback to end. `None`, without the lock: the folio is
+    /// not in the swap cache with virtual slots any more. May sleep.
     pub(crate) fn lock_cached(&self) -> Option<ReadFolio<'_>> {
         if !self.lock_if_cached() {
             return None;

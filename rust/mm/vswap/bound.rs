@@ -7,16 +7,17 @@
 //!
 //! # Locking
 //!
-//! The lock of the virtual cluster protects the binding and the bits. A reader without that lock
-//! ([`DeviceMap::find`], [`DeviceMap::has`]) has the right to the slot (see `ffi::folio`), so the
-//! device slot that has its data stays. Only [`DeviceMap::unbind`] changes meanwhile how that slot
-//! is recorded: from a bit to a backing word. It writes the words first, then clears the bits, then
-//! the binding. The reader reads in the opposite order, so it finds the bit or the word.
+//! The lock of the virtual cluster protects the binding and the bits. [`DeviceMap::find`] and
+//! [`DeviceMap::has`] need no lock, because their caller has the right to the slot (see
+//! `ffi::folio`), which keeps its device slot. Only [`DeviceMap::unbind`] can move the record of
+//! that slot meanwhile, from the bit to a backing word. It writes the words first, then clears the
+//! bits, then the binding. Readers read in the opposite order, so they find the bit or the word.
 //!
 //! # Context
 //!
-//! Works on values only, like [`slot_map`](super::slot_map). Host tests compare this with a simple
-//! model, and run it with all interleavings: `kunit/host/tests/bound.rs` and `loom.rs`.
+//! Accesses memory only through [`Word`]: no lock, no allocation, no `unsafe`. Host tests compare
+//! this with a simple model, and run it with all interleavings: `kunit/host/tests/bound.rs` and
+//! `loom.rs`.
 
 #![forbid(unsafe_code)]
 

@@ -240,8 +240,8 @@ impl Lists {
     }
 
     /// Finds the next cluster for a CPU, for folios of an order. Returns a cluster without tables
-    /// only if fewer than `limit` clusters have tables. `ty`: the device type that the cluster is
-    /// bound to, or is to be bound to. `None`: an unbound cluster.
+    /// only if fewer than `limit` clusters have tables. `ty`: the type of the device that the
+    /// cluster is, or is to be, bound to. `None`: an unbound cluster.
     pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
         if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);

@@ -70,7 +70,8 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
             reclaims = reclaims.wrapping_add(1);
             reclaim_cached_of(cluster);
             if !is_bound_to(cluster, ty) {
-                // The last folio was removed, so C's allocator has the whole device cluster.
+                // The binding has ended, mostly because the cluster became empty. C's allocator
+                // then has the whole device cluster.
                 return true;
             }
         }

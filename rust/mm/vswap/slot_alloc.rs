@@ -209,8 +209,8 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let guard = match kind {
         // If no list has a cluster, take one that another CPU allocates from.
         Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
-        // Do not take one from another CPU: `scatter` frees the idle device slots of its cluster
-        // when C's allocator finds no others.
+        // Leave the clusters of other CPUs alone. If no list has a cluster, the folio gets unbound
+        // slots. C's allocator then frees idle device slots through `scatter` if it needs them.
         Kind::Bound => listed?,
     };
     take_from(local, 0, kind, guard)

@@ -109,7 +109,8 @@ fn note_near_full(near: bool) {
 }
 
 /// Wakes the shrink worker if zswap is enabled, its pool accepts no page, and the worker can write
-/// pages back. Called if the refused folio does not go to a device.
+/// pages back. Called for a folio that zswap refuses and that gets no device slot. Counts the
+/// refused store if the pool is at its limit.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[cold]
 pub(crate) fn want_room() {

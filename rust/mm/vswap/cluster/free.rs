@@ -52,8 +52,8 @@ impl LockedCluster<'_> {
 
 /// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
-/// Made where the last swap count is dropped, and by `swap_cache`. Dropping the value leaves the
-/// slots in use.
+/// Made where the last swap count is dropped, by `swap_cache`, and by `Taken::cancel()`. Dropping
+/// the value leaves the slots in use.
 ///
 /// # Invariants
 ///
