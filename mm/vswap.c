@@ -272,6 +272,39 @@ bool vswap_type_is_fast(unsigned int type)
 	return si && vswap_is_fast(si);
 }
 
+/*
+ * Returns true if the reverse map word of a device slot names the virtual slot
+ * @voffset. A slot of a bound cluster has no word. With @bound, returns true if
+ * the binding names @voffset instead. Takes no lock and accepts any type and
+ * offset, because the caller may have found them in a corrupt word. Caller holds
+ * ci->lock of the virtual cluster that @voffset is in.
+ */
+bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
+		      bool bound)
+{
+	swp_entry_t entry = swp_entry(type, offset);
+	struct swap_info_struct *si;
+	struct swap_cluster_info *ci;
+	unsigned int ci_off = swp_cluster_offset(entry);
+	bool backs;
+
+	if (!vswap_type_to_info(type))
+		return false;
+	si = get_swap_device(entry);
+	if (!si)
+		return false;
+	ci = __swap_entry_to_cluster(entry);
+	if (bound) {
+		/* data_race(): the caller has locked the cluster that @ci may be bound to. */
+		backs = data_race(vswap_is_bound(ci)) &&
+			READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER + ci_off == voffset;
+	} else {
+		backs = swap_table_get(ci, ci_off) == vswap_mk_rmap(voffset);
+	}
+	put_swap_device(si);
+	return backs;
+}
+
 /* Body of vswap_kept_pages(). As of the last flush of the statistics. */
 unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 {
@@ -1022,36 +1055,6 @@ static inline void vswap_sysfs_init(void)
 {
 }
 #endif /* CONFIG_SYSFS */
-
-#ifdef CONFIG_DEBUG_VM
-/*
- * Returns the swap table word of a device slot. For a slot of a bound cluster,
- * which has no word, returns the reverse map of its virtual slot. Returns 0 if
- * there is no such device.
- */
-unsigned long vswap_slot_word(unsigned int type, unsigned int offset)
-{
-	swp_entry_t entry = swp_entry(type, offset);
-	struct swap_info_struct *si = get_swap_device(entry);
-	struct swap_cluster_info *ci;
-	unsigned long swp_tb;
-
-	if (!si)
-		return 0;
-	ci = __swap_entry_to_cluster(entry);
-	/*
-	 * data_race(): the caller has locked the virtual cluster that @ci could
-	 * be bound to.
-	 */
-	if (data_race(vswap_is_bound(ci)))
-		swp_tb = vswap_mk_rmap(READ_ONCE(ci->vswap_owner) * SWAPFILE_CLUSTER +
-				       swp_cluster_offset(entry));
-	else
-		swp_tb = swap_table_get(ci, swp_cluster_offset(entry));
-	put_swap_device(si);
-	return swp_tb;
-}
-#endif
 
 #if defined(CONFIG_DEBUG_VM) && defined(CONFIG_DEBUG_FS)
 /*

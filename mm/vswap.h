@@ -535,6 +535,8 @@ unsigned long vswap_slots_on_devices(void);
 bool vswap_old_entries(void);
 bool vswap_in_order(unsigned int type);
 bool vswap_type_is_fast(unsigned int type);
+bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
+		      bool bound);
 
 /* State of a batch of reads by swapoff. The caller zeroes it beforehand. */
 struct vswap_reads {
@@ -569,7 +571,6 @@ struct vswap_check {
 
 void vswap_rs_check(struct vswap_check *check);
 void vswap_rs_check_device(unsigned int type, struct vswap_check *check);
-unsigned long vswap_slot_word(unsigned int type, unsigned int offset);
 
 /* A CPU allocates from an unbound and a bound cluster of each order. */
 #define VSWAP_NR_CURRENT	(2 * SWAP_NR_ORDERS)

@@ -97,17 +97,28 @@ impl DeviceSlots {
         Ok(Self { first, nr })
     }
 
-    /// Wraps the device slot that a backing word named.
+    /// Wraps the device slot that the backing word of the virtual slot at `offset` named. Warns and
+    /// returns `None` if the device slot does not back that virtual slot: the word was corrupt. The
+    /// device slot that it named before is leaked then.
     ///
     /// # Safety
     ///
-    /// The slot is in use, because a backing word named it. No backing word names it any more, no
-    /// other value owns it, and no I/O uses it.
+    /// No backing word of the virtual slot names the device slot any more, no other value owns it,
+    /// and no I/O uses it. The cluster of the virtual slot is locked.
     #[inline]
-    pub(crate) unsafe fn from_word(first: PhysSlot) -> Self {
-        // INVARIANT: As required of the caller, the slot is in use, no backing word names it, no
-        // other value owns it, and no I/O uses it.
-        Self { first, nr: 1 }
+    pub(crate) unsafe fn from_word(first: PhysSlot, offset: usize) -> Option<Self> {
+        // A backing word names a device slot only while the reverse map word of that slot names the
+        // virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns the
+        // slots to be named. `scatter()` has both words written before it unlocks the virtual
+        // cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim nor
+        // hibernation does, and a slot in use keeps its device.
+        if warn_on_once!(!is_for(first, offset, false)) {
+            return None;
+        }
+        // INVARIANT: The reverse map word says that the slot is in use for the virtual slot. As
+        // required of the caller, no backing word names it, no other value owns it, and no I/O uses
+        // it.
+        Some(Self { first, nr: 1 })
     }
 
     /// Returns the `n`th slot of the run.
@@ -187,17 +198,15 @@ c_functions! {
     /// Returns true if the device of type `ty` has synchronous I/O, such as zram.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     pub(crate) safe fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
-    #[cfg(CONFIG_DEBUG_VM)]
-    safe fn slot_word(ty: c_uint, offset: c_uint) -> usize = vswap_slot_word;
+    safe fn slot_backs(ty: c_uint, slot: c_uint, offset: usize, bound: bool) -> bool
+        = vswap_slot_backs;
 }
 
-/// Returns the virtual slot that the word of a device slot names.
-#[cfg(CONFIG_DEBUG_VM)]
-pub(crate) fn owner_of(slot: PhysSlot) -> Option<VOffset> {
-    match Rmap::decode(slot_word(slot.ty().into(), slot.offset()) as u64) {
-        Ok(Rmap::Virtual(offset)) => Some(offset),
-        _ => None,
-    }
+/// Returns true if a device slot backs the virtual slot at `offset`: its reverse map word says so,
+/// or if `bound`, the binding of its cluster. The virtual cluster is locked.
+#[inline]
+pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
+    slot_backs(slot.ty().into(), slot.offset(), offset, bound)
 }
 
 c_statics! {

@@ -12,8 +12,12 @@
 
 use crate::{
     ffi::{
+        device,
         folio::Owner,
-        layout::SWAPFILE_CLUSTER,
+        layout::{
+            MAX_SWAPFILES,
+            SWAPFILE_CLUSTER, //
+        },
         vswap::{
             self,
             IdRefs, //
@@ -48,6 +52,7 @@ use crate::{
             Count,
             Flags,
             Pfn,
+            PhysSlot,
             Shadow,
             State, //
         }, //
@@ -825,6 +830,14 @@ mod tests {
             assert!(!slot::any_counted(offset, 1));
         }
         assert_eq!(slot_alloc::next_used(end), 0);
+        // No device slot backs a slot that is never used, even if no device has the device slot.
+        for ty in 0..MAX_SWAPFILES {
+            for offset in [0, 1, u32::MAX] {
+                let slot = PhysSlot::new(ty, offset).ok_or(EINVAL)?;
+                assert!(!device::is_for(slot, 0, false));
+                assert!(!device::is_for(slot, 0, true));
+            }
+        }
         Ok(())
     }
 }

@@ -27,8 +27,7 @@ use crate::{
         slot_alloc,
         swap_table::{
             Backing,
-            State,
-            VOffset, //
+            State, //
         }, //
     }, //
 };
@@ -58,7 +57,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         if let Backing::Phys(slot) = backing {
             check.slots = check.slots.wrapping_add(1);
             let offset = cluster.first().wrapping_add(off as usize);
-            note(check, device::owner_of(slot) == VOffset::new(offset as u64));
+            note(check, device::is_for(slot, offset, cluster.has_bit(off)));
         }
     }
     note(check, used == guard.used());

@@ -44,20 +44,34 @@ use crate::{
 use core::ptr::NonNull;
 use kernel::bindings;
 
-/// Returns the device slot that a backing word named.
+/// Returns the device slot that the backing word of the virtual slot at `offset` named. `None`: the
+/// word was corrupt.
 ///
 /// # Safety
 ///
-/// The caller has just replaced the word `old`, which named no stored page. No I/O uses the device
-/// slot that `old` named.
+/// The caller has locked the cluster of the slot, and has just replaced its word `old`, which named
+/// no stored page. No I/O uses the device slot that `old` named.
 #[inline]
-unsafe fn device_slot(old: u64) -> Option<Backed> {
-    match decode_backing(old) {
-        // SAFETY: By the invariants of `Word`, the word owned the device slot until the caller
-        // replaced it. So no other value or word names the device slot now. As required of the
-        // caller, no I/O uses it.
-        Backing::Phys(slot) => Some(Backed::Device(unsafe { DeviceSlots::from_word(slot) })),
-        _ => None,
+unsafe fn device_slot(old: u64, offset: usize) -> Option<Backed> {
+    let Backing::Phys(slot) = decode_backing(old) else {
+        return None;
+    };
+    // SAFETY: By the invariants of `Word`, the word owned the device slot until the caller replaced
+    // it. So no other value or word names the device slot now. As required of the caller, the
+    // cluster is locked, and no I/O uses the device slot.
+    let slot = unsafe { DeviceSlots::from_word(slot, offset) };
+    slot.map(Backed::Device)
+}
+
+/// Returns the virtual cluster of a table, or `None` for the table of a device cluster.
+#[inline]
+fn cluster_of(table: &LockedTable<'_>) -> Option<&'static Cluster> {
+    let ci = table.as_ci();
+    // SAFETY: By the invariants of `LockedTable`, the cluster is valid and locked. Only a virtual
+    // cluster has this value in `flags`.
+    unsafe {
+        let is_virtual = (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8;
+        is_virtual.then(|| FromC::from_c(ci))
     }
 }
 
@@ -75,9 +89,12 @@ pub(crate) unsafe fn take_replaced(
     old: u64,
 ) -> Option<Backed> {
     if old != 0 && !Record::is_tag(old) {
-        // SAFETY: As required of the caller, it has just replaced `old`, which names no stored
-        // page, and no I/O uses the device slot.
-        return unsafe { device_slot(old) };
+        // The word of a device cluster is corrupt if it names a device slot.
+        let offset = cluster_of(table)?.first().wrapping_add(off as usize);
+        // SAFETY: By the invariants of `LockedTable`, the cluster is locked. As required of the
+        // caller, it has just replaced `old`, which names no stored page, and no I/O uses the
+        // device slot.
+        return unsafe { device_slot(old, offset) };
     }
     // SAFETY: As required of the caller, it has the right to the slot, and no I/O uses the device
     // slot.
@@ -89,13 +106,7 @@ pub(crate) unsafe fn take_replaced(
 /// cluster does while it has a free slot, because the next slot to be allocated may need a word.
 #[inline]
 pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
-    let ci = table.as_ci();
-    // SAFETY: By the invariants of `LockedTable`, the cluster is locked. Only a virtual cluster has
-    // this value in `flags`.
-    unsafe {
-        (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
-            && <&Cluster>::from_c(ci).peek_used() < SWAPFILE_CLUSTER
-    }
+    cluster_of(table).is_some_and(|cluster| cluster.peek_used() < SWAPFILE_CLUSTER)
 }
 
 /// The backing that was removed from a slot.
@@ -236,12 +247,13 @@ impl LockedCluster<'_> {
     ///
     /// # Safety
     ///
-    /// `word` is the backing word of the slot that `name` names. The cluster of the slot is locked,
-    /// and the caller has the right to the slot. No I/O uses its device slot.
+    /// `word` is the backing word of the slot, which the caller has the right to. No I/O uses its
+    /// device slot.
     #[inline]
     pub(super) unsafe fn take_word(
+        &self,
+        off: u32,
         word: &Word,
-        name: Name,
         freed: &mut FreeBatch,
     ) -> Option<Backed> {
         let value = word.load();
@@ -250,16 +262,17 @@ impl LockedCluster<'_> {
         }
         if Record::is_tag(value) {
             let mut sum = Sum::NONE;
-            // SAFETY: `word` belongs to the slot that `name` names. The cluster is locked, and the
-            // caller has the right to the slot, as required.
-            unsafe { freed.take(word, name, 0, &mut sum) };
+            // SAFETY: `word` belongs to the slot, which the caller has the right to, as required.
+            // The cluster is locked, by the invariants of `LockedCluster`.
+            unsafe { freed.take(word, self.name(off), 0, &mut sum) };
             return Some(Backed::Zswap(sum));
         }
-        // SAFETY: The cluster is locked, as required of the caller. The word names no object, and
-        // the device slot that it names is taken over below.
+        // SAFETY: The cluster is locked, by the invariants of `LockedCluster`. The word names no
+        // object, and the device slot that it names is taken over below.
         unsafe { word.set(0) };
-        // SAFETY: The word `value`, which names no stored page, was just cleared. As required of
-        // the caller, no I/O uses the device slot.
-        unsafe { device_slot(value) }
+        let offset = self.cluster().first().wrapping_add(off as usize);
+        // SAFETY: The cluster is locked. The word `value`, which names no stored page, was just
+        // cleared. As required of the caller, no I/O uses the device slot.
+        unsafe { device_slot(value, offset) }
     }
 }

@@ -13,8 +13,7 @@ use crate::{
             place,
             Backed,
             Cluster,
-            Guard,
-            LockedCluster, //
+            Guard, //
         },
         swap_table::{
             Backing,
@@ -201,10 +200,9 @@ impl LockedSlots<'_> {
             let Some(word) = cluster.backing_word(off) else {
                 return;
             };
-            // SAFETY: `word` and the name belong to the slot, whose cluster is locked. The folio
-            // lock, held by the invariants of `FolioSlots`, gives the right to the slot, and no I/O
-            // uses its device slot.
-            let backed = unsafe { LockedCluster::take_word(word, cluster.name(off), freed) };
+            // SAFETY: `word` belongs to the slot. The folio lock, held by the invariants of
+            // `FolioSlots`, gives the right to the slot, and no I/O uses its device slot.
+            let backed = unsafe { cluster.take_word(off, word, freed) };
             if let Some(backed) = backed {
                 nr_backed = nr_backed.wrapping_add(1);
                 any_entry |= matches!(backed, Backed::Zswap(_));

@@ -113,10 +113,9 @@ impl<'g> Unpinned<'g> {
         for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
             // SAFETY: `word` is that of the slot. By the invariants of `Unpinned`, nothing pins it.
             let (old, id) = unsafe { cluster.clear_word(off, word) };
-            // SAFETY: `backing` and the name belong to the slot, whose cluster is locked. By the
-            // invariants of `Unpinned`, no folio pins the slot, so the caller has the right to it,
-            // and no I/O uses its device slot.
-            let mut backed = unsafe { LockedCluster::take_word(backing, cluster.name(off), freed) };
+            // SAFETY: `backing` belongs to the slot. By the invariants of `Unpinned`, no folio pins
+            // the slot, so the caller has the right to it, and no I/O uses its device slot.
+            let mut backed = unsafe { cluster.take_word(off, backing, freed) };
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
             if bound && cluster.cluster().has_bit(off) {
