@@ -1419,6 +1419,7 @@ class Stopping(Kept):
         for target, name, value in ((guest, "_watch", watched),
                                     (guest, "_qemu", mock.Mock(return_value=[])),
                                     (guest, "LOGS", self.top / "logs"),
+                                    (guest.build, "image", mock.Mock()),
                                     (guest.build, "page_size", lambda _: 4096),
                                     (guest.initramfs, "build", mock.Mock())):
             self.patch(target, name, value)
