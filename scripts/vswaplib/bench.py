@@ -6,7 +6,6 @@ User Mode Linux, contention from lock_stat. bench gives no verdict: the tables
 say what was measured, and how often.
 """
 
-import difflib
 import fnmatch
 import hashlib
 import os
@@ -15,7 +14,7 @@ import sys
 import time
 
 from . import arch as archs
-from . import benchplot, benchreport, build, common, guest, initramfs, series, setup
+from . import benchplot, benchreport, build, common, guest, initramfs, series, setup, tree
 from .benchsuites import (ARMS, COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS,
                           SUITES, TIME, VARIANTS, WALL, built, parse_output, script_text)
 from .common import die, say
@@ -204,20 +203,14 @@ def _host_cpu():
     return "unknown"
 
 
-def _config_lines(variant):
-    lines = (build.folder(variant) / ".config").read_text().splitlines()
-    return [line for line in lines if line.startswith("CONFIG_") or " is not set" in line]
-
-
 def _config_difference(variants):
     """Returns the options in which the other variants differ from the first."""
-    found = {}
-    for other in variants[1:]:
-        lines = difflib.unified_diff(_config_lines(variants[0]), _config_lines(other), n=0,
-                                     lineterm="")
-        found[f"{variants[0]} -> {other}"] = [
-            line for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
-    return found
+    tool = tree.pristine() / "scripts" / "diffconfig"
+    configs = {name: build.folder(name) / ".config" for name in variants}
+    first, *others = variants
+    return {f"{first} -> {other}": [
+        " ".join(line.split()) for line in
+        common.run([tool, configs[first], configs[other]]).text.splitlines()] for other in others}
 
 
 def _about(args, variants):
@@ -243,7 +236,7 @@ def _about_text(about, samples):
             lines.append(f"NOTE: the machine was busy during {name} (load {loads[0]:.1f} to "
                          f"{loads[1]:.1f}): trust its native times little")
     for which, options in about["config_differences"].items():
-        lines.append(f"configuration {which}: " + (" ".join(options) or "no difference"))
+        lines.append(f"configuration {which}: " + (", ".join(options) or "no difference"))
     return "\n".join(lines) + "\n"
 
 

@@ -71,8 +71,8 @@ def saved_command(builddir, obj):
     found = re.match(r"savedcmd_\S+ := (.*)", text)
     if not found:
         die(f"{builddir}/{obj} has no saved command", "remove that folder and rerun")
-    # Only the compiler: what follows the first ';' is objtool.
-    command = found.group(1).split(" ;")[0]
+    # Only the compiler: what follows the first ';' is objtool, or processes rustc's output.
+    command = re.split(" ?; ", found.group(1))[0]
     return command.replace("$$", "$").replace("$(pound)", "#")
 
 

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import threading
 
-from . import benchreport, build, common, guestcoverage, series, setup, tree, unsafety
+from . import benchreport, build, common, disasm, guestcoverage, series, setup, tree, unsafety
 from .common import ROOT, run
 
 # Files without an SPDX line: they cannot have comments, or are not ours.
@@ -137,11 +137,10 @@ def _kernel_rustc():
     saved = build.folder("um") / "rust" / "mm" / ".vswap.o.cmd"
     if not saved.exists():
         common.die("rust/mm/vswap.rs is not in the um kernel", "is CONFIG_RUST_VSWAP=y there?")
-    command = re.match(r"savedcmd_\S+ := (.*)", saved.read_text()).group(1)
-    # Drop the commands after the first ';', which process rustc's output. Drop path options that
-    # rustdoc does not know.
-    command = re.sub(r"--emit=\S+|--out-dir \S+|--remap-path-\S+", "", command.split(";")[0])
-    words = shlex.split(command.replace("$$", "$"))
+    # Drop path options that rustdoc does not know.
+    command = re.sub(r"--emit=\S+|--out-dir \S+|--remap-path-\S+", "",
+                     disasm.saved_command(build.folder("um"), "rust/mm/vswap.o"))
+    words = shlex.split(command)
     rustc = next((n for n, word in enumerate(words) if pathlib.Path(word).name == "rustc"), None)
     if rustc is None:
         common.die(f"{saved} names no rustc", "remove it and rerun")
