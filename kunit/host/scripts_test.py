@@ -2332,13 +2332,20 @@ class Inputs(unittest.TestCase):
                                                    "CONFIG_A=n"]), {"CONFIG_A": "n"})
 
     def test_archive_is_reproducible_and_has_its_folders(self):
-        one, two = initramfs.Cpio(), initramfs.Cpio()
-        for archive in (one, two):
-            archive.file("a/b/c", b"text")
-        data = one.finish()
-        self.assertEqual(data, two.finish())
-        listing = subprocess.run(["cpio", "-t", "--quiet"], input=data, capture_output=True)
-        self.assertEqual(listing.stdout.decode().split(), ["a", "a/b", "a/b/c"])
+        found = []
+        for _ in range(2):
+            with tempfile.TemporaryDirectory() as folder, \
+                    mock.patch.object(initramfs, "base", lambda *_: {"vswap/a/b": ROOT / "README.md"}):
+                path = pathlib.Path(folder) / "initrd"
+                initramfs.build(path, "exit 3", {"d": ROOT / "README.svg"})
+                found.append(path.read_bytes())
+        self.assertEqual(*found)
+        listing = subprocess.run(["cpio", "-tv", "--quiet"], input=found[0], capture_output=True)
+        lines = [line.split() for line in listing.stdout.decode().splitlines()]
+        self.assertEqual([line[-1] for line in lines],
+                         ["d", "vswap", "vswap/a", "vswap/a/b", "vswap/script"])
+        self.assertEqual({line[0][1:] for line in lines}, {"rwxr-xr-x"})
+        self.assertIn(b"exit 3", found[0])
 
 
 if __name__ == "__main__":
