@@ -582,7 +582,7 @@ class Guests(Folder):
         self.patch(initramfs, "workloads", lambda: built.append("workloads"))
         self.patch(selftests, "run_group", lambda tests, sides, report:
                    groups.append((tests, [side.name for side in sides])))
-        selftests.run_all(full, None)
+        selftests.run_all(selftests.TESTS, full, None)
         return built, groups
 
     def test_the_verb_test_runs_each_test_once(self):

@@ -258,24 +258,13 @@ def patches_apply():
     exact = "offset|" if version == setup.BASE_VERSION else ""
     problems = []
     with tempfile.TemporaryDirectory() as work:
-        work = pathlib.Path(work)
-        for patch, _ in tree.series():
-            names = tree.files_of(patch)
-            if not names:
-                continue
-            for name in names:
-                if not (source / name).is_file():
-                    problems.append(f"patches/{patch.name}: {name} is not in Linux {version}: "
-                                    "a new file is an overlay file, not part of a patch")
-                elif not (work / name).exists():
-                    tree.copy_in(source, name, work)
-            if problems:
-                return problems
-            done, said = tree.apply_patch(patch, work)
+        for patch, absent, done, said in tree.applied(tree.series(), source, pathlib.Path(work)):
+            problems += [f"patches/{patch.name}: {name} is not in Linux {version}: a new file is "
+                         "an overlay file, not part of a patch" for name in absent]
             problems += [f"patches/{patch.name}: {file}: {line}: refresh it against Linux {version}"
                          for file, line in said
                          if re.search(exact + "FAILED|fuzz|malformed|garbage", line)]
-            if done.returncode and not problems:
+            if done and done.returncode and not problems:
                 problems.append(f"patches/{patch.name}: " + done.text.strip()[-300:])
     return problems
 

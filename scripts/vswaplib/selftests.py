@@ -481,8 +481,8 @@ def run_group(tests, sides, report):
                "\n".join(found))
 
 
-def run_all(full, report):
-    """Runs the selftests on base and on the vswap kernel. With `full`, runs more tests, and also
+def run_all(tests, full, report):
+    """Runs these selftests on base and on the vswap kernel. With `full`, runs more tests, and also
     runs on the debug kernel the tests that it is fast enough for."""
     sides = [PLAIN, VIRTUAL] + ([DEBUG] if full else [])
     for variant in dict.fromkeys(side.variant for side in [BASE, *sides]):
@@ -491,8 +491,8 @@ def run_all(full, report):
     # Compile the workloads now, because otherwise two guests could do so at the same time.
     initramfs.workloads()
     groups = collections.defaultdict(list)
-    for test in TESTS:
+    for test in tests:
         if full or not test.full:
             groups[test.guest].append(test)
-    for tests in groups.values():
-        run_group(tests, [side for side in sides if any(map(side.takes, tests))], report)
+    for group in groups.values():
+        run_group(group, [side for side in sides if any(map(side.takes, group))], report)

@@ -165,11 +165,7 @@ def run_selftests(full, stage):
 
     chosen = [test for test in selftests.TESTS if stage.wanted is None
               or test.name in stage.wanted]
-    every, selftests.TESTS = selftests.TESTS, chosen
-    try:
-        selftests.run_all(full, report)
-    finally:
-        selftests.TESTS = every
+    selftests.run_all(chosen, full, report)
 
 
 # ----------------------------------------------------------- what a run consists of

@@ -134,23 +134,31 @@ def apply_patch(patch, folder):
     return done, said
 
 
+def applied(entries, source, work):
+    """Applies patches one after the other in a folder, to copies of the files that they change.
+    Yields (patch, files that the tree does not have, process, its messages), and ends at the first
+    patch of which a file is missing."""
+    for patch, _ in entries:
+        names = files_of(patch)
+        absent = [name for name in names if not (source / name).is_file()]
+        if absent:
+            yield patch, absent, None, []
+            return
+        for name in names:
+            if not (work / name).exists():
+                copy_in(source, name, work)
+        if names:
+            yield patch, [], *apply_patch(patch, work)
+
+
 def patched(entries, source, version):
     """Returns the content of every patched file: {relative path: bytes}."""
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
-        touched = []
-        for patch, _ in entries:
-            names = files_of(patch)
-            if not names:
-                continue
-            for name in names:
-                if name not in touched:
-                    touched.append(name)
-                    if not (source / name).exists():
-                        die(f"{patch.name} changes {name}, which Linux {version} does not have",
-                            f"the patches are made for Linux {setup.BASE_VERSION}")
-                    copy_in(source, name, work)
-            done, said = apply_patch(patch, work)
+        for patch, absent, done, said in applied(entries, source, work):
+            if absent:
+                die(f"{patch.name} changes {absent[0]}, which Linux {version} does not have",
+                    f"the patches are made for Linux {setup.BASE_VERSION}")
             if done.returncode:
                 problems = [f"{file}: {line.rstrip('.')}" for file, line in said
                             if "FAILED" in line]
@@ -158,7 +166,8 @@ def patched(entries, source, version):
                     + "\n  ".join(problems or done.text.splitlines()[-3:]),
                     f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
                     "without other changes to these files, or refresh the patch")
-        return {name: (work / name).read_bytes() for name in touched}
+        return {name: (work / name).read_bytes()
+                for patch, _ in entries for name in files_of(patch)}
 
 
 def assemble(dest, count=None):
