@@ -2012,7 +2012,7 @@ class Unsafe(unittest.TestCase):
                     mock.patch.object(unsafety, "say", said.append):
                 self.assertEqual(list(unsafety.files()), ["rust/mm/a/a.rs", "rust/mm/b.rs"])
                 self.assertEqual(unsafety.main(None), 0)
-        self.assertEqual([line.split() for line in said[1:]],
+        self.assertEqual([line.split() for line in said[0].splitlines()[1:]],
                          [["a/a.rs", "2", "1", "500.0", "0"], ["b.rs", "2", "1", "500.0", "0"],
                           ["all", "4", "2", "500.0", "0"]])
         self.assertGreater(len(unsafety.files()), 20)

@@ -13,7 +13,6 @@ the script places: the counters are data, and what only llvm-cov reads is discar
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import pathlib
 import re
@@ -143,8 +142,8 @@ def find_records(names, data, address):
     return found
 
 
-@functools.lru_cache
-def _records(builddir, _when):
+def records(builddir):
+    """Returns the functions of a build that have counters."""
     image = builddir / "vmlinux"
     text = run([_tool("readelf"), "-SW", image], env=setup.tool_env()).text
     place = re.search(r"\] \.data +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", text)
@@ -157,11 +156,6 @@ def _records(builddir, _when):
     if not found:
         die(f"{image} has no counters", "remove its folder and rerun")
     return found
-
-
-def records(builddir):
-    """Returns the functions of a build that have counters."""
-    return _records(builddir, (builddir / "vmlinux").stat().st_mtime_ns)
 
 
 # ----------------------------------------------------------------- a guest's memory

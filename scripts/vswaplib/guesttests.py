@@ -87,14 +87,14 @@ def _read(path):
     for line in path.read_text().splitlines():
         if line.startswith("# guest: "):
             wishes.update(word.split("=", 1) for word in line.removeprefix("# guest: ").split())
-    kinds = {**dict.fromkeys(("timeout", "order", "long"), int),
-             **dict.fromkeys(("mem", "append", "disk"), str),
-             **dict.fromkeys(("full", "alone", "numa", "debug", "host", "named"),
-                             lambda word: word == "1")}
+    kinds = {field.name: field.type for field in dataclasses.fields(Script)
+             if field.name not in ("name", "path", "lasts")}
     unknown = set(wishes) - set(kinds)
     if unknown:
         common.die(f"{path} asks for {', '.join(sorted(unknown))}", "see kunit/guest/tests/lib.sh")
-    return Script(path.stem, path, **{name: kinds[name](word) for name, word in wishes.items()})
+    return Script(path.stem, path, **{
+        name: word == "1" if kinds[name] is bool else kinds[name](word)
+        for name, word in wishes.items()})
 
 
 def scripts(full, lasts=False):

@@ -117,8 +117,7 @@ def copy_in(source, name, folder):
     """Copies a file of a tree to the same place in another folder."""
     target = folder / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source / name, target)
-    shutil.copymode(source / name, target)
+    shutil.copy(source / name, target)
 
 
 def apply_patch(patch, folder):

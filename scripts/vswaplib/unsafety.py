@@ -9,6 +9,7 @@ counted and limited, because hiding unsafe code does not remove it.
 import fnmatch
 import re
 
+from . import common
 from .common import ROOT, say
 
 # How many blocks and declarations a file has, and may have. A file that is not listed forbids
@@ -107,17 +108,9 @@ def add_arguments(_parser):
 
 
 def main(_args):
-    total = [0, 0, 0]
-    say(f"{'file':<28} {'lines':>6} {'blocks':>6} {'/1000':>6} {'declared':>8}")
-
-    def row(name, counts, note=""):
-        lines, blocks, declared = counts
-        say(f"{name:<28} {lines:6} {blocks:6} {blocks * 1000 / max(lines, 1):6.1f} {declared:8}"
-            f"  {note}".rstrip())
-
-    for name, source in files().items():
-        counts = count(source)
-        total = [a + b for a, b in zip(total, counts)]
-        row(name.removeprefix("rust/mm/"), counts, "forbids unsafe" if forbids(source) else "")
-    row("all", total)
+    counts = {name.removeprefix("rust/mm/"): count(source) for name, source in files().items()}
+    counts["all"] = tuple(map(sum, zip(*counts.values())))
+    say(common.table(("file", "lines", "blocks", "/1000", "declared"), [
+        (name, lines, blocks, f"{blocks * 1000 / max(lines, 1):.1f}", declared)
+        for name, (lines, blocks, declared) in counts.items()]))
     return 0
