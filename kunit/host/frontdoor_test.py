@@ -130,9 +130,9 @@ class Demo(Folder):
     GOOD = ("memory_kb 500000\nswapload phase=end verified_pages=163840\nseconds 12.5\n"
             "pgmajfault 4321\noom_kill 0\nwritten_kb 204800\nleft_used 0\n")
 
-    def main(self, *, alone=False):
+    def main(self):
         self.patch(build, "ensure", mock.Mock())
-        return self.said(demo.main, argparse.Namespace(variant="vswap", alone=alone))
+        return self.said(demo.main, None)
 
     def test_all_arms_are_compared(self):
         self.boot(self.GOOD)
@@ -163,7 +163,7 @@ class Demo(Folder):
         for output, code in ((self.GOOD, 1), ("seconds 3\n", 0),
                              (self.GOOD.split("seconds")[0], 0)):
             self.boot(output, code)
-            said, value = self.main(alone=True)
+            said, value = self.main()
             self.assertEqual(value, 1)
             self.assertIn("did not verify", said)
 

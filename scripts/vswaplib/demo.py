@@ -19,21 +19,14 @@ ARMS = (("vswap", "both", "vswap, zswap and a disk"),
 COLUMNS = "     time  used MiB   zswap    zero  device  faults/s   the guest"
 
 
-def add_arguments(parser):
-    parser.add_argument("--variant", default="vswap", choices=["vswap", "debug"])
-    parser.add_argument("--alone", action="store_true", help="without the base kernel beside it")
-
-
-def main(args):
-    arms = [(args.variant if variant == "vswap" else variant, device, name)
-            for variant, device, name in ARMS[:1 if args.alone else None]]
-    for variant in dict.fromkeys(variant for variant, _, _ in arms):
+def main(_args):
+    for variant in dict.fromkeys(variant for variant, _, _ in ARMS):
         build.ensure(variant)
     say(f"\n{SIZE} MiB of memory are filled and read again in a guest of {MEMORY}B. A third of the "
         "pages does not\ncompress, 5 % are zeros, the others compress to a quarter (lz4).")
     seen = []
-    for number, (variant, device, name) in enumerate(arms, 1):
-        say(f"\n==> {number} of {len(arms)}: {name} (about a minute)")
+    for number, (variant, device, name) in enumerate(ARMS, 1):
+        say(f"\n==> {number} of {len(ARMS)}: {name} (about a minute)")
         seen.append((name, _boot(variant, device)))
     product = seen[0][1]
     if not well(product):
