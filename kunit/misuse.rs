@@ -11,6 +11,7 @@ use crate::{
             LockedContext, //
         },
         device::{
+            DeviceSlots,
             Leaving,
             Left,
             Owned, //
@@ -50,7 +51,11 @@ use crate::{
         },
         cluster_list::Lists,
         slot_map::ListState,
-        swap_table::State, //
+        swap_table::{
+            PhysSlot,
+            Shadow,
+            State, //
+        }, //
     },
     zswap::{
         order,
@@ -154,9 +159,8 @@ fn there_is_one_right_to_the_slots_of_a_folio(folio: &mut SwapFolio<'_>) {
 }
 
 fn the_slots_of_a_folio_are_changed_with_its_right(cluster: &mut LockedCluster<'_>) {
-    cluster.idle_device(0, 1); //~ E0624
-    cluster.take_device(0, 1); //~ E0624
     cluster.set_zero(0, true); //~ E0624
+    let _ = cluster.backings(); //~ E0624
 }
 
 fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {
@@ -270,6 +274,11 @@ fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
     let _ = table.words(); //~ E0624
 }
 
+// The word that names a device slot owns it.
+fn a_device_slot_is_not_made_of_a_word(slot: PhysSlot) {
+    let _ = DeviceSlots::from_word(slot, 0); //~ E0133
+}
+
 // A word owns the object or the device slot that it names.
 fn a_word_is_not_stored_by_a_reader(ci: table::Ci<'_>) {
     ci.peek_words(|words| {
@@ -298,18 +307,23 @@ fn a_word_is_not_made_up(cluster: &mut LockedCluster<'_>, state: State) {
     let _ = cluster.try_word(0, Some); //~ E0624
 }
 
-fn a_folio_is_added_for_slots_that_take_it(cluster: &mut LockedCluster<'_>, folio: NewSwap<'_>) {
-    let _ = swap_cache::add(cluster, 0, folio); //~ E0133
+fn a_folio_is_added_once(cluster: &mut LockedCluster<'_>, folio: NewSwap<'_>) {
+    let _ = swap_cache::add(cluster, 0, folio);
+    let _ = swap_cache::add(cluster, 1, folio); //~ E0382
 }
 
 // Freed slots are allocated again.
 fn slots_are_given_back_by_their_owner(cluster: &mut LockedCluster<'_>) {
-    let _ = cluster.give_back(0, 1); //~ E0624
+    let _ = cluster.give_back(0, 1); //~ E0599
 }
 
-fn a_folio_leaves_once(folio: LeavingFolio<'_>) {
-    swap_cache::del_folio(folio);
+fn a_folio_leaves_once(folio: LeavingFolio<'_>, cluster: &mut LockedCluster<'_>) {
+    swap_cache::del(cluster, 0, folio, Shadow::NONE);
     swap_cache::del_folio(folio); //~ E0382
+}
+
+fn a_folio_does_not_leave_the_words_of_its_slots(folio: LeavingFolio<'_>) {
+    folio.leave_cache(); //~ E0133
 }
 
 fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: NewSwap<'_>) {
@@ -326,8 +340,8 @@ fn a_folio_does_not_say_itself_what_its_slots_are(folio: NewSwap<'_>) {
     folio.enter_cache(0); //~ E0133
 }
 
-fn the_right_to_free_slots_is_not_made_up(cluster: &mut LockedCluster<'_>) {
-    let _ = cluster.unpinned(0, 1); //~ E0624
+fn the_right_to_free_slots_is_not_made_up(taken: Taken) {
+    taken.unlock_after(|slots| drop(slots)); //~ E0624
 }
 
 fn slots_are_freed_once(slots: Unpinned<'_>) {

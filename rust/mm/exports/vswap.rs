@@ -393,9 +393,7 @@ c_exports! {
         entry: SwapEntry = bindings::swp_entry_t
     ) {
         let (Present(mut cluster), Present(folio)) = (cluster, folio);
-        // SAFETY: As required of the caller, `entry` names the first of the slots, which the folio
-        // was allowed for.
-        unsafe { swap_cache::add(&mut cluster, entry.offset(), folio) };
+        swap_cache::add(&mut cluster, (entry.offset() % SLOTS) as u32, folio);
     }
 
     /// Removes a folio from the swap cache, and leaves `shadow` in its slots. `entry` names the
@@ -408,8 +406,7 @@ c_exports! {
     ) {
         let (Present(mut cluster), Present(folio)) = (cluster, folio);
         let off = (entry.offset() % SLOTS) as u32;
-        // SAFETY: As required of the caller, `off` is the first slot of the folio.
-        unsafe { swap_cache::del(&mut cluster, off, folio, shadow_from_raw(shadow)) };
+        swap_cache::del(&mut cluster, off, folio, shadow_from_raw(shadow));
     }
 
     /// Removes a folio from the swap cache, and leaves no shadow. The caller puts the references of

@@ -38,6 +38,7 @@ use crate::{
             Directory, //
         },
         swap_table::{
+            Backing,
             PhysSlot,
             Rmap,
             VOffset, //
@@ -136,10 +137,18 @@ impl DeviceSlots {
         self.nr
     }
 
-    /// Consumes the value, because backing words name all of the slots now.
+    /// Takes the first slot out of the run. Returns the backing word that names it, and owns it
+    /// from then on; 0 if no slot is left.
     #[inline]
-    pub(crate) fn named(self) {
-        let _ = ManuallyDrop::new(self);
+    pub(crate) fn name_first(&mut self) -> u64 {
+        let Some(left) = self.nr.checked_sub(1) else {
+            return 0;
+        };
+        let word = Backing::Phys(self.first).encode();
+        // INVARIANT: The slot is not in the run any more.
+        self.first = self.first.nth(1).unwrap_or(self.first);
+        self.nr = left;
+        word
     }
 
     /// Appends slots to the run, if they continue it.
@@ -149,7 +158,8 @@ impl DeviceSlots {
             return Err(other);
         }
         self.nr = self.nr.wrapping_add(other.nr);
-        other.named();
+        // INVARIANT: The slots of `other` are in this run now.
+        let _ = ManuallyDrop::new(other);
         Ok(())
     }
 }

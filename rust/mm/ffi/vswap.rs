@@ -13,13 +13,18 @@ use crate::{
             Owner,
             SwapFolio, //
         },
+        layout::SWAPFILE_CLUSTER,
         memcg::{
             self,
             RcuMemcg, //
         },
         params, //
     },
-    vswap::swap_table::Pfn,
+    vswap::{
+        cluster::LockedCluster,
+        swap_table::Pfn, //
+    },
+    warn::warn_on_once,
     zswap::{
         record::Sum,
         rules::Variety, //
@@ -308,16 +313,15 @@ impl IdRefs {
     }
 
     /// Records the id in the slots from `off` on, which take over the references. References that
-    /// the slots had are leaked.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the lock of the cluster, and the slots are in the cluster.
+    /// the slots had are leaked. Warns, and does nothing, if a slot is not in the cluster.
     #[inline]
-    pub(crate) unsafe fn give(self, ci: *mut bindings::swap_cluster_info, off: u32) {
-        // SAFETY: As required of the caller, the cluster is locked, and the slots are in it. C
-        // checks that there is a table.
-        unsafe { bindings::vswap_ci_set_ids(ci, off, self.nr, self.id) };
+    pub(crate) fn give(self, cluster: &mut LockedCluster<'_>, off: u32) {
+        if warn_on_once!(self.nr == 0 || off.saturating_add(self.nr) > SWAPFILE_CLUSTER) {
+            return;
+        }
+        // SAFETY: The cluster is locked, by the invariants of `LockedCluster`, and the slots are in
+        // it, as just checked. C checks that there is a table.
+        unsafe { bindings::vswap_ci_set_ids(cluster.cluster().as_ci(), off, self.nr, self.id) };
     }
 
     /// Returns the id, or 0 for none.

@@ -683,8 +683,18 @@ mod tests {
         let cached = |flags, pfn| State::Pfn { flags, pfn };
         let gone = State::Shadow { flags, value };
 
+        // A folio enters with all of its slots, or with none.
+        set_state(start + 2, cached(flags, new))?;
         // SAFETY: No task looks up the page frames, because only this test uses the slots.
-        unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) };
+        assert!(!unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) });
+        for at in [start, start + 1, start + 3] {
+            assert!(slot::peek(at) == swapped_out(1)?);
+        }
+        assert!(slot::peek(start + 2) == cached(flags, new));
+        set_state(start + 2, swapped_out(1)?)?;
+
+        // SAFETY: As above.
+        assert!(unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) });
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }

@@ -15,13 +15,14 @@
 //! - `fields`: the fields of C's structure that the lock protects.
 //! - `create`: allocates headers and tables ([`Spare`], [`Populated`]).
 //! - `alloc`: takes slots for a folio ([`Taken`]).
-//! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and
-//!   `swap_cache` write the words.
+//! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and the
+//!   modules below it, `free` and its child `swap_cache`, write the words.
+//! - `free`: drops swap counts, and frees slots ([`Unpinned`]).
 //! - `swap_cache`: adds, removes and replaces the folio of a slot.
-//! - `backing_words`: the zswap entry or device slot that backs a slot.
+//! - `backing_words`: the zswap entry or device slot that backs a slot, and the right to change it
+//!   ([`OwnedSlots`](backing_words::OwnedSlots)).
 //! - `binding`: the device cluster that a cluster is bound to.
 //! - `folio_slots`: the backing of the slots of a locked folio ([`FolioSlots`]).
-//! - `free`: drops swap counts, and frees slots ([`Unpinned`]).
 //!
 //! A function that could break an invariant is private to its file, or to these files
 //! (`pub(super)`).
@@ -66,14 +67,13 @@ mod binding;
 mod create;
 mod fields;
 mod folio_slots;
-mod free;
 mod lock;
 mod state;
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) use backing_words::AtHand;
 pub(super) use create::HeaderCache;
-pub(crate) use state::swap_cache;
+pub(crate) use state::free::swap_cache;
 pub(crate) use {
     alloc::{
         SlotUsage,
@@ -97,14 +97,14 @@ pub(crate) use {
         FolioSlots,
         LockedSlots, //
     },
-    free::{
-        Unbacked,
-        Unpinned,
-        UnpinnedAlone, //
-    },
     lock::{
         Guard,
         LockedCluster, //
+    },
+    state::free::{
+        Unbacked,
+        Unpinned,
+        UnpinnedAlone, //
     }, //
 };
 
@@ -211,6 +211,11 @@ impl Cluster {
         self.ci.get()
     }
 
+    #[inline]
+    pub(crate) fn as_non_null(&self) -> NonNull<bindings::swap_cluster_info> {
+        NonNull::from(&self.ci).cast()
+    }
+
     /// Returns the number of the cluster in [`Directory`](super::directory::Directory).
     #[inline]
     pub(super) fn index(&self) -> usize {
@@ -275,14 +280,7 @@ impl Cluster {
     /// of line, to keep its callers small.
     #[inline(never)]
     fn peek_word_backing(&self, off: u32) -> Backing {
-        decode_backing(self.table().map_or(0, |ci| ci.peek(off)))
-    }
-
-    /// Returns the C part of the cluster, which has the table of backing words.
-    #[inline]
-    pub(crate) fn table(&self) -> Option<Ci<'_>> {
-        // SAFETY: The pointer is to the C part of this cluster, which is never freed.
-        unsafe { Ci::from_raw(self.as_ci()) }
+        decode_backing(Ci::of_virtual(self).peek(off))
     }
 
     /// Returns the number of slots in use, without the lock.
@@ -293,7 +291,7 @@ impl Cluster {
 
     /// Returns true if the cluster has a table of backing words, without the lock.
     pub(crate) fn peek_has_backing(&self) -> bool {
-        self.table().is_some_and(Ci::peek_has_table)
+        Ci::of_virtual(self).peek_has_table()
     }
 
     /// Calls `f` with the state and the backing of each slot, without the lock: both may be stale.
@@ -302,10 +300,7 @@ impl Cluster {
         let Some(words) = self.words_rcu(&rcu) else {
             return;
         };
-        let Some(ci) = self.table() else {
-            return;
-        };
-        ci.peek_words(|backings| {
+        Ci::of_virtual(self).peek_words(|backings| {
             let mut backings = backings.map(|words| words.0.iter());
             for (off, word) in (0..).zip(words) {
                 let backing = backings.as_mut().and_then(|words| words.next());

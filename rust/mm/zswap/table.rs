@@ -26,6 +26,11 @@
 //!
 //! C header: [`mm/zswap_shim.h`](srctree/mm/zswap_shim.h).
 
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::vswap::cluster::{
+    Cluster,
+    LockedCluster, //
+};
 use crate::{
     ffi::{
         call::FromC,
@@ -141,6 +146,14 @@ impl Table {
 pub(crate) struct Ci<'a>(NonNull<bindings::swap_cluster_info>, PhantomData<&'a ()>);
 
 impl<'a> Ci<'a> {
+    /// Returns a virtual cluster.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn of_virtual(cluster: &'a Cluster) -> Self {
+        // INVARIANT: The cluster is valid while it is borrowed.
+        Self(cluster.as_non_null(), PhantomData)
+    }
+
     /// Wraps a cluster pointer. Returns `None` for NULL.
     ///
     /// # Safety
@@ -170,7 +183,7 @@ impl<'a> Ci<'a> {
         #[cfg(CONFIG_RUST_VSWAP)]
         if entry.is_virtual() {
             let (cluster, off) = crate::vswap::directory::find(entry.offset())?;
-            return cluster.table().map(|ci| (ci, off));
+            return Some((Self::of_virtual(cluster), off));
         }
         // SAFETY: As required of the caller, the device stays, and so do its clusters.
         let ci = unsafe { Self::from_raw(bindings::zswap_entry_cluster(entry.as_raw())) }?;
@@ -283,14 +296,41 @@ pub(crate) struct LockedTable<'g>(
     PhantomData<&'g mut ()>,
 );
 
+#[cfg(CONFIG_RUST_VSWAP)]
 impl<'g> LockedTable<'g> {
+    /// Returns the table of a virtual cluster.
+    #[inline]
+    pub(crate) fn of(cluster: &'g mut LockedCluster<'_>) -> Self {
+        // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
+        // borrowed, and no other value is used meanwhile.
+        Self(cluster.cluster().as_non_null(), PhantomData)
+    }
+
+    /// Calls `f` with the table of a virtual cluster, which `f` only reads.
+    #[inline]
+    pub(crate) fn with<R>(cluster: &LockedCluster<'_>, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
+        // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
+        // borrowed. The value is not borrowed mutably.
+        f(&LockedTable(cluster.cluster().as_non_null(), PhantomData))
+    }
+
+    /// Returns the words of the table of a virtual cluster, if it has a table. The table stays
+    /// while `cluster` is borrowed, because freeing it takes a mutable borrow.
+    #[inline]
+    pub(crate) fn words_of(cluster: &'g LockedCluster<'_>) -> Option<&'g Words> {
+        // INVARIANT: As for `with()`.
+        let table: LockedTable<'g> = LockedTable(cluster.cluster().as_non_null(), PhantomData);
+        table.table().map(Table::words)
+    }
+
     /// Returns the cluster.
-    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn as_ci(&self) -> NonNull<bindings::swap_cluster_info> {
         self.0
     }
+}
 
+impl<'g> LockedTable<'g> {
     /// Returns the proof that the cluster is locked.
     #[inline]
     fn locked(&self) -> Locked<'g> {

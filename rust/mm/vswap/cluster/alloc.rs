@@ -13,6 +13,8 @@ use crate::{
     vswap::{
         backing::FreedBacking,
         cluster::{
+            backing_words::OwnedSlots,
+            state::free::Cleared,
             swap_cache,
             Cluster,
             Guard,
@@ -130,9 +132,10 @@ impl LockedCluster<'_> {
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
         if self.cluster().is_bound() {
-            // SAFETY: The slots are free, as the slot map says, and are taken into use here.
-            let taken = unsafe { self.take_device(start, nr) };
-            if !taken {
+            // SAFETY: The slots are free, as the slot map says, so they have no backing. They are
+            // taken into use here.
+            let slots = unsafe { OwnedSlots::new(self, start, nr) };
+            if !slots.take_device() {
                 return None;
             }
         }
@@ -143,17 +146,22 @@ impl LockedCluster<'_> {
         Some((start, nr))
     }
 
-    /// Marks slots as free in the slot map. Returns the list that the cluster moves to, which the
+    /// Returns the first slot in use at or after `from`.
+    pub(crate) fn next_used(&self, from: u32) -> Option<u32> {
+        self.own().map.next_used(from)
+    }
+}
+
+impl<'g> Cleared<'g> {
+    /// Marks the slots as free in the slot map. Returns the locked cluster, and the list that the
     /// caller moves it to. `None`: a slot was free already. That is a bug, and nothing is counted.
-    ///
-    /// # Safety
-    ///
-    /// The words of the slots are null, the slots have no backing, and no value gives access to
-    /// them.
+    // By the invariants of `Cleared`, which is consumed, the words of the slots are null, the slots
+    // have no backing, and no other value gives access to them.
     #[inline]
-    pub(super) unsafe fn give_back(&mut self, start: u32, nr: u32) -> Option<ListMove> {
-        let order = self.order();
-        let own = self.own_mut();
+    pub(super) fn give_back(self) -> Option<(LockedCluster<'g>, ListMove)> {
+        let (mut cluster, start, nr) = self.into_parts();
+        let order = cluster.order();
+        let own = cluster.own_mut();
         // Count none, because too low a count would free the tables early.
         if warn_on_once!(!own.map.free(start, nr)) {
             return None;
@@ -161,15 +169,10 @@ impl LockedCluster<'_> {
         let list = own.list;
         // Search only if the cluster had no free run of its order before.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
-        let used = self.used().wrapping_sub(nr);
-        self.cluster().used.0.store(used, Relaxed);
+        let used = cluster.used().wrapping_sub(nr);
+        cluster.cluster().used.0.store(used, Relaxed);
         SlotUsage::change((nr as c_long).wrapping_neg());
-        Some(list.after_free(used, has_run))
-    }
-
-    /// Returns the first slot in use at or after `from`.
-    pub(crate) fn next_used(&self, from: u32) -> Option<u32> {
-        self.own().map.next_used(from)
+        Some((cluster, list.after_free(used, has_run)))
     }
 }
 
@@ -229,16 +232,25 @@ impl Taken {
         self.guard.lend()
     }
 
+    /// Returns the number of slots.
+    #[inline]
+    pub(super) fn nr(&self) -> u32 {
+        self.nr
+    }
+
+    /// Returns the lock, the first slot and the number of slots. Unless the caller makes use of the
+    /// slots, this leaks them.
+    #[inline]
+    pub(super) fn into_parts(self) -> (Guard, u32, u32) {
+        (self.guard, self.start, self.nr)
+    }
+
     /// Frees the slots, and unlocks the cluster.
-    pub(crate) fn cancel(mut self) {
-        let mut cluster = self.guard.lend();
-        // SAFETY: By the invariants of `Taken`, which is consumed, the slots are in use, and no
-        // other value gives access to them. Their words are null, so they have no folio and no swap
-        // count.
-        let slots = unsafe { cluster.unpinned(self.start, self.nr) };
+    pub(crate) fn cancel(self) {
         // There is nothing to uncharge, because no cgroup id is recorded yet.
         let mut uncharge = Uncharge::none();
-        free_slots(slots, &mut FreedBacking::nothing(), &mut uncharge);
+        let mut freed = FreedBacking::nothing();
+        self.unlock_after(|slots| free_slots(slots, &mut freed, &mut uncharge));
     }
 
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
@@ -255,27 +267,14 @@ impl Taken {
             self.cancel();
             return Err((folio, ids));
         }
-        let fits = folio.nr_pages() == self.nr && (ids.id() == 0 || ids.nr() == self.nr);
-        let pfn = folio.pfn().filter(|_| fits);
-        let Some(pfn) = pfn else {
-            warn_on_once!(true);
-            self.cancel();
-            return Err((folio, ids));
-        };
-        let Self {
-            mut guard,
-            start,
-            nr,
-        } = self;
-        let mut cluster = guard.lend();
-        if ids.id() != 0 {
-            cluster.set_ids(start, ids);
+        match swap_cache::fill(self, folio, ids) {
+            Ok(filled) => Ok(filled),
+            Err((taken, folio, ids)) => {
+                warn_on_once!(true);
+                taken.cancel();
+                Err((folio, ids))
+            }
         }
-        let slots = start..start.wrapping_add(nr);
-        // SAFETY: By the invariants of `Taken`, which is consumed, the words of the slots are null,
-        // and no other value gives access to them. The folio has `pfn` and `nr` pages, as checked.
-        let folio = unsafe { swap_cache::fill(&mut cluster, slots, pfn, folio) };
-        Ok((guard, folio))
     }
 }
 

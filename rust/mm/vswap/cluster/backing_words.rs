@@ -10,20 +10,21 @@
 use crate::ffi::device;
 use crate::{
     ffi::{
-        call::FromC,
         device::DeviceSlots,
         layout::SWAPFILE_CLUSTER,
         zsmalloc::Name, //
     },
     vswap::{
         cluster::{
-            binding::idle_replaced,
             decode_backing,
             Cluster,
-            LockedCluster, //
+            LockedCluster,
+            LockedSlots,
+            Unpinned, //
         },
         swap_table::Backing, //
     },
+    warn::warn_on_once,
     zswap::{
         pool::{
             FreeBatch,
@@ -41,38 +42,197 @@ use crate::{
         }, //
     }, //
 };
-use core::ptr::NonNull;
-use kernel::bindings;
 
-/// Returns the device slot that the backing word of the virtual slot at `offset` named. `None`: the
-/// word was corrupt.
+/// Consecutive slots of a locked cluster, and the right to change their backing.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// The caller has locked the cluster of the slot, and has just replaced its word `old`, which named
-/// no stored page. No I/O uses the device slot that `old` named.
-#[inline]
-unsafe fn device_slot(old: u64, offset: usize) -> Option<Backed> {
-    let Backing::Phys(slot) = decode_backing(old) else {
-        return None;
-    };
-    // SAFETY: By the invariants of `Word`, the word owned the device slot until the caller replaced
-    // it. So no other value or word names the device slot now. As required of the caller, the
-    // cluster is locked, and no I/O uses the device slot.
-    let slot = unsafe { DeviceSlots::from_word(slot, offset) };
-    slot.map(Backed::Device)
+/// The borrower of the cluster has the right to the slots, or frees them. No I/O uses their device
+/// slots.
+#[derive(Clone, Copy)]
+pub(super) struct OwnedSlots<'a> {
+    cluster: &'a LockedCluster<'a>,
+    start: u32,
+    nr: u32,
 }
 
-/// Returns the virtual cluster of a table, or `None` for the table of a device cluster.
-#[inline]
-fn cluster_of(table: &LockedTable<'_>) -> Option<&'static Cluster> {
-    let ci = table.as_ci();
-    // SAFETY: By the invariants of `LockedTable`, the cluster is valid and locked. Only a virtual
-    // cluster has this value in `flags`.
-    unsafe {
-        let is_virtual = (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8;
-        is_virtual.then(|| FromC::from_c(ci))
+impl<'a> OwnedSlots<'a> {
+    /// Creates the value for slots of a locked cluster.
+    ///
+    /// # Safety
+    ///
+    /// The invariants of [`OwnedSlots`] hold for the slots.
+    #[inline]
+    pub(super) unsafe fn new(cluster: &'a LockedCluster<'a>, start: u32, nr: u32) -> Self {
+        // INVARIANT: As required of the caller.
+        Self { cluster, start, nr }
     }
+
+    /// Returns the slots of a folio.
+    #[inline]
+    pub(super) fn of_folio(slots: &'a LockedSlots<'_>) -> Self {
+        let (cluster, start, nr) = slots.parts();
+        // INVARIANT: By the invariants of `FolioSlots`, the folio lock gives the right to the
+        // slots, and no I/O uses their device slots. `slots` has borrowed them exclusively.
+        Self { cluster, start, nr }
+    }
+
+    /// Returns slots that are about to be freed.
+    #[inline]
+    pub(super) fn of_unpinned(slots: &'a Unpinned<'_>) -> Self {
+        let (cluster, start, nr) = slots.parts();
+        // INVARIANT: By the invariants of `Unpinned`, the swap cache has no folio for the slots,
+        // the owner of `slots` frees them, and no I/O uses their device slots.
+        Self { cluster, start, nr }
+    }
+
+    /// Returns the locked cluster.
+    #[inline]
+    pub(super) fn cluster(self) -> &'a LockedCluster<'a> {
+        self.cluster
+    }
+
+    /// Returns the first slot and the number of slots.
+    #[inline]
+    pub(super) fn run(self) -> (u32, u32) {
+        (self.start, self.nr)
+    }
+
+    /// Returns the backing words of the slots. `None`: the cluster has no table of backing words.
+    #[inline(always)]
+    fn words(self) -> Option<impl Iterator<Item = OwnedWord<'a>>> {
+        let Self { cluster, start, nr } = self;
+        let range = start as usize..start.wrapping_add(nr) as usize;
+        let words = cluster.backings()?.0.get(range)?;
+        // INVARIANT: The slots have these words. The rest holds by the invariants of `OwnedSlots`.
+        Some(
+            (start..)
+                .zip(words)
+                .map(move |(off, word)| OwnedWord { cluster, off, word }),
+        )
+    }
+
+    /// Clears the backing words of the slots. Calls `f` for each slot with the next item of `with`,
+    /// the slot, and the backing that its word named. Adds zswap entries to `freed`. `None`: the
+    /// cluster has no table of backing words, and `f` was not called.
+    #[inline(always)]
+    pub(super) fn take_words<T>(
+        self,
+        with: impl Iterator<Item = T>,
+        freed: &mut FreeBatch,
+        mut f: impl FnMut(T, u32, Option<Backed>),
+    ) -> Option<TakenWords> {
+        let (mut nr_backed, mut any_entry) = (0u32, false);
+        for (word, item) in self.words()?.zip(with) {
+            let backed = word.replace(None, freed);
+            nr_backed = nr_backed.wrapping_add(backed.is_some().into());
+            any_entry |= matches!(backed, Some(Backed::Zswap(_)));
+            f(item, word.off, backed);
+        }
+        // INVARIANT: So many words were in use, and have just been cleared.
+        Some(TakenWords {
+            cluster: self.cluster.cluster(),
+            slots: (self.start, self.nr),
+            nr_backed,
+            any_entry,
+        })
+    }
+
+    /// Makes device slots the backing of the slots. `Err` returns the device slots, because they do
+    /// not fit the slots, or because a slot has a backing already.
+    pub(super) fn name(self, mut devices: DeviceSlots) -> Result<(), DeviceSlots> {
+        let fits = devices.nr() == self.nr && !self.is_backed();
+        let Some(words) = self.words().filter(|_| fits) else {
+            return Err(devices);
+        };
+        for word in words {
+            word.replace(Some(&mut devices), &mut FreeBatch::new());
+        }
+        Ok(())
+    }
+
+    /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
+    /// way of `freed`. Returns the zswap charge. `Err` returns the device slot, because there is no
+    /// zswap entry, or because there are several slots.
+    #[inline]
+    pub(super) fn exchange(
+        self,
+        mut device: DeviceSlots,
+        freed: &mut FreeBatch,
+    ) -> Result<Sum, DeviceSlots> {
+        let fits = self.nr == 1 && device.nr() == 1;
+        let word = self.words().and_then(|mut words| words.next());
+        let Some(word) = word.filter(|word| fits && Record::is_tag(word.word.load())) else {
+            return Err(device);
+        };
+        match word.replace(Some(&mut device), freed) {
+            Some(Backed::Zswap(stored)) => Ok(stored),
+            _ => Err(device),
+        }
+    }
+
+    /// Returns true if any of the slots has a backing.
+    #[inline]
+    pub(super) fn is_backed(self) -> bool {
+        (self.start..self.start.wrapping_add(self.nr)).any(|off| self.cluster.is_backed(off))
+    }
+}
+
+/// The backing word of a slot of a locked cluster, and the right to change it.
+///
+/// # Invariants
+///
+/// `word` is the backing word of slot `off`, for which the invariants of [`OwnedSlots`] hold.
+struct OwnedWord<'a> {
+    cluster: &'a LockedCluster<'a>,
+    off: u32,
+    word: &'a Word,
+}
+
+impl OwnedWord<'_> {
+    /// Clears the word, or gives it the first slot of `new`. Returns the backing that the word
+    /// named until now. Adds a zswap entry to `freed`.
+    #[inline(always)]
+    fn replace(&self, new: Option<&mut DeviceSlots>, freed: &mut FreeBatch) -> Option<Backed> {
+        let old = self.word.load();
+        let new = match new {
+            Some(devices) => devices.name_first(),
+            None if old == 0 => return None,
+            None => 0,
+        };
+        if Record::is_tag(old) {
+            let mut sum = Sum::NONE;
+            // SAFETY: By the invariants, the word belongs to the slot with this name, whose cluster
+            // is locked, and the owner of the value has the right to the slot.
+            unsafe { freed.take(self.word, self.cluster.name(self.off), new, &mut sum) };
+            return Some(Backed::Zswap(sum));
+        }
+        // SAFETY: The cluster is locked. The word names no object, and the device slot that it
+        // names is taken over below. `name_first()` has given up the device slot that `new` names.
+        unsafe { self.word.set(new) };
+        let Backing::Phys(slot) = decode_backing(old) else {
+            return None;
+        };
+        let offset = self.cluster.offset(self.off);
+        // SAFETY: By the invariants of `Word`, the word owned the device slot until now. So no
+        // other value or word names the device slot. The cluster is locked, and no I/O uses the
+        // device slot, by the invariants.
+        unsafe { DeviceSlots::from_word(slot, offset) }.map(Backed::Device)
+    }
+}
+
+/// The number of words of consecutive slots that were cleared, for [`LockedCluster::count_taken`].
+/// Dropping the value leaks the table of backing words.
+///
+/// # Invariants
+///
+/// `nr_backed` words of the slots were in use. They were cleared, and are still counted.
+#[must_use]
+pub(super) struct TakenWords {
+    cluster: &'static Cluster,
+    slots: (u32, u32),
+    nr_backed: u32,
+    any_entry: bool,
 }
 
 /// Takes the device slot that backed a slot before a store to zswap replaced the word `old` of the
@@ -88,25 +248,32 @@ pub(crate) unsafe fn take_replaced(
     off: u32,
     old: u64,
 ) -> Option<Backed> {
+    // The word of a device cluster names no device slot, unless it is corrupt.
+    let cluster = LockedCluster::of(table)?;
     if old != 0 && !Record::is_tag(old) {
-        // The word of a device cluster is corrupt if it names a device slot.
-        let offset = cluster_of(table)?.first().wrapping_add(off as usize);
-        // SAFETY: By the invariants of `LockedTable`, the cluster is locked. As required of the
-        // caller, it has just replaced `old`, which names no stored page, and no I/O uses the
-        // device slot.
-        return unsafe { device_slot(old, offset) };
+        let Backing::Phys(slot) = decode_backing(old) else {
+            return None;
+        };
+        // SAFETY: By the invariants of `Word`, the word owned the device slot until it was
+        // replaced. So no other value or word names the device slot. The cluster is locked. As
+        // required of the caller, no I/O uses the device slot.
+        return unsafe { DeviceSlots::from_word(slot, cluster.offset(off)) }.map(Backed::Device);
     }
-    // SAFETY: As required of the caller, it has the right to the slot, and no I/O uses the device
-    // slot.
-    let idle = unsafe { idle_replaced(table, off) };
-    idle.then_some(Backed::Bound)
+    // INVARIANT: As required of the caller, it has the right to the slot, and no I/O uses the
+    // device slot.
+    let slot = OwnedSlots {
+        cluster: &cluster,
+        start: off,
+        nr: 1,
+    };
+    (slot.idle(off, 1) != 0).then_some(Backed::Bound)
 }
 
 /// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual
 /// cluster does while it has a free slot, because the next slot to be allocated may need a word.
 #[inline]
 pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
-    cluster_of(table).is_some_and(|cluster| cluster.peek_used() < SWAPFILE_CLUSTER)
+    Cluster::of(table).is_some_and(|cluster| cluster.peek_used() < SWAPFILE_CLUSTER)
 }
 
 /// The backing that was removed from a slot.
@@ -175,29 +342,19 @@ impl LockedCluster<'_> {
 
     #[inline]
     pub(super) fn backings(&self) -> Option<&Words> {
-        // SAFETY: The table changes under the lock only, which is held by the invariants.
-        unsafe {
-            (*self.cluster().ci.get())
-                .zswap
-                .as_ref()?
-                .words
-                .cast::<Words>()
-                .as_ref()
-        }
+        LockedTable::words_of(self)
     }
 
     /// Returns the table of backing words.
     #[inline]
     pub(super) fn table(&mut self) -> LockedTable<'_> {
-        // SAFETY: `ci->lock` is held while `self` is borrowed, and `self` cannot be used meanwhile.
-        unsafe { LockedTable::from_c(NonNull::from(&self.cluster().ci).cast()) }
+        LockedTable::of(self)
     }
 
     /// Calls `f` with the table of backing words.
     #[inline]
     pub(super) fn with_table<R>(&self, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
-        // SAFETY: `ci->lock` is held while `self` is borrowed. `f` gets a shared reference only.
-        f(&unsafe { LockedTable::from_c(NonNull::from(&self.cluster().ci).cast()) })
+        LockedTable::with(self, f)
     }
 
     /// Returns the number of slots that have a backing word, or the promise of one.
@@ -238,41 +395,32 @@ impl LockedCluster<'_> {
 
     /// Returns the name of a slot's object in zsmalloc.
     #[inline]
-    pub(super) fn name(&self, off: u32) -> Name {
+    fn name(&self, off: u32) -> Name {
         Name::of_virtual(self.cluster().first()).add(off)
     }
 
-    /// Clears the backing word of a slot, and returns the backing that the word named. Adds a zswap
-    /// entry to `freed`.
-    ///
-    /// # Safety
-    ///
-    /// `word` is the backing word of the slot, which the caller has the right to. No I/O uses its
-    /// device slot.
+    /// Returns the offset of a slot.
     #[inline]
-    pub(super) unsafe fn take_word(
-        &self,
-        off: u32,
-        word: &Word,
-        freed: &mut FreeBatch,
-    ) -> Option<Backed> {
-        let value = word.load();
-        if value == 0 {
-            return None;
+    fn offset(&self, off: u32) -> usize {
+        self.cluster().first().wrapping_add(off as usize)
+    }
+
+    /// Subtracts words that were cleared from the number of words in use. Frees the table of
+    /// backing words if no word is left in use, unless the cluster keeps it.
+    #[inline(always)]
+    pub(super) fn count_taken(&mut self, taken: TakenWords) {
+        let (start, nr) = taken.slots;
+        // The compiler drops the check where it sees both sides.
+        if warn_on_once!(!core::ptr::eq(taken.cluster, self.cluster())) {
+            return;
         }
-        if Record::is_tag(value) {
-            let mut sum = Sum::NONE;
-            // SAFETY: `word` belongs to the slot, which the caller has the right to, as required.
-            // The cluster is locked, by the invariants of `LockedCluster`.
-            unsafe { freed.take(word, self.name(off), 0, &mut sum) };
-            return Some(Backed::Zswap(sum));
+        if taken.any_entry {
+            self.table().forget(start, nr);
         }
-        // SAFETY: The cluster is locked, by the invariants of `LockedCluster`. The word names no
-        // object, and the device slot that it names is taken over below.
-        unsafe { word.set(0) };
-        let offset = self.cluster().first().wrapping_add(off as usize);
-        // SAFETY: The cluster is locked. The word `value`, which names no stored page, was just
-        // cleared. As required of the caller, no I/O uses the device slot.
-        unsafe { device_slot(value, offset) }
+        if taken.nr_backed != 0 {
+            // SAFETY: By the invariants of `TakenWords`, so many words that were in use, and are
+            // still counted, were cleared.
+            unsafe { self.table().sub(taken.nr_backed) };
+        }
     }
 }

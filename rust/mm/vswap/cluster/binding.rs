@@ -8,16 +8,14 @@
 //! swapoff, and [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
 
 use crate::{
-    ffi::{
-        call::FromC,
-        layout::SWAPFILE_CLUSTER, //
-    },
+    ffi::layout::SWAPFILE_CLUSTER,
     vswap::{
         bound::{
             self,
             DeviceMap, //
         },
         cluster::{
+            backing_words::OwnedSlots,
             create::Tables,
             Cluster,
             LockedCluster, //
@@ -30,11 +28,9 @@ use crate::{
         }, //
     },
     warn::warn_on_once,
-    zswap::table::{
-        LockedTable,
-        NewTable, //
-    }, //
+    zswap::table::NewTable, //
 };
+use core::ptr::null_mut;
 use kernel::{
     bindings,
     prelude::*,
@@ -54,24 +50,6 @@ impl bound::Word for Atomic<u64> {
     #[inline]
     fn store(&self, value: u64) {
         Atomic::store(self, value, Release);
-    }
-}
-
-/// If a cluster is bound, makes the device slot of one of its slots idle, because zswap has stored
-/// the page. Returns true if the device slot had data.
-///
-/// # Safety
-///
-/// The caller has the right to the slot. No I/O uses the device slot.
-#[inline]
-pub(super) unsafe fn idle_replaced(table: &mut LockedTable<'_>, off: u32) -> bool {
-    let ci = table.as_ci();
-    // SAFETY: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is locked,
-    // and no `LockedCluster` is used meanwhile. Only a virtual cluster has this value in `flags`.
-    // As required of the caller, it has the right to the slot, and no I/O uses the device slot.
-    unsafe {
-        (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8
-            && LockedCluster::from_c(ci).idle_device(off, 1) != 0
     }
 }
 
@@ -132,25 +110,17 @@ impl Cluster {
     }
 }
 
-impl LockedCluster<'_> {
+impl OwnedSlots<'_> {
+    /// If the cluster is bound, takes the device slots of the slots, which have no backing, into
+    /// use. Returns false if the cluster is not bound, if the device slots are not idle, or if
+    /// swapoff has begun.
     #[inline]
-    fn device(&self) -> &'static DeviceMap<Atomic<u64>> {
-        &self.cluster().device.0
-    }
-
-    /// If the cluster is bound, takes the device slots of `nr` slots from `start` on into use.
-    /// Returns false if the cluster is not bound, if the device slots are not idle, or if swapoff
-    /// has begun.
-    ///
-    /// # Safety
-    ///
-    /// The caller has the right to the slots, which have no backing, or is taking them into use.
-    #[inline]
-    pub(super) unsafe fn take_device(&mut self, start: u32, nr: u32) -> bool {
-        let device = self.device();
+    pub(super) fn take_device(self) -> bool {
+        let device = self.cluster().device();
         let Some(first) = device.binding() else {
             return false;
         };
+        let (start, nr) = self.run();
         if !device.set(start, nr) {
             return false;
         }
@@ -163,25 +133,33 @@ impl LockedCluster<'_> {
         taken
     }
 
-    /// If the cluster is bound, makes the device slots of `nr` slots from `start` on idle. Returns
-    /// how many of them had data, for the caller to uncharge.
-    ///
-    /// # Safety
-    ///
-    /// The caller has the right to the slots, or frees them. No I/O uses the device slots.
+    /// If the cluster is bound, makes the device slots of `nr` of the slots from `start` on idle.
+    /// Returns how many of them had data, for the caller to uncharge.
     #[inline]
-    pub(super) unsafe fn idle_device(&self, start: u32, nr: u32) -> u32 {
-        let device = self.device();
+    pub(super) fn idle(self, start: u32, nr: u32) -> u32 {
+        let device = self.cluster().device();
         let Some(first) = device.binding() else {
             return 0;
         };
+        let (from, len) = self.run();
+        let end = from.wrapping_add(len);
+        if warn_on_once!(start < from || start.wrapping_add(nr) > end) {
+            return 0;
+        }
         device.clear(start, nr, |at, len| {
             let offset = first.offset().wrapping_add(at);
             // SAFETY: By the invariants of `Cluster`, the bits owned the device slots until they
             // were cleared, and the bound cluster keeps the device. The lock is held, so the
-            // binding stays.
+            // binding stays. By the invariants of `OwnedSlots`, no I/O uses the device slots.
             unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
         })
+    }
+}
+
+impl LockedCluster<'_> {
+    #[inline]
+    fn device(&self) -> &'static DeviceMap<Atomic<u64>> {
+        &self.cluster().device.0
     }
 
     /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
@@ -201,19 +179,45 @@ impl LockedCluster<'_> {
 
     /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
     pub(super) fn unbind_idle(&mut self) {
-        // Keep the binding. Otherwise another task could allocate the device slots and overwrite
-        // the data.
-        if warn_on_once!(self.device().count() != 0) {
+        self.unbind(None);
+    }
+
+    /// Ends the binding. Slots with data on the device get backing words, and their device slots
+    /// get reverse map words in `tables`, which the device cluster takes over. Without `tables`,
+    /// warns and keeps the binding if there are such slots.
+    fn unbind(&mut self, tables: Option<Tables>) {
+        // Otherwise another task could allocate the device slots and overwrite the data.
+        if warn_on_once!(tables.is_none() && self.device().count() != 0) {
             return;
         }
-        if let Some(first) = self.device().unbind(|_, _| {}) {
-            let (ty, offset) = (first.ty().into(), first.offset());
-            // SAFETY: The device cluster was bound to this cluster, whose lock is held. By the
-            // invariants of `Cluster`, the device stays until C has ended the binding.
-            unsafe {
-                bindings::vswap_unbind(ty, offset, 0, core::ptr::null(), core::ptr::null_mut())
-            };
-        }
+        let mut bits = [0u64; WORDS];
+        let first = self.device().unbind(|slot, place| {
+            let word = self.backing_word(slot);
+            if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
+                // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
+                // the bit owns the device slot. The bit is cleared next.
+                unsafe { word.set(Backing::Phys(place).encode()) };
+            }
+            if let Some(word) = bits.get_mut((slot / u64::BITS) as usize) {
+                *word |= 1u64.wrapping_shl(slot);
+            }
+        });
+        let Some(first) = first else {
+            return;
+        };
+        // SAFETY: By the invariants of `Cluster`, the device cluster was bound to this cluster, and
+        // the device stays until C has ended the binding. The lock of this cluster is held. There
+        // is a bit for each slot. If a bit is set, there are tables, as checked above.
+        // INVARIANT: C moves the tables out of the value.
+        unsafe {
+            bindings::vswap_unbind(
+                first.ty().into(),
+                first.offset(),
+                self.cluster().first(),
+                bits.as_ptr().cast::<c_ulong>(),
+                tables.as_ref().map_or(null_mut(), Tables::as_ptr),
+            )
+        };
     }
 
     /// Ends the binding to the device of type `ty`, which swapoff turns off. `EBUSY`: a slot still
@@ -250,22 +254,7 @@ impl LockedCluster<'_> {
         if self.reserve(nr).is_none() {
             return false;
         }
-        let mut bits = [0u64; WORDS];
-        let first = self.device().unbind(|slot, place| {
-            let word = self.backing_word(slot);
-            if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
-                // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
-                // the bit owns the device slot. The bit is cleared next.
-                unsafe { word.set(Backing::Phys(place).encode()) };
-            }
-            if let Some(word) = bits.get_mut((slot / u64::BITS) as usize) {
-                *word |= 1u64.wrapping_shl(slot);
-            }
-        });
-        if let Some(first) = first {
-            // SAFETY: The device cluster was bound to this cluster, whose lock is held.
-            unsafe { words.give(first, self.cluster().first(), &bits) };
-        }
+        self.unbind(Some(words));
         Lists::lock().retire(self);
         true
     }
@@ -288,24 +277,5 @@ impl Scatter {
             table: NewTable::alloc_uncharged()?,
             words,
         })
-    }
-}
-
-impl Tables {
-    /// Ends the binding of a device cluster, and installs the tables in it. `bits` says which
-    /// device slots have data. The words of these name the virtual slots with the same index in the
-    /// cluster that begins at `voffset`.
-    ///
-    /// # Safety
-    ///
-    /// The device cluster that begins with `first` was bound, until now, to the virtual cluster
-    /// that begins at `voffset`, whose lock the caller holds.
-    unsafe fn give(self, first: PhysSlot, voffset: usize, bits: &[u64; WORDS]) {
-        let (ty, offset) = (first.ty().into(), first.offset());
-        let bits = bits.as_ptr().cast::<c_ulong>();
-        // SAFETY: As required of the caller, the device cluster was bound to a virtual cluster
-        // whose lock is held. There is a bit for each slot.
-        // INVARIANT: C moves the tables out of the value.
-        unsafe { bindings::vswap_unbind(ty, offset, voffset, bits, self.as_ptr()) };
     }
 }

@@ -3,6 +3,8 @@
 //! The virtual slots of a folio in the swap cache. Its lock is the right to change their backing
 //! ([`FolioSlots`]).
 
+#![forbid(unsafe_code)]
+
 use crate::{
     ffi::{
         device::DeviceSlots,
@@ -10,27 +12,24 @@ use crate::{
     },
     vswap::{
         cluster::{
+            backing_words::OwnedSlots,
             place,
             Backed,
             Cluster,
-            Guard, //
+            Guard,
+            LockedCluster, //
         },
-        swap_table::{
-            Backing,
-            PhysSlot, //
-        }, //
+        swap_table::PhysSlot, //
     },
     warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
-        record::{
-            Record,
-            Sum, //
-        },
+        record::Sum,
         table::Promise, //
     }, //
 };
 use core::{
+    iter::repeat,
     marker::PhantomData,
     ops::Range, //
 };
@@ -115,27 +114,20 @@ impl LockedSlots<'_> {
         slots: DeviceSlots,
         promise: Promise,
     ) -> Result<(), (DeviceSlots, Promise)> {
-        let (cluster, nr) = (&self.guard, self.slots.nr);
-        let fits = slots.nr() == nr
-            && cluster.with_table(|table| table.has_promised(&promise, nr))
-            && !self.is_backed();
-        if warn_on_once!(!fits) {
-            return Err((slots, promise));
-        }
-        // The backing words that are written below consume the promise.
-        for (n, off) in (0..).zip(self.slots.range()) {
-            match (cluster.backing_word(off), slots.nth(n)) {
-                // SAFETY: The cluster is locked, and the slot has no backing, as just checked. By
-                // its invariants, `slots` owns the device slot, which it gives up below.
-                (Some(word), Some(slot)) => unsafe { word.set(Backing::Phys(slot).encode()) },
-                // Cannot happen: a promise implies a table, and the table has a word for each slot.
-                _ => {
-                    warn_on_once!(true);
-                }
-            }
-        }
-        slots.named();
-        Ok(())
+        let nr = self.slots.nr;
+        let promised = self
+            .guard
+            .with_table(|table| table.has_promised(&promise, nr));
+        // The backing words that are written here consume the promise.
+        let named = if promised {
+            OwnedSlots::of_folio(self).name(slots)
+        } else {
+            Err(slots)
+        };
+        named.map_err(|slots| {
+            warn_on_once!(true);
+            (slots, promise)
+        })
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
@@ -147,23 +139,9 @@ impl LockedSlots<'_> {
         slots: DeviceSlots,
         freed: &mut FreeBatch,
     ) -> Result<Sum, DeviceSlots> {
-        let FolioSlots { start, nr, .. } = *self.slots;
-        let mut cluster = self.guard.lend();
-        let (Some(word), Some(first)) = (cluster.backing_word(start), slots.nth(0)) else {
-            return Err(slots);
-        };
-        if nr != 1 || slots.nr() != 1 || !Record::is_tag(word.load()) {
-            return Err(slots);
-        }
-        let (name, new) = (cluster.name(start), Backing::Phys(first).encode());
-        let mut sum = Sum::NONE;
-        // SAFETY: `word` and `name` belong to the slot, whose cluster is locked. The folio lock,
-        // held by the invariants of `FolioSlots`, gives the right to the slot. `slots` owns the
-        // device slot, which it gives up below.
-        unsafe { freed.take(word, name, new, &mut sum) };
-        slots.named();
-        cluster.table().forget(start, 1);
-        Ok(sum)
+        let stored = OwnedSlots::of_folio(self).exchange(slots, freed)?;
+        self.guard.lend().table().forget(self.slots.start, 1);
+        Ok(stored)
     }
 
     /// If the cluster is bound, takes the device slots of these slots into use, and returns the
@@ -171,57 +149,40 @@ impl LockedSlots<'_> {
     /// begun.
     #[inline]
     pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
-        let FolioSlots { start, nr, .. } = *self.slots;
-        if self.is_backed() {
+        let slots = OwnedSlots::of_folio(self);
+        if slots.is_backed() || !slots.take_device() {
             return None;
         }
-        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots.
-        // They have no backing, as just checked.
-        let taken = unsafe { self.guard.lend().take_device(start, nr) };
-        if taken {
-            self.slots.cluster.find_device(start)
-        } else {
-            None
-        }
+        self.slots.cluster.find_device(self.slots.start)
     }
 
     /// Removes the backing of the slots. Frees the zswap entries by way of `freed`. Calls `f` with
     /// each removed backing. Only the folio has the data then.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
-        let FolioSlots { start, nr, .. } = *self.slots;
-        let mut cluster = self.guard.lend();
-        // SAFETY: By the invariants of `FolioSlots`, the folio lock gives the right to the slots,
-        // and no I/O uses their device slots.
-        let idle = unsafe { cluster.idle_device(start, nr) };
-        (0..idle).for_each(|_| f(Backed::Bound));
-        let (mut nr_backed, mut any_entry) = (0u32, false);
-        for off in self.slots.range() {
-            let Some(word) = cluster.backing_word(off) else {
-                return;
-            };
-            // SAFETY: `word` belongs to the slot. The folio lock, held by the invariants of
-            // `FolioSlots`, gives the right to the slot, and no I/O uses its device slot.
-            let backed = unsafe { cluster.take_word(off, word, freed) };
+        let slots = OwnedSlots::of_folio(self);
+        let (start, nr) = slots.run();
+        (0..slots.idle(start, nr)).for_each(|_| f(Backed::Bound));
+        let taken = slots.take_words(repeat(()), freed, |(), _, backed| {
             if let Some(backed) = backed {
-                nr_backed = nr_backed.wrapping_add(1);
-                any_entry |= matches!(backed, Backed::Zswap(_));
                 f(backed);
             }
-        }
-        if any_entry {
-            cluster.table().forget(start, nr);
-        }
-        if nr_backed != 0 {
-            // SAFETY: `take_word()` has cleared so many words that were in use.
-            unsafe { cluster.table().sub(nr_backed) };
+        });
+        if let Some(taken) = taken {
+            self.guard.lend().count_taken(taken);
         }
     }
 
     /// Returns true if any of the slots has a backing.
     #[inline]
     pub(crate) fn is_backed(&self) -> bool {
-        self.slots.range().any(|off| self.guard.is_backed(off))
+        OwnedSlots::of_folio(self).is_backed()
+    }
+
+    /// Returns the locked cluster, the first slot and the number of slots.
+    #[inline]
+    pub(super) fn parts(&self) -> (&LockedCluster<'_>, u32, u32) {
+        (&self.guard, self.slots.start, self.slots.nr)
     }
 
     /// Sets or clears the zero flag of the slots. Returns how many changed.

@@ -2,18 +2,24 @@
 
 //! Drops swap counts, and frees slots that nothing pins.
 //!
-//! [`Unpinned`] is the right to free slots. Only this file reaches its fields. Other files create
-//! the value with an unsafe function, which says what must hold. The owner clears the words and the
-//! backing ([`Unpinned::clear`], [`Unbacked::clear`]). Then it frees the slots ([`Cleared::free`]).
+//! [`Unpinned`] is the right to free slots. Only this file and its child [`swap_cache`] create it:
+//! where the last swap count of a slot is dropped, and where a folio leaves the swap cache. The
+//! owner clears the words and the backing ([`Unpinned::clear`], [`Unbacked::clear`]). Then it frees
+//! the slots ([`Cleared::free`]).
+
+#[path = "swap_cache.rs"]
+pub(crate) mod swap_cache;
 
 use crate::{
     ffi::vswap::IdRefs,
     vswap::{
         cluster::{
+            backing_words::OwnedSlots,
             state::NotPut,
             Backed,
             Guard,
-            LockedCluster, //
+            LockedCluster,
+            Taken, //
         },
         cluster_list::Lists,
         slot_map::{
@@ -23,6 +29,7 @@ use crate::{
         swap_table::{
             is_counted_word,
             is_zero_word,
+            State,
             SWP_TB_COUNT_SHIFT, //
         }, //
     },
@@ -30,30 +37,14 @@ use crate::{
     zswap::pool::FreeBatch, //
 };
 use core::ops::Range;
-use kernel::bindings;
-
-impl LockedCluster<'_> {
-    /// Creates the [`Unpinned`] for `nr` slots from `start` on.
-    ///
-    /// # Safety
-    ///
-    /// The invariants of [`Unpinned`] hold for the slots.
-    #[inline]
-    pub(super) unsafe fn unpinned(&mut self, start: u32, nr: u32) -> Unpinned<'_> {
-        // INVARIANT: As required of the caller, nothing pins the slots, and no other value gives
-        // access to them.
-        Unpinned {
-            cluster: self.reborrow(),
-            start,
-            nr,
-        }
-    }
-}
+use kernel::{
+    bindings,
+    sync::atomic::Relaxed, //
+};
 
 /// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
-/// Made where the last swap count is dropped, by `swap_cache`, and by `Taken::cancel()`. Dropping
-/// the value leaves the slots in use.
+/// Dropping the value leaves the slots in use.
 ///
 /// # Invariants
 ///
@@ -68,6 +59,12 @@ pub(crate) struct Unpinned<'g> {
 }
 
 impl<'g> Unpinned<'g> {
+    /// Returns the locked cluster, the first slot and the number of slots.
+    #[inline]
+    pub(in crate::vswap::cluster) fn parts(&self) -> (&LockedCluster<'g>, u32, u32) {
+        (&self.cluster, self.start, self.nr)
+    }
+
     /// Returns [`Unbacked`], which is cheaper to free, if the cluster has no backing words. `Err`
     /// returns `self` otherwise.
     #[inline]
@@ -90,6 +87,21 @@ impl<'g> Unpinned<'g> {
         Some(Self { nr: 1, ..self })
     }
 
+    /// Makes the words of the slots null, one with each step of the iterator. Returns the old word,
+    /// and the slot's reference to a memory cgroup id. `None`: the cluster has no words.
+    #[inline(always)]
+    fn clear_words<'a>(&'a self) -> Option<impl Iterator<Item = (u64, IdRefs)> + 'a> {
+        let cluster: &'a LockedCluster<'a> = &self.cluster;
+        let range = self.start as usize..self.start.wrapping_add(self.nr) as usize;
+        let words = cluster.words()?.get(range)?;
+        Some((self.start..).zip(words).map(move |(off, word)| {
+            let old = word.load();
+            word.0.store(State::Null.encode(), Relaxed);
+            // SAFETY: `ci->lock` is held. The slot has a word, so it is in the cluster.
+            (old, unsafe { IdRefs::take(cluster.ci(), off) })
+        }))
+    }
+
     /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
     /// word, its reference to a memory cgroup id, and its old backing. `None`: a table is missing.
     /// That is a bug, and the slots are leaked.
@@ -100,51 +112,27 @@ impl<'g> Unpinned<'g> {
         freed: &mut FreeBatch,
         mut f: impl FnMut(u64, IdRefs, Option<Backed>),
     ) -> Option<Cleared<'g>> {
-        let (cluster, start, nr) = (&self.cluster, self.start, self.nr);
-        let range = start as usize..start.wrapping_add(nr) as usize;
-        let words = cluster.words().and_then(|words| words.get(range.clone()));
-        let backings = cluster.backings().and_then(|words| words.0.get(range));
-        let (Some(words), Some(backings)) = (words, backings) else {
+        let slots = OwnedSlots::of_unpinned(&self);
+        let bound = self.cluster.cluster().is_bound();
+        let taken = self.clear_words().and_then(|words| {
+            slots.take_words(words, freed, |(old, id), off, mut backed| {
+                if bound && self.cluster.cluster().has_bit(off) {
+                    backed = Some(Backed::Bound);
+                }
+                f(old, id, backed);
+                self.invalidate_tags(off);
+            })
+        });
+        let Some(taken) = taken else {
             warn_on_once!(true);
             return None;
         };
-        let (mut nr_backed, mut any_entry) = (0u32, false);
-        let bound = cluster.cluster().is_bound();
-        for (off, (word, backing)) in (start..).zip(words.iter().zip(backings)) {
-            // SAFETY: `word` is that of the slot. By the invariants of `Unpinned`, nothing pins it.
-            let (old, id) = unsafe { cluster.clear_word(off, word) };
-            // SAFETY: `backing` belongs to the slot. By the invariants of `Unpinned`, no folio pins
-            // the slot, so the caller has the right to it, and no I/O uses its device slot.
-            let mut backed = unsafe { cluster.take_word(off, backing, freed) };
-            nr_backed = nr_backed.wrapping_add(backed.is_some().into());
-            any_entry |= matches!(backed, Some(Backed::Zswap(_)));
-            if bound && cluster.cluster().has_bit(off) {
-                backed = Some(Backed::Bound);
-            }
-            f(old, id, backed);
-            self.invalidate_tags(off);
-        }
         if bound {
-            self.idle_device(start, nr);
+            slots.idle(self.start, self.nr);
         }
-        if any_entry {
-            self.cluster.table().forget(start, nr);
-        }
-        if nr_backed != 0 {
-            // SAFETY: `take_word()` has cleared so many words that were in use.
-            unsafe { self.cluster.table().sub(nr_backed) };
-        }
+        self.cluster.count_taken(taken);
         // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(self))
-    }
-
-    /// If the cluster is bound, makes the device slots of some of the slots idle. Returns how many
-    /// of them had data.
-    #[inline]
-    fn idle_device(&self, start: u32, nr: u32) -> u32 {
-        // SAFETY: By the invariants of `Unpinned`, nothing pins the slots, no I/O uses their device
-        // slots, and their owner frees them.
-        unsafe { self.cluster.idle_device(start, nr) }
     }
 
     /// Drops the data that the architecture saved for one of the slots, such as memory tags.
@@ -172,30 +160,27 @@ impl<'g> Unbacked<'g> {
     #[inline(always)]
     pub(crate) fn clear(self, mut f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(slots) = self;
-        let (cluster, start) = (&slots.cluster, slots.start);
-        let end = start.wrapping_add(slots.nr);
-        let range = start as usize..end as usize;
-        let Some(words) = cluster.words().and_then(|words| words.get(range)) else {
+        let owned = OwnedSlots::of_unpinned(&slots);
+        let start = slots.start;
+        let Some(words) = slots.clear_words() else {
             warn_on_once!(true);
             return None;
         };
         let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
-        for (off, word) in (start..).zip(words) {
-            // SAFETY: `word` is that of the slot. By the invariants of `Unpinned`, nothing pins it.
-            let (old, id) = unsafe { cluster.clear_word(off, word) };
+        for (off, (old, id)) in (start..).zip(words) {
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
-                    let idle = slots.idle_device(from, before.nr());
+                    let idle = owned.idle(from, before.nr());
                     f(before, charged.wrapping_add(idle));
                 }
                 (from, charged) = (off, 0);
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        let idle = slots.idle_device(from, ids.nr());
+        let idle = owned.idle(from, ids.nr());
         f(ids, charged.wrapping_add(idle));
-        for off in start..end {
+        for off in start..start.wrapping_add(slots.nr) {
             slots.invalidate_tags(off);
         }
         // INVARIANT: The words are null now, and the slots have no backing.
@@ -213,18 +198,19 @@ impl<'g> Unbacked<'g> {
 #[must_use]
 pub(crate) struct Cleared<'g>(Unpinned<'g>);
 
-impl Cleared<'_> {
+impl<'g> Cleared<'g> {
+    /// Returns the locked cluster, the first slot and the number of slots. Unless the caller frees
+    /// the slots, this leaks them.
+    #[inline]
+    pub(in crate::vswap::cluster) fn into_parts(self) -> (LockedCluster<'g>, u32, u32) {
+        let Self(Unpinned { cluster, start, nr }) = self;
+        (cluster, start, nr)
+    }
+
     /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
     #[inline]
     pub(crate) fn free(self) {
-        let Self(Unpinned {
-            mut cluster,
-            start,
-            nr,
-        }) = self;
-        // SAFETY: By the invariants of `Cleared`, the words of the slots are null, the slots have
-        // no backing, and no other value gives access to them.
-        let Some(to) = (unsafe { cluster.give_back(start, nr) }) else {
+        let Some((mut cluster, to)) = self.give_back() else {
             return;
         };
         match to {
@@ -246,12 +232,49 @@ impl Cleared<'_> {
     }
 }
 
+/// The index of a slot that nothing pins any more. Only this file and its child `swap_cache` make
+/// and use it, without unlocking the cluster in between. Dropping the value leaves the slot in use.
+///
+/// # Invariants
+///
+/// The invariants of [`Unpinned`] hold for the slot of the locked cluster whose word was tested.
+#[must_use]
+struct Last(u32);
+
+impl LockedCluster<'_> {
+    /// Returns a slot of the cluster as the right to free it.
+    #[inline]
+    fn unpinned(&mut self, Last(off): Last) -> Unpinned<'_> {
+        // INVARIANT: By the invariants of `Last`.
+        Unpinned {
+            cluster: self.reborrow(),
+            start: off,
+            nr: 1,
+        }
+    }
+}
+
+impl Taken {
+    /// Calls `free` with the slots, and then unlocks the cluster.
+    pub(in crate::vswap::cluster) fn unlock_after(self, free: impl FnOnce(Unpinned<'_>)) {
+        let (mut guard, start, nr) = self.into_parts();
+        // INVARIANT: By the invariants of `Taken`, which is consumed, the slots are in use, and no
+        // other value gives access to them. Their words are null, so they have no folio and no swap
+        // count.
+        free(Unpinned {
+            cluster: guard.lend(),
+            start,
+            nr,
+        });
+    }
+}
+
 /// Collects consecutive slots of a cluster that nothing pins, to free them together by `free`.
 ///
 /// # Invariants
 ///
 /// The invariants of [`Unpinned`] hold for the slots from `start` to `end`.
-pub(super) struct Row<'g, F> {
+struct Row<'g, F> {
     cluster: LockedCluster<'g>,
     start: u32,
     end: u32,
@@ -261,7 +284,7 @@ pub(super) struct Row<'g, F> {
 impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
     /// Returns a row without slots.
     #[inline]
-    pub(super) fn new(cluster: LockedCluster<'g>, free: F) -> Self {
+    fn new(cluster: LockedCluster<'g>, free: F) -> Self {
         // INVARIANT: The range is empty.
         Self {
             cluster,
@@ -271,35 +294,21 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
         }
     }
 
-    /// Lends access to the locked cluster.
-    ///
-    /// # Safety
-    ///
-    /// The caller makes no [`Unpinned`] of the slots that the row has collected, and does not
-    /// change them.
+    /// Adds a slot of the cluster. If the slot does not follow the collected slots, first frees
+    /// these.
     #[inline]
-    pub(super) unsafe fn lend(&mut self) -> LockedCluster<'_> {
-        self.cluster.reborrow()
-    }
-
-    /// Adds a slot. If the slot does not follow the collected slots, first frees these.
-    ///
-    /// # Safety
-    ///
-    /// The invariants of [`Unpinned`] hold for the slot of the cluster.
-    #[inline]
-    pub(super) unsafe fn add(&mut self, off: u32) {
+    fn add(&mut self, Last(off): Last) {
         if self.end != off {
             self.flush();
             self.start = off;
         }
-        // INVARIANT: As required of the caller, nothing pins the slot.
+        // INVARIANT: By the invariants of `Last`, nothing pins the slot.
         self.end = off.wrapping_add(1);
     }
 
     /// Frees the collected slots.
     #[inline]
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         let nr = self.end.wrapping_sub(self.start);
         if nr != 0 {
             // INVARIANT: By the invariants of `Row`, nothing pins the slots. They leave the row
@@ -315,24 +324,25 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
 }
 
 /// The result of `put_one()`.
-pub(super) enum Put {
+enum Put {
     /// The slot stays: its swap count is not 0.
     Counted,
     /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
     CacheOnly,
     /// Unchanged: this swap count is all that pins the slot, so the caller must free the slot.
-    Last,
+    Last(Last),
 }
 
 impl LockedCluster<'_> {
     /// Drops one swap count of a slot. Inlined, because each caller handles the results in its own
     /// way.
     #[inline(always)]
-    pub(super) fn put_one(&mut self, off: u32) -> Put {
+    fn put_one(&mut self, off: u32) -> Put {
         match self.put_inline(off, |_| true) {
             Ok(word) if word >> SWP_TB_COUNT_SHIFT != 0 => Put::Counted,
             Ok(_) => Put::CacheOnly,
-            Err(NotPut { is_last: true }) => Put::Last,
+            // INVARIANT: No folio is cached. The swap count is 1, and the caller drops it.
+            Err(NotPut { is_last: true }) => Put::Last(Last(off)),
             Err(_) => {
                 self.put_extended(off);
                 Put::Counted
@@ -349,9 +359,7 @@ impl LockedCluster<'_> {
         let mut row = Row::new(self.reborrow(), free);
         for off in slots {
             match row.cluster.put_one(off) {
-                // SAFETY: `Last` says that no folio is cached, and that the swap count is 1. The
-                // caller drops that count.
-                Put::Last => unsafe { row.add(off) },
+                Put::Last(slot) => row.add(slot),
                 Put::CacheOnly => cache_only = true,
                 Put::Counted => {}
             }
@@ -394,18 +402,6 @@ pub(crate) struct UnpinnedAlone {
 }
 
 impl UnpinnedAlone {
-    /// Creates the value for a slot of the locked cluster.
-    ///
-    /// # Safety
-    ///
-    /// The invariants of [`Unpinned`] hold for the slot.
-    #[inline]
-    pub(super) unsafe fn new(guard: Guard, off: u32) -> Self {
-        // INVARIANT: As required of the caller, nothing pins the slot, and no other value gives
-        // access to it.
-        Self { guard, off }
-    }
-
     /// Calls `free` with the slot, and then unlocks the cluster.
     #[inline]
     pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {

@@ -7,7 +7,8 @@
 
 use crate::{
     ffi::call::FromC,
-    vswap::cluster::Cluster, //
+    vswap::cluster::Cluster,
+    zswap::table::LockedTable, //
 };
 use core::{
     marker::PhantomData,
@@ -39,7 +40,20 @@ pub(crate) struct LockedCluster<'g> {
     _thread: NotThreadSafe,
 }
 
-impl LockedCluster<'_> {
+impl<'g> LockedCluster<'g> {
+    /// Returns the virtual cluster of a table. `None`: the table is that of a device cluster.
+    #[inline]
+    pub(super) fn of(table: &'g mut LockedTable<'_>) -> Option<Self> {
+        let cluster = Cluster::of(table)?;
+        // INVARIANT: By the invariants of `LockedTable`, which is borrowed mutably, the lock is
+        // held, and no `LockedCluster` is used meanwhile.
+        Some(Self {
+            cluster,
+            _lock: PhantomData,
+            _thread: NotThreadSafe,
+        })
+    }
+
     /// Returns the cluster itself, for functions that do not need its lock.
     #[inline]
     pub(crate) fn cluster(&self) -> &'static Cluster {
@@ -91,6 +105,18 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedCluster<'_> {
 pub(crate) struct Guard(LockedCluster<'static>);
 
 impl Cluster {
+    /// Returns the virtual cluster of a table. `None`: the table is that of a device cluster.
+    #[inline]
+    pub(super) fn of(table: &LockedTable<'_>) -> Option<&'static Self> {
+        let ci = table.as_ci();
+        // SAFETY: By the invariants of `LockedTable`, the cluster is valid and locked. Only a
+        // virtual cluster has this value in `flags`.
+        unsafe {
+            let is_virtual = (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8;
+            is_virtual.then(|| FromC::from_c(ci))
+        }
+    }
+
     /// Returns `ci->lock`. Interrupt handlers never take it, so interrupts may stay on.
     #[inline]
     fn ci_lock(&self) -> &SpinLock<()> {

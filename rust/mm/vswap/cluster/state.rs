@@ -5,14 +5,12 @@
 //! A swap count is in the word, or in the extend table if it does not fit. `vswap::count` raises
 //! counts, and [`put_range`](LockedCluster::put_range) drops them.
 //!
-//! Only this file and its child [`swap_cache`] write words, because a lookup turns the page frame
-//! number in a word into a folio.
+//! Only this file and the modules below it, [`free`] and its child `swap_cache`, write words. A
+//! lookup turns the page frame number in a word into a folio, and a slot whose word is null is
+//! allocated again.
 
 use crate::{
-    ffi::{
-        layout::SWAPFILE_CLUSTER,
-        vswap::IdRefs, //
-    },
+    ffi::vswap::IdRefs,
     vswap::{
         cluster::{
             decode,
@@ -36,8 +34,8 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-#[path = "swap_cache.rs"]
-pub(crate) mod swap_cache;
+#[path = "free.rs"]
+pub(super) mod free;
 
 /// The swap table word of a slot.
 #[repr(transparent)]
@@ -142,21 +140,6 @@ impl LockedCluster<'_> {
         put.ok_or(NotPut { is_last })
     }
 
-    /// Makes the word of a slot null, and takes its reference to a memory cgroup id. Returns the
-    /// old word, and the reference.
-    ///
-    /// # Safety
-    ///
-    /// `word` is the word of the slot, and nothing pins the slot: see
-    /// [`Unpinned`](super::Unpinned).
-    #[inline(always)]
-    pub(super) unsafe fn clear_word(&self, off: u32, word: &SwapWord) -> (u64, IdRefs) {
-        let old = word.load();
-        word.0.store(State::Null.encode(), Relaxed);
-        // SAFETY: `ci->lock` is held. As required of the caller, the slot is in the cluster.
-        (old, unsafe { IdRefs::take(self.ci(), off) })
-    }
-
     /// Writes the word of a slot.
     #[inline]
     fn set_state(&mut self, off: u32, state: State) {
@@ -200,11 +183,6 @@ impl LockedCluster<'_> {
     /// Records the memory cgroup id of slots. The slots take over the references.
     #[inline]
     pub(crate) fn set_ids(&mut self, off: u32, ids: IdRefs) {
-        let nr = ids.nr();
-        if warn_on_once!(nr == 0 || off.saturating_add(nr) > SWAPFILE_CLUSTER) {
-            return;
-        }
-        // SAFETY: `ci->lock` is held, and the slots are of the cluster.
-        unsafe { ids.give(self.ci(), off) };
+        ids.give(self, off);
     }
 }

@@ -7,8 +7,9 @@
 //! freed.
 //!
 //! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
-//! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]). If
-//! it also takes slots, it is unsafe, and says which slots they must be.
+//! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]), and
+//! changes it together with the words of its slots. A folio enters only with slots that take it,
+//! and leaves only if its words named it.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
@@ -21,7 +22,6 @@ use crate::vswap::{
 };
 use crate::{
     ffi::{
-        call::FromC,
         folio::{
             Folio,
             FolioRef,
@@ -41,9 +41,14 @@ use crate::{
             FreedBacking, //
         },
         cluster::{
-            free::Row,
+            state::free::{
+                Last,
+                Row, //
+            },
             Cluster,
+            Guard,
             LockedCluster,
+            Taken,
             UnpinnedAlone, //
         },
         directory::find,
@@ -72,11 +77,10 @@ use crate::{
     }, //
 };
 use core::ops::Range;
-#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-use kernel::sync::atomic::Relaxed;
 use kernel::{
     bindings,
-    prelude::*, //
+    prelude::*,
+    sync::atomic::Relaxed, //
 };
 
 /// Returns the folio that the swap cache has for a slot, with a reference. Does not take the lock.
@@ -93,23 +97,28 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
 /// Out of line, so that a fault that finds no folio does not save the registers that this needs.
 #[inline(never)]
 fn get_from(cluster: &Cluster, off: u32) -> Option<FolioRef> {
+    // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number of a word.
     lookup::cached(
         || cluster.peek(off),
-        |pfn| {
-            // SAFETY: By the invariants of `Cluster`, a folio had the page frame number of a word.
-            // So the page frame has a `struct page`, even if the folio was freed meanwhile. C takes
-            // a reference if the reference count is not 0.
-            unsafe {
-                let folio = bindings::vswap_folio_try_get(pfn.get() as usize);
-                Option::<FolioRef>::from_c(folio)
-            }
-        },
-        |folio, pfn| {
-            // SAFETY: The page frame has a `struct page`, as for `try_get`. C only computes the
-            // address of its folio.
-            folio.is(unsafe { bindings::vswap_pfn_folio(pfn.get() as usize) })
-        },
+        |pfn| try_get(FolioPfn(pfn)),
+        |folio, pfn| folio.is(folio_at(FolioPfn(pfn))),
     )
+}
+
+/// The number of a page frame that a folio had. The folio may have been freed since.
+///
+/// # Invariants
+///
+/// The page frame has a `struct page`.
+struct FolioPfn(Pfn);
+
+to_c!(FolioPfn => usize = |this| this.0.get() as usize);
+
+c_functions! {
+    // Takes a reference to the folio at the page frame, if its reference count is not 0.
+    safe fn try_get(pfn: FolioPfn) -> Option<FolioRef> = vswap_folio_try_get;
+    // Only computes an address.
+    safe fn folio_at(pfn: FolioPfn) -> *mut bindings::folio = vswap_pfn_folio;
 }
 
 /// The shadow and the memory cgroup id of slots that the swap cache can add a folio for.
@@ -156,22 +165,20 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     if folio.nr_pages() != 1 {
         return None;
     }
-    let pfn = folio.pfn()?;
     let (cluster, off) = find(offset)?;
-    let guard = cluster.lock();
-    let word = guard.word(off)?;
-    let old = word.load();
-    let new = cache_add_word(old, pfn)?;
-    let held = guard.at_hand(off, is_zero_word(old))?;
-    word.0.store(new, Relaxed);
-    let found = Addable {
-        shadow: Some(shadow_of_word(old)),
-        id: guard.id(off),
+    let mut guard = cluster.lock();
+    let mut found = None;
+    let may = |cluster: &LockedCluster<'_>, word| {
+        let held = cluster.at_hand(off, is_zero_word(word));
+        found = held.map(|held| {
+            let shadow = Some(shadow_of_word(word));
+            let id = cluster.id(off);
+            (Addable { shadow, id }, held)
+        });
+        found.is_some()
     };
-    // SAFETY: `ci->lock` is held, and the word of the slot at `offset` was just set to the folio.
-    // No other words name the folio, because it was not in the swap cache.
-    unsafe { folio.enter_cache(offset) };
-    Some((found, held))
+    enter(&mut guard.lend(), off, folio, may).ok()?;
+    found
 }
 
 /// Drops one swap count of the slot of a claimed folio ([`claim`]). If the count becomes 0 and
@@ -179,22 +186,20 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
-    let pfn = folio.pfn().filter(|_| folio.nr_pages() == 1);
-    let (Some(pfn), Some((cluster, off))) = (pfn, find(folio.offset())) else {
+    let (owner, offset) = (folio.owner(), folio.offset());
+    let (Ok(page), Some((cluster, off))) = (LeavingPage::of(folio), find(offset)) else {
         warn_on_once!(true);
         return false;
     };
-    let owner = folio.owner();
     let mut guard = cluster.lock();
-    if free && guard.lend().try_word(off, |word| consume_word(word, pfn)) {
-        // SAFETY: `ci->lock` is held, and the word of the folio's only slot does not name it any
-        // more.
-        unsafe { folio.leave_cache() };
-        // SAFETY: The folio was removed, and the swap count is 1, which the caller drops.
-        free_of(owner, unsafe { UnpinnedAlone::new(guard, off) });
-        return true;
+    if free {
+        if let Some(Last(off)) = page.consume(&mut guard.lend(), off) {
+            // INVARIANT: By the invariants of `Last`, with the lock held since.
+            free_of(owner, UnpinnedAlone { guard, off });
+            return true;
+        }
     }
-    guard.lend().put_one(off);
+    let _ = guard.lend().put_one(off);
     false
 }
 
@@ -227,123 +232,248 @@ pub(crate) fn may_add(
     Ok(found)
 }
 
-/// Adds a folio to the swap cache for the slots from `offset` on, one for each page.
-///
-/// # Safety
-///
-/// The slots are in the cluster. [`may_add`] has allowed the folio for them, in this critical
-/// section of `ci->lock`.
+/// Adds a folio to the swap cache for the slots from `off` on, one for each page. `None`: a slot is
+/// not in the cluster, or cannot take a folio. That is a bug, because [`may_add`] has allowed the
+/// folio for the slots.
 #[inline(always)]
-pub(crate) unsafe fn add<'a>(
+pub(crate) fn add<'a>(
     cluster: &mut LockedCluster<'_>,
-    offset: usize,
+    off: u32,
     folio: NewSwap<'a>,
 ) -> Option<Entered<'a>> {
-    let off = (offset % SLOTS) as u32;
-    add_words(cluster, off, folio.nr_pages(), folio.pfn()?);
-    // SAFETY: `ci->lock` is held. As required of the caller, the slots could take the folio, so
-    // their words were just set to it. No other words name it, because it was not in the swap
-    // cache.
-    Some(unsafe { folio.enter_cache(offset) })
+    match enter(cluster, off, folio, |_, _| true) {
+        Ok(entered) => Some(entered),
+        Err(_) => {
+            warn_on_once!(true);
+            None
+        }
+    }
 }
 
-/// Adds a folio to the swap cache for slots that were taken for it, one for each page.
-///
-/// # Safety
-///
-/// The words of the slots are null, and no other value gives access to the slots. `pfn` is the page
-/// frame number of `folio`, which has as many pages as there are slots.
-#[inline]
-pub(in crate::vswap::cluster) unsafe fn fill<'a>(
+/// Adds a folio to the swap cache for the slots from `off` on, one for each page. `Err` returns the
+/// folio, because a slot is not in the cluster or cannot take a folio, or because `may` refuses the
+/// word of a slot.
+#[inline(always)]
+fn enter<'a>(
     cluster: &mut LockedCluster<'_>,
-    slots: Range<u32>,
-    pfn: Pfn,
+    off: u32,
     folio: NewSwap<'a>,
-) -> Entered<'a> {
-    let offset = cluster.cluster().first().wrapping_add(slots.start as usize);
-    let flags = Flags::EMPTY;
-    for off in slots {
-        cluster.set_state(off, State::Pfn { flags, pfn });
+    may: impl FnMut(&LockedCluster<'_>, u64) -> bool,
+) -> Result<Entered<'a>, NewSwap<'a>> {
+    let Some(pfn) = folio.pfn() else {
+        return Err(folio);
+    };
+    if !add_words(cluster, off, folio.nr_pages(), pfn, may) {
+        return Err(folio);
     }
+    let offset = cluster.cluster().first().wrapping_add(off as usize);
     // SAFETY: `ci->lock` is held, and the words of the slots were just set to the folio. No other
     // words name the folio, because it was not in the swap cache.
-    unsafe { folio.enter_cache(offset) }
+    Ok(unsafe { folio.enter_cache(offset) })
 }
 
+/// Adds a folio to the swap cache for the slots that were taken for it, and records their memory
+/// cgroup id. `Err` returns the arguments, because the folio or `ids` are for another number of
+/// pages.
 #[inline]
-fn add_words(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
+pub(in crate::vswap::cluster) fn fill<'a>(
+    taken: Taken,
+    folio: NewSwap<'a>,
+    ids: IdRefs,
+) -> Result<(Guard, Entered<'a>), (Taken, NewSwap<'a>, IdRefs)> {
+    let nr = taken.nr();
+    let fits = folio.nr_pages() == nr && (ids.id() == 0 || ids.nr() == nr);
+    let Some(pfn) = folio.pfn().filter(|_| fits) else {
+        return Err((taken, folio, ids));
+    };
+    let (mut guard, start, nr) = taken.into_parts();
+    let mut cluster = guard.lend();
+    if ids.id() != 0 {
+        cluster.set_ids(start, ids);
+    }
+    let flags = Flags::EMPTY;
+    for off in start..start.wrapping_add(nr) {
+        cluster.set_state(off, State::Pfn { flags, pfn });
+    }
+    let offset = cluster.cluster().first().wrapping_add(start as usize);
+    // SAFETY: `ci->lock` is held. By the invariants of `Taken`, which is consumed, the words of the
+    // slots were null. They were just set to the folio, which has so many pages. No other words
+    // name the folio, because it was not in the swap cache.
+    let folio = unsafe { folio.enter_cache(offset) };
+    Ok((guard, folio))
+}
+
+/// Sets the words of slots to a folio, if each slot can take a folio, and `may` accepts its word.
+/// Otherwise returns false, and leaves the slots without a folio.
+#[inline(always)]
+fn add_words(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    nr: u32,
+    pfn: Pfn,
+    mut may: impl FnMut(&LockedCluster<'_>, u64) -> bool,
+) -> bool {
     if nr == 1 {
-        add_one(cluster, off, pfn);
-        return;
+        return add_one(cluster, off, pfn, may);
     }
     for at in off..off.wrapping_add(nr) {
-        add_one(cluster, at, pfn);
+        if !add_one(cluster, at, pfn, &mut may) {
+            undo_add(cluster, off..at, pfn);
+            return false;
+        }
+    }
+    true
+}
+
+#[cold]
+fn undo_add(cluster: &mut LockedCluster<'_>, slots: Range<u32>, pfn: Pfn) {
+    for off in slots {
+        cluster.try_word(off, |word| cache_del_word(word, pfn, Shadow::NONE));
     }
 }
 
-/// Sets the word of a slot to a folio. Warns if the slot cannot take one.
-#[inline]
-fn add_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn) {
-    let added = cluster.try_word(off, |word| cache_add_word(word, pfn));
-    warn_on_once!(!added);
+/// Sets the word of a slot to a folio, for [`add_words`].
+#[inline(always)]
+fn add_one(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    pfn: Pfn,
+    may: impl FnOnce(&LockedCluster<'_>, u64) -> bool,
+) -> bool {
+    let Some(word) = cluster.word(off) else {
+        return false;
+    };
+    let old = word.load();
+    match cache_add_word(old, pfn) {
+        Some(new) if may(cluster, old) => {
+            word.0.store(new, Relaxed);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// A folio of one page that is to be removed from the swap cache.
+///
+/// # Invariants
+///
+/// The folio has one page, with the page frame number `pfn`.
+struct LeavingPage<'a> {
+    folio: LeavingFolio<'a>,
+    pfn: Pfn,
+}
+
+impl<'a> LeavingPage<'a> {
+    /// Returns the value for a folio. `Err` returns the folio, because it is large.
+    #[inline(always)]
+    fn of(folio: LeavingFolio<'a>) -> Result<Self, LeavingFolio<'a>> {
+        match folio.pfn() {
+            // INVARIANT: The number of pages was just checked.
+            Some(pfn) if folio.nr_pages() == 1 => Ok(Self { folio, pfn }),
+            _ => Err(folio),
+        }
+    }
+
+    /// Removes the folio from the swap cache, and leaves `shadow` in its slot. Returns the slot if
+    /// its swap count is 0. If the word of the slot does not name the folio, warns and does
+    /// nothing.
+    #[inline(always)]
+    fn leave(self, cluster: &mut LockedCluster<'_>, off: u32, shadow: Shadow) -> Option<Last> {
+        let last = del_one(cluster, off, self.pfn, shadow)?;
+        // SAFETY: `ci->lock` is held. The word that named the only page of the folio does not name
+        // it any more.
+        unsafe { self.folio.leave_cache() };
+        last
+    }
+
+    /// If the swap count of the folio's slot is 1, which the caller drops, removes the folio from
+    /// the swap cache, and returns the slot. `None`: unchanged.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    #[inline(always)]
+    fn consume(self, cluster: &mut LockedCluster<'_>, off: u32) -> Option<Last> {
+        if !cluster.try_word(off, |word| consume_word(word, self.pfn)) {
+            return None;
+        }
+        // SAFETY: As in `leave()`.
+        unsafe { self.folio.leave_cache() };
+        // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
+        Some(Last(off))
+    }
 }
 
 /// Removes a folio from the swap cache, and leaves `shadow`. Frees the slots whose swap count is 0.
-/// Frees their backing under `ci->lock`, because C holds the lock, maybe with interrupts off.
-///
-/// # Safety
-///
-/// `off` is the first slot of the folio, and in the cluster.
+/// Frees their backing under `ci->lock`, because C holds the lock, maybe with interrupts off. Warns
+/// and does nothing if `off` is not the first slot of the folio.
 #[inline]
-pub(crate) unsafe fn del(
+pub(crate) fn del(
     cluster: &mut LockedCluster<'_>,
     off: u32,
     folio: LeavingFolio<'_>,
     shadow: Shadow,
 ) {
-    let (pfn, nr) = (folio.pfn(), folio.nr_pages());
-    // SAFETY: `ci->lock` is held. The words of the folio's slots, which are in the cluster as
-    // required of the caller, do not name the folio any more at the end of this function.
-    unsafe { folio.leave_cache() };
-    if let Some(pfn) = pfn {
-        del_words(cluster, off, nr, pfn, shadow);
+    match LeavingPage::of(folio) {
+        Ok(page) => {
+            let last = page.leave(cluster, off, shadow);
+            free_last(cluster, last);
+        }
+        Err(folio) => del_large(cluster, folio, shadow, &mut FreedBacking::nothing()),
     }
 }
 
+/// Frees a slot of a locked cluster, if there is one.
 #[inline]
-fn del_words(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn, shadow: Shadow) {
-    if nr != 1 {
-        del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
-    } else if del_one(cluster, off, pfn, shadow) {
-        // SAFETY: The word does not name the folio any more, and the swap count is 0.
-        let slot = unsafe { cluster.unpinned(off, 1) };
+fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
+    if let Some(last) = last {
+        let slot = cluster.unpinned(last);
         drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
     }
+}
+
+/// Removes a large folio from the swap cache, and leaves `shadow`. Frees the slots whose swap count
+/// is 0, and adds their backing to `freed`. Out of line, because most folios have one slot.
+#[inline(never)]
+fn del_large(
+    cluster: &mut LockedCluster<'_>,
+    folio: LeavingFolio<'_>,
+    shadow: Shadow,
+    freed: &mut FreedBacking,
+) {
+    let (pfn, nr) = (folio.pfn(), folio.nr_pages());
+    let place = find(folio.offset()).filter(|(own, _)| core::ptr::eq(*own, cluster.cluster()));
+    let (Some(pfn), Some((_, off))) = (pfn, place) else {
+        warn_on_once!(true);
+        return;
+    };
+    // SAFETY: `ci->lock` is held. By the invariants of `LeavingFolio`, the slots from `off` on are
+    // those of the folio. Their words do not name it any more at the end of this function.
+    unsafe { folio.leave_cache() };
+    del_range(cluster, off, nr, pfn, shadow, freed);
 }
 
 /// Removes a folio from the swap cache, and leaves no shadow. Frees the slots whose swap count is
 /// 0. Frees their backing after the unlock, as far as [`FreedBacking`] has room for it.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
-    let (Some(pfn), Some((cluster, off))) = (folio.pfn(), find(folio.offset())) else {
+    let Some((cluster, off)) = find(folio.offset()) else {
         warn_on_once!(true);
         return;
     };
-    let (nr, owner) = (folio.nr_pages(), folio.owner());
+    let owner = folio.owner();
+    let page = LeavingPage::of(folio);
     let mut guard = cluster.lock();
-    // SAFETY: `ci->lock` is held. The words of the folio's slots do not name it any more at the end
-    // of this critical section.
-    unsafe { folio.leave_cache() };
-    if nr == 1 {
-        if del_one(&mut guard.lend(), off, pfn, Shadow::NONE) {
-            // SAFETY: The folio was removed, and the swap count is 0.
-            free_of(owner, unsafe { UnpinnedAlone::new(guard, off) });
+    match page {
+        Ok(page) => {
+            if let Some(Last(off)) = page.leave(&mut guard.lend(), off, Shadow::NONE) {
+                // INVARIANT: By the invariants of `Last`, with the lock held since.
+                free_of(owner, UnpinnedAlone { guard, off });
+            }
         }
-        return;
+        Err(folio) => {
+            let mut freed = FreedBacking::nothing();
+            del_large(&mut guard.lend(), folio, Shadow::NONE, &mut freed);
+            // Unlock before `freed` frees the backing.
+            drop(guard);
+        }
     }
-    let mut freed = FreedBacking::nothing();
-    del_range(&mut guard.lend(), off, nr, pfn, Shadow::NONE, &mut freed);
-    // Unlock before `freed` frees the backing.
-    drop(guard);
 }
 
 /// Frees the slot that the folio of `owner` had, and unlocks its cluster.
@@ -354,21 +484,31 @@ fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
     });
 }
 
-/// Replaces the folio in the word of a slot by `shadow`. Returns true if the swap count is 0, so
-/// that the caller must free the slot.
-#[inline]
-fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> bool {
+/// Replaces the folio in the word of a slot by `shadow`. Returns the slot if its swap count is 0.
+/// Warns and returns `None` if the word does not name the folio.
+#[inline(always)]
+fn del_one(
+    cluster: &mut LockedCluster<'_>,
+    off: u32,
+    pfn: Pfn,
+    shadow: Shadow,
+) -> Option<Option<Last>> {
     let mut counted = true;
     let done = cluster.try_word(off, |word| {
         counted = is_counted_word(word);
         cache_del_word(word, pfn, shadow)
     });
-    !warn_on_once!(!done) && !counted
+    if warn_on_once!(!done) {
+        return None;
+    }
+    // INVARIANT: The folio was removed from the word, and leaves the swap cache in this critical
+    // section. The swap count is 0.
+    Some((!counted).then_some(Last(off)))
 }
 
 /// Replaces the folio in the words of `nr` slots by `shadow`. Frees the slots whose swap count is
-/// 0, and adds their backing to `freed`. Out of line, because most folios have one slot.
-#[inline(never)]
+/// 0, and adds their backing to `freed`.
+#[inline]
 fn del_range(
     cluster: &mut LockedCluster<'_>,
     off: u32,
@@ -382,11 +522,8 @@ fn del_range(
         free_slots(slots, freed, &mut uncharge)
     });
     for at in off..off.wrapping_add(nr) {
-        // SAFETY: `del_one()` changes only the word of slot `at`, which the row does not have yet.
-        let mut cluster = unsafe { row.lend() };
-        if del_one(&mut cluster, at, pfn, shadow) {
-            // SAFETY: The folio was removed, and the swap count is 0.
-            unsafe { row.add(at) };
+        if let Some(Some(slot)) = del_one(&mut row.cluster, at, pfn, shadow) {
+            row.add(slot);
         }
     }
     row.flush();
@@ -413,13 +550,13 @@ pub(crate) unsafe fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: 
 pub(crate) mod made_up {
     use super::*;
 
-    /// Sets the words of slots to a folio.
+    /// Sets the words of slots to a folio. Returns false, and sets none, if a slot cannot take one.
     ///
     /// # Safety
     ///
     /// No task looks up the slots.
-    pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) {
-        add_words(cluster, off, nr, pfn);
+    pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) -> bool {
+        add_words(cluster, off, nr, pfn, |_, _| true)
     }
 
     /// Replaces a folio in the words of slots by `shadow`, as [`del`](super::del) does.
@@ -434,7 +571,11 @@ pub(crate) mod made_up {
         pfn: Pfn,
         shadow: Shadow,
     ) {
-        del_words(cluster, off, nr, pfn, shadow);
+        if nr != 1 {
+            return del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
+        }
+        let last = del_one(cluster, off, pfn, shadow);
+        free_last(cluster, last.flatten());
     }
 
     /// Replaces a folio in the words of slots.
