@@ -18,7 +18,7 @@ LIMITS = {
     "rust/mm/exports/swapin.rs": (0, 0),
     "rust/mm/exports/vswap.rs": (4, 0),
     "rust/mm/exports/zswap.rs": (6, 0),
-    "rust/mm/ffi/acomp.rs": (7, 6),
+    "rust/mm/ffi/acomp.rs": (5, 9),
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (16, 0),
     "rust/mm/ffi/device.rs": (8, 12),

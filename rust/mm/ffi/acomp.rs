@@ -28,6 +28,7 @@ use crate::{
 };
 use core::{
     alloc::Layout,
+    marker::PhantomData,
     mem::MaybeUninit,
     ptr::NonNull, //
 };
@@ -187,6 +188,7 @@ impl Contexts {
             return Err(EINVAL);
         };
         let context = context.as_ref().get_ref();
+        // INVARIANT: Both are of this context.
         Ok(LockedContext {
             state: context.state.lock(),
             done: &context.done,
@@ -194,7 +196,158 @@ impl Contexts {
     }
 }
 
+/// The buffer of a context.
+///
+/// # Invariants
+///
+/// The buffer was allocated with `kmalloc()`, so C finds its page.
+struct Buffer<'a>(&'a mut [u8; PAGE_SIZE]);
+
+to_c!(Buffer<'_> => *mut c_void = |this| this.0.as_mut_ptr().cast());
+to_c!(&SwapPage<'_> => *mut bindings::page = |this| this.as_ptr());
+to_c!(&EmptyPage<'_> => *mut bindings::page = |this| this.as_ptr());
+
+/// A scatterlist of one entry. C initializes it when it describes memory.
+struct List(Opaque<bindings::scatterlist>);
+
+impl List {
+    #[inline]
+    fn new() -> Self {
+        Self(Opaque::uninit())
+    }
+
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::scatterlist {
+        self.0.get()
+    }
+
+    c_methods! {
+        // These only write the entry: they record where the memory is.
+        safe fn describe(&self, page: &SwapPage<'_>) = zswap_sg_one_page;
+        safe fn describe_empty(&self, page: &EmptyPage<'_>) = zswap_sg_one_page;
+        safe fn describe_buffer(&self, buffer: Buffer<'_>, len: u32) = zswap_sg_one_buf;
+    }
+}
+
+/// Memory that a request reads.
+///
+/// # Invariants
+///
+/// `list` describes `len` bytes, which are readable during `'m`.
+struct Source<'m> {
+    list: *mut bindings::scatterlist,
+    len: u32,
+    _memory: PhantomData<&'m ()>,
+}
+
+impl<'m> Source<'m> {
+    #[inline]
+    fn page(list: &'m mut List, page: &'m SwapPage<'_>) -> Self {
+        list.describe(page);
+        // INVARIANT: The list describes the page, whose folio is locked during `'m`.
+        Self {
+            list: list.as_ptr(),
+            len: PAGE_LEN,
+            _memory: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn object(object: &'m mut Parts<'_>) -> Self {
+        // INVARIANT: By the invariants of `Parts`, the list describes `len` bytes of the object.
+        Self {
+            list: object.as_sg(),
+            len: object.len(),
+            _memory: PhantomData,
+        }
+    }
+}
+
+/// A page of memory that a request writes.
+///
+/// # Invariants
+///
+/// `list` describes `PAGE_LEN` bytes. During `'m` they are writable, and nothing else uses them.
+struct Target<'m> {
+    list: *mut bindings::scatterlist,
+    _memory: PhantomData<&'m mut ()>,
+}
+
+impl<'m> Target<'m> {
+    #[inline]
+    fn page(list: &'m mut List, page: &'m EmptyPage<'_>) -> Self {
+        list.describe_empty(page);
+        // INVARIANT: The list describes the page, whose bytes no task uses, by the invariants of
+        // `EmptyPage`.
+        Self {
+            list: list.as_ptr(),
+            _memory: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn buffer(list: &'m mut List, buffer: Buffer<'m>) -> Self {
+        list.describe_buffer(buffer, PAGE_LEN);
+        // INVARIANT: The list describes the buffer, which is as long as a page, and is borrowed
+        // during `'m`.
+        Self {
+            list: list.as_ptr(),
+            _memory: PhantomData,
+        }
+    }
+}
+
+/// What a request does.
+#[derive(Clone, Copy)]
+enum Operation {
+    Compress,
+    Decompress,
+}
+
+/// The request of a locked context, and its completion.
+///
+/// # Invariants
+///
+/// The request uses the completion. No other task uses either of them during `'a`.
+struct Run<'a> {
+    request: &'a mut Request,
+    done: &'a Opaque<bindings::crypto_wait>,
+}
+
+impl Run<'_> {
+    /// Runs the request from `src` to `dst`. Returns the compressor's result, and the output
+    /// length.
+    #[inline]
+    fn run(self, operation: Operation, src: Source<'_>, dst: Target<'_>) -> (Result, u32) {
+        let operation = match operation {
+            Operation::Compress => bindings::crypto_acomp_compress,
+            Operation::Decompress => bindings::crypto_acomp_decompress,
+        };
+        let (req, done) = (self.request.0.as_ptr(), self.done.get());
+        // SAFETY: By the invariants of `Run`, `Source` and `Target`, no other task uses the
+        // request, and the lists describe memory of at least the given lengths. The request is
+        // complete when C returns, because C waits for asynchronous drivers.
+        let (ret, len) = unsafe {
+            let ret = bindings::zswap_acomp_run(
+                Some(operation),
+                req,
+                src.list,
+                dst.list,
+                src.len,
+                PAGE_LEN,
+                done,
+            );
+            (ret, (*req).dlen)
+        };
+        (to_result(ret), len)
+    }
+}
+
 /// A locked context. Dropping it unlocks the context.
+///
+/// # Invariants
+///
+/// `done` is the completion of the context whose `state` is locked.
 #[must_use]
 pub(crate) struct LockedContext<'a> {
     state: MutexGuard<'a, State>,
@@ -202,48 +355,31 @@ pub(crate) struct LockedContext<'a> {
 }
 
 impl LockedContext<'_> {
-    /// Runs a request from `src` to `dst`. Returns the compressor's result, and the output length.
-    ///
-    /// # Safety
-    ///
-    /// `src` describes readable memory, and `dst` writable memory, of at least their given lengths.
+    /// Returns the request, and the buffer for the compressor's output.
     #[inline]
-    unsafe fn run(
-        &mut self,
-        operation: unsafe extern "C" fn(*mut bindings::acomp_req) -> c_int,
-        src: (*mut bindings::scatterlist, u32),
-        dst: (*mut bindings::scatterlist, u32),
-    ) -> (Result, u32) {
-        let (req, done) = (self.state.request.0.as_ptr(), self.done.get());
-        // SAFETY: The mutex is held, so no other task uses the request. As required of the caller,
-        // the lists describe memory of at least the given lengths. The request is complete when C
-        // returns, because C waits for asynchronous drivers.
-        let (ret, len) = unsafe {
-            let ret =
-                bindings::zswap_acomp_run(Some(operation), req, src.0, dst.0, src.1, dst.1, done);
-            (ret, (*req).dlen)
+    fn parts(&mut self) -> (Run<'_>, Buffer<'_>) {
+        let State {
+            request, output, ..
+        } = &mut *self.state;
+        // INVARIANT: By the invariants of `State` and `LockedContext`, the request uses `done`.
+        // The mutex is held.
+        let run = Run {
+            request,
+            done: self.done,
         };
-        (to_result(ret), len)
+        // INVARIANT: A `KBox` was allocated with `kmalloc()`.
+        (run, Buffer(output))
     }
 
     /// Compresses a page. Returns the length that the compressor reports, or its error.
     /// [`Self::output`] has the bytes, up to a page.
     #[inline]
     pub(crate) fn compress(&mut self, page: &SwapPage<'_>) -> Result<usize> {
-        let mut input = MaybeUninit::<bindings::scatterlist>::uninit();
-        let mut output = MaybeUninit::<bindings::scatterlist>::uninit();
-        let buffer = self.state.output.as_mut_ptr().cast();
-        // SAFETY: `input` is initialized to the page, which stays, and `output` to the buffer,
-        // which is as long as a page. The mutex protects the buffer.
-        let (result, len) = unsafe {
-            bindings::zswap_sg_one_page(input.as_mut_ptr(), page.as_ptr());
-            bindings::zswap_sg_one_buf(output.as_mut_ptr(), buffer, PAGE_LEN);
-            self.run(
-                bindings::crypto_acomp_compress,
-                (input.as_mut_ptr(), PAGE_LEN),
-                (output.as_mut_ptr(), PAGE_LEN),
-            )
-        };
+        let (mut input, mut output) = (List::new(), List::new());
+        let (run, buffer) = self.parts();
+        let src = Source::page(&mut input, page);
+        let dst = Target::buffer(&mut output, buffer);
+        let (result, len) = run.run(Operation::Compress, src, dst);
         result.map(|()| len as usize)
     }
 
@@ -262,17 +398,11 @@ impl LockedContext<'_> {
         mut object: Parts<'_>,
         page: &EmptyPage<'p>,
     ) -> (Result<FilledPage<'p>>, u32) {
-        let mut output = MaybeUninit::<bindings::scatterlist>::uninit();
-        // SAFETY: The object has the length that it reports, and stays. `output` is initialized to
-        // the page, which stays, and whose bytes no task uses, by the invariants of `EmptyPage`.
-        let (result, len) = unsafe {
-            bindings::zswap_sg_one_page(output.as_mut_ptr(), page.as_ptr());
-            self.run(
-                bindings::crypto_acomp_decompress,
-                (object.as_sg(), object.len()),
-                (output.as_mut_ptr(), PAGE_LEN),
-            )
-        };
+        let mut output = List::new();
+        let (run, _) = self.parts();
+        let src = Source::object(&mut object);
+        let dst = Target::page(&mut output, page);
+        let (result, len) = run.run(Operation::Decompress, src, dst);
         let filled = match result {
             // SAFETY: `len` bytes were written, which is all of the page.
             Ok(()) if len == PAGE_LEN => Ok(unsafe { page.filled() }),
