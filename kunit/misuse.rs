@@ -22,6 +22,7 @@ use crate::{
             NewFolio,
             ReadFolio,
             ReadRequest,
+            SwapEntry,
             SwapFolio,
             SwapPage,
             UnreadFolio,
@@ -69,7 +70,9 @@ use crate::{
             Sum, //
         },
         ring::{
+            Chain,
             Member,
+            NewMember,
             Ring, //
         },
         table, //
@@ -249,6 +252,17 @@ fn a_sample_has_a_step(fault: &Fault<'_>) {
 
 fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
     table.sub(1); //~ E0133
+}
+
+// The hand of the clock follows a pointer of a member to the words of its table.
+fn a_member_joins_a_locked_table(
+    group: table::Group<'_>,
+    chain: &Chain,
+    new: NewMember,
+    entry: SwapEntry,
+) {
+    let _ = Chain::add(group, new, entry); //~ E0061
+    let _ = chain.0; //~ E0616
 }
 
 // A member follows the pointer in its seat when it leaves its ring. It is on the list of that ring.

@@ -22,11 +22,7 @@
 
 use crate::{
     ffi::{
-        call::{
-            FromC,
-            ToC,
-            View, //
-        },
+        call::View,
         folio::{
             Folio,
             SwapEntry, //
@@ -41,10 +37,16 @@ use crate::{
             Seat,
             Turn, //
         },
-        table::Locked, //
+        table::{
+            Group,
+            Locked, //
+        }, //
     }, //
 };
-use core::ptr::NonNull;
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
 use kernel::{
     bindings,
     prelude::*,
@@ -59,8 +61,7 @@ use kernel::{
         rcu,
         SpinLock,
         SpinLockGuard, //
-    },
-    types::Opaque, //
+    }, //
 };
 
 type RawRing = *mut RingState;
@@ -89,8 +90,7 @@ const SAMPLE: usize = 32;
 /// whose lock is held. `links` and `at` are protected by the lock of the ring that the seat names.
 #[repr(C)]
 pub(crate) struct Member {
-    // Not a `CListHead`, because its pointers are not valid while the member is on no list.
-    links: Opaque<bindings::list_head>,
+    links: Links,
     next: Chain,
     seat: Atomic<RawRing>,
     bits: Atomic<u64>,
@@ -109,9 +109,22 @@ same_layout!(Member = bindings::zswap_member {
     at = at,
 });
 
-// SAFETY: By the invariants of `Member`, the lock of a ring protects `links`. The other fields are
-// atomic.
-unsafe impl Sync for Member {}
+/// The place of a member in the list of a ring, or in [`RingState::joined`], which only uses
+/// `next`: C's `struct list_head`.
+///
+/// Not a `CListHead`, because its pointers are not valid while the member is on no list. Atomic,
+/// because only the lock of the ring says which task may use it. C accesses each pointer in one
+/// piece.
+#[repr(C)]
+struct Links {
+    next: Atomic<*mut Member>,
+    _prev: Atomic<*mut Member>,
+}
+
+same_layout!(Links = bindings::list_head {
+    next = next,
+    _prev = prev,
+});
 
 mod members {
     //! The list of a ring. Only this module reaches it, so that it is read with the ring locked.
@@ -221,7 +234,8 @@ impl Member {
 
     #[inline]
     fn links(&self) -> *mut bindings::list_head {
-        self.links.get()
+        // `Links` has the layout of a `list_head`, and consists of atomics.
+        core::ptr::from_ref(&self.links).cast_mut().cast()
     }
 
     /// Removes a member without bits from its ring, if it is on one, for ever.
@@ -308,7 +322,8 @@ impl order::Member for Seats<'_> {
 ///
 /// # Invariants
 ///
-/// Each pointer is NULL, or points to a member that stays as long as the chain.
+/// Each pointer is NULL, or points to a member that stays as long as the chain. The chain is in a
+/// table or in a member of one, and its members are members of that table.
 #[repr(transparent)]
 pub(crate) struct Chain(Atomic<*mut Member>);
 
@@ -326,24 +341,29 @@ impl Chain {
         members_from(self.first())
     }
 
-    /// Adds a member to the chain.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the cluster lock. `words` points to the words of the 64 slots from `entry`
-    /// on, in the table of the chain. The members of the chain are freed together with the table.
+    /// Adds a member to the chain of a group, whose first slot `entry` names. Returns `None` if
+    /// the chain is empty, which does not happen.
     #[inline]
-    pub(crate) unsafe fn add(&self, new: NewMember, words: *mut u64, entry: SwapEntry) -> &Member {
-        let place = core::mem::ManuallyDrop::new(new).0.cast::<Member>();
-        // SAFETY: By the invariants of `NewMember`, the member is owned here, and zeroed.
-        let member = unsafe { place.as_ref() };
-        member.next.0.store(self.0.load(Relaxed), Relaxed);
-        member.words.store(words, Relaxed);
+    pub(crate) fn add<'t>(
+        group: Group<'t>,
+        new: NewMember,
+        entry: SwapEntry,
+        _locked: Locked<'_>,
+    ) -> Option<&'t Member> {
+        let chain = group.chain();
+        let behind = chain.0.load(Relaxed);
+        // INVARIANT: The chain takes over the member. C frees the members of a table's chains
+        // together with the table.
+        let new = ManuallyDrop::new(new).0.as_ptr();
+        chain.0.store(new.cast(), Relaxed);
+        // The cluster lock is held, so no task finds the member before it is complete.
+        let member = chain.first()?;
+        // INVARIANT: The words are of the same table as the chain, by the invariants of `Group`.
+        // The members behind this one are of the same chain.
+        member.words.store(group.words(), Relaxed);
+        member.next.0.store(behind, Relaxed);
         member.entry.store(entry.as_raw().val, Relaxed);
-        // INVARIANT: The member is freed with the table, and so with the chain, as required of the
-        // caller.
-        self.0.store(place.as_ptr(), Relaxed);
-        member
+        Some(member)
     }
 }
 
@@ -390,10 +410,8 @@ impl<'a> Ring<'a> {
 
     /// Returns the ring of the memory cgroup and node of a folio.
     #[inline]
-    pub(crate) fn of_folio(folio: &Folio, _rcu: &'a rcu::Guard) -> Option<Self> {
-        // SAFETY: The RCU read lock is held, which keeps the cgroup of the folio during `'a`. The
-        // ring is part of the cgroup, or is never freed.
-        unsafe { Option::from_c(bindings::zswap_ring_of_folio(folio.to_c())) }.map(Self)
+    pub(crate) fn of_folio(folio: &Folio, rcu: &'a rcu::Guard) -> Option<Self> {
+        UnderRcu(rcu).ring_of_folio(folio).map(Self)
     }
 
     /// Returns this ring, or if it is dead, the nearest live ring of an ancestor cgroup.
@@ -433,9 +451,9 @@ impl<'a> Ring<'a> {
         let joined = &self.0.joined;
         let mut head = joined.load(Relaxed);
         loop {
-            // SAFETY: The member is on no list. Only this task may put it on one, because this task
-            // gave it the seat.
-            unsafe { (*member.links()).next = head.cast() };
+            // The member is on no list. Only this task may put it on one, because this task gave
+            // it the seat.
+            member.links.next.store(head, Relaxed);
             match joined.cmpxchg(head, core::ptr::from_ref(member).cast_mut(), Full) {
                 Ok(_) => break,
                 Err(seen) => head = seen,
@@ -537,6 +555,20 @@ impl<'a> Ring<'a> {
     }
 }
 
+/// The RCU read lock, which keeps the rings that are found while it is held.
+///
+/// # Invariants
+///
+/// The RCU read lock is held during `'a`.
+struct UnderRcu<'a>(#[expect(dead_code)] &'a rcu::Guard);
+
+impl<'a> UnderRcu<'a> {
+    c_guarded! {
+        // RCU keeps the cgroup of the folio. The ring is part of the cgroup, or is never freed.
+        safe fn ring_of_folio(&self, folio: &Folio) -> Option<&'a RingState> = zswap_ring_of_folio;
+    }
+}
+
 c_functions! {
     // A ring is part of its cgroup, or is never freed.
     safe fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
@@ -600,18 +632,13 @@ impl LockedRing<'_> {
         let mut last = joined.xchg(core::ptr::null_mut(), Full);
         // `joined` starts with the member that joined last, so each further member goes in front of
         // the one before.
-        let mut at = self.head();
+        let mut behind = None;
         // SAFETY: By the invariants of `RingState`, each element is a member. A member is freed
         // only after it has left its ring under the ring lock, which is held.
         while let Some(member) = unsafe { last.as_ref() } {
-            let links = member.links();
-            // SAFETY: The member is valid, as above. The ring lock is held, so only this task uses
-            // the links of the member and the list.
-            unsafe {
-                last = (*links).next.cast();
-                bindings::list_add_tail(links, at);
-            }
-            at = links;
+            last = member.links.next.load(Relaxed);
+            // INVARIANT: The member was in `joined`, and so on no list. The ring lock is held.
+            behind = Some(self.insert(Unlisted(member), behind));
             self.add_len(1);
         }
     }
@@ -625,12 +652,21 @@ impl LockedRing<'_> {
         Unlisted(member)
     }
 
+    /// Adds a member to the list, in front of `behind`, or at the end of the list.
+    fn insert<'m>(&self, member: Unlisted<'m>, behind: Option<Listed<'_>>) -> Listed<'m> {
+        let Unlisted(member) = member;
+        let at = behind.map_or(self.head(), |Listed(behind)| behind.links());
+        // SAFETY: The ring lock is held, so only this task uses the list. By the invariants of
+        // `Unlisted` and `Listed`, the member is on no list, only this task uses its links, and
+        // `at` is on the list.
+        unsafe { bindings::list_add_tail(member.links(), at) };
+        // INVARIANT: The member was just added, and the ring lock is held.
+        Listed(member)
+    }
+
     /// Adds a member to the end of the list.
     fn push(&self, member: Unlisted<'_>) {
-        let Unlisted(member) = member;
-        // SAFETY: The ring lock is held, so only this task uses the list. By the invariants of
-        // `Unlisted`, the member is on no list, and only this task uses its links.
-        unsafe { bindings::list_add_tail(member.links(), self.head()) };
+        self.insert(member, None);
     }
 
     /// Moves all members to another ring.

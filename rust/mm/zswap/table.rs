@@ -92,6 +92,7 @@ use kernel::{
 pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
+static_assert!(matches!(SLOTS.checked_rem(GROUP as usize), Some(0)));
 /// The most words that a table can have promised or in use when it makes another promise. Words can
 /// still be put into use after that, one for each slot, before the count would wrap.
 #[cfg(CONFIG_RUST_VSWAP)]
@@ -130,12 +131,65 @@ impl Table {
         unsafe { self.words.as_ref() }
     }
 
+    /// Returns a group of 64 slots.
+    #[inline]
+    fn group(&self, group: u32) -> Option<Group<'_>> {
+        let chain = self.groups.get(group as usize)?;
+        let words = self.words().0.get(group.checked_mul(GROUP)? as usize..)?;
+        // INVARIANT: The chain and the words are those of this group.
+        Some(Group {
+            chain,
+            words: words.first_chunk()?,
+        })
+    }
+
     /// Returns the members of a group of 64 slots, including members without bits.
     #[inline]
     fn members(&self, group: u32, _locked: Locked<'_>) -> impl Iterator<Item = &Member> {
         members_from(self.groups.get(group as usize).and_then(Chain::first))
     }
 }
+
+/// A group of 64 slots of a table.
+///
+/// # Invariants
+///
+/// The chain and the words are those of the same slots of one table.
+#[derive(Clone, Copy)]
+pub(crate) struct Group<'t> {
+    chain: &'t Chain,
+    words: &'t [Word; GROUP as usize],
+}
+
+impl<'t> Group<'t> {
+    /// Returns the members of the group.
+    #[inline]
+    pub(crate) fn chain(self) -> &'t Chain {
+        self.chain
+    }
+
+    /// Returns a pointer to the words of the group.
+    #[inline]
+    pub(crate) fn words(self) -> *mut u64 {
+        // The words are atomics.
+        self.words.as_ptr().cast_mut().cast()
+    }
+}
+
+/// The offset of the table in C's `struct swap_cluster_info`.
+const TABLE_AT: usize = core::mem::offset_of!(bindings::swap_cluster_info, zswap);
+
+/// The fields of C's `struct swap_cluster_info` that this file uses.
+#[repr(C)]
+struct Fields {
+    lock: SpinLock<()>,
+    _others: Opaque<[u8; TABLE_AT - size_of::<SpinLock<()>>()]>,
+    /// The table. Only this file writes it, under `lock`.
+    zswap: Atomic<*mut Table>,
+}
+
+static_assert!(core::mem::offset_of!(bindings::swap_cluster_info, lock) == 0);
+static_assert!(core::mem::offset_of!(Fields, zswap) == TABLE_AT);
 
 /// A swap cluster, physical or virtual.
 ///
@@ -191,9 +245,16 @@ impl<'a> Ci<'a> {
     }
 
     #[inline]
+    fn fields(&self) -> &'a Fields {
+        // SAFETY: By the invariants of `Ci`, the cluster is valid during `'a`. A cluster begins
+        // with these fields. C has initialized the lock, and the table to NULL. After that, C only
+        // takes the lock, and changes the other fields, which are opaque here.
+        unsafe { self.0.cast().as_ref() }
+    }
+
+    #[inline]
     fn cell(&self) -> &'a Atomic<*mut Table> {
-        // SAFETY: By the invariants of `Ci`, the cluster is valid. Only Rust writes the field.
-        unsafe { Atomic::from_ptr((&raw mut (*self.0.as_ptr()).zswap).cast()) }
+        &self.fields().zswap
     }
 
     /// Runs `f` with the words of the table, or `None` if there is no table. Takes only the RCU
@@ -231,10 +292,7 @@ impl<'a> Ci<'a> {
     /// Locks the cluster. Leaves interrupts enabled, because no interrupt handler takes this lock.
     #[inline]
     fn lock(self) -> Guard<'a> {
-        // SAFETY: The lock is initialized. By the invariants of `Ci`, the cluster, and so its lock,
-        // is valid during `'a`.
-        let lock = unsafe { SpinLock::<()>::from_raw(&raw mut (*self.0.as_ptr()).lock) };
-        Guard(self, lock.lock())
+        Guard(self, self.fields().lock.lock())
     }
 }
 
@@ -284,6 +342,23 @@ enum Missing {
     /// The slot is not in the cluster, the entry was made for another slot, or there is no ring.
     Slot,
 }
+
+/// The index of a slot in its cluster.
+///
+/// # Invariants
+///
+/// The index is less than [`SLOTS`].
+struct Index(u32);
+
+impl Index {
+    #[inline]
+    fn new(off: u32) -> Option<Self> {
+        // INVARIANT: As checked here.
+        ((off as usize) < SLOTS).then_some(Self(off))
+    }
+}
+
+to_c!(Index => c_uint = |this| this.0);
 
 /// A locked cluster and its zswap table, if it has one.
 ///
@@ -477,11 +552,11 @@ impl<'g> LockedTable<'g> {
         for member in table.groups.iter().flat_map(Chain::iter) {
             member.retire(self.locked());
         }
-        // SAFETY: `raw` points to an allocated table, whose members have left their rings. By the
-        // invariants of `Table`, no word is in use or promised, because `nr` is 0. So no owner of a
-        // right to a slot and no `Promise` needs the table. C frees it after an RCU grace period,
-        // when readers without the cluster lock are done.
-        unsafe { bindings::zswap_table_free(raw.cast()) };
+        // INVARIANT: The cluster does not have the table any more, and the members have left their
+        // rings. By the invariants of `Table`, no word is in use or promised, because `nr` is 0.
+        // So no owner of a right to a slot and no `Promise` needs the table. Dropping it waits for
+        // readers without the cluster lock.
+        drop(NonNull::new(raw.cast()).map(NewTable));
     }
 
     /// Installs `table` in the cluster. Frees `table` if the cluster has one already.
@@ -493,15 +568,20 @@ impl<'g> LockedTable<'g> {
         }
     }
 
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::swap_cluster_info {
+        self.0.as_ptr()
+    }
+
+    c_methods! {
+        // The lock is held, by the invariants. C checks that there is a table of ids.
+        safe fn id_at(&self, at: Index) -> u16 = zswap_ci_id;
+    }
+
     /// Returns the memory cgroup id of a slot, or 0 if the slot has none.
     #[inline]
     pub(crate) fn id(&self, off: u32) -> u16 {
-        if off as usize >= SLOTS {
-            return 0;
-        }
-        // SAFETY: The cluster lock is held, and the slot is in the cluster. C checks that there is
-        // a table.
-        unsafe { bindings::zswap_ci_id(self.0.as_ptr(), off) }
+        Index::new(off).map_or(0, |at| self.id_at(at))
     }
 
     /// Clears the bits of `nr` slots in their members, so that the clock hand does not visit the
@@ -608,13 +688,9 @@ impl<'g> LockedTable<'g> {
             return Ok(member);
         }
         let spare = spare.take().ok_or(Missing::Member)?;
-        let first = off.wrapping_sub(off % GROUP);
-        let word = table.words().0.get(first as usize).ok_or(Missing::Slot)?;
-        let entry = entry.sub(off.wrapping_sub(first) as usize);
-        // SAFETY: By the invariants of `LockedTable`, the cluster is locked. The word is the first
-        // of the group, and `entry` names the slot of that word. C frees the chains of a table
-        // together with the table.
-        Ok(unsafe { chain.add(spare, word.as_ptr(), entry) })
+        let group = table.group(off / GROUP).ok_or(Missing::Slot)?;
+        let first = entry.sub((off % GROUP) as usize);
+        Chain::add(group, spare, first, self.locked()).ok_or(Missing::Slot)
     }
 
     /// Frees the stored pages of `nr` slots and uncharges them. The memory cgroup ids of the slots
@@ -702,11 +778,12 @@ pub(crate) struct Promise {
     nr: u32,
 }
 
-/// A table that is not installed in a cluster yet.
+/// A table that no cluster has: not yet, or not any more. Dropping it frees the table after an RCU
+/// grace period.
 ///
 /// # Invariants
 ///
-/// This value owns the table. The words of the table are zeros.
+/// This value owns the table. No word of the table is in use, and its members are on no ring.
 #[must_use]
 pub(crate) struct NewTable(NonNull<bindings::zswap_table>);
 
