@@ -103,17 +103,51 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The count is zeroed or initialized.
+/// The count is initialized, and is the `refs` field of a pool.
+#[pin_data(PinnedDrop)]
 #[repr(transparent)]
-struct Refs(Opaque<bindings::percpu_ref>);
+struct Refs {
+    #[pin]
+    count: Opaque<bindings::percpu_ref>,
+}
 
 impl Refs {
+    /// Initializes a count with one reference, the initial reference. May sleep.
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            // SAFETY: The count is pinned until `percpu_ref_exit()`. By the invariants, it is the
+            // count of a pool, as `last_put()` requires.
+            count <- Opaque::try_ffi_init(|count| to_result(unsafe {
+                bindings::percpu_ref_init(
+                    count,
+                    Some(last_put),
+                    bindings::ZSWAP_REF_REINIT,
+                    bindings::GFP_KERNEL,
+                )
+            })),
+        }? Error)
+    }
+
     fn as_ptr(&self) -> *mut bindings::percpu_ref {
-        self.0.get()
+        self.count.get()
     }
 
     c_methods! {
+        // C allows these calls from the initialization of the count until `percpu_ref_exit()`.
         safe fn is_zero(&self) -> bool = percpu_ref_is_zero;
+        /// Takes a reference. Returns false if the last one was put already.
+        safe fn try_get(&self) -> bool = zswap_ref_tryget;
+        /// Takes a reference. It keeps the pool only if the caller has a reference already.
+        safe fn get(&self) = zswap_ref_get;
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Refs {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: The count is initialized, by the invariants. The pool is being freed, so no
+        // reference to it is left.
+        unsafe { bindings::percpu_ref_exit(self.as_ptr()) };
     }
 }
 
@@ -153,9 +187,7 @@ impl PinnedDrop for Pool {
         // SAFETY: A pool that exists was added. After the removal, no CPU is prepared for it any
         // more.
         unsafe { bindings::__cpuhp_state_remove_instance(PREPARE, self.hotplug.get(), true) };
-        // SAFETY: The count is initialized or zeroed, and no reference to the pool is left.
-        unsafe { bindings::percpu_ref_exit(self.refs.as_ptr()) };
-        // Dropping the fields frees the compression contexts and the zsmalloc pool.
+        // Dropping the fields frees the zsmalloc pool, the compression contexts and the count.
     }
 }
 
@@ -212,8 +244,7 @@ impl Pool {
                 // its object, also if it is leaked.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
-                // INVARIANT: The count is zeroed.
-                refs: Refs(Opaque::zeroed()),
+                refs <- Refs::new(),
                 release <- new_work!("zswap::Pool::release"),
                 retired: Atomic::new(false),
                 number: SetOnce::new(),
@@ -227,15 +258,6 @@ impl Pool {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: The count is zeroed, and pinned until the pool is dropped.
-        to_result(unsafe {
-            bindings::percpu_ref_init(
-                pool.refs.as_ptr(),
-                Some(last_put),
-                bindings::ZSWAP_REF_REINIT,
-                bindings::GFP_KERNEL,
-            )
-        })?;
         // After this, RCU readers can find the pool, so no later step may fail.
         pool.take_place()?;
         // INVARIANT: `initial` owns the initial reference, and the box is leaked below.
@@ -308,11 +330,12 @@ impl FromC<*mut bindings::hlist_node> for &Pool {
 ///
 /// `refs` is the reference count of a pool, and its last reference was just put.
 unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
-    // SAFETY: As required of the caller, `refs` is the `refs` field of a pool.
-    let pool = unsafe { kernel::container_of!(refs.cast::<Refs>(), Pool, refs) };
-    // SAFETY: By the invariants of `Pool`, the box was leaked, and it belongs to the last
-    // reference.
-    let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast()) };
+    // SAFETY: As required of the caller, `refs` is the `refs` field of a pool. By the invariants
+    // of `Pool`, the pool is a leaked box, which belongs to the last reference.
+    let pool = unsafe {
+        let pool = kernel::container_of!(refs.cast::<Refs>(), Pool, refs);
+        Pin::<KBox<Pool>>::from_foreign(pool.cast())
+    };
     // No word names an object of the pool any more, so no task looks up the number of the pool.
     pool.leave_place();
     // Freeing a pool waits for an RCU grace period.
@@ -371,11 +394,8 @@ impl PoolRef {
     /// Takes a reference to the pool. Returns `None` if the last reference was put already.
     #[inline]
     fn get(pool: &Pool) -> Option<Self> {
-        // SAFETY: `pool` was created, so its count is initialized. Before that, only CPUs are
-        // prepared for it, which takes no reference.
-        let taken = unsafe { bindings::zswap_ref_tryget(pool.refs.as_ptr()) };
-        // INVARIANT: C has taken a reference for this value, if it returned true.
-        taken.then(|| Self(NonNull::from(pool)))
+        // INVARIANT: The reference was just taken for this value.
+        pool.refs.try_get().then(|| Self(NonNull::from(pool)))
     }
 
     /// Stores a copy of `bytes` in the pool, for a slot. Returns `EOVERFLOW` if the object's place
@@ -405,9 +425,9 @@ impl PoolRef {
 impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
-        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
-        unsafe { bindings::zswap_ref_get(self.refs.as_ptr()) };
-        // INVARIANT: The reference was just taken for this value.
+        self.refs.get();
+        // INVARIANT: The reference was just taken for this value. The pool stays, because `self`
+        // has a reference, too.
         Self(self.0)
     }
 }
