@@ -22,6 +22,7 @@ use crate::{
             NewFolio,
             ReadFolio,
             ReadRequest,
+            Slot,
             SwapEntry,
             SwapFolio,
             SwapPage,
@@ -38,6 +39,12 @@ use crate::{
             LeavingFolio,
             NewSwap,
             Uncharge, //
+        },
+        zsmalloc::{
+            Emptied,
+            InWord,
+            Pinned,
+            Shared, //
         }, //
     },
     vswap::{
@@ -62,8 +69,11 @@ use crate::{
         order,
         pool::{
             Entry,
+            FreeBatch,
             Held,
-            Initial, //
+            Initial,
+            PoolRef,
+            SlotWord, //
         },
         record::{
             Pattern,
@@ -254,6 +264,15 @@ fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'
     table.sub(1); //~ E0133
 }
 
+// An object is freed by the task that alone has the right to its slot.
+fn an_object_that_others_read_is_not_freed(object: InWord<'_, Shared>, emptied: &mut Emptied) {
+    let _ = object.free(0, emptied); //~ E0599
+}
+
+fn an_object_is_unpinned_when_it_is_in_its_word(object: Pinned<PoolRef>) {
+    object.unpin(); //~ E0133
+}
+
 // The hand of the clock follows a pointer of a member to the words of its table.
 fn a_member_joins_a_locked_table(
     group: table::Group<'_>,
@@ -300,6 +319,16 @@ fn a_word_is_not_stored_by_a_reader(ci: table::Ci<'_>) {
             words.0[0].set(1); //~ E0133
         }
     });
+}
+
+fn the_right_to_a_word_comes_with_that_to_its_slot(words: &table::Words, slot: &mut Slot<'_>) {
+    let _ = SlotWord::of(words, 0); //~ E0308
+    let _ = SlotWord::of(slot, 0); //~ E0308
+}
+
+fn a_word_is_cleared_once(freed: &mut FreeBatch, word: SlotWord<'_>, mut sum: Sum) {
+    freed.free(word, &mut sum);
+    freed.free(word, &mut sum); //~ E0382
 }
 
 fn a_word_is_stored_by_its_owners_alone(words: &table::Words) {

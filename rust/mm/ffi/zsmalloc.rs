@@ -5,8 +5,8 @@
 //! Only the word of a slot refers to the object of the slot. The word is both zswap's record and
 //! the allocator's handle. A new object is a [`Pinned`], which the allocator does not move.
 //! Dropping the [`Pinned`] frees the object. zswap stores the place of the object in the word, and
-//! then unpins the object. From then on the allocator may move the object. When it does, it updates
-//! the place in the word.
+//! then unpins the object. From then on the allocator may move the object. When it does, it
+//! updates the place in the word. An [`InWord`] is such an object.
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -19,7 +19,10 @@ use crate::{
         },
         node::Node, //
     },
-    zswap::record, //
+    zswap::{
+        pool::PoolRef,
+        record, //
+    }, //
 };
 use core::{
     marker::PhantomData,
@@ -109,8 +112,8 @@ impl ZsPool {
     ///
     /// - For each object that is in a word and not pinned, `find_word` returns that word for the
     ///   object's name, until the object is freed.
-    /// - Each object is freed before the pool is dropped. So no [`Pinned`] of the pool is leaked,
-    ///   unless its object is freed in another way.
+    /// - Each object is freed before the pool is dropped. A leaked [`Pinned`] keeps the pool,
+    ///   unless it only borrows the pool.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
         // returns the word of each object that is in a word and not pinned.
@@ -130,94 +133,6 @@ impl ZsPool {
         pub(crate) safe fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
-    /// Allocates an object, and copies the bytes into it. Does not sleep or enter direct reclaim.
-    /// `EOVERFLOW`: the object would be at an address that does not fit in a word.
-    #[inline]
-    pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Pinned<'_>> {
-        // SAFETY: The pool exists, by the invariants. C only reads the bytes, which are readable.
-        // If the bytes change meanwhile, it may copy any value.
-        let place = unsafe {
-            bindings::zs_owned_store(
-                self.as_ptr(),
-                bytes.as_ptr().cast(),
-                bytes.len(),
-                bindings::ZSWAP_GFP_OBJECT,
-                node.to_c(),
-                name.0,
-            )
-        };
-        if place < 0 {
-            return Err(Error::from_errno(place as c_int));
-        }
-        // INVARIANT: The object is new, pinned, and in this pool.
-        Ok(Pinned {
-            pool: self,
-            place: place as u64,
-        })
-    }
-
-    /// Calls `f` with the memory of the object that a word names. The object stays pinned until the
-    /// returned [`ReadPin`] is dropped. Fails if the word is corrupt.
-    ///
-    /// # Safety
-    ///
-    /// The object is in the word, was unpinned, and is not freed before the result is dropped.
-    #[inline]
-    pub(crate) unsafe fn read<R>(
-        &self,
-        word: &Atomic<u64>,
-        name: Name,
-        f: impl FnOnce(Parts<'_>) -> R,
-    ) -> Result<(R, ReadPin)> {
-        let mut list = [const { MaybeUninit::<bindings::scatterlist>::uninit() }; 2];
-        let mut place = 0;
-        // SAFETY: The word names an object of this pool. C fills one entry or two of the list, as
-        // many as the object has parts, and marks the last.
-        let len = unsafe {
-            bindings::zs_owned_read_begin(
-                self.as_ptr(),
-                word.as_ptr(),
-                name.0,
-                list.as_mut_ptr().cast(),
-                &mut place,
-            )
-        };
-        let len = length(len)?;
-        // INVARIANT: C has pinned the object. As required of the caller, the object stays in its
-        // word.
-        let pin = ReadPin { place };
-        // INVARIANT: C has filled the list, and the object is pinned while `f` runs.
-        let ret = f(Parts {
-            list: list.as_mut_ptr().cast(),
-            len,
-            _object: PhantomData,
-        });
-        Ok((ret, pin))
-    }
-
-    /// Frees the object that a word names, and sets the word to `new`. Returns the length of the
-    /// object's data. Fails if the word is corrupt: then it only sets the word.
-    ///
-    /// # Safety
-    ///
-    /// The object was stored in the word, and then unpinned. No other task reads or frees it, or
-    /// changes the word, except for the owner's bits by compare-and-exchange.
-    #[inline]
-    pub(crate) unsafe fn free(
-        &self,
-        word: &Atomic<u64>,
-        name: Name,
-        new: u64,
-        emptied: &mut Emptied,
-    ) -> Result<u32> {
-        // SAFETY: As required of the caller, the object is in the word and not pinned. No other
-        // task uses it, or changes the word except for the owner's bits.
-        let len = unsafe {
-            bindings::zs_owned_free(self.as_ptr(), word.as_ptr(), name.0, new, &mut emptied.0)
-        };
-        length(len)
-    }
-
     /// Frees an object that was read, and sets its word to `new`.
     ///
     /// # Safety
@@ -228,7 +143,7 @@ impl ZsPool {
     #[inline]
     pub(crate) unsafe fn free_read(
         &self,
-        pin: ReadPin,
+        pin: ReadPin<'_>,
         word: &Atomic<u64>,
         new: u64,
         emptied: &mut Emptied,
@@ -256,6 +171,102 @@ impl ZsPool {
     }
 }
 
+/// Access to an object that other tasks may read, too.
+pub(crate) enum Shared {}
+
+/// Access to an object by the task that may free it.
+pub(crate) enum Own {}
+
+/// An object in the word of its slot.
+///
+/// # Invariants
+///
+/// The word names an object of the pool, which has the name and was unpinned. During `'a`, zsmalloc
+/// may move the object, but only the owner of the value may free it, and only if `A` is [`Own`].
+/// Then no other task reads the object, or changes the word, except for the owner's bits by
+/// compare-and-exchange.
+pub(crate) struct InWord<'a, A> {
+    pool: &'a ZsPool,
+    word: &'a Atomic<u64>,
+    name: Name,
+    _access: PhantomData<A>,
+}
+
+impl<'a, A> InWord<'a, A> {
+    /// Returns the object that a word names.
+    ///
+    /// # Safety
+    ///
+    /// The object is in the pool. It was stored with the name, put into the word, and then
+    /// unpinned. During `'a`, only the result frees it. If `A` is [`Own`], no other task reads it
+    /// during `'a`, or changes the word, except for the owner's bits by compare-and-exchange.
+    #[inline]
+    pub(crate) unsafe fn new(pool: &'a ZsPool, word: &'a Atomic<u64>, name: Name) -> Self {
+        // INVARIANT: As required of the caller.
+        Self {
+            pool,
+            word,
+            name,
+            _access: PhantomData,
+        }
+    }
+}
+
+impl<'a> InWord<'a, Shared> {
+    /// Calls `f` with the memory of the object. The object stays pinned until the returned
+    /// [`ReadPin`] is dropped. Fails if the word is corrupt.
+    #[inline]
+    pub(crate) fn read<R>(self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, ReadPin<'a>)> {
+        let mut list = [const { MaybeUninit::<bindings::scatterlist>::uninit() }; 2];
+        let mut place = 0;
+        // SAFETY: By the invariants, the word names an object of the pool. C fills one entry or
+        // two of the list, as many as the object has parts, and marks the last.
+        let len = unsafe {
+            bindings::zs_owned_read_begin(
+                self.pool.as_ptr(),
+                self.word.as_ptr(),
+                self.name.0,
+                list.as_mut_ptr().cast(),
+                &mut place,
+            )
+        };
+        let len = length(len)?;
+        // INVARIANT: C has pinned the object. By the invariants, it is not freed during `'a`, so
+        // it stays in its word.
+        let pin = ReadPin {
+            place,
+            _object: PhantomData,
+        };
+        // INVARIANT: C has filled the list, and the object is pinned while `f` runs.
+        let ret = f(Parts {
+            list: list.as_mut_ptr().cast(),
+            len,
+            _object: PhantomData,
+        });
+        Ok((ret, pin))
+    }
+}
+
+impl InWord<'_, Own> {
+    /// Frees the object, and sets the word to `new`. Returns the length of the object's data.
+    /// Fails if the word is corrupt: then it only sets the word.
+    #[inline]
+    pub(crate) fn free(self, new: u64, emptied: &mut Emptied) -> Result<u32> {
+        // SAFETY: By the invariants, the object is in the word and was unpinned. No other task
+        // uses it, or changes the word, except for the owner's bits.
+        let len = unsafe {
+            bindings::zs_owned_free(
+                self.pool.as_ptr(),
+                self.word.as_ptr(),
+                self.name.0,
+                new,
+                &mut emptied.0,
+            )
+        };
+        length(len)
+    }
+}
+
 c_owned! {
     // Safe: by the invariants of `ZsPool`, the pool has no objects any more.
     fn drop(ZsPool: bindings::zs_pool) = zs_destroy_pool;
@@ -267,15 +278,16 @@ c_owned! {
 ///
 /// The value owns one pin of the object at `place`. The object is in the word that `find_word`
 /// returns for its name, and is not freed while the value exists.
-pub(crate) struct ReadPin {
+pub(crate) struct ReadPin<'a> {
     place: u64,
+    _object: PhantomData<&'a ()>,
 }
 
-impl Drop for ReadPin {
+impl Drop for ReadPin<'_> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: The value owns a pin of the object, which is in its word, by the invariants.
-        unsafe { unpin(self.place) };
+        unsafe { bindings::zs_owned_unpin(self.place) };
     }
 }
 
@@ -316,71 +328,113 @@ impl Parts<'_> {
     }
 }
 
+mod keeper {
+    //! Only this module says what keeps a pool, because [`Pinned`](super::Pinned) relies on it.
+
+    use super::{
+        PoolRef,
+        ZsPool, //
+    };
+
+    /// A value that keeps a pool while it exists, and always the same one.
+    pub(crate) trait Keeper {
+        /// Returns the pool.
+        fn zs(&self) -> &ZsPool;
+    }
+
+    impl Keeper for PoolRef {
+        #[inline]
+        fn zs(&self) -> &ZsPool {
+            (**self).zs()
+        }
+    }
+
+    #[cfg(CONFIG_RUST_ZSWAP_KUNIT_TEST)]
+    impl Keeper for &ZsPool {
+        fn zs(&self) -> &ZsPool {
+            self
+        }
+    }
+}
+use keeper::Keeper;
+
 /// A new object that no word names. Dropping it frees the object.
 ///
 /// # Invariants
 ///
-/// The object is in the pool, and pinned. Only this value names it.
+/// The object is in the pool that `pool` keeps, and pinned. Only this value names it.
 #[must_use]
-pub(crate) struct Pinned<'p> {
-    pool: &'p ZsPool,
+pub(crate) struct Pinned<P: Keeper> {
+    // Dropped after the object is freed, because the pool may be freed with it.
+    pool: P,
     place: u64,
 }
 
-impl<'p> Pinned<'p> {
+impl<P: Keeper> Pinned<P> {
+    /// Allocates an object in a pool, and copies the bytes into it. Does not sleep or enter direct
+    /// reclaim. `EOVERFLOW`: the object would be at an address that does not fit in a word.
+    #[inline]
+    pub(crate) fn store(pool: P, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Self> {
+        // SAFETY: The pool exists, by the invariants of `ZsPool`. C only reads the bytes, which
+        // are readable. If the bytes change meanwhile, it may copy any value.
+        let place = unsafe {
+            bindings::zs_owned_store(
+                pool.zs().as_ptr(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                bindings::ZSWAP_GFP_OBJECT,
+                node.to_c(),
+                name.0,
+            )
+        };
+        if place < 0 {
+            return Err(Error::from_errno(place as c_int));
+        }
+        // INVARIANT: The object is new, pinned, and in this pool.
+        Ok(Self {
+            pool,
+            place: place as u64,
+        })
+    }
+
     /// Returns the place of the object.
     #[inline]
     pub(crate) fn place(&self) -> u64 {
         self.place
     }
 
-    /// Consumes the value, and returns the place of the object. The object stays pinned until
-    /// [`unpin`].
-    #[inline]
-    pub(crate) fn into_place(self) -> u64 {
-        ManuallyDrop::new(self).place
-    }
-
-    /// Restores a value from the place that [`Pinned::into_place`] returned.
+    /// Unpins the object, so that the allocator may move it.
     ///
     /// # Safety
     ///
-    /// [`Pinned::into_place`] returned `place`, for an object of this pool. The caller does not use
-    /// the place otherwise.
+    /// The object is in the word that `find_word` returns for its name, and is not freed before
+    /// this returns. The word takes over the object, and what keeps its pool.
     #[inline]
-    pub(crate) unsafe fn from_place(pool: &'p ZsPool, place: u64) -> Self {
-        // INVARIANT: As required of the caller, `place` came from `into_place()` for an object of
-        // this pool, and only this value uses it. The object stays pinned until `unpin()`.
-        Self { pool, place }
+    pub(crate) unsafe fn unpin(self) {
+        // INVARIANT: The pin passes to the new value. As required of the caller, the object is in
+        // its word, and is not freed meanwhile.
+        drop(ReadPin {
+            place: ManuallyDrop::new(self).place,
+            _object: PhantomData,
+        });
     }
 }
 
-/// Unpins an object whose place is in a word, so that the allocator may move it.
-///
-/// # Safety
-///
-/// The caller owns a pin of the object, which is in the word that `find_word` returns for its name.
-#[inline]
-pub(crate) unsafe fn unpin(place: u64) {
-    // SAFETY: The object is in its word, and the caller owns a pin of it, as required.
-    unsafe { bindings::zs_owned_unpin(place) };
-}
-
-impl Drop for Pinned<'_> {
+impl<P: Keeper> Drop for Pinned<P> {
     #[inline]
     fn drop(&mut self) {
-        let mut emptied = Emptied::NONE;
+        let (zs, mut emptied) = (self.pool.zs(), Emptied::NONE);
         // SAFETY: The value owns the object, which is pinned, by the invariants. A zspage that
         // becomes empty is of this pool.
         unsafe {
             bindings::zs_owned_free_pinned(
-                self.pool.as_ptr(),
+                zs.as_ptr(),
                 self.place,
                 core::ptr::null_mut(),
                 0,
                 &mut emptied.0,
             );
-            self.pool.give_back(&mut emptied);
+            zs.give_back(&mut emptied);
         }
     }
 }

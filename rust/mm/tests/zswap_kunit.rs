@@ -11,9 +11,12 @@ use crate::{
         node::Node,
         params,
         zsmalloc::{
-            unpin,
             Emptied,
+            InWord,
             Name,
+            Own,
+            Pinned,
+            Shared,
             ZsPool, //
         }, //
     },
@@ -84,12 +87,12 @@ fn store(pool: &ZsPool, n: usize) -> Result {
     for at in 0..len_of(n) {
         data.push(byte_of(n, at), GFP_KERNEL)?;
     }
-    let object = pool.store(Bytes::of(&data), node()?, name(n))?;
+    let object = Pinned::store(pool, Bytes::of(&data), node()?, name(n))?;
     let place = Place::new(object.place()).ok_or(EINVAL)?;
     let kept = Object::new(place, (n % 8) as u8, n % 2 == 0).ok_or(EINVAL)?;
     WORDS[n].store(Record::new(Kept::Object(kept)).encode(), Relaxed);
     // SAFETY: The object is pinned, and in the word that `find_word()` returns for its name.
-    unsafe { unpin(object.into_place()) };
+    unsafe { object.unpin() };
     Ok(())
 }
 
@@ -97,13 +100,14 @@ fn store(pool: &ZsPool, n: usize) -> Result {
 fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
     let mut data = KVec::from_elem(0u8, PAGE_SIZE, GFP_KERNEL)?;
     // SAFETY: The object is in its word, and no other task frees it.
-    let (len, _pin) = unsafe {
-        pool.read(&WORDS[n], name(n), |mut parts| {
-            let len = parts.len() as usize;
-            bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len);
-            len
-        })
-    }?;
+    let object = unsafe { InWord::<Shared>::new(pool, &WORDS[n], name(n)) };
+    let (len, _pin) = object.read(|mut parts| {
+        let len = parts.len() as usize;
+        // SAFETY: The list describes `len` bytes, in two parts at most. `data` is as long as a
+        // page.
+        unsafe { bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len) };
+        len
+    })?;
     let record = Record::decode(WORDS[n].load(Relaxed)).map_err(|_| EINVAL)?;
     Ok(len == len_of(n)
         && data
@@ -119,7 +123,8 @@ fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
 fn free(pool: &ZsPool, n: usize) -> Result {
     let mut emptied = Emptied::NONE;
     // SAFETY: The object is in its word, and no other task uses it.
-    let len = unsafe { pool.free(&WORDS[n], name(n), 0, &mut emptied) }?;
+    let object = unsafe { InWord::<Own>::new(pool, &WORDS[n], name(n)) };
+    let len = object.free(0, &mut emptied)?;
     // SAFETY: The freed memory belongs to this pool.
     unsafe { pool.give_back(&mut emptied) };
     if len as usize != len_of(n) || WORDS[n].load(Relaxed) != 0 {
@@ -138,8 +143,8 @@ mod tests {
         assert_eq!(pool.total_pages(), 0);
         let text = *b"what was swapped out";
         {
-            let _one = pool.store(Bytes::of(&text), node()?, name(0))?;
-            let _two = pool.store(Bytes::of(&text), node()?, name(1))?;
+            let _one = Pinned::store(&pool, Bytes::of(&text), node()?, name(0))?;
+            let _two = Pinned::store(&pool, Bytes::of(&text), node()?, name(1))?;
             assert!(pool.total_pages() > 0);
         }
         assert_eq!(pool.total_pages(), 0);
@@ -201,7 +206,8 @@ mod tests {
         let text = [7u8; 1000];
         let mut pinned = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in 0..40 {
-            pinned.push(pool.store(Bytes::of(&text), node()?, name(n))?, GFP_KERNEL)?;
+            let object = Pinned::store(&pool, Bytes::of(&text), node()?, name(n))?;
+            pinned.push(object, GFP_KERNEL)?;
         }
         let mut nth = 0;
         pinned.retain(|_| {
@@ -233,7 +239,8 @@ mod tests {
         let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in objects().filter(is_left) {
             // SAFETY: The object is in its word, and is freed only below.
-            let (len, pin) = unsafe { pool.read(&WORDS[n], name(n), |parts| parts.len()) }?;
+            let object = unsafe { InWord::<Shared>::new(&pool, &WORDS[n], name(n)) };
+            let (len, pin) = object.read(|parts| parts.len())?;
             assert_eq!(len as usize, len_of(n));
             read.push((n, pin, WORDS[n].load(Relaxed)), GFP_KERNEL)?;
         }
@@ -268,7 +275,7 @@ mod tests {
         let pool = pool()?;
         let data = KVec::from_elem(1u8, PAGE_SIZE + 1, GFP_KERNEL)?;
         let node = node()?;
-        let error = |bytes: &[u8], name| pool.store(Bytes::of(bytes), node, name).err();
+        let error = |bytes: &[u8], name| Pinned::store(&pool, Bytes::of(bytes), node, name).err();
         assert!(error(&data, name(0)) == Some(ENOSPC));
         assert!(error(&data[..0], name(0)) == Some(EINVAL));
         assert!(error(&data[..1], Name::from_raw(0)) == Some(EINVAL));

@@ -39,12 +39,14 @@ use crate::{
         node::Node,
         params,
         zsmalloc::{
-            self,
             Emptied,
+            InWord,
             Name,
+            Own,
             Parts,
             Pinned,
             ReadPin,
+            Shared,
             ZsPool, //
         }, //
     },
@@ -59,11 +61,15 @@ use crate::{
             Sum,
             POOL_BITS, //
         },
-        table, //
+        table::{
+            self,
+            LockedSpan, //
+        }, //
     }, //
 };
 use core::{
     ffi::CStr,
+    marker::PhantomData,
     mem::ManuallyDrop,
     ops::Deref,
     ptr::NonNull, //
@@ -239,9 +245,9 @@ impl Pool {
             try_pin_init!(Self {
                 // SAFETY: `Entry::publish()` writes the place of an object to the word of its slot
                 // before it unpins the object. `find_word()` returns this word for the object's
-                // name. Only `PoolRef::store()` stores objects. It gives each of them to an `Entry`
-                // or frees it. An `Entry` or a word has a reference to the pool until it has freed
-                // its object, also if it is leaked.
+                // name. Only `PoolRef::store()` stores objects, as a `Pinned` with a reference to
+                // the pool. The reference passes to the word, and is put after the object is
+                // freed.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 refs <- Refs::new(),
@@ -271,6 +277,12 @@ impl Pool {
     /// Returns the name of the pool's compressor.
     pub(crate) fn compressor(&self) -> &CStr {
         &self.name
+    }
+
+    /// Returns the zsmalloc pool.
+    #[inline]
+    pub(crate) fn zs(&self) -> &ZsPool {
+        &self.zs
     }
 
     /// Returns the per-CPU compression contexts of the pool.
@@ -405,19 +417,16 @@ impl PoolRef {
         let number = self.number.copy().ok_or(EINVAL)?;
         let len = bytes.len();
         let name = Name::of(entry);
-        let object = self.zs.store(bytes, node, name)?;
+        let object = Pinned::store(self.clone(), bytes, node, name)?;
         let kept = Place::new(object.place())
             .and_then(|place| Object::new(place, number, len == PAGE_SIZE))
             .ok_or(EOVERFLOW)?;
-        // The entry takes over the object and a new pool reference.
-        let _ = object.into_place();
-        let _ = ManuallyDrop::new(self.clone());
-        // INVARIANT: The object is pinned, is in the pool with this number, and has this name. The
-        // entry owns the reference leaked above.
+        // INVARIANT: The object is in the pool with this number, at this place, and has this name.
         Ok(Entry {
             word: Record::new(Kept::Object(kept)).encode(),
             len: len as u32,
             name,
+            object: Some(object),
         })
     }
 }
@@ -448,19 +457,6 @@ impl Drop for PoolRef {
         // SAFETY: By the invariants of `PoolRef`, this value owns the reference.
         unsafe { bindings::zswap_ref_put(self.refs.as_ptr()) };
     }
-}
-
-/// Returns the pool of an object, found by its number.
-///
-/// # Safety
-///
-/// If there is a pool with the object's number, a reference to that pool is held during `'a`.
-#[inline]
-unsafe fn pool_of<'a>(object: Object) -> Option<&'a Pool> {
-    let place = POOLS.get(usize::from(object.pool()))?;
-    // SAFETY: As required of the caller, a reference is held, which keeps the pool from being
-    // freed.
-    unsafe { place.0.load(Acquire).as_ref() }
 }
 
 /// A place for a pointer to a pool.
@@ -525,7 +521,8 @@ pub(crate) fn total_pages() -> usize {
 /// The word of a slot in a zswap table: 0, a [`Record`], or in a virtual cluster, the device slot
 /// that backs the slot.
 ///
-/// Safe code can only read it. [`Entry::publish`] and [`FreeBatch`] store records and free them.
+/// Safe code can only read it. [`Entry::publish`] and [`FreeBatch`] store records and free them,
+/// for the owner of a [`SlotWord`].
 ///
 /// # Invariants
 ///
@@ -572,18 +569,93 @@ fn decode_valid(word: u64) -> Record {
     Record::decode(word).unwrap_or(Record::new(Kept::Same(Pattern::ZERO)))
 }
 
+/// The value of a word that is to be stored.
+///
+/// # Invariants
+///
+/// The value owns what the number names, as a [`Word`] does.
+struct NewWord(u64);
+
+/// The word of a slot, for a task that may replace the stored page of the slot.
+///
+/// # Invariants
+///
+/// `word` is the word of the slot that `name` names. During `'w`, the task holds the lock of the
+/// slot's cluster, and it alone has the right to the slot: see "The right to a slot" in
+/// [`crate::ffi::folio`].
+pub(crate) struct SlotWord<'w> {
+    word: &'w Word,
+    name: Name,
+}
+
+impl<'w> SlotWord<'w> {
+    /// Returns the word of the `n`th slot, if the cluster has it.
+    #[inline]
+    pub(crate) fn of(slots: &'w LockedSpan<'_>, n: u32) -> Option<Self> {
+        let (word, name) = slots.nth(n)?;
+        // INVARIANT: By the invariants of `LockedSpan`, the cluster is locked, and the task has
+        // the right to the slots.
+        Some(Self { word, name })
+    }
+
+    /// Reads the word.
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.word.load()
+    }
+
+    /// Replaces the word, without freeing what it named.
+    #[inline]
+    fn set(self, new: NewWord) {
+        // INVARIANT: The word takes over what `new` names.
+        self.word.0.store(new.0, Relaxed);
+    }
+}
+
+/// An object that a word names.
+///
+/// # Invariants
+///
+/// `word` is the word of the slot that `name` names, and names `object`, but zsmalloc may move the
+/// object. During `'a`, only the owner of the value may free the object, and only if `A` is
+/// [`Own`]. Then the cluster of the slot is locked, and no other task has the right to the slot.
+struct Named<'a, A> {
+    word: &'a Word,
+    name: Name,
+    object: Object,
+    _access: PhantomData<A>,
+}
+
+impl<'a, A> Named<'a, A> {
+    /// Returns the object, and its pool. Returns `None` if no pool has the number of the object's
+    /// pool, because the word is damaged.
+    #[inline]
+    fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
+        let place = POOLS.get(usize::from(self.object.pool()))?;
+        // SAFETY: By the invariants of `Word`, the word owns a reference to the object's pool,
+        // which is in this place, until the object is freed. By the invariants of `Named`, nothing
+        // but the result frees it during `'a`. An object in a word was unpinned. If `A` is `Own`,
+        // no other task reads the object or replaces the word, because that takes the right to the
+        // slot.
+        unsafe {
+            let pool = place.0.load(Acquire).as_ref()?;
+            Some((pool, InWord::new(&pool.zs, &self.word.0, self.name)))
+        }
+    }
+}
+
 /// A page to be stored. No word names its object yet. Dropping the entry frees the object.
 ///
 /// # Invariants
 ///
-/// `word` is a valid record. If the record names an object, the object is pinned, belongs to the
-/// pool with the record's number, and has the name `name`. The entry owns the object and one
-/// reference to the pool. No table and no other value names the object.
+/// `word` is a valid record. If the record names an object, that is `object`, which has the name
+/// `name` and belongs to the pool with the record's number.
 #[must_use]
 pub(crate) struct Entry {
     word: u64,
     len: u32,
     name: Name,
+    object: Option<Pinned<PoolRef>>,
 }
 
 impl Entry {
@@ -595,13 +667,8 @@ impl Entry {
             word: Record::new(Kept::Same(pattern)).encode(),
             len: 0,
             name: Name::of(entry),
+            object: None,
         }
-    }
-
-    /// Returns true if the entry was made for the slot that `name` stands for.
-    #[inline]
-    pub(crate) fn is_for(&self, name: Name) -> bool {
-        self.name == name
     }
 
     /// Returns the object or the value of the page.
@@ -618,49 +685,40 @@ impl Entry {
     }
 
     /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
-    /// was in the word, and adds it to `sum`. Returns the previous word.
-    ///
-    /// # Safety
-    ///
-    /// `word` is the word of the slot that the entry [is for](Self::is_for). The cluster is locked,
-    /// and the caller owns the right to the slot: see "The right to a slot" in
-    /// [`crate::ffi::folio`]. The caller takes over the device slot that the previous word names.
+    /// was in the word, and adds it to `sum`. Returns the previous word. The caller owns the
+    /// device slot that it names. Returns `None`, and drops the entry, if it was made for another
+    /// slot.
     #[inline]
-    pub(crate) unsafe fn publish(self, word: &Word, freed: &mut FreeBatch, sum: &mut Sum) -> u64 {
-        let this = ManuallyDrop::new(self);
+    pub(crate) fn publish(
+        self,
+        word: SlotWord<'_>,
+        freed: &mut FreeBatch,
+        sum: &mut Sum,
+    ) -> Option<u64> {
+        let Self {
+            word: new,
+            name,
+            object,
+            ..
+        } = self;
+        if name != word.name {
+            return None;
+        }
         let old = word.load();
+        // INVARIANT: The word takes over the object, and the reference to its pool.
+        let new = NewWord(new);
         if Record::is_tag(old) {
-            // SAFETY: As required of the caller, the cluster is locked, and the caller owns the
-            // right to the slot. The entry is for the slot of `word`, so `this.name` is the name of
-            // that slot.
-            unsafe { freed.take(word, this.name, this.word, sum) };
+            freed.replace(word, new, sum);
         } else {
-            word.0.store(this.word, Relaxed);
+            word.set(new);
         }
-        // INVARIANT: The word owns the object, and the pool reference of the entry, from here on.
-        if let Kept::Object(object) = this.kept() {
-            // SAFETY: By the invariants of `Entry`, the object was pinned. It is in its word now.
-            unsafe { zsmalloc::unpin(object.place().get()) };
+        if let Some(object) = object {
+            // SAFETY: By the invariants of `Entry`, the word names this object now. By those of
+            // `SlotWord`, it is the word of the slot with the object's name, which `find_word()`
+            // returns. The word has taken over the object and the reference.
+            unsafe { object.unpin() };
         }
-        old
-    }
-}
-
-impl Drop for Entry {
-    #[inline]
-    fn drop(&mut self) {
-        let Kept::Object(object) = self.kept() else {
-            return;
-        };
-        // SAFETY: By the invariants of `Entry`, there is a reference to the pool, which is put
-        // below.
-        if let Some(pool) = unsafe { pool_of(object) } {
-            // SAFETY: By the invariants of `Entry`, the object is pinned and belongs to the pool,
-            // and nothing else names it.
-            drop(unsafe { Pinned::from_place(&pool.zs, object.place().get()) });
-            // INVARIANT: The entry owned a reference to the pool. It passes to this value.
-            drop(PoolRef(NonNull::from(pool)));
-        }
+        Some(old)
     }
 }
 
@@ -691,32 +749,53 @@ impl FreeBatch {
     ///
     /// `word` is the word of the slot with the name `name`. The cluster is locked, and the caller
     /// owns the right to the slot. It gives the word what `new` names.
+    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) unsafe fn take(&mut self, word: &Word, name: Name, new: u64, sum: &mut Sum) {
-        let kept = match Record::decode(word.load()) {
-            Ok(record) => record.kept,
-            Err(_) => {
-                warn_on_once!(true);
-                word.0.store(new, Relaxed);
-                return;
-            }
+        // INVARIANT: As required of the caller, `word` has this name, the cluster is locked, and
+        // the caller owns the right to the slot, and what `new` names.
+        self.replace(SlotWord { word, name }, NewWord(new), sum);
+    }
+
+    /// Frees the stored page that a word names, and clears the word. Adds the page to `sum`, for
+    /// the caller to uncharge.
+    #[inline]
+    pub(crate) fn free(&mut self, word: SlotWord<'_>, sum: &mut Sum) {
+        // INVARIANT: 0 names nothing.
+        self.replace(word, NewWord(0), sum);
+    }
+
+    /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
+    /// `sum`.
+    #[inline]
+    fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut Sum) {
+        let value = word.load();
+        let Ok(Record { kept, .. }) = Record::decode(value) else {
+            warn_on_once!(true);
+            word.set(new);
+            return;
         };
         let Kept::Object(object) = kept else {
-            word.0.store(new, Relaxed);
+            word.set(new);
             sum.add(kept, 0);
             return;
         };
-        // SAFETY: By the invariants of `Word`, the word owns a reference to the pool of its object.
-        // The lock of the cluster keeps the word from being replaced during this function.
-        let Some(pool) = (unsafe { pool_of(object) }) else {
+        // INVARIANT: The word names the object. By the invariants of `SlotWord`, the cluster is
+        // locked, and no other task has the right to the slot.
+        let named = Named::<Own> {
+            word: word.word,
+            name: word.name,
+            object,
+            _access: PhantomData,
+        };
+        let Some((pool, object)) = named.find() else {
             warn_on_once!(true);
-            word.0.store(new, Relaxed);
+            word.set(new);
             return;
         };
         self.turn_to(pool);
-        // SAFETY: The object is in the word and was unpinned. The caller owns the right to the
-        // slot, so no other task reads or frees the object.
-        match unsafe { pool.zs.free(&word.0, name, new, &mut self.emptied) } {
+        // INVARIANT: The word takes over what `new` names.
+        match object.free(new.0, &mut self.emptied) {
             Ok(len) => {
                 sum.add(kept, len);
                 // INVARIANT: The freed object's reference passes to this value.
@@ -850,29 +929,39 @@ impl<'a> Held<'a> {
         decode_valid(self.value)
     }
 
+    /// Returns the object and its pool, or `None` if the page has no object.
+    #[inline]
+    fn object(&self) -> Option<(&Pool, InWord<'_, Shared>)> {
+        let Kept::Object(object) = self.record().kept else {
+            return None;
+        };
+        // INVARIANT: By the invariants of `Held`, the word has this name, and names the object,
+        // which is not freed.
+        let named = Named {
+            word: self.word,
+            name: self.name,
+            object,
+            _access: PhantomData,
+        };
+        named.find()
+    }
+
     /// Returns the pool of the object, or `None` if the page has no object.
     #[inline]
     pub(crate) fn pool(&self) -> Option<&Pool> {
-        match self.record().kept {
-            // SAFETY: By the invariants of `Held`, the object is not freed. By those of `Word`,
-            // the word owns a reference to its pool.
-            Kept::Object(object) => unsafe { pool_of(object) },
-            Kept::Same(_) => None,
-        }
+        Some(self.object()?.0)
     }
 
     /// Calls `f` with the object's memory. Fails if the word is damaged or names no object.
     #[inline]
     pub(crate) fn read<R>(&self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, Loaded<'_>)> {
-        let pool = self.pool().ok_or(EIO)?;
+        let (pool, object) = self.object().ok_or(EIO)?;
         let mut len = 0;
         let read = |parts: Parts<'_>| {
             len = parts.len();
             f(parts)
         };
-        // SAFETY: By the invariants of `Held`, the object is in the word and not freed. The result
-        // keeps `self` borrowed.
-        let (ret, pin) = unsafe { pool.zs.read(&self.word.0, self.name, read) }?;
+        let (ret, pin) = object.read(read)?;
         // INVARIANT: The object was just read by way of the word, from its pool.
         let loaded = Loaded {
             held: self,
@@ -906,6 +995,6 @@ impl<'a> Held<'a> {
 /// the object belongs to the pool.
 pub(crate) struct Loaded<'h> {
     held: &'h Held<'h>,
-    object: Option<(&'h Pool, ReadPin)>,
+    object: Option<(&'h Pool, ReadPin<'h>)>,
     len: u32,
 }

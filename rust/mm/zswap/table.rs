@@ -51,6 +51,7 @@ use crate::{
             FreeBatch,
             Held,
             Loaded,
+            SlotWord,
             Word, //
         },
         record::{
@@ -478,6 +479,7 @@ impl<'g> LockedTable<'g> {
     /// # Safety
     ///
     /// The caller has cleared `nr` words that were in use and counted.
+    #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) unsafe fn sub(&mut self, nr: u32) {
         // INVARIANT: As required of the caller, the table counts `nr` words that are not in use.
@@ -608,58 +610,6 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Puts an entry into the word of a slot. Sets the bit of the slot in a member on the ring of
-    /// the folio's memory cgroup.
-    ///
-    /// # Safety
-    ///
-    /// The caller owns the right to the slot, by a [`Slot`]. `entry` is the swap entry of the slot.
-    #[inline]
-    unsafe fn put(
-        &mut self,
-        off: u32,
-        entry: SwapEntry,
-        page: &SwapPage<'_>,
-        stored: &mut Option<Entry>,
-        spare: &mut Spare,
-        freed: &mut FreeBatch,
-    ) -> Result<Replaced, Missing> {
-        if !self.exists() {
-            self.give(spare.table.take().ok_or(Missing::Table)?);
-        }
-        let rcu = rcu::read_lock();
-        // The ring of the folio's memory cgroup. If it is dead, the nearest live ring of an
-        // ancestor.
-        let ring = Ring::of_folio(page.folio(), &rcu)
-            .and_then(|ring| ring.alive(&rcu))
-            .ok_or(Missing::Slot)?;
-        let member = self.member(off, entry, ring, &mut spare.member)?;
-        let word = self.word(off).ok_or(Missing::Slot)?;
-        let name = Name::of(entry);
-        let stored = stored.take().filter(|stored| stored.is_for(name));
-        let stored = stored.ok_or(Missing::Slot)?;
-        let mut sum = Sum::NONE;
-        // SAFETY: `word` belongs to the slot that `stored` was made for. The caller owns the right
-        // to the slot, as required. The cluster is locked.
-        let old = unsafe { stored.publish(word, freed, &mut sum) };
-        let replaced = Record::is_tag(old);
-        if old == 0 {
-            self.add_one();
-        } else if replaced {
-            self.forget(off, 1);
-        }
-        ring.fill(member, order::bits_of(off % GROUP, 1), self.locked(), &rcu);
-        Ok(Replaced {
-            stored: sum,
-            // SAFETY: The caller owns the right to the slot, as required. By the invariants of
-            // `Slot`, no I/O uses its device slot. `publish()` has replaced the word `old` of the
-            // slot, and has freed the stored page that `old` names, if any.
-            #[cfg(CONFIG_RUST_VSWAP)]
-            device: unsafe { crate::vswap::cluster::take_replaced(self, off, old) },
-            id: self.id(off),
-        })
-    }
-
     /// Returns the member for a slot and a ring: a member of the group that is on the ring,
     /// otherwise one without bits, otherwise `spare`.
     #[inline]
@@ -701,33 +651,16 @@ impl<'g> LockedTable<'g> {
     /// `entry` and the following `nr - 1` entries name slots of this cluster. Only the caller has
     /// the right to these slots.
     pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32, freed: &mut FreeBatch) {
-        let (mut sum, mut sum_id) = (Sum::NONE, 0);
-        let mut taken = 0u32;
-        let (name, start) = (Name::of(entry), (entry.offset() % SLOTS) as u32);
-        for n in 0..nr {
-            let off = start.wrapping_add(n);
-            let Some(word) = self.word(off) else {
-                break;
-            };
-            if !Record::is_tag(word.load()) {
-                continue;
-            }
-            taken = taken.wrapping_add(1);
-            let id = self.id(off);
-            if id != sum_id {
-                memcg::unstored(sum_id, core::mem::take(&mut sum));
-                sum_id = id;
-            }
-            // SAFETY: Only the caller has the right to the slots, as required. The cluster is
-            // locked.
-            unsafe { freed.take(word, name.add(n), 0, &mut sum) };
-        }
-        memcg::unstored(sum_id, sum);
-        if taken != 0 {
-            self.forget(start, nr);
-            // SAFETY: `take()` has cleared so many words that were in use.
-            unsafe { self.sub(taken) };
-        }
+        // INVARIANT: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is
+        // locked. As required of the caller, it has the slots, and the caller has the right to
+        // them.
+        let mut slots = LockedSpan {
+            table: LockedTable(self.0, PhantomData),
+            off: (entry.offset() % SLOTS) as u32,
+            nr,
+            entry,
+        };
+        slots.free(freed);
     }
 
     /// Returns true if the bits of the members match the words. For a slot with a stored page,
@@ -750,6 +683,159 @@ impl<'g> LockedTable<'g> {
                 }
                 bits == stored && twice == 0
             })
+    }
+}
+
+/// Consecutive slots of a cluster, and the right to them.
+///
+/// # Invariants
+///
+/// The cluster has the slots, from index `off` on, and `entry` names the first. During `'s`, only
+/// the owner of the value has the right to the slots: see "The right to a slot" in
+/// [`crate::ffi::folio`].
+struct SlotSpan<'s> {
+    ci: Ci<'s>,
+    off: u32,
+    nr: u32,
+    entry: SwapEntry,
+}
+
+impl<'s> SlotSpan<'s> {
+    /// Returns a slot as a span.
+    #[inline]
+    fn of(slot: &'s mut Slot<'_>) -> Option<Self> {
+        let entry = slot.entry();
+        let (ci, off) = Ci::of(slot)?;
+        // INVARIANT: By the invariants of `Slot`, which is borrowed mutably, only its owner has
+        // the right to the slot.
+        Some(Self {
+            ci,
+            off,
+            nr: 1,
+            entry,
+        })
+    }
+
+    /// Calls `f` with the cluster locked.
+    #[inline]
+    fn locked<R>(&mut self, f: impl FnOnce(LockedSpan<'_>) -> R) -> R {
+        let mut guard = self.ci.lock();
+        // INVARIANT: The guard has locked the cluster of the slots. `self` is borrowed mutably, so
+        // the task has the right to the slots.
+        f(LockedSpan {
+            table: guard.table(),
+            off: self.off,
+            nr: self.nr,
+            entry: self.entry,
+        })
+    }
+}
+
+/// Consecutive slots of a locked cluster, and the right to them.
+///
+/// # Invariants
+///
+/// The cluster of `table` has the slots, from index `off` on, and `entry` names the first. During
+/// `'t`, only the task that holds the lock has the right to the slots.
+pub(crate) struct LockedSpan<'t> {
+    table: LockedTable<'t>,
+    off: u32,
+    nr: u32,
+    entry: SwapEntry,
+}
+
+impl LockedSpan<'_> {
+    /// Returns the word and the name of the `n`th slot. `None`: the span is shorter, or the
+    /// cluster has no table.
+    #[inline]
+    pub(crate) fn nth(&self, n: u32) -> Option<(&Word, Name)> {
+        if n >= self.nr {
+            return None;
+        }
+        let word = self.table.word(self.off.wrapping_add(n))?;
+        Some((word, Name::of(self.entry).add(n)))
+    }
+
+    /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
+    /// ring of the folio's memory cgroup.
+    #[inline]
+    fn put(
+        &mut self,
+        page: &SwapPage<'_>,
+        stored: &mut Option<Entry>,
+        spare: &mut Spare,
+        freed: &mut FreeBatch,
+    ) -> Result<Replaced, Missing> {
+        let off = self.off;
+        if !self.table.exists() {
+            self.table.give(spare.table.take().ok_or(Missing::Table)?);
+        }
+        let rcu = rcu::read_lock();
+        // The ring of the folio's memory cgroup. If it is dead, the nearest live ring of an
+        // ancestor.
+        let ring = Ring::of_folio(page.folio(), &rcu)
+            .and_then(|ring| ring.alive(&rcu))
+            .ok_or(Missing::Slot)?;
+        let member = self
+            .table
+            .member(off, self.entry, ring, &mut spare.member)?;
+        let word = SlotWord::of(self, 0).ok_or(Missing::Slot)?;
+        let stored = stored.take().ok_or(Missing::Slot)?;
+        let mut sum = Sum::NONE;
+        let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
+        let replaced = Record::is_tag(old);
+        if old == 0 {
+            self.table.add_one();
+        } else if replaced {
+            self.table.forget(off, 1);
+        }
+        ring.fill(
+            member,
+            order::bits_of(off % GROUP, 1),
+            self.table.locked(),
+            &rcu,
+        );
+        Ok(Replaced {
+            stored: sum,
+            // SAFETY: By the invariants of `LockedSpan`, the task has the right to the slot. By
+            // the invariants of `Slot`, no I/O uses its device slot. `publish()` has replaced the
+            // word `old` of the slot, and has freed the stored page that `old` names, if any.
+            #[cfg(CONFIG_RUST_VSWAP)]
+            device: unsafe { crate::vswap::cluster::take_replaced(&mut self.table, off, old) },
+            id: self.table.id(off),
+        })
+    }
+
+    /// Frees the stored pages of the slots and uncharges them. The memory cgroup ids of the slots
+    /// must still be recorded.
+    fn free(&mut self, freed: &mut FreeBatch) {
+        let (mut sum, mut sum_id) = (Sum::NONE, 0);
+        let mut taken = 0u32;
+        for n in 0..self.nr {
+            let Some(word) = SlotWord::of(self, n) else {
+                break;
+            };
+            if !Record::is_tag(word.load()) {
+                continue;
+            }
+            taken = taken.wrapping_add(1);
+            let id = self.table.id(self.off.wrapping_add(n));
+            if id != sum_id {
+                memcg::unstored(sum_id, core::mem::take(&mut sum));
+                sum_id = id;
+            }
+            freed.free(word, &mut sum);
+        }
+        memcg::unstored(sum_id, sum);
+        if taken != 0 {
+            self.table.forget(self.off, self.nr);
+            // INVARIANT: The table still counts the words that `FreeBatch::free()` has cleared.
+            let cleared = Promise {
+                ci: self.table.0,
+                nr: taken,
+            };
+            self.table.take_back(cleared);
+        }
     }
 }
 
@@ -864,8 +950,9 @@ pub(crate) fn read_and_free<R>(
     // is locked. `loaded` is of the slot, as just checked.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
-    // SAFETY: `take_loaded()` has cleared the word, which was in use.
-    unsafe { table.sub(1) };
+    // INVARIANT: The table still counts the word, which `take_loaded()` has cleared.
+    let cleared = Promise { ci: table.0, nr: 1 };
+    table.take_back(cleared);
     drop(guard);
     memcg::unstored(id, sum);
     Ok(ret)
@@ -876,20 +963,14 @@ pub(crate) fn read_and_free<R>(
 #[inline]
 pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Option<Replaced> {
     let mut stored = Some(stored);
-    let entry = slot.entry();
-    let (ci, off) = Ci::of(slot)?;
+    let mut span = SlotSpan::of(slot)?;
     let mut spare = Spare::default();
     let mut freed = FreeBatch::new();
     loop {
-        let missing = {
-            let mut guard = ci.lock();
-            let mut table = guard.table();
-            // SAFETY: `slot` is borrowed mutably, so the caller owns the right to it. `entry` is
-            // its entry.
-            match unsafe { table.put(off, entry, page, &mut stored, &mut spare, &mut freed) } {
-                Ok(replaced) => return Some(replaced),
-                Err(missing) => missing,
-            }
+        let put = span.locked(|mut slot| slot.put(page, &mut stored, &mut spare, &mut freed));
+        let missing = match put {
+            Ok(replaced) => return Some(replaced),
+            Err(missing) => missing,
         };
         match missing {
             Missing::Table => spare.table = Some(page.owner().charged(NewTable::alloc)?),
@@ -897,7 +978,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
                     // Frees the table if the last iteration installed it and nothing else uses it.
-                    ci.lock().table().free_unused();
+                    span.locked(|mut slot| slot.table.free_unused());
                     return None;
                 }
             }
@@ -913,25 +994,25 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
 pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let nr = folio.nr_pages() as u32;
     let mut freed = FreeBatch::new();
-    let slot = folio.first_slot();
-    let Some((ci, start)) = Ci::of(&slot) else {
+    let mut slot = folio.first_slot();
+    let Some(span) = SlotSpan::of(&mut slot) else {
         return;
     };
+    // INVARIANT: The span begins with the first slot of the folio. The folio lock gives the right
+    // to the folio's slots, which are consecutive and in one cluster.
+    let mut span = SlotSpan { nr, ..span };
     // The result stays valid without the cluster lock, because the folio lock keeps other tasks
     // from storing to these slots or freeing them.
-    let any = ci.peek_words(|words| {
+    let any = span.ci.peek_words(|words| {
         words.is_some_and(|words| {
+            let end = span.off.wrapping_add(nr);
             words
                 .0
-                .get(start as usize..start.wrapping_add(nr) as usize)
+                .get(span.off as usize..end as usize)
                 .is_some_and(|words| words.iter().any(|word| Record::is_tag(word.load())))
         })
     });
-    if !any {
-        return;
+    if any {
+        span.locked(|mut slots| slots.free(&mut freed));
     }
-    let mut guard = ci.lock();
-    // SAFETY: The entry is that of the folio's first slot. The folio lock gives the right to the
-    // folio's slots.
-    unsafe { guard.table().free_slots(slot.entry(), nr, &mut freed) };
 }
