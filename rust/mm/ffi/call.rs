@@ -4,7 +4,8 @@
 //!
 //! The `unsafe` blocks of a macro stand for all functions of its kind. They rely on two traits:
 //! [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to Rust, as
-//! arguments and as results.
+//! arguments and as results. A type that requires more of C than another type implements
+//! [`Refines`], and so [`FromC`].
 
 /// Calls a function of C, for the macros that declare functions.
 macro_rules! c_call {
@@ -195,27 +196,17 @@ unsafe impl<T: AtomicType> View for Atomic<T> {
     type C = T;
 }
 
-impl<T: View> FromC<NonNull<T::C>> for &T {
+impl<T: View> Refines<NonNull<T::C>> for &T {
+    type Base = NonNull<T::C>;
+
     /// # Safety
     ///
     /// The value is not freed while the reference is used.
     #[inline]
-    unsafe fn from_c(raw: NonNull<T::C>) -> Self {
+    unsafe fn refine(raw: NonNull<T::C>) -> Self {
         // SAFETY: As required of the caller, the value is not freed. `View` says that Rust may
         // access it as this type.
         unsafe { raw.cast().as_ref() }
-    }
-}
-
-impl<T: View> FromC<*mut T::C> for &T {
-    /// # Safety
-    ///
-    /// `raw` is not NULL. The value is not freed while the reference is used.
-    #[inline]
-    unsafe fn from_c(raw: *mut T::C) -> Self {
-        // SAFETY: As required of the caller, `raw` is not NULL, and the value is not freed. `View`
-        // says that Rust may access it as this type.
-        unsafe { &*raw.cast() }
     }
 }
 
@@ -259,6 +250,30 @@ pub(crate) trait FromC<Raw> {
     unsafe fn from_c(raw: Raw) -> Self;
 }
 
+/// A value about which C promises more than about a value of another type, [`Self::Base`].
+pub(crate) trait Refines<Raw> {
+    /// The type whose requirements are among those of this type.
+    type Base: FromC<Raw>;
+
+    /// Adds the promises to a value.
+    ///
+    /// # Safety
+    ///
+    /// Each implementation states its requirements.
+    unsafe fn refine(base: Self::Base) -> Self;
+}
+
+impl<T: Refines<Raw>, Raw> FromC<Raw> for T {
+    /// # Safety
+    ///
+    /// `raw` meets the requirements of `T::Base`, and those of [`Refines::refine`] for `T`.
+    #[inline]
+    unsafe fn from_c(raw: Raw) -> Self {
+        // SAFETY: As required of the caller, `raw` meets the requirements of both functions.
+        unsafe { T::refine(T::Base::from_c(raw)) }
+    }
+}
+
 /// The result of a function that returns nothing.
 impl FromC<()> for () {
     /// # Safety
@@ -272,8 +287,8 @@ impl FromC<()> for () {
 macro_rules! to_c {
     ($($(#[$meta:meta])* $ty:ty => $c:ty = |$this:ident| $value:expr $(;)?)*) => {$(
         $(#[$meta])*
-        // SAFETY: The value is a number, or by the invariants of the type a pointer to an object
-        // that stays while the function runs.
+        // SAFETY: The value is a number, or by the invariants of the type, or as a reference, a
+        // pointer to an object that stays while the function runs.
         unsafe impl $crate::ffi::call::ToC for $ty {
             type C = $c;
 
@@ -353,19 +368,22 @@ impl<T> FromC<*mut T> for *mut T {
     }
 }
 
+impl<T> FromC<NonNull<T>> for NonNull<T> {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    #[inline]
+    unsafe fn from_c(raw: NonNull<T>) -> Self {
+        raw
+    }
+}
+
 to_c!(CpuId => c_uint = |this| this.as_u32());
 to_c!(NonZero<u32> => c_uint = |this| this.get());
 
-/// A place that C reads and writes.
-// SAFETY: The reference is valid and exclusive while the function runs.
-unsafe impl<T> ToC for &mut T {
-    type C = *mut T;
-
-    #[inline]
-    fn to_c(self) -> *mut T {
-        self
-    }
-}
+// Places that C reads and writes. A number may have any value afterwards.
+to_c!(&mut u16 => *mut u16 = |this| this);
+to_c!(&mut usize => *mut usize = |this| this);
 
 /// A pointer that may be NULL, which is `None`.
 impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {

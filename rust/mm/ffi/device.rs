@@ -19,7 +19,8 @@ use crate::{
     ffi::{
         call::{
             Counter,
-            FromC, //
+            FromC,
+            Refines, //
         },
         folio::{
             FolioRef,
@@ -325,14 +326,15 @@ impl Owned<'_> {
 /// bound to it.
 pub(crate) struct Leaving<'a>(Owned<'a>);
 
-impl FromC<c_uint> for Leaving<'_> {
+impl<'a> Refines<c_uint> for Leaving<'a> {
+    type Base = Owned<'a>;
+
     /// # Safety
     ///
-    /// The device of this type stays while the value is used, and swapoff has begun to turn it off.
-    unsafe fn from_c(ty: c_uint) -> Self {
+    /// swapoff has begun to turn the device off.
+    unsafe fn refine(device: Owned<'a>) -> Self {
         // INVARIANT: As required of the caller, swapoff has begun.
-        // SAFETY: As required of the caller, the device stays.
-        Self(unsafe { Owned::from_c(ty) })
+        Self(device)
     }
 }
 

@@ -8,7 +8,8 @@ use crate::{
     ffi::{
         call::{
             Counter,
-            FromC, //
+            FromC,
+            Present, //
         },
         folio::SwapEntry,
         layout::SWAPFILE_CLUSTER,
@@ -144,7 +145,7 @@ to_c!(Address => *const c_void = |this| this.0);
 
 c_functions! {
     // C only hashes the address. It returns an element of a static array.
-    safe fn record_of(owner: Address) -> &'static Counter = vswap_record_of;
+    safe fn record_of(owner: Address) -> Present<&'static Counter> = vswap_record_of;
 }
 
 /// The place of the record of a VMA or inode. Updates may be lost, because writers do not exclude
@@ -157,7 +158,8 @@ impl Kept {
     /// shared table of records.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
-        Self(&record_of(Address(owner.cast())).0)
+        let Present(counter) = record_of(Address(owner.cast()));
+        Self(&counter.0)
     }
 
     #[inline]

@@ -22,7 +22,10 @@
 
 use crate::{
     ffi::{
-        call::FromC,
+        call::{
+            FromC,
+            Refines, //
+        },
         memcg::MemcgRef,
         node::Node,
         params, //
@@ -206,17 +209,19 @@ to_c!(&Folio => *mut bindings::folio = |this| this.as_ptr());
 ///
 /// The folio is locked during `'a`.
 #[derive(Clone, Copy)]
-pub(super) struct LockedFolio<'a>(&'a Folio);
+pub(crate) struct LockedFolio<'a>(&'a Folio);
 
-impl FromC<NonNull<bindings::folio>> for LockedFolio<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for LockedFolio<'a> {
+    type Base = &'a Folio;
+
     /// # Safety
     ///
-    /// The folio is locked while the value is used.
+    /// The folio is locked while the value is used. So it is not freed, and does not change its
+    /// cgroup.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+    unsafe fn refine(folio: &'a Folio) -> Self {
         // INVARIANT: As required of the caller, the folio is locked.
-        // SAFETY: A locked folio is not freed, and does not change its cgroup.
-        Self(unsafe { <&Folio>::from_c(folio) })
+        Self(folio)
     }
 }
 
@@ -474,15 +479,15 @@ pub(crate) struct SwapFolio<'a> {
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl FromC<NonNull<bindings::folio>> for SwapFolio<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for SwapFolio<'a> {
+    type Base = LockedFolio<'a>;
+
     /// # Safety
     ///
-    /// While the value is used, the folio is locked, in the swap cache and not under writeback, and
-    /// no other value covers it.
+    /// While the value is used, the folio is in the swap cache and not under writeback, and no
+    /// other value covers it.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: As required of the caller, the folio is locked.
-        let folio = unsafe { LockedFolio::from_c(folio) };
+    unsafe fn refine(folio: LockedFolio<'a>) -> Self {
         folio.check();
         // INVARIANT: As required of the caller, the folio is in the swap cache and not under
         // writeback, and no other value covers it.
@@ -601,16 +606,17 @@ impl<'a> SwapFolio<'a> {
 /// stays locked during `'a`.
 pub(crate) struct UnreadFolio<'a>(SwapFolio<'a>);
 
-impl FromC<NonNull<bindings::folio>> for UnreadFolio<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for UnreadFolio<'a> {
+    type Base = SwapFolio<'a>;
+
     /// # Safety
     ///
-    /// As for [`SwapFolio`]. In addition, the folio is not uptodate.
+    /// The folio is not uptodate.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+    unsafe fn refine(folio: SwapFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
         // bytes before it is unlocked.
-        // SAFETY: As required of the caller, the folio meets the requirements of `SwapFolio`.
-        Self(unsafe { SwapFolio::from_c(folio) })
+        Self(folio)
     }
 }
 
@@ -762,15 +768,16 @@ impl PartialEq for FolioRef {
 #[must_use]
 pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
 
-impl FromC<NonNull<bindings::folio>> for ReadFolio<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for ReadFolio<'a> {
+    type Base = SwapFolio<'a>;
+
     /// # Safety
     ///
-    /// As for [`SwapFolio`]. In addition, the value takes over the folio lock from the caller.
+    /// The value takes over the folio lock from the caller.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: As required of the caller, the folio meets the requirements of `SwapFolio`.
+    unsafe fn refine(folio: SwapFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the value takes over the lock.
-        Self(unsafe { SwapFolio::from_c(folio) })
+        Self(folio)
     }
 }
 
@@ -831,17 +838,17 @@ impl Drop for ReadFolio<'_> {
 #[must_use]
 pub(crate) struct ReadRequest<'a>(ReadFolio<'a>);
 
-impl FromC<NonNull<bindings::folio>> for ReadRequest<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for ReadRequest<'a> {
+    type Base = ReadFolio<'a>;
+
     /// # Safety
     ///
-    /// As for [`ReadFolio`]. In addition, the folio is not uptodate.
+    /// The folio is not uptodate.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+    unsafe fn refine(folio: ReadFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is not uptodate, so no task uses its
         // bytes before it is unlocked.
-        // SAFETY: As required of the caller, the folio meets the requirements of `SwapFolio`, and
-        // the value takes over the lock.
-        Self(unsafe { ReadFolio::from_c(folio) })
+        Self(folio)
     }
 }
 

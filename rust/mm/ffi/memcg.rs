@@ -8,6 +8,7 @@ use crate::{
     ffi::{
         call::{
             FromC,
+            Present,
             View, //
         },
         folio::SwapFolio,
@@ -161,10 +162,16 @@ impl RcuMemcg<'_> {
         /// write them to a device.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn exceeds_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
-        /// Returns the counters of the cgroup's pages that zswap refused.
         // They are in the cgroup, or in a static for `NULL`.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn refusals(&self) -> &Refusals = vswap_refusals_of;
+        safe fn refusals_of(&self) -> Present<&Refusals> = vswap_refusals_of;
+    }
+
+    /// Returns the counters of the cgroup's pages that zswap refused.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn refusals(&self) -> &Refusals {
+        self.refusals_of().0
     }
 
     /// Returns the cgroup, unless it is `NULL`.

@@ -7,7 +7,10 @@
 
 use crate::{
     ffi::{
-        call::FromC,
+        call::{
+            FromC,
+            Refines, //
+        },
         folio::{
             LockedFolio,
             Owner,
@@ -74,15 +77,14 @@ pub(crate) struct NewSwap<'a> {
     _lock: PhantomData<&'a mut ()>,
 }
 
-impl FromC<NonNull<bindings::folio>> for NewSwap<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for NewSwap<'a> {
+    type Base = LockedFolio<'a>;
+
     /// # Safety
     ///
-    /// The folio is locked and not in the swap cache, and no other value covers it, while the value
-    /// is used.
+    /// The folio is not in the swap cache, and no other value covers it, while the value is used.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: As required of the caller, the folio is locked.
-        let folio = unsafe { LockedFolio::from_c(folio) };
+    unsafe fn refine(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is not in the swap cache, and no other
         // value covers it.
         Self {
@@ -254,18 +256,19 @@ impl<'a> LeavingFolio<'a> {
     }
 }
 
-impl FromC<NonNull<bindings::folio>> for LeavingFolio<'_> {
+impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
+    type Base = LockedFolio<'a>;
+
     /// # Safety
     ///
-    /// The folio is locked while the value is used. It is in the swap cache, with virtual slots,
-    /// and not under writeback. No other value covers it.
+    /// The folio is in the swap cache, with virtual slots, and not under writeback. No other value
+    /// covers it.
     #[inline]
-    unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
+    unsafe fn refine(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is in the swap cache, with virtual slots,
         // and not under writeback. No other value covers it.
         Self {
-            // SAFETY: As required of the caller, the folio is locked.
-            folio: unsafe { LockedFolio::from_c(folio) },
+            folio,
             _lock: PhantomData,
         }
     }
