@@ -232,17 +232,17 @@ rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 }
 
 /*
- * Locks a folio and waits for writeback. Returns false, with the folio
- * unlocked, if the folio is not in the swap cache for virtual slots.
+ * Locks a folio and waits for writeback. Returns the folio, or NULL with the
+ * folio unlocked if it is not in the swap cache for virtual slots.
  */
-__rust_helper bool rust_helper_vswap_folio_lock_cached(struct folio *folio)
+__rust_helper struct folio *rust_helper_vswap_folio_lock_cached(struct folio *folio)
 {
 	folio_lock(folio);
 	folio_wait_writeback(folio);
 	if (folio_test_swapcache(folio) && swp_is_virtual(folio->swap))
-		return true;
+		return folio;
 	folio_unlock(folio);
-	return false;
+	return NULL;
 }
 
 __rust_helper bool rust_helper_vswap_folio_unclaimed(const struct folio *folio)

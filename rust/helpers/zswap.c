@@ -39,10 +39,11 @@ __rust_helper unsigned long rust_helper_zswap_folio_nr_pages(const struct folio 
 	return folio_nr_pages(folio);
 }
 
+/* Returns the @n-th page of a folio, or NULL if the folio is smaller. */
 __rust_helper struct page *rust_helper_zswap_folio_page(struct folio *folio,
 							unsigned long n)
 {
-	return folio_page(folio, n);
+	return n < folio_nr_pages(folio) ? folio_page(folio, n) : NULL;
 }
 
 __rust_helper int rust_helper_zswap_folio_nid(const struct folio *folio)
@@ -119,6 +120,14 @@ rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, bool wait)
 				       NO_INTERLEAVE_INDEX);
 	put_swap_device(si);
 	return folio;
+}
+
+/* Undoes the function above for a folio that is still locked. */
+__rust_helper void rust_helper_zswap_swap_cache_free_folio(struct folio *folio)
+{
+	swap_cache_del_folio(folio);
+	folio_unlock(folio);
+	folio_put(folio);
 }
 
 __rust_helper unsigned long rust_helper_zswap_jiffies(void)

@@ -8,7 +8,6 @@
 use crate::{
     ffi::{
         call::{
-            FromC,
             Out,
             Present, //
         },
@@ -66,7 +65,6 @@ use crate::{
         table::SLOTS, //
     }, //
 };
-use core::ptr::NonNull;
 use kernel::{
     bindings,
     prelude::*, //
@@ -86,78 +84,72 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
     }
 }
 
-/// Allocates virtual slots for a folio, and adds it to the swap cache.
-///
-/// An error means that zswap does not accept the folio, or that the folio gets no virtual slots.
-/// `-EDQUOT`: its cgroup would exceed its swap limit, which was counted. `-ENOMEM`: the cgroup does
-/// not allow writes to a device. `-ENOSPC`: there are free slots, but no run. `-EAGAIN`: any other
-/// reason. Then, or after `-ENOSPC` for one page, C still tries to allocate device slots directly.
-///
-/// # Safety
-///
-/// The folio is locked by the caller, uptodate, not in the swap cache, and of an order that fits in
-/// a cluster.
-#[export]
-unsafe extern "C" fn vswap_alloc_folio(folio: *mut bindings::folio) -> c_int {
-    let Some(raw) = NonNull::new(folio) else {
-        return EINVAL.to_errno();
-    };
-    // SAFETY: As required of the caller, the folio is locked and not in the swap cache. No other
-    // value covers it, because the C caller holds its lock.
-    let folio = unsafe { NewSwap::from_c(raw) };
-    if !crate::ffi::vswap::is_on() {
-        return EAGAIN.to_errno();
-    }
-    // Check here whether zswap is known to refuse the folio, because a folio that is refused here
-    // need not be unmapped.
-    let accepted = limits::may_store()
-        && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
-    // A folio that may not be written back gets no device slots, even if zswap refuses it.
-    let mut to_device = false;
-    if !accepted {
-        if !folio.may_be_written() {
-            limits::want_room();
-            return ENOMEM.to_errno();
+c_exports! {
+    /// Allocates virtual slots for a folio, and adds it to the swap cache.
+    ///
+    /// An error means that zswap does not accept the folio, or that the folio gets no virtual
+    /// slots. `-EDQUOT`: its cgroup would exceed its swap limit, which was counted. `-ENOMEM`: the
+    /// cgroup does not allow writes to a device. `-ENOSPC`: there are free slots, but no run.
+    /// `-EAGAIN`: any other reason. Then, or after `-ENOSPC` for one page, C still tries to
+    /// allocate device slots directly.
+    ///
+    /// The caller has locked the folio, which is uptodate, and of an order that fits in a cluster.
+    fn vswap_alloc_folio(folio: Option<NewSwap<'_>> = *mut bindings::folio) -> c_int {
+        let Some(folio) = folio else {
+            return EINVAL.to_errno();
+        };
+        if !crate::ffi::vswap::is_on() {
+            return EAGAIN.to_errno();
         }
-        if !device::have_free() {
-            // zswap can write back pages of physical entries, which have device slots.
-            limits::want_room();
-            return refused(&folio).to_errno();
-        }
-        to_device = true;
-    }
-    let ids = match folio.record_id(to_device) {
-        // The cgroup is at its zswap limit, but may write to a device.
-        Err(error) if error == EDQUOT && device::have_free() => {
+        // Check here whether zswap is known to refuse the folio, because a folio that is refused
+        // here need not be unmapped.
+        let accepted = limits::may_store()
+            && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
+        // A folio that may not be written back gets no device slots, even if zswap refuses it.
+        let mut to_device = false;
+        if !accepted {
+            if !folio.may_be_written() {
+                limits::want_room();
+                return ENOMEM.to_errno();
+            }
+            if !device::have_free() {
+                // zswap can write back pages of physical entries, which have device slots.
+                limits::want_room();
+                return refused(&folio).to_errno();
+            }
             to_device = true;
-            folio.record_id(true)
         }
-        ids => ids,
-    };
-    let new = match ids {
-        Ok(ids) => slot::alloc_folio(folio, ids, to_device),
-        Err(_) => Err(folio),
-    };
-    // C gets 0 only with the proof that the folio is in the swap cache.
-    let (mut entered, new) = match new {
-        Ok(entered) => entered,
-        Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
-        Err(folio) => return refused(&folio).to_errno(),
-    };
-    if let Some(new) = new {
-        // Allocate device slots now, because a large folio for which there is no run can still be
-        // split here.
-        if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
-            // SAFETY: The caller has locked the folio. It was just added to the swap cache, so it
-            // is not under writeback.
-            unsafe { bindings::swap_cache_del_folio(raw.as_ptr()) };
-            // There was no memory for a backing table. A direct allocation of device slots needs
-            // none.
-            let other = if error == ENOMEM { EAGAIN } else { error };
-            return other.to_errno();
+        let ids = match folio.record_id(to_device) {
+            // The cgroup is at its zswap limit, but may write to a device.
+            Err(error) if error == EDQUOT && device::have_free() => {
+                to_device = true;
+                folio.record_id(true)
+            }
+            ids => ids,
+        };
+        let new = match ids {
+            Ok(ids) => slot::alloc_folio(folio, ids, to_device),
+            Err(_) => Err(folio),
+        };
+        // C gets 0 only with the proof that the folio is in the swap cache.
+        let (mut entered, new) = match new {
+            Ok(entered) => entered,
+            Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
+            Err(folio) => return refused(&folio).to_errno(),
+        };
+        if let Some(new) = new {
+            // Allocate device slots now, because a large folio for which there is no run can still
+            // be split here.
+            if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
+                entered.remove();
+                // There was no memory for a backing table. A direct allocation of device slots
+                // needs none.
+                let other = if error == ENOMEM { EAGAIN } else { error };
+                return other.to_errno();
+            }
         }
+        0
     }
-    0
 }
 
 /// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup would exceed

@@ -71,6 +71,28 @@ macro_rules! c_guarded {
     };
 }
 
+/// Declares functions of C that are called when a value of a type is dropped. The invariants of the
+/// type guarantee what C requires of the pointer, and say that the value owns what the function
+/// frees or ends.
+macro_rules! c_dropped {
+    ($(
+        $(#[$meta:meta])*
+        fn drop($this:ident: $ty:ty) = $c:ident($ptr:expr);
+    )*) => {$(
+        $(#[$meta])*
+        impl Drop for $ty {
+            #[inline]
+            fn drop(&mut self) {
+                let $this = self;
+                let ptr = $ptr;
+                // SAFETY: By the invariants of the type, the pointer is as C requires, and the
+                // value owns what the function frees or ends.
+                unsafe { ::kernel::bindings::$c(ptr) };
+            }
+        }
+    )*};
+}
+
 /// Declares types whose values own a value of C, and the function of C that frees it. The
 /// invariants of the type say that it owns what its first field, a `NonNull`, points to. `FromC`
 /// takes over a value that C returns.
@@ -92,14 +114,7 @@ macro_rules! c_owned {
             }
         }
 
-        $(#[$meta])*
-        impl Drop for $ty {
-            #[inline]
-            fn drop(&mut self) {
-                // SAFETY: By the invariants of the type, it owns what it points to.
-                unsafe { ::kernel::bindings::$c(self.0.as_ptr()) };
-            }
-        }
+        c_dropped!($(#[$meta])* fn drop(this: $ty) = $c(this.0.as_ptr()););
     )*};
 }
 
@@ -172,6 +187,7 @@ use core::{
 use kernel::{
     bindings,
     cpu::CpuId,
+    error::from_err_ptr,
     prelude::*,
     sync::atomic::{
         Atomic,
@@ -397,7 +413,20 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Option<T> {
     }
 }
 
-/// An argument that is never NULL.
+/// A pointer that may be an error number of C, such as `ERR_PTR(-ENOMEM)`.
+impl<T: FromC<*mut Raw>, Raw> FromC<*mut Raw> for Result<T> {
+    /// # Safety
+    ///
+    /// `raw` is an error number, or meets the requirements of `T`.
+    #[inline]
+    unsafe fn from_c(raw: *mut Raw) -> Self {
+        // SAFETY: As required of the caller, `raw` meets the requirements of `T` if it is no error
+        // number.
+        from_err_ptr(raw).map(|raw| unsafe { T::from_c(raw) })
+    }
+}
+
+/// An argument or a result that is never NULL.
 pub(crate) struct Present<T>(pub(crate) T);
 
 impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Present<T> {

@@ -53,7 +53,6 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::from_err_ptr,
     prelude::*,
     sync::atomic::Relaxed,
     types::NotThreadSafe, //
@@ -389,11 +388,29 @@ impl Iterator for Owned<'_> {
 ///
 /// Use a value for one window of folios only. After reading a workingset folio, the task counts as
 /// stalled on memory (PSI) until the value is dropped.
+///
+/// # Invariants
+///
+/// The structure was zeroed at first, and since then only C has changed it. So it owns the reads
+/// that this task has begun and not submitted yet, and the stall.
 pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
+
+to_c!(&mut Reads => *mut bindings::vswap_reads = |this| &mut this.0);
+
+c_functions! {
+    // C accepts any offset and id. A folio comes with a reference. May sleep.
+    safe fn read_slot(reads: &mut Reads, offset: usize, id: u16) -> Result<Option<FolioRef>>
+        = vswap_read_slot;
+}
+
+c_dropped! {
+    fn drop(reads: Reads) = vswap_reads_end(&mut reads.0);
+}
 
 impl Reads {
     /// Creates a batch without folios.
     pub(crate) fn new() -> Self {
+        // INVARIANT: The default value is zeroed.
         Self(bindings::vswap_reads::default(), NotThreadSafe)
     }
 
@@ -405,27 +422,15 @@ impl Reads {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         loop {
             let id = find(entry.offset()).map_or(0, |(cluster, off)| cluster.lock().id(off));
-            // SAFETY: C accepts any offset. `self.0` was zeroed at first, and since then only C has
-            // changed it. The value is not `Send`, so all of its reads are of this task.
-            let folio = unsafe { bindings::vswap_read_slot(&mut self.0, entry.offset(), id) };
-            let folio = match from_err_ptr(folio) {
+            let folio = match read_slot(self, entry.offset(), id) {
                 Err(error) if error == EEXIST => swap_cache::get(entry.offset()),
-                // SAFETY: C returned the folio with a reference for the caller.
-                folio => unsafe { Option::from_c(folio?) },
+                folio => folio?,
             };
             // `None` if the folio was removed from the swap cache meanwhile: retry.
             if let Some(folio) = folio {
                 return Ok(folio);
             }
         }
-    }
-}
-
-impl Drop for Reads {
-    fn drop(&mut self) {
-        // SAFETY: This task has started the reads, because the type is not `Send`. The value is not
-        // used any more.
-        unsafe { bindings::vswap_reads_end(&mut self.0) };
     }
 }
 

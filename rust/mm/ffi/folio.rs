@@ -45,7 +45,6 @@ use core::{
 };
 use kernel::{
     bindings,
-    error::from_err_ptr,
     page::PAGE_SIZE,
     prelude::*,
     types::Opaque, //
@@ -175,6 +174,11 @@ impl Folio {
         pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
         safe fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         safe fn flush_dcache(&self) = zswap_flush_dcache_folio;
+        // Only sets a flag: the end of writeback rotates the folio to the tail of the inactive
+        // list.
+        safe fn set_reclaim(&self) = zswap_folio_set_reclaim;
+        // Returns NULL if the folio has no `n`th page.
+        safe fn page(&self, n: usize) -> *mut bindings::page = zswap_folio_page;
         // C takes the RCU read lock, which keeps the cgroup of the folio.
         pub(super) safe fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
         safe fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
@@ -371,8 +375,12 @@ impl<'a> EmptyPage<'a> {
     pub(super) unsafe fn overwrite(&self, f: impl FnOnce(*mut u8)) -> FilledPage<'a> {
         self.0.mapped(f);
         self.0.folio.flush_dcache();
-        // SAFETY: As required of the caller, `f` has written all of the page.
-        unsafe { self.filled() }
+        // INVARIANT: As required of the caller, `f` has written all of the page. Its folio is
+        // locked during `'a`, by the invariants of `LockedFolio`.
+        FilledPage {
+            page: self.0.page,
+            _folio: PhantomData,
+        }
     }
 
     /// Returns the proof that the page is filled.
@@ -582,12 +590,8 @@ impl<'a> SwapFolio<'a> {
     /// Returns the right to the `n`th slot, and the `n`th page. `None` if the folio is smaller.
     #[inline]
     pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
-        if n >= self.nr_pages() {
-            return None;
-        }
-        // SAFETY: The folio has more than `n` pages.
-        let page = NonNull::new(unsafe { bindings::zswap_folio_page(self.as_ptr(), n) })?;
         let folio = self.folio;
+        let page = NonNull::new(folio.page(n))?;
         // INVARIANT: As for `first_slot()`. A folio has consecutive slots, one for each page.
         let slot = Slot {
             entry: self.first_slot().entry.add(n),
@@ -711,11 +715,9 @@ to_c!(Owner<'_> => *mut bindings::folio = |this| this.as_ptr());
 /// # Invariants
 ///
 /// The value owns one reference.
-#[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) struct FolioRef(NonNull<bindings::folio>);
 
 c_owned! {
-    #[cfg(CONFIG_RUST_VSWAP)]
     fn drop(FolioRef: bindings::folio) = zswap_folio_put;
 }
 
@@ -726,8 +728,10 @@ impl FolioRef {
     }
 
     c_methods! {
-        // Sleeps. The caller holds no lock.
-        safe fn lock_if_cached(&self) -> bool = vswap_folio_lock_cached;
+        /// Locks the folio, and waits for its writeback to end. `None`, without the lock: the folio
+        /// is not in the swap cache with virtual slots any more. May sleep.
+        // C hands over the lock, so no other value covers the folio.
+        pub(crate) safe fn lock_cached(&self) -> Option<ReadFolio<'_>> = vswap_folio_lock_cached;
     }
 
     /// Returns true if `folio` is this folio.
@@ -739,17 +743,6 @@ impl FolioRef {
     /// Returns the folio, and hands the reference to the caller.
     pub(crate) fn into_raw(self) -> *mut bindings::folio {
         ManuallyDrop::new(self).0.as_ptr()
-    }
-
-    /// Locks the folio, and waits for its writeback to end. `None`, without the lock: the folio is
-    /// not in the swap cache with virtual slots any more. May sleep.
-    pub(crate) fn lock_cached(&self) -> Option<ReadFolio<'_>> {
-        if !self.lock_if_cached() {
-            return None;
-        }
-        // SAFETY: C has locked the folio, waited for its writeback, and checked that it is in the
-        // swap cache.
-        Some(unsafe { ReadFolio::from_c(self.0) })
     }
 }
 
@@ -781,6 +774,10 @@ impl<'a> Refines<NonNull<bindings::folio>> for ReadFolio<'a> {
     }
 }
 
+c_dropped! {
+    fn drop(folio: ReadFolio<'_>) = folio_unlock(folio.as_ptr());
+}
+
 impl ReadFolio<'_> {
     /// Lends the folio out.
     #[inline]
@@ -807,9 +804,10 @@ impl ReadFolio<'_> {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
         }
-        // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
-        // writeback. It is clean.
-        unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
+        // SAFETY: By the invariants of `SwapFolio`, the folio is locked, in the swap cache and not
+        // under writeback. No other value covers it, because `self` owns the lock. Dropping `self`
+        // unlocks the folio, which is allowed although it has left the swap cache.
+        unsafe { bindings::swap_cache_del_folio(self.as_ptr()) };
     }
 }
 
@@ -819,14 +817,6 @@ impl<'a> Deref for ReadFolio<'a> {
     #[inline]
     fn deref(&self) -> &SwapFolio<'a> {
         &self.0
-    }
-}
-
-impl Drop for ReadFolio<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: The value owns the lock, by the invariants.
-        unsafe { bindings::folio_unlock(self.0.as_ptr()) };
     }
 }
 
@@ -895,6 +885,11 @@ pub(crate) enum Wait {
 
 /// Folios that are being written, merged into few requests. Dropping the value submits the last
 /// request.
+///
+/// # Invariants
+///
+/// `ctx` was zeroed at first, and since then only C has changed it. So it owns the request that C
+/// has begun last and not submitted yet, or has none.
 pub(crate) struct Writes {
     ctx: bindings::swap_io_ctx,
     requests: u32,
@@ -903,6 +898,7 @@ pub(crate) struct Writes {
 impl Writes {
     /// Creates a batch without folios.
     pub(crate) fn new() -> Self {
+        // INVARIANT: The default value is zeroed.
         Self {
             ctx: bindings::swap_io_ctx::default(),
             requests: 0,
@@ -916,11 +912,8 @@ impl Writes {
     }
 }
 
-impl Drop for Writes {
-    fn drop(&mut self) {
-        // SAFETY: The context holds folios under writeback, or none.
-        unsafe { bindings::swap_write_submit(&mut self.ctx) };
-    }
+c_dropped! {
+    fn drop(writes: Writes) = swap_write_submit(&mut writes.ctx);
 }
 
 /// A new, locked and empty folio in the swap cache, to write a zswap entry back.
@@ -933,22 +926,38 @@ impl Drop for Writes {
 #[must_use]
 pub(crate) struct NewFolio(UnreadFolio<'static>);
 
+impl Refines<NonNull<bindings::folio>> for NewFolio {
+    type Base = UnreadFolio<'static>;
+
+    /// # Safety
+    ///
+    /// The value takes over the folio lock and a reference from the caller.
+    unsafe fn refine(folio: UnreadFolio<'static>) -> Self {
+        // INVARIANT: As required of the caller, the value takes over the lock and a reference.
+        Self(folio)
+    }
+}
+
+c_functions! {
+    // C accepts any entry, and warns if it names no device. It sleeps only with `wait`. The folio
+    // is new, locked, in the swap cache, not uptodate and not under writeback. The caller gets the
+    // lock and a reference. The folio pins the slot and so the device.
+    safe fn alloc_folio(entry: SwapEntry, wait: bool) -> Result<Option<NewFolio>>
+        = zswap_swap_cache_alloc_folio;
+}
+
+c_dropped! {
+    // C removes the folio from the swap cache, unlocks it and puts the reference.
+    fn drop(folio: NewFolio) = zswap_swap_cache_free_folio(folio.0.as_ptr());
+}
+
 impl NewFolio {
     /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names, if the
     /// slot is in use.
     ///
     /// `EEXIST`: the swap cache has a folio for the slot already, or the device is gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
-        let wait = matches!(wait, Wait::Yes);
-        // SAFETY: C accepts any value, and warns if it names no device. It sleeps only with `wait`.
-        let folio = unsafe { bindings::zswap_swap_cache_alloc_folio(entry.as_raw(), wait) };
-        let folio = NonNull::new(from_err_ptr(folio)?).ok_or(ENOMEM)?;
-        // INVARIANT: C has locked the folio, and taken a reference, for the caller. The value takes
-        // over both.
-        // SAFETY: C returns a new folio, locked, in the swap cache, not uptodate and not under
-        // writeback, with a reference for the caller. The folio pins the slot and so the device.
-        // Only this type unlocks it.
-        Ok(Self(unsafe { UnreadFolio::from_c(folio) }))
+        alloc_folio(entry, matches!(wait, Wait::Yes))?.ok_or(ENOMEM)
     }
 
     /// Lends the folio out.
@@ -967,19 +976,6 @@ impl NewFolio {
             // INVARIANT: `fill_only()` has filled the page.
             Ok(()) => Ok(FilledFolio(self)),
             Err(error) => Err((error, self)),
-        }
-    }
-}
-
-impl Drop for NewFolio {
-    fn drop(&mut self) {
-        let folio = self.0.as_ptr();
-        // SAFETY: The value owns the lock and the reference, and the folio is in the swap cache and
-        // not under writeback, by the invariants. The reference is put last.
-        unsafe {
-            bindings::swap_cache_del_folio(folio);
-            bindings::folio_unlock(folio);
-            bindings::zswap_folio_put(folio);
         }
     }
 }
@@ -1003,19 +999,17 @@ impl FilledFolio {
 
     /// Writes the folio to its device, which unlocks the folio when it starts the I/O.
     pub(crate) fn write(self, writes: &mut Writes) {
-        let folio = ManuallyDrop::new(self.0);
-        folio.0 .0.folio.mark_uptodate();
-        let folio = folio.0.as_ptr();
+        let folio = &ManuallyDrop::new(self.0).0;
+        folio.folio.mark_uptodate();
+        folio.folio.set_reclaim();
         let open = writes.ctx.sio;
-        // SAFETY: The folio is locked, uptodate and in the swap cache; nothing refers to it through
-        // `self` any more. `__swap_writepage()` consumes the lock. The reference is put last, and
-        // writeback keeps the folio after that. The context is submitted before it is dropped.
-        unsafe {
-            // The end of writeback rotates the folio to the tail of the inactive list.
-            bindings::zswap_folio_set_reclaim(folio);
-            bindings::__swap_writepage(&mut writes.ctx, folio);
-            bindings::zswap_folio_put(folio);
-        }
+        // SAFETY: The folio is locked, in the swap cache and not under writeback, by the invariants
+        // of `SwapFolio`. It is uptodate, because its page is filled. C takes over the lock, which
+        // is not dropped here. The context is submitted before it is dropped.
+        unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
+        // Put the reference, because writeback keeps the folio.
+        // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
+        drop(FolioRef(NonNull::from(folio.folio.0).cast()));
         let sio = writes.ctx.sio;
         let begun = if sio.is_null() {
             // The request was submitted at once. It is new, unless it continued an open one.

@@ -185,7 +185,8 @@ impl<'a> NewSwap<'a> {
 ///
 /// # Invariants
 ///
-/// The folio is that of a [`NewSwap`] with the lifetime `'a`, which was consumed.
+/// The folio is that of a [`NewSwap`] with the lifetime `'a`, which was consumed. No other value
+/// covers it, except what this one lends.
 pub(crate) struct Entered<'a>(SwapFolio<'a>);
 
 impl Entered<'_> {
@@ -193,6 +194,13 @@ impl Entered<'_> {
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
         self.0.lend()
+    }
+
+    /// Removes the folio from the swap cache again. It stays locked.
+    pub(crate) fn remove(self) {
+        // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
+        // writeback. No other value covers it, and `self` is consumed.
+        unsafe { bindings::swap_cache_del_folio(self.0.as_ptr()) };
     }
 }
 
