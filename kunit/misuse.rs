@@ -183,6 +183,16 @@ fn what_is_found_is_not_taken_out_meanwhile(folio: &mut SwapFolio<'_>) {
     drop(held);
 }
 
+// The device of an entry that was copied earlier may be gone.
+fn a_stale_entry_is_not_looked_up(entry: SwapEntry) {
+    let _ = table::Ci::of_entry(entry); //~ E0308
+}
+
+fn an_entry_is_held_as_long_as_the_right_to_its_slot(folio: &mut SwapFolio<'_>) {
+    let held = folio.first_slot().held(); //~ E0716
+    let _ = table::Ci::of_entry(held);
+}
+
 fn a_device_is_not_kept(device: Owned<'_>) {
     static KEPT: SetOnce<Owned<'static>> = SetOnce::new();
     KEPT.populate(device); //~ E0521

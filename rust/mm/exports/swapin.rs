@@ -10,11 +10,11 @@ use crate::{
         call::Out,
         fault::{
             Fault,
-            HeldEntry,
             Kept,
             Vma, //
         },
         folio::{
+            HeldEntry,
             SwapEntry,
             SwapFolio,
             UnreadFolio, //

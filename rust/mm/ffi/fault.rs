@@ -11,8 +11,7 @@ use crate::{
             FromC,
             Present, //
         },
-        folio::SwapEntry,
-        layout::SWAPFILE_CLUSTER,
+        folio::HeldEntry,
         params, //
     },
     swapin::policy::{
@@ -298,64 +297,11 @@ impl Fault<'_> {
     }
 }
 
-/// A swap entry whose device stays.
-///
-/// # Invariants
-///
-/// The device of the entry stays during `'a`, and the entry's offset is in a cluster of it. The
-/// last cluster may reach beyond the end of the device, so the entry may name no slot.
-#[derive(Clone, Copy)]
-pub(crate) struct HeldEntry<'a> {
-    entry: SwapEntry,
-    _device: PhantomData<&'a ()>,
-}
-
-impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
-    /// # Safety
-    ///
-    /// The device of the entry stays while the value is used. A reference or the lock of the
-    /// cluster keeps the device, or RCU if the entry was read from a page table. The entry names a
-    /// slot of the device.
-    #[inline]
-    unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
-        // INVARIANT: As required of the caller, the device of the entry stays. The entry names a
-        // slot of it, which is in a cluster of it.
-        Self {
-            entry: SwapEntry::from_raw(entry),
-            _device: PhantomData,
-        }
-    }
-}
-
 impl HeldEntry<'_> {
-    /// Returns the entry alone, without the guarantee that its device stays.
-    #[inline]
-    pub(crate) fn entry(self) -> SwapEntry {
-        self.entry
-    }
-
-    /// Returns the entry with another offset, which may be beyond the end of the device. `None`:
-    /// the offset is in another cluster.
-    #[inline]
-    pub(crate) fn at(self, offset: usize) -> Option<Self> {
-        let here = self.entry.offset();
-        // INVARIANT: The device stays, as for `self`. The offset is in the cluster of `self`, which
-        // is of the device. This holds beyond the end of the device, too.
-        (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
-            entry: self.entry.add(offset.wrapping_sub(here)),
-            ..self
-        })
-    }
-
     /// Returns true if zswap has the page. The answer may be stale.
     #[inline]
     pub(crate) fn is_stored(self) -> bool {
-        // SAFETY: By the invariants of `HeldEntry`, the device stays, and the entry's offset is in
-        // a cluster of it.
-        match unsafe { Ci::of_entry(self.entry) } {
-            Some((ci, off)) => ci.peek_is_stored(off),
-            None => false,
-        }
+        Ci::of_entry(self).is_some_and(|(ci, off)| ci.peek_is_stored(off))
     }
 }
 
@@ -363,8 +309,6 @@ c_functions! {
     /// Returns true if the zero flag of a device slot is set. The answer may be stale.
     pub(crate) safe fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
 }
-
-to_c!(HeldEntry<'_> => bindings::swp_entry_t = |this| this.entry.as_raw());
 
 /// Facts that the policy looked up for a plan, for the tracepoint.
 #[derive(Default)]

@@ -20,6 +20,8 @@
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+use crate::ffi::layout::SWAPFILE_CLUSTER;
 use crate::{
     ffi::{
         call::{
@@ -150,7 +152,70 @@ impl Slot<'_> {
     pub(crate) fn entry(&self) -> SwapEntry {
         self.entry
     }
+
+    /// Returns the entry, whose device stays.
+    #[inline]
+    pub(crate) fn held(&self) -> HeldEntry<'_> {
+        // INVARIANT: By the invariants of `Slot`, the device stays. The entry names a slot of it.
+        HeldEntry {
+            entry: self.entry,
+            _device: PhantomData,
+        }
+    }
 }
+
+/// A swap entry whose device stays.
+///
+/// # Invariants
+///
+/// The device of the entry stays during `'a`, and the entry's offset is in a cluster of it. The
+/// last cluster may reach beyond the end of the device, so the entry may name no slot.
+#[derive(Clone, Copy)]
+pub(crate) struct HeldEntry<'a> {
+    entry: SwapEntry,
+    _device: PhantomData<&'a ()>,
+}
+
+impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
+    /// # Safety
+    ///
+    /// The device of the entry stays while the value is used. A reference or the lock of the
+    /// cluster keeps the device, or RCU if the entry was read from a page table, or a slot in use.
+    /// The entry names a slot of the device.
+    #[inline]
+    unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
+        // INVARIANT: As required of the caller, the device of the entry stays. The entry names a
+        // slot of it, which is in a cluster of it.
+        Self {
+            entry: SwapEntry::from_raw(entry),
+            _device: PhantomData,
+        }
+    }
+}
+
+impl HeldEntry<'_> {
+    /// Returns the entry alone, without the guarantee that its device stays.
+    #[inline]
+    pub(crate) fn entry(self) -> SwapEntry {
+        self.entry
+    }
+
+    /// Returns the entry with another offset, which may be beyond the end of the device. `None`:
+    /// the offset is in another cluster.
+    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+    #[inline]
+    pub(crate) fn at(self, offset: usize) -> Option<Self> {
+        let here = self.entry.offset();
+        // INVARIANT: The device stays, as for `self`. The offset is in the cluster of `self`, which
+        // is of the device. This holds beyond the end of the device, too.
+        (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
+            entry: self.entry.add(offset.wrapping_sub(here)),
+            ..self
+        })
+    }
+}
+
+to_c!(HeldEntry<'_> => bindings::swp_entry_t = |this| this.entry.as_raw());
 
 /// A folio that is not freed while it is borrowed.
 #[repr(transparent)]

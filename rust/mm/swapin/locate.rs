@@ -10,10 +10,8 @@
 use crate::{
     ffi::{
         device,
-        fault::{
-            self,
-            HeldEntry, //
-        }, //
+        fault,
+        folio::HeldEntry, //
     },
     swapin::policy::{
         Devices,

@@ -10,12 +10,14 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    ffi::fault::{
-        self,
-        Fault,
-        Found,
-        HeldEntry,
-        Kept, //
+    ffi::{
+        fault::{
+            self,
+            Fault,
+            Found,
+            Kept, //
+        },
+        folio::HeldEntry, //
     },
     swapin::{
         locate::{

@@ -35,6 +35,7 @@ use crate::{
     ffi::{
         call::FromC,
         folio::{
+            HeldEntry,
             Slot,
             SwapEntry,
             SwapFolio,
@@ -223,24 +224,20 @@ impl<'a> Ci<'a> {
     /// Returns the cluster of a slot, and the index of the slot in the cluster.
     #[inline]
     pub(crate) fn of(slot: &'a Slot<'_>) -> Option<(Self, u32)> {
-        // SAFETY: By the invariants of `Slot`, its swap device stays during `'a`.
-        unsafe { Self::of_entry(slot.entry()) }
+        Self::of_entry(slot.held())
     }
 
     /// Returns the cluster that has the slot of an entry, and the index of the slot in the cluster.
-    ///
-    /// # Safety
-    ///
-    /// The swap device of the entry stays during `'a`, and the entry's offset is in a cluster of
-    /// the device.
     #[inline]
-    pub(crate) unsafe fn of_entry(entry: SwapEntry) -> Option<(Self, u32)> {
+    pub(crate) fn of_entry(entry: HeldEntry<'a>) -> Option<(Self, u32)> {
+        let entry = entry.entry();
         #[cfg(CONFIG_RUST_VSWAP)]
         if entry.is_virtual() {
             let (cluster, off) = crate::vswap::directory::find(entry.offset())?;
             return Some((Self::of_virtual(cluster), off));
         }
-        // SAFETY: As required of the caller, the device stays, and so do its clusters.
+        // SAFETY: By the invariants of `HeldEntry`, the device stays during `'a`, and so does its
+        // cluster that has the entry's offset.
         let ci = unsafe { Self::from_raw(bindings::zswap_entry_cluster(entry.as_raw())) }?;
         Some((ci, (entry.offset() % SLOTS) as u32))
     }
@@ -919,7 +916,8 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
     // SAFETY: The object is in a word, as required of the caller. By the invariants of `Word`, the
     // word belongs to a slot in use, which keeps its swap device.
-    let Some((ci, off)) = (unsafe { Ci::of_entry(entry) }) else {
+    let entry = unsafe { HeldEntry::from_c(entry.as_raw()) };
+    let Some((ci, off)) = Ci::of_entry(entry) else {
         return core::ptr::null_mut();
     };
     ci.peek_words(|words| {
