@@ -34,7 +34,12 @@ use crate::{
             Memcg,
             RcuMemcg, //
         },
+        params::{
+            Compressor,
+            CompressorWrite, //
+        },
         vswap::{
+            Entered,
             IdRefs,
             LeavingFolio,
             NewSwap,
@@ -368,6 +373,23 @@ fn a_folio_is_added_once(cluster: &mut LockedCluster<'_>, folio: NewSwap<'_>) {
 // Freed slots are allocated again.
 fn slots_are_given_back_by_their_owner(cluster: &mut LockedCluster<'_>) {
     let _ = cluster.give_back(0, 1); //~ E0599
+}
+
+fn a_folio_that_was_added_is_removed_once(folio: Entered<'_>) {
+    folio.remove();
+    folio.remove(); //~ E0382
+}
+
+// C frees the old name.
+fn the_name_of_the_compressor_is_not_used_while_it_changes(compressor: &mut Compressor<'_>) {
+    let name = compressor.name();
+    compressor.set(c""); //~ E0502
+    let _ = name.is_empty();
+}
+
+fn the_name_of_the_compressor_is_written_once(write: CompressorWrite<'_>) {
+    let _ = write.set(c"");
+    let _ = write.set(c""); //~ E0382
 }
 
 fn a_folio_leaves_once(folio: LeavingFolio<'_>, cluster: &mut LockedCluster<'_>) {

@@ -17,7 +17,7 @@ from .common import ROOT, say
 LIMITS = {
     "rust/mm/exports/swapin.rs": (0, 0),
     "rust/mm/exports/vswap.rs": (2, 0),
-    "rust/mm/exports/zswap.rs": (6, 0),
+    "rust/mm/exports/zswap.rs": (1, 0),
     "rust/mm/ffi/acomp.rs": (5, 9),
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (16, 0),
@@ -26,7 +26,7 @@ LIMITS = {
     "rust/mm/ffi/folio.rs": (10, 29),
     "rust/mm/ffi/memcg.rs": (6, 25),
     "rust/mm/ffi/node.rs": (0, 1),
-    "rust/mm/ffi/params.rs": (3, 17),
+    "rust/mm/ffi/params.rs": (4, 18),
     "rust/mm/ffi/swap_table.rs": (4, 11),
     "rust/mm/ffi/trace.rs": (1, 5),
     "rust/mm/ffi/vswap.rs": (9, 8),

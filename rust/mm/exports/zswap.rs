@@ -22,7 +22,8 @@ use crate::{
             Memcg, //
         },
         params::{
-            self,
+            Compressor,
+            CompressorWrite,
             ShrinkControl, //
         }, //
     },
@@ -46,10 +47,7 @@ use core::ffi::CStr;
 use kernel::{
     bindings,
     cpu::CpuId,
-    error::{
-        from_result,
-        to_result, //
-    },
+    error::from_result,
     prelude::*,
     sync::{
         atomic::Relaxed,
@@ -112,12 +110,11 @@ c_exports! {
 
     /// Returns what a write to the compressor parameter requires. 0: nothing. 1: a switch of the
     /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail. The caller
-    /// is the writer of the parameter, and holds `zswap_init_lock`.
-    fn zswap_rs_compressor_check(name: &CStr = *const c_char) -> c_int {
-        // SAFETY: As required of the caller, it is the writer of the parameter. A writer holds
-        // `kernel_param_lock()`, so there is no other writer, and no reader. Each value is used
-        // under `zswap_init_lock`, which the caller holds.
-        let compressor = unsafe { params::Compressor::exclusive() };
+    /// is the writer of the parameter, and holds `zswap_init_lock`, which excludes other values.
+    /// A writer holds `kernel_param_lock()`, so there is no other writer, and no reader.
+    fn zswap_rs_compressor_check(
+        name: &CStr = *const c_char
+    ) given(compressor: Compressor<'_>) -> c_int {
         match setup::check_compressor(compressor.name() == name) {
             NameChange::Note => EAGAIN.to_errno(),
             NameChange::Keep => 0,
@@ -126,16 +123,35 @@ c_exports! {
         }
     }
 
-    /// Switches to another compressor. The caller is the writer of the parameter `kp`, which is
-    /// valid, and is the compressor parameter.
+    /// Switches to another compressor. The caller is the writer of the parameter. zswap is
+    /// initialized, so only a writer uses the name.
     fn zswap_rs_compressor_switch(
         name: &CStr = *const c_char,
-        kp: *const bindings::kernel_param = *const bindings::kernel_param
+        kp: CompressorWrite<'_> = *const bindings::kernel_param
     ) -> c_int {
-        // SAFETY: As required of the caller, `kp` is the compressor parameter, and the caller is
-        // its writer. `name` is a string.
-        let commit = || to_result(unsafe { bindings::param_set_charp(name.as_char_ptr(), kp) });
-        from_result(|| limits::switch_compressor(name, commit).map(|()| 0))
+        from_result(|| limits::switch_compressor(name, || kp.set(name)).map(|()| 0))
+    }
+
+    /// Initializes zswap. The caller holds `zswap_init_lock`, which excludes other values, and
+    /// other writers until zswap is initialized. It is a writer of a parameter, so that there are
+    /// no readers. Or no write has changed the compressor parameter since the command line was
+    /// parsed, so that the name was not allocated.
+    fn zswap_rs_setup() given(compressor: Compressor<'_>) -> c_int {
+        let mut compressor = compressor;
+        from_result(|| {
+            setup::initialize(&mut compressor)?;
+            Ok(0)
+        })
+    }
+
+    /// Returns 0 if zswap can be enabled. Initializes it first, if that was not tried yet. The
+    /// caller is the writer of a parameter, and holds `zswap_init_lock`.
+    fn zswap_rs_may_enable() given(compressor: Compressor<'_>) -> c_int {
+        let mut compressor = compressor;
+        from_result(|| {
+            setup::may_enable(&mut compressor)?;
+            Ok(0)
+        })
     }
 
     /// Creates the compression context of a CPU in a pool. This is the callback of the CPU hotplug
@@ -179,41 +195,4 @@ extern "C" fn zswap_total_pages() -> c_ulong {
 #[export]
 extern "C" fn zswap_rs_shrink_worker(_work: *mut bindings::work_struct) {
     shrink::worker();
-}
-
-/// Initializes zswap.
-///
-/// # Safety
-///
-/// The caller holds `zswap_init_lock`, and calls this once. It is a writer of a parameter, so that
-/// there are no readers. Or no write has changed the compressor parameter since the command line
-/// was parsed, so that the name was not allocated.
-#[export]
-unsafe extern "C" fn zswap_rs_setup() -> c_int {
-    // SAFETY: Until zswap is initialized, writers of the parameter only change it with
-    // `zswap_init_lock`, which the caller holds. The same lock excludes other values. As required
-    // of the caller, there are no readers, or no write has allocated the name.
-    let mut compressor = unsafe { params::Compressor::exclusive() };
-    // SAFETY: The caller calls this function once, so this runs once.
-    let prepare = || to_result(unsafe { bindings::zswap_shim_setup() });
-    from_result(|| {
-        setup::initialize(prepare, &mut compressor)?;
-        Ok(0)
-    })
-}
-
-/// Returns 0 if zswap can be enabled. Initializes it first, if that was not tried yet.
-///
-/// # Safety
-///
-/// The caller is the writer of a parameter, and holds `zswap_init_lock`.
-#[export]
-unsafe extern "C" fn zswap_rs_may_enable() -> c_int {
-    from_result(|| {
-        // SAFETY: As required of the caller, it is the writer of a parameter, and holds
-        // `zswap_init_lock`. `may_enable()` calls this only before the first call has ended. Also,
-        // a second call of `zswap_shim_setup()` would fail with `EBUSY`, and change nothing.
-        setup::may_enable(|| to_result(unsafe { zswap_rs_setup() }))?;
-        Ok(0)
-    })
 }

@@ -137,32 +137,45 @@ macro_rules! c_statics {
     };
 }
 
+/// Converts an argument of a function that C calls, for `c_exports!`.
+macro_rules! c_argument {
+    ($ty:ty, $raw:ty, $value:expr) => {
+        // SAFETY: As required of the caller of the function, each argument meets the requirements
+        // of `FromC` for its type. The body of the function accepts any lifetime that a type leaves
+        // open, so it keeps no such argument.
+        unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($value) }
+    };
+}
+
 /// Defines functions that C calls. [`FromC`] creates an argument `name: Type = RawType`. Its
 /// contract for the type is part of the contract of the function, and so is what the function's
 /// documentation says of the caller. The body is safe code, and cannot keep an argument longer than
 /// it runs, unless the type of the argument has the lifetime `'static`.
+///
+/// `given(name: Type)` after the arguments is a value that stands for what the C caller guarantees
+/// without an argument, such as a lock that it holds. Its contract is that of `FromC<()>`.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
-        fn $name:ident($($arg:ident: $ty:ty = $raw:ty),*) $(-> $ret:ty)? $body:block
+        fn $name:ident($($arg:ident: $ty:ty = $raw:ty),*)
+            $(given($given:ident: $given_ty:ty))? $(-> $ret:ty)? $body:block
     )*) => {
         $($(#[$meta])*
         ///
         /// # Safety
         ///
         /// What is said above of the caller, and the requirements of
-        /// [`FromC`](crate::ffi::call::FromC) for the type of each argument.
+        /// [`FromC`](crate::ffi::call::FromC) for the type of each argument, and of what is given.
         #[export]
         #[allow(unused_unsafe)]
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
             #[inline(always)]
-            fn body($($arg: $ty),*) $(-> $ret)? $body
+            fn body($($arg: $ty,)* $($given: $given_ty)?) $(-> $ret)? $body
 
-            // SAFETY: As required of the caller, each argument meets the requirements of `FromC`
-            // for its type. `body` accepts any lifetime that a type leaves open, so it keeps no
-            // such argument.
-            $(let $arg = unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($arg) };)*
-            body($($arg),*)
+
+            $(let $arg = c_argument!($ty, $raw, $arg);)*
+            $(let $given = c_argument!($given_ty, (), ());)?
+            body($($arg,)* $($given)?)
         })*
     };
 }

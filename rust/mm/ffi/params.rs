@@ -17,6 +17,7 @@ use core::{
 use kernel::{
     bindings,
     debugfs,
+    error::to_result,
     fmt,
     page::PAGE_SHIFT,
     prelude::*,
@@ -79,19 +80,20 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 /// parameter has allocated it. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
-impl Compressor<'_> {
-    /// Creates the only value that accesses the parameter.
-    ///
+/// What a caller guarantees that excludes other users of the parameter.
+impl FromC<()> for Compressor<'_> {
     /// # Safety
     ///
     /// The caller excludes other writers of the parameter, and other values, while the value is
     /// used. It also excludes readers, or no write of the parameter has allocated the name.
-    pub(crate) unsafe fn exclusive() -> Self {
+    unsafe fn from_c((): ()) -> Self {
         // INVARIANT: As required of the caller, there are no other writers and values. There are no
         // readers either, or no write has allocated the name.
         Self(PhantomData)
     }
+}
 
+impl Compressor<'_> {
     /// Returns the name.
     pub(crate) fn name(&self) -> &CStr {
         // SAFETY: The parameter is a string, which stays until it is changed.
@@ -112,6 +114,51 @@ impl Compressor<'_> {
         unsafe { bindings::param_free_charp(place.as_ptr().cast()) };
         place.store(name.as_char_ptr().cast_mut(), Relaxed);
     }
+}
+
+/// A write of the parameter that names the compressor.
+///
+/// # Invariants
+///
+/// The pointer is to the parameter, which is a string. This task writes it during `'a`, and no
+/// other task reads or writes it. No [`Compressor`] is used meanwhile.
+pub(crate) struct CompressorWrite<'a>(*const bindings::kernel_param, PhantomData<&'a mut ()>);
+
+impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
+    /// # Safety
+    ///
+    /// `kp` is the parameter that names the compressor. The caller is its writer, and excludes
+    /// other writers, readers and [`Compressor`]s, while the value is used.
+    unsafe fn from_c(kp: *const bindings::kernel_param) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(kp, PhantomData)
+    }
+}
+
+to_c!(&CompressorWrite<'_> => *const bindings::kernel_param = |this| this.0);
+
+c_functions! {
+    // C copies the name, and frees the old one, to which there are no references without a
+    // `Compressor`. May sleep.
+    safe fn set_string(name: &CStr, write: &CompressorWrite<'_>) -> Result = param_set_charp;
+}
+
+impl CompressorWrite<'_> {
+    /// Changes the name. May sleep.
+    pub(crate) fn set(self, name: &CStr) -> Result {
+        set_string(name, &self)
+    }
+}
+
+/// Sets up what zswap has in C. `EBUSY`: that was done, or tried, already. May sleep.
+pub(crate) fn set_up() -> Result {
+    static TRIED: Atomic<bool> = Atomic::new(false);
+
+    if TRIED.xchg(true, Relaxed) {
+        return Err(EBUSY);
+    }
+    // SAFETY: As just checked, this runs once.
+    to_result(unsafe { bindings::zswap_shim_setup() })
 }
 
 c_functions! {

@@ -89,12 +89,9 @@ fn make_usable(compressor: &mut Compressor<'_>) -> Result {
     Err(ENOENT)
 }
 
-/// Initializes zswap: runs `prepare`, creates the first pool, then the debugfs files.
-pub(crate) fn initialize(
-    prepare: impl FnOnce() -> Result,
-    compressor: &mut Compressor<'_>,
-) -> Result {
-    if let Err(error) = prepare() {
+/// Initializes zswap: sets up what it has in C, creates the first pool, then the debugfs files.
+pub(crate) fn initialize(compressor: &mut Compressor<'_>) -> Result {
+    if let Err(error) = params::set_up() {
         STAGE.store(FAILED, Relaxed);
         params::disable();
         return Err(error);
@@ -120,9 +117,9 @@ pub(crate) fn initialize(
 
 /// Returns `Ok` if zswap can be enabled. Initializes it first if that was not tried before. Returns
 /// `ENODEV` if the initialization failed or there is no pool.
-pub(crate) fn may_enable(initialize: impl FnOnce() -> Result) -> Result {
+pub(crate) fn may_enable(compressor: &mut Compressor<'_>) -> Result {
     if stage() == Stage::Uninit {
-        initialize().map_err(|_| ENODEV)?;
+        initialize(compressor).map_err(|_| ENODEV)?;
     }
     match stage() {
         Stage::Ready { has_pool: true } => Ok(()),
