@@ -192,10 +192,9 @@ impl RcuMemcg<'_> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
-        let _rcu = rcu::read_lock();
+        let rcu = rcu::read_lock();
         match objcg {
-            // SAFETY: `objcg` owns a reference, by its invariants. RCU keeps the cgroup.
-            Some(objcg) => f(unsafe { Self::from_c(bindings::zswap_objcg_memcg(objcg.as_ptr())) }),
+            Some(objcg) => f(UnderRcu::new(objcg, &rcu).memcg()),
             None => f(RcuMemcg::ROOT),
         }
     }
@@ -205,6 +204,42 @@ impl RcuMemcg<'_> {
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
         self.not_null().map(|memcg| memcg.pages())
+    }
+}
+
+/// An object in an RCU read-side critical section, for functions of C that require one. Their
+/// results borrow the value, so they are not used after the critical section.
+///
+/// # Invariants
+///
+/// The task holds the RCU read lock during `'a`.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(super) struct UnderRcu<'a, T>(&'a T, PhantomData<&'a rcu::Guard>);
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl<'a, T> UnderRcu<'a, T> {
+    #[inline]
+    pub(super) fn new(object: &'a T, _rcu: &'a rcu::Guard) -> Self {
+        // INVARIANT: The guard is borrowed during `'a`.
+        Self(object, PhantomData)
+    }
+
+    #[inline]
+    pub(super) fn object(&self) -> &'a T {
+        self.0
+    }
+}
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl UnderRcu<'_, ObjCgroup> {
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::obj_cgroup {
+        self.object().as_ptr()
+    }
+
+    c_methods! {
+        // RCU keeps the cgroup, even if the object cgroup moves to another one.
+        safe fn memcg(&self) -> RcuMemcg<'_> = zswap_objcg_memcg;
     }
 }
 
@@ -354,11 +389,12 @@ impl MemcgRef {
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
-        // SAFETY: The reference is kept until the old value is set again below.
-        let old = unsafe { bindings::zswap_set_active_memcg(ptr) };
+        // SAFETY: Called for two cgroups below. The reference to the first is kept until the second
+        // is active again. The caller of this function keeps the second, which was active before.
+        let activate = |memcg| unsafe { bindings::zswap_set_active_memcg(memcg) };
+        let old = activate(ptr);
         let ret = f();
-        // SAFETY: The caller of this function keeps the cgroup that was active before.
-        unsafe { bindings::zswap_set_active_memcg(old) };
+        activate(old);
         ret
     }
 

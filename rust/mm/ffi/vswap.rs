@@ -19,7 +19,8 @@ use crate::{
         layout::SWAPFILE_CLUSTER,
         memcg::{
             self,
-            RcuMemcg, //
+            RcuMemcg,
+            UnderRcu, //
         },
         params, //
     },
@@ -95,6 +96,18 @@ impl<'a> Refines<NonNull<bindings::folio>> for NewSwap<'a> {
     }
 }
 
+impl UnderRcu<'_, LockedFolio<'_>> {
+    #[inline]
+    fn as_ptr(&self) -> *mut bindings::folio {
+        self.object().as_ptr()
+    }
+
+    c_methods! {
+        // The folio stays, and RCU keeps its cgroup.
+        safe fn memcg(&self) -> RcuMemcg<'_> = vswap_folio_memcg;
+    }
+}
+
 impl<'a> NewSwap<'a> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::folio {
@@ -115,9 +128,8 @@ impl<'a> NewSwap<'a> {
     /// Calls `f` with the cgroup of the folio.
     #[inline]
     pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
-        let _rcu = rcu::read_lock();
-        // SAFETY: The folio stays, being locked, and RCU keeps its cgroup.
-        f(unsafe { RcuMemcg::from_c(bindings::vswap_folio_memcg(self.as_ptr())) })
+        let rcu = rcu::read_lock();
+        f(UnderRcu::new(&self.folio, &rcu).memcg())
     }
 
     /// Returns the order of the folio.
