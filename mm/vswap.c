@@ -1077,13 +1077,14 @@ static struct swap_info_struct *vswap_next_device(int *type)
 
 static int vswap_check_show(struct seq_file *m, void *unused)
 {
-	struct vswap_check check = {};
+	struct vswap_check check = {}, device = {};
 	struct swap_info_struct *si;
 	int type = -1;
 
 	vswap_rs_check(&check);
 	while ((si = vswap_next_device(&type))) {
-		vswap_rs_check_device(type, &check);
+		vswap_rs_check_device(type, &device);
+		check.wrong += device.wrong;
 		put_swap_device(si);
 	}
 	seq_printf(m, "slots %lu\nwrong %lu\n", check.slots, check.wrong);

@@ -555,9 +555,11 @@ c_exports! {
     /// Checks that the words of a device agree with the virtual slots.
     fn vswap_rs_check_device(
         owned: device::Owned<'_> = c_uint,
-        check: &mut bindings::vswap_check = *mut bindings::vswap_check
+        check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check
     ) {
         let mut owned = owned;
-        crate::vswap::check::device(&mut owned, check);
+        if let Some(place) = check {
+            place.write(crate::vswap::check::device(&mut owned));
+        }
     }
 }

@@ -190,14 +190,27 @@ c_functions! {
     pub(crate) safe fn is_full() -> bool = vswap_devices_full;
 }
 
+/// An order of folios.
+///
+/// # Invariants
+///
+/// The order is less than C's `SWAP_NR_ORDERS`.
+struct Order(c_uint);
+
+to_c!(Order => c_uint = |this| this.0);
+
+c_functions! {
+    safe fn type_to_bind(order: Order) -> c_int = vswap_bindable_type;
+}
+
 /// Returns the type of the device that the next cluster for folios of `order` is to be bound to.
 /// `None`: C's allocator must find device slots instead. Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
     }
-    // SAFETY: `order` is less than the number of orders that C knows.
-    u8::try_from(unsafe { bindings::vswap_bindable_type(order) }).ok()
+    // INVARIANT: The order was just checked.
+    u8::try_from(type_to_bind(Order(order))).ok()
 }
 
 // C accepts any number for a type.
@@ -437,15 +450,4 @@ impl Reads {
 /// Returns true if this task has a pending signal.
 pub(crate) fn signal_pending() -> bool {
     kernel::current!().signal_pending()
-}
-
-#[cfg(CONFIG_DEBUG_VM)]
-impl FromC<*mut bindings::vswap_check> for &mut bindings::vswap_check {
-    /// # Safety
-    ///
-    /// `check` is valid, and only the function uses it while it runs.
-    unsafe fn from_c(check: *mut bindings::vswap_check) -> Self {
-        // SAFETY: As required of the caller, `check` is valid, and only the function uses it.
-        unsafe { &mut *check }
-    }
 }

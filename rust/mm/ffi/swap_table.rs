@@ -7,9 +7,13 @@
 //! [`include/linux/leafops.h`](srctree/include/linux/leafops.h).
 
 use crate::{
-    ffi::folio::SwapEntry,
+    ffi::{
+        call::FromC,
+        folio::SwapEntry, //
+    },
     vswap::swap_table, //
 };
+use core::marker::PhantomData;
 use kernel::{
     bindings,
     page::Page,
@@ -19,7 +23,8 @@ use kernel::{
 // Safe: C computes a number from numbers.
 c_functions! {
     safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
-    safe fn mk_value(value: usize) -> *mut c_void = xa_mk_value;
+    safe fn mk_value(value: usize) -> RawShadow = xa_mk_value;
+    safe fn shadow_word(shadow: RawShadow, flags: u8) -> usize = shadow_to_swp_tb;
     safe fn to_shadow(word: usize) -> *mut c_void = swp_tb_to_shadow;
     safe fn is_null(word: usize) -> bool = swp_tb_is_null;
     safe fn is_shadow(word: usize) -> bool = swp_tb_is_shadow;
@@ -29,6 +34,74 @@ c_functions! {
     safe fn flags_of(word: usize) -> u8 = __swp_tb_get_flags;
     safe fn count_of(word: usize) -> i32 = swp_tb_get_count;
     safe fn with_count(word: usize, count: i32) -> usize = __swp_tb_mk_count;
+    // The PTE is a value, and not in a page table.
+    safe fn to_pte(entry: SwapEntry) -> Pte = softleaf_to_pte;
+    safe fn from_pte(pte: Pte) -> SwapEntry = softleaf_from_pte;
+}
+
+/// A shadow in C's format.
+///
+/// # Invariants
+///
+/// The pointer is NULL or an `XA_VALUE`, so it is not dereferenced.
+struct RawShadow(*mut c_void);
+
+impl FromC<*mut c_void> for RawShadow {
+    /// # Safety
+    ///
+    /// `shadow` is NULL or an `XA_VALUE`.
+    unsafe fn from_c(shadow: *mut c_void) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(shadow)
+    }
+}
+
+to_c!(RawShadow => *mut c_void = |this| this.0);
+
+/// A PTE of a swap entry.
+struct Pte(bindings::pte_t);
+
+impl FromC<bindings::pte_t> for Pte {
+    /// # Safety
+    ///
+    /// Nothing is required.
+    unsafe fn from_c(pte: bindings::pte_t) -> Self {
+        Self(pte)
+    }
+}
+
+to_c!(Pte => bindings::pte_t = |this| this.0);
+
+/// A page as a folio. A [`Page`] has order 0, so it is its own folio.
+struct SmallFolio<'a>(&'a Page);
+
+to_c!(SmallFolio<'_> => *mut bindings::folio = |this| this.0.as_ptr().cast());
+
+/// A word that names the folio of a page.
+///
+/// # Invariants
+///
+/// The word has the page frame number of a page that stays during `'a`.
+#[derive(Clone, Copy)]
+struct FolioWord<'a>(usize, PhantomData<&'a Page>);
+
+impl FromC<usize> for FolioWord<'_> {
+    /// # Safety
+    ///
+    /// `word` has the page frame number of a page that stays while the value is used.
+    unsafe fn from_c(word: usize) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(word, PhantomData)
+    }
+}
+
+to_c!(FolioWord<'_> => usize = |this| this.0);
+
+c_functions! {
+    // C only computes the page frame number.
+    safe fn folio_word(folio: SmallFolio<'_>, flags: u8) -> FolioWord<'_> = folio_to_swp_tb;
+    // C may read the memory map at the page frame number, to compute the address of the folio.
+    safe fn folio_of(word: FolioWord<'_>) -> *mut bindings::folio = swp_tb_to_folio;
 }
 
 /// Calls `pfn_to_swp_tb()`.
@@ -40,10 +113,10 @@ pub(crate) fn pfn_to_swp_tb(pfn: u64, flags: u8) -> u64 {
 pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
     let shadow = match value {
         Some(value) => mk_value(value as usize),
-        None => core::ptr::null_mut(),
+        // INVARIANT: NULL.
+        None => RawShadow(core::ptr::null_mut()),
     };
-    // SAFETY: `shadow` is NULL or an XA_VALUE, as C requires, and is not dereferenced.
-    unsafe { bindings::shadow_to_swp_tb(shadow, flags) as u64 }
+    shadow_word(shadow, flags) as u64
 }
 
 /// Calls `swp_tb_to_shadow()`. Returns the number that `xa_mk_value()` returned.
@@ -95,28 +168,19 @@ pub(crate) fn swp_tb_mk_count(word: u64, count: u8) -> u64 {
 
 /// Calls `folio_to_swp_tb()` for the folio of `page`.
 pub(crate) fn page_to_swp_tb(page: &Page, flags: u8) -> u64 {
-    // SAFETY: `page` is a page of order 0, which is its own folio, and is borrowed, so it stays
-    // allocated. C only computes its page frame number.
-    unsafe { bindings::folio_to_swp_tb(page.as_ptr().cast(), flags) as u64 }
+    folio_word(SmallFolio(page), flags).0 as u64
 }
 
 /// Returns true if `word` names the folio of `page`, and `swp_tb_to_folio()` returns it.
 pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
-    if word & !swap_table::SWP_TB_FLAGS_MASK != page_to_swp_tb(page, 0) {
-        return false;
-    }
-    // SAFETY: `word` has the page frame number of `page`, so C may read the memory map there to
-    // compute the address of the folio. That address is compared, not dereferenced.
-    let folio = unsafe { bindings::swp_tb_to_folio(word as usize) };
-    folio.cast() == page.as_ptr()
+    let flags = (word >> swap_table::SWP_TB_FLAGS_SHIFT) as u8;
+    let named = folio_word(SmallFolio(page), flags);
+    word == named.0 as u64 && folio_of(named).cast() == page.as_ptr()
 }
 
 /// Converts the entry with this type and offset to a PTE and back. Returns the resulting type and
 /// offset.
 pub(crate) fn through_pte(ty: u8, offset: u64) -> (usize, usize) {
-    let entry = SwapEntry::new(ty, offset).as_raw();
-    // SAFETY: C computes numbers from numbers. The PTE is a value, and not in a page table.
-    let entry = unsafe { bindings::softleaf_from_pte(bindings::softleaf_to_pte(entry)) };
-    let entry = SwapEntry::from_raw(entry);
+    let entry = from_pte(to_pte(SwapEntry::new(ty, offset)));
     (entry.ty(), entry.offset())
 }

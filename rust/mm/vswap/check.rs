@@ -66,18 +66,20 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
     note(check, guard.order_agrees());
 }
 
-/// Checks the slots of a device that back virtual slots.
-pub(crate) fn device(owned: &mut Owned<'_>, check: &mut bindings::vswap_check) {
+/// Checks the slots of a device that back virtual slots. Does not count them again.
+pub(crate) fn device(owned: &mut Owned<'_>) -> bindings::vswap_check {
+    let mut check = bindings::vswap_check::default();
     let mut nr = 0i64;
     while let Some(offset) = owned.next() {
         nr = nr.wrapping_add(1);
         let backing = find(offset.get() as usize).map(|(cluster, off)| cluster.peek_backing(off));
         note(
-            check,
+            &mut check,
             matches!(backing, Some(Backing::Phys(slot)) if Some(slot) == owned.slot()),
         );
     }
-    note(check, nr == owned.in_use());
+    note(&mut check, nr == owned.in_use());
+    check
 }
 
 fn note(check: &mut bindings::vswap_check, right: bool) {
