@@ -413,8 +413,19 @@ class Machines(unittest.TestCase):
         self.assertIn("URIs: m/debian\nSuites: s\n", text)
         self.assertIn("\n\nTypes: deb\nURIs: m/debian-security\nSuites: s-security\n", text)
 
+    def test_the_archive_of_this_machine(self):
+        others = "file:/d/debian/ bookworm stable\nfile:/s/debian/ bookworm-updates main\n"
+        for lines, uri in (("file:/m/x/ stable main", "file:/m/x/"),
+                           ("file:/m/x/ bookworm main\nfile:/m/debian/ bookworm main",
+                            "file:/m/debian/")):
+            with mock.patch.object(setup, "run", return_value=mock.Mock(text=others + lines)):
+                self.assertEqual(setup.machine_mirror(), uri)
+        with mock.patch.object(setup, "run", return_value=mock.Mock(text=others)), \
+                self.assertRaisesRegex(common.Failure, "no Debian archive found"):
+            setup.machine_mirror()
+
     def test_what_a_bare_machine_lacks(self):
-        # cargo and kernel.org are reached with TLS.
+        # cargo's registry is reached with TLS.
         self.assertIn("ca-certificates", setup.PACKAGES)
 
 

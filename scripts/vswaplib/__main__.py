@@ -44,7 +44,10 @@ def main():
         sub.set_defaults(module=module)
         # Only the verb asked for is imported: the others may need what setup installs.
         if name in sys.argv[1:]:
-            importlib.import_module(f"vswaplib.{module}").add_arguments(sub)
+            add_arguments = getattr(importlib.import_module(f"vswaplib.{module}"),
+                                    "add_arguments", None)
+            if add_arguments:
+                add_arguments(sub)
     args = parser.parse_args()
     # The other modules, and child processes, read the choice from the environment.
     if args.kernel:

@@ -9,13 +9,11 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import platform
 import re
 import shlex
 import shutil
-import tarfile
 import tempfile
-import urllib.error
-import urllib.request
 
 from . import arch as archs
 from . import common
@@ -112,29 +110,20 @@ def missing_packages(names):
 
 
 def os_release():
-    try:
-        text = pathlib.Path("/etc/os-release").read_text()
-    except OSError:
-        return {}
-    return dict(line.replace('"', "").split("=", 1) for line in text.splitlines() if "=" in line)
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release()
+    return {}
 
 
 def machine_mirror():
-    """Returns the archive that this machine's apt uses, and the key that signs it."""
-    parts = pathlib.Path("/etc/apt/sources.list.d")
-    for path in sorted(parts.glob("*.sources")):
-        for stanza in path.read_text().split("\n\n"):
-            fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.M))
-            if "Suites" in fields and re.match(r"\w+( |$)", fields["Suites"]) \
-                    and "main" in fields.get("Components", "") \
-                    and "debian" in fields.get("Signed-By", "debian"):
-                return fields["URIs"].split()[0]
-    for path in [pathlib.Path("/etc/apt/sources.list"), *sorted(parts.glob("*.list"))]:
-        if path.exists():
-            found = re.search(r"^deb\s+(?:\[[^]]*\]\s+)?(\S*debian/?)\s+\w+\s+.*\bmain\b",
-                              path.read_text(), re.M)
-            if found:
-                return found.group(1)
+    """Returns the archive of Debian that this machine's apt uses."""
+    listed = run(["apt-get", "indextargets", "--no-release-info", "--format",
+                  "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"])
+    # Suites with a dash are updates. Most mirrors have this name, and others are no mirror.
+    found = re.findall(r"^(\S+) \w+ main$", listed.text, re.M)
+    found.sort(key=lambda uri: not uri.endswith("debian/"))
+    if found:
+        return found[0]
     die("no Debian archive found in this machine's apt configuration",
         "give a kernel tree with --kernel DIR and install QEMU 10 by hand")
 
@@ -173,6 +162,12 @@ def follows(suite):
     return suite in listed.text.split()
 
 
+def apt_commands(options, *words):
+    """Returns the commands that install packages from current lists."""
+    return [["apt-get", *options, "update"],
+            ["apt-get", *options, "install", "-y", "--no-install-recommends", *words]]
+
+
 def packages_wanted(names):
     """Returns (missing packages as text, commands for root that install them)."""
     missing = missing_packages(names) if shutil.which("dpkg-query") else list(names)
@@ -185,9 +180,7 @@ def packages_wanted(names):
     # Our clang and rustc are in the security suite, which debootstrap does not configure.
     if os_release().get("VERSION_CODENAME") == "bookworm" and not follows("bookworm-security"):
         options = isolated_apt("bookworm", "bookworm-updates", "bookworm-security")
-    return "packages are missing: " + " ".join(missing), [
-        ["apt-get", *options, "update"],
-        ["apt-get", *options, "install", "-y", "--no-install-recommends", *missing]]
+    return "packages are missing: " + " ".join(missing), apt_commands(options, *missing)
 
 
 def qemu_version(arch=archs.X86_64):
@@ -207,10 +200,8 @@ def qemu_wanted(arch):
     if os_release().get("VERSION_CODENAME") == "bookworm":
         options = isolated_apt("bookworm", "bookworm-updates", "bookworm-backports")
         target = ["-t", "bookworm-backports"]
-    return f"{arch.qemu} {have[0]}.{have[1]} is too old" if have else f"{arch.qemu} is missing", [
-        ["apt-get", *options, "update"],
-        ["apt-get", *options, "install", "-y", "--no-install-recommends", *target,
-         arch.qemu_package]]
+    return (f"{arch.qemu} {have[0]}.{have[1]} is too old" if have else f"{arch.qemu} is missing",
+            apt_commands(options, *target, arch.qemu_package))
 
 
 def install(names=PACKAGES, arch=archs.X86_64):
@@ -244,26 +235,18 @@ def busybox(arch=archs.X86_64):
 
 
 @contextlib.contextmanager
-def fetch_folder(name):
-    """Makes an empty folder in the cache, and removes it unless the block fails."""
-    work = CACHE / f"fetch-{name}"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    yield work
-    shutil.rmtree(work)
-
-
-@contextlib.contextmanager
 def fetched(package, options, about, hint):
     """Fetches a package of Debian with these options of apt-get, without installing it. Gives the
-    folder with its files, which is removed after the block."""
-    with fetch_folder(package) as work:
-        with step(f"fetching Debian's {package}{about}"):
-            run(["apt-get", *options, "update"], log=LOG, env=APT_ENV, hint=hint)
-            run(["apt-get", *options, "download", package], log=LOG, cwd=work, env=APT_ENV,
-                hint=hint)
-            run(["dpkg-deb", "-x", next(work.glob(f"{package}_*.deb")), work / "deb"], log=LOG)
-        yield work / "deb"
+    folder with its files, which is removed after the block unless that fails."""
+    work = CACHE / f"fetch-{package}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    with step(f"fetching Debian's {package}{about}"):
+        run(["apt-get", *options, "update"], log=LOG, env=APT_ENV, hint=hint)
+        run(["apt-get", *options, "download", package], log=LOG, cwd=work, env=APT_ENV, hint=hint)
+        run(["dpkg-deb", "-x", next(work.glob(f"{package}_*.deb")), work / "deb"], log=LOG)
+    yield work / "deb"
+    shutil.rmtree(work)
 
 
 def fetch_busybox(arch):
@@ -363,39 +346,11 @@ def fetch_debian():
     package = "linux-source-7.3"
     with fetched(package, isolated_apt("trixie-backports"),
                  " (167 MB, checked against Debian's key)",
-                 "is the network up? Or give a tree with --kernel DIR, or try "
-                 "scripts/vswap setup --source kernel.org") as files, \
+                 "is the network up? Or unpack a Linux 7.3.y of kernel.org, and give it with "
+                 "--kernel DIR") as files, \
             step("unpacking the kernel source"):
         run(["tar", "-C", files, "-xJf", files / f"usr/src/{package}.tar.xz"], log=LOG)
         keep_tree(files / package)
-
-
-def fetch_kernel_org():
-    """Fetches kernel.org's tarball and checks it against the list of sums of the same site.
-
-    Does not check the OpenPGP signature of the list, because this machine may lack the keys.
-    Debian's package, the default, is verified completely.
-    """
-    site = "https://cdn.kernel.org/pub/linux/kernel/v7.x"
-    name = f"linux-{BASE_VERSION}.tar.xz"
-    with fetch_folder(name) as work:
-        with step(f"fetching {name} from kernel.org"):
-            try:
-                with urllib.request.urlopen(f"{site}/sha256sums.asc", timeout=60) as answer:
-                    sums = answer.read().decode()
-                with urllib.request.urlopen(f"{site}/{name}", timeout=60) as answer, \
-                        (work / name).open("wb") as out:
-                    shutil.copyfileobj(answer, out)
-            except (urllib.error.URLError, OSError) as error:
-                die(f"kernel.org could not be reached: {error}",
-                    "give a tree with --kernel DIR, or use Debian's package: scripts/vswap setup")
-        wanted = re.search(rf"^([0-9a-f]{{64}})  {re.escape(name)}$", sums, re.M)
-        digest = hashlib.sha256((work / name).read_bytes()).hexdigest()
-        if not wanted or wanted.group(1) != digest:
-            die(f"{name} does not have the sum that kernel.org lists", "try again later")
-        with step("unpacking the kernel source"), tarfile.open(work / name) as archive:
-            archive.extractall(work, filter="tar")
-            keep_tree(work / f"linux-{BASE_VERSION}")
 
 
 def kernel_code():
@@ -411,7 +366,7 @@ def kernel_code():
 _done = False
 
 
-def ensure(source="debian"):
+def ensure():
     """Installs and fetches what is missing. Fast if nothing is."""
     global _done
     if _done:
@@ -422,7 +377,7 @@ def ensure(source="debian"):
         check_rustc()
         cargo_install("bindgen-cli", BINDGEN, "about a minute", "bindgen")
         if not kernel_home():
-            fetch_kernel_org() if source == "kernel.org" else fetch_debian()
+            fetch_debian()
     # Before all locks but that of setup, so that no process waits for this one in vain. Another
     # checkout would change the tree during a build, and kernels before they are booted.
     common.share(f"kernels-{kernel_home()[0].name}", kernel_code())
@@ -438,13 +393,8 @@ def ensure_guests(arch):
         fetch_busybox(arch)
 
 
-def add_arguments(parser):
-    parser.add_argument("--source", choices=["debian", "kernel.org"], default="debian",
-                        help="where a kernel source that is missing is fetched from")
-
-
-def main(args):
-    ensure(args.source)
+def main(_args):
+    ensure()
     home, tree = kernel_home()
     say(f"ready: Linux {check_tree(tree)} in {tree}, builds in {home / 'build'}")
     return 0

@@ -103,10 +103,6 @@ def problems():
             yield f"scripts/vswaplib/unsafety.py: {name} does not exist: remove its limit"
 
 
-def add_arguments(_parser):
-    """Adds no arguments."""
-
-
 def main(_args):
     counts = {name.removeprefix("rust/mm/"): count(source) for name, source in files().items()}
     counts["all"] = tuple(map(sum, zip(*counts.values())))
