@@ -1418,7 +1418,7 @@ class Matrix(Toy):
 
     def test_what_the_stage_is_told(self):
         cells = [matrix.Cell(name, "") for name in ("a", "d", "b", "c")]
-        self.patch(matrix, "chosen", lambda _: cells)
+        self.patch(matrix, "every_cell", lambda: cells)
         self.patch(matrix, "judged", lambda some: zip(some, ("ok", "FAIL", "skip"), ("1", "", "3"),
                                                       ([], ["x", "y"], [])))
         told = []
@@ -1427,7 +1427,21 @@ class Matrix(Toy):
             told.append(result)
         stage.wants = lambda name: name != "d"
         testrun.run_matrix(stage)
-        self.assertEqual(told, [("a", True, "1"), ("b", False, "x\ny"), ("c", None, "3")])
+        log = f"the whole log: {self.top}/matrix/b/make.log"
+        self.assertEqual(told, [("a", True, "1"), ("b", False, f"x\ny\n{log}"), ("c", None, "3")])
+
+    def test_what_cells_need_is_installed(self):
+        self.patch(setup, "ensure", mock.Mock())
+        self.patch(common, "CACHE", self.top)
+        self.patch(matrix, "run_cell", lambda cell, _: ("ok", cell.about, []))
+        for names, packages in ((["a", "b"], []), (["a", "arm64-gcc"], ["gcc-aarch64-linux-gnu"])):
+            installed = mock.Mock()
+            self.patch(setup, "install", installed)
+            cells = [matrix.Cell(name, "about") for name in names]
+            self.assertEqual(list(matrix.judged(cells)),
+                             [(cell, "ok", "about", []) for cell in cells])
+            self.assertEqual(installed.call_args_list, [mock.call(packages)] if packages else [])
+        setup.ensure.assert_called_with()
 
     def judge(self, ours, theirs):
         """Judges what one step says, {diagnostic: count}, beside what it says in the pristine
@@ -1618,14 +1632,6 @@ class Cells(Toy):
         self.write("checkout/patches/series", "0000-files.patch mm/vswap.c\n0001-hook.patch\n")
         self.assertEqual(matrix.patch_cells(),
                          [matrix.dataclasses.replace(cell, name="patch-02", patches=2)])
-
-    def test_chosen_cells(self):
-        every = matrix.chosen("")
-        self.assertEqual(every, [*matrix.CELLS, *matrix.patch_cells()])
-        self.assertEqual([cell.name for cell in matrix.chosen("no-s*, patch-*,arm64-gcc")],
-                         ["arm64-gcc", "no-swap", "no-smp", "no-shmem", "patch-01"])
-        with self.assertRaisesRegex(common.Failure, "no cell matches 'none'"):
-            matrix.chosen("none")
 
     def test_where_a_cell_is_built(self):
         home = self.top / "home/matrix"
@@ -1918,35 +1924,6 @@ class Cells(Toy):
             cell = matrix.Cell("x", "", kind=kind)
             self.patch(matrix, "missing", lambda _: "")
             self.assertEqual(matrix.run_cell(cell, {}), ("FAIL", "", [name]))
-
-    def test_the_verb(self):
-        cells = [matrix.Cell(name, f"about {name}", fragments=())
-                 for name in ("a", "b", "arm64-gcc")]
-        installed = self.patch(setup, "install", mock.Mock())
-        self.patch(matrix, "CELLS", cells)
-        self.patch(matrix, "patch_cells", lambda: [])
-        said = []
-        self.patch(matrix, "say", said.append)
-
-        def verb(*results, cells="", only_list=False):
-            said.clear()
-            run = iter(results)
-            seen = self.patch(matrix, "run_cell", mock.Mock(side_effect=lambda *_: next(run)))
-            self.assertEqual(matrix.main(argparse.Namespace(cells=cells, list=True)), 0)
-            listed = len(said)
-            code = matrix.main(argparse.Namespace(cells=cells, list=only_list))
-            return code, listed, len(seen.call_args_list), said[-1]
-        good, bad, skip = ("ok", "n", []), ("FAIL", "", ["x"] * 11), ("skip", "no gcc", [])
-        self.assertEqual(verb(good, good, good), (0, 3, 3, "3 passed, 0 failed"))
-        installed.assert_called_once_with(["gcc-aarch64-linux-gnu"])
-        self.assertEqual(verb(good, skip, cells="a b"), (0, 2, 2, "1 passed, 0 failed, 1 skipped"))
-        installed.assert_called_once()
-        self.assertEqual(verb(good, bad, skip), (1, 3, 3, "1 passed, 1 failed, 1 skipped"))
-        self.assertEqual(sum(line.strip() == "x" for line in said), 10)
-        self.assertIn("           and 1 more", said)
-        self.assertIn("[ 2/3] FAIL  b ", "\n".join(said))
-        self.assertIn(f"           the whole log: {matrix.home()}/b/make.log", said)
-        setup.ensure.assert_called_with()
 
 
 class Unsafe(unittest.TestCase):
@@ -2323,7 +2300,7 @@ class Expected(unittest.TestCase):
                     for step in [*testrun.steps(full=True), *testrun.steps(full=False)]}
         for title, listed in (
                 ("lint", [name for name, _ in lint.CHECKS]),
-                ("matrix", [cell.name for cell in matrix.CELLS + matrix.patch_cells()])):
+                ("matrix", [cell.name for cell in matrix.every_cell()])):
             self.assertEqual(sorted(expected[title]), sorted(listed))
         self.assertEqual({*map(testrun.selftest_of, expected["selftests"])} - {None},
                          {test.name for test in selftests.TESTS if not test.full})

@@ -1015,16 +1015,6 @@ class Builds(Folder):
         self.assertIn("building base", self.main("vswap build", "--variant", "base"))
         self.assertEqual(self.main("vswap path", "--variant", "base"),
                          f"{build.image('base')}\n")
-        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
-            self.parse("vswap path", "--matrix")
-
-    def test_the_matrix(self):
-        from vswaplib import matrix
-        for words in (("--matrix",), ("--list",), ("--cells", "x*")):
-            with mock.patch.object(matrix, "main", return_value=7) as called:
-                self.assertEqual(build.main(self.parse("vswap build", *words)), 7)
-            self.assertEqual(called.call_count, 1)
-        self.assertEqual(self.made, [])
 
 
 # ---------------------------------------------------------------------- bench

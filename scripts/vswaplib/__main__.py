@@ -17,7 +17,7 @@ VERBS = {
     "run": ("demo", "build the vswap kernel, boot it and show it swapping (the main job)"),
     "test": ("testrun", "lint, host tests, KUnit, guest tests, the kernel's own selftests"),
     "setup": ("setup", "install the tools and fetch the kernel source (all verbs do it)"),
-    "build": ("build", "build a variant, or the compile matrix"),
+    "build": ("build", "build a variant of the kernel"),
     "boot": ("boot", "boot a variant with a script run in the guest"),
     "shell": ("boot", "boot a variant with an interactive shell"),
     "path": ("build", "print the path of a variant's kernel image"),

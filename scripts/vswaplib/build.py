@@ -173,15 +173,8 @@ def ensure(variant):
 
 
 def add_arguments(parser):
-    path_only = parser.prog.endswith(" path")
     parser.add_argument("--variant", default="vswap", choices=list(VARIANTS),
                         help="which kernel (default: vswap)")
-    if path_only:
-        return
-    parser.add_argument("--matrix", action="store_true",
-                        help="compile mm/ and rust/mm/ under many configurations instead")
-    parser.add_argument("--cells", metavar="PATTERN", help="with --matrix: only these cells")
-    parser.add_argument("--list", action="store_true", help="with --matrix: list the cells")
 
 
 def main(args):
@@ -193,8 +186,5 @@ def main(args):
                 f"scripts/vswap build --variant {args.variant}")
         print(image(args.variant, home[0]))
         return 0
-    if args.matrix or args.cells or args.list:
-        from . import matrix
-        return matrix.main(args)
     ensure(args.variant)
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""build --matrix: compiles mm/ and rust/mm/ under many configurations.
+"""The step matrix of test: compiles mm/ and rust/mm/ under many configurations.
 
 Each cell is one configuration of one tree. It is compiled with W=1 and judged: no
 error, and no warning in a file of ours. In the kernel's own files there may be no
@@ -17,17 +17,15 @@ To be fast enough on two cores:
 
 import collections
 import dataclasses
-import fnmatch
 import functools
 import hashlib
 import json
 import pathlib
 import re
 import shutil
-import time
 
 from . import build, common, diagnostics, disasm, setup, tree
-from .common import ROOT, run, say
+from .common import ROOT, run
 
 X86 = ("common", "x86_64", "vswap")
 ARM = ("common", "vswap")
@@ -105,6 +103,10 @@ def patch_cells():
     add files that such a patch makes part of the build."""
     return [Cell(f"patch-{number:02}", patch.name, patches=number)
             for number, (patch, _) in enumerate(tree.series(), 1) if tree.files_of(patch)]
+
+
+def every_cell():
+    return CELLS + patch_cells()
 
 
 # --- places and inputs -------------------------------------------------------
@@ -409,19 +411,7 @@ def run_identical(cell):
     return problems + different, note
 
 
-# --- the verb ----------------------------------------------------------------
-
-def chosen(pattern):
-    cells = CELLS + patch_cells()
-    if not pattern:
-        return cells
-    picked = [cell for cell in cells
-              if any(fnmatch.fnmatch(cell.name, word) for word in re.split("[, ]+", pattern))]
-    if not picked:
-        common.die(f"no cell matches {pattern!r}",
-                   "scripts/vswap build --matrix --list shows them; * matches anything")
-    return picked
-
+# --- all cells ---------------------------------------------------------------
 
 def run_cell(cell, memory):
     """Returns (verdict, note, [problem]) of one cell, and remembers that it passed."""
@@ -454,28 +444,3 @@ def judged(cells):
         memory = remembered("passed.json")
         for cell in cells:
             yield cell, *run_cell(cell, memory)
-
-
-def main(args):
-    cells = chosen(args.cells)
-    if args.list:
-        for cell in cells:
-            say(f"{cell.name:24} {cell.about}")
-        return 0
-    counts = collections.Counter()
-    say(f"==> {len(cells)} cells; logs: {home()}/CELL/make.log")
-    start = time.monotonic()
-    for number, (cell, verdict, note, problems) in enumerate(judged(cells), 1):
-        counts[verdict] += 1
-        say(f"[{number:2}/{len(cells)}] {verdict:4}  {cell.name:24} "
-            f"{time.monotonic() - start:4.0f} s  {note}")
-        for problem in problems[:10]:
-            say(f"           {problem}")
-        if len(problems) > 10:
-            say(f"           and {len(problems) - 10} more")
-        if problems:
-            say(f"           the whole log: {folder(cell)}/make.log")
-        start = time.monotonic()
-    skipped = f", {counts['skip']} skipped" if counts["skip"] else ""
-    say(f"{counts['ok']} passed, {counts['FAIL']} failed{skipped}")
-    return 1 if counts["FAIL"] else 0

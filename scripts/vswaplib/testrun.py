@@ -112,9 +112,10 @@ def run_cargo(stage, what, *options, **variables):
 def run_matrix(stage):
     """Compiles mm/ and rust/mm/ under many configurations, and the series patch by patch."""
     verdicts = {"ok": True, "skip": None}
-    for cell, verdict, note, problems in matrix.judged([cell for cell in matrix.chosen("")
+    for cell, verdict, note, problems in matrix.judged([cell for cell in matrix.every_cell()
                                                         if stage.wants(cell.name)]):
-        stage(cell.name, verdicts.get(verdict, False), "\n".join(problems[:10]) or note)
+        log = [f"the whole log: {matrix.folder(cell)}/make.log"] if problems else []
+        stage(cell.name, verdicts.get(verdict, False), "\n".join(problems[:10] + log) or note)
 
 
 # ---------------------------------------------------------------------- KUnit
