@@ -280,7 +280,7 @@ pub extern "C" fn chosen(number: u32) -> u32 {
         self.addCleanup(patch.stop)
         self.source = self.top / "one.rs"
         self.source.write_text(self.SOURCE)
-        self.call(setup.rustc(), "--crate-type=lib", "--emit=obj", "-O", "-Cpanic=abort",
+        self.call(setup.rust_tool("rustc"), "--crate-type=lib", "--emit=obj", "-O", "-Cpanic=abort",
                   *counters.FLAGS["RUSTFLAGS"].split(), "-o", self.top / "one.o", self.source)
 
     def call(self, *command):
@@ -371,15 +371,11 @@ class Measured(unittest.TestCase):
                 (coverage, "ROOT", self.top), (coverage, "CACHE", self.top),
                 (coverage, "run", self.run_tool), (coverage, "say", self.said.append),
                 (common, "CACHE", self.top), (coverage, "step", mock.MagicMock()),
-                (setup, "rustc", lambda: "rustc"), (setup, "rust_tool", lambda name: name),
+                (setup, "rust_tool", lambda name: name),
                 (setup, "cargo_env", lambda name: {"of": name})):
             patcher = mock.patch.object(target, name, value)
             patcher.start()
             self.addCleanup(patcher.stop)
-        self.tools = self.top / "lib/rustlib/x/bin"
-        self.tools.mkdir(parents=True)
-        for name in ("llvm-cov", "llvm-profdata"):
-            (self.tools / name).write_text("")
         (self.top / "kunit/host/src").mkdir(parents=True)
         (self.top / "kunit/host/src/lib.rs").write_text(
             '#[path = "../../../rust/mm/a.rs"]\nmod a;\n')
@@ -393,9 +389,7 @@ class Measured(unittest.TestCase):
         command = [str(word).replace(f"{self.top}/", "") for word in command]
         self.calls.append((command, options))
         text = ""
-        if command[0] == "rustc":
-            text = f"{self.top}\n"
-        elif "--message-format=json" in command:
+        if "--message-format=json" in command:
             text = "noise\n" + "".join(
                 json.dumps({"executable": name, "profile": {"test": test}}) + "\n"
                 for name, test in (("one", True), ("empty", True), ("build", False),
@@ -426,25 +420,20 @@ class Measured(unittest.TestCase):
         self.assertEqual(cargo[0]["env"]["RUSTFLAGS"], "-C instrument-coverage")
         self.assertEqual(cargo[0]["env"]["LLVM_PROFILE_FILE"],
                          f"{self.top}/coverage/%p-%m.profraw")
-        self.assertEqual(self.calls[-1][0][1:], ["merge", "-sparse", "-o", "coverage/counts",
-                                                 "coverage/1-x.profraw", "coverage/2-x.profraw"])
+        self.assertEqual(self.calls[-1][0], [
+            f"llvm-profdata-{setup.LLVM}", "merge", "-sparse", "-o", "coverage/counts",
+            "coverage/1-x.profraw", "coverage/2-x.profraw"])
         # A test that fails ends it.
         self.assertTrue(all(options.get("check", True) for _, options in self.calls))
-
-    def test_the_tools_of_llvm(self):
-        self.assertEqual(coverage.llvm_tool("llvm-cov"), self.tools / "llvm-cov")
-        with mock.patch.object(setup, "LLVM", "none"), \
-                self.assertRaisesRegex(common.Failure, "llvm-other is missing"):
-            coverage.llvm_tool("llvm-other")
 
     def test_the_report_of_a_program(self):
         self.assertTrue(coverage.export("one", "counts").startswith('{"data"'))
         self.assertTrue(coverage.export("one", "counts", "--format=lcov").startswith("SF:"))
         self.assertEqual(coverage.export("empty", "counts"), "")
-        self.assertEqual(self.calls[-1], (["lib/rustlib/x/bin/llvm-cov", "export",
-                                           "--instr-profile=counts", "empty"], {"check": False}))
-        with mock.patch.object(coverage, "run", side_effect=[mock.Mock(text=f"{self.top}\n"),
-                                                             mock.Mock(text="error: old\n")]), \
+        self.assertEqual(self.calls[-1], (
+            [f"llvm-cov-{setup.LLVM}", "export", "--instr-profile=counts", "empty"],
+            {"env": setup.tool_env(), "check": False}))
+        with mock.patch.object(coverage, "run", return_value=mock.Mock(text="error: old\n")), \
                 self.assertRaisesRegex(common.Failure, "llvm-cov cannot read one"):
             coverage.export("one", "counts")
 

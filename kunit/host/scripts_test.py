@@ -58,9 +58,6 @@ class BadInput(unittest.TestCase):
                 "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\nEXTRAVERSION =\n")
             self.refused(vswap("--kernel", folder, "build"), "6.12.1", "7.3", "next:")
 
-    def test_rustc_that_is_none(self):
-        self.refused(vswap("--rustc", "/nonexistent/rustc", "setup"), "/nonexistent/rustc", "next:")
-
     def test_a_path_installs_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             done = vswap("path", "--variant", "debug", VSWAP_CACHE=folder)
@@ -2275,8 +2272,8 @@ class TwoRuns(Toy):
 
     def test_each_verb_claims_its_kernels(self):
         with mock.patch.multiple(setup, _done=False, check_machine=mock.Mock(),
-                                 install=mock.Mock(), check_rustc=mock.Mock(),
-                                 cargo_install=mock.Mock(), kernel_code=lambda: "code",
+                                 install=mock.Mock(), cargo_install=mock.Mock(),
+                                 kernel_code=lambda: "code",
                                  kernel_home=lambda: (self.top / "7.3.4", self.source)), \
                 mock.patch.object(common, "share") as share:
             setup.ensure()

@@ -986,7 +986,8 @@ class Builds(Folder):
 
     def test_make_gets_our_tools_and_nothing_of_the_machine(self):
         args = dict(word.split("=", 1) for word in build.make_args())
-        for name, path in (("RUSTC", setup.rustc()), ("HOSTRUSTC", setup.rustc()),
+        for name, path in (("RUSTC", setup.rust_tool("rustc")),
+                           ("HOSTRUSTC", setup.rust_tool("rustc")),
                            ("RUSTDOC", setup.rust_tool("rustdoc")),
                            ("RUSTFMT", setup.rust_tool("rustfmt")),
                            ("CLIPPY_DRIVER", setup.rust_tool("clippy-driver")),

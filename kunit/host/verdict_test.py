@@ -1571,8 +1571,7 @@ class Checks(Kept):
         self.patch(setup, "tool_env", lambda: {"E": "1"})
         self.patch(lint.tree, "pristine", lambda: self.top)
         self.patch(build, "folder", lambda _: self.top)
-        for name in ("rustc", "rust_tool"):
-            self.patch(setup, name, lambda *_: "tool")
+        self.patch(setup, "rust_tool", lambda _: "tool")
         return list(check())
 
     def test_rustfmt(self):

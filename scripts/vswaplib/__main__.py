@@ -36,8 +36,6 @@ def main():
         epilog="Set-up needs nothing by hand: 'scripts/vswap run' and 'scripts/vswap test'.")
     parser.add_argument("--kernel", metavar="DIR",
                         help="use this clean Linux 7.3.y source tree instead of fetching one")
-    parser.add_argument("--rustc", metavar="PATH",
-                        help="use this rustc (it needs its library source, rust-src)")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, (module, text) in VERBS.items():
         sub = verbs.add_parser(name, help=text, description=text)
@@ -52,8 +50,6 @@ def main():
     # The other modules, and child processes, read the choice from the environment.
     if args.kernel:
         os.environ["VSWAP_KERNEL"] = os.path.abspath(args.kernel)
-    if args.rustc:
-        os.environ["VSWAP_RUSTC"] = os.path.abspath(args.rustc)
     return importlib.import_module(f"vswaplib.{args.module}").main(args)
 
 

@@ -69,9 +69,9 @@ def fragments(names):
 
 
 def make_args(arch="x86_64", cc="clang"):
-    args = [f"ARCH={arch}", f"RUSTC={setup.rustc()}", f"HOSTRUSTC={setup.rustc()}",
-            f"RUSTDOC={setup.rust_tool('rustdoc')}", f"RUSTFMT={setup.rust_tool('rustfmt')}",
-            f"CLIPPY_DRIVER={setup.rust_tool('clippy-driver')}",
+    tools = {"RUSTC": "rustc", "HOSTRUSTC": "rustc", "RUSTDOC": "rustdoc", "RUSTFMT": "rustfmt",
+             "CLIPPY_DRIVER": "clippy-driver"}
+    args = [f"ARCH={arch}", *(f"{name}={setup.rust_tool(tool)}" for name, tool in tools.items()),
             f"BINDGEN={common.TOOLS}/bin/bindgen",
             # Builds are the same on every machine and day.
             "KBUILD_BUILD_USER=vswap", "KBUILD_BUILD_HOST=vswap",

@@ -62,7 +62,8 @@ def make_args(variant):
     return [f"{word}_{pathlib.Path(name).name}={FLAGS[word]}" for name, word in OBJECTS.items()]
 
 
-def _tool(name):
+def tool(name):
+    """Returns one of LLVM's tools, which have the version of Debian's rustc."""
     return f"llvm-{name}-{setup.LLVM}"
 
 
@@ -75,12 +76,12 @@ def take_maps(builddir):
     """Copies objects that were compiled again, and changes them so that they can be linked."""
     for name in OBJECTS:
         built, copy = builddir / name, map_of(builddir, name)
-        if "__llvm_prf_cnts" not in run([_tool("readelf"), "-SW", built],
+        if "__llvm_prf_cnts" not in run([tool("readelf"), "-SW", built],
                                         env=setup.tool_env()).text:
             continue
         copy.parent.mkdir(exist_ok=True)
         shutil.copyfile(built, copy)
-        run([_tool("objcopy"), *(f"--rename-section={old}={new}" for old, new in SECTIONS.items()),
+        run([tool("objcopy"), *(f"--rename-section={old}={new}" for old, new in SECTIONS.items()),
              built], env=setup.tool_env())
 
 
@@ -124,7 +125,7 @@ def _names(builddir):
     with tempfile.TemporaryDirectory() as work:
         for name in OBJECTS:
             dump = pathlib.Path(work) / "names"
-            run([_tool("objcopy"), f"--dump-section=__llvm_prf_names={dump}",
+            run([tool("objcopy"), f"--dump-section=__llvm_prf_names={dump}",
                  map_of(builddir, name), pathlib.Path(work) / "copy"], env=setup.tool_env())
             found.update(names_in(dump.read_bytes()))
     return found
@@ -145,7 +146,7 @@ def find_records(names, data, address):
 def records(builddir):
     """Returns the functions of a build that have counters."""
     image = builddir / "vmlinux"
-    text = run([_tool("readelf"), "-SW", image], env=setup.tool_env()).text
+    text = run([tool("readelf"), "-SW", image], env=setup.tool_env()).text
     place = re.search(r"\] \.data +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", text)
     if not place:
         die(f"{image} has no section .data", "remove its folder and rerun")

@@ -9,26 +9,14 @@ counts.
 import collections
 import json
 import os
-import pathlib
 import re
 import shutil
 
-from . import common, mutants, setup
+from . import common, counters, mutants, setup
 from .common import CACHE, ROOT, die, run, say, step
 
 # name; lines: {number: executed}; regions: {place: executed}
 Module = collections.namedtuple("Module", "name lines regions")
-
-
-def llvm_tool(name):
-    """Returns the LLVM tool that came with the chosen rustc, or that of the packages."""
-    sysroot = pathlib.Path(run([setup.rustc(), "--print", "sysroot"]).text.strip())
-    beside = sorted(sysroot.glob(f"lib/rustlib/*/bin/{name}"))
-    tool = beside[0] if beside else pathlib.Path(f"/usr/lib/llvm-{setup.LLVM}/bin/{name}")
-    if not tool.exists():
-        die(f"{name} is missing", "run scripts/vswap setup, or with a rustc of rustup's: "
-            "rustup component add llvm-tools")
-    return tool
 
 
 def executables(text):
@@ -55,10 +43,9 @@ def measure(place):
     built = run([*cargo, "--no-run", "--message-format=json"], cwd=folder, env=env)
     run(cargo, cwd=folder, env=env, hint="scripts/vswap test --quick shows which tests fail")
     counts = place / "counts"
-    run([llvm_tool("llvm-profdata"), "merge", "-sparse", "-o", counts,
-         *sorted(place.glob("*.profraw"))],
-        hint="is it of the same version as rustc's LLVM? With a rustc of rustup's: "
-        "rustup component add llvm-tools")
+    run([counters.tool("profdata"), "merge", "-sparse", "-o", counts,
+         *sorted(place.glob("*.profraw"))], env=setup.tool_env(),
+        hint="is it of the same version as rustc's LLVM?")
     return executables(built.text), counts
 
 
@@ -68,8 +55,8 @@ def export(program, counts, *options):
     If llvm-cov gets several programs, it takes each function from the first one that has it. An
     inline function that the first program does not call then counts as not executed.
     """
-    done = run([llvm_tool("llvm-cov"), "export", f"--instr-profile={counts}", *options, program],
-               check=False)
+    done = run([counters.tool("cov"), "export", f"--instr-profile={counts}", *options, program],
+               env=setup.tool_env(), check=False)
     # Warnings come first.
     found = re.search(r"^(\{|SF:)", done.text, re.M)
     if not found and "no coverage data found" not in done.text:

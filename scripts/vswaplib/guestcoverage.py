@@ -88,7 +88,8 @@ def merged():
     if not texts:
         die("no guest has left counts", "scripts/vswap test --coverage=guest")
     counts = folder / "counts"
-    run([coverage.llvm_tool("llvm-profdata"), "merge", "-sparse", "-o", counts, *texts])
+    run([counters.tool("profdata"), "merge", "-sparse", "-o", counts, *texts],
+        env=setup.tool_env())
     return counts
 
 

@@ -226,7 +226,7 @@ def misuse():
         with (copy / "vswap.rs").open("a") as handle:
             handle.write("mod misuse;\n")
         words = [str(copy / "vswap.rs") if word == root else word for word in words]
-        done = run(["env", *variables, setup.rustc(), *words, "--emit=metadata",
+        done = run(["env", *variables, setup.rust_tool("rustc"), *words, "--emit=metadata",
                     "--cap-lints=allow", f"--out-dir={work}", "--error-format=short"],
                    cwd=build.folder("um"), env={**setup.tool_env(), "RUSTC_BOOTSTRAP": "1"},
                    check=False)

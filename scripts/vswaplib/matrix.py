@@ -226,8 +226,8 @@ def inputs(cell):
 
 @functools.cache
 def tool_versions():
-    tools = (f"clang-{setup.LLVM}", "gcc", setup.rustc(), common.TOOLS / "bin" / "bindgen",
-             "sparse")
+    tools = (f"clang-{setup.LLVM}", "gcc", setup.rust_tool("rustc"),
+             common.TOOLS / "bin" / "bindgen", "sparse")
     return tuple(run([tool, "--version"], env=setup.tool_env(), check=False).text.partition("\n")[0]
                  for tool in tools)
 

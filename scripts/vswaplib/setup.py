@@ -37,21 +37,16 @@ APT_ENV = {"DEBIAN_FRONTEND": "noninteractive"}
 LOG = common.LOGS / "setup.log"
 
 
-def rustc():
-    return os.environ.get("VSWAP_RUSTC") or "/usr/bin/rustc"
-
-
 def rust_tool(name):
-    """Returns a tool that comes with the chosen rustc (cargo, rustfmt, clippy-driver)."""
-    beside = pathlib.Path(rustc()).with_name(name)
-    return str(beside) if beside.exists() else f"/usr/bin/{name}"
+    """Returns a tool of Debian's Rust. In PATH, one of rustup may come first."""
+    return f"/usr/bin/{name}"
 
 
 def tool_env():
     """Returns an environment in which our own tools come before the machine's."""
     return {"PATH": f"{TOOLS}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "LIBCLANG_PATH": f"/usr/lib/llvm-{LLVM}/lib",
-            "RUSTC": rustc(), "LC_ALL": "C.UTF-8"}
+            "RUSTC": rust_tool("rustc"), "LC_ALL": "C.UTF-8"}
 
 
 def cargo_env(what):
@@ -273,17 +268,6 @@ def cargo_install(package, version, takes, name, *words):
     return binary
 
 
-def check_rustc():
-    if not pathlib.Path(rustc()).exists():
-        die(f"no rustc at {rustc()}", "give one with --rustc PATH, or none for Debian's")
-    # The kernel finds the library source the same way.
-    sysroot = run([rustc(), "--print", "sysroot"], env=tool_env()).text.strip()
-    if not (pathlib.Path(sysroot) / "lib/rustlib/src/rust/library/core/src/lib.rs").exists():
-        die(f"{rustc()} comes without the source of its library",
-            "install it (rustup component add rust-src, or Debian's rust-web-src), "
-            "or give another with --rustc PATH")
-
-
 # --- kernel source ---------------------------------------------------------
 
 def version_of(tree, hint="give a 7.3.y tree"):
@@ -374,7 +358,6 @@ def ensure():
     check_machine()
     with common.locked("setup"):
         install()
-        check_rustc()
         cargo_install("bindgen-cli", BINDGEN, "about a minute", "bindgen")
         if not kernel_home():
             fetch_debian()
