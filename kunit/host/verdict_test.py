@@ -1358,13 +1358,12 @@ class Fuzz(Kept):
                       "--disk /dev/vdb --machine --faults", script)
         self.assertEqual((self.top / "logs/fuzz-7.log").read_text(), self.BEGINS)
 
-    def test_one_seed_on_a_quiet_machine(self):
-        self.main("--minutes", "0", "--no-machine", "--no-faults", "--plant", "flip@9",
-                  "--variant", "vswap")
+    def test_one_seed(self):
+        self.main("--minutes", "0", "--plant", "flip@9", "--variant", "vswap")
         (variant, script, _), = self.booted
         self.assertEqual(variant, "vswap")
-        self.assertIn("echo on > /sys/kernel/mm/vswap/enabled\nexec swapfuzz run --seed 7 --ops "
-                      "600 --procs 4 --disk /dev/vda --disk /dev/vdb --plant flip@9", script)
+        self.assertIn(fuzz.PREPARE + "exec swapfuzz run --seed 7 --ops 600 --procs 4 --disk "
+                      "/dev/vda --disk /dev/vdb --machine --faults --plant flip@9", script)
 
     def test_failures(self):
         failed = self.BEGINS + "FAILED seed=8 proc=0 op=1: lost\n"

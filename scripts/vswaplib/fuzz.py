@@ -31,9 +31,6 @@ def add_arguments(parser):
     parser.add_argument("--ops", type=int, default=600, metavar="N",
                         help="operations of each process (600)")
     parser.add_argument("--procs", type=int, default=4, metavar="N", help="processes (4)")
-    parser.add_argument("--no-machine", action="store_true",
-                        help="leave devices, zswap, virtual slots and CPUs as they are")
-    parser.add_argument("--no-faults", action="store_true", help="inject no allocation failures")
     parser.add_argument("--shrink", action="store_true",
                         help="reduce a seed that fails to few operations")
     parser.add_argument("--shrink-minutes", type=float, default=30, metavar="M",
@@ -49,20 +46,8 @@ Found = collections.namedtuple("Found", "seed proc op", defaults=(None, None))
 
 
 def options(args):
-    words = [f"--ops {args.ops} --procs {args.procs}", DISKS]
-    words += ["--machine"] if not args.no_machine else []
-    words += ["--faults"] if not args.no_faults else []
-    words += [f"--plant {args.plant}"] if args.plant else []
-    return " ".join(words)
-
-
-def prepare(args):
-    """Returns shell text for the setup. If programs do not change the machine, a device and zswap
-    are on from the start."""
-    if not args.no_machine:
-        return PREPARE
-    return PREPARE + ("swapon /dev/vda; echo 1 > /sys/module/zswap/parameters/enabled\n"
-                      "echo on > /sys/kernel/mm/vswap/enabled\n")
+    plant = f" --plant {args.plant}" if args.plant else ""
+    return f"--ops {args.ops} --procs {args.procs} {DISKS} --machine --faults{plant}"
 
 
 def run_guest(args, script, timeout, quiet):
@@ -153,7 +138,7 @@ class Shrinker:
         left = self.deadline - time.monotonic()
         if left <= 0:
             return None
-        lines = [prepare(self.args)]
+        lines = [PREPARE]
         for index, items in enumerate(candidates):
             lines.append(f"for i in $(seq {self.args.tries}); do echo TRY {index}\n"
                          f"swapfuzz replay --seed {self.found.seed} {options(self.args)} "
@@ -198,7 +183,7 @@ def shrink(args, found):
         return
     say(f"    {len(items)} operations are left after {shrinker.runs} runs:\n"
         f"    swapfuzz replay --seed {found.seed} {options(args)} --only {only(items)} --trace")
-    output, _, _ = run_guest(args, f"{prepare(args)}swapfuzz replay --seed {found.seed} "
+    output, _, _ = run_guest(args, f"{PREPARE}swapfuzz replay --seed {found.seed} "
                              f"{options(args)} --only {only(items)} --trace", 300, True)
     say("\n".join("    " + line for line in output.splitlines()[-60:]))
 
@@ -211,7 +196,7 @@ def main(args):
     seconds = int(args.minutes * 60)
     say(f"==> fuzzing {args.variant} for {args.minutes:g} minutes from seed {seed}")
     output, code, splats = run_guest(
-        args, f"{prepare(args)}exec swapfuzz run --seed {seed} "
+        args, f"{PREPARE}exec swapfuzz run --seed {seed} "
         f"{f'--seconds {seconds} ' if seconds else ''}{options(args)}",
         seconds + 900, False)
     log = LOGS / f"fuzz-{seed}.log"

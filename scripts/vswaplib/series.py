@@ -350,31 +350,9 @@ def make(folder):
 
 # --- the verb ----------------------------------------------------------------
 
-def publish(made, out):
-    """Moves the finished series to `out` in one step; only an earlier series is replaced."""
-    if out.exists():
-        others = [path.name for path in (out.iterdir() if out.is_dir() else [out])
-                  if not re.fullmatch(r"\d{4}-.*\.patch", path.name)]
-        if not out.is_dir() or others:
-            die(f"{out} holds other files than a patch series"
-                + (f" ({others[0]})" if others else ""), "give another folder with --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temp = out.with_name(out.name + ".new")
-    shutil.rmtree(temp, ignore_errors=True)
-    shutil.copytree(made, temp)
-    if out.exists():
-        shutil.rmtree(out)
-    temp.rename(out)
-
-
-def add_arguments(parser):
-    parser.add_argument("--out", metavar="DIR",
-                        help="folder for the mails (default: series/ in the cache)")
-
-
-def main(args):
+def main(_args):
     setup.ensure()
-    out = pathlib.Path(args.out).absolute() if args.out else tree.home() / "series"
+    out = tree.home() / "series"
     with tempfile.TemporaryDirectory(prefix="vswap-series-") as work:
         files, problems = make(pathlib.Path(work))
         if problems:
@@ -382,7 +360,8 @@ def main(args):
                 say(problem)
             die(f"the series has {len(problems)} problems and was not written",
                 "correct patches/ or the overlay; lines of a patch are those of git format-patch")
-        publish(pathlib.Path(work) / "out", out)
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(pathlib.Path(work) / "out", out)
     say("\n".join(path.name for path in files))
     say(f"{len(files) - 1} patches and their cover letter in {out}: "
         "checkpatch-clean, and git am makes the same tree of them")
