@@ -9,7 +9,6 @@ import io
 import itertools
 import json
 import math
-import os
 import pathlib
 import re
 import subprocess
@@ -797,12 +796,11 @@ class Builds(Folder):
         self.configs.mkdir(parents=True)
         for name in ("common", "x86_64", "vswap", "um", "kunit", "arm64", "boots"):
             (self.configs / f"{name}.config").write_text(f"CONFIG_{name.upper()}=y\n")
-        self.refused, self.warnings, self.made, self.log = "", "", [], ""
+        self.refused, self.made, self.log = "", [], ""
         self.patch(build, "ROOT", self.top)
         self.patch(tree, "home", lambda: self.top / "home")
         self.patch(tree, "pristine", lambda: self.top / "pristine")
         self.patch(tree, "vswap", lambda: self.top / "ours")
-        self.patch(tree, "overlay_files", lambda: ["mm/vswap.c", "rust/mm/vswap.rs"])
         self.set_up = []
         self.patch(setup, "ensure", lambda: self.set_up.append("here"))
         self.patch(setup, "ensure_guests", lambda machine: self.set_up.append(machine.name))
@@ -825,10 +823,6 @@ class Builds(Folder):
                 line + "\n" for line in text.splitlines() if not line.startswith(
                     self.refused or "none")))
         else:
-            with log.open("a") as out:
-                out.write(self.warnings)
-            with log.open("ab") as out:
-                out.write(b"\xff\n")
             if self.log:
                 raise common.Failure(self.log, "")
             for machine in arch.ALL.values():
@@ -907,47 +901,6 @@ class Builds(Folder):
         with self.assertRaisesRegex(common.Failure, "failed"):
             self.ensure("vswap")
 
-    def test_warnings_about_our_files_are_errors(self):
-        self.warnings = "lib/x.c:1: warning: theirs\n/tree/mm/vswap.c:3: warning: ours\n" \
-            "mm/vswap.c:4: note: more\nrust/mm/vswap.rs:1: warning: two\n"
-        with self.assertRaises(common.Failure) as raised:
-            self.ensure("vswap")
-        self.assertIn("2 compiler warnings", raised.exception.what)
-        self.assertIn("mm/vswap.c:3", raised.exception.what)
-        # A later build without our warnings succeeds, because the log begins again.
-        self.warnings = "lib/x.c:1: warning: theirs\n"
-        self.ensure("vswap")
-        # Base has no file of ours.
-        self.warnings = "mm/vswap.c:3: warning: ours\n"
-        self.ensure("base")
-
-    def test_a_warning_comes_again_until_it_is_mended(self):
-        """make compiles what is newer than its objects."""
-        ours = [self.top / "ours" / name for name in ("mm/vswap.c", "rust/mm/vswap.rs")]
-        for path in ours:
-            path.parent.mkdir(parents=True)
-            path.write_text("")
-        self.warnings = "mm/vswap.c:3: warning: ours\n"
-        # With an error in another file, make itself fails.
-        for error, word in (("", "compiler warnings"), ("failed (2): make", "failed")):
-            self.log = error
-            for path in ours:
-                os.utime(path, (1, 1))
-            with self.assertRaisesRegex(common.Failure, re.escape(word)):
-                self.ensure("um")
-            self.assertEqual([path.stat().st_mtime > 1 for path in ours], [True, False])
-        build.outdate(self.top / "ours", ["mm/vswap.c:3: warning", "rust/mm/vswap.rs:1: warning"])
-        self.assertTrue(all(path.stat().st_mtime > 1 for path in ours))
-
-    def test_rustc_tells_the_place_of_a_warning_afterwards(self):
-        self.warnings = "warning: unused variable: `x`\n  --> /tree/rust/mm/vswap.rs:3:5\n   |\n" \
-            "warning: odd\n  CC      mm/page.o\n --> rust/mm/vswap.rs:4:1\n" \
-            "warning: theirs\n --> rust/kernel/lib.rs:1:1\nwarning: 3 warnings emitted\n"
-        with self.assertRaises(common.Failure) as raised:
-            self.ensure("um")
-        self.assertIn("2 compiler warnings, the first: warning: unused variable: `x` --> /tree/",
-                      raised.exception.what)
-
     def test_an_unknown_variant(self):
         self.assertEqual(build.folder("base", self.top), self.top / "build/base")
         for function in (build.image, build.folder):
@@ -970,6 +923,21 @@ class Builds(Folder):
                 *(["boots"] if name in boots else []), *of_name.get(name, [name])])
             for fragment in fragments:
                 self.assertTrue((ROOT / f"kunit/configs/{fragment}.config").exists(), fragment)
+
+    def test_warnings_are_errors(self):
+        self.patch(build, "ROOT", ROOT)
+        for name, (_, _, fragments) in build.VARIANTS.items():
+            self.assertEqual(build.wanted_options(build.fragments(fragments))["CONFIG_WERROR"],
+                             "y", name)
+        # One warning about a header of the kernel may stay on User Mode Linux.
+        self.assertEqual({name: machine.flags for name, machine in arch.ALL.items()},
+                         {"x86_64": (), "arm64": (),
+                          "um": ("KCFLAGS=-Wno-error=null-pointer-arithmetic",)})
+        self.patch(build, "ROOT", self.top)
+        for variant, given in (("um", True), ("vswap", False)):
+            self.ensure(variant)
+            self.assertEqual([arch.UM.flags[0] in command for command in self.made[-2:]],
+                             [given] * 2)
 
     def test_only_base_is_without_our_work(self):
         self.assertEqual({name for name in build.VARIANTS if build.source(name)

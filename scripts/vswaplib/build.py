@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Configures and builds the kernel variants."""
 
-import contextlib
-import os
 import re
 import time
 
 from . import arch as archs
-from . import common, counters, diagnostics, setup, tree
+from . import common, counters, setup, tree
 from .common import ROOT, die, run, say
 
 BOOT_FRAGMENTS = ("vswap", "kunit", "boots")
@@ -115,32 +113,9 @@ def configure(builddir, srctree, paths, args, extra_lines=(), check=True):
     return refused
 
 
-def our_warnings(log):
-    """Returns compiler warnings about our files. (On x86-64, where the whole kernel is free of
-    warnings, CONFIG_WERROR finds others.)"""
-    names = tree.overlay_files()
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    # rustc tells the place in a line of its own.
-    for number, line in enumerate(lines):
-        if diagnostics.RUST_STYLE.match(line):
-            lines[number] += next((f" {after.strip()}" for after in lines[number + 1:number + 8]
-                                   if diagnostics.RUST_PLACE.match(after)), "")
-    return [line for line in lines
-            if "warning:" in line and any(name in line for name in names)]
-
-
-def outdate(srctree, warnings):
-    """Gives the files that were warned about a new time: the next make compiles them again, and
-    the warning comes again. Otherwise a second build would pass."""
-    for name in tree.overlay_files():
-        if any(name in line for line in warnings):
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(srctree / name)
-
-
 def ensure(variant):
     """Builds a variant if anything changed; returns its image."""
-    ours, _, names = variant_of(variant)
+    names = variant_of(variant)[2]
     arch = arch_of(variant)
     setup.ensure()
     setup.ensure_guests(arch)
@@ -153,21 +128,13 @@ def ensure(variant):
             + f"; log: {log}")
         start = time.monotonic()
         log.unlink(missing_ok=True)
-        args = make_args(arch.name) + counters.make_args(variant)
+        args = [*make_args(arch.name), *arch.flags, *counters.make_args(variant)]
         configure(builddir, srctree, fragments(names), args)
-        try:
-            if variant == counters.VARIANT:
-                # All objects, and no link of them.
-                make(builddir, srctree, args, "vmlinux_a", log=log, show=True)
-                counters.take_maps(builddir)
-            make(builddir, srctree, args, *arch.goals, log=log, show=True)
-        finally:
-            # Another file may have an error, which ends make.
-            warnings = our_warnings(log) if ours else []
-            outdate(srctree, warnings)
-        if warnings:
-            die(f"{len(warnings)} compiler warnings, the first: {warnings[0]}",
-                f"fix them; the whole log: {log}")
+        if variant == counters.VARIANT:
+            # All objects, and no link of them.
+            make(builddir, srctree, args, "vmlinux_a", log=log, show=True)
+            counters.take_maps(builddir)
+        make(builddir, srctree, args, *arch.goals, log=log, show=True)
         say(f"    {variant}: {image(variant)} ({time.monotonic() - start:.0f} s)")
         return image(variant)
 
