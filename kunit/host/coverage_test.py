@@ -164,10 +164,10 @@ class Built(unittest.TestCase):
         """Checks what make is asked for, and that objects that can be linked are made first."""
         calls = []
 
-        def make(_builddir, _srctree, _args, *targets, log, show, jobs=None):
+        def make(_builddir, _srctree, _args, *targets, log, show):
             log.touch()
             self.assertTrue(show)
-            calls.append((targets, jobs))
+            calls.append(targets)
 
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as patches:
             top = pathlib.Path(folder)
@@ -184,9 +184,9 @@ class Built(unittest.TestCase):
         return calls, args
 
     def test_objects_come_before_the_image(self):
-        self.assertEqual(self.calls("vswap"), ([(("bzImage",), None)], ["A=1"]))
+        self.assertEqual(self.calls("vswap"), ([("bzImage",)], ["A=1"]))
         calls, args = self.calls("cover")
-        self.assertEqual(calls, [(("vmlinux_a",), None), "maps", (("bzImage",), None)])
+        self.assertEqual(calls, [("vmlinux_a",), "maps", ("bzImage",)])
         self.assertEqual(args, ["A=1", *counters.make_args("cover")])
 
 

@@ -187,9 +187,9 @@ class Debs(Folder):
             (self.top / "other").write_text(f"{self.CONFIG}{line}\n")
             with self.assertRaisesRegex(common.Failure, line.lstrip("# ")):
                 deb.file_config(self.top / "other")
-        self.patch(deb, "running_config", lambda: ("/proc/config.gz", "CONFIG_RISCV=y\n"))
-        with self.assertRaisesRegex(common.Failure, "/proc/config.gz is of another"):
-            deb.other_config(None)
+        self.patch(deb, "RUNNING", [self.top / "other"])
+        with self.assertRaisesRegex(common.Failure, "other is of another"):
+            deb.given_config(None)
         deb.check_arch("here", "CONFIG_X86_64=y\nCONFIG_ARM64_ERRATUM=y\n"
                                "# CONFIG_ARM is not set\n")
 
@@ -211,12 +211,14 @@ class Debs(Folder):
             self.assertTrue(raised.exception.hint)
 
     def test_the_running_kernel_s_or_debian_s(self):
-        self.patch(deb, "debian_config", lambda: ("debian", "text"))
-        self.patch(deb, "running_config", lambda: ("/boot/x", "mine"))
-        self.assertEqual(deb.other_config(None), ("/boot/x", "mine"))
-        self.assertEqual(deb.other_config("debian"), ("debian", "text"))
-        self.patch(deb, "running_config", lambda: None)
-        self.assertEqual(deb.other_config(None), ("debian", "text"))
+        here, named = self.top / "here", self.top / "named"
+        self.patch(deb, "RUNNING", [self.top / "none", here])
+        self.assertIsNone(deb.given_config(None))
+        for path in (here, named):
+            path.write_text(self.CONFIG)
+        self.assertEqual(deb.given_config(None), (str(here), self.CONFIG))
+        self.assertEqual(deb.given_config(str(named)), (str(named), self.CONFIG))
+        self.assertIsNone(deb.given_config("debian"))
 
     def configure(self, drop=()):
         """Returns what make is given and what configure() returns. This make removes options."""

@@ -2302,7 +2302,8 @@ class Inputs(unittest.TestCase):
         found = []
         for _ in range(2):
             with tempfile.TemporaryDirectory() as folder, \
-                    mock.patch.object(initramfs, "base", lambda *_: {"vswap/a/b": ROOT / "README.md"}):
+                    mock.patch.object(initramfs, "base",
+                                      lambda *_: {"vswap/a/b": ROOT / "README.md"}):
                 path = pathlib.Path(folder) / "initrd"
                 initramfs.build(path, "exit 3", {"d": ROOT / "README.svg"})
                 found.append(path.read_bytes())

@@ -943,11 +943,6 @@ class Builds(Folder):
         self.assertEqual({name for name in build.VARIANTS if build.source(name)
                           == self.top / "pristine"}, {"base", "um-base"})
 
-    def test_a_number_of_jobs(self):
-        build.make(self.top / "home/build/base", "tree", [], "x", log=self.top / "l", jobs=31,
-                   show=True)
-        self.assertIn("-j31", self.made[0])
-
     def test_without_clang(self):
         self.assertFalse([word for word in build.make_args(cc="gcc") if word.startswith("LLVM")])
         self.assertIn("ARCH=x86_64", build.make_args())

@@ -77,10 +77,10 @@ def make_args(arch="x86_64", cc="clang"):
     return args + ([f"LLVM=-{setup.LLVM}"] if cc == "clang" else [])
 
 
-def make(builddir, srctree, args, *targets, log=None, jobs=None, show=False):
+def make(builddir, srctree, args, *targets, log=None, show=False):
     """Runs make. With `show`, shows what is being compiled."""
     return run(["make", *([] if show else ["-s"]), "-C", srctree, f"O={builddir}",
-                f"-j{jobs or common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
+                f"-j{common.JOBS}", *args, *targets], log=log, env=setup.tool_env(),
                show=show)
 
 

@@ -22,6 +22,8 @@ PACKAGES = ["debhelper", "dpkg-dev", "fakeroot", "libdw-dev"]
 DEBIAN = "linux-config-7.3"
 DEBIAN_CONFIG = f"usr/src/{DEBIAN}/config.amd64_none_amd64.xz"
 LOCALVERSION = "-vswap"
+# Where the configuration of the running kernel may be.
+RUNNING = (pathlib.Path(f"/boot/config-{os.uname().release}"), pathlib.Path("/proc/config.gz"))
 
 # Options that the package must have.
 WANTED = ("CONFIG_RUST", "CONFIG_SWAP", "CONFIG_ZSWAP", "CONFIG_RUST_ZSWAP", "CONFIG_RUST_VSWAP")
@@ -43,18 +45,6 @@ then
 see it work, and remove it:
     {sudo}{stat}
     {sudo}apt purge {names}"""
-
-
-def running_config():
-    """Returns the .config of the running kernel: (where it is, text), or None."""
-    release = os.uname().release
-    for path in (pathlib.Path(f"/boot/config-{release}"), pathlib.Path("/proc/config.gz")):
-        try:
-            data = path.read_bytes()
-        except OSError:
-            continue
-        return str(path), (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    return None
 
 
 def debian_config():
@@ -81,24 +71,25 @@ def check_arch(where, text):
 
 
 def file_config(path):
-    """Returns a configuration that the user named: (where it is, text)."""
+    """Returns the configuration in a file: (where it is, text)."""
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data).decode()
     except (OSError, ValueError, EOFError) as error:
         die(f"cannot read {path}: {getattr(error, 'strerror', None) or error}",
-            "give the .config of a kernel, as in --config /boot/config-$(uname -r)")
+            "give the .config of a kernel with --config FILE, or Debian's with --config debian")
     if not re.search(r"^CONFIG_\w+=", text, re.M):
         die(f"{path} is no configuration of a kernel", "give a file with lines as CONFIG_SWAP=y")
     check_arch(path, text)
     return str(path), text
 
 
-def other_config(name):
-    """Returns Debian's configuration if it is named, otherwise the running kernel's if any."""
-    where, text = (None if name else running_config()) or debian_config()
-    check_arch(where, text)
-    return where, text
+def given_config(name):
+    """Returns the configuration that the user named, or else the running kernel's: (where it is,
+    text). Returns None for Debian's."""
+    paths = [pathlib.Path(name)] if name not in (None, "debian") else \
+        [path for path in RUNNING if not name and path.exists()]
+    return file_config(paths[0]) if paths else None
 
 
 # Options that depend on the machine or the compiler, not on a choice.
@@ -193,12 +184,12 @@ def main(args):
     if not os.access(out, os.W_OK):
         die(f"{out} cannot be written", "name another folder with --out DIR")
     # Read the file before installing tools and waiting for locks.
-    given = file_config(pathlib.Path(args.config)) if args.config not in (None, "debian") else None
+    given = given_config(args.config)
     setup.ensure()
     with common.locked("setup"):
         setup.install(PACKAGES)
     with common.locked("build-deb"):
-        where, text = given or other_config(args.config)
+        where, text = given or debian_config()
         srctree, home = tree.vswap(), tree.home() / "deb"
         builddir = home / "build"
         builddir.mkdir(parents=True, exist_ok=True)
