@@ -1010,6 +1010,27 @@ class Series(Toy):
         with self.assertRaisesRegex(common.Failure, "names no patch"):
             series.make(self.top / "empty")
 
+    def test_patches_that_do_not_apply_exactly(self):
+        (self.source / "mm/swap.h").write_text("".join(f"{number}\n" for number in range(1, 10)))
+        for place, version, said in (
+                (2, "7.3.4", []), (3, "7.3.9", []),
+                (3, "7.3.4", ["Hunk #1 succeeded at 2 (offset -1 lines)."])):
+            self.write("checkout/patches/0001-hook.patch", self.MAIL + (
+                f"--- a/mm/swap.h\n+++ b/mm/swap.h\n@@ -{place},6 +{place},7 @@\n"
+                " 2\n 3\n 4\n+hook\n 5\n 6\n 7\n"))
+            with mock.patch.object(setup, "check_tree", lambda _, version=version: version):
+                problems = series.make(self.top / f"{version}-{place}")[1]
+            self.assertEqual(problems, [
+                f"patches/0001-hook.patch: {line}: refresh it against Linux 7.3.4"
+                for line in said])
+        # Context that differs is never ignored, on no kernel.
+        for version in ("7.3.4", "7.3.9"):
+            self.write("checkout/patches/0001-hook.patch",
+                       self.MAIL + self.PATCH.replace(" one", " 1").replace(" two", " 3"))
+            with mock.patch.object(setup, "check_tree", lambda _, version=version: version), \
+                    self.assertRaisesRegex(common.Failure, "patch does not apply"):
+                series.make(self.top / f"fuzzy-{version}")
+
     def test_settings_of_the_user_are_ignored(self):
         path = self.write(".gitconfig", "[vswap]\n\tx = 1\n")
         repo = series.Repository(self.top / "repo")

@@ -1791,62 +1791,6 @@ class Files(Kept):
             self.patch(lint.tree, "series", lambda: entries)
             self.assertEqual(lint.patch_series(), problems)
 
-    def patches(self, *diffs, version=setup.BASE_VERSION):
-        """What is said about patches of a kernel with mm/a.c."""
-        shutil.rmtree(self.top, ignore_errors=True)
-        for name, text in (*((f"linux/mm/{name}", "1\n2\n3\n4\n5\n6\n")
-                             for name in ("a.c", "deep/b.c", "deep/c.c")),
-                           *((f"{n}.patch", diff) for n, diff in enumerate(diffs))):
-            (self.top / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.top / name).write_text(text)
-        self.patch(lint.tree, "pristine", lambda: self.top / "linux")
-        self.patch(setup, "check_tree", lambda _: version)
-        self.patch(lint.tree, "series", lambda: [(self.top / f"{n}.patch", [])
-                                                 for n in range(len(diffs))])
-        return lint.patches_apply()
-
-    @staticmethod
-    def diff(*lines, at=1, name="mm/a.c"):
-        old, new = (sum(line[0] in signs for line in lines) for signs in (" -", " +"))
-        return (f"--- a/{name}\n+++ b/{name}\n@@ -{at},{old} +{at},{new} @@\n"
-                + "".join(f"{line}\n" for line in lines))
-
-    def test_patches_that_apply(self):
-        first = self.diff(" 1", "+x", " 2", " 3", " 4")
-        self.assertEqual(self.patches(first, self.diff(" 1", " x", "-2", " 3", " 4")), [])
-        self.assertEqual(self.patches(), [])
-        self.assertEqual(self.patches(*(first.replace("a.c", name)
-                                        for name in ("deep/b.c", "deep/c.c"))), [])
-        self.assertEqual(self.patches(self.diff(" 2", " 3", "+x", " 4", " 5"), version="7.3.9"), [])
-        # A patch that only adds files of the overlay is a message.
-        self.assertEqual(self.patches("a message\n---\n", first), [])
-
-    def test_patches_that_do_not_apply_exactly(self):
-        first = self.diff(" 1", "+x", " 2", " 3", " 4")
-        for diffs, said in (
-                ((self.diff(" 2", " 3", "+x", " 4", " 5"),), "0.patch: mm/a.c: .*offset"),
-                ((self.diff(" 1", " 9", "+x", " 3", " 4"),), "0.patch: mm/a.c: .*FAILED"),
-                ((first, first), "1.patch: patching file mm/a.c"),
-                ((first + "@@ -9,3 +9,4 @@\n 7\n",), "0.patch: .*malformed"),
-                (("+++ b/mm/a.c\n",), "0.patch: .*garbage"),
-                ((self.diff("+x", name="mm/b.c"),), "0.patch: mm/b.c is not in Linux"),
-                ((self.diff("+x", name="mm/b.c") + first,), "0.patch: mm/b.c is not in Linux")):
-            problems = self.patches(*diffs)
-            self.assertRegex(problems[0], f"patches/{said}")
-            self.assertEqual({problem[:15] for problem in problems}, {problems[0][:15]})
-        # Context that differs is never ignored, on no kernel.
-        for version in (setup.BASE_VERSION, "7.3.9"):
-            fuzzy = self.diff(" 0", " 2", " 3", "+x", " 4", " 5", " 9")
-            self.assertIn("FAILED", self.patches(fuzzy, version=version)[0])
-        self.assertEqual((self.top / "linux/mm/a.c").read_text(), "1\n2\n3\n4\n5\n6\n")
-        for text, code, said in (("odd\n", 2, ["patches/0.patch: odd"]), ("odd\n", 0, [])):
-            done = types.SimpleNamespace(text=text, returncode=code)
-            with mock.patch.object(lint.tree, "run", return_value=done) as run:
-                self.assertEqual(self.patches(first), said)
-            run.assert_called_once_with(
-                ["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i",
-                 self.top / "0.patch"], cwd=mock.ANY, env={"LC_ALL": "C"}, check=False)
-
 
 class Crates(Kept):
     """Checks of lint that compile the crates."""

@@ -250,25 +250,6 @@ def checkpatch_files():
             for line in series.checkpatch(ROOT / name, tree.pristine(), "--file")]
 
 
-def patches_apply():
-    """Checks that each patch applies on top of those before it: without offsets on the kernel that
-    they are made for."""
-    source = tree.pristine()
-    version = setup.check_tree(source)
-    exact = "offset|" if version == setup.BASE_VERSION else ""
-    problems = []
-    with tempfile.TemporaryDirectory() as work:
-        for patch, absent, done, said in tree.applied(tree.series(), source, pathlib.Path(work)):
-            problems += [f"patches/{patch.name}: {name} is not in Linux {version}: a new file is "
-                         "an overlay file, not part of a patch" for name in absent]
-            problems += [f"patches/{patch.name}: {file}: {line}: refresh it against Linux {version}"
-                         for file, line in said
-                         if re.search(exact + "FAILED|fuzz|malformed|garbage", line)]
-            if done and done.returncode and not problems:
-                problems.append(f"patches/{patch.name}: " + done.text.strip()[-300:])
-    return problems
-
-
 def patch_series():
     """Checks the series as it would be mailed: complete, checkpatch-clean, and taken by git am."""
     if not tree.series():
@@ -399,7 +380,6 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("no machine paths", places),
     ("Python scripts", python_files),
     ("shell scripts", shell_files),
-    ("patches apply exactly", patches_apply),
     ("series is mail-ready", patch_series),
     ("checkpatch on new C files", checkpatch_files),
     ("rustfmt", rustfmt),

@@ -168,9 +168,15 @@ def commit_base(repo, patches):
 
 
 def commit_patch(repo, patch, files):
+    """Commits a patch and its overlay files. Returns problems: hunks that have moved, on the kernel
+    that the patches are made for."""
+    moved = []
     if tree.files_of(patch.path):
-        repo.git("apply", "--index", "--whitespace=error", str(patch.path),
-                 hint=f"refresh patches/{patch.path.name}")
+        said = repo.git("apply", "--index", "--whitespace=error", "-v", str(patch.path),
+                        hint=f"refresh patches/{patch.path.name}")
+        if setup.check_tree(tree.pristine()) == setup.BASE_VERSION:
+            moved = [f"patches/{patch.path.name}: {line}: refresh it against Linux "
+                     f"{setup.BASE_VERSION}" for line in said.splitlines() if "(offset" in line]
     for name, data in files.items():
         target = repo.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -178,6 +184,7 @@ def commit_patch(repo, patch, files):
         shutil.copymode(ROOT / name, target)
     repo.commit(f"{patch.subject}\n\n{patch.body}\n", author=(patch.author, patch.address),
                 date=patch.date)
+    return moved
 
 
 # --- the cover letter --------------------------------------------------------
@@ -333,7 +340,7 @@ def make(folder):
     repo = Repository(folder / "repo")
     base = commit_base(repo, patches)
     for patch, files in zip(patches, tree.additions(tree.series())):
-        commit_patch(repo, patch, files)
+        problems += commit_patch(repo, patch, files)
     last = patches[-1]
     repo.git("format-patch", "-q", "-n", "--cover-letter", "--rfc", "--full-index",
              f"--base={base}", "--signature=rust-vswap", "--cover-from-description=none",

@@ -120,53 +120,41 @@ def copy_in(source, name, folder):
     shutil.copy(source / name, target)
 
 
-def apply_patch(patch, folder):
-    """Applies a patch without fuzz. Returns the process, and its messages as [(file, message)]."""
+def apply_patch(patch, folder, version):
+    """Applies a patch without fuzz."""
     done = run(["patch", "-p1", "-N", "-F0", "--no-backup-if-mismatch", "-r", "-", "-i", patch],
                cwd=folder, env={"LC_ALL": "C"}, check=False)
-    file, said = "?", []
+    if not done.returncode:
+        return
+    file, problems = "?", []
     for line in done.text.splitlines():
         if line.startswith("patching file "):
             file = line.split(" ", 2)[2]
-        else:
-            said.append((file, line.strip()))
-    return done, said
-
-
-def applied(entries, source, work):
-    """Applies patches one after the other in a folder, to copies of the files that they change.
-    Yields (patch, files that the tree does not have, process, its messages), and ends at the first
-    patch of which a file is missing."""
-    for patch, _ in entries:
-        names = files_of(patch)
-        absent = [name for name in names if not (source / name).is_file()]
-        if absent:
-            yield patch, absent, None, []
-            return
-        for name in names:
-            if not (work / name).exists():
-                copy_in(source, name, work)
-        if names:
-            yield patch, [], *apply_patch(patch, work)
+        elif "FAILED" in line:
+            problems.append(f"{file}: {line.strip().rstrip('.')}")
+    die(f"{patch.name} does not apply to Linux {version}:\n  "
+        + "\n  ".join(problems or done.text.splitlines()[-3:]),
+        f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
+        "without other changes to these files, or refresh the patch")
 
 
 def patched(entries, source, version):
     """Returns the content of every patched file: {relative path: bytes}."""
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
-        for patch, absent, done, said in applied(entries, source, work):
-            if absent:
-                die(f"{patch.name} changes {absent[0]}, which Linux {version} does not have",
-                    f"the patches are made for Linux {setup.BASE_VERSION}")
-            if done.returncode:
-                problems = [f"{file}: {line.rstrip('.')}" for file, line in said
-                            if "FAILED" in line]
-                die(f"{patch.name} does not apply to Linux {version}:\n  "
-                    + "\n  ".join(problems or done.text.splitlines()[-3:]),
-                    f"the patches are made for Linux {setup.BASE_VERSION}: use a 7.3.y tree "
-                    "without other changes to these files, or refresh the patch")
-        return {name: (work / name).read_bytes()
-                for patch, _ in entries for name in files_of(patch)}
+        touched = []
+        for patch, _ in entries:
+            names = files_of(patch)
+            for name in names:
+                if not (source / name).is_file():
+                    die(f"{patch.name} changes {name}, which Linux {version} does not have",
+                        f"the patches are made for Linux {setup.BASE_VERSION}")
+                if name not in touched:
+                    touched.append(name)
+                    copy_in(source, name, work)
+            if names:
+                apply_patch(patch, work, version)
+        return {name: (work / name).read_bytes() for name in touched}
 
 
 def assemble(dest, count=None):
