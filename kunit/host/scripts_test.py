@@ -209,7 +209,7 @@ class BadInput(unittest.TestCase):
 def qemu(machine, **changes):
     """Returns QEMU's command line for a guest."""
     given = dict(smp=2, mem="1G", disks=[], append="", icount=False, host_root=False, numa=False,
-                 out="out", log="log", shell=False, extra=())
+                 out="out", log="log", shell=False)
     with mock.patch.object(os, "access", return_value=False):
         return guest._qemu(machine, "image", "initrd", **{**given, **changes})
 
@@ -258,12 +258,12 @@ class Machines(unittest.TestCase):
                 ({"append": "a=b"}, [*emulated, "2", *ports], "a=b"),
                 ({"smp": 4, "numa": True, "disks": ["a"]},
                  [*emulated, "4,sockets=4", *nodes, *disk, *ports], ""),
-                ({"host_root": True, "extra": ["-x"]}, [*emulated, "2", *root, *ports, "-x"],
-                 "vswap_root=host "),
+                ({"host_root": True}, [*emulated, "2", *root, *ports], "vswap_root=host "),
                 ({"shell": True}, [*emulated, "2", *stdio], "vswap_shell=1 "),
                 ({"icount": True}, [*first, "tcg", "-icount", "shift=0,sleep=off", "-cpu",
-                                    "max,-rdrand,-rdseed", "-rtc", "base=2026-01-01,clock=vm",
-                                    "-seed", "1", "-smp", "1", *ports], "norandmaps ")):
+                                    "max,-rdrand,-rdseed,-erms,-fsrm", "-rtc",
+                                    "base=2026-01-01,clock=vm", "-seed", "1", "-smp", "1",
+                                    *ports], "norandmaps ")):
             self.assertEqual(qemu(arch.X86_64, **given),
                              [*command, "-append", f"{self.KERNEL} {kernel}"])
         with self.assertRaisesRegex(common.Failure, "no programs for arm64"):
@@ -319,7 +319,7 @@ class Machines(unittest.TestCase):
                 patches.enter_context(mock.patch.object(target, name, value))
             result = guest.boot("vswap", "script", smp=3, mem="2G", disks=["1M"], append="a=b",
                                 timeout=7, files={"f": 1}, numa=True, host_root=True,
-                                extra=["-x"], ensure=False, splats_ok=True, follow="follow")
+                                ensure=False, splats_ok=True, follow="follow")
             self.assertEqual((result.output, result.code, len(result.splats)), ("said\n", 3, 1))
             self.assertRegex(str(result.log), "/a/logs/boot-vswap-.*[.]log$")
             command, out, log, uml, timeout, quiet, follow = booted.call_args.args
@@ -330,7 +330,7 @@ class Machines(unittest.TestCase):
             self.assertFalse(out.parents[1].exists())
             for words in ("-kernel image of vswap -initrd", "-smp 3,sockets=3", "-m 2G",
                           f"size={1 << 30}", f"file={out.parents[1]}/disk0,", "mount_tag=root",
-                          f"-serial file:{log} -serial file:{out} -x -append", " a=b"):
+                          f"-serial file:{log} -serial file:{out} -append", " a=b"):
                 self.assertIn(words, " ".join(command))
             with self.assertRaisesRegex(guest.GuestFailure, "BUG: x"):
                 guest.boot("um", mem="3G", disks=["1M"], append="c=d", quiet=False)
@@ -362,7 +362,7 @@ class Machines(unittest.TestCase):
 
     def test_the_clock_that_counts(self):
         self.assertEqual(self.after(qemu(arch.X86_64, icount=True), "-cpu"),
-                         ["max,-rdrand,-rdseed"])
+                         ["max,-rdrand,-rdseed,-erms,-fsrm"])
         self.assertEqual(self.after(qemu(arch.ARM64, icount=True), "-cpu"), ["max"])
 
     def test_programs_are_made_for_one_page_size(self):

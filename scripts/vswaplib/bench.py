@@ -15,8 +15,8 @@ import time
 
 from . import arch as archs
 from . import benchplot, benchreport, build, common, guest, initramfs, series, setup, tree
-from .benchsuites import (ARMS, COUNTERS, ICOUNT, ICOUNT_CPU, LOCK_VARIANT, LOCKS, NATIVE, RUNS,
-                          SUITES, TIME, VARIANTS, WALL, built, parse_output, script_text)
+from .benchsuites import (ARMS, COUNTERS, ICOUNT, LOCK_VARIANT, LOCKS, NATIVE, RUNS, SUITES, TIME,
+                          VARIANTS, WALL, built, parse_output, script_text)
 from .common import die, say
 
 
@@ -44,17 +44,15 @@ def add_arguments(parser):
 
 def _boot(group, variant, quick, run=0):
     """Runs a group once. Returns (info, rows, locks, seconds)."""
-    icount = group.icount or group.clock == ICOUNT
     name, append, env = ARMS.get(variant, (variant, "", ()))
     result = guest.boot(name, script_text(group, quick, run, env), smp=group.smp, mem=group.mem,
-                        disks=list(group.disks), append=group.append + append, icount=icount,
+                        disks=list(group.disks), append=group.append + append,
+                        icount=group.icount or group.clock == ICOUNT,
                         timeout=group.timeout, ensure=False, host_root=group.host_root,
                         files={f"vswap/src/{path.name}": path for path in
                                initramfs.GUEST.glob("*.[ch]")} if group.host_root else {},
                         # A benchmark may measure how processes are killed.
-                        allowed=guest.KINDS,
-                        # QEMU takes the last -cpu it is given.
-                        extra=("-cpu", ICOUNT_CPU) if icount else ())
+                        allowed=guest.KINDS)
     guest.require(result, f"the benchmark {group.name} on {variant}")
     return (*parse_output(result.output), result.seconds)
 
@@ -219,7 +217,7 @@ def _about(args, variants):
         "tree": series.fingerprint(),
         "date": time.strftime("%Y-%m-%d %H:%M:%S"),
         "qemu": common.run([archs.X86_64.qemu, "--version"]).text.partition("\n")[0],
-        "cpu_model": ICOUNT_CPU, "host_cpu": _host_cpu(), "host_cpus": os.cpu_count(),
+        "cpu_model": archs.X86_64.counted, "host_cpu": _host_cpu(), "host_cpus": os.cpu_count(),
         "config_differences": _config_difference(list(dict.fromkeys(map(built, variants)))),
     }
 

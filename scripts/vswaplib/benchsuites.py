@@ -4,10 +4,6 @@ variant (and run), that measures several cells."""
 
 import dataclasses
 
-# The emulated processor of the deterministic clock. Without erms and fsrm, copying a page takes
-# 512 counted steps instead of 4096, which is closer to its real cost.
-ICOUNT_CPU = "max,-rdrand,-rdseed,-erms,-fsrm"
-
 # The clocks: instructions that QEMU counts; seconds, on User Mode Linux and in QEMU; and
 # what lock_stat counts.
 ICOUNT, WALL, TIME, LOCKS = "icount", "wall", "time", "locks"

@@ -228,7 +228,7 @@ def _memory(mem, numa, file):
 
 
 def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, numa, out, log, shell,
-          extra, memory=None):
+          memory=None):
     # With icount, norandmaps, a CPU without rdrand and a fixed clock make two runs execute the
     # same instructions.
     cmdline = [f"console={arch.tty}0", "loglevel=7", "panic=-1", "nokaslr", "mitigations=off",
@@ -261,7 +261,7 @@ def _qemu(arch, image, initrd, *, smp, mem, disks, append, icount, host_root, nu
         cmd += ["-chardev", "stdio,id=out,signal=off", "-serial", "chardev:out"]
     else:
         cmd += ["-serial", f"file:{out}"]
-    return [*cmd, *extra, "-append", " ".join([*cmdline, append])]
+    return [*cmd, "-append", " ".join([*cmdline, append])]
 
 
 def _uml(image, initrd, *, mem, disks, append, out):
@@ -311,7 +311,7 @@ def _unused_log(variant):
 
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
          files=None, quiet=True, host_root=False, numa=False, shell=False, splats_ok=False,
-         extra=(), ensure=True, follow=None, allowed=()):
+         ensure=True, follow=None, allowed=()):
     """Boots `variant`, runs `script` in it, and returns a Result. Calls `follow` with each new
     piece of the script's output as it comes.
 
@@ -338,7 +338,7 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         else:
             cmd = _qemu(arch, image, initrd, smp=smp, mem=mem, disks=disks, append=append,
                         icount=icount, host_root=host_root, numa=numa, out=out, log=log,
-                        shell=shell, extra=extra, memory=memory)
+                        shell=shell, memory=memory)
         cmd = [str(part) for part in cmd]
         if shell:
             subprocess.run(cmd, env={**_env()}, check=False)
