@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from vswaplib import (arch, bench, benchreport, benchsuites, build, common, counters,  # noqa: E402
-                      guest, guesttests, initramfs, lint, rates, selftests, setup, testrun, tree)
+                      guest, guesttests, lint, rates, selftests, setup, testrun, tree)
 from vswaplib.selftests import END, Test  # noqa: E402
 
 
@@ -578,7 +578,6 @@ class Guests(Folder):
     def run_all(self, full):
         built, groups = [], []
         self.patch(build, "ensure", built.append)
-        self.patch(initramfs, "workloads", lambda: built.append("workloads"))
         self.patch(selftests, "run_group", lambda tests, sides, report:
                    groups.append((tests, [side.name for side in sides])))
         selftests.run_all(selftests.TESTS, full, None)
@@ -586,14 +585,14 @@ class Guests(Folder):
 
     def test_the_verb_test_runs_each_test_once(self):
         built, groups = self.run_all(False)
-        self.assertEqual(built, ["base", "vswap", "workloads"])
+        self.assertEqual(built, ["base", "vswap"])
         self.assertEqual(sorted(test.name for tests, _ in groups for test in tests),
                          sorted(test.name for test in selftests.TESTS if not test.full))
         self.assertTrue(all(sides == ["vswap", "virtual"] for _, sides in groups))
 
     def test_with_full_all_of_them(self):
         built, groups = self.run_all(True)
-        self.assertEqual(built, ["base", "vswap", "debug", "workloads"])
+        self.assertEqual(built, ["base", "vswap", "debug"])
         self.assertEqual(sorted(test.name for tests, _ in groups for test in tests),
                          sorted(test.name for test in selftests.TESTS))
         for tests, sides in groups:
@@ -1413,7 +1412,6 @@ class Bench(Folder):
             self.image(name).write_text(name)
         self.patch(build, "image", self.image)
         self.patch(build, "ensure", lambda name: None)
-        self.patch(initramfs, "workloads", lambda: None)
         self.patch(bench, "_config_difference", lambda variants: {})
         self.patch(guest, "boot", self.boot)
         self.patch(benchsuites, "SUITES", {})

@@ -273,8 +273,6 @@ def main(args):
     packages = [name for group in groups for name in group.packages]
     if packages:
         setup.install(list(dict.fromkeys(packages)))
-    # Compile the workloads before two guests could do so at the same time.
-    initramfs.workloads()
     out = pathlib.Path(args.out) if args.out else \
         common.CACHE / "bench" / f"{args.suite}-{time.strftime('%Y%m%d-%H%M%S')}"
     out.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 
-from . import build, common, guest, initramfs, rates, setup, tree
+from . import build, common, guest, rates, setup, tree
 from .common import LOGS, step
 
 PREFIX = "VSWAP-SELFTEST"
@@ -488,8 +488,6 @@ def run_all(tests, full, report):
     for variant in dict.fromkeys(side.variant for side in [BASE, *sides]):
         build.ensure(variant)
     programs()
-    # Compile the workloads now, because otherwise two guests could do so at the same time.
-    initramfs.workloads()
     groups = collections.defaultdict(list)
     for test in tests:
         if full or not test.full:
