@@ -376,13 +376,10 @@ impl Local {
 
     /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on another
     /// CPU and hold the lock of that CPU's state.
-    pub(crate) fn while_unlocked<R>(&mut self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: The lock is held, by the invariants. It is taken again below, before `self` can
-        // be used.
-        unsafe { bindings::vswap_local_unlock() };
+    pub(crate) fn while_unlocked<R>(self, f: impl FnOnce() -> R) -> (Self, R) {
+        drop(self);
         let ret = f();
-        lock_local();
-        ret
+        (Self::lock(), ret)
     }
 
     /// Takes an unbound cluster with a free slot away from a CPU that allocates from it. Assigns it

@@ -109,7 +109,7 @@ pub(crate) fn alloc_unbound(order: u32, owner: Owner<'_>) -> Option<Run> {
 
 /// Takes slots from another cluster than the CPU's current one, for [`alloc_run`].
 #[cold]
-fn refill(mut local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
+fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     // The type of the device that the cluster is, or becomes, bound to.
     let ty = match kind {
         Kind::Unbound => None,
@@ -119,19 +119,19 @@ fn refill(mut local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<
     // The lock of the lists is dropped at the end of this statement, so that it can be taken again
     // below.
     let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
-    let populated = match refill {
+    let (mut local, populated) = match refill {
         // For an unbound cluster this succeeds, because a cluster on the partial list has a free
         // run. For a bound one it fails if swapoff has begun.
         Refill::Partial(guard) => return take_from(local, order, kind, guard),
-        Refill::Spare(spare) => populate(spare, &mut local, owner),
+        Refill::Spare(spare) => populate(spare, local, owner),
         Refill::Create => match local.while_unlocked(Spare::create) {
-            Some(spare) => populate(spare, &mut local, owner),
-            None => {
+            (local, Some(spare)) => populate(spare, local, owner),
+            (local, None) => {
                 Lists::lock().uncount_populated();
-                None
+                (local, None)
             }
         },
-        Refill::Limit => None,
+        Refill::Limit => (local, None),
     };
     let Some(populated) = populated else {
         return if order == 0 {
@@ -183,15 +183,16 @@ fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> 
 }
 
 /// Allocates tables for a cluster. Sleeps only if an atomic allocation fails.
-fn populate(spare: Spare, local: &mut Local, owner: Owner<'_>) -> Option<Populated> {
-    let populated = spare
-        .populate(owner, false)
-        .or_else(|spare| local.while_unlocked(|| spare.populate(owner, true)));
+fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Populated>) {
+    let (local, populated) = match spare.populate(owner, false) {
+        Ok(populated) => (local, Ok(populated)),
+        Err(spare) => local.while_unlocked(|| spare.populate(owner, true)),
+    };
     match populated {
-        Ok(populated) => Some(populated),
+        Ok(populated) => (local, Some(populated)),
         Err(spare) => {
             Lists::lock().put_spare(spare);
-            None
+            (local, None)
         }
     }
 }

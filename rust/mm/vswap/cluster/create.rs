@@ -135,10 +135,15 @@ impl Tables {
     /// cgroup ids unless cgroups are off.
     pub(super) fn alloc(gfp: bindings::gfp_t, ids: bool) -> Result<Self> {
         let tables = Self::none();
-        // SAFETY: All zeros are a cluster without tables and flags, and C uses no other fields.
-        to_result(unsafe { bindings::vswap_tables_alloc(tables.as_ptr(), gfp, ids) })?;
-        // INVARIANT: C has just allocated the tables for this value.
+        tables.fill(gfp, ids)?;
         Ok(tables)
+    }
+
+    c_methods! {
+        // Allocates tables for the value, if it returns 0.
+        safe fn fill(&self, gfp: bindings::gfp_t, ids: bool) -> Result = vswap_tables_alloc;
+        // Frees the tables, if there are any.
+        safe fn free(&self) = vswap_tables_free;
     }
 
     /// Returns the C structure, for C to take over the tables.
@@ -150,8 +155,7 @@ impl Tables {
 
 impl Drop for Tables {
     fn drop(&mut self) {
-        // SAFETY: The value owns the tables, by the invariants. C accepts a cluster without tables.
-        unsafe { bindings::vswap_tables_free(self.as_ptr()) };
+        self.free();
     }
 }
 

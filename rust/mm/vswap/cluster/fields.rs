@@ -3,10 +3,12 @@
 //! The fields of C's `struct swap_cluster_info` that `ci->lock` protects, and the extend table,
 //! which one of them owns.
 //!
-//! Only this file reaches the cells, so that they change with `&mut LockedCluster` alone.
+//! Only this file reaches the cells, and only through a [`LockedCluster`]: they change with `&mut
+//! LockedCluster` alone.
 
 use crate::{
     vswap::cluster::{
+        Cluster,
         LockedCluster,
         SwapWords, //
     },
@@ -27,10 +29,10 @@ use core::{
 use kernel::{
     bindings::{
         self,
-        spinlock_t,
         swap_cluster_info, //
     },
     prelude::*,
+    sync::SpinLock,
     types::Opaque, //
 };
 
@@ -39,16 +41,35 @@ type Counts = [Cell<u32>; SLOTS];
 
 #[repr(C)]
 struct Fields {
-    _lock: Opaque<spinlock_t>,
+    lock: SpinLock<()>,
     _count: Opaque<u16>,
     _flags: Opaque<u8>,
     order: Cell<u8>,
-    table: Cell<*mut SwapWords>,
+    table: TablePtr<SwapWords>,
     /// The extend table, which the cluster owns, or NULL.
-    counts: Cell<*mut Counts>,
+    counts: TablePtr<Counts>,
 }
 
-static_assert!(offset_of!(Fields, _lock) == offset_of!(swap_cluster_info, lock));
+/// A pointer to a table of a locked cluster, or NULL.
+///
+/// # Invariants
+///
+/// The table stays valid as long as the pointer does not change. It changes only with the lock
+/// held, and in Rust only with `&mut LockedCluster`.
+#[repr(transparent)]
+struct TablePtr<T>(Cell<*mut T>);
+
+impl<T> TablePtr<T> {
+    /// Returns the table. The lock is held while `self` is borrowed.
+    #[inline]
+    fn get(&self) -> Option<&T> {
+        // SAFETY: By the invariants of the type, the table is valid, and stays while `self` is
+        // borrowed from a locked cluster.
+        unsafe { self.0.get().as_ref() }
+    }
+}
+
+static_assert!(offset_of!(Fields, lock) == offset_of!(swap_cluster_info, lock));
 static_assert!(offset_of!(Fields, order) == offset_of!(swap_cluster_info, order));
 static_assert!(offset_of!(Fields, table) == offset_of!(swap_cluster_info, table));
 static_assert!(offset_of!(Fields, counts) == offset_of!(swap_cluster_info, extend_table));
@@ -63,26 +84,37 @@ impl Extended {
     }
 }
 
+impl Cluster {
+    #[inline]
+    fn fields(&self) -> &Fields {
+        // SAFETY: The layout is that of C's structure. C has initialized the lock, and uses it as a
+        // spinlock, too. The lock protects the cells: all other functions here hold it.
+        unsafe { &*self.as_ci().cast() }
+    }
+
+    /// Returns `ci->lock`. Interrupt handlers never take it, so interrupts may stay on.
+    #[inline]
+    pub(super) fn ci_lock(&self) -> &SpinLock<()> {
+        &self.fields().lock
+    }
+}
+
 impl LockedCluster<'_> {
     #[inline]
     fn fields(&self) -> &Fields {
-        // SAFETY: The layout is that of C's structure. The lock, held by the invariants of
-        // `LockedCluster`, protects the cells.
-        unsafe { &*self.ci().cast() }
+        self.cluster().fields()
     }
 
     /// Returns the swap table.
     #[inline]
     pub(super) fn words(&self) -> Option<&SwapWords> {
-        // SAFETY: The table changes under the lock only, which is held by the invariants.
-        unsafe { self.fields().table.get().as_ref() }
+        self.fields().table.get()
     }
 
     /// Returns the count of a slot in the extend table.
     #[inline]
     fn extend_word(&self, off: u32) -> Option<&Cell<u32>> {
-        // SAFETY: The cluster owns the table. The lock, held by the invariants, protects it.
-        unsafe { self.fields().counts.get().as_ref() }?.get(off as usize)
+        self.fields().counts.get()?.get(off as usize)
     }
 
     /// Returns true if the cluster has an extend table.
@@ -153,7 +185,7 @@ impl LockedCluster<'_> {
     /// Replaces the extend table, and returns the old one.
     fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
         let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());
-        let old = self.fields().counts.replace(new.cast());
+        let old = self.fields().counts.0.replace(new.cast());
         // INVARIANT: The cluster owned the old table until now.
         NonNull::new(old.cast()).map(ExtendTable)
     }

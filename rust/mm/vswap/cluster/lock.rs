@@ -18,10 +18,7 @@ use core::{
 };
 use kernel::{
     bindings,
-    sync::{
-        SpinLock,
-        SpinLockGuard, //
-    },
+    sync::SpinLockGuard,
     types::NotThreadSafe, //
 };
 
@@ -115,13 +112,6 @@ impl Cluster {
             let is_virtual = (*ci.as_ptr()).flags == bindings::VSWAP_CLUSTER_FLAG as u8;
             is_virtual.then(|| FromC::from_c(ci))
         }
-    }
-
-    /// Returns `ci->lock`. Interrupt handlers never take it, so interrupts may stay on.
-    #[inline]
-    fn ci_lock(&self) -> &SpinLock<()> {
-        // SAFETY: C has initialized the lock, and uses it as a spinlock, too.
-        unsafe { SpinLock::from_raw(&raw mut (*self.as_ci()).lock) }
     }
 
     /// Locks the cluster.
