@@ -275,9 +275,10 @@ bool vswap_type_is_fast(unsigned int type)
 /*
  * Returns true if the reverse map word of a device slot names the virtual slot
  * @voffset. A slot of a bound cluster has no word. With @bound, returns true if
- * the binding names @voffset instead. Takes no lock and accepts any type and
- * offset, because the caller may have found them in a corrupt word. Caller holds
- * ci->lock of the virtual cluster that @voffset is in.
+ * the binding names @voffset instead. Accepts any type and offset, because the
+ * caller may have found them in a corrupt word. Caller holds ci->lock of the
+ * virtual cluster that @voffset is in. Takes no other lock: the word of a slot
+ * that backs @voffset changes only under that lock.
  */
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound)

@@ -2,8 +2,9 @@
 """unsafe: counts the lines of rust/mm, and lists where its unsafe code is.
 
 A block is an `unsafe {}` or an `unsafe impl`. Declarations are C functions that the macros of
-rust/mm/ffi/ make callable by safe code. Without the macros, each would be one block. Both are
-counted and limited, because hiding unsafe code does not remove it.
+rust/mm/ffi/ make callable by safe code, and what c_exports! takes as given by C. Without the
+macros, each would be one block. Both are counted and limited, because hiding unsafe code does not
+remove it.
 """
 
 import fnmatch
@@ -17,7 +18,7 @@ from .common import ROOT, say
 LIMITS = {
     "rust/mm/exports/swapin.rs": (0, 0),
     "rust/mm/exports/vswap.rs": (2, 0),
-    "rust/mm/exports/zswap.rs": (1, 0),
+    "rust/mm/exports/zswap.rs": (1, 3),
     "rust/mm/ffi/acomp.rs": (5, 9),
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (16, 0),
@@ -69,6 +70,8 @@ def count(source):
     lines = sum(bool(line.strip()) for line in code.splitlines())
     declared = sum(len(re.findall(r"\bfn\s+\w+", body)) for body in
                    re.findall(DECLARES + r"!\s*\{(.*?)\n\s*\}", code, re.S))
+    # What C guarantees without an argument (c_exports! in rust/mm/ffi/call.rs).
+    declared += len(re.findall(r"\bgiven\s*\(\s*\w+\s*:", code))
     return lines, len(re.findall(r"\bunsafe\s*(?:\{|impl\b)", code)), declared
 
 

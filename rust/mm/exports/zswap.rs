@@ -110,7 +110,7 @@ c_exports! {
 
     /// Returns what a write to the compressor parameter requires. 0: nothing. 1: a switch of the
     /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail. The caller
-    /// is the writer of the parameter, and holds `zswap_init_lock`, which excludes other values.
+    /// is the writer of the parameter, and holds `zswap_init_lock`: there is no other `Compressor`.
     /// A writer holds `kernel_param_lock()`, so there is no other writer, and no reader.
     fn zswap_rs_compressor_check(
         name: &CStr = *const c_char
@@ -132,10 +132,11 @@ c_exports! {
         from_result(|| limits::switch_compressor(name, || kp.set(name)).map(|()| 0))
     }
 
-    /// Initializes zswap. The caller holds `zswap_init_lock`, which excludes other values, and
-    /// other writers until zswap is initialized. It is a writer of a parameter, so that there are
-    /// no readers. Or no write has changed the compressor parameter since the command line was
-    /// parsed, so that the name was not allocated.
+    /// Initializes zswap. The caller calls this once, and not after [`zswap_rs_may_enable`] has
+    /// initialized zswap. It holds `zswap_init_lock`: there is no other `Compressor`, and no other
+    /// writer until zswap is initialized. It is a writer of a parameter, so that there are no
+    /// readers. Or no write has changed the compressor parameter since the command line was parsed,
+    /// so that the name was not allocated.
     fn zswap_rs_setup() given(compressor: Compressor<'_>) -> c_int {
         let mut compressor = compressor;
         from_result(|| {

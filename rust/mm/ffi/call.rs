@@ -140,9 +140,9 @@ macro_rules! c_statics {
 /// Converts an argument of a function that C calls, for `c_exports!`.
 macro_rules! c_argument {
     ($ty:ty, $raw:ty, $value:expr) => {
-        // SAFETY: As required of the caller of the function, each argument meets the requirements
-        // of `FromC` for its type. The body of the function accepts any lifetime that a type leaves
-        // open, so it keeps no such argument.
+        // SAFETY: As required of the caller of the function, each argument, and what is given,
+        // meets the requirements of `FromC` for its type. The body of the function accepts any
+        // lifetime that a type leaves open, so it keeps no such value.
         unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($value) }
     };
 }
@@ -153,7 +153,8 @@ macro_rules! c_argument {
 /// it runs, unless the type of the argument has the lifetime `'static`.
 ///
 /// `given(name: Type)` after the arguments is a value that stands for what the C caller guarantees
-/// without an argument, such as a lock that it holds. Its contract is that of `FromC<()>`.
+/// without an argument, such as a lock that it holds. Its contract is that of `FromC<()>`. A type
+/// with such a contract is not for results of C functions.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
@@ -171,7 +172,6 @@ macro_rules! c_exports {
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
             #[inline(always)]
             fn body($($arg: $ty,)* $($given: $given_ty)?) $(-> $ret)? $body
-
 
             $(let $arg = c_argument!($ty, $raw, $arg);)*
             $(let $given = c_argument!($given_ty, (), ());)?
@@ -260,7 +260,7 @@ unsafe impl<T: View, const N: usize> View for [T; N] {
 /// # Safety
 ///
 /// The invariants of the type guarantee what C requires of the value while the function runs: a
-/// pointer is to a valid object of the type `C`.
+/// pointer that C follows is to a valid object of the type `C`.
 pub(crate) unsafe trait ToC {
     /// The type of the value in C.
     type C;
@@ -316,8 +316,8 @@ impl FromC<()> for () {
 macro_rules! to_c {
     ($($(#[$meta:meta])* $ty:ty => $c:ty = |$this:ident| $value:expr $(;)?)*) => {$(
         $(#[$meta])*
-        // SAFETY: The value is a number, or by the invariants of the type, or as a reference, a
-        // pointer to an object that stays while the function runs.
+        // SAFETY: C does not follow the value, or the value is a pointer to an object that stays
+        // while the function runs: by the invariants of the type, or because it is a reference.
         unsafe impl $crate::ffi::call::ToC for $ty {
             type C = $c;
 

@@ -99,27 +99,29 @@ impl DeviceSlots {
     }
 
     /// Wraps the device slot that the backing word of the virtual slot at `offset` named. Warns and
-    /// returns `None` if the device slot does not back that virtual slot: the word was corrupt. The
-    /// device slot that it named before is leaked then.
+    /// returns an empty run if the device slot does not back that virtual slot, because the word
+    /// was corrupt. The device slot of the virtual slot is leaked then.
     ///
     /// # Safety
     ///
-    /// No backing word of the virtual slot names the device slot any more, no other value owns it,
-    /// and no I/O uses it. The cluster of the virtual slot is locked.
+    /// The word does not name the device slot any more. If the device slot backs the virtual slot,
+    /// no other value owns it, and no I/O uses it. The cluster of the virtual slot is locked.
     #[inline]
-    pub(crate) unsafe fn from_word(first: PhysSlot, offset: usize) -> Option<Self> {
+    pub(crate) unsafe fn from_word(first: PhysSlot, offset: usize) -> Self {
         // A backing word names a device slot only while the reverse map word of that slot names the
         // virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns the
         // slots to be named. `scatter()` has both words written before it unlocks the virtual
         // cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim nor
         // hibernation does, and a slot in use keeps its device.
-        if warn_on_once!(!is_for(first, offset, false)) {
-            return None;
+        let backs = is_for(first, offset, false);
+        warn_on_once!(!backs);
+        // INVARIANT: The run is empty, or the reverse map word says that the slot is in use for the
+        // virtual slot. As required of the caller, no backing word names it then, no other value
+        // owns it, and no I/O uses it.
+        Self {
+            first,
+            nr: backs.into(),
         }
-        // INVARIANT: The reverse map word says that the slot is in use for the virtual slot. As
-        // required of the caller, no backing word names it, no other value owns it, and no I/O uses
-        // it.
-        Some(Self { first, nr: 1 })
     }
 
     /// Returns the `n`th slot of the run.
@@ -145,7 +147,8 @@ impl DeviceSlots {
             return 0;
         };
         let word = Backing::Phys(self.first).encode();
-        // INVARIANT: The slot is not in the run any more.
+        // INVARIANT: The slot is not in the run any more. If there is no next slot, the run is
+        // empty.
         self.first = self.first.nth(1).unwrap_or(self.first);
         self.nr = left;
         word
@@ -167,6 +170,10 @@ impl DeviceSlots {
 impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
+        // The run is empty if words name all of its slots, or if the word it came from was corrupt.
+        if self.nr == 0 {
+            return;
+        }
         // SAFETY: The value owns the slots, which are in use and keep their device, and no I/O uses
         // them, by the invariants. The lock of a device cluster may be taken inside the lock of a
         // virtual cluster.
@@ -405,7 +412,8 @@ impl Iterator for Owned<'_> {
 /// # Invariants
 ///
 /// The structure was zeroed at first, and since then only C has changed it. So it owns the reads
-/// that this task has begun and not submitted yet, and the stall.
+/// that this task has begun and not submitted yet, the stall, and the reference to a cgroup in it,
+/// if any.
 pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
 
 to_c!(&mut Reads => *mut bindings::vswap_reads = |this| &mut this.0);

@@ -155,7 +155,7 @@ impl Slot<'_> {
 
     /// Returns the entry, whose device stays.
     #[inline]
-    pub(crate) fn held(&self) -> HeldEntry<'_> {
+    pub(crate) fn held_entry(&self) -> HeldEntry<'_> {
         // INVARIANT: By the invariants of `Slot`, the device stays. The entry names a slot of it.
         HeldEntry {
             entry: self.entry,
@@ -179,9 +179,9 @@ pub(crate) struct HeldEntry<'a> {
 impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
-    /// The device of the entry stays while the value is used. A reference or the lock of the
-    /// cluster keeps the device, or RCU if the entry was read from a page table, or a slot in use.
-    /// The entry names a slot of the device.
+    /// The device of the entry stays while the value is used: by a reference, the lock of the
+    /// cluster, or a slot in use, or by RCU if the entry was read from a page table. The entry names
+    /// a slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry stays. The entry names a
@@ -1070,9 +1070,9 @@ impl FilledFolio {
         let open = writes.ctx.sio;
         // SAFETY: The folio is locked, in the swap cache and not under writeback, by the invariants
         // of `SwapFolio`. It is uptodate, because its page is filled. C takes over the lock, which
-        // is not dropped here. The context is submitted before it is dropped.
+        // is not dropped here. Dropping `writes` submits the request.
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
-        // Put the reference, because writeback keeps the folio.
+        // Put the reference last. From here on, writeback keeps the folio.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
         drop(FolioRef(NonNull::from(folio.folio.0).cast()));
         let sio = writes.ctx.sio;

@@ -194,7 +194,7 @@ impl RcuMemcg<'_> {
     pub(crate) fn with<R>(objcg: Option<&ObjCgroup>, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
         let rcu = rcu::read_lock();
         match objcg {
-            Some(objcg) => f(UnderRcu::new(objcg, &rcu).memcg()),
+            Some(objcg) => f(RcuBound::new(objcg, &rcu).memcg()),
             None => f(RcuMemcg::ROOT),
         }
     }
@@ -214,10 +214,10 @@ impl RcuMemcg<'_> {
 ///
 /// The task holds the RCU read lock during `'a`.
 #[cfg(CONFIG_RUST_VSWAP)]
-pub(super) struct UnderRcu<'a, T>(&'a T, PhantomData<&'a rcu::Guard>);
+pub(super) struct RcuBound<'a, T>(&'a T, PhantomData<&'a rcu::Guard>);
 
 #[cfg(CONFIG_RUST_VSWAP)]
-impl<'a, T> UnderRcu<'a, T> {
+impl<'a, T> RcuBound<'a, T> {
     #[inline]
     pub(super) fn new(object: &'a T, _rcu: &'a rcu::Guard) -> Self {
         // INVARIANT: The guard is borrowed during `'a`.
@@ -231,7 +231,7 @@ impl<'a, T> UnderRcu<'a, T> {
 }
 
 #[cfg(CONFIG_RUST_VSWAP)]
-impl UnderRcu<'_, ObjCgroup> {
+impl RcuBound<'_, ObjCgroup> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::obj_cgroup {
         self.object().as_ptr()
@@ -389,8 +389,8 @@ impl MemcgRef {
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
-        // SAFETY: Called for two cgroups below. The reference to the first is kept until the second
-        // is active again. The caller of this function keeps the second, which was active before.
+        // SAFETY: Called for two cgroups below. The reference to the first, if any, is kept until
+        // the second is active again. The second was active before, so the task keeps it.
         let activate = |memcg| unsafe { bindings::zswap_set_active_memcg(memcg) };
         let old = activate(ptr);
         let ret = f();

@@ -80,7 +80,7 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 /// parameter has allocated it. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
-/// What a caller guarantees that excludes other users of the parameter.
+/// Stands for the locks that the C caller holds: see `given` in `c_exports!`.
 impl FromC<()> for Compressor<'_> {
     /// # Safety
     ///
@@ -121,14 +121,14 @@ impl Compressor<'_> {
 /// # Invariants
 ///
 /// The pointer is to the parameter, which is a string. This task writes it during `'a`, and no
-/// other task reads or writes it. No [`Compressor`] is used meanwhile.
+/// other task reads or writes it. No [`Compressor`] is used meanwhile. zswap is initialized.
 pub(crate) struct CompressorWrite<'a>(*const bindings::kernel_param, PhantomData<&'a mut ()>);
 
 impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
     /// # Safety
     ///
     /// `kp` is the parameter that names the compressor. The caller is its writer, and excludes
-    /// other writers, readers and [`Compressor`]s, while the value is used.
+    /// other writers, readers and [`Compressor`]s, while the value is used. zswap is initialized.
     unsafe fn from_c(kp: *const bindings::kernel_param) -> Self {
         // INVARIANT: As required of the caller.
         Self(kp, PhantomData)
@@ -138,8 +138,8 @@ impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
 to_c!(&CompressorWrite<'_> => *const bindings::kernel_param = |this| this.0);
 
 c_functions! {
-    // C copies the name, and frees the old one, to which there are no references without a
-    // `Compressor`. May sleep.
+    // C copies the name, because slab exists when zswap is initialized. It frees the old name, to
+    // which there are no references without a `Compressor`. May sleep.
     safe fn set_string(name: &CStr, write: &CompressorWrite<'_>) -> Result = param_set_charp;
 }
 

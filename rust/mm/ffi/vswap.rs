@@ -19,8 +19,8 @@ use crate::{
         layout::SWAPFILE_CLUSTER,
         memcg::{
             self,
-            RcuMemcg,
-            UnderRcu, //
+            RcuBound,
+            RcuMemcg, //
         },
         params, //
     },
@@ -96,7 +96,7 @@ impl<'a> Refines<NonNull<bindings::folio>> for NewSwap<'a> {
     }
 }
 
-impl UnderRcu<'_, LockedFolio<'_>> {
+impl RcuBound<'_, LockedFolio<'_>> {
     #[inline]
     fn as_ptr(&self) -> *mut bindings::folio {
         self.object().as_ptr()
@@ -129,7 +129,7 @@ impl<'a> NewSwap<'a> {
     #[inline]
     pub(crate) fn with_memcg<R>(&self, f: impl FnOnce(RcuMemcg<'_>) -> R) -> R {
         let rcu = rcu::read_lock();
-        f(UnderRcu::new(&self.folio, &rcu).memcg())
+        f(RcuBound::new(&self.folio, &rcu).memcg())
     }
 
     /// Returns the order of the folio.
@@ -208,7 +208,9 @@ impl Entered<'_> {
         self.0.lend()
     }
 
-    /// Removes the folio from the swap cache again. It stays locked.
+    /// Removes the folio from the swap cache again, and from its statistics. The folio stays
+    /// locked. The caller has counted the folio ([`SwapFolio::count_cached`]), and holds no lock of a
+    /// cluster.
     pub(crate) fn remove(self) {
         // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
         // writeback. No other value covers it, and `self` is consumed.

@@ -224,7 +224,7 @@ impl<'a> Ci<'a> {
     /// Returns the cluster of a slot, and the index of the slot in the cluster.
     #[inline]
     pub(crate) fn of(slot: &'a Slot<'_>) -> Option<(Self, u32)> {
-        Self::of_entry(slot.held())
+        Self::of_entry(slot.held_entry())
     }
 
     /// Returns the cluster that has the slot of an entry, and the index of the slot in the cluster.

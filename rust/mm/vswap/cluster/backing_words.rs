@@ -24,7 +24,6 @@ use crate::{
         },
         swap_table::Backing, //
     },
-    warn::warn_on_once,
     zswap::{
         pool::{
             FreeBatch,
@@ -47,8 +46,8 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// The borrower of the cluster has the right to the slots, or frees them. No I/O uses their device
-/// slots.
+/// The borrower of the cluster has the right to the slots, or frees them, or takes them into use. No
+/// I/O uses their device slots.
 #[derive(Clone, Copy)]
 pub(super) struct OwnedSlots<'a> {
     cluster: &'a LockedCluster<'a>,
@@ -138,22 +137,31 @@ impl<'a> OwnedSlots<'a> {
         })
     }
 
-    /// Makes device slots the backing of the slots. `Err` returns the device slots, because they do
-    /// not fit the slots, or because a slot has a backing already.
-    pub(super) fn name(self, mut devices: DeviceSlots) -> Result<(), DeviceSlots> {
-        let fits = devices.nr() == self.nr && !self.is_backed();
+    /// Makes device slots the backing of the slots, and consumes the promise of their backing words.
+    /// `Err` returns both, because they do not fit the slots, or because a slot has a backing.
+    pub(super) fn name(
+        self,
+        mut devices: DeviceSlots,
+        promise: Promise,
+    ) -> Result<(), (DeviceSlots, Promise)> {
+        let Self { cluster, nr, .. } = self;
+        let fits = devices.nr() == nr
+            && cluster.with_table(|table| table.has_promised(&promise, nr))
+            && !self.is_backed();
         let Some(words) = self.words().filter(|_| fits) else {
-            return Err(devices);
+            return Err((devices, promise));
         };
+        let mut freed = FreeBatch::new();
         for word in words {
-            word.replace(Some(&mut devices), &mut FreeBatch::new());
+            word.replace(Some(&mut devices), &mut freed);
         }
         Ok(())
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
-    /// way of `freed`. Returns the zswap charge. `Err` returns the device slot, because there is no
-    /// zswap entry, or because there are several slots.
+    /// way of `freed`. Returns the zswap charge. The caller takes the slot out of the writeback
+    /// order. `Err` returns the device slot, because there is no zswap entry, or because there are
+    /// several slots.
     #[inline]
     pub(super) fn exchange(
         self,
@@ -203,7 +211,8 @@ impl OwnedWord<'_> {
         if Record::is_tag(old) {
             let mut sum = Sum::NONE;
             // SAFETY: By the invariants, the word belongs to the slot with this name, whose cluster
-            // is locked, and the owner of the value has the right to the slot.
+            // is locked, and the owner of the value has the right to the slot. `name_first()` has
+            // given up the device slot that `new` names.
             unsafe { freed.take(self.word, self.cluster.name(self.off), new, &mut sum) };
             return Some(Backed::Zswap(sum));
         }
@@ -217,7 +226,8 @@ impl OwnedWord<'_> {
         // SAFETY: By the invariants of `Word`, the word owned the device slot until now. So no
         // other value or word names the device slot. The cluster is locked, and no I/O uses the
         // device slot, by the invariants.
-        unsafe { DeviceSlots::from_word(slot, offset) }.map(Backed::Device)
+        let slots = unsafe { DeviceSlots::from_word(slot, offset) };
+        Some(Backed::Device(slots))
     }
 }
 
@@ -257,7 +267,8 @@ pub(crate) unsafe fn take_replaced(
         // SAFETY: By the invariants of `Word`, the word owned the device slot until it was
         // replaced. So no other value or word names the device slot. The cluster is locked. As
         // required of the caller, no I/O uses the device slot.
-        return unsafe { DeviceSlots::from_word(slot, cluster.offset(off)) }.map(Backed::Device);
+        let slots = unsafe { DeviceSlots::from_word(slot, cluster.offset(off)) };
+        return Some(Backed::Device(slots));
     }
     // INVARIANT: As required of the caller, it has the right to the slot, and no I/O uses the
     // device slot.
@@ -401,7 +412,7 @@ impl LockedCluster<'_> {
 
     /// Returns the offset of a slot.
     #[inline]
-    fn offset(&self, off: u32) -> usize {
+    pub(super) fn offset(&self, off: u32) -> usize {
         self.cluster().first().wrapping_add(off as usize)
     }
 
@@ -410,16 +421,14 @@ impl LockedCluster<'_> {
     #[inline(always)]
     pub(super) fn count_taken(&mut self, taken: TakenWords) {
         let (start, nr) = taken.slots;
-        // The compiler drops the check where it sees both sides.
-        if warn_on_once!(!core::ptr::eq(taken.cluster, self.cluster())) {
-            return;
-        }
         if taken.any_entry {
             self.table().forget(start, nr);
         }
-        if taken.nr_backed != 0 {
-            // SAFETY: By the invariants of `TakenWords`, so many words that were in use, and are
-            // still counted, were cleared.
+        // The compiler drops the check of the cluster where it sees both sides. Words of another
+        // cluster stay counted, so `LockedTable::free()` warns and leaks their table.
+        if taken.nr_backed != 0 && core::ptr::eq(taken.cluster, self.cluster()) {
+            // SAFETY: By the invariants of `TakenWords`, so many words of this cluster that were in
+            // use, and are still counted, were cleared.
             unsafe { self.table().sub(taken.nr_backed) };
         }
     }

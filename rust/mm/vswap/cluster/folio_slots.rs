@@ -114,20 +114,11 @@ impl LockedSlots<'_> {
         slots: DeviceSlots,
         promise: Promise,
     ) -> Result<(), (DeviceSlots, Promise)> {
-        let nr = self.slots.nr;
-        let promised = self
-            .guard
-            .with_table(|table| table.has_promised(&promise, nr));
-        // The backing words that are written here consume the promise.
-        let named = if promised {
-            OwnedSlots::of_folio(self).name(slots)
-        } else {
-            Err(slots)
-        };
-        named.map_err(|slots| {
-            warn_on_once!(true);
-            (slots, promise)
-        })
+        OwnedSlots::of_folio(self)
+            .name(slots, promise)
+            .inspect_err(|_| {
+                warn_on_once!(true);
+            })
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by

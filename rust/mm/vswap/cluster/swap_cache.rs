@@ -8,8 +8,7 @@
 //!
 //! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
 //! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]), and
-//! changes it together with the words of its slots. A folio enters only with slots that take it,
-//! and leaves only if its words named it.
+//! changes it together with the words of its slots. A folio enters only with slots that take it.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
@@ -199,6 +198,7 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
             return true;
         }
     }
+    // Not the last pin: the slot still has the folio.
     let _ = guard.lend().put_one(off);
     false
 }
@@ -233,8 +233,8 @@ pub(crate) fn may_add(
 }
 
 /// Adds a folio to the swap cache for the slots from `off` on, one for each page. `None`: a slot is
-/// not in the cluster, or cannot take a folio. That is a bug, because [`may_add`] has allowed the
-/// folio for the slots.
+/// not in the cluster, or cannot take a folio. That is a bug that C cannot handle: [`may_add`] has
+/// allowed the folio for the slots in this critical section.
 #[inline(always)]
 pub(crate) fn add<'a>(
     cluster: &mut LockedCluster<'_>,
@@ -364,7 +364,8 @@ struct LeavingPage<'a> {
 }
 
 impl<'a> LeavingPage<'a> {
-    /// Returns the value for a folio. `Err` returns the folio, because it is large.
+    /// Returns the value for a folio. `Err` returns the folio, because it is large, or because its
+    /// page frame number does not fit in a word, which cannot happen.
     #[inline(always)]
     fn of(folio: LeavingFolio<'a>) -> Result<Self, LeavingFolio<'a>> {
         match folio.pfn() {
@@ -374,14 +375,14 @@ impl<'a> LeavingPage<'a> {
         }
     }
 
-    /// Removes the folio from the swap cache, and leaves `shadow` in its slot. Returns the slot if
-    /// its swap count is 0. If the word of the slot does not name the folio, warns and does
-    /// nothing.
+    /// Removes the folio from the swap cache, and leaves `shadow` in its slot `off`. Returns the
+    /// slot if its swap count is 0. If the word of the slot does not name the folio, because it is
+    /// corrupt, warns and only marks the folio: C puts the references of the swap cache anyway.
     #[inline(always)]
     fn leave(self, cluster: &mut LockedCluster<'_>, off: u32, shadow: Shadow) -> Option<Last> {
-        let last = del_one(cluster, off, self.pfn, shadow)?;
-        // SAFETY: `ci->lock` is held. The word that named the only page of the folio does not name
-        // it any more.
+        let last = del_one(cluster, off, self.pfn, shadow);
+        // SAFETY: `ci->lock` is held. The word of the folio's only slot does not name the folio any
+        // more, or did not before.
         unsafe { self.folio.leave_cache() };
         last
     }
@@ -394,7 +395,8 @@ impl<'a> LeavingPage<'a> {
         if !cluster.try_word(off, |word| consume_word(word, self.pfn)) {
             return None;
         }
-        // SAFETY: As in `leave()`.
+        // SAFETY: `ci->lock` is held. The word of the folio's only slot does not name the folio any
+        // more.
         unsafe { self.folio.leave_cache() };
         // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
         Some(Last(off))
@@ -403,7 +405,7 @@ impl<'a> LeavingPage<'a> {
 
 /// Removes a folio from the swap cache, and leaves `shadow`. Frees the slots whose swap count is 0.
 /// Frees their backing under `ci->lock`, because C holds the lock, maybe with interrupts off. Warns
-/// and does nothing if `off` is not the first slot of the folio.
+/// and does nothing if `off` is not the first slot of the folio, which would be a bug of C.
 #[inline]
 pub(crate) fn del(
     cluster: &mut LockedCluster<'_>,
@@ -411,6 +413,9 @@ pub(crate) fn del(
     folio: LeavingFolio<'_>,
     shadow: Shadow,
 ) {
+    if warn_on_once!(folio.offset() != cluster.offset(off)) {
+        return;
+    }
     match LeavingPage::of(folio) {
         Ok(page) => {
             let last = page.leave(cluster, off, shadow);
@@ -487,23 +492,18 @@ fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
 /// Replaces the folio in the word of a slot by `shadow`. Returns the slot if its swap count is 0.
 /// Warns and returns `None` if the word does not name the folio.
 #[inline(always)]
-fn del_one(
-    cluster: &mut LockedCluster<'_>,
-    off: u32,
-    pfn: Pfn,
-    shadow: Shadow,
-) -> Option<Option<Last>> {
+fn del_one(cluster: &mut LockedCluster<'_>, off: u32, pfn: Pfn, shadow: Shadow) -> Option<Last> {
     let mut counted = true;
     let done = cluster.try_word(off, |word| {
         counted = is_counted_word(word);
         cache_del_word(word, pfn, shadow)
     });
-    if warn_on_once!(!done) {
+    if warn_on_once!(!done) || counted {
         return None;
     }
     // INVARIANT: The folio was removed from the word, and leaves the swap cache in this critical
     // section. The swap count is 0.
-    Some((!counted).then_some(Last(off)))
+    Some(Last(off))
 }
 
 /// Replaces the folio in the words of `nr` slots by `shadow`. Frees the slots whose swap count is
@@ -522,7 +522,7 @@ fn del_range(
         free_slots(slots, freed, &mut uncharge)
     });
     for at in off..off.wrapping_add(nr) {
-        if let Some(Some(slot)) = del_one(&mut row.cluster, at, pfn, shadow) {
+        if let Some(slot) = del_one(&mut row.cluster, at, pfn, shadow) {
             row.add(slot);
         }
     }
