@@ -289,13 +289,8 @@ fn an_object_is_unpinned_when_it_is_in_its_word(object: Pinned<PoolRef>) {
 }
 
 // The hand of the clock follows a pointer of a member to the words of its table.
-fn a_member_joins_a_locked_table(
-    group: table::Group<'_>,
-    chain: &Chain,
-    new: NewMember,
-    entry: SwapEntry,
-) {
-    let _ = Chain::add(group, new, entry); //~ E0061
+fn a_member_joins_a_locked_table(chain: &Chain, new: NewMember, entry: SwapEntry) {
+    let _ = Chain::add(chain, new, entry); //~ E0308
     let _ = chain.0; //~ E0616
 }
 
@@ -341,7 +336,8 @@ fn the_right_to_a_word_comes_with_that_to_its_slot(words: &table::Words, slot: &
     let _ = SlotWord::of(slot, 0); //~ E0308
 }
 
-fn a_word_is_cleared_once(freed: &mut FreeBatch, word: SlotWord<'_>, mut sum: Sum) {
+// A second value for the same slot reads the word again.
+fn a_slot_word_is_used_once(freed: &mut FreeBatch, word: SlotWord<'_>, mut sum: Sum) {
     freed.free(word, &mut sum);
     freed.free(word, &mut sum); //~ E0382
 }

@@ -746,7 +746,7 @@ impl Order {
         }
     }
 
-    /// `LockedTable::put()`, by the cgroup of a ring.
+    /// `LockedSpan::put()`, by the cgroup of a ring.
     fn store_for(&self, ring: usize, value: u64) {
         let _ci = self.ci.lock().unwrap();
         let ring = self.alive(ring);
@@ -795,7 +795,7 @@ impl Order {
         self.move_up();
     }
 
-    /// `LockedTable::take()`. `table` means that it frees the table, because it was the last.
+    /// `LockedSpan::free()`. `table` means that it frees the table, because it was the last.
     fn free(&self, table: bool) {
         let _ci = self.ci.lock().unwrap();
         self.member.word.store(0, Relaxed);

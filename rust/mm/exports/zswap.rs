@@ -79,17 +79,18 @@ c_exports! {
 
     /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. The caller frees the
     /// slots next, and their memory cgroup ids are still recorded. Or it has locked the folio that
-    /// the swap cache has for the slots. `entry` and the entries after it name slots of the
-    /// cluster.
+    /// the swap cache has for the slots. No I/O uses the device slots of these slots. `entry` and
+    /// the entries after it name slots of the cluster.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,
         nr: u32 = c_uint
     ) {
-        if let Some(mut table) = table {
+        if let Some(table) = table {
             // SAFETY: As required of the caller, `entry` and the entries after it name slots of the
-            // cluster, which is locked. The caller alone has the right to the slots (see
-            // `ffi::folio`), because it frees them, or has locked their folio.
+            // cluster, which is locked, and no I/O uses their device slots. The caller alone has
+            // the right to the slots (see `ffi::folio`), because it frees them, or has locked their
+            // folio.
             unsafe { table.free_slots(entry, nr, &mut FreeBatch::new()) };
         }
     }

@@ -309,12 +309,12 @@ enum Operation {
 /// # Invariants
 ///
 /// The request uses the completion. No other task uses either of them during `'a`.
-struct Run<'a> {
+struct IdleRequest<'a> {
     request: &'a mut Request,
     done: &'a Opaque<bindings::crypto_wait>,
 }
 
-impl Run<'_> {
+impl IdleRequest<'_> {
     /// Runs the request from `src` to `dst`. Returns the compressor's result, and the output
     /// length.
     #[inline]
@@ -324,7 +324,7 @@ impl Run<'_> {
             Operation::Decompress => bindings::crypto_acomp_decompress,
         };
         let (req, done) = (self.request.0.as_ptr(), self.done.get());
-        // SAFETY: By the invariants of `Run`, `Source` and `Target`, no other task uses the
+        // SAFETY: By the invariants of `IdleRequest`, `Source` and `Target`, no other task uses the
         // request, and the lists describe memory of at least the given lengths. The request is
         // complete when C returns, because C waits for asynchronous drivers.
         let (ret, len) = unsafe {
@@ -357,18 +357,18 @@ pub(crate) struct LockedContext<'a> {
 impl LockedContext<'_> {
     /// Returns the request, and the buffer for the compressor's output.
     #[inline]
-    fn parts(&mut self) -> (Run<'_>, Buffer<'_>) {
+    fn split(&mut self) -> (IdleRequest<'_>, Buffer<'_>) {
         let State {
             request, output, ..
         } = &mut *self.state;
         // INVARIANT: By the invariants of `State` and `LockedContext`, the request uses `done`.
         // The mutex is held.
-        let run = Run {
+        let request = IdleRequest {
             request,
             done: self.done,
         };
         // INVARIANT: A `KBox` was allocated with `kmalloc()`.
-        (run, Buffer(output))
+        (request, Buffer(output))
     }
 
     /// Compresses a page. Returns the length that the compressor reports, or its error.
@@ -376,10 +376,10 @@ impl LockedContext<'_> {
     #[inline]
     pub(crate) fn compress(&mut self, page: &SwapPage<'_>) -> Result<usize> {
         let (mut input, mut output) = (List::new(), List::new());
-        let (run, buffer) = self.parts();
+        let (request, buffer) = self.split();
         let src = Source::page(&mut input, page);
         let dst = Target::buffer(&mut output, buffer);
-        let (result, len) = run.run(Operation::Compress, src, dst);
+        let (result, len) = request.run(Operation::Compress, src, dst);
         result.map(|()| len as usize)
     }
 
@@ -399,10 +399,10 @@ impl LockedContext<'_> {
         page: &EmptyPage<'p>,
     ) -> (Result<FilledPage<'p>>, u32) {
         let mut output = List::new();
-        let (run, _) = self.parts();
+        let (request, _) = self.split();
         let src = Source::object(&mut object);
         let dst = Target::page(&mut output, page);
-        let (result, len) = run.run(Operation::Decompress, src, dst);
+        let (result, len) = request.run(Operation::Decompress, src, dst);
         let filled = match result {
             // SAFETY: `len` bytes were written, which is all of the page.
             Ok(()) if len == PAGE_LEN => Ok(unsafe { page.filled() }),

@@ -6,7 +6,7 @@
 //! the allocator's handle. A new object is a [`Pinned`], which the allocator does not move.
 //! Dropping the [`Pinned`] frees the object. zswap stores the place of the object in the word, and
 //! then unpins the object. From then on the allocator may move the object. When it does, it
-//! updates the place in the word. An [`InWord`] is such an object.
+//! updates the place in the word. An object in a word is an [`InWord`].
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -198,8 +198,9 @@ impl<'a, A> InWord<'a, A> {
     /// # Safety
     ///
     /// The object is in the pool. It was stored with the name, put into the word, and then
-    /// unpinned. During `'a`, only the result frees it. If `A` is [`Own`], no other task reads it
-    /// during `'a`, or changes the word, except for the owner's bits by compare-and-exchange.
+    /// unpinned. During `'a`, only the owner of the result may free it, and only if `A` is [`Own`].
+    /// Then no other task reads it, or changes the word, except for the owner's bits by
+    /// compare-and-exchange.
     #[inline]
     pub(crate) unsafe fn new(pool: &'a ZsPool, word: &'a Atomic<u64>, name: Name) -> Self {
         // INVARIANT: As required of the caller.

@@ -58,7 +58,7 @@ use crate::{
         }, //
     },
     zswap::table::{
-        NewTable,
+        LooseTable,
         SLOTS, //
     }, //
 };
@@ -769,8 +769,8 @@ mod tests {
         assert!(!cluster.peek_has_backing());
         assert!(cluster.lock().lend().reserve(1).is_none());
         let (one, two) = (
-            NewTable::alloc().ok_or(ENOMEM)?,
-            NewTable::alloc().ok_or(ENOMEM)?,
+            LooseTable::alloc().ok_or(ENOMEM)?,
+            LooseTable::alloc().ok_or(ENOMEM)?,
         );
         cluster.lock().lend().add_backing_table(one);
         let first = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
@@ -800,7 +800,7 @@ mod tests {
         let first = alloc_row(SLOTS, &mut others)?;
         let (cluster, _) = find(first).ok_or(EINVAL)?;
 
-        let table = NewTable::alloc().ok_or(ENOMEM)?;
+        let table = LooseTable::alloc().ok_or(ENOMEM)?;
         cluster.lock().lend().add_backing_table(table);
         let one = cluster.lock().lend().reserve(1).ok_or(EINVAL)?;
         let rest = cluster.lock().lend().reserve(SWAPFILE_CLUSTER - 1);

@@ -53,7 +53,7 @@ use crate::{
         pool::FreeBatch,
         record::Sum,
         table::{
-            NewTable,
+            LooseTable,
             Promise, //
         }, //
     }, //
@@ -137,7 +137,7 @@ pub(crate) fn reserve(
         return Ok((guard, promise));
     }
     drop(guard);
-    let table = owner.charged(NewTable::alloc).ok_or(ENOMEM)?;
+    let table = owner.charged(LooseTable::alloc).ok_or(ENOMEM)?;
     let mut guard = cluster.lock();
     guard.lend().add_backing_table(table);
     // Now there is a table, so this only fails if too many words are promised already.

@@ -119,6 +119,9 @@ struct Refs {
 
 impl Refs {
     /// Initializes a count with one reference, the initial reference. May sleep.
+    ///
+    /// Relies on the invariant that [`Pool::create`] establishes: the count is the `refs` field of
+    /// a pool.
     fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // SAFETY: The count is pinned until `percpu_ref_exit()`. By the invariants, it is the
@@ -152,7 +155,7 @@ impl Refs {
 impl PinnedDrop for Refs {
     fn drop(self: Pin<&mut Self>) {
         // SAFETY: The count is initialized, by the invariants. The pool is being freed, so no
-        // reference to it is left.
+        // reference is used any more.
         unsafe { bindings::percpu_ref_exit(self.as_ptr()) };
     }
 }
@@ -245,11 +248,11 @@ impl Pool {
             try_pin_init!(Self {
                 // SAFETY: `Entry::publish()` writes the place of an object to the word of its slot
                 // before it unpins the object. `find_word()` returns this word for the object's
-                // name. Only `PoolRef::store()` stores objects, as a `Pinned` with a reference to
-                // the pool. The reference passes to the word, and is put after the object is
-                // freed.
+                // name. An object is stored as a `Pinned`, which keeps the pool by a reference. The
+                // reference passes to the word, and is put after the object is freed.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
+                // INVARIANT: This is the `refs` field of a pool.
                 refs <- Refs::new(),
                 release <- new_work!("zswap::Pool::release"),
                 retired: Atomic::new(false),
@@ -342,12 +345,12 @@ impl FromC<*mut bindings::hlist_node> for &Pool {
 ///
 /// `refs` is the reference count of a pool, and its last reference was just put.
 unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
-    // SAFETY: As required of the caller, `refs` is the `refs` field of a pool. By the invariants
-    // of `Pool`, the pool is a leaked box, which belongs to the last reference.
-    let pool = unsafe {
-        let pool = kernel::container_of!(refs.cast::<Refs>(), Pool, refs);
-        Pin::<KBox<Pool>>::from_foreign(pool.cast())
-    };
+    // SAFETY: As required of the caller, `refs` is the count of a pool. By the invariants of
+    // `Refs`, it is the `refs` field of the pool.
+    let pool = unsafe { kernel::container_of!(refs.cast::<Refs>(), Pool, refs) };
+    // SAFETY: By the invariants of `Pool`, the pool is a leaked box, which belongs to the last
+    // reference. As required of the caller, that was just put.
+    let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast()) };
     // No word names an object of the pool any more, so no task looks up the number of the pool.
     pool.leave_place();
     // Freeing a pool waits for an RCU grace period.
@@ -521,8 +524,10 @@ pub(crate) fn total_pages() -> usize {
 /// The word of a slot in a zswap table: 0, a [`Record`], or in a virtual cluster, the device slot
 /// that backs the slot.
 ///
-/// Safe code can only read it. [`Entry::publish`] and [`FreeBatch`] store records and free them,
-/// for the owner of a [`SlotWord`].
+/// Safe code can only read it, or pass a [`SlotWord`] to [`Entry::publish`] or
+/// [`FreeBatch::free`], which store a record and free one. `FreeBatch::take()`,
+/// [`FreeBatch::take_loaded`] and [`Word::set`] are unsafe, because their callers guarantee what a
+/// [`SlotWord`] would.
 ///
 /// # Invariants
 ///
@@ -577,6 +582,9 @@ fn decode_valid(word: u64) -> Record {
 struct NewWord(u64);
 
 /// The word of a slot, for a task that may replace the stored page of the slot.
+///
+/// There can be several values for one slot. A function that takes one reads the word again under
+/// the lock, so it never frees what another function has freed.
 ///
 /// # Invariants
 ///
@@ -633,14 +641,15 @@ impl<'a, A> Named<'a, A> {
     fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
         let place = POOLS.get(usize::from(self.object.pool()))?;
         // SAFETY: By the invariants of `Word`, the word owns a reference to the object's pool,
-        // which is in this place, until the object is freed. By the invariants of `Named`, nothing
-        // but the result frees it during `'a`. An object in a word was unpinned. If `A` is `Own`,
-        // no other task reads the object or replaces the word, because that takes the right to the
-        // slot.
-        unsafe {
-            let pool = place.0.load(Acquire).as_ref()?;
-            Some((pool, InWord::new(&pool.zs, &self.word.0, self.name)))
-        }
+        // which is in this place, until the object is freed. By the invariants of `Named`, only the
+        // owner of the result may free it during `'a`. Then the reference passes to that owner.
+        let pool: &'a Pool = unsafe { place.0.load(Acquire).as_ref() }?;
+        // SAFETY: By the invariants of `Named`, the word names the object, and only the owner of
+        // the result may free it during `'a`, if `A` is `Own`. Then no other task reads the object
+        // or replaces the word, because that takes the right to the slot. The object is in this
+        // pool. An object in a word was unpinned.
+        let object = unsafe { InWord::new(&pool.zs, &self.word.0, self.name) };
+        Some((pool, object))
     }
 }
 
@@ -686,9 +695,10 @@ impl Entry {
 
     /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
     /// was in the word, and adds it to `sum`. Returns the previous word. The caller owns the
-    /// device slot that it names. Returns `None`, and drops the entry, if it was made for another
-    /// slot.
+    /// device slot that it names. The caller counts the word in its table if the result is
+    /// `Some(0)`. Returns `None`, and drops the entry, if it was made for another slot.
     #[inline]
+    #[must_use]
     pub(crate) fn publish(
         self,
         word: SlotWord<'_>,

@@ -113,8 +113,9 @@ same_layout!(Member = bindings::zswap_member {
 /// `next`: C's `struct list_head`.
 ///
 /// Not a `CListHead`, because its pointers are not valid while the member is on no list. Atomic,
-/// because only the lock of the ring says which task may use it. C accesses each pointer in one
-/// piece.
+/// because tasks change it through shared references. C accesses it with the ring locked, which
+/// excludes all other accesses. Before the member is in `joined`, only the task that gave it its
+/// seat accesses it.
 #[repr(C)]
 struct Links {
     next: Atomic<*mut Member>,
@@ -341,29 +342,25 @@ impl Chain {
         members_from(self.first())
     }
 
-    /// Adds a member to the chain of a group, whose first slot `entry` names. Returns `None` if
-    /// the chain is empty, which does not happen.
+    /// Adds a member to the chain of a group, whose first slot `entry` names.
     #[inline]
-    pub(crate) fn add<'t>(
-        group: Group<'t>,
-        new: NewMember,
-        entry: SwapEntry,
-        _locked: Locked<'_>,
-    ) -> Option<&'t Member> {
+    pub(crate) fn add<'t>(group: Group<'t>, new: NewMember, entry: SwapEntry) -> &'t Member {
         let chain = group.chain();
-        let behind = chain.0.load(Relaxed);
-        // INVARIANT: The chain takes over the member. C frees the members of a table's chains
-        // together with the table.
-        let new = ManuallyDrop::new(new).0.as_ptr();
-        chain.0.store(new.cast(), Relaxed);
-        // The cluster lock is held, so no task finds the member before it is complete.
-        let member = chain.first()?;
+        let new = ManuallyDrop::new(new).0.cast::<Member>();
+        // SAFETY: By the invariants of `NewMember`, this function owns the member, which is zeroed.
+        // Zeros are a valid `Member`. The chain takes the member over below. By the invariants of
+        // `Chain`, it stays as long as the chain, which is borrowed during `'t`.
+        let member: &'t Member = unsafe { new.as_ref() };
         // INVARIANT: The words are of the same table as the chain, by the invariants of `Group`.
         // The members behind this one are of the same chain.
         member.words.store(group.words(), Relaxed);
-        member.next.0.store(behind, Relaxed);
+        member.next.0.store(chain.0.load(Relaxed), Relaxed);
         member.entry.store(entry.as_raw().val, Relaxed);
-        Some(member)
+        // INVARIANT: The chain takes over the member. C frees the members of a table's chains
+        // together with the table. By the invariants of `Group`, the cluster is locked, so no other
+        // task reads the chain meanwhile.
+        chain.0.store(new.as_ptr(), Relaxed);
+        member
     }
 }
 
@@ -581,7 +578,8 @@ c_functions! {
 /// The member is on the list of the ring. The lock of the ring is held while the value is used.
 struct Listed<'m>(&'m Member);
 
-/// A member that was removed from the list of a ring that this task has locked.
+/// A member that this task may put on the list of a ring that it has locked. It was removed from
+/// that list, or taken from `joined`.
 ///
 /// # Invariants
 ///

@@ -133,18 +133,6 @@ impl Table {
         unsafe { self.words.as_ref() }
     }
 
-    /// Returns a group of 64 slots.
-    #[inline]
-    fn group(&self, group: u32) -> Option<Group<'_>> {
-        let chain = self.groups.get(group as usize)?;
-        let words = self.words().0.get(group.checked_mul(GROUP)? as usize..)?;
-        // INVARIANT: The chain and the words are those of this group.
-        Some(Group {
-            chain,
-            words: words.first_chunk()?,
-        })
-    }
-
     /// Returns the members of a group of 64 slots, including members without bits.
     #[inline]
     fn members(&self, group: u32, _locked: Locked<'_>) -> impl Iterator<Item = &Member> {
@@ -152,11 +140,12 @@ impl Table {
     }
 }
 
-/// A group of 64 slots of a table.
+/// A group of 64 slots of the table of a locked cluster.
 ///
 /// # Invariants
 ///
-/// The chain and the words are those of the same slots of one table.
+/// The chain and the words are those of the same slots of one table. The lock of its cluster is
+/// held during `'t`.
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'t> {
     chain: &'t Chain,
@@ -181,9 +170,9 @@ impl<'t> Group<'t> {
 /// The offset of the table in C's `struct swap_cluster_info`.
 const TABLE_AT: usize = core::mem::offset_of!(bindings::swap_cluster_info, zswap);
 
-/// The fields of C's `struct swap_cluster_info` that this file uses.
+/// The start of C's `struct swap_cluster_info`, up to the last field that this file uses.
 #[repr(C)]
-struct Fields {
+struct ClusterHead {
     lock: SpinLock<()>,
     _others: Opaque<[u8; TABLE_AT - size_of::<SpinLock<()>>()]>,
     /// The table. Only this file writes it, under `lock`.
@@ -191,7 +180,7 @@ struct Fields {
 }
 
 static_assert!(core::mem::offset_of!(bindings::swap_cluster_info, lock) == 0);
-static_assert!(core::mem::offset_of!(Fields, zswap) == TABLE_AT);
+static_assert!(core::mem::offset_of!(ClusterHead, zswap) == TABLE_AT);
 
 /// A swap cluster, physical or virtual.
 ///
@@ -243,16 +232,17 @@ impl<'a> Ci<'a> {
     }
 
     #[inline]
-    fn fields(&self) -> &'a Fields {
-        // SAFETY: By the invariants of `Ci`, the cluster is valid during `'a`. A cluster begins
-        // with these fields. C has initialized the lock, and the table to NULL. After that, C only
-        // takes the lock, and changes the other fields, which are opaque here.
+    fn head(&self) -> &'a ClusterHead {
+        // SAFETY: By the invariants of `Ci`, the cluster is valid during `'a`, and begins with
+        // these fields. C has initialized the lock, and the table to NULL. After that, C takes the
+        // lock, and only reads the table pointer: with the lock held, or in one piece. The other
+        // fields are opaque here.
         unsafe { self.0.cast().as_ref() }
     }
 
     #[inline]
     fn cell(&self) -> &'a Atomic<*mut Table> {
-        &self.fields().zswap
+        &self.head().zswap
     }
 
     /// Runs `f` with the words of the table, or `None` if there is no table. Takes only the RCU
@@ -290,7 +280,7 @@ impl<'a> Ci<'a> {
     /// Locks the cluster. Leaves interrupts enabled, because no interrupt handler takes this lock.
     #[inline]
     fn lock(self) -> Guard<'a> {
-        Guard(self, self.fields().lock.lock())
+        Guard(self, self.head().lock.lock())
     }
 }
 
@@ -329,7 +319,7 @@ pub(crate) struct Locked<'g>(PhantomData<&'g ()>);
 /// Memory preallocated for a store, because the store allocates nothing under the cluster lock.
 #[derive(Default)]
 struct Spare {
-    table: Option<NewTable>,
+    table: Option<LooseTable>,
     member: Option<NewMember>,
 }
 
@@ -555,11 +545,14 @@ impl<'g> LockedTable<'g> {
         // rings. By the invariants of `Table`, no word is in use or promised, because `nr` is 0.
         // So no owner of a right to a slot and no `Promise` needs the table. Dropping it waits for
         // readers without the cluster lock.
-        drop(NonNull::new(raw.cast()).map(NewTable));
+        drop(NonNull::new(raw.cast()).map(LooseTable));
     }
 
     /// Installs `table` in the cluster. Frees `table` if the cluster has one already.
-    pub(crate) fn give(&mut self, table: NewTable) {
+    ///
+    /// `table` was never in a cluster, because only [`Self::free`] makes a value of an old table,
+    /// and drops it. So its words are zeros.
+    pub(crate) fn give(&mut self, table: LooseTable) {
         if !self.exists() {
             let table = ManuallyDrop::new(table).0.as_ptr();
             // Release: a reader that finds the table sees its words as zeros.
@@ -607,6 +600,20 @@ impl<'g> LockedTable<'g> {
         }
     }
 
+    /// Returns a group of 64 slots, if there is a table.
+    #[inline]
+    fn group(&mut self, group: u32) -> Option<Group<'g>> {
+        let table = self.table()?;
+        let chain = table.groups.get(group as usize)?;
+        let words = table.words().0.get(group.checked_mul(GROUP)? as usize..)?;
+        // INVARIANT: The chain and the words are those of this group. By the invariants of
+        // `LockedTable`, the lock is held during `'g`.
+        Some(Group {
+            chain,
+            words: words.first_chunk()?,
+        })
+    }
+
     /// Returns the member for a slot and a ring: a member of the group that is on the ring,
     /// otherwise one without bits, otherwise `spare`.
     #[inline]
@@ -635,9 +642,9 @@ impl<'g> LockedTable<'g> {
             return Ok(member);
         }
         let spare = spare.take().ok_or(Missing::Member)?;
-        let group = table.group(off / GROUP).ok_or(Missing::Slot)?;
+        let group = self.group(off / GROUP).ok_or(Missing::Slot)?;
         let first = entry.sub((off % GROUP) as usize);
-        Chain::add(group, spare, first, self.locked()).ok_or(Missing::Slot)
+        Ok(Chain::add(group, spare, first))
     }
 
     /// Frees the stored pages of `nr` slots and uncharges them. The memory cgroup ids of the slots
@@ -646,16 +653,16 @@ impl<'g> LockedTable<'g> {
     /// # Safety
     ///
     /// `entry` and the following `nr - 1` entries name slots of this cluster. Only the caller has
-    /// the right to these slots.
-    pub(crate) unsafe fn free_slots(&mut self, entry: SwapEntry, nr: u32, freed: &mut FreeBatch) {
-        // INVARIANT: By the invariants of `LockedTable`, which is borrowed mutably, the cluster is
-        // locked. As required of the caller, it has the slots, and the caller has the right to
-        // them.
+    /// the right to these slots, and no I/O uses their device slots.
+    pub(crate) unsafe fn free_slots(self, entry: SwapEntry, nr: u32, freed: &mut FreeBatch) {
+        // INVARIANT: As required of the caller, the cluster has the slots, the caller has the right
+        // to them, and no I/O uses their device slots.
         let mut slots = LockedSpan {
-            table: LockedTable(self.0, PhantomData),
+            table: self,
             off: (entry.offset() % SLOTS) as u32,
             nr,
             entry,
+            name: Name::of(entry),
         };
         slots.free(freed);
     }
@@ -689,7 +696,7 @@ impl<'g> LockedTable<'g> {
 ///
 /// The cluster has the slots, from index `off` on, and `entry` names the first. During `'s`, only
 /// the owner of the value has the right to the slots: see "The right to a slot" in
-/// [`crate::ffi::folio`].
+/// [`crate::ffi::folio`]. No I/O uses their device slots.
 struct SlotSpan<'s> {
     ci: Ci<'s>,
     off: u32,
@@ -704,7 +711,7 @@ impl<'s> SlotSpan<'s> {
         let entry = slot.entry();
         let (ci, off) = Ci::of(slot)?;
         // INVARIANT: By the invariants of `Slot`, which is borrowed mutably, only its owner has
-        // the right to the slot.
+        // the right to the slot, and no I/O uses its device slot.
         Some(Self {
             ci,
             off,
@@ -718,12 +725,13 @@ impl<'s> SlotSpan<'s> {
     fn locked<R>(&mut self, f: impl FnOnce(LockedSpan<'_>) -> R) -> R {
         let mut guard = self.ci.lock();
         // INVARIANT: The guard has locked the cluster of the slots. `self` is borrowed mutably, so
-        // the task has the right to the slots.
+        // the task has the right to the slots, and no I/O uses their device slots.
         f(LockedSpan {
             table: guard.table(),
             off: self.off,
             nr: self.nr,
             entry: self.entry,
+            name: Name::of(self.entry),
         })
     }
 }
@@ -732,25 +740,27 @@ impl<'s> SlotSpan<'s> {
 ///
 /// # Invariants
 ///
-/// The cluster of `table` has the slots, from index `off` on, and `entry` names the first. During
-/// `'t`, only the task that holds the lock has the right to the slots.
+/// The cluster of `table` has the slots, from index `off` on. `entry` and `name` name the first.
+/// During `'t`, only the task that holds the lock has the right to the slots, and no I/O uses their
+/// device slots.
 pub(crate) struct LockedSpan<'t> {
     table: LockedTable<'t>,
     off: u32,
     nr: u32,
     entry: SwapEntry,
+    name: Name,
 }
 
 impl LockedSpan<'_> {
-    /// Returns the word and the name of the `n`th slot. `None`: the span is shorter, or the
-    /// cluster has no table.
+    /// Returns the word and the name of the `n`th slot. `None`: the span or the cluster does not
+    /// have that many slots, or the cluster has no table.
     #[inline]
     pub(crate) fn nth(&self, n: u32) -> Option<(&Word, Name)> {
         if n >= self.nr {
             return None;
         }
         let word = self.table.word(self.off.wrapping_add(n))?;
-        Some((word, Name::of(self.entry).add(n)))
+        Some((word, self.name.add(n)))
     }
 
     /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
@@ -782,6 +792,7 @@ impl LockedSpan<'_> {
         let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
         let replaced = Record::is_tag(old);
         if old == 0 {
+            // INVARIANT: Counts the word that was just put into use.
             self.table.add_one();
         } else if replaced {
             self.table.forget(off, 1);
@@ -794,9 +805,9 @@ impl LockedSpan<'_> {
         );
         Ok(Replaced {
             stored: sum,
-            // SAFETY: By the invariants of `LockedSpan`, the task has the right to the slot. By
-            // the invariants of `Slot`, no I/O uses its device slot. `publish()` has replaced the
-            // word `old` of the slot, and has freed the stored page that `old` names, if any.
+            // SAFETY: By the invariants of `LockedSpan`, the task has the right to the slot, and
+            // no I/O uses its device slot. `publish()` has replaced the word `old` of the slot, and
+            // has freed the stored page that `old` names, if any.
             #[cfg(CONFIG_RUST_VSWAP)]
             device: unsafe { crate::vswap::cluster::take_replaced(&mut self.table, off, old) },
             id: self.table.id(off),
@@ -866,19 +877,20 @@ pub(crate) struct Promise {
 ///
 /// # Invariants
 ///
-/// This value owns the table. No word of the table is in use, and its members are on no ring.
+/// This value owns the table. No word of the table is in use, and its members, if any, are on no
+/// ring and join none.
 #[must_use]
-pub(crate) struct NewTable(NonNull<bindings::zswap_table>);
+pub(crate) struct LooseTable(NonNull<bindings::zswap_table>);
 
 c_functions! {
-    safe fn table_alloc(gfp: bindings::gfp_t) -> Option<NewTable> = zswap_table_alloc;
+    safe fn table_alloc(gfp: bindings::gfp_t) -> Option<LooseTable> = zswap_table_alloc;
 }
 
 c_owned! {
-    fn drop(NewTable: bindings::zswap_table) = zswap_table_free;
+    fn drop(LooseTable: bindings::zswap_table) = zswap_table_free;
 }
 
-impl NewTable {
+impl LooseTable {
     /// Allocates a table. May sleep. Caller has set the active memory cgroup, which is charged.
     pub(crate) fn alloc() -> Option<Self> {
         table_alloc(bindings::ZSWAP_GFP_TABLE)
@@ -971,7 +983,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
             Err(missing) => missing,
         };
         match missing {
-            Missing::Table => spare.table = Some(page.owner().charged(NewTable::alloc)?),
+            Missing::Table => spare.table = Some(page.owner().charged(LooseTable::alloc)?),
             Missing::Member => {
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
@@ -997,7 +1009,8 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
         return;
     };
     // INVARIANT: The span begins with the first slot of the folio. The folio lock gives the right
-    // to the folio's slots, which are consecutive and in one cluster.
+    // to the folio's slots, which are consecutive and in one cluster. By the invariants of
+    // `SwapFolio`, no I/O uses their device slots.
     let mut span = SlotSpan { nr, ..span };
     // The result stays valid without the cluster lock, because the folio lock keeps other tasks
     // from storing to these slots or freeing them.

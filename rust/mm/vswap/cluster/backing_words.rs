@@ -35,7 +35,7 @@ use crate::{
         },
         table::{
             LockedTable,
-            NewTable,
+            LooseTable,
             Promise,
             Words, //
         }, //
@@ -400,7 +400,7 @@ impl LockedCluster<'_> {
     }
 
     /// Installs `table` as the table of backing words, unless the cluster has one.
-    pub(crate) fn add_backing_table(&mut self, table: NewTable) {
+    pub(crate) fn add_backing_table(&mut self, table: LooseTable) {
         self.table().give(table);
     }
 

@@ -28,7 +28,7 @@ use crate::{
         }, //
     },
     warn::warn_on_once,
-    zswap::table::NewTable, //
+    zswap::table::LooseTable, //
 };
 use core::ptr::null_mut;
 use kernel::{
@@ -263,7 +263,7 @@ impl LockedCluster<'_> {
 /// The memory that ending a binding needs: a table of backing words, and tables for the device
 /// cluster.
 pub(crate) struct Scatter {
-    table: NewTable,
+    table: LooseTable,
     words: Tables,
 }
 
@@ -274,7 +274,7 @@ impl Scatter {
         // backing table was taken from these reserves, which RCU would refill late.
         let words = Tables::alloc(bindings::VSWAP_GFP_DEVICE_TABLE, false).ok()?;
         Some(Self {
-            table: NewTable::alloc_uncharged()?,
+            table: LooseTable::alloc_uncharged()?,
             words,
         })
     }

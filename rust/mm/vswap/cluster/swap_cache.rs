@@ -575,7 +575,7 @@ pub(crate) mod made_up {
             return del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
         }
         let last = del_one(cluster, off, pfn, shadow);
-        free_last(cluster, last.flatten());
+        free_last(cluster, last);
     }
 
     /// Replaces a folio in the words of slots.
