@@ -194,7 +194,7 @@ fn a_stale_entry_is_not_looked_up(entry: SwapEntry) {
 }
 
 fn an_entry_is_held_as_long_as_the_right_to_its_slot(folio: &mut SwapFolio<'_>) {
-    let held = folio.first_slot().held(); //~ E0716
+    let held = folio.first_slot().held_entry(); //~ E0716
     let _ = table::Ci::of_entry(held);
 }
 

@@ -180,8 +180,8 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     /// # Safety
     ///
     /// The device of the entry stays while the value is used: by a reference, the lock of the
-    /// cluster, or a slot in use, or by RCU if the entry was read from a page table. The entry names
-    /// a slot of the device.
+    /// cluster, or a slot in use, or by RCU if the entry was read from a page table. The entry
+    /// names a slot of the device.
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry stays. The entry names a

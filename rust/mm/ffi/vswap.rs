@@ -209,8 +209,8 @@ impl Entered<'_> {
     }
 
     /// Removes the folio from the swap cache again, and from its statistics. The folio stays
-    /// locked. The caller has counted the folio ([`SwapFolio::count_cached`]), and holds no lock of a
-    /// cluster.
+    /// locked. The caller has counted the folio ([`SwapFolio::count_cached`]), and holds no lock of
+    /// a cluster.
     pub(crate) fn remove(self) {
         // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
         // writeback. No other value covers it, and `self` is consumed.

@@ -46,8 +46,8 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// The borrower of the cluster has the right to the slots, or frees them, or takes them into use. No
-/// I/O uses their device slots.
+/// The borrower of the cluster has the right to the slots, or frees them, or takes them into use.
+/// No I/O uses their device slots.
 #[derive(Clone, Copy)]
 pub(super) struct OwnedSlots<'a> {
     cluster: &'a LockedCluster<'a>,
@@ -137,8 +137,9 @@ impl<'a> OwnedSlots<'a> {
         })
     }
 
-    /// Makes device slots the backing of the slots, and consumes the promise of their backing words.
-    /// `Err` returns both, because they do not fit the slots, or because a slot has a backing.
+    /// Makes device slots the backing of the slots, and consumes the promise of their backing
+    /// words. `Err` returns both, because they do not fit the slots, or because a slot has a
+    /// backing.
     pub(super) fn name(
         self,
         mut devices: DeviceSlots,
