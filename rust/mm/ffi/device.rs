@@ -106,7 +106,8 @@ impl DeviceSlots {
     ///
     /// The word does not name the device slot any more. If the device slot backs the virtual slot,
     /// no other value owns it, and no I/O uses it. The cluster of the virtual slot is locked.
-    #[inline]
+    // Out of line, because most words that are freed name no device slot.
+    #[inline(never)]
     pub(crate) unsafe fn from_word(first: PhysSlot, offset: usize) -> Self {
         // A backing word names a device slot only while the reverse map word of that slot names the
         // virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns the
