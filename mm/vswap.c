@@ -277,8 +277,9 @@ bool vswap_type_is_fast(unsigned int type)
  * @voffset. A slot of a bound cluster has no word. With @bound, returns true if
  * the binding names @voffset instead. Accepts any type and offset, because the
  * caller may have found them in a corrupt word. Caller holds ci->lock of the
- * virtual cluster that @voffset is in. Takes no other lock: the word of a slot
- * that backs @voffset changes only under that lock.
+ * virtual cluster that @voffset is in, which keeps the backing word. Takes no
+ * other lock: as long as a backing word names a device slot, the reverse map word
+ * of the slot does not change.
  */
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound)

@@ -1014,7 +1014,7 @@ class Series(Toy):
         (self.source / "mm/swap.h").write_text("".join(f"{number}\n" for number in range(1, 10)))
         for place, version, said in (
                 (2, "7.3.4", []), (3, "7.3.9", []),
-                (3, "7.3.4", ["Hunk #1 succeeded at 2 (offset -1 lines)."])):
+                (3, "7.3.4", ["mm/swap.h: Hunk #1 succeeded at 2 (offset -1 lines)"])):
             self.write("checkout/patches/0001-hook.patch", self.MAIL + (
                 f"--- a/mm/swap.h\n+++ b/mm/swap.h\n@@ -{place},6 +{place},7 @@\n"
                 " 2\n 3\n 4\n+hook\n 5\n 6\n 7\n"))

@@ -88,7 +88,7 @@ def given_config(name):
     """Returns the configuration that the user named, or else the running kernel's: (where it is,
     text). Returns None for Debian's."""
     paths = [pathlib.Path(name)] if name not in (None, "debian") else \
-        [path for path in RUNNING if not name and path.exists()]
+        [path for path in RUNNING if not name and os.access(path, os.R_OK)]
     return file_config(paths[0]) if paths else None
 
 

@@ -167,6 +167,17 @@ def commit_base(repo, patches):
     return repo.commit(f"Linux {version}: the files that this series changes")
 
 
+def moved_hunks(said):
+    """Yields (file, hunk) for what `git apply -v` applied at another place."""
+    name = ""
+    for line in said.splitlines():
+        checked = re.match(r"Checking patch (.*)\.\.\.$", line)
+        if checked:
+            name = checked.group(1)
+        elif "(offset" in line:
+            yield name, line.removesuffix(".")
+
+
 def commit_patch(repo, patch, files):
     """Commits a patch and its overlay files. Returns problems: hunks that have moved, on the kernel
     that the patches are made for."""
@@ -175,8 +186,8 @@ def commit_patch(repo, patch, files):
         said = repo.git("apply", "--index", "--whitespace=error", "-v", str(patch.path),
                         hint=f"refresh patches/{patch.path.name}")
         if setup.check_tree(tree.pristine()) == setup.BASE_VERSION:
-            moved = [f"patches/{patch.path.name}: {line}: refresh it against Linux "
-                     f"{setup.BASE_VERSION}" for line in said.splitlines() if "(offset" in line]
+            moved = [f"patches/{patch.path.name}: {name}: {hunk}: refresh it against Linux "
+                     f"{setup.BASE_VERSION}" for name, hunk in moved_hunks(said)]
     for name, data in files.items():
         target = repo.path / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -107,9 +107,11 @@ def problems():
 
 
 def main(_args):
-    counts = {name.removeprefix("rust/mm/"): count(source) for name, source in files().items()}
+    sources = files()
+    counts = {name: count(source) for name, source in sources.items()}
     counts["all"] = tuple(map(sum, zip(*counts.values())))
-    say(common.table(("file", "lines", "blocks", "/1000", "declared"), [
-        (name, lines, blocks, f"{blocks * 1000 / max(lines, 1):.1f}", declared)
+    say(common.table(("file", "lines", "blocks", "/1000", "declared", ""), [
+        (name.removeprefix("rust/mm/"), lines, blocks, f"{blocks * 1000 / max(lines, 1):.1f}",
+         declared, "forbids unsafe" if forbids(sources.get(name, "")) else "")
         for name, (lines, blocks, declared) in counts.items()]))
     return 0

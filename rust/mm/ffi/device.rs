@@ -148,8 +148,8 @@ impl DeviceSlots {
             return 0;
         };
         let word = Backing::Phys(self.first).encode();
-        // INVARIANT: The slot is not in the run any more. If there is no next slot, the run is
-        // empty.
+        // INVARIANT: The slot is not in the run any more. If no slot can follow it, it was the last
+        // one, because all slots of a run exist.
         self.first = self.first.nth(1).unwrap_or(self.first);
         self.nr = left;
         word

@@ -422,12 +422,15 @@ impl LockedCluster<'_> {
     #[inline(always)]
     pub(super) fn count_taken(&mut self, taken: TakenWords) {
         let (start, nr) = taken.slots;
+        // The compiler drops this check where it sees both sides. Words of another cluster stay
+        // counted, so `LockedTable::free()` warns and leaks their table.
+        if !core::ptr::eq(taken.cluster, self.cluster()) {
+            return;
+        }
         if taken.any_entry {
             self.table().forget(start, nr);
         }
-        // The compiler drops the check of the cluster where it sees both sides. Words of another
-        // cluster stay counted, so `LockedTable::free()` warns and leaks their table.
-        if taken.nr_backed != 0 && core::ptr::eq(taken.cluster, self.cluster()) {
+        if taken.nr_backed != 0 {
             // SAFETY: By the invariants of `TakenWords`, so many words of this cluster that were in
             // use, and are still counted, were cleared.
             unsafe { self.table().sub(taken.nr_backed) };
