@@ -20,13 +20,15 @@ check "then zswap can be enabled" set_to 1 $ZSWAP/enabled
 load "pages are stored" refault --size $(mb 4) &&
 	is "by zswap" "$(of swapout zswpout)" -ge $(pages 4 50)
 
-# A switch of the compressor: there is no memory for a pool, or for the transforms of its CPUs, which
-# are from kmalloc-64.
+# A switch of the compressor: there is no memory for a pool, or for the transforms of its CPUs. These
+# are from kmalloc-64, like the reference count of the pool, which is allocated first.
 hold_as kept --size 2M --zero 0
 for cache in kmalloc-4k kmalloc-64; do
 	no_memory_of $cache
+	[ $cache != kmalloc-64 ] || set_to 65 $INJECT/failslab/space
 	check "the compressor is refused without $cache" denied zstd $ZSWAP/compressor
 	memory_of $cache
+	set_to 0 $INJECT/failslab/space
 done
 check "the former compressor is kept" grep -qx lz4 $ZSWAP/compressor
 dmesg > $TMP/dmesg
