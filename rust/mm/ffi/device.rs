@@ -255,6 +255,12 @@ pub(crate) fn any_bound(ty: Option<u8>) -> bool {
     }
 }
 
+/// Returns how many slots of the device of type `ty` back virtual slots.
+fn in_use(ty: u8) -> i64 {
+    let counter = nr_slots().get(usize::from(ty));
+    counter.map_or(0, |counter| counter.0.load(Relaxed))
+}
+
 /// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
 /// Returns the offsets of the virtual slots, which may be stale.
 ///
@@ -299,8 +305,7 @@ impl Owned<'_> {
 
     /// Returns how many slots of the device back virtual slots.
     pub(crate) fn in_use(&self) -> i64 {
-        let counter = nr_slots().get(usize::from(self.ty));
-        counter.map_or(0, |counter| counter.0.load(Relaxed))
+        in_use(self.ty)
     }
 
     /// Returns the device slot that backs the virtual slot which `next()` has just returned.
@@ -342,9 +347,13 @@ impl Owned<'_> {
 ///
 /// # Invariants
 ///
-/// swapoff has begun: no more slots of the device are taken into use, and no more clusters are
-/// bound to it.
-pub(crate) struct Leaving<'a>(Owned<'a>);
+/// swapoff has begun with the device of type `ty`: no more slots of the device are taken into use,
+/// and no more clusters are bound to it.
+pub(crate) struct Leaving<'a> {
+    owned: Owned<'a>,
+    // Not that of `owned`, which is lent out and could be swapped for another.
+    ty: u8,
+}
 
 impl<'a> Refines<c_uint> for Leaving<'a> {
     type Base = Owned<'a>;
@@ -354,20 +363,23 @@ impl<'a> Refines<c_uint> for Leaving<'a> {
     /// swapoff has begun to turn the device off.
     unsafe fn refine(device: Owned<'a>) -> Self {
         // INVARIANT: As required of the caller, swapoff has begun.
-        Self(device)
+        Self {
+            ty: device.ty,
+            owned: device,
+        }
     }
 }
 
 impl<'a> Leaving<'a> {
     /// Returns the slots that back virtual slots.
     pub(crate) fn owned(&mut self) -> &mut Owned<'a> {
-        &mut self.0
+        &mut self.owned
     }
 
     /// Returns the proof that virtual slots do not use the device any more. `EBUSY`: a slot backs a
     /// virtual slot, or a virtual cluster is bound to the device.
     pub(crate) fn left(self) -> Result<Left<'a>> {
-        if self.0.in_use() > 0 || self.0.is_bound() {
+        if in_use(self.ty) > 0 || any_bound(Some(self.ty)) {
             return Err(EBUSY);
         }
         // INVARIANT: No slot is in use, and no cluster is bound, as just checked. By the invariants

@@ -387,7 +387,7 @@ impl<'a> SwapPage<'a> {
     /// Maps the page while `f` runs.
     #[inline]
     fn mapped<R>(&self, f: impl FnOnce(*mut u8) -> R) -> R {
-        // SAFETY: The page stays, by the invariants.
+        // SAFETY: The page belongs to the folio, which stays, by the invariants.
         let addr = unsafe { bindings::kmap_local_page(self.page.as_ptr()) };
         let ret = f(addr.cast());
         // SAFETY: This task has mapped the page above, and has unmapped all pages that it has
@@ -464,7 +464,8 @@ impl<'a> EmptyPage<'a> {
     }
 }
 
-/// Proof that a page of a locked folio is filled with the bytes that were swapped out.
+/// Proof that all of a page of a locked folio was written. That these are the bytes which were
+/// swapped out is up to the code that fills the page.
 ///
 /// # Invariants
 ///

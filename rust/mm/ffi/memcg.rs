@@ -177,7 +177,8 @@ impl RcuMemcg<'_> {
     /// Returns the cgroup, unless it is `NULL`.
     #[inline]
     fn not_null(&self) -> Option<NotNull<'_>> {
-        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed.
+        // INVARIANT: By the invariants of `RcuMemcg`, the cgroup is not freed. A caller that sleeps
+        // has a `Memcg`, which keeps it.
         NonNull::new(self.ptr).map(|ptr| NotNull(ptr, PhantomData))
     }
 

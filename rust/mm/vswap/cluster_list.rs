@@ -134,8 +134,8 @@ same_layout!(AllLists = bindings::vswap_lists {
     nr_populated = nr_populated,
 });
 
-// SAFETY: The layout is that of C's structure. C locks `lock` for the lists, and accesses
-// `nr_populated` in one piece.
+// SAFETY: The layout is that of C's structure. C locks `lock` to change or walk a list, tests
+// without it only whether a list is empty, and accesses `nr_populated` in one piece.
 unsafe impl View for AllLists {
     type C = bindings::vswap_lists;
 }

@@ -96,7 +96,8 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
 /// Out of line, so that a fault that finds no folio does not save the registers that this needs.
 #[inline(never)]
 fn get_from(cluster: &Cluster, off: u32) -> Option<FolioRef> {
-    // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number of a word.
+    // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number of a word. The
+    // table may have become that of another cluster, also of a device: C keeps the same invariant.
     lookup::cached(
         || cluster.peek(off),
         |pfn| try_get(FolioPfn(pfn)),
