@@ -113,7 +113,8 @@ c_exports! {
                 return ENOMEM.to_errno();
             }
             if !device::have_free() {
-                // zswap can write back pages of physical entries, which have device slots.
+                // No device has room. But zswap can write back pages of physical entries, which
+                // have device slots already.
                 limits::want_room();
                 return refused(&folio).to_errno();
             }

@@ -77,10 +77,9 @@ c_exports! {
         errno
     }
 
-    /// Frees the zswap entries of `nr` slots of a cluster, from `entry` on. The caller frees the
-    /// slots next, and their memory cgroup ids are still recorded. Or it has locked the folio that
-    /// the swap cache has for the slots. No I/O uses the device slots of these slots. `entry` and
-    /// the entries after it name slots of the cluster.
+    /// Frees the zswap entries of `nr` slots, from `entry` on, which are all in the cluster. The
+    /// caller either frees the slots next, while their memory cgroup ids are still recorded, or has
+    /// locked the folio that the swap cache has for them. No I/O uses their device slots.
     fn __zswap_free_slots(
         table: Option<LockedTable<'_>> = *mut bindings::swap_cluster_info,
         entry: SwapEntry = bindings::swp_entry_t,

@@ -188,7 +188,7 @@ impl Contexts {
             return Err(EINVAL);
         };
         let context = context.as_ref().get_ref();
-        // INVARIANT: Both are of this context.
+        // INVARIANT: `state` and `done` belong to the same context.
         Ok(LockedContext {
             state: context.state.lock(),
             done: &context.done,
@@ -207,7 +207,7 @@ to_c!(Buffer<'_> => *mut c_void = |this| this.0.as_mut_ptr().cast());
 to_c!(&SwapPage<'_> => *mut bindings::page = |this| this.as_ptr());
 to_c!(&EmptyPage<'_> => *mut bindings::page = |this| this.as_ptr());
 
-/// A scatterlist of one entry. C initializes it when it describes memory.
+/// A scatterlist of one entry. It is uninitialized until a `describe` method fills it.
 struct List(Opaque<bindings::scatterlist>);
 
 impl List {

@@ -2,10 +2,10 @@
 
 //! Macros for calls to C, and calls from C, whose contracts are in the types of the arguments.
 //!
-//! The `unsafe` blocks of a macro stand for all functions of its kind. They rely on two traits:
-//! [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to Rust, as
-//! arguments and as results. A type that requires more of C than another type implements
-//! [`Refines`], and so [`FromC`].
+//! The `unsafe` blocks in a macro cover all functions that the macro declares. They rely on two
+//! traits: [`ToC`] for values that Rust passes to C, and [`FromC`] for values that C passes to
+//! Rust, as arguments and as results. A type that adds requirements to those of another type
+//! implements [`Refines`], which provides [`FromC`].
 
 /// Calls a function of C, for the macros that declare functions.
 macro_rules! c_call {
@@ -137,12 +137,12 @@ macro_rules! c_statics {
     };
 }
 
-/// Converts an argument of a function that C calls, for `c_exports!`.
+/// Converts one argument, or the `given` value, of a function that `c_exports!` defines.
 macro_rules! c_argument {
     ($ty:ty, $raw:ty, $value:expr) => {
-        // SAFETY: As required of the caller of the function, each argument, and what is given,
-        // meets the requirements of `FromC` for its type. The body of the function accepts any
-        // lifetime that a type leaves open, so it keeps no such value.
+        // SAFETY: As required of the caller of the function, each argument and the `given` value
+        // meet the requirements of `FromC` for their types. `body()` is generic over the lifetimes
+        // that the types leave open, so it cannot keep such a value after it returns.
         unsafe { <$ty as $crate::ffi::call::FromC<$raw>>::from_c($value) }
     };
 }
@@ -259,8 +259,8 @@ unsafe impl<T: View, const N: usize> View for [T; N] {
 ///
 /// # Safety
 ///
-/// The invariants of the type guarantee what C requires of the value while the function runs: a
-/// pointer that C follows is to a valid object of the type `C`.
+/// The invariants of the type guarantee what C requires of the value while the function runs. If
+/// `C` is a pointer that C follows, it points to a valid object.
 pub(crate) unsafe trait ToC {
     /// The type of the value in C.
     type C;

@@ -140,8 +140,8 @@ impl DeviceSlots {
         self.nr
     }
 
-    /// Takes the first slot out of the run. Returns the backing word that names it, and owns it
-    /// from then on; 0 if no slot is left.
+    /// Removes the first slot from the run and returns its backing word, which then owns the slot.
+    /// Returns 0 if the run is empty.
     #[inline]
     pub(crate) fn name_first(&mut self) -> u64 {
         let Some(left) = self.nr.checked_sub(1) else {

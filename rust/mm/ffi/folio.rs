@@ -17,6 +17,8 @@
 //! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
 //! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
 //!
+//! A value *covers* a folio if it stands for the lock of the folio.
+//!
 //! C headers: [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h),
 //! [`include/linux/swapops.h`](srctree/include/linux/swapops.h), [`mm/swap.h`](srctree/mm/swap.h).
 

@@ -80,7 +80,7 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 /// parameter has allocated it. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
-/// Stands for the locks that the C caller holds: see `given` in `c_exports!`.
+/// Stands for what the C caller guarantees: see `given` in `c_exports!`.
 impl FromC<()> for Compressor<'_> {
     /// # Safety
     ///

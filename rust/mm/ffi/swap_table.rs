@@ -113,7 +113,7 @@ pub(crate) fn pfn_to_swp_tb(pfn: u64, flags: u8) -> u64 {
 pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
     let shadow = match value {
         Some(value) => mk_value(value as usize),
-        // INVARIANT: NULL.
+        // INVARIANT: The pointer is NULL.
         None => RawShadow(core::ptr::null_mut()),
     };
     shadow_word(shadow, flags) as u64

@@ -193,7 +193,8 @@ impl<'a> NewSwap<'a> {
     }
 }
 
-/// A locked folio that was added to the swap cache, and the proof of that for the C caller.
+/// A locked folio that was just added to the swap cache. `vswap_alloc_folio()` returns 0 to C only
+/// with such a value.
 ///
 /// # Invariants
 ///

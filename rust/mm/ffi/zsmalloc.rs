@@ -171,10 +171,10 @@ impl ZsPool {
     }
 }
 
-/// Access to an object that other tasks may read, too.
+/// Marks an [`InWord`] whose object other tasks may read, too.
 pub(crate) enum Shared {}
 
-/// Access to an object by the task that may free it.
+/// Marks an [`InWord`] whose owner may free the object.
 pub(crate) enum Own {}
 
 /// An object in the word of its slot.
@@ -409,7 +409,8 @@ impl<P: Keeper> Pinned<P> {
     /// # Safety
     ///
     /// The object is in the word that `find_word` returns for its name, and is not freed before
-    /// this returns. The word takes over the object, and what keeps its pool.
+    /// this returns. The word takes over the object, and the reference that keeps
+    /// the pool.
     #[inline]
     pub(crate) unsafe fn unpin(self) {
         // INVARIANT: The pin passes to the new value. As required of the caller, the object is in

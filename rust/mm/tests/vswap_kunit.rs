@@ -840,7 +840,8 @@ mod tests {
             assert!(!slot::any_counted(offset, 1));
         }
         assert_eq!(slot_alloc::next_used(end), 0);
-        // No device slot backs a slot that is never used, even if no device has the device slot.
+        // Virtual slot 0 is never used, so no device slot backs it, whether or not that device slot
+        // exists.
         for ty in 0..MAX_SWAPFILES {
             for offset in [0, 1, u32::MAX] {
                 let slot = PhysSlot::new(ty, offset).ok_or(EINVAL)?;

@@ -103,8 +103,8 @@ fn is_there(pool: &ZsPool, n: usize) -> Result<bool> {
     let object = unsafe { InWord::<Shared>::new(pool, &WORDS[n], name(n)) };
     let (len, _pin) = object.read(|mut parts| {
         let len = parts.len() as usize;
-        // SAFETY: The list describes `len` bytes, in two parts at most. `data` is as long as a
-        // page.
+        // SAFETY: By the invariants of `Parts`, the list describes `len` bytes, in at most two
+        // entries. No object is longer than a page, and `data` is as long as a page.
         unsafe { bindings::sg_copy_to_buffer(parts.as_sg(), 2, data.as_mut_ptr().cast(), len) };
         len
     })?;

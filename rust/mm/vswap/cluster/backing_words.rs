@@ -46,8 +46,9 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// The borrower of the cluster has the right to the slots, or frees them, or takes them into use.
-/// No I/O uses their device slots.
+/// The task that holds `ci->lock` may change the backing of the slots: it has the right to them
+/// (see [`crate::ffi::folio`]), is freeing them, or is taking them into use. No I/O uses their
+/// device slots.
 #[derive(Clone, Copy)]
 pub(super) struct OwnedSlots<'a> {
     cluster: &'a LockedCluster<'a>,

@@ -140,7 +140,7 @@ impl Tables {
     }
 
     c_methods! {
-        // Allocates tables for the value, if it returns 0.
+        // On success, the value owns newly allocated, zeroed tables.
         safe fn fill(&self, gfp: bindings::gfp_t, ids: bool) -> Result = vswap_tables_alloc;
         // Frees the tables, if there are any.
         safe fn free(&self) = vswap_tables_free;

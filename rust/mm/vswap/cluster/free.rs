@@ -3,9 +3,10 @@
 //! Drops swap counts, and frees slots that nothing pins.
 //!
 //! [`Unpinned`] is the right to free slots. Only this file and its child [`swap_cache`] create it:
-//! where the last swap count of a slot is dropped, and where a folio leaves the swap cache. The
-//! owner clears the words and the backing ([`Unpinned::clear`], [`Unbacked::clear`]). Then it frees
-//! the slots ([`Cleared::free`]).
+//! where the last swap count of a slot is dropped, where a folio leaves the swap cache, and where
+//! slots that were taken for a folio are given back unused ([`Taken::unlock_after`]). The owner
+//! clears the words and the backing ([`Unpinned::clear`], [`Unbacked::clear`]). Then it frees the
+//! slots ([`Cleared::free`]).
 
 #[path = "swap_cache.rs"]
 pub(crate) mod swap_cache;

@@ -274,8 +274,8 @@ fn enter<'a>(
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records their memory
-/// cgroup id. `Err` returns the arguments, because the folio or `ids` are for another number of
-/// pages.
+/// cgroup id. `Err` returns the arguments: the folio or `ids` are for another number of pages, or
+/// the page frame number does not fit in a word, which cannot happen.
 #[inline]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
@@ -304,8 +304,9 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     Ok((guard, folio))
 }
 
-/// Sets the words of slots to a folio, if each slot can take a folio, and `may` accepts its word.
-/// Otherwise returns false, and leaves the slots without a folio.
+/// Sets the words of slots to a folio. Returns false if a slot cannot take a folio, or if `may`
+/// refuses its word. Then no word names this folio, but slots before the refused one have lost
+/// their shadow.
 #[inline(always)]
 fn add_words(
     cluster: &mut LockedCluster<'_>,
