@@ -27,12 +27,22 @@ in_zswap
 set_to 1 $ZSWAP/max_pool_percent
 limit=$(($(value /proc/meminfo MemTotal:) / 100))
 swap_on /dev/ram2 $((PAGE_KB * 41))
+set_to 70 $ZSWAP/accept_threshold_percent
+hold_as small --size 2M --zero 0 --incompressible 0
 hold --resident --size $((limit * 5))K --zero 0 --incompressible 0
 out $((limit * 97 / 100))
 is "the pool is full" "$(pool)" -ge $((limit * 97 / 100))
 is "the pool keeps its limit" "$(pool)" -le $((limit + 1024))
 is "the device is full" "$(slots device)" -ge 36
 consistent "full"
+
+# The pool shrinks a little, not to the accept threshold. Nothing more can be written back.
+ended "a small process: every byte is there" small
+note "$(pool) KiB in the pool"
+is "then the pool has room" "$(pool)" -lt $((limit * 97 / 100))
+is "above the accept threshold" "$(pool)" -gt $((limit * 71 / 100))
+out $((limit * 97 / 100))
+is "it is filled again" "$(pool)" -ge $((limit * 97 / 100))
 
 # The next stores find out that there is room again.
 set_to 50 $ZSWAP/max_pool_percent
