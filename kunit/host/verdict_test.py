@@ -1426,6 +1426,65 @@ class Stopping(Kept):
             pool.submit(guest.boot, "vswap", ensure=False).result()
 
 
+class StaleInt3(Kept):
+    """Tests what boot() does when QEMU executes int3 where memory has none."""
+
+    CONSOLE = ("[    4.31] clocksource: Switched to clocksource tsc\n"
+               "[    4.32] Oops: int3: 0000 [#1] SMP KASAN\n"
+               "[    4.32] RIP: 0010:__timekeeping_advance+0x33/0x710\n"
+               "[    4.32] Code: 55 41 54 53 48 8b 1d 26 a0 3b 03 0f <1f> 44 00 00 0f 01\n"
+               "[    4.32]  <TASK>\n"
+               "[    4.32] Code: fc ff df 80 3c 08 00 74 0c 48 c7 c7 00 41 f3 aa <0f> 1f 44\n"
+               "[    4.33] Kernel panic - not syncing: Fatal exception in interrupt\n")
+    GOOD = ("said\nVSWAP-EXIT 0\n", "", "exit")
+
+    def boots(self, *ends, icount=False):
+        """Boots a guest whose runs end like this."""
+        runs = []
+
+        def watched(_cmd, _out, log, *_):
+            log.write_text("log")
+            runs.append(log)
+            return ends[len(runs) - 1]
+        for target, name, value in ((guest, "_watch", watched), (guest, "LOGS", self.top / "logs"),
+                                    (guest.os, "access", lambda *_: False),
+                                    (guest.build, "image", mock.Mock()),
+                                    (guest.build, "page_size", lambda _: 4096),
+                                    (guest.initramfs, "build", mock.Mock())):
+            self.patch(target, name, value)
+        try:
+            guest.boot("debug", ensure=False, icount=icount)
+        finally:
+            self.runs = len(runs)
+
+    def refused(self, runs, *ends, **options):
+        with self.assertRaises(guest.GuestFailure):
+            self.boots(*ends, **options)
+        self.assertEqual(self.runs, runs)
+
+    def test_it_boots_again(self):
+        self.boots(("", self.CONSOLE, "exit"), self.GOOD)
+        self.assertEqual(self.runs, 2)
+        self.assertEqual(len([*(self.top / "logs").glob("boot-debug-*.log")]), 2)
+        self.assertRegex(self.output.getvalue(), "booting again. Its log: .*/boot-debug-.*-int3-2.log")
+
+    def test_not_without_end(self):
+        self.refused(3, *[("", self.CONSOLE, "exit")] * 4)
+
+    def test_not_after_the_script_has_begun(self):
+        self.refused(1, ("ok 1 - a\n", self.CONSOLE, "exit"), self.GOOD)
+
+    def test_not_if_memory_has_int3(self):
+        self.refused(1, ("", self.CONSOLE.replace("0f <1f>", "cc <1f>"), "exit"), self.GOOD)
+
+    def test_not_after_another_oops(self):
+        self.refused(1, ("", self.CONSOLE.replace("int3", "invalid opcode"), "exit"), self.GOOD)
+        self.refused(1, ("", "", "exit"), self.GOOD)
+
+    def test_not_with_one_thread(self):
+        self.refused(1, ("", self.CONSOLE, "exit"), self.GOOD, icount=True)
+
+
 UNITTEST = """\
 test_a (verdict_test.X.test_a) ... ok
 test_b (verdict_test.X.test_b)

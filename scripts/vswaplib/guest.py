@@ -50,6 +50,12 @@ KINDS = {
     "segfault": re.compile(r"segfault at|\btraps:"),
     "reparent": re.compile(r"WARNING: at lru_gen_exit_memcg\+"),
 }
+# An oops by int3 (cc), although memory has another instruction there. Linux writes int3 over code
+# while it patches it, and QEMU may still execute int3 afterwards: see debugging.rst.
+STALE_INT3 = re.compile(r"Oops: int3:.*\n(?:(?!Code: ).*\n)+"
+                        r"Code: (?:[0-9a-f]{2} )*(?!cc)[0-9a-f]{2} <")
+# How often a guest boots in which this happens before the script begins.
+BOOTS = 3
 # Marks that scripts write to the kernel's log: which test begins, and which KINDS it expects. The
 # mark of a selftest also has the number of the round.
 TEST_MARK = re.compile(r"(?:VSWAP-TEST|^selftest) (\S+)(?: \d+)?$")
@@ -309,6 +315,12 @@ def _unused_log(variant):
     return pathlib.Path(name)
 
 
+def _qemu_erred(cmd, console):
+    """Returns true if QEMU executed int3 where memory has none, which only happens with a thread
+    for each CPU."""
+    return "tcg,thread=multi" in cmd and STALE_INT3.search(plain(console))
+
+
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,
          files=None, quiet=True, host_root=False, numa=False, shell=False, splats_ok=False,
          ensure=True, follow=None, allowed=()):
@@ -317,7 +329,8 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
 
     Raises GuestFailure on a panic, a splat or a time-out, and if the guest ends without the
     script's exit code. With `splats_ok`, splats do not raise but are in the Result. `allowed` names
-    KINDS that the script may provoke.
+    KINDS that the script may provoke. Boots again after an error of QEMU (STALE_INT3) before the
+    script has begun.
     """
     _refuse_if_stopped()
     image = build.ensure(variant) if ensure else build.image(variant)
@@ -343,7 +356,12 @@ def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=Fal
         if shell:
             subprocess.run(cmd, env={**_env()}, check=False)
             return Result("", 0, log, time.monotonic() - start, [])
-        output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
+        for left in reversed(range(BOOTS)):
+            output, console, ended = _watch(cmd, out, log, uml, timeout, quiet, follow)
+            if not left or output or not _qemu_erred(cmd, console):
+                break
+            kept = log.rename(log.with_name(f"{log.stem}-int3-{left}.log"))
+            common.say(f"QEMU executed int3 where memory has none; booting again. Its log: {kept}")
         if memory:
             counters.save(build.folder(variant), memory, log.stem)
     _refuse_if_stopped()
