@@ -368,6 +368,15 @@ __rust_helper bool rust_helper_vswap_have_free(void)
 	return vswap_have_free();
 }
 
+/* Accepts any type and offset. Devices that are off have no slot. */
+__rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int offset)
+{
+	struct swap_info_struct *si =
+		type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
+
+	return si && offset < READ_ONCE(si->max);
+}
+
 __rust_helper bool rust_helper_vswap_devices_full(void)
 {
 	return vm_swap_full();

@@ -22,7 +22,7 @@ LIMITS = {
     "rust/mm/ffi/acomp.rs": (5, 9),
     "rust/mm/ffi/array.rs": (2, 2),
     "rust/mm/ffi/call.rs": (16, 0),
-    "rust/mm/ffi/device.rs": (2, 15),
+    "rust/mm/ffi/device.rs": (2, 16),
     "rust/mm/ffi/fault.rs": (1, 17),
     "rust/mm/ffi/folio.rs": (10, 29),
     "rust/mm/ffi/memcg.rs": (4, 26),

@@ -44,16 +44,12 @@ use crate::{
             Local, //
         },
         device_slot,
-        directory::{
-            find,
-            Directory, //
-        },
+        directory::Directory,
         scatter,
         slot,
         slot_alloc,
         stats,
         swap_table::{
-            Backing,
             PhysSlot,
             Shadow,
             State, //
@@ -180,13 +176,13 @@ c_exports! {
     }
 }
 
-/// Returns the entry of the device slot that backs a virtual slot; 0 if none does.
+/// Returns the entry of the device slot that backs a virtual slot; 0 if none does. The folio of the
+/// virtual slot is locked or under writeback, so that the device slot does not change.
 #[export]
 extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
-    let backing = find(offset).map(|(cluster, off)| cluster.peek_backing(off));
-    match backing {
-        Some(Backing::Phys(slot)) => SwapEntry::new(slot.ty(), slot.offset().into()).as_raw(),
-        _ => bindings::swp_entry_t { val: 0 },
+    match backing::device_entry(offset) {
+        Some(entry) => entry.as_raw(),
+        None => bindings::swp_entry_t { val: 0 },
     }
 }
 

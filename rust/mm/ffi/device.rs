@@ -231,6 +231,15 @@ c_functions! {
     pub(crate) safe fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
     safe fn slot_backs(ty: c_uint, slot: c_uint, offset: usize, bound: bool) -> bool
         = vswap_slot_backs;
+    safe fn has_slot(ty: c_uint, slot: c_uint) -> bool = vswap_device_has;
+}
+
+/// Returns the swap entry of a device slot, for I/O. `None` if no device has the slot, because the
+/// word that names it is corrupt. C would follow such an entry to a device that does not exist.
+#[inline]
+pub(crate) fn entry_of(slot: PhysSlot) -> Option<SwapEntry> {
+    has_slot(slot.ty().into(), slot.offset())
+        .then(|| SwapEntry::new(slot.ty(), slot.offset().into()))
 }
 
 /// Returns true if a device slot backs the virtual slot at `offset`: its reverse map word says so,

@@ -848,6 +848,9 @@ mod tests {
                 assert!(!device::is_for(slot, 0, false));
                 assert!(!device::is_for(slot, 0, true));
             }
+            // No device has 16 TiB.
+            let slot = PhysSlot::new(ty, u32::MAX).ok_or(EINVAL)?;
+            assert!(device::entry_of(slot).is_none());
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ use crate::{
         },
         folio::{
             Owner,
+            SwapEntry,
             SwapFolio, //
         },
         memcg,
@@ -49,6 +50,7 @@ use crate::{
             PhysSlot, //
         }, //
     },
+    warn::warn_on_once,
     zswap::{
         pool::FreeBatch,
         record::Sum,
@@ -188,6 +190,20 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
         && slots
             .zip(0..)
             .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
+}
+
+/// Returns the entry of the device slot that backs a virtual slot, for I/O. `None` if no device slot
+/// does, or if the word that names it is corrupt. The folio of the virtual slot is locked or under
+/// writeback, so that the backing does not change.
+#[inline]
+pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
+    let (cluster, off) = find(offset)?;
+    let Backing::Phys(slot) = cluster.peek_backing(off) else {
+        return None;
+    };
+    let entry = device::entry_of(slot);
+    warn_on_once!(entry.is_none());
+    entry
 }
 
 /// Returns true if any slot of a locked folio is on the device of type `ty`. Does not take the lock
