@@ -24,6 +24,9 @@
  */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
+/* A plan of Rust: readahead, but the fault maps no neighbours. */
+#define VSWAP_PLAN_LONE		BIT(BITS_PER_LONG - 2)
+
 /*
  * Returns C's plan, without the policy: any order for a device with synchronous
  * I/O, otherwise readahead.
@@ -281,7 +284,7 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 	plan = vswap_rs_swapin_plan(vmf, entry, vswap_is_fast(si));
 	if (plan)
 		around->left = 0;
-	return plan;
+	return plan == VSWAP_PLAN_LONE ? 0 : plan;
 }
 
 /*

@@ -78,6 +78,7 @@ const gfp_t RUST_CONST_HELPER_VSWAP_GFP_DEVICE_TABLE =
 
 /* Signed, because its top bit is set. */
 const long RUST_CONST_HELPER_VSWAP_PLAN_DEVICE = VSWAP_PLAN_DEVICE;
+const long RUST_CONST_HELPER_VSWAP_PLAN_LONE = VSWAP_PLAN_LONE;
 #endif
 
 #include <linux/cpuhotplug.h>

@@ -416,6 +416,16 @@ proptest! {
         prop_assert_eq!(record.direction(page), model.direction(page));
     }
 
+    /// A jump is a fault elsewhere, which judges no folio and is part of no sequence.
+    #[test]
+    fn jumps_are_faults_elsewhere((model, page) in records_and_pages()) {
+        let record = Record::decode(model.pack());
+        let jumps = !model.probe && model.place(page) == Place::Elsewhere;
+        let next = record.next(page, None, Hint::None);
+        prop_assert_eq!(record.jump(page), jumps.then_some(next));
+        prop_assert!(!jumps || next.direction(page).is_none());
+    }
+
     /// The record after a fault is that of the model.
     #[test]
     fn records_go_on_as_the_model_does((model, page) in records_and_pages(), used in used(), hint in hints()) {

@@ -118,6 +118,16 @@ pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     }
 }
 
+/// Returns true if the page of a virtual entry is on a slow device to which the cluster of its slot
+/// is bound. Most pages of slow devices are.
+#[inline]
+pub(crate) fn is_on_slow(entry: HeldEntry<'_>) -> bool {
+    entry.entry().is_virtual()
+        && find(entry.entry().offset())
+            .and_then(|(cluster, off)| cluster.find_device(off))
+            .is_some_and(|slot| !device::is_fast(slot.ty().into()))
+}
+
 /// Returns true if neighbours of a swap entry are likely on a slow device. For a virtual entry: a
 /// slow device backs virtual slots. For a physical entry: its device is slow, and more than a
 /// quarter of the device slots in use have no page in zswap or the swap cache. `fast` says whether

@@ -2,8 +2,8 @@
 
 //! Plans how a page is swapped in: gathers the evidence that [`policy`] decides by.
 //!
-//! A plan is a bitmap of the orders that the folio may have. The plan 0 means readahead; in any
-//! other plan, bit 0 is set. `BY_DEVICE` marks a plan made by C's rule: a fast device gets the
+//! A plan is a bitmap of the orders that the folio may have. The plans 0 and `READ_AHEAD_LONE` mean
+//! readahead; in any other plan, bit 0 is set. `BY_DEVICE` marks a plan made by C's rule: a fast device gets the
 //! largest folio allowed. The outcome of such a plan is not recorded, because it says nothing about
 //! the faults.
 
@@ -44,6 +44,8 @@ use kernel::bindings;
 
 /// Plan: read ahead.
 const READ_AHEAD: usize = 0;
+/// Plan: read ahead, but map no neighbours.
+const READ_AHEAD_LONE: usize = bindings::VSWAP_PLAN_LONE as usize;
 /// Plan: a folio of one page.
 const SINGLE: usize = 1;
 /// Plan flag: made by C's rule for fast devices.
@@ -62,7 +64,35 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     match policy::by_devices(devices, zswap, fault.is_own(), brief) {
         Some(Shortcut::Alone) => near(fault, entry, fast),
         Some(shortcut) => shorten(shortcut, fault, entry, fast),
+        // Look here first, because most pages of a slow device are found here in few instructions.
+        None if brief && locate::is_on_slow(entry) => on_slow(fault),
         None => by_place(fault, entry, fast, brief),
+    }
+}
+
+/// Returns the plan for a page on a slow device.
+#[inline]
+fn on_slow(fault: &Fault<'_>) -> usize {
+    if !fault.is_own() {
+        return READ_AHEAD;
+    }
+    fault::count_why(Why::Slow);
+    // Without readahead, no neighbours are in the swap cache.
+    if fault::readahead_max() == 1 {
+        return READ_AHEAD_LONE;
+    }
+    // Record the sequence, because its direction says which neighbours are mapped. After a jump
+    // there is no sequence.
+    let (record, page) = (fault.record(), fault.page());
+    match record.get().jump(page) {
+        Some(next) => {
+            record.set(next);
+            READ_AHEAD_LONE
+        }
+        None => {
+            found_cached(record, page);
+            READ_AHEAD
+        }
     }
 }
 
@@ -106,15 +136,7 @@ fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bo
             }
             by_device()
         }
-        Shortcut::Slow => {
-            // Record the sequence, because fault around needs its direction to map the neighbours
-            // that readahead brings in.
-            if fault::readahead_max() > 1 {
-                found_cached(fault.record(), fault.page());
-            }
-            fault::count_why(Why::Slow);
-            READ_AHEAD
-        }
+        Shortcut::Slow => on_slow(fault),
         Shortcut::Alone => near(fault, entry, fast),
         Shortcut::Whole => whole_of_fault(fault, entry, fast),
     }
@@ -210,7 +232,10 @@ pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
             fault::count_why(Why::Fast);
             by_device()
         }
-        Some(Shortcut::Slow) => return READ_AHEAD,
+        Some(Shortcut::Slow) => {
+            fault::count_why(Why::Slow);
+            return READ_AHEAD;
+        }
         _ => {
             let whole = Access {
                 fault: None,

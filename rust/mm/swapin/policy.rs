@@ -307,9 +307,10 @@ impl Record {
     }
 
     /// Fast path of [`Record::next`] for a fault that is neither in nor adjacent to the last folio.
-    /// Returns `None` for any other fault, or if an earlier folio must be judged first.
+    /// Returns `None` for any other fault, or if an earlier folio must be judged first. The returned
+    /// record has no direction.
     #[inline]
-    fn jump(self, page: u64) -> Option<Self> {
+    pub fn jump(self, page: u64) -> Option<Self> {
         const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
 
         let page = page & PAGE_MASK;

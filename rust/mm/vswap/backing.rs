@@ -307,6 +307,7 @@ pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
 
 /// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the first,
 /// and that flag.
+#[inline]
 pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
     let Some((cluster, start)) = find(offset) else {
         return (max, false);

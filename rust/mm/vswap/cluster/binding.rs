@@ -84,7 +84,7 @@ impl Cluster {
     /// Returns the device slot that has the data of a slot, if its bit is set. Does not take the
     /// lock: see [`DeviceMap::find`].
     #[inline]
-    pub(super) fn find_device(&self, off: u32) -> Option<PhysSlot> {
+    pub(crate) fn find_device(&self, off: u32) -> Option<PhysSlot> {
         self.device.0.find(off)
     }
 
