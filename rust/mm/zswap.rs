@@ -45,20 +45,20 @@
 //!    leaf locks: zsmalloc looks up words under its own locks, without the cluster lock.
 //!
 //! The shrink worker and the removal of a cgroup take the lock of the shrink cursor, and none of
-//! the above while they hold it. The clock hand and the shrinker take a ring lock. So do the
+//! the above while they hold it. These take a ring lock: the clock hand, the shrinker's count, the
 //! freeing of a table, a member's move to another ring, and the removal of a cgroup. Stores, loads
-//! and frees that do none of these wait for no ring lock.
+//! and frees that do none of these never wait for a ring lock.
 //!
 //! # Races
 //!
 //! - *Writeback against free, load or store of the same slot.* Writeback starts from the ring,
 //!   which does not pin the stored page. It copies the swap entry and the word, and drops the ring
-//!   lock. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another task
-//!   was faster. If it succeeds, writeback owns the right to the slot (see `ffi::folio`), and reads
-//!   the word again. If the word differs, the slot was freed and used again meanwhile. The
-//!   comparison ignores the place, because zsmalloc may have moved the object. So an equal word can
-//!   belong to a newer page that has lost its second chance, too. Writing back the newer page is
-//!   correct, because it is the page of this slot.
+//!   lock. Then it adds a folio to the swap cache. If that fails (`EEXIST`, `ENOENT`), another
+//!   task was faster. If it succeeds, writeback owns the right to the slot (see `ffi::folio`), and
+//!   reads the word again. If the word differs, the page was freed or replaced meanwhile. The
+//!   comparison ignores the place, because zsmalloc may have moved the object. So an equal word
+//!   can belong to a newer page that has lost its second chance, too. Writing back the newer page
+//!   is correct, because it is the page of this slot.
 //! - *The clock hand against a change of the word.* The hand does not hold the cluster lock. It
 //!   only clears the referenced bit, by compare-and-exchange. A task with the cluster lock replaces
 //!   the whole word. If the hand is first, its change is lost with the old word. If the hand is
@@ -75,7 +75,8 @@
 //!   The locked folio in the swap cache still pins the slot, so the put frees nothing: `put_one()`
 //!   returns `CacheOnly`. The slot and its object are freed when the folio leaves the swap cache,
 //!   which takes the folio lock. C does the same for physical slots.
-//! - *Load against swapoff.* The locked folio in the swap cache pins the device.
+//! - *Load against swapoff.* The locked folio in the swap cache keeps the slot in use. swapoff
+//!   frees the device only when none of its slots is in use.
 //! - *Store while the pool is replaced.* The store has a reference to the old pool, and stores its
 //!   objects there. The old pool and its number live as long as its objects.
 //! - *Two writers of a parameter.* The module parameter code serializes them.
@@ -85,8 +86,8 @@
 //!   cgroup to its parent (`obj_cgroup`).
 //! - *CPU hotplug.* A pool has a compression context for each CPU that was online since the pool
 //!   was created. A task keeps using the context that it locked.
-//! - *The first store against initialization.* No page is stored before there is a current pool.
-//!   All else that a store uses is initialized before.
+//! - *The first store against initialization.* A store fails while there is no current pool. The
+//!   initialization sets the current pool after everything else that a store uses.
 
 mod compress;
 pub(crate) mod limits;

@@ -2,7 +2,8 @@
 
 //! Compresses a page to an object, and decompresses an object to a page.
 //!
-//! Takes the mutex of a compression context. zsmalloc's locks nest inside it.
+//! Both functions lock the mutex of a compression context, except for a page that repeats one
+//! value. zsmalloc's locks nest inside this mutex.
 
 #![forbid(unsafe_code)]
 
@@ -39,9 +40,10 @@ use kernel::{
 /// Compresses a page to an entry for a slot. If the page repeats a value that fits in a word, the
 /// entry has that value and no object.
 ///
-/// A page that does not get smaller is stored uncompressed, so that pages are written back in order
-/// of age. It is refused if `keeps_plain` or the page's memory cgroup forbids this. A copy that is
-/// never written back would only use more memory than the page.
+/// A page that does not get smaller is stored uncompressed, so that pages are written back in
+/// order of age. Such a page is refused if its memory cgroup disables writeback, or if
+/// `keeps_plain` returns false. Otherwise a copy that is never written back would use more memory
+/// than the page.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,

@@ -37,7 +37,7 @@ use kernel::{
 /// for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
-/// True if the pool was full, and has not shrunk to the accept threshold since. A hint, for
+/// True if the pool was full, and has not shrunk to the accept threshold since. This is a hint for
 /// [`may_store`].
 #[cfg(CONFIG_RUST_VSWAP)]
 static NEAR_FULL: Atomic<bool> = Atomic::new(false);
@@ -69,7 +69,7 @@ fn drains() -> bool {
 }
 
 /// Returns true if the pool accepts a store. Counts the refused store if the pool is at its limit,
-/// and updates [`REACHED_FULL`].
+/// and updates [`REACHED_FULL`] and `NEAR_FULL`.
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
@@ -85,7 +85,7 @@ pub(super) fn accepts() -> bool {
             true
         }
         Fill::Draining => {
-            // Another task may have cleared it for a size that was read before.
+            // Set the flag again, because another task may have cleared it based on an older size.
             note_near_full(true);
             false
         }
@@ -98,7 +98,7 @@ pub(super) fn accepts() -> bool {
     }
 }
 
-/// Sets [`NEAR_FULL`]. Writes it only if it changes, because other CPUs read it often.
+/// Sets `NEAR_FULL`. Writes the flag only if it changes, because other CPUs read it often.
 #[inline]
 fn note_near_full(near: bool) {
     #[cfg(CONFIG_RUST_VSWAP)]
@@ -108,9 +108,9 @@ fn note_near_full(near: bool) {
     let _ = near;
 }
 
-/// Wakes the shrink worker if zswap is enabled, its pool accepts no page, and the worker can write
-/// pages back. Called for a folio that zswap refuses and that gets no device slot. Counts the
-/// refused store if the pool is at its limit.
+/// Queues the shrink worker if zswap is enabled, its pool accepts no page, and pages can be
+/// written back. The caller has a folio that zswap refuses and that gets no device slot. Counts
+/// this as a refused store if the pool is at its limit.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[cold]
 pub(crate) fn want_room() {
@@ -119,9 +119,11 @@ pub(crate) fn want_room() {
     }
 }
 
-/// Returns true if a store of one more folio may succeed. Unless the pool was full lately, the
-/// store itself finds out, which is cheaper than [`room`]. At the limit, a folio that is refused
-/// here need not be unmapped first.
+/// Returns true if a store of one more folio may succeed. Reclaim calls this before it unmaps the
+/// folio, so that a refused folio stays mapped.
+///
+/// Calls [`room`], which is slow, only if the pool was full lately. Otherwise the store itself
+/// finds out whether the pool accepts the folio.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn may_store() -> bool {
@@ -129,7 +131,7 @@ pub(crate) fn may_store() -> bool {
 }
 
 /// Returns the number of pages that the pool has room for, assuming that they do not compress.
-/// Returns 0 while the pool accepts nothing. Changes no counter and no state.
+/// Returns 0 while the pool accepts no page. Unlike [`accepts`], changes no counter and no flag.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn room() -> usize {
     if !params::enabled() || !setup::has_pool() {
@@ -147,7 +149,8 @@ pub(crate) fn room() -> usize {
 ///
 /// New pages are stored in a pool with this compressor. The previous pool is retired: it stays as
 /// long as it has objects, and is revived if its compressor is chosen again meanwhile. Returns
-/// `ENOENT` without such a compressor, `EINVAL` if no pool can be created, or the `commit` error.
+/// `ENOENT` if the compressor does not exist, `EINVAL` if no pool can be created, or the error of
+/// `commit`.
 pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) -> Result {
     if !acomp::exists(name) {
         pr_err!("compressor {name} not available\n");

@@ -2,11 +2,14 @@
 
 //! Loads the pages of a folio.
 //!
-//! Loading a single page frees the stored copy. Then the folio in the swap cache is the only copy,
-//! and dirty. Keeping both would use memory only to save compressing the page again. The stored
-//! copy of a large folio is freed when a fault has mapped the folio. A fault can claim a page: see
-//! "Claim and consume" in `mm/vswap_swapin.c`. It frees the stored copy after it has mapped the
-//! page, or when it gives the claim up ("settles" the folio).
+//! Loading a folio of one page frees the stored copy. Then the folio in the swap cache is the only
+//! copy, so it is marked dirty. Keeping both copies would use memory only to save compressing the
+//! page again.
+//!
+//! The stored copies of a large folio are freed when a fault has mapped the folio.
+//!
+//! A fault can also *claim* a page: see "Claim and consume" in `mm/vswap_swapin.c`. Such a fault
+//! frees the stored copy after it has mapped the page, or when it gives the claim up.
 
 #![forbid(unsafe_code)]
 
@@ -23,10 +26,11 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// Loads the page or pages of a folio. `ENOENT`: zswap does not have its pages.
+/// Loads the page or pages of a folio. Returns `ENOENT` if zswap does not have them, so that the
+/// caller reads the device.
 ///
-/// Returns `EIO` if a word is corrupt, or a page cannot be decompressed. The folio is not uptodate
-/// then, which is an I/O error.
+/// Returns `EIO` if a word is corrupt, or a page cannot be decompressed. Then the folio is not
+/// marked uptodate, which the fault takes for an I/O error.
 pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|mut slot, page| {
         let entry = slot.entry();
@@ -36,15 +40,15 @@ pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
         return load_large(folio);
     };
     read?;
-    // The folio is the only copy now. Other tasks wait for the folio lock, so they see the folio
-    // dirty.
+    // The folio is the only copy. It was uptodate before it is dirty, but other tasks wait for the
+    // folio lock, so they see it dirty.
     folio.count_zswpin();
     folio.mark_dirty();
     Ok(())
 }
 
 /// Loads the page of a folio that a fault has claimed. The stored copy stays until the fault frees
-/// the slot or calls [`forget`].
+/// the slot or calls [`forget`]. Returns `EINVAL` for a large folio, which is never claimed.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
@@ -57,8 +61,9 @@ pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Loads a large folio. The stored copies stay and the folio is clean, because the fault may be
-/// unable to map the folio, and then drops it. A fault that has mapped it calls [`forget`].
+/// Loads a large folio. The stored copies stay, and the folio stays clean. So a fault that cannot
+/// map the folio can drop it. A fault that has mapped the folio frees its slots, or calls
+/// `forget`.
 ///
 /// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
 /// While a folio is in the swap cache, zswap cannot write its pages back. If zswap has only some of
@@ -71,8 +76,8 @@ fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
         Ok(filled)
     });
     match read {
-        // The device has older content of the pages that zswap has, so the caller must not read
-        // them from there.
+        // zswap has some of the pages, and the device may have older copies of these. `EIO` keeps
+        // the caller from reading the folio from the device.
         Err(error) if error == ENOENT && any_stored(&mut folio.lend(), 1..nr) => return Err(EIO),
         read => read?,
     }
@@ -81,6 +86,7 @@ fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
     Ok(())
 }
 
+/// Returns true if zswap has one of the pages, or if the word of one is corrupt.
 fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     pages.any(|n| {
         folio
@@ -89,8 +95,8 @@ fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     })
 }
 
-/// Frees the stored copies of a folio and marks it dirty, if zswap still has them. Otherwise
-/// changes nothing, because the copy on a device stays valid.
+/// Frees the stored copies of a folio and marks the folio dirty, if zswap has its pages. Otherwise
+/// changes nothing, because the copies on a device stay valid.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
     if table::get(&folio.first_slot()).is_err() {

@@ -10,9 +10,8 @@
 //! page is written back.
 //!
 //! So a page is written back after one round of the hand at the earliest, and two at the latest,
-//! without a timestamp.
-//! A page that is stored just before the hand reaches its slot loses its second chance right away.
-//! The hand does not meet it again for a whole round.
+//! without a timestamp. A page that is stored just before the hand reaches its slot loses its
+//! second chance right away. The hand does not meet it again for a whole round.
 //!
 //! # Locking
 //!
@@ -36,8 +35,8 @@
 //!
 //! # Context
 //!
-//! Accesses members only through [`Member`], so the host tests can run this with all interleavings:
-//! `kunit/host/tests/loom.rs`.
+//! This file accesses members only through the trait [`Member`]. So `kunit/host/tests/loom.rs` can
+//! implement the trait, and run this file in all interleavings.
 
 #![forbid(unsafe_code)]
 
@@ -77,9 +76,10 @@ pub trait Member {
 
 /// Sets the bit of a stored page. Returns true if the caller has to put the member on `ring`.
 ///
-/// Caller holds the cluster lock, and the RCU read lock. The member has no bits, or is on `ring`.
-/// If it is still on another ring, `remove` removes it from there, as in [`retire`]. Until then the
-/// hand of that ring can meet the page, but it only takes the second chance of a new page.
+/// Caller holds the cluster lock and the RCU read lock. The member is on `ring`, or has no bits. A
+/// member without bits can still be on another ring. Then `remove` removes it from there, as in
+/// [`retire`]. Until then, the hand of that ring can meet the page, but only takes the second
+/// chance of a new page.
 #[inline]
 pub fn fill<M: Member>(
     member: &M,
@@ -111,7 +111,7 @@ pub fn park<M: Member>(
         return false;
     }
     unlink();
-    // This succeeds, because the seat of a member on the ring changes under the ring lock only.
+    // Succeeds, because the seat of a member on a ring changes only under the lock of that ring.
     member.exchange_seat(Seat::On(ring), Seat::Free);
     member.full_barrier();
     // A store that did not see the free seat has set its bit before this read.

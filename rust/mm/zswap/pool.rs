@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools. A pool has a compressor, and zsmalloc objects. Each object has one stored page,
-//! compressed or not.
+//! Pools. A pool has a compressor and zsmalloc objects. Each object has the data of one stored
+//! page, compressed or not.
 //!
 //! # Lifetime
 //!
@@ -15,10 +15,10 @@
 //! # Finding a pool
 //!
 //! A pool has a number, its index in [`POOLS`], from its creation until its last reference is put.
-//! [`CURRENT`] points to the pool that stores use. A reader of either holds the RCU read lock, or a
-//! reference to the pool. The task that puts the last reference, in any context, clears the place
-//! of the pool in [`POOLS`]. It queues a work item, which waits for an RCU grace period and frees
-//! the pool. Until then [`PoolRef::get`] fails for the pool.
+//! [`CURRENT`] points to the pool that stores use. A reader of either holds the RCU read lock, or
+//! a reference to the pool. The task that puts the last reference, in any context, removes the
+//! pool from [`POOLS`]. It queues a work item, which waits for an RCU grace period and frees the
+//! pool. A reader that has found the pool before cannot get a reference: [`PoolRef::get`] fails.
 //!
 //! The compressor of a retired pool may be chosen again before the last object of the pool is
 //! freed. Then [`take_retired`] revives the pool: it takes a new initial reference.
@@ -142,11 +142,13 @@ impl Refs {
     }
 
     c_methods! {
-        // C allows these calls from the initialization of the count until `percpu_ref_exit()`.
+        // C allows these calls from `percpu_ref_init()` until `percpu_ref_exit()`, and the count
+        // is initialized while there is a `Refs`.
         safe fn is_zero(&self) -> bool = percpu_ref_is_zero;
         /// Takes a reference. Returns false if the last one was put already.
         safe fn try_get(&self) -> bool = zswap_ref_tryget;
-        /// Takes a reference. It keeps the pool only if the caller has a reference already.
+        /// Takes a reference. The caller must have one already. Otherwise the count may be 0, and
+        /// the new reference does not keep the pool.
         safe fn get(&self) = zswap_ref_get;
     }
 }
@@ -154,8 +156,8 @@ impl Refs {
 #[pinned_drop]
 impl PinnedDrop for Refs {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The count is initialized, by the invariants. The pool is being freed, so no
-        // reference is used any more.
+        // SAFETY: The count is initialized, by the invariants of `Refs`. The pool is being freed,
+        // so there are no references.
         unsafe { bindings::percpu_ref_exit(self.as_ptr()) };
     }
 }
@@ -193,8 +195,9 @@ unsafe impl Sync for Pool {}
 #[pinned_drop]
 impl PinnedDrop for Pool {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: A pool that exists was added. After the removal, no CPU is prepared for it any
-        // more.
+        // SAFETY: `Pool::create()` has added the instance, or it would have failed without a
+        // `Pool`. The pool is pinned, so its node has not moved. After the removal, the hotplug
+        // callback is not called for this pool.
         unsafe { bindings::__cpuhp_state_remove_instance(PREPARE, self.hotplug.get(), true) };
         // Dropping the fields frees the zsmalloc pool, the compression contexts and the count.
     }
@@ -207,9 +210,9 @@ impl_has_work! {
 impl WorkItem for Pool {
     type Pointer = Pin<KBox<Self>>;
 
-    /// Frees a pool that is no longer in [`POOLS`].
+    /// Frees a pool that has left [`POOLS`].
     fn run(pool: Self::Pointer) {
-        // An RCU reader may have found the pool in `POOLS` before it was removed.
+        // An RCU reader may have found the pool before it left `POOLS`.
         rcu::synchronize_rcu();
         warn_on!(!pool.refs.is_zero());
         pool.report(c"destroying");
@@ -219,7 +222,7 @@ impl WorkItem for Pool {
 /// The CPU hotplug state that pools are instances of.
 const PREPARE: bindings::cpuhp_state = bindings::cpuhp_state_CPUHP_MM_ZSWP_POOL_PREPARE;
 
-/// Number of pools created so far, for their names in zsmalloc, which must be unique.
+/// Number of calls of [`Pool::create`], for the names of pools in zsmalloc, which must be unique.
 static POOLS_MADE: Atomic<u32> = Atomic::new(0);
 
 /// The maximum number of pools. Few exist at a time: a pool other than the current one exists only
@@ -233,7 +236,8 @@ const MAX_POOLS: usize = 1 << POOL_BITS;
 /// has joined the array. It is freed only after a grace period has passed since it left the array.
 static POOLS: [At; MAX_POOLS] = [const { At::nothing() }; MAX_POOLS];
 
-/// How many places of [`POOLS`] were ever used. Mostly one, and each swap-out walks them.
+/// How many places of [`POOLS`] were ever used: usually one. [`total_pages`] looks only at these,
+/// in each store.
 static PLACES_USED: Atomic<usize> = Atomic::new(0);
 
 /// The pool that stores use. This pointer owns the initial reference of the pool.
@@ -258,9 +262,10 @@ impl Pool {
                 retired: Atomic::new(false),
                 number: SetOnce::new(),
                 name: CString::try_from(compressor)?,
-                // Last, because this calls `zswap_rs_cpu_prepare()` for each online CPU. If it
-                // fails, the other fields are dropped, but not the pool.
-                // SAFETY: The node is pinned until the pool's drop removes it.
+                // This is last, because it calls `zswap_rs_cpu_prepare()` for each online CPU,
+                // which uses other fields. If it fails, the other fields are dropped one by one,
+                // without the `Drop` of `Pool`, which would remove the instance.
+                // SAFETY: The node is pinned until the drop of the pool removes the instance.
                 hotplug <- Opaque::try_ffi_init(|node| to_result(unsafe {
                     bindings::__cpuhp_state_add_instance(PREPARE, node, true)
                 })),
@@ -303,7 +308,8 @@ impl Pool {
         params::report_pool(what, self.compressor());
     }
 
-    /// Takes a free number and puts the pool into [`POOLS`]. Returns `ENOSPC` if there is none.
+    /// Takes a free number and puts the pool into [`POOLS`]. Returns `ENOSPC` if no number is
+    /// free.
     fn take_place(&self) -> Result {
         let free = |place: &At| place.0.cmpxchg(core::ptr::null(), self, Full).is_ok();
         let nr = POOLS.iter().position(free).ok_or(ENOSPC)?;
@@ -371,7 +377,8 @@ impl Initial {
     pub(crate) fn make_current(self) {
         let pool = ManuallyDrop::new(self).0 .0.as_ptr();
         let previous = NonNull::new(CURRENT.0.xchg(pool, Full).cast_mut());
-        // INVARIANT: `CURRENT` does not own the initial reference of the previous pool any more.
+        // INVARIANT: `CURRENT` owned the initial reference of the previous pool, and pointed to
+        // it. The new value takes this reference over.
         drop(previous.map(|pool| Self(ManuallyDrop::new(PoolRef(pool)))));
     }
 }
@@ -386,8 +393,8 @@ impl Deref for Initial {
 
 impl Drop for Initial {
     fn drop(&mut self) {
-        // The initial reference may be the last one. `pool` keeps the pool until it is marked as
-        // retired.
+        // The initial reference may be the last one. The reference in `pool` keeps the pool until
+        // `retired` is set.
         let Some(pool) = PoolRef::get(self) else {
             warn_on!(true);
             return;
@@ -413,8 +420,8 @@ impl PoolRef {
         pool.refs.try_get().then(|| Self(NonNull::from(pool)))
     }
 
-    /// Stores a copy of `bytes` in the pool, for a slot. Returns `EOVERFLOW` if the object's place
-    /// does not fit in a word.
+    /// Stores a copy of `bytes` in a new object of the pool, for a slot. Returns `EOVERFLOW` if
+    /// the object's place does not fit in a word, or the error of zsmalloc.
     #[inline]
     pub(crate) fn store(&self, bytes: Bytes<'_>, node: Node, entry: SwapEntry) -> Result<Entry> {
         let number = self.number.copy().ok_or(EINVAL)?;
@@ -449,7 +456,7 @@ impl Deref for PoolRef {
 
     #[inline]
     fn deref(&self) -> &Pool {
-        // SAFETY: By the invariants of `Self`, there is a reference to the pool.
+        // SAFETY: By the invariants of `PoolRef`, this value owns a reference to the pool.
         unsafe { self.0.as_ref() }
     }
 }
@@ -471,7 +478,7 @@ struct At(Atomic<*const Pool>);
 
 impl At {
     const fn nothing() -> Self {
-        // INVARIANT: NULL.
+        // INVARIANT: The pointer is NULL.
         Self(Atomic::new(core::ptr::null()))
     }
 
@@ -483,7 +490,7 @@ impl At {
     }
 }
 
-/// Returns all pools, the current one and the retired ones. May miss a pool that is being created.
+/// Returns the current pool and the retired ones. May miss a pool that is being created.
 #[inline]
 fn each(rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
     let used = PLACES_USED.load(Relaxed);
@@ -536,8 +543,8 @@ pub(crate) fn total_pages() -> usize {
 /// slot. The word changes under the lock of its cluster, except for the referenced bit of a record
 /// and the place of an object.
 ///
-/// If memory is corrupted, this does not hold any more. Code that finds a damaged word then limits
-/// the harm. It cannot tell whether the number of a pool is wrong.
+/// Corrupted memory can break these invariants. Code that finds a damaged word limits the harm. A
+/// wrong pool number is not detected if a pool has that number.
 #[repr(transparent)]
 pub(crate) struct Word(Atomic<u64>);
 
@@ -557,9 +564,9 @@ impl Word {
     ///
     /// # Safety
     ///
-    /// The caller has locked the cluster of the word. The old value names no object. The caller
-    /// takes over the device slot that the old value names, and gives the word the one that `value`
-    /// names.
+    /// The caller has locked the cluster of the word. The old value names no object. If the old
+    /// value names a device slot, the caller owns that slot afterwards. If `value` names a device
+    /// slot, the caller owns that slot, and gives it to the word.
     #[inline]
     pub(crate) unsafe fn set(&self, value: u64) {
         // INVARIANT: As required of the caller, the word owns the device slot that `value` names.
@@ -570,15 +577,15 @@ impl Word {
 /// Decodes a word that is a valid record.
 #[inline]
 fn decode_valid(word: u64) -> Record {
-    // The other value is not reached.
+    // The default is not used, because the word is valid.
     Record::decode(word).unwrap_or(Record::new(Kept::Same(Pattern::ZERO)))
 }
 
-/// The value of a word that is to be stored.
+/// A new value for a word.
 ///
 /// # Invariants
 ///
-/// The value owns what the number names, as a [`Word`] does.
+/// It owns the object or device slot that the number names, as a [`Word`] does.
 struct NewWord(u64);
 
 /// The word of a slot, for a task that may replace the stored page of the slot.
@@ -597,7 +604,7 @@ pub(crate) struct SlotWord<'w> {
 }
 
 impl<'w> SlotWord<'w> {
-    /// Returns the word of the `n`th slot, if the cluster has it.
+    /// Returns the word of the `n`th slot of a span. `None` is as for [`LockedSpan::nth`].
     #[inline]
     pub(crate) fn of(slots: &'w LockedSpan<'_>, n: u32) -> Option<Self> {
         let (word, name) = slots.nth(n)?;
@@ -612,7 +619,7 @@ impl<'w> SlotWord<'w> {
         self.word.load()
     }
 
-    /// Replaces the word, without freeing what it named.
+    /// Replaces the word, without freeing the object or device slot that it named.
     #[inline]
     fn set(self, new: NewWord) {
         // INVARIANT: The word takes over what `new` names.
@@ -625,8 +632,9 @@ impl<'w> SlotWord<'w> {
 /// # Invariants
 ///
 /// `word` is the word of the slot that `name` names, and names `object`, but zsmalloc may move the
-/// object. During `'a`, only the owner of the value may free the object, and only if `A` is
-/// [`Own`]. Then the cluster of the slot is locked, and no other task has the right to the slot.
+/// object. If `A` is [`Own`], only the owner of this value may free the object during `'a`: the
+/// cluster of the slot is locked, and no other task has the right to the slot. Otherwise the
+/// object is not freed during `'a`.
 struct Named<'a, A> {
     word: &'a Word,
     name: Name,
@@ -635,8 +643,8 @@ struct Named<'a, A> {
 }
 
 impl<'a, A> Named<'a, A> {
-    /// Returns the object, and its pool. Returns `None` if no pool has the number of the object's
-    /// pool, because the word is damaged.
+    /// Returns the object and its pool. Returns `None` if no pool has the number in the word,
+    /// because the word is damaged.
     #[inline]
     fn find(self) -> Option<(&'a Pool, InWord<'a, A>)> {
         let place = POOLS.get(usize::from(self.object.pool()))?;
@@ -694,9 +702,11 @@ impl Entry {
     }
 
     /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
-    /// was in the word, and adds it to `sum`. Returns the previous word. The caller owns the
-    /// device slot that it names. The caller counts the word in its table if the result is
-    /// `Some(0)`. Returns `None`, and drops the entry, if it was made for another slot.
+    /// the word named, and adds it to `sum` for the caller to uncharge.
+    ///
+    /// Returns the previous word. If that names a device slot, the caller owns the device slot. If
+    /// that is 0, the caller counts the word as used in its table. Returns `None`, and drops the
+    /// entry, if the entry was made for another slot.
     #[inline]
     #[must_use]
     pub(crate) fn publish(
@@ -733,9 +743,13 @@ impl Entry {
 }
 
 /// A batch of freed objects: references to their pool, and zspages that became empty. Dropping it
-/// puts the references and frees the zspages. Drop it without spinlocks held where possible.
+/// puts the references and frees the zspages. Where possible, the caller drops it without holding
+/// a spinlock, because this takes time.
+///
+/// # Invariants
+///
+/// This value owns `nr` references to `pool`. The zspages in `emptied` belong to `pool`.
 pub(crate) struct FreeBatch {
-    // INVARIANT: This value owns `nr` references to `pool`. The zspages in `emptied` are of `pool`.
     pool: Option<NonNull<Pool>>,
     nr: usize,
     emptied: Emptied,
@@ -758,12 +772,13 @@ impl FreeBatch {
     /// # Safety
     ///
     /// `word` is the word of the slot with the name `name`. The cluster is locked, and the caller
-    /// owns the right to the slot. It gives the word what `new` names.
+    /// owns the right to the slot. If `new` names a device slot, the caller owns that slot, and
+    /// gives it to the word.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) unsafe fn take(&mut self, word: &Word, name: Name, new: u64, sum: &mut Sum) {
         // INVARIANT: As required of the caller, `word` has this name, the cluster is locked, and
-        // the caller owns the right to the slot, and what `new` names.
+        // the caller owns the right to the slot, and the device slot that `new` names, if any.
         self.replace(SlotWord { word, name }, NewWord(new), sum);
     }
 
@@ -776,7 +791,7 @@ impl FreeBatch {
     }
 
     /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
-    /// `sum`.
+    /// `sum`. If the word is damaged, warns and leaks the object.
     #[inline]
     fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut Sum) {
         let value = word.load();
@@ -804,15 +819,15 @@ impl FreeBatch {
             return;
         };
         self.turn_to(pool);
-        // INVARIANT: The word takes over what `new` names.
+        // INVARIANT: The word takes over the device slot that `new` names, if any.
         match object.free(new.0, &mut self.emptied) {
             Ok(len) => {
                 sum.add(kept, len);
                 // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);
             }
-            // The word was damaged. The object stays allocated, and keeps its pool reference. The
-            // page is added to `sum` without the object's length, so those bytes stay charged.
+            // The word was damaged, so the object is leaked, with its reference to the pool. Count
+            // the page in `sum`, but its bytes stay charged, because their number is not known.
             Err(_) => sum.add(kept, 0),
         }
     }
@@ -822,7 +837,7 @@ impl FreeBatch {
     ///
     /// # Safety
     ///
-    /// The cluster is locked, and the caller owns the right to the slot.
+    /// The cluster of the page's slot is locked, and the caller owns the right to the slot.
     #[inline]
     pub(crate) unsafe fn take_loaded(&mut self, loaded: Loaded<'_>) -> Sum {
         let Loaded { held, object, len } = loaded;
@@ -864,8 +879,8 @@ impl FreeBatch {
         let nr = core::mem::take(&mut self.nr);
         // `nr` is 0 if each word of the batch was damaged. Then there is no reference to put.
         if nr != 0 {
-            // SAFETY: By the invariant of the fields, this value owns `nr` references, and the
-            // zspages are of the pool. The pool is not used after the references are put.
+            // SAFETY: By the invariants of `FreeBatch`, this value owns `nr` references, and the
+            // zspages belong to the pool. The pool is not used after the references are put.
             unsafe {
                 pool.as_ref().zs.give_back(&mut self.emptied);
                 bindings::zswap_ref_put_many(pool.as_ref().refs.as_ptr(), nr);
@@ -887,18 +902,19 @@ impl Drop for FreeBatch {
 ///
 /// # Invariants
 ///
-/// `word` is the word of the slot with the name `name`, and was equal to `value`, a valid record.
-/// The object that it names is not freed during `'a`, but zsmalloc may move it.
+/// `word` is the word of the slot with the name `name`. It was equal to `value`, a valid record,
+/// when it was read. An object that it names is not freed during `'a`, but zsmalloc may move it.
 pub(crate) struct Held<'a> {
     word: &'a Word,
     name: Name,
-    // Not decoded, because a lookup would copy the parts of a record several times.
+    // The word as it was read. It is stored undecoded, because one word is cheaper to copy than a
+    // `Record`.
     value: u64,
 }
 
 impl<'a> Held<'a> {
-    /// Returns the stored page that a word names. `ENOENT`: there is none. `EIO`: the word is
-    /// corrupt.
+    /// Returns the stored page that a word names. Returns `ENOENT` if the word names none, and
+    /// `EIO` if the word is corrupt.
     ///
     /// # Safety
     ///
@@ -927,7 +943,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Returns true if `loaded` was read by way of this value.
+    /// Returns true if `loaded` was read from the same word.
     #[inline]
     pub(crate) fn has_read(&self, loaded: &Loaded<'_>) -> bool {
         core::ptr::eq(loaded.held.word, self.word)
@@ -939,7 +955,8 @@ impl<'a> Held<'a> {
         decode_valid(self.value)
     }
 
-    /// Returns the object and its pool, or `None` if the page has no object.
+    /// Returns the object and its pool. Returns `None` if the page has no object, or if no pool
+    /// has the number in the word.
     #[inline]
     fn object(&self) -> Option<(&Pool, InWord<'_, Shared>)> {
         let Kept::Object(object) = self.record().kept else {
@@ -956,7 +973,8 @@ impl<'a> Held<'a> {
         named.find()
     }
 
-    /// Returns the pool of the object, or `None` if the page has no object.
+    /// Returns the pool of the object. Returns `None` if the page has no object, or if no pool has
+    /// the number in the word.
     #[inline]
     pub(crate) fn pool(&self) -> Option<&Pool> {
         Some(self.object()?.0)
@@ -1001,8 +1019,8 @@ impl<'a> Held<'a> {
 ///
 /// # Invariants
 ///
-/// `object` is `Some` if the word of `held` names an object. Then the pin is of that object, and
-/// the object belongs to the pool.
+/// If the word of `held` names an object, `object` has a pin of that object and the object's pool.
+/// Otherwise `object` is `None`.
 pub(crate) struct Loaded<'h> {
     held: &'h Held<'h>,
     object: Option<(&'h Pool, ReadPin<'h>)>,

@@ -7,8 +7,8 @@
 //!
 //! # Context
 //!
-//! Works on values only: no lock, no memory, no `unsafe`, no panic. This file is built into the
-//! kernel. The host tests in `kunit/host` include it by its path.
+//! This file works on values only. It takes no lock, allocates no memory, has no `unsafe` code,
+//! and cannot panic. The host tests in `kunit/host` include it by its path.
 
 #![forbid(unsafe_code)]
 
@@ -222,14 +222,15 @@ impl Record {
         word & OBJECT_TAG != 0 || word & TAG_MASK == SAME_TAG
     }
 
-    /// Returns true if a word that is no record is corrupt. In the table of a physical cluster, a
-    /// word is a record or 0. In that of a virtual cluster, it can name another backing.
+    /// Returns true if the word of a physical slot is corrupt, because it is neither 0 nor has the
+    /// tag of a record. Returns false for a virtual slot, whose word can also name a device slot.
     #[inline]
     pub const fn is_corrupt_backing(word: u64, is_virtual: bool) -> bool {
         !Self::is_tag(word) && word != 0 && !is_virtual
     }
 
-    /// Decodes a word.
+    /// Decodes a word. Returns an error if it is not exactly what [`Record::encode`] returns for a
+    /// record.
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, Invalid> {
         if word & OBJECT_TAG != 0 {
@@ -298,8 +299,8 @@ impl Record {
         matches!(self.kept, Kept::Object(object) if object.is_plain())
     }
 
-    /// Returns true if `word` encodes the record. Ignores the place of an object, because zsmalloc
-    /// may have moved the object.
+    /// Returns true if `word` encodes this record. Ignores the place of an object, because
+    /// zsmalloc may have moved the object since.
     #[inline]
     pub const fn was(self, word: u64) -> bool {
         let changed = self.encode() ^ word;
@@ -319,7 +320,7 @@ impl Record {
     }
 }
 
-// `FORM_HALF` keeps half of the bits.
+// `FORM_HALF` keeps 32 bits, which must fit in the word above `VALUE_SHIFT`.
 const _: () = assert!(VALUE_SHIFT < u32::BITS);
 
 /// The totals of a number of records that are charged or uncharged together. Not `Copy`, so that

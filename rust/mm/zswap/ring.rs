@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rings, which have the stored pages in the order of writeback. [`order`] describes the
-//! protocol.
+//! The rings, which have the stored pages in the order of writeback. The documentation of
+//! [`order`] describes rings, members, seats and the clock hand.
 //!
 //! # Lifetime
 //!
-//! - A ring is in the lruvec of a memory cgroup and node. Without memory cgroups, it is in an array
-//!   indexed by node. A reference to the cgroup or the RCU read lock keeps it. When the cgroup goes
-//!   offline, its rings are marked dead. Their members move to the nearest live ring of an ancestor
-//!   on the same node ([`Ring::leave`]). A store that later adds a member to a dead ring sees that
-//!   the ring is dead, and moves the members of the ring.
+//! - A ring is in the lruvec of a memory cgroup and node. A reference to the cgroup or the RCU
+//!   read lock keeps the ring. If memory cgroups are disabled, the rings are in an array indexed
+//!   by node, which is never freed. When a cgroup goes offline, its rings are marked dead. Their
+//!   members move to the nearest live ring of an ancestor on the same node ([`Ring::leave`]). A
+//!   store that later adds a member to a dead ring sees that the ring is dead, and moves the
+//!   members of the ring.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
@@ -81,7 +82,7 @@ const GONE: RawRing = core::ptr::without_provenance_mut(1);
 /// Number of members that an estimate samples.
 const SAMPLE: usize = 32;
 
-/// Pages of one ring among 64 consecutive slots: C's `struct zswap_member`.
+/// The pages of one ring among 64 consecutive slots: C's `struct zswap_member`.
 ///
 /// # Invariants
 ///
@@ -112,10 +113,12 @@ same_layout!(Member = bindings::zswap_member {
 /// The place of a member in the list of a ring, or in [`RingState::joined`], which only uses
 /// `next`: C's `struct list_head`.
 ///
-/// Not a `CListHead`, because its pointers are not valid while the member is on no list. Atomic,
-/// because tasks change it through shared references. C accesses it with the ring locked, which
-/// excludes all other accesses. Before the member is in `joined`, only the task that gave it its
-/// seat accesses it.
+/// This is not a `CListHead`, whose pointers must always be valid: while a member is on no list,
+/// its pointers are not. The pointers are atomic, because tasks change them through shared
+/// references.
+///
+/// C's list functions access the pointers only while the ring is locked, which excludes all other
+/// accesses. Before a member is in `joined`, only the task that gave it its seat accesses them.
 #[repr(C)]
 struct Links {
     next: Atomic<*mut Member>,
@@ -128,7 +131,8 @@ same_layout!(Links = bindings::list_head {
 });
 
 mod members {
-    //! The list of a ring. Only this module reaches it, so that it is read with the ring locked.
+    //! The list of a ring. Only this module can access it, so that other code cannot read it
+    //! without locking the ring.
 
     use super::{
         LockedRing,
@@ -176,8 +180,8 @@ same_layout!(RingState = bindings::zswap_lruvec_state {
     joined = joined,
 });
 
-// SAFETY: The layout is that of C's structure. C initializes a ring before Rust uses it, and then
-// only takes its lock.
+// SAFETY: `RingState` has the layout of C's structure. C initializes a ring before Rust uses it.
+// Afterwards, C code takes only the lock of a ring, and changes lists only when Rust calls it.
 unsafe impl View for RingState {
     type C = bindings::zswap_lruvec_state;
 }
@@ -191,7 +195,8 @@ impl RingState {
     /// Returns the ring as the seat of a member.
     #[inline]
     fn as_seat(&self) -> RingPtr {
-        // INVARIANT: This is a ring. When its cgroup goes offline, its members leave it.
+        // INVARIANT: The pointer is to a ring. Its members leave it when its cgroup goes offline,
+        // and the cgroup is freed an RCU grace period later at the earliest.
         RingPtr(self.as_raw())
     }
 
@@ -202,17 +207,19 @@ impl RingState {
 
     c_methods! {
         /// Sets the shrinker bit of the cgroup and node, so that reclaim calls the zswap shrinker.
-        // Called when the ring gets members, which exist only after the shrinker was registered.
+        // C uses the shrinker. It is registered, because members exist only after that, and this
+        // is called when the ring gets a member.
         safe fn tell_filled(&self) = zswap_ring_filled;
-        // Ring locks always nest from descendant to ancestor.
+        // Takes the ring lock while the caller holds the lock of a descendant's ring.
         safe fn lock_nested(&self) = zswap_ring_lock_nested;
-        /// Returns the parent cgroup's ring on the same node. A cgroup keeps its parent.
+        /// Returns the parent cgroup's ring on the same node. The cgroup of this ring keeps its
+        /// parent.
         safe fn above(&self) -> Option<&RingState> = zswap_ring_above;
     }
 }
 
 impl Member {
-    /// Clears the bits of slots.
+    /// Clears the bits in the mask `bits`. Does not write if they are clear already.
     #[inline]
     pub(crate) fn clear(&self, bits: u64, _locked: Locked<'_>) {
         let before = self.bits();
@@ -245,9 +252,9 @@ impl Member {
         order::retire(&Seats(self), self.leave(&rcu));
     }
 
-    /// Returns a function that removes the member from a ring, and changes its seat to the second
-    /// argument. It returns false if the member has left the ring. The ring was read from the seat
-    /// in the RCU section of `_rcu`.
+    /// Returns a function that removes the member from the ring in its first argument, and changes
+    /// the seat to its second argument. The function returns false if the member has left that
+    /// ring. Its caller has read the ring from the seat in the RCU section of `_rcu`.
     fn leave<'r>(
         &'r self,
         _rcu: &'r rcu::Guard,
@@ -263,10 +270,12 @@ impl Member {
                 return false;
             }
             locked.settle();
-            // INVARIANT: The seat is on this ring, so the member was on the list or in `joined`,
-            // which was just moved to the list. It is not about to join, because each caller of
-            // this function and of `join()` holds the lock of the member's cluster.
+            // INVARIANT: The seat is on this ring, so the member was on the list or in `joined`.
+            // `settle()` has just moved all members of `joined` to the list. The member is not
+            // about to join, because `leave()` and `join()` run under the lock of the member's
+            // cluster.
             locked.remove(Listed(self));
+            // The sum wraps: this subtracts 1.
             locked.add_len(usize::MAX);
             seats.exchange_seat(here, to)
         }
@@ -298,7 +307,8 @@ impl order::Member for Seats<'_> {
         } else if ring == GONE {
             Seat::Gone
         } else {
-            // INVARIANT: Only `exchange_seat()` and `give()` set the seat, to a ring.
+            // INVARIANT: Only `exchange_seat()` and `give()` set the seat. Except for NULL and
+            // `GONE`, they set it to a ring, as `RingPtr` requires.
             Seat::On(RingPtr(ring))
         }
     }
@@ -319,7 +329,8 @@ impl order::Member for Seats<'_> {
     }
 }
 
-/// The members of a group of 64 slots, which can be on different rings. The chain never shrinks.
+/// The chain of the members of a group of 64 slots, which can be on different rings. A chain never
+/// shrinks.
 ///
 /// # Invariants
 ///
@@ -342,7 +353,7 @@ impl Chain {
         members_from(self.first())
     }
 
-    /// Adds a member to the chain of a group, whose first slot `entry` names.
+    /// Adds a member to the chain of a group. `entry` names the first slot of the group.
     #[inline]
     pub(crate) fn add<'t>(group: Group<'t>, new: NewMember, entry: SwapEntry) -> &'t Member {
         let chain = group.chain();
@@ -351,8 +362,8 @@ impl Chain {
         // Zeros are a valid `Member`. The chain takes the member over below. By the invariants of
         // `Chain`, it stays as long as the chain, which is borrowed during `'t`.
         let member: &'t Member = unsafe { new.as_ref() };
-        // INVARIANT: The words are of the same table as the chain, by the invariants of `Group`.
-        // The members behind this one are of the same chain.
+        // INVARIANT: By the invariants of `Group`, the words belong to the same table as the
+        // chain. The members behind the new one are the previous members of this chain.
         member.words.store(group.words(), Relaxed);
         member.next.0.store(chain.0.load(Relaxed), Relaxed);
         member.entry.store(entry.as_raw().val, Relaxed);
@@ -395,7 +406,7 @@ c_owned! {
     fn drop(NewMember: bindings::zswap_member) = zswap_member_free;
 }
 
-/// A ring that is not freed during `'a`.
+/// A reference to a ring, which is not freed during `'a`.
 #[derive(Clone, Copy)]
 pub(crate) struct Ring<'a>(&'a RingState);
 
@@ -425,15 +436,15 @@ impl<'a> Ring<'a> {
         self.0.dead.load(Relaxed)
     }
 
-    /// Returns the counter of recent swap-ins from a device. So many pages are protected from the
-    /// shrinker, because writeback was too early.
+    /// Returns the counter of recent swap-ins from a device. For each of them, the shrinker
+    /// protects one page, because pages were written back too early.
     #[inline]
     pub(crate) fn disk_swapins(self) -> &'a Atomic<i64> {
         &self.0.nr_disk_swapins
     }
 
-    /// Sets the bit of a slot whose page is stored. The member has no bits, or is on this ring. If
-    /// it is on none, or still on another, it joins this ring.
+    /// Sets the bit of a slot whose page is stored. The member is on this ring, or has no bits. A
+    /// member without bits may be on no ring or still on another ring. Then it joins this ring.
     #[inline]
     pub(crate) fn fill(self, member: &Member, bit: u64, _locked: Locked<'_>, rcu: &'a rcu::Guard) {
         if order::fill(&Seats(member), bit, self.0.as_seat(), member.leave(rcu)) {
@@ -441,8 +452,9 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Adds a member to `joined`, the ring's lockless list. The member's seat is now this ring.
-    /// Waits for locks only if the ring is dead, to move its members to an ancestor's ring.
+    /// Adds a member to `joined`, the ring's lockless list. The caller has set the member's seat
+    /// to this ring. Waits for locks only if the ring is dead, to move its members to an
+    /// ancestor's ring.
     #[cold]
     fn join(self, member: &Member, rcu: &'a rcu::Guard) {
         let joined = &self.0.joined;
@@ -457,13 +469,14 @@ impl<'a> Ring<'a> {
             }
         }
         self.0.tell_filled();
-        // Keep `joined` short, because who takes the lock next may hold a cluster lock, too.
+        // Keep `joined` short. The next task that locks the ring moves all members of `joined`,
+        // and may hold a cluster lock meanwhile.
         if let Some(mut locked) = self.try_lock() {
             locked.settle();
         }
         smp_mb(Full);
-        // If the ring is not dead yet, the task that sets `dead` later finds the member in
-        // `joined`.
+        // If the ring is not dead here, the task that sets `dead` later finds the member in
+        // `joined`, or on the list.
         if self.is_dead() {
             self.move_up(rcu);
         }
@@ -474,7 +487,8 @@ impl<'a> Ring<'a> {
     pub(crate) fn leave(memcg: Memcg<'a>) {
         for ring in Node::all().filter_map(|node| Self::of(memcg, node)) {
             ring.0.dead.store(true, Relaxed);
-            // A store that adds a member after this barrier sees that the ring is dead.
+            // A store that adds a member after this barrier sees that the ring is dead: see the
+            // barrier in `join()`.
             smp_mb(Full);
             let rcu = rcu::read_lock();
             Ring(ring.0).move_up(&rcu);
@@ -485,8 +499,7 @@ impl<'a> Ring<'a> {
     fn move_up(self, rcu: &'a rcu::Guard) {
         let mut from = self.lock();
         from.settle();
-        // Return before looking for an ancestor's ring, because a ring that never had a member does
-        // not know its node.
+        // Without members there is nothing to move.
         if from.len() == 0 {
             return;
         }
@@ -538,7 +551,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Estimates the number of pages on the ring. Returns 0 only if there are no pages.
+    /// Estimates the number of pages on the ring. Returns 0 only if the ring has no pages. First
+    /// removes members without bits from the front of the ring.
     pub(crate) fn count(self) -> usize {
         loop {
             let ring = self.lock().settled();
@@ -552,7 +566,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// The RCU read lock, which keeps the rings that are found while it is held.
+/// The RCU read lock, which keeps the rings that are found while the lock is held.
 ///
 /// # Invariants
 ///
@@ -561,13 +575,14 @@ struct UnderRcu<'a>(#[expect(dead_code)] &'a rcu::Guard);
 
 impl<'a> UnderRcu<'a> {
     c_guarded! {
-        // RCU keeps the cgroup of the folio. The ring is part of the cgroup, or is never freed.
+        // RCU keeps the cgroup of the folio. The ring is part of the cgroup, or is in an array
+        // that is never freed.
         safe fn ring_of_folio(&self, folio: &Folio) -> Option<&'a RingState> = zswap_ring_of_folio;
     }
 }
 
 c_functions! {
-    // A ring is part of its cgroup, or is never freed.
+    // The ring is part of the cgroup, or is in an array that is never freed.
     safe fn ring_of(memcg: Memcg<'_>, node: Node) -> Option<&RingState> = zswap_memcg_ring;
 }
 
@@ -578,8 +593,8 @@ c_functions! {
 /// The member is on the list of the ring. The lock of the ring is held while the value is used.
 struct Listed<'m>(&'m Member);
 
-/// A member that this task may put on the list of a ring that it has locked. It was removed from
-/// that list, or taken from `joined`.
+/// A member that this task may put on the list of a ring that it has locked. The member was
+/// removed from that list, or taken from `joined`.
 ///
 /// # Invariants
 ///
@@ -628,8 +643,8 @@ impl LockedRing<'_> {
             return;
         }
         let mut last = joined.xchg(core::ptr::null_mut(), Full);
-        // `joined` starts with the member that joined last, so each further member goes in front of
-        // the one before.
+        // `joined` starts with the member that joined last. So each following member is inserted
+        // in front of the member that was inserted before.
         let mut behind = None;
         // SAFETY: By the invariants of `RingState`, each element is a member. A member is freed
         // only after it has left its ring under the ring lock, which is held.
@@ -667,12 +682,12 @@ impl LockedRing<'_> {
         self.insert(member, None);
     }
 
-    /// Moves all members to another ring.
+    /// Moves all members on the list to the list of another ring.
     fn give(&mut self, to: &mut LockedRing<'_>) {
         let nr = self.len();
         for member in self.members().iter() {
-            // The seats of these members change under the lock of their ring only. Both locks are
-            // held.
+            // A plain store is enough, because the seat of a member on a ring changes only under
+            // the lock of that ring, which is held.
             member.seat.store(to.ring.as_raw(), Release);
         }
         // SAFETY: The locks of both rings are held, so only this task uses the lists.
@@ -708,9 +723,9 @@ impl LockedRing<'_> {
         }
     }
 
-    /// Returns the first member that has bits. Removes the members before it from the ring,
-    /// `members` at most, and subtracts their number from `members`. Returns `None` if `members`
-    /// becomes 0 or the ring is empty.
+    /// Returns the first member that has bits. Removes the members in front of it from the ring,
+    /// and subtracts their number from `members`. Returns `None` if `members` becomes 0. Sets
+    /// `members` to 0 and returns `None` if the ring is empty.
     fn first_filled(&self, members: &mut usize) -> Option<Listed<'_>> {
         while *members != 0 {
             let Some(first) = self.members().iter().next() else {
@@ -737,16 +752,18 @@ impl LockedRing<'_> {
         order::estimate(self.len(), looked, pages)
     }
 
-    /// Removes a member from the ring if it has no bits. Returns the member if it stays.
+    /// Removes a member from the ring if it has no bits. Returns the member if it stays, maybe at
+    /// the end of the list.
     fn park<'m>(&self, member: Listed<'m>) -> Option<Listed<'m>> {
         let (ring, Listed(member)) = (self.ring.as_seat(), member);
-        // INVARIANT: The member is on the list. `order::park()` may call `unlink`, and may call
-        // `relink` after that.
+        // INVARIANT: The member is on the list until `order::park()` calls `unlink`, which removes
+        // it. `order::park()` calls `relink` only after that.
         let unlink = || {
             self.remove(Listed(member));
         };
         let relink = || self.push(Unlisted(member));
         if order::park(&Seats(member), ring, unlink, relink) {
+            // The sum wraps: this subtracts 1.
             self.add_len(usize::MAX);
             return None;
         }

@@ -4,8 +4,8 @@
 //!
 //! # Context
 //!
-//! Works on values only: no lock, no memory, no `unsafe`, no panic. This file is built into the
-//! kernel. The host tests in `kunit/host` include it by its path.
+//! This file works on values only. It takes no lock, allocates no memory, has no `unsafe` code,
+//! and cannot panic. The host tests in `kunit/host` include it by its path.
 
 #![forbid(unsafe_code)]
 
@@ -35,8 +35,8 @@ impl Limits {
         }
     }
 
-    /// Returns what a pool of `pages` pages does with a store. `was_full`: the pool was full, and
-    /// has not accepted a page since.
+    /// Returns what a pool of `pages` pages does with a store. `was_full` is true if the pool was
+    /// full, and has not accepted a page since.
     #[inline]
     pub(crate) const fn judge(self, pages: usize, was_full: bool) -> Fill {
         if pages >= self.max {
@@ -72,7 +72,7 @@ pub(crate) enum Reject {
 }
 
 impl Reject {
-    /// Returns the reason for a compressor failure. `no_space`: the error was `-ENOSPC`.
+    /// Returns the reason for a compressor failure. `no_space` is true if the error was `-ENOSPC`.
     pub(crate) const fn of_compressor(no_space: bool) -> Self {
         if no_space {
             Self::CompressPoor
@@ -81,7 +81,7 @@ impl Reject {
         }
     }
 
-    /// Returns the reason for an allocator failure. `no_space`: the error was `-ENOSPC`.
+    /// Returns the reason for an allocator failure. `no_space` is true if the error was `-ENOSPC`.
     pub(crate) const fn of_allocator(no_space: bool) -> Self {
         if no_space {
             Self::CompressPoor
@@ -112,14 +112,15 @@ impl Form {
     }
 }
 
-/// Once this many pages did not compress, zswap samples the content of a page before it compresses
-/// the page.
+/// Once this many pages in a row did not compress, zswap samples the content of a page before it
+/// compresses the page.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const FEW_TRIED: u64 = 16;
 
-/// Returns true if a page is compressed without looking at its content first. `tried` is the number
-/// of pages that did not compress since that count was reset, and `refused` the number of refused
-/// pages. From [`FEW_TRIED`] on, only one page in 256 is compressed anyway, because some pages look
+/// Returns true if a page is compressed without looking at its content first. `tried` is the
+/// number of pages in a row that did not compress, and `refused` is the number of refused pages.
+///
+/// Once `tried` reaches [`FEW_TRIED`], this is true for one page in 256, because some pages look
 /// random and still compress.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
@@ -128,8 +129,8 @@ pub(crate) const fn is_tried(tried: u64, refused: u64) -> bool {
 }
 
 /// Returns the count of refused pages after a page was stored: 32 less. So the count does not grow
-/// as long as one page in 32 compresses. If fewer pages compress, the count grows until reclaim has
-/// tried all pages. By then, the pages that compress are stored.
+/// as long as at least one page is stored for each 32 refused ones. Otherwise the count grows
+/// until reclaim has tried all pages. By then, the pages that compress are stored.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn after_success(refused: u64) -> u64 {
@@ -145,8 +146,9 @@ pub(crate) enum Refused {
     All,
     /// Other pages of the cgroup may compress.
     Some,
-    /// No page was refused for a second, or the cgroup has lost more than a quarter of its pages
-    /// since the last refusal. The caller halves the count, so that reclaim tries pages again.
+    /// Since the last refusal or halving of the count, more than a second has passed, or the
+    /// cgroup has lost more than a quarter of its pages. The caller halves the count, so that
+    /// reclaim tries pages again.
     Outdated,
 }
 
@@ -171,7 +173,7 @@ impl Refused {
     /// short.
     #[inline]
     pub(crate) const fn judge(refused: u64, last: Last, hz: u64, anon: u64, size: u64) -> Self {
-        // A quarter of the pages is gone, for example because a process has exited.
+        // More than a quarter of the pages is gone, for example because a process has exited.
         let shrunk = size < last.size.saturating_sub(last.size / 4);
         if last.age > hz || shrunk {
             Self::Outdated
@@ -209,7 +211,7 @@ impl Variety {
     #[inline]
     pub(crate) fn is_random(&self) -> bool {
         let [a, b, c, d] = self.0;
-        // The sum is at most 256.
+        // The sum is at most 256, so it does not saturate.
         [a, b, c, d]
             .iter()
             .fold(0u32, |sum, word| sum.saturating_add(word.count_ones()))
@@ -217,10 +219,11 @@ impl Variety {
     }
 }
 
-/// Subtracts recent swap-ins from disk from the number of entries that may be written back. Each of
-/// these swap-ins would have been served by zswap, had one more entry been protected.
+/// Subtracts recent swap-ins from a device from the number of pages that may be written back. If
+/// one more page had been protected, zswap would have served one of these swap-ins.
 ///
-/// Returns the entries that are left, and the swap-ins to subtract the next time.
+/// Returns the number of pages that are left, and the number of swap-ins to subtract the next
+/// time.
 #[inline]
 pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usize) {
     (
@@ -229,8 +232,8 @@ pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usi
     )
 }
 
-/// Scales a number of entries by the average pool memory of an entry, in pages. Writing back well
-/// compressed pages gains less memory for the same I/O.
+/// Scales a number of stored pages by the average pool memory that a stored page takes. Otherwise
+/// the shrinker would do as much I/O for well compressed pages, which free less memory.
 ///
 /// Computes `freeable * backing / stored` without overflow of the product, like C's `mult_frac()`.
 /// Returns 0 if `stored` is 0.
@@ -249,17 +252,18 @@ pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usi
 /// The result of shrinking one memory cgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shrunk {
-    /// At least one entry was written back.
+    /// At least one page was written back.
     Some,
-    /// The cgroup has entries, but none could be written back.
+    /// The clock hand passed pages of the cgroup, but none was written back.
     None,
-    /// The cgroup has no entries that may be written back.
+    /// The cgroup has no pages that may be written back.
     NoCandidates,
 }
 
-/// Decides when the shrink worker gives up although the pool is above its target. It gives up after
-/// `max_failures` failures. A failure is a cgroup of which no entry could be written back, or a
-/// round over all cgroups that found no candidate.
+/// Decides when the shrink worker gives up although the pool is above its target: after
+/// `max_failures` failures. A failure is a cgroup with candidates of which none was written back,
+/// or a round over all cgroups that found no candidate. Successes do not lower the count of
+/// failures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Patience {
     failures: u32,
@@ -299,8 +303,8 @@ impl Patience {
         }
     }
 
-    /// Records the result of shrinking all pages, where there are no memory cgroups. Each is a
-    /// round. Returns true if the worker should continue.
+    /// Records the result of a pass over the pages of all cgroups, for a kernel with memory
+    /// cgroups disabled. Each pass is a round. Returns true if the worker should continue.
     pub(crate) fn after_root(&mut self, shrunk: Shrunk) -> bool {
         self.after_cgroup(shrunk) && self.after_round()
     }
@@ -341,8 +345,8 @@ pub(crate) enum NameChange {
 }
 
 impl Stage {
-    /// Returns what a write to the module parameter `compressor` does. `same_name` says that the
-    /// current compressor has the name.
+    /// Returns what a write to the module parameter `compressor` does. `same_name` is true if the
+    /// parameter has this name already.
     pub(crate) const fn name_change(self, same_name: bool) -> NameChange {
         match self {
             Self::Uninit => NameChange::Note,
@@ -369,7 +373,7 @@ mod tests {
             }
         );
         assert_eq!(Limits::new(0, 20, 90), Limits { max: 0, accept: 0 });
-        // A percentage above 100 is accepted.
+        // `Limits::new()` accepts a percentage above 100.
         assert_eq!(Limits::new(1000, 200, 100).max, 2000);
         // Both percentages round down, and the second one is taken of the rounded result of the
         // first.
@@ -473,7 +477,7 @@ mod tests {
         assert_eq!(judge(100, 250, 100, 200), Refused::All);
         assert_eq!(judge(100, 251, 100, 200), Refused::Outdated);
         assert_eq!(judge(0, 251, 100, 200), Refused::Outdated);
-        // The cgroup has new pages, which were not tried.
+        // The cgroup has new pages, which reclaim has not tried.
         assert_eq!(judge(100, 0, 104, 300), Refused::Some);
         // Losing a quarter of the pages does not outdate the count, losing more does.
         assert_eq!(judge(100, 0, 75, 150), Refused::All);

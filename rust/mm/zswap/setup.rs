@@ -2,9 +2,10 @@
 
 //! Initializes zswap.
 //!
-//! This happens at boot if zswap is enabled, or else when it is first enabled, under
-//! `zswap_init_lock`. A failure of the initialization is final. If no pool can be created, zswap is
-//! initialized, but cannot be enabled until an existing compressor is chosen.
+//! zswap is initialized at boot if it is enabled, or else when it is first enabled. The caller
+//! holds `zswap_init_lock`. A failure of the initialization is final. If only the pool cannot be
+//! created, zswap is initialized, but cannot be enabled until a write to the parameter
+//! `compressor` creates a pool.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +41,7 @@ const FAILED: u32 = 2;
 /// The stage of the initialization. Written under `zswap_init_lock` only.
 static STAGE: Atomic<u32> = Atomic::new(UNINIT);
 
-/// True once there is a current pool. There is always one after that.
+/// True once there is a current pool. From then on, there always is one.
 static HAS_POOL: Atomic<bool> = Atomic::new(false);
 
 fn stage() -> Stage {
@@ -65,8 +66,8 @@ pub(super) fn note_pool() {
     HAS_POOL.store(true, Relaxed);
 }
 
-/// Replaces the compressor by the default one if it does not exist. Returns `ENOENT` if the default
-/// does not exist either.
+/// Sets the parameter to the default compressor if the chosen one does not exist. If the default
+/// does not exist either, clears the parameter and returns `ENOENT`.
 fn make_usable(compressor: &mut Compressor<'_>) -> Result {
     if acomp::exists(compressor.name()) {
         return Ok(());
@@ -89,7 +90,10 @@ fn make_usable(compressor: &mut Compressor<'_>) -> Result {
     Err(ENOENT)
 }
 
-/// Initializes zswap: sets up what it has in C, creates the first pool, then the debugfs files.
+/// Initializes the C parts of zswap, and creates the first pool and the files in debugfs.
+///
+/// Returns an error only if the C parts cannot be initialized. If no pool can be created, disables
+/// zswap and returns `Ok`.
 pub(crate) fn initialize(compressor: &mut Compressor<'_>) -> Result {
     if let Err(error) = params::set_up() {
         STAGE.store(FAILED, Relaxed);
@@ -134,8 +138,8 @@ pub(crate) fn may_enable(compressor: &mut Compressor<'_>) -> Result {
     }
 }
 
-/// Returns what a write to the module parameter `compressor` does. `same_name` says that the
-/// current compressor has the name.
+/// Returns what a write to the module parameter `compressor` does. `same_name` is true if the
+/// parameter has this name already.
 pub(crate) fn check_compressor(same_name: bool) -> NameChange {
     let change = stage().name_change(same_name);
     if change == NameChange::Refuse {

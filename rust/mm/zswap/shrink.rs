@@ -12,8 +12,8 @@
 //!   It also depends on how many pages were read from the device recently, because those were
 //!   written back too early.
 //!
-//! Runs in process context. A store holds the lock of its folio. No caller holds another lock of
-//! zswap. Pages of cgroups with writeback disabled stay.
+//! These functions run in process context. The caller holds no lock of zswap, except for the folio
+//! lock in a store. Pages of cgroups that disable writeback stay in zswap.
 
 #![forbid(unsafe_code)]
 
@@ -98,10 +98,10 @@ pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
 
 /// Writes back pages until the pool accepts again, or until no page can be written back.
 pub(crate) fn worker() {
-    // The target does not change while the worker runs.
+    // Read the target once: a change of the parameters takes effect when the worker runs next.
     let target = limits().accept;
     let mut patience = Patience::new(bindings::ZSWAP_MAX_RECLAIM_RETRIES);
-    // Benchmarks compare with a worker that stops after one page.
+    // A hook for benchmarks, which compare with a worker that stops after one page.
     let once = params::worker_once();
     let batch = if once { 1 } else { BATCH };
     loop {
@@ -142,14 +142,15 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !pressure_counts(memcg) || !control.may_do_io() || !may_have_candidates(memcg) {
         return 0;
     }
-    // What was written stays in the swap cache until reclaim scans it. If reclaim does not, because
-    // swap is full, it would only take more memory than in zswap.
+    // The folio of a page that was written back stays in the swap cache until reclaim frees it. If
+    // swap is full, reclaim does not scan anonymous folios. Then the folio would take more memory
+    // than the page took in zswap.
     if !memcg.can_swap() {
         return 0;
     }
-    // The usage counters of a cgroup are not per node. They can lag by some seconds and be 0
-    // although pages are stored. Then use the counters of the whole system. Otherwise reclaim would
-    // find nothing to do, and the cgroup could be OOM-killed.
+    // The usage counters of a cgroup are not per node. They can lag by some seconds, and be 0
+    // although the cgroup has stored pages. Then use the counters of the whole system. Otherwise
+    // the shrinker would return 0, and the cgroup could be OOM-killed.
     let (backing, stored) = match memcg.usage() {
         Some((bytes, pages)) if pages != 0 => (bytes >> PAGE_SHIFT, pages),
         _ => (
@@ -170,8 +171,8 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     rules::scale(protect(listed, ring.disk_swapins()), backing, stored)
 }
 
-/// Subtracts recent swap-ins from the `listed` pages, and returns how many pages may be written
-/// back. Also lowers `swapins` by the number that was subtracted.
+/// Returns how many of the `listed` pages may be written back: one page less for each recent
+/// swap-in from a device. Subtracts the swap-ins that were used up from `swapins`.
 fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
     let mut old = swapins.load(Relaxed);
     loop {
@@ -187,9 +188,8 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
 /// pages written back, or `None` for `SHRINK_STOP`.
 ///
 /// A batch in which pages only lost their second chance counts as progress, because the next round
-/// can write them back. C's zswap stops after such a batch. So with C's zswap, a cgroup whose
-/// memory is all in zswap is OOM-killed, because reclaim gives up before the first round is
-/// complete.
+/// can write them back. C's zswap stops after such a batch. There, reclaim can give up before the
+/// first round is complete, and OOM-kill a cgroup whose memory is all in zswap.
 pub(crate) fn scan(control: &mut ShrinkControl<'_>) -> Option<usize> {
     if !pressure_counts(control.memcg()) {
         control.none_scanned();

@@ -63,9 +63,9 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
         if store_all(folio).is_some() {
             return true;
         }
-        // Wake the worker also while the pool shrinks to the accept threshold. If the worker has
-        // given up, no other store would wake it until the pool is full again. Meanwhile pages
-        // would go to the device.
+        // Also queue the worker if the pool is below its limit but above the accept threshold. If
+        // the worker has given up there, it would otherwise not run again before the pool is full,
+        // and pages would go to the device meanwhile.
         if limits::reached_full() {
             params::queue_shrink();
         }
@@ -106,8 +106,8 @@ fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
             .and_then(|(slot, page)| store_page(slot, &page, objcg, &pool, &mut stored))
             .is_some()
     });
-    // Charge the stored pages even if the caller frees them now, because freeing uncharges them.
-    // The folio lock keeps them stored until then.
+    // Charge the stored pages even if one was refused. The caller then frees them, which uncharges
+    // them. No other task frees them before, because this task has locked the folio.
     memcg::stored(stored.id, stored.sum);
     if !all {
         return None;
@@ -152,7 +152,8 @@ fn store_page(
                 Reject::CompressPoor => params::REJECT_COMPRESS_POOR.inc(),
                 Reject::AllocFail => params::REJECT_ALLOC_FAIL.inc(),
             }
-            // A page that goes to its own device slot leaves memory, so it does not count.
+            // A page of a physical slot can be written to that slot, so it leaves memory. Don't
+            // count it as refused, unless the cgroup disables writeback.
             #[cfg(CONFIG_RUST_VSWAP)]
             if !matches!(reject, Reject::AllocFail)
                 && (slot.entry().is_virtual() || !page.writeback_enabled())
@@ -168,7 +169,8 @@ fn store_page(
     Some(())
 }
 
-/// Puts an entry into the table, and frees and uncharges the page that it replaces.
+/// Puts an entry into the table. Frees what backed the slot before: a stored page or a device
+/// slot. Returns `None`, after counting the failure, if there is no memory for the table.
 #[inline]
 fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
     let (kept, len) = (entry.kept(), entry.data_len());
@@ -188,9 +190,11 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 }
 
 /// Returns true if a page that does not compress may be stored uncompressed, because it can be
-/// written back later. For a virtual slot, this needs room for device slots. Returns false for a
-/// physical slot while new entries are virtual: stored uncompressed, the page would reserve a
-/// second device slot. May sleep.
+/// written back later. May sleep.
+///
+/// The page of a virtual slot can be written back only if there is room for one more device slot.
+/// Returns false for a physical slot while new entries are virtual. Otherwise the page would keep
+/// a second device slot reserved beside its own.
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {

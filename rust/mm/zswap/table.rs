@@ -4,9 +4,9 @@
 //! the *backing table*: a word can also name the device slot that backs the virtual slot.
 //!
 //! C's `struct swap_cluster_info` points to the table. The table is allocated when the first word
-//! is needed. A physical cluster frees its table with the last word in use. A virtual cluster with
-//! a free slot keeps its table, because the next folio would need the table again. It frees the
-//! table when it has no slot in use.
+//! is needed. A physical cluster frees its table when no word is in use. A virtual cluster with a
+//! free slot keeps the table even then, because the next folio would need the table again. The
+//! table of a virtual cluster is freed at the latest when no slot of the cluster is in use.
 //!
 //! # Locking
 //!
@@ -95,8 +95,8 @@ pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 static_assert!(matches!(SLOTS.checked_rem(GROUP as usize), Some(0)));
-/// The most words that a table can have promised or in use when it makes another promise. Words can
-/// still be put into use after that, one for each slot, before the count would wrap.
+/// The limit of `nr` in a table up to which words can be promised. It leaves room for each slot to
+/// put one word into use afterwards, so that the count does not wrap.
 #[cfg(CONFIG_RUST_VSWAP)]
 const MOST_PROMISED: u32 = u32::MAX - SLOTS as u32;
 
@@ -290,14 +290,15 @@ struct Guard<'a>(Ci<'a>, #[expect(dead_code)] SpinLockGuard<'a, ()>);
 impl Guard<'_> {
     #[inline]
     fn table(&mut self) -> LockedTable<'_> {
-        // INVARIANT: `self` holds the cluster lock, and is borrowed during the lifetime of the
-        // result, so there is no other value. Only vswap makes a `LockedCluster`.
+        // INVARIANT: `self` holds the cluster lock. It is borrowed mutably while the result is
+        // used, so there is no other value. There is no `LockedCluster` either, because `self` has
+        // taken the lock, and gives it to no other value.
         LockedTable(self.0 .0, PhantomData)
     }
 }
 
-/// What a store replaced in the word of a slot, and the memory cgroup id of the slot. All of it is
-/// still charged to the memory cgroup.
+/// What a store replaced in the word of a slot, and the memory cgroup id of the slot. The caller
+/// uncharges the stored page and the device slot.
 #[must_use]
 pub(crate) struct Replaced {
     /// The stored page that was replaced, and freed.
@@ -305,6 +306,7 @@ pub(crate) struct Replaced {
     /// The device slot that backed the slot, if any.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) device: Option<crate::vswap::cluster::Backed>,
+    /// The memory cgroup id of the slot.
     pub(crate) id: u16,
 }
 
@@ -316,7 +318,8 @@ pub(crate) struct Replaced {
 #[derive(Clone, Copy)]
 pub(crate) struct Locked<'g>(PhantomData<&'g ()>);
 
-/// Memory preallocated for a store, because the store allocates nothing under the cluster lock.
+/// Memory that a store has allocated in advance, because it cannot allocate under the cluster
+/// lock.
 #[derive(Default)]
 struct Spare {
     table: Option<LooseTable>,
@@ -325,7 +328,9 @@ struct Spare {
 
 /// Reason why a store cannot complete under the cluster lock.
 enum Missing {
+    /// The cluster has no table, and [`Spare`] has none either.
     Table,
+    /// No member of the group can be used, and [`Spare`] has none either.
     Member,
     /// The slot is not in the cluster, the entry was made for another slot, or there is no ring.
     Slot,
@@ -341,7 +346,7 @@ struct Index(u32);
 impl Index {
     #[inline]
     fn new(off: u32) -> Option<Self> {
-        // INVARIANT: As checked here.
+        // INVARIANT: The index is less than `SLOTS`, as checked here.
         ((off as usize) < SLOTS).then_some(Self(off))
     }
 }
@@ -369,7 +374,7 @@ impl<'g> LockedTable<'g> {
         Self(cluster.cluster().as_non_null(), PhantomData)
     }
 
-    /// Calls `f` with the table of a virtual cluster, which `f` only reads.
+    /// Calls `f` with the table of a virtual cluster. `f` can only read the table.
     #[inline]
     pub(crate) fn with<R>(cluster: &LockedCluster<'_>, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
         // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
@@ -460,8 +465,8 @@ impl<'g> LockedTable<'g> {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Subtracts `nr` words that were cleared from the count of used words. Frees the table if no
-    /// word is left in use, unless the cluster keeps it: see [`Self::take_back`].
+    /// Subtracts `nr` cleared words from the count of used words. Frees the table if no word is
+    /// left in use, unless the cluster keeps the table: see [`Self::take_back`].
     ///
     /// # Safety
     ///
@@ -469,7 +474,8 @@ impl<'g> LockedTable<'g> {
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) unsafe fn sub(&mut self, nr: u32) {
-        // INVARIANT: As required of the caller, the table counts `nr` words that are not in use.
+        // INVARIANT: As required of the caller, the table still counts the `nr` words that the
+        // caller has cleared.
         self.take_back(Promise { ci: self.0, nr });
     }
 
@@ -483,12 +489,12 @@ impl<'g> LockedTable<'g> {
         }
     }
 
-    /// Releases the words that a promise reserves. Frees the table if no word is left in use,
-    /// unless the cluster keeps it.
+    /// Releases the words that a promise reserves. Frees the table if no word is left in use or
+    /// promised, unless the cluster keeps the table.
     ///
     /// A virtual cluster keeps its table while it has a free slot. Otherwise swapping out zero
-    /// pages would allocate and free a table for each page. A freed table stays charged to the
-    /// memory cgroup until an RCU grace period has passed.
+    /// pages would allocate and free a table for each page. Each freed table would stay charged to
+    /// the memory cgroup until an RCU grace period has passed.
     #[inline]
     pub(crate) fn take_back(&mut self, promise: Promise) {
         let Promise { ci, nr } = promise;
@@ -497,7 +503,7 @@ impl<'g> LockedTable<'g> {
             return;
         };
         let before = table.nr.load(Relaxed);
-        // Keep the table: words may still be in use.
+        // The count is wrong, so keep the table, because words may still be in use.
         if warn_on_once!(before < nr) {
             return;
         }
@@ -541,10 +547,10 @@ impl<'g> LockedTable<'g> {
         for member in table.groups.iter().flat_map(Chain::iter) {
             member.retire(self.locked());
         }
-        // INVARIANT: The cluster does not have the table any more, and the members have left their
+        // INVARIANT: The table was just removed from the cluster, and the members have left their
         // rings. By the invariants of `Table`, no word is in use or promised, because `nr` is 0.
-        // So no owner of a right to a slot and no `Promise` needs the table. Dropping it waits for
-        // readers without the cluster lock.
+        //
+        // Other tasks can still read the table under RCU. Dropping it waits for a grace period.
         drop(NonNull::new(raw.cast()).map(LooseTable));
     }
 
@@ -566,7 +572,8 @@ impl<'g> LockedTable<'g> {
     }
 
     c_methods! {
-        // The lock is held, by the invariants. C checks that there is a table of ids.
+        // The cluster lock is held, by the invariants of `LockedTable`. C returns 0 if the cluster
+        // has no table of ids.
         safe fn id_at(&self, at: Index) -> u16 = zswap_ci_id;
     }
 
@@ -576,8 +583,8 @@ impl<'g> LockedTable<'g> {
         Index::new(off).map_or(0, |at| self.id_at(at))
     }
 
-    /// Clears the bits of `nr` slots in their members, so that the clock hand does not visit the
-    /// slots.
+    /// Clears the bits of `nr` slots, from index `off` on, in their members. Then the clock hand
+    /// does not visit these slots.
     #[inline]
     pub(crate) fn forget(&mut self, off: u32, nr: u32) {
         let Some(table) = self.table() else {
@@ -589,8 +596,8 @@ impl<'g> LockedTable<'g> {
             for member in table.members(at / GROUP, self.locked()) {
                 member.clear(order::bits_of(in_group, left), self.locked());
             }
-            // The slots up to the end of the group are done. If `nr` is the constant 1, the
-            // compiler drops the loop.
+            // Go on with the slots of the next group. The compiler drops this loop for callers
+            // that pass the constant 1 as `nr`.
             let passed = GROUP.wrapping_sub(in_group);
             if left <= passed {
                 return;
@@ -614,8 +621,9 @@ impl<'g> LockedTable<'g> {
         })
     }
 
-    /// Returns the member for a slot and a ring: a member of the group that is on the ring,
-    /// otherwise one without bits, otherwise `spare`.
+    /// Returns the member for a slot and a ring: a member of the slot's group that is on the ring,
+    /// or else one without bits. If there is none, adds `spare` to the group. If `spare` is empty,
+    /// too, returns [`Missing::Member`].
     #[inline]
     fn member(
         &mut self,
@@ -752,8 +760,8 @@ pub(crate) struct LockedSpan<'t> {
 }
 
 impl LockedSpan<'_> {
-    /// Returns the word and the name of the `n`th slot. `None`: the span or the cluster does not
-    /// have that many slots, or the cluster has no table.
+    /// Returns the word and the name of the `n`th slot. Returns `None` if the span or the cluster
+    /// does not have that many slots, or if the cluster has no table.
     #[inline]
     pub(crate) fn nth(&self, n: u32) -> Option<(&Word, Name)> {
         if n >= self.nr {
@@ -763,8 +771,8 @@ impl LockedSpan<'_> {
         Some((word, self.name.add(n)))
     }
 
-    /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
-    /// ring of the folio's memory cgroup.
+    /// Puts the entry in `stored` into the word of the first slot. Sets the bit of the slot in a
+    /// member on the ring of the folio's memory cgroup. On error, leaves the word as it was.
     #[inline]
     fn put(
         &mut self,
@@ -792,7 +800,7 @@ impl LockedSpan<'_> {
         let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
         let replaced = Record::is_tag(old);
         if old == 0 {
-            // INVARIANT: Counts the word that was just put into use.
+            // INVARIANT: `nr` of the table must count the word, which was just put into use.
             self.table.add_one();
         } else if replaced {
             self.table.forget(off, 1);
@@ -860,8 +868,8 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
     }
 }
 
-/// A reservation of words in the table of a cluster. Pass it to [`LockedTable::take_back`], because
-/// a leaked promise would keep the table.
+/// A reservation of words in the table of a cluster. The owner must pass it to
+/// [`LockedTable::take_back`], because a leaked promise would keep the table.
 ///
 /// # Invariants
 ///
@@ -872,8 +880,8 @@ pub(crate) struct Promise {
     nr: u32,
 }
 
-/// A table that no cluster has: not yet, or not any more. Dropping it frees the table after an RCU
-/// grace period.
+/// A table that is in no cluster: a new one, or one that was removed. Dropping it frees the table
+/// after an RCU grace period.
 ///
 /// # Invariants
 ///
@@ -891,7 +899,8 @@ c_owned! {
 }
 
 impl LooseTable {
-    /// Allocates a table. May sleep. Caller has set the active memory cgroup, which is charged.
+    /// Allocates a table, and charges it to the active memory cgroup, which the caller has set.
+    /// May sleep.
     pub(crate) fn alloc() -> Option<Self> {
         table_alloc(bindings::ZSWAP_GFP_TABLE)
     }
@@ -903,30 +912,31 @@ impl LooseTable {
     }
 }
 
-/// Returns the stored page of a slot. `ENOENT`: zswap has none. `EIO`: zswap has a page, but its
-/// word is corrupt. The device may then have an older page, which must not be read instead.
+/// Returns the stored page of a slot. Returns `ENOENT` if zswap has none. Returns `EIO` if the
+/// word is corrupt. Then the device may have an older page, which must not be read instead.
 #[inline]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     ci.peek_words(|words| {
         let word = words.and_then(|words| words.0.get(off as usize));
         let word: *const Word = word.ok_or(ENOENT)?;
-        // SAFETY: By the invariants of `Slot`, only its owner removes the entry of the slot. That
-        // takes a mutable borrow, and the `Slot` is borrowed during `'s`. The word of a stored page
-        // keeps the table.
+        // SAFETY: By the invariants of `Slot`, only its owner may free the stored page of the
+        // slot, which takes a mutable borrow. The `Slot` is borrowed during `'s`. By the
+        // invariants of `Table`, the table is not freed while it has the word of a stored page.
         unsafe { Held::of(&*word, slot.entry()) }
     })
 }
 
-/// Returns a pointer to the word of an object, or NULL. zsmalloc calls this to update the place.
+/// Returns a pointer to the word that names an object, or NULL if the name is of no slot. zsmalloc
+/// calls this when it moves the object, and changes the place in the word.
 ///
 /// # Safety
 ///
-/// The object is in a word. While zsmalloc uses the result, the word does not change, except for
-/// the place and the referenced bit.
+/// A word names the object with the name `name`. While zsmalloc uses the result, the word does not
+/// change, except for the place and the referenced bit.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
-    // SAFETY: The object is in a word, as required of the caller. By the invariants of `Word`, the
+    // SAFETY: As required of the caller, a word names the object. By the invariants of `Word`, the
     // word belongs to a slot in use, which keeps its swap device.
     let entry = unsafe { HeldEntry::from_c(entry.as_raw()) };
     let Some((ci, off)) = Ci::of_entry(entry) else {
@@ -956,8 +966,8 @@ pub(crate) fn read_and_free<R>(
     let mut guard = ci.lock();
     let mut table = guard.table();
     let id = table.id(off);
-    // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot. The cluster
-    // is locked. `loaded` is of the slot, as just checked.
+    // SAFETY: `slot` is borrowed mutably, so only the caller has the right to the slot. The
+    // cluster is locked. As checked above, `loaded` was read from the word of this slot.
     let sum = unsafe { freed.take_loaded(loaded) };
     table.forget(off, 1);
     // INVARIANT: The table still counts the word, which `take_loaded()` has cleared.
@@ -968,8 +978,8 @@ pub(crate) fn read_and_free<R>(
     Ok(ret)
 }
 
-/// Stores an entry in the slot that it was made for. Returns `None` if memory cannot be allocated,
-/// or if the entry was made for another slot. The entry is freed then. May sleep.
+/// Stores an entry in the slot that it was made for. Returns `None` and frees the entry if memory
+/// cannot be allocated, or if the entry was made for another slot. May sleep.
 #[inline]
 pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Option<Replaced> {
     let mut stored = Some(stored);
@@ -987,7 +997,7 @@ pub(crate) fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, stored: Entry) -> Op
             Missing::Member => {
                 spare.member = NewMember::alloc(page.node());
                 if spare.member.is_none() {
-                    // Frees the table if the last iteration installed it and nothing else uses it.
+                    // Free the table if an earlier iteration installed it and no word is in use.
                     span.locked(|mut slot| slot.table.free_unused());
                     return None;
                 }
@@ -1012,8 +1022,8 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     // to the folio's slots, which are consecutive and in one cluster. By the invariants of
     // `SwapFolio`, no I/O uses their device slots.
     let mut span = SlotSpan { nr, ..span };
-    // The result stays valid without the cluster lock, because the folio lock keeps other tasks
-    // from storing to these slots or freeing them.
+    // Look without the cluster lock first. The result stays valid, because the folio lock keeps
+    // other tasks from storing pages in these slots, or freeing them.
     let any = span.ci.peek_words(|words| {
         words.is_some_and(|words| {
             let end = span.off.wrapping_add(nr);

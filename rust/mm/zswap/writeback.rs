@@ -7,12 +7,12 @@
 //! Nothing pins a stored page until its folio is in the swap cache. So writeback reads the stored
 //! page only after that: see the races in the documentation of `zswap`.
 //!
-//! Because virtual slots get device slots only now, pages that are written back together can get
-//! adjacent device slots and become one request. Such a group is a *run*. The clock hand copies the
-//! entries and words of a run under the ring lock. The following steps hold no spinlock. Each page
-//! first gets a locked folio in the swap cache. Then writeback can check that the page is still
-//! stored, reserves a device slot, and fills the folio. When all folios are filled, writeback
-//! submits the writes.
+//! A virtual slot gets its device slot only when its page is written back. So pages that are
+//! written back together can get adjacent device slots, and be written by one request. Such a
+//! group is a *run*. The clock hand copies the entries and words of a run under the ring lock. The
+//! following steps hold no spinlock. Each page first gets a locked folio in the swap cache. Then
+//! writeback can check that the page is still stored, reserves a device slot, and fills the folio.
+//! When all folios are filled, writeback submits the writes.
 //!
 //! All folios of a run are prepared before the first one gets PG_writeback. Otherwise an allocation
 //! for the run could wait in reclaim for a write that was not submitted yet. Only the allocation of
@@ -66,8 +66,8 @@ const MOST: usize = 16;
 /// Maximum number of members that the clock hand passes in one critical section of the ring lock.
 const MEMBERS: usize = 64;
 
-/// A copy of the swap entry and word of a page that the clock hand met. The slot may have been
-/// freed and used again since.
+/// A copy of the swap entry and word of a page that the clock hand met. The page may have been
+/// freed or replaced since.
 #[derive(Clone, Copy)]
 struct Met {
     slot: SwapEntry,
@@ -76,9 +76,9 @@ struct Met {
 }
 
 impl Met {
-    /// Returns true if `record`, ignoring the place, is what the hand met. If the slot was used
-    /// again, `record` may describe a newer page that has lost its second chance, too. Then that
-    /// page is written back.
+    /// Returns true if `record` equals the record that the hand met, ignoring the place. Then it
+    /// may still describe a newer page of the slot, which has lost its second chance, too. That
+    /// page is written back instead.
     fn is(self, record: Record) -> bool {
         record.was(self.word)
     }
@@ -89,13 +89,13 @@ impl Met {
     }
 }
 
-/// Moves a stored page to a new folio in the swap cache, to be written. Gives a virtual slot a
-/// device slot first. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device
-/// is gone. Returns `ENOENT` if the page is not stored any more.
+/// Moves a stored page to a new folio in the swap cache, to be written. A virtual slot gets a
+/// device slot. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is
+/// gone. Returns `ENOENT` if the page that the hand met is not stored any more.
 fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
-    // The locked folio in the swap cache gives writeback the right to the slot (see `ffi::folio`).
-    // The slot may have been freed and used again before.
+    // From here on, writeback has the right to the slot (see `ffi::folio`), because it has locked
+    // the folio in the swap cache. The page may have been freed or replaced before.
     #[cfg(CONFIG_RUST_VSWAP)]
     if met.slot.is_virtual() {
         return prepare_virtual(folio, met);
@@ -107,8 +107,8 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     Ok(folio)
 }
 
-/// Like [`prepare_folio`], for a virtual slot: reserves a device slot before it reads the page, and
-/// then makes that slot the backing.
+/// Does the rest of [`prepare_folio`] for a virtual slot: reserves a device slot, reads the page
+/// into the folio, and makes the device slot the backing, which frees the stored page.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     let stored = table::get(&folio.lend().first_slot()).is_ok_and(|held| met.is(held.record()));
@@ -129,8 +129,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     let mut folio = match filled {
         Ok(folio) => folio,
         Err((error, folio)) => {
-            // Drop the reservation first, because the slot keeps its memory cgroup only while the
-            // folio is in the swap cache.
+            // Drop the reservation before the folio, because it uncharges the slot's memory
+            // cgroup. The folio in the swap cache keeps the slot, and so the cgroup.
             drop(room);
             drop(folio);
             return Err(error);
@@ -141,7 +141,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
     Ok(folio)
 }
 
-/// Decompresses a page, if it is still the one that the hand met. Otherwise returns `ENOENT`.
+/// Decompresses the stored page of a slot. Returns `ENOENT` if it is not the page that the hand
+/// met.
 fn read<'h, 'p>(
     met: Met,
     held: &'h Held<'h>,
@@ -212,8 +213,8 @@ impl Run {
                 Err(error) => {
                     params::REJECT_RECLAIM_FAIL.inc();
                     result.met_cached |= error == EEXIST;
-                    // The next page would find no device slot and no memory either. (It may be
-                    // charged to another cgroup, but that is rare.)
+                    // Skip the rest of the run, because it would likely find no device slot or no
+                    // memory either.
                     if error == ENOSPC || error == ENOMEM {
                         break;
                     }
@@ -257,9 +258,10 @@ impl WriteBack {
             return 0;
         };
         let room = memcg.has_room();
-        // Members that were passed over do not use the budget.
+        // Counts members whose pages the hand skips. They use up no budget, so this bounds the
+        // walk.
         let unwanted = Cell::new(0usize);
-        // A virtual slot needs a free device slot, which only a cgroup with room may take.
+        // The hand skips pages of virtual slots if the cgroup has no room for device slots.
         let wants = |slot: SwapEntry| {
             let wanted = room || !slot.is_virtual();
             unwanted.set(unwanted.get().wrapping_add((!wanted).into()));
