@@ -171,7 +171,7 @@ void zswap_shim_pool_event(const char *what, const char *compressor)
 
 static struct kmem_cache *zswap_member_cache;
 
-/* Counts the page of the words of a cluster. */
+/* Adds @nr to the pages that nr_vswap_tables of vmstat counts. */
 static void zswap_count_page(struct page *page, int nr)
 {
 #ifdef CONFIG_RUST_VSWAP
@@ -217,7 +217,7 @@ struct zswap_table *zswap_table_alloc(gfp_t gfp)
 	return table;
 }
 
-/* Returns NULL without memory, and before zswap is set up. */
+/* Returns NULL if there is no memory, or before zswap is set up. */
 struct zswap_member *zswap_member_alloc(gfp_t gfp, int nid)
 {
 	if (!zswap_member_cache)
@@ -308,7 +308,7 @@ struct zswap_lruvec_state *zswap_memcg_ring(struct mem_cgroup *memcg, int nid)
 	return &mem_cgroup_lruvec(memcg, NODE_DATA(nid))->zswap_lruvec_state;
 }
 
-/* Returns the ring for pages of @folio. Caller is in an RCU section. */
+/* Returns the ring of the cgroup and node of @folio. Caller is in an RCU section. */
 struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 {
 	return zswap_memcg_ring(folio_memcg(folio), folio_nid(folio));
@@ -407,7 +407,10 @@ void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 	rcu_read_unlock();
 	if (!objcg)
 		return;
-	/* Cannot fail with PF_MEMALLOC, which some writers of shmem lack. */
+	/*
+	 * Set PF_MEMALLOC, so that the charge cannot fail. Reclaim has set it,
+	 * but other tasks that write out shmem folios have not.
+	 */
 	noreclaim = memalloc_noreclaim_save();
 	if (bytes && obj_cgroup_charge(objcg, GFP_KERNEL, bytes))
 		VM_WARN_ON_ONCE(1);
@@ -488,7 +491,10 @@ int zswap_shim_setup(void)
 	zswap_shrinker->scan_objects = zswap_rs_shrinker_scan;
 	zswap_shrinker->seeks = DEFAULT_SEEKS;
 	shrinker_register(zswap_shrinker);
-	/* Last, because a ring with members tells the shrinker. */
+	/*
+	 * Set this last. It allows members, and zswap_ring_filled() uses the
+	 * shrinker as soon as a ring has members.
+	 */
 	zswap_member_cache = cache;
 	return 0;
 
@@ -513,5 +519,5 @@ static int __init zswap_init(void)
 	return ret;
 }
 
-/* late_initcall(), because compressors must be registered before. */
+/* A late_initcall(), because compressors must be registered first. */
 late_initcall(zswap_init);

@@ -20,7 +20,10 @@ struct kernel_param;
 /* Equal to MAX_RECLAIM_RETRIES, which only mm/internal.h has. */
 #define ZSWAP_MAX_RECLAIM_RETRIES 16
 
-/* Module parameters. kernel/params.c writes them; readers take no lock. */
+/*
+ * Module parameters. Writes to sysfs change them, and the initialization of
+ * zswap in rust/mm/zswap/setup.rs. Readers take no lock.
+ */
 struct zswap_params {
 	bool enabled;
 	bool shrinker_enabled;
@@ -52,7 +55,7 @@ struct zswap_table {
 	struct rcu_head rcu;
 	atomic_long_t *words;
 	unsigned int nr;	/* slots whose word is in use or reserved */
-	/* For each 64 slots: a member per ring that has pages among them. */
+	/* Chains of members: for each 64 slots, one member of each ring. */
 	struct zswap_member *groups[DIV_ROUND_UP(SWAPFILE_CLUSTER, 64)];
 };
 
@@ -65,7 +68,7 @@ struct zswap_member {
 	struct list_head list;
 	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;
-	u64 bits;			/* slots of the ring; under ci->lock */
+	u64 bits;			/* slots with pages of the ring; under ci->lock */
 	atomic_long_t *words;		/* words of these slots */
 	unsigned long entry;		/* entry of the first slot */
 	/* Slot that the clock hand visits next. Under ring->lock. */
