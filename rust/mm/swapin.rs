@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swap-in.
+//! Swap-in: plans how a swapped-out page is read.
 //!
-//! - [`policy`]: decides whether a page is swapped in alone, in a large folio, or by readahead.
-//!   Pure functions.
+//! - [`policy`]: pure functions, which decide whether a page is swapped in alone, in a large
+//!   folio, or by readahead.
 //! - `plan`: gathers the evidence for the policy, and returns a plan that C follows.
 //! - `locate`: finds where the data of a swap entry is.
 

@@ -26,8 +26,8 @@ use crate::{
     }, //
 };
 
-/// Where a page's data is. Pages can be in one folio if their places are equal. The difference of
-/// their swap offsets is their distance in the folio.
+/// Where a page's data is. Pages can be read as one folio if their places are equal and their swap
+/// offsets are consecutive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No data is stored, because the page is zeros.
@@ -75,8 +75,8 @@ impl Place {
         !matches!(self, Self::Slot(..))
     }
 
-    /// Returns the source that the place belongs to. `fast` says whether the device of a physical
-    /// `entry` is fast, and is ignored for a virtual entry.
+    /// Returns the source that the place belongs to. `fast` is true if the device of a physical
+    /// `entry` is fast. It is ignored for a virtual entry.
     #[inline]
     pub(crate) fn source(self, entry: HeldEntry<'_>, fast: bool) -> Source {
         let fast = match self {
@@ -98,8 +98,8 @@ impl Place {
     }
 }
 
-/// Returns where a page and its neighbours can be, judged by the devices alone. `fast` says whether
-/// the device of a physical `entry` is fast, and is ignored for a virtual entry.
+/// Returns where a page and its neighbours can be, judged by the devices alone. `fast` is true if
+/// the device of a physical `entry` is fast. It is ignored for a virtual entry.
 #[inline]
 pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     if entry.entry().is_virtual() {
@@ -118,8 +118,8 @@ pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     }
 }
 
-/// Returns true if the page of a virtual entry is on a slow device to which the cluster of its slot
-/// is bound. Most pages of slow devices are.
+/// Returns true if the page of a virtual entry is on a slow device, and the cluster of its slot is
+/// bound to a cluster of that device. Most pages of slow devices are in bound clusters.
 #[inline]
 pub(crate) fn is_on_slow(entry: HeldEntry<'_>) -> bool {
     entry.entry().is_virtual()
@@ -128,10 +128,12 @@ pub(crate) fn is_on_slow(entry: HeldEntry<'_>) -> bool {
             .is_some_and(|slot| !device::is_fast(slot.ty().into()))
 }
 
-/// Returns true if neighbours of a swap entry are likely on a slow device. For a virtual entry: a
-/// slow device backs virtual slots. For a physical entry: its device is slow, and more than a
-/// quarter of the device slots in use have no page in zswap or the swap cache. `fast` says whether
-/// the device of a physical `entry` is fast.
+/// Returns true if neighbours of a swap entry are likely on a slow device.
+///
+/// Neighbours of a virtual entry are, if a slow device backs virtual slots. Neighbours of a
+/// physical entry are, if its device is slow, and more than a quarter of the device slots in use
+/// have no page in zswap or the swap cache. `fast` is true if the device of a physical `entry` is
+/// fast.
 #[inline]
 pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {
@@ -140,8 +142,9 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     !fast && fault::any_written()
 }
 
-/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio. zswap
-/// has the pages of all of them, or it has none and the slots are contiguous on the device.
+/// Returns true if the `nr` aligned physical slots around an entry can be read as one folio: if
+/// zswap has the pages of all of them, or if it has none and the slots are contiguous on the
+/// device.
 pub(crate) fn is_uniform(entry: HeldEntry<'_>, nr: usize) -> bool {
     let first = entry.entry().offset() & !nr.wrapping_sub(1);
     let stored = entry.is_stored();

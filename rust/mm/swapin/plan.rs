@@ -48,10 +48,10 @@ const READ_AHEAD: usize = 0;
 const READ_AHEAD_LONE: usize = bindings::VSWAP_PLAN_LONE as usize;
 /// Plan: a folio of one page.
 const SINGLE: usize = 1;
-/// Plan flag: made by C's rule for fast devices.
+/// Plan flag: the plan was made by C's rule for fast devices.
 const BY_DEVICE: usize = bindings::VSWAP_PLAN_DEVICE as usize;
 
-/// Returns the plan for a page fault. `fast` says whether a physical entry is on a fast device.
+/// Returns the plan for a page fault. `fast` is true if a physical entry is on a fast device.
 #[inline]
 pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
@@ -81,8 +81,8 @@ fn on_slow(fault: &Fault<'_>) -> usize {
     if fault::readahead_max() == 1 {
         return READ_AHEAD_LONE;
     }
-    // Record the sequence, because its direction says which neighbours are mapped. After a jump
-    // there is no sequence.
+    // Record the fault, because fault around maps the neighbours that readahead brings in, and
+    // needs the direction of the sequence for that. A jump is part of no sequence.
     let (record, page) = (fault.record(), fault.page());
     match record.get().jump(page) {
         Some(next) => {
@@ -96,8 +96,8 @@ fn on_slow(fault: &Fault<'_>) -> usize {
     }
 }
 
-/// Returns the plan that C would follow without the policy, which is disabled. A slow device gets
-/// readahead. A fast device gets a folio of any order, or single pages once zswap was enabled.
+/// Returns C's plan, while the policy is disabled: readahead for a slow device. For a fast device,
+/// a folio of any order, or single pages once zswap was enabled.
 #[cold]
 fn without_policy(fast: bool) -> usize {
     match (fast, fault::zswap_was_enabled()) {
@@ -117,6 +117,7 @@ fn by_device() -> usize {
     BY_DEVICE | policy::orders_up_to(fault::max_order())
 }
 
+/// Plans for a fault for which the place of the page has to be looked up.
 #[inline(never)]
 fn by_place(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) -> usize {
     let source = Place::of(entry).source(entry, fast);
@@ -125,6 +126,8 @@ fn by_place(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, brief: bool) ->
     shorten(shortcut, fault, entry, fast)
 }
 
+/// Returns the plan that a shortcut leads to, and records and counts the fault as the shortcut
+/// says.
 #[inline(never)]
 fn shorten(shortcut: Shortcut, fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     match shortcut {
@@ -187,6 +190,7 @@ fn near_among(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool, orders: usize
     }
 }
 
+/// Plans for a fault that needs the whole policy.
 #[inline(never)]
 fn whole_of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     let whole = Access {
@@ -218,8 +222,8 @@ pub(crate) struct FileAccess<'a> {
     pub(crate) armed: bool,
 }
 
-/// Returns the plan for an access to a shmem file. `fast` says whether a physical entry is on a
-/// fast device.
+/// Returns the plan for an access to a shmem file. `fast` is true if a physical entry is on a fast
+/// device.
 pub(crate) fn of_file(access: FileAccess<'_>, fast: bool) -> usize {
     if !fault::is_enabled() {
         return without_policy(fast);
@@ -295,7 +299,8 @@ fn orders_of(how: How) -> usize {
     }
 }
 
-/// Returns [`Inquiry::near`] for a fault at `page`; 0 if the accessed bits cannot be read.
+/// Returns the number that [`Inquiry::near`] asks for, for a fault at `page`. Returns 0 if the
+/// accessed bits cannot be read.
 #[inline]
 fn used_near(fault: &Fault<'_>, page: u64, down: bool) -> u32 {
     let first = if down {
@@ -351,8 +356,8 @@ impl Access<'_> {
         plan.how
     }
 
-    /// Samples and counts the use of the last large folio. `None`: not mapped old, or its accessed
-    /// bits cannot be read.
+    /// Samples how many pages of the last large folio were used, and counts the outcome. Returns
+    /// `None` if the pages were not mapped old, or if their accessed bits cannot be read.
     fn outcome(&self, record: Record) -> Option<Used> {
         const SAMPLES: u32 = 16;
 

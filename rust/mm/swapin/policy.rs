@@ -4,10 +4,10 @@
 //!
 //! [`plan`] decides for each fault and file access. It gets the evidence, and returns a plan and a
 //! [`Record`]. The record is a 64-bit word for each mapping or file, which carries the history of
-//! faults from one fault to the next. Most faults need less evidence: [`by_devices`], [`by_source`]
-//! and [`alone`] return what the plan would say. `swapin::plan` gathers the evidence, and C
-//! executes the plan. If page tables differ or memory is short, C can make a folio smaller than
-//! planned, never larger.
+//! faults from one fault to the next. For most faults, [`by_devices`], [`by_source`] and [`alone`]
+//! return the same decision as [`plan`] from less evidence. `swapin::plan` gathers the evidence,
+//! and C executes the plan. If page tables differ or memory is short, C can make a folio smaller
+//! than planned, but never larger.
 //!
 //! # Decisions
 //!
@@ -31,21 +31,21 @@
 //!
 //! # Context
 //!
-//! Works on values only: no lock, no memory, no `unsafe`. `kunit/host/tests/policy.rs` tests it
-//! with arbitrary evidence.
+//! This file works on values only. It takes no lock, allocates no memory and has no `unsafe` code.
+//! `kunit/host/tests/policy.rs` tests it with arbitrary evidence.
 
 #![forbid(unsafe_code)]
 
 /// The initial cap on the order of large folios: 64 KiB with 4K pages.
 pub const FIRST_ORDER: u32 = 4;
-/// The lowest cap that waste can cause.
+/// The lowest cap on the order. [`Outcome::Waste`] does not lower the cap below it.
 const LEAST_ORDER: u32 = 2;
-/// The largest order that fits in the record.
+/// The largest order that fits in the fields of [`Record`].
 pub const MAX_ORDER: u32 = 15;
-/// Number of faults in sequence that a large folio needs. Each level of doubt doubles it.
+/// Number of faults in sequence that a large folio needs. Each level of doubt doubles this number.
 const RUN: u64 = 4;
-/// Number of pages next to the fault that are checked, all of which must have been used. A power of
-/// 2.
+/// Number of pages next to the fault that are checked. They are evidence for a large folio only if
+/// all of them were used. A power of 2.
 pub const NEAR: u32 = 4;
 /// Number of well-used folios in a row that raise the cap by one.
 const PROOFS: u64 = 3;
@@ -130,10 +130,10 @@ pub enum Direction {
 /// - *page*, *order*: the folio that was swapped in last. The high bits of the page number are cut
 ///   off, but no user address reaches them with 4K pages.
 /// - *run*: number of faults in sequence, upwards or (*down*) downwards.
-/// - *cap*: the maximum order of folios now, XORed with [`FIRST_ORDER`], so that the initial record
-///   is 0.
+/// - *cap*: the current maximum order of folios, XORed with [`FIRST_ORDER`], so that the initial
+///   record is 0.
 /// - *doubt*: level of doubt. Waste raises it, a well-used folio lowers it.
-/// - *proof*: number of well-used folios since the cap last changed or a folio was not well used.
+/// - *proof*: number of well-used folios in a row. It restarts at 0 when it raises the cap.
 /// - *probe*: the pages of the last folio were mapped old.
 ///
 /// 0 is the initial record, and any value is valid. Tasks read and write the record without a lock.
@@ -180,7 +180,7 @@ impl Record {
         self.get(PAGE)
     }
 
-    /// Returns the maximum order that folios may have now.
+    /// Returns the current maximum order of folios.
     #[inline]
     pub const fn cap(self) -> u32 {
         (self.get(CAP) ^ FIRST_ORDER as u64) as u32
@@ -204,7 +204,7 @@ impl Record {
         1u64.wrapping_shl(self.get(ORDER) as u32)
     }
 
-    /// Returns the number of faults in sequence that a large folio needs now.
+    /// Returns the number of faults in sequence that a large folio needs at this level of doubt.
     #[inline]
     const fn need(self) -> u64 {
         RUN.wrapping_shl(self.get(DOUBT) as u32)
@@ -271,9 +271,9 @@ impl Record {
     /// Returns the record after a fault at `page`. It says that the fault brings in this page
     /// alone, until [`Record::settle`] records a large folio.
     ///
-    /// Uses `used` only if the fault is adjacent, enough faults were in sequence, or the hint is
-    /// `MADV_SEQUENTIAL`. A fault of another sequence in the mapping would judge the folio too
-    /// early.
+    /// Ignores `used`, unless the fault is adjacent to the last folio, enough faults were in
+    /// sequence, or the hint is `MADV_SEQUENTIAL`. Otherwise a fault of another sequence in the
+    /// mapping would judge the folio too early.
     #[inline]
     pub fn next(self, page: u64, used: Option<Used>, hint: Hint) -> Self {
         let page = page & PAGE_MASK;
@@ -292,8 +292,8 @@ impl Record {
             };
             (run, down)
         } else if self.contains(page) {
-            // The fault is in the last folio again, because C made the folio smaller or did not map
-            // the page. The sequence continues unchanged.
+            // The fault is in the last folio again, because C made the folio smaller or did not
+            // map the page. Keep the sequence as it is.
             (judged.get(RUNS), self.is_down())
         } else {
             (0, false)
@@ -306,9 +306,9 @@ impl Record {
             .with(PAGE, page)
     }
 
-    /// Fast path of [`Record::next`] for a fault that is neither in nor adjacent to the last folio.
-    /// Returns `None` for any other fault, or if an earlier folio must be judged first. The returned
-    /// record has no direction.
+    /// Returns what [`Record::next`] would, but faster, for a fault that is neither in the last
+    /// folio nor adjacent to it. That record has no direction. Returns `None` for any other fault,
+    /// or if the last folio was mapped old.
     #[inline]
     pub fn jump(self, page: u64) -> Option<Self> {
         const KEPT: u64 = CAP.1 << CAP.0 | DOUBT.1 << DOUBT.0 | PROOF.1 << PROOF.0;
@@ -374,9 +374,9 @@ pub struct Limits {
 /// Evidence that is costly to gather, which most faults do not need. [`plan`] calls each method
 /// once at most.
 pub trait Inquiry {
-    /// Counts pages that are mapped with the accessed bit set, among the [`NEAR`] pages on one side
-    /// of the page: above it if the faults go `down`, otherwise below it. Starts at the lowest
-    /// address, and stops at the first page without.
+    /// Counts pages that are mapped with the accessed bit set, among the [`NEAR`] pages on one
+    /// side of the page: above it if the faults go `down`, otherwise below it. Starts at the
+    /// lowest address, and stops at the first other page.
     fn near(&mut self, down: bool) -> u32;
 
     /// Returns the orders that are allowed for a folio here.
@@ -411,7 +411,7 @@ pub enum Why {
     Fast,
     /// Neighbours may be on a slow device, and the last faults were adjacent.
     SlowAround,
-    /// Readahead is on for zswap and zero pages, too.
+    /// Zswap pages and zero pages are read ahead, too.
     NotSpared,
     /// Large folios are not allowed here.
     Small,
@@ -419,7 +419,7 @@ pub enum Why {
     Random,
     /// There is no evidence that neighbours will be used.
     Far,
-    /// The backing of the neighbours differs.
+    /// The data of the neighbours is in other places than that of the page.
     Mixed,
     /// Adjacent pages were used recently.
     Near,
@@ -450,7 +450,7 @@ pub const fn orders_up_to(order: u32) -> usize {
     }
 }
 
-/// Where a page and its neighbours can be, judged by the devices alone.
+/// Where the data of a page and its neighbours can be, judged by the devices alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Devices {
     /// In zswap or on a fast device, or zero pages.
@@ -482,9 +482,9 @@ pub enum Shortcut {
 /// Returns what the devices alone decide. Returns `None` if the place of the page has to be looked
 /// up, for [`by_source`].
 ///
-/// `zswap`: zswap was ever enabled. `own`: the task faults in its own memory. Otherwise the fault
-/// says nothing about how the owner uses the memory. `brief`: shortcuts are allowed, because the
-/// plan is not traced and there is no readahead for zswap and zero pages.
+/// `zswap` is true if zswap was ever enabled. `own` is true if the task faults in its own memory.
+/// Another task's fault says nothing about how the owner uses the memory. `brief` is true if
+/// shortcuts are allowed: the plan is not traced, and zswap and zero pages are not read ahead.
 #[inline]
 pub fn by_devices(devices: Devices, zswap: bool, own: bool, brief: bool) -> Option<Shortcut> {
     match devices {
@@ -531,11 +531,12 @@ fn worth_a_look(page: u64, record: Record, least: u32) -> Option<bool> {
     (behind & range.wrapping_sub(1) == 0 && record.need() == RUN).then_some(down)
 }
 
-/// Returns the reason and the new record if [`plan`] would swap in the page alone. Caller has
-/// checked that neither the page nor a neighbour is on a slow device. Returns `None` if only
-/// [`plan`] can decide. `near` is [`Inquiry::near`]. No large folio has an order below `least`.
+/// Returns the reason and the new record if [`plan`] would swap in the page alone. Returns `None`
+/// if only [`plan`] can decide. Caller has checked that neither the page nor a neighbour is on a
+/// slow device. `near` does what [`Inquiry::near`] does. No large folio may have an order below
+/// `least`.
 ///
-/// Most faults of programs with random access end here, most of them without calling `near`.
+/// For most faults of programs with random access, this decides without calling `near`.
 #[inline]
 pub fn alone(
     record: Record,
@@ -550,8 +551,8 @@ pub fn alone(
     }
 }
 
-/// Finishes [`alone`] for a fault without a hint or a sequence: only recent use of adjacent pages
-/// is evidence for a large folio.
+/// Does the rest of [`alone`] for a fault without a hint or a sequence. Then only recent use of
+/// adjacent pages is evidence for a large folio.
 #[inline]
 fn far(
     page: u64,
@@ -565,6 +566,7 @@ fn far(
     }
 }
 
+/// Does the rest of [`alone`] if there is a hint, or if [`Record::jump`] does not apply.
 #[inline(never)]
 fn alone_slowly(
     record: Record,
@@ -629,7 +631,8 @@ pub fn uniform_order(offset: u64, max: u32, mut same: impl FnMut(u64) -> bool) -
 #[inline]
 fn cap(evidence: &Evidence, record: Record, limits: Limits) -> u32 {
     let more = if evidence.file {
-        // No accessed bits of a file's pages are read, so a long sequence raises the order instead.
+        // The accessed bits of a file's pages are not read, so outcomes do not raise the order. A
+        // long sequence does instead.
         (record.get(RUNS) >> 3) as u32
     } else {
         0
