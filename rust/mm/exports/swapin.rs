@@ -48,8 +48,8 @@ use kernel::{
 };
 
 c_exports! {
-    /// Plans the swap-in of the page of a fault: see [`plan`]. `fast` says that the device of the
-    /// entry has synchronous I/O.
+    /// Plans the swap-in of the page of a fault: see [`plan`]. `fast` is true if the device of a
+    /// physical entry has synchronous I/O.
     fn vswap_rs_swapin_plan(
         fault: Option<Fault<'_>> = *mut bindings::vm_fault,
         entry: HeldEntry<'_> = bindings::swp_entry_t,
@@ -58,9 +58,9 @@ c_exports! {
         fault.map_or(0, |fault| plan::of_fault(&fault, entry, fast))
     }
 
-    /// Plans the swap-in of a page of a shmem file. `order` is the order of its shmem entry.
-    /// `armed` says that userfaultfd wants a fault for each page of the mapping. `fast` says that
-    /// the device of the entry has synchronous I/O.
+    /// Plans the swap-in of a page of a shmem file. `order` is the order of its shmem entry. `vma`
+    /// is NULL if the access is not a fault. `armed` is true if userfaultfd wants a fault for each
+    /// page of the mapping. `fast` is true if the device of a physical entry has synchronous I/O.
     fn vswap_rs_swapin_plan_file(
         inode: *const bindings::inode = *const bindings::inode,
         index: usize = c_ulong,
@@ -107,8 +107,8 @@ c_exports! {
         matches!(Kept::of(owner).get().probe(), Some((page, _)) if page == first as u64)
     }
 
-    /// Returns the direction of the sequence that the last swapped-in page is part of: 1, -1, or 0
-    /// if it is part of none.
+    /// Returns the direction of the fault sequence that ends at `page`: 1 to higher addresses, -1
+    /// to lower ones. Returns 0 if no sequence ends there.
     fn vswap_rs_swapin_direction(
         owner: *const c_void = *const c_void,
         page: usize = c_ulong
@@ -131,8 +131,8 @@ c_exports! {
         plan::skips(entry)
     }
 
-    /// Returns true if zswap has the pages of all `nr` aligned device slots around an entry, or of
-    /// none and the slots are contiguous on the device. The caller's `ci->lock` keeps the device.
+    /// Returns true if the `nr` aligned device slots around an entry can be read as one folio: see
+    /// [`locate::is_uniform`]. The caller holds `ci->lock`, which keeps the device.
     fn vswap_rs_swapin_uniform(
         entry: HeldEntry<'_> = bindings::swp_entry_t,
         nr: usize = c_ulong
@@ -140,18 +140,20 @@ c_exports! {
         locate::is_uniform(entry, nr)
     }
 
-    /// Frees the zswap entries of an uptodate folio, and marks it dirty, if zswap has its pages.
+    /// Frees the zswap entries of an uptodate folio and marks the folio dirty, if zswap has its
+    /// pages.
     ///
-    /// The caller has checked that no device slot backs the folio (`vswap_rs_in_memory()`), or has
-    /// claimed it. So the folio is not under writeback.
+    /// The caller has claimed the folio, or has checked that no device slot backs it
+    /// (`vswap_rs_in_memory()`). So the folio is not under writeback.
     fn vswap_rs_swapin_forget(folio: Option<SwapFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             load::forget(&mut folio);
         }
     }
 
-    /// Adds a folio to the swap cache for a virtual slot, if the slot has no folio and its page can
-    /// be read synchronously. Does not add it to the statistics of the swap cache.
+    /// Adds a folio to the swap cache for a virtual slot, if the slot has no folio and its page
+    /// can be read synchronously. Returns where the page can be read, or `VSWAP_CLAIM_NONE` if the
+    /// folio was not added. Does not count the folio in the statistics of the swap cache.
     fn vswap_rs_swapin_claim(
         folio: Option<NewSwap<'_>> = *mut bindings::folio,
         offset: usize = c_ulong,
@@ -169,12 +171,13 @@ c_exports! {
         }
     }
 
-    /// Reads a claimed folio from zswap, which keeps its copy. Marks it uptodate if that succeeds.
+    /// Reads a claimed folio from zswap, which keeps its copy. Marks the folio uptodate if the
+    /// read succeeds.
     fn vswap_rs_swapin_load(folio: Option<UnreadFolio<'_>> = *mut bindings::folio) {
         if let Some(mut folio) = folio {
             let entry = folio.lend().first_slot().entry();
-            // On error, the folio is not uptodate, so the fault fails. Decompression errors have
-            // been reported.
+            // The fault sees an error by the folio, which is not uptodate then. `load::read()` has
+            // reported decompression errors.
             let result = load::read(&mut folio);
             trace::load(entry, 1, result);
         }

@@ -66,7 +66,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// Returns the cluster of a virtual slot; cluster 0, which has no slots, for any other offset.
+/// Returns the cluster of a virtual slot. For any other offset, returns cluster 0, which has no
+/// slots.
 ///
 /// # Safety
 ///
@@ -75,7 +76,7 @@ use kernel::{
 unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_cluster_info {
     match Directory::find(offset / SLOTS).or_else(|| Directory::find(0)) {
         Some(cluster) => cluster.as_ci(),
-        // Only before vswap is set up.
+        // Not reached, because cluster 0 exists once vswap is set up.
         None => core::ptr::null_mut(),
     }
 }
@@ -97,8 +98,8 @@ c_exports! {
         if !crate::ffi::vswap::is_on() {
             return EAGAIN.to_errno();
         }
-        // Check here whether zswap is known to refuse the folio, because a folio that is refused
-        // here need not be unmapped.
+        // If zswap is known to refuse the folio, refuse it here, because the folio is still
+        // mapped. A folio that the store refuses was unmapped in vain.
         let accepted = limits::may_store()
             && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
         // A folio that may not be written back gets no device slots, even if zswap refuses it.
@@ -128,7 +129,7 @@ c_exports! {
             Ok(ids) => slot::alloc_folio(folio, ids, to_device),
             Err(_) => Err(folio),
         };
-        // C gets 0 only with the proof that the folio is in the swap cache.
+        // C takes 0 to mean that the folio is in the swap cache. `entered` is the proof of that.
         let (mut entered, new) = match new {
             Ok(entered) => entered,
             Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
@@ -162,8 +163,8 @@ fn refused(folio: &NewSwap<'_>) -> Error {
 c_exports! {
     /// Allocates device slots for a folio that is about to be written. Returns false if that fails.
     ///
-    /// The folio has virtual entries, and is not under writeback. Its old backing is removed, so
-    /// the caller must mark it dirty if this fails.
+    /// The folio has virtual entries, and is not under writeback. Its old backing is removed even
+    /// if this fails. So the caller must then mark the folio dirty.
     fn vswap_alloc_backing(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }
@@ -176,8 +177,8 @@ c_exports! {
     }
 }
 
-/// Returns the entry of the device slot that backs a virtual slot; 0 if none does. The folio of the
-/// virtual slot is locked or under writeback, so that the device slot does not change.
+/// Returns the entry of the device slot that backs a virtual slot, or 0 if none does. The folio of
+/// the virtual slot is locked or under writeback, so the device slot does not change.
 #[export]
 extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
     match backing::device_entry(offset) {
@@ -187,10 +188,14 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 }
 
 c_exports! {
-    /// Reads into memory all pages that a device holds for virtual slots, because swapoff turns the
-    /// device off. No more slots of the device are allocated. Virtual entries have no such device.
+    /// Reads into memory all pages that a device holds for virtual slots. Returns 0 if virtual
+    /// slots do not use the device any more.
+    ///
+    /// The caller is swapoff, which has begun to turn the device off: no more slots of the device
+    /// are allocated, and no more clusters are bound to it. The type is not that of virtual
+    /// entries.
     fn vswap_rs_unuse(leaving: Leaving<'_> = c_uint) -> c_int {
-        // C may free the device after 0, so only the proof gives 0.
+        // swapoff frees the device if this returns 0. `Left` is the proof that it may.
         match swapoff::unuse(leaving) {
             Ok(Left { .. }) => 0,
             Err(error) => error.to_errno(),
@@ -228,8 +233,8 @@ extern "C" fn vswap_rs_next_bound(
         .unwrap_or(SWAPFILE_CLUSTER)
 }
 
-/// Drops one swap count of each slot of a range. With `reclaim_cache`, also tries to remove folios
-/// from the swap cache whose swap count becomes 0.
+/// Drops one swap count of each slot of a range. If `reclaim_cache` is true, also tries to remove
+/// a folio from the swap cache when the swap count of its slot becomes 0.
 ///
 /// # Safety
 ///
@@ -253,13 +258,14 @@ c_exports! {
         slot::zap_entries(offset, nr as u32, zap);
     }
 
-    /// Uncharges the slots that [`vswap_rs_zap`] has added to `zap`, and zeroes it.
+    /// Uncharges the slots that [`vswap_rs_zap`] has added to `zap`, and zeroes `zap`.
     fn vswap_rs_zap_end(zap: &mut Uncharge = *mut bindings::vswap_zap) {
         zap.settle();
     }
 }
 
-/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes none.
+/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no swap
+/// count.
 ///
 /// # Safety
 ///
@@ -273,8 +279,8 @@ unsafe extern "C" fn vswap_dup_entries(offset: c_ulong, nr: c_int) -> c_int {
     }
 }
 
-/// Installs an extend table for a swap count that is about to outgrow its word. May sleep, if `gfp`
-/// allows it.
+/// Installs an extend table for a swap count that is about to outgrow its word. May sleep if `gfp`
+/// allows that.
 #[export]
 extern "C" fn vswap_retry_table_alloc(offset: c_ulong, gfp: bindings::gfp_t) -> c_int {
     let table = ExtendTable::alloc(gfp).ok_or(ENOMEM);
@@ -308,9 +314,10 @@ c_exports! {
         slot::none_counted(&cluster.0, ci_off, nr as u32)
     }
 
-    /// Checks that a folio of `nr` pages can be added to the swap cache for a slot. Returns 0, and
-    /// the shadow and memory cgroup id if C wants them. `-ENOENT`: the swap count of the slot is 0.
-    /// `-EEXIST`: the slot has a folio. `-EBUSY`: only a smaller folio may fit.
+    /// Checks whether a folio of `nr` pages can be added to the swap cache for a slot. If so,
+    /// returns 0, and writes the shadow and the memory cgroup id of the slot to the pointers that
+    /// are not NULL. `-ENOENT`: the swap count of the slot is 0. `-EEXIST`: the slot has a folio.
+    /// `-EBUSY`: only a smaller folio may fit.
     fn vswap_cache_add_check(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         ci_off: u32 = c_uint,
@@ -327,8 +334,8 @@ c_exports! {
     }
 }
 
-/// Checks a large folio for [`vswap_cache_add_check`]. Out of line, so that the check of a single
-/// page does not save the registers that this needs.
+/// Checks a large folio for [`vswap_cache_add_check`]. This is not inlined, so that the check of a
+/// single page does not save the registers that only this function needs.
 #[inline(never)]
 fn cache_add_check_large(
     cluster: LockedCluster<'_>,
@@ -341,7 +348,8 @@ fn cache_add_check_large(
     tell(found, shadowp, memcg_id)
 }
 
-/// Writes the result of a check to C's pointers. Returns 0, or the error number of the check.
+/// Writes the result of a check to C's pointers, unless they are NULL. Returns 0, or the negative
+/// error number of the check.
 #[inline]
 pub(crate) fn tell(
     found: Result<swap_cache::Addable>,
@@ -363,8 +371,8 @@ pub(crate) fn tell(
 
 /// Returns a shadow in C's format.
 fn shadow_to_raw(shadow: Shadow) -> *mut c_void {
-    // An `xa_value`: the lowest bit is set, and the value is above it. As in C's swap table, the
-    // value 0 also stands for no shadow.
+    // C's format is that of `xa_mk_value()`: the lowest bit is set, and the value is above it. As
+    // in C's swap table, the value 0 means that there is no shadow.
     (shadow.get() << 1 | 1) as usize as *mut c_void
 }
 
@@ -407,8 +415,8 @@ c_exports! {
         }
     }
 
-    /// Replaces a folio in the swap cache: by its copy (migration, `shmem_replace_folio()`), or by
-    /// a part of it (split).
+    /// Replaces a folio in the swap cache by its copy (migration, `shmem_replace_folio()`), or by
+    /// one of its parts (split).
     ///
     /// The caller has locked both folios. The swap entry in `new` names the first slot of `old`
     /// that `new` takes over, which is in the cluster. In this critical section of `ci->lock`, the
@@ -425,7 +433,8 @@ c_exports! {
     }
 }
 
-/// Returns the folio that the swap cache has for a slot, with a reference; NULL if there is none.
+/// Returns the folio that the swap cache has for a slot, with a reference. Returns NULL if there
+/// is none.
 #[export]
 extern "C" fn vswap_cache_get_folio(offset: c_ulong) -> *mut bindings::folio {
     swap_cache::get(offset).map_or(core::ptr::null_mut(), FolioRef::into_raw)
@@ -437,7 +446,8 @@ extern "C" fn vswap_cache_has_folio(offset: c_ulong) -> bool {
     matches!(slot::peek(offset), State::Pfn { .. })
 }
 
-/// Returns the workingset shadow of a slot. NULL: the slot is free, or in the swap cache.
+/// Returns the workingset shadow of a slot. Returns NULL if the slot is free, or if the swap cache
+/// has a folio for it.
 #[export]
 extern "C" fn vswap_cache_get_shadow(offset: c_ulong) -> *mut c_void {
     match slot::peek(offset) {
@@ -462,7 +472,7 @@ c_exports! {
     }
 }
 
-/// Returns the offset of the next slot in use after `prev`; 0 if there is none.
+/// Returns the offset of the next slot in use after `prev`, or 0 if there is none.
 #[export]
 extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev)
@@ -476,19 +486,19 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
 #[export]
 unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
     kernel::error::from_result(|| {
-        // At most 64 slots for each page of memory, because more would be of no use, and the
-        // directory for 64 is small.
+        // Limit the directory to 64 slots for each page of memory. More would be of no use, and
+        // the directory for 64 is small.
         let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
         // SAFETY: As required of the caller, this is not called concurrently, nor after it has
         // succeeded.
         unsafe { cluster::setup(max)? };
-        // Tell C the maximum before the first slot is allocated.
+        // `limit()` also sets the maximum that C keeps. Set it before the first slot is allocated.
         capacity::limit();
         Ok(0)
     })
 }
 
-/// Sets the maximum number of slots. The size of the directory limits it, too.
+/// Sets the maximum number of slots. The size of the directory is a second limit.
 #[export]
 extern "C" fn vswap_rs_set_max(max_slots: c_ulong) {
     capacity::set_max_slots(max_slots);
@@ -542,14 +552,14 @@ extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
 
 #[cfg(CONFIG_DEBUG_VM)]
 c_exports! {
-    /// Checks that the tables of virtual slots agree.
+    /// Checks that the tables and counters of all virtual clusters agree.
     fn vswap_rs_check(check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check) {
         if let Some(place) = check {
             place.write(crate::vswap::check::clusters());
         }
     }
 
-    /// Checks that the words of a device agree with the virtual slots.
+    /// Checks that the reverse map words of a device agree with the backing of virtual slots.
     fn vswap_rs_check_device(
         owned: device::Owned<'_> = c_uint,
         check: Out<'_, bindings::vswap_check> = *mut bindings::vswap_check

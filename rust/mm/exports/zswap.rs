@@ -61,8 +61,8 @@ c_exports! {
         folio.is_some_and(|mut folio| store::store(&mut folio))
     }
 
-    /// Loads a folio from zswap, and unlocks the folio. `-ENOENT`: zswap does not have the pages of
-    /// the folio, which stays locked.
+    /// Loads a folio from zswap, and unlocks the folio. Returns `-ENOENT`, and leaves the folio
+    /// locked, if zswap does not have its pages. Returns `-EIO` if they cannot be read.
     fn zswap_rs_load(folio: Option<ReadRequest<'_>> = *mut bindings::folio) -> c_int {
         let Some(mut request) = folio else {
             return ENOENT.to_errno();
@@ -94,13 +94,14 @@ c_exports! {
         }
     }
 
-    /// Removes zswap's references to a cgroup that goes offline.
+    /// Moves the cursor of the shrink worker past a cgroup that goes offline, and moves the
+    /// members of its rings to rings of its ancestors.
     fn zswap_memcg_offline_cleanup(memcg: Memcg<'_> = *mut bindings::mem_cgroup) {
         Cursor::leave(memcg);
         Ring::leave(memcg);
     }
 
-    /// Counts a folio that is read from a device, so that the shrinker protects more pages.
+    /// Counts a folio that is read from a device, so that the shrinker protects one more page.
     fn zswap_folio_swapin(folio: Option<&Folio> = *mut bindings::folio) {
         let rcu = rcu::read_lock();
         if let Some(ring) = folio.and_then(|folio| Ring::of_folio(folio, &rcu)) {
@@ -109,9 +110,10 @@ c_exports! {
     }
 
     /// Returns what a write to the compressor parameter requires. 0: nothing. 1: a switch of the
-    /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail. The caller
-    /// is the writer of the parameter, and holds `zswap_init_lock`: there is no other `Compressor`.
-    /// A writer holds `kernel_param_lock()`, so there is no other writer, and no reader.
+    /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail.
+    ///
+    /// The caller is a writer of the parameter and holds `kernel_param_lock()`, so there is no
+    /// other writer and no reader. It holds `zswap_init_lock`, so there is no other `Compressor`.
     fn zswap_rs_compressor_check(
         name: &CStr = *const c_char
     ) given(compressor: Compressor<'_>) -> c_int {
@@ -123,8 +125,9 @@ c_exports! {
         }
     }
 
-    /// Switches to another compressor. The caller is the writer of the parameter. zswap is
-    /// initialized, so only a writer uses the name.
+    /// Switches to another compressor, and sets the parameter. The caller is a writer of the
+    /// parameter, so there is no other writer and no reader. zswap is initialized, so there is no
+    /// `Compressor`.
     fn zswap_rs_compressor_switch(
         name: &CStr = *const c_char,
         kp: CompressorWrite<'_> = *const bindings::kernel_param
@@ -132,11 +135,13 @@ c_exports! {
         from_result(|| limits::switch_compressor(name, || kp.set(name)).map(|()| 0))
     }
 
-    /// Initializes zswap. The caller calls this once, and not after [`zswap_rs_may_enable`] has
-    /// initialized zswap. It holds `zswap_init_lock`: there is no other `Compressor`, and no other
-    /// writer until zswap is initialized. It is a writer of a parameter, so that there are no
-    /// readers. Or no write has changed the compressor parameter since the command line was parsed,
-    /// so that the name was not allocated.
+    /// Initializes zswap at boot. The caller calls this once, and not after
+    /// [`zswap_rs_may_enable`] has initialized zswap.
+    ///
+    /// The caller holds `zswap_init_lock`, so there is no other `Compressor`, and no writer
+    /// changes the compressor parameter before zswap is initialized. There are no readers of an
+    /// allocated name: either the caller is a writer of a parameter, or no write has changed the
+    /// compressor parameter since the command line was parsed, so that its name was not allocated.
     fn zswap_rs_setup() given(compressor: Compressor<'_>) -> c_int {
         let mut compressor = compressor;
         from_result(|| {
@@ -145,8 +150,8 @@ c_exports! {
         })
     }
 
-    /// Returns 0 if zswap can be enabled. Initializes it first, if that was not tried yet. The
-    /// caller is the writer of a parameter, and holds `zswap_init_lock`.
+    /// Returns 0 if zswap can be enabled, otherwise `-ENODEV`. Initializes zswap first if that was
+    /// not tried before. The caller is a writer of a parameter, and holds `zswap_init_lock`.
     fn zswap_rs_may_enable() given(compressor: Compressor<'_>) -> c_int {
         let mut compressor = compressor;
         from_result(|| {
