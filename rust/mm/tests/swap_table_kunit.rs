@@ -3,7 +3,8 @@
 //! KUnit tests of [`swap_table`](crate::vswap::swap_table): C decodes words that Rust encodes, and
 //! Rust decodes words that C encodes.
 //!
-//! Host tests in `kunit/host` cover all that needs no comparison with C, with many more words.
+//! Host tests in `kunit/host` cover everything that needs no comparison with C, for many more
+//! words.
 
 use crate::{
     ffi::{
@@ -67,7 +68,7 @@ fn counts() -> impl Iterator<Item = Count> {
     (0..=SWP_TB_COUNT_MAX).filter_map(Count::new)
 }
 
-/// Returns all flags, as C's byte and as [`Flags`].
+/// Returns all values of the flags, as C's byte and as [`Flags`].
 fn flags() -> impl Iterator<Item = (u8, Flags)> {
     (0..1u8 << SWP_TB_FLAGS_BITS).filter_map(|bits| {
         let zero = bits & 1 != 0;
@@ -206,7 +207,8 @@ mod tests {
                     assert!(seen == expected(state));
                     assert_eq!(state.encode(), word);
                 }
-                // A page frame number, with reserved bits set that C never sets.
+                // C takes the word for a page frame number. It ignores reserved bits, which it
+                // never sets.
                 Err(Corrupt::Reserved) => {
                     assert!(seen.folio);
                     assert!((word & !SWP_TB_FLAGS_MASK) >> 2 >> PFN_BITS != 0);
@@ -237,8 +239,8 @@ mod tests {
             let count = c::swp_tb_get_count(before);
             let max = i32::from(SWP_TB_COUNT_MAX);
 
-            // Only the count changes, except that the last put of a slot that is not in the swap
-            // cache frees it.
+            // Only the count may change. The exception is the last put of a slot that is not in
+            // the swap cache, which frees the slot.
             match state.dup() {
                 Ok(dup) => {
                     assert_eq!(c::swp_tb_get_count(dup.encode()), count + 1);
@@ -309,7 +311,7 @@ mod tests {
             assert_eq!(Rmap::decode(word), Ok(Rmap::Virtual(voffset)));
             assert_eq!(State::decode(word), Err(Corrupt::Pointer));
             assert!(c::seen_by_c(word) == NOTHING);
-            // C returns an error instead of taking the top bits for a count.
+            // C's function returns an error, and does not take the top bits for a count.
             assert!(c::swp_tb_get_count(word) < 0);
             // Readers that do not check the format see neither a count nor a zero flag.
             assert_eq!(word >> SWP_TB_FLAGS_SHIFT, 0);
@@ -319,7 +321,7 @@ mod tests {
     #[test]
     fn voffset_survives_a_pte() {
         for offset in numbers(VOFFSET_BITS) {
-            // Types that devices have, and the next type, which virtual entries have.
+            // Three types of devices, and `MAX_SWAPFILES`, the type of virtual entries.
             for ty in [0, 1, MAX_SWAPFILES - 1, MAX_SWAPFILES] {
                 let same = (usize::from(ty), offset as usize);
                 assert_eq!(c::through_pte(ty, offset), same);
@@ -343,7 +345,7 @@ mod tests {
                 assert_eq!(Backing::decode(backing.encode()), Ok(backing));
             }
         }
-        // The first type that no device has in this configuration.
+        // `MAX_SWAPFILES` is the first type that no device has.
         assert_eq!(PhysSlot::new(MAX_SWAPFILES, 0), None);
         assert_eq!(
             Backing::decode(u64::from(MAX_SWAPFILES) << 3 | 0b010),

@@ -3,9 +3,10 @@
 //! KUnit tests of the allocation, counting and freeing of virtual slots. They also check that no
 //! slot, and no table, is leaked.
 //!
-//! The slots have no folio, and no PTE names them. The tests write the words of the slots directly,
-//! with swap counts as if PTEs named them. vswap should be off, because a task that swaps meanwhile
-//! changes the number of clusters, which the tests compare.
+//! The slots have no folio, and no PTE names them. The tests write the words of the slots
+//! directly, with swap counts as if PTEs named them. vswap should be off, because the tests
+//! compare the number of clusters before and after. A task that swaps meanwhile would change this
+//! number.
 //!
 //! Host tests in `kunit/host` cover the slot map of a cluster and the transitions of words more
 //! thoroughly.
@@ -102,7 +103,7 @@ fn alloc(order: u32) -> Result<usize> {
     let mut in_use = false;
     for off in start..start + (1 << order) {
         in_use |= locked.state(off) != State::Null;
-        // SAFETY: The state names no folio, and only this test uses the slot.
+        // SAFETY: The slot is in use, and only this test uses it.
         unsafe { locked.make_up(off, used) };
     }
     drop(run);
@@ -112,7 +113,7 @@ fn alloc(order: u32) -> Result<usize> {
     Ok(cluster.first() + start as usize)
 }
 
-/// Limits the number of clusters with tables, until the value is dropped.
+/// A limit on the number of clusters with tables. Dropping it restores the default limit.
 struct Limit;
 
 impl Limit {
@@ -146,13 +147,13 @@ fn all_count(offset: usize, nr: usize, count: u32) -> bool {
 }
 
 /// Allocates single slots until `nr` of them are consecutive and naturally aligned. Returns the
-/// offset of the first of these. Adds the others to `slots`.
+/// offset of the first of these `nr` slots. Adds the other slots to `slots`.
 fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
     for _ in 0..2 * SLOTS {
         let offset = alloc(0)?;
         slots.push(offset, GFP_KERNEL)?;
         let start = offset - offset % nr;
-        // Slots in use are this test's, because no other task uses virtual slots.
+        // A slot with swap count 1 belongs to this test, because no other task uses virtual slots.
         if all_count(start, nr, 1) {
             slots.retain(|at| *at < start || *at >= start + nr);
             return Ok(start);
@@ -163,7 +164,7 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
 
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
-    // SAFETY: Only this test uses the slot.
+    // SAFETY: The slot is in use, and only this test uses it.
     unsafe { cluster.lock().lend().make_up(off, state) };
     Ok(())
 }
@@ -194,7 +195,7 @@ mod tests {
 
         for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {
             let nr = 1usize << order;
-            // More slots than two clusters have.
+            // Together, the runs have more slots than two clusters.
             let runs = 2 * SLOTS / nr + 1;
             let mut offsets = KVec::with_capacity(runs, GFP_KERNEL)?;
 
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn order_0_takes_what_higher_orders_leave() -> Result {
         setup()?;
-        // Stay on this CPU, because another CPU would use a cluster of its own.
+        // Stay on this CPU, because each CPU allocates from a cluster of its own.
         let _pinned = Pinned::new();
         let top = bindings::VSWAP_SWAP_NR_ORDERS as u32 - 1;
         // `top` is 0 without large folios in the configuration.
@@ -277,7 +278,7 @@ mod tests {
                 singles.push(single, GFP_KERNEL)?;
             }
             drop(limit);
-            // Single slots fill both clusters, without a new cluster.
+            // Single slots fill both clusters, and no cluster gets tables for them.
             assert!(singles.len() >= 2 * SLOTS - left);
             assert_eq!(populated(), clusters + 2);
 
@@ -417,7 +418,7 @@ mod tests {
 
         setup()?;
         let slot = alloc(0)?;
-        // The word says that the table has the count, but there is no table.
+        // The word says that the count is in the extend table, but there is none.
         set_state(slot, swapped_out(Count::EXTENDED.get())?)?;
         assert_eq!(extend(slot), Err(EINVAL));
         set_state(slot, swapped_out(1)?)?;
@@ -451,7 +452,7 @@ mod tests {
             slot::dup_entries(start, 2)?;
         }
         assert!(all_count(start, 2, 21));
-        // The count of one slot moves back to its word, and the other does not.
+        // Only the count of the first slot moves back to its word.
         for _ in 0..20 {
             put(start, 1);
         }
@@ -477,8 +478,8 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(8, &mut slots)?;
 
-        // The count of one slot does not fit in its word any more, so the extend table is allocated
-        // in the middle of the range.
+        // Raise the count of one slot to the most that its word can hold. Then `dup_entries()` has
+        // to allocate the extend table in the middle of the range.
         for _ in 1..Count::INLINE_MAX.get() {
             slot::dup_entries(start + 3, 1)?;
         }
@@ -583,7 +584,7 @@ mod tests {
         assert_eq!(refused(start + 2, 2, true)?, None);
         assert_eq!(refused(start + 2, 4, true)?, Some(EBUSY));
 
-        // A slot with a swap count of 0 is about to be freed.
+        // ENOENT if the swap count of the slot itself is 0, because the slot is about to be freed.
         set_state(start + 1, swapped_out(0)?)?;
         assert_eq!(refused(start + 1, 1, true)?, Some(ENOENT));
         assert_eq!(refused(start, 1, true)?, None);
@@ -607,7 +608,7 @@ mod tests {
         set_state(start, used)?;
         set_state(start + 1, used)?;
 
-        // A free slot.
+        // ENOENT if the slot itself is free.
         put(start + 2, 1);
         assert_eq!(refused(start + 2, 1, true)?, Some(ENOENT));
         assert_eq!(refused(start + 2, 4, true)?, Some(ENOENT));
@@ -631,11 +632,12 @@ mod tests {
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
 
-        // The id need not belong to a cgroup.
-        // SAFETY: The reference is overwritten below, before the slot is freed, and never put.
+        // It does not matter whether a cgroup has this id.
+        // SAFETY: The reference is never put, because the id is overwritten below, before the slot
+        // is freed.
         let made_up = unsafe { IdRefs::make_up(7) };
         cluster.lock().lend().set_ids(off + 1, made_up);
-        // Without memory cgroups, the cluster has no ids.
+        // If memory cgroups are disabled, the cluster has no ids.
         let noted = cluster.lock().id(off + 1) == 7;
         let expected = noted.then_some(EBUSY);
         let with_id = [
@@ -647,7 +649,7 @@ mod tests {
         let single = refused(start + 1, 1, true)?;
         let others = refused(start + 2, 2, true)?;
         let found = swap_cache::may_add(&cluster.lock(), off + 1, 1, true)?.id;
-        // SAFETY: Id 0 means no cgroup, so nothing is put.
+        // SAFETY: Id 0 stands for no cgroup, so there is no reference to put.
         let none = unsafe { IdRefs::make_up(0) };
         cluster.lock().lend().set_ids(off + 1, none);
 
@@ -671,8 +673,8 @@ mod tests {
         let mut slots = KVec::new();
         let start = alloc_row(4, &mut slots)?;
         let (cluster, off) = find(start).ok_or(EINVAL)?;
-        // These numbers of page frames are made up. Only this test uses the slots, so no task takes
-        // the numbers for those of folios.
+        // These page frame numbers are made up. Only this test uses the slots, so no task looks
+        // for folios at these numbers.
         let old = Pfn::new(8).ok_or(EINVAL)?;
         let new = Pfn::new(4).ok_or(EINVAL)?;
         let value = Shadow::new(0x1234).ok_or(EINVAL)?;
@@ -685,7 +687,7 @@ mod tests {
 
         // A folio enters with all of its slots, or with none.
         set_state(start + 2, cached(flags, new))?;
-        // SAFETY: No task looks up the page frames, because only this test uses the slots.
+        // SAFETY: No task looks up the slots, because only this test uses them.
         assert!(!unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) });
         for at in [start, start + 1, start + 3] {
             assert!(slot::peek(at) == swapped_out(1)?);
@@ -693,7 +695,7 @@ mod tests {
         assert!(slot::peek(start + 2) == cached(flags, new));
         set_state(start + 2, swapped_out(1)?)?;
 
-        // SAFETY: As above.
+        // SAFETY: No task looks up the slots, because only this test uses them.
         assert!(unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) });
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
@@ -715,16 +717,16 @@ mod tests {
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // Split the folio.
-        // SAFETY: As for `add()` above, no task looks up the page frames.
+        // SAFETY: No task looks up the slots, because only this test uses them.
         unsafe { made_up::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // The slots with a swap count of 0 are freed when the folio is removed.
-        // SAFETY: As for `add()` above, no task looks up the page frames.
+        // SAFETY: No task looks up the slots, because only this test uses them.
         unsafe { made_up::del(&mut cluster.lock().lend(), off, 2, old, value) };
-        // SAFETY: As for `add()` above, no task looks up the page frames.
+        // SAFETY: No task looks up the slots, because only this test uses them.
         unsafe { made_up::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
@@ -779,7 +781,7 @@ mod tests {
         assert!(cluster.lock().lend().reserve(u32::MAX).is_none());
         assert!(cluster.lock().lend().reserve(u32::MAX - 1).is_none());
         assert!(cluster.lock().any_backed());
-        // A second table is dropped, because there is one.
+        // `add_backing_table()` drops a second table.
         cluster.lock().lend().add_backing_table(two);
         cluster.lock().lend().unreserve(first);
         assert!(cluster.peek_has_backing());
@@ -814,7 +816,7 @@ mod tests {
         Ok(())
     }
 
-    /// Also while vswap was never on, so that C takes no entry for a virtual one.
+    /// This must also hold if vswap was never on. Then C takes no entry for a virtual one.
     #[test]
     fn a_slot_without_a_folio_is_not_reclaimed() -> Result {
         setup()?;

@@ -76,7 +76,7 @@ fn node() -> Result<Node> {
 
 fn pool() -> Result<ZsPool> {
     // SAFETY: `store()` unpins an object only after it is in the word that `find_word()` returns.
-    // Each test frees its objects, unless it fails, and then C only reports them.
+    // Each test frees its objects. If a test fails, C only reports the objects that are left.
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
 }
 
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn pinned_objects_are_not_moved() -> Result {
         let pool = pool()?;
-        // The objects that are left are spread over many pages, so that compaction would move them
-        // if they were not pinned.
+        // Drop three of four objects. The others are spread over many pages, so that compaction
+        // would move them if they were not pinned.
         let text = [7u8; 1000];
         let mut pinned = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in 0..40 {
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_read_is_not_moved_until_it_is_freed() -> Result {
         let pool = pool()?;
-        // All of these objects have one size.
+        // These numbers are equal modulo 8, so that the objects have one size: see `len_of()`.
         let objects = || (0..40).map(|n| 8 * n + 1);
         for n in objects() {
             store(&pool, n)?;
@@ -238,7 +238,7 @@ mod tests {
         }
         let mut read = KVec::with_capacity(NR, GFP_KERNEL)?;
         for n in objects().filter(is_left) {
-            // SAFETY: The object is in its word, and is freed only below.
+            // SAFETY: The object is in its word, and no task frees it before `free_read()` below.
             let object = unsafe { InWord::<Shared>::new(&pool, &WORDS[n], name(n)) };
             let (len, pin) = object.read(|parts| parts.len())?;
             assert_eq!(len as usize, len_of(n));
@@ -262,7 +262,7 @@ mod tests {
         Ok(())
     }
 
-    /// zswap may be disabled in a kernel that runs this.
+    /// Calls these functions also if zswap was never set up. Then they must do nothing.
     #[test]
     fn members_and_the_worker_need_the_setup() -> Result {
         params::queue_shrink();
