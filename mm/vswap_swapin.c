@@ -4,7 +4,7 @@
  *
  * rust/mm/swapin/ makes the plans that do_swap_page(), shmem and readahead
  * follow. This file looks at page tables, decides which neighbours a fault
- * maps, reads claimed pages, and has the switches and the counts.
+ * maps, reads claimed pages, and has the switches and counters in sysfs.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -411,10 +411,11 @@ unsigned long vswap_fault_orders(struct vm_fault *vmf)
 }
 
 /*
- * Counts pages that are mapped with the accessed bit set, among every @step-th
- * of @nr pages from @first on; with @run, up to the first without. Returns -1
- * if the page table or VMA of the fault does not cover the pages, or if the CPU
- * sets no accessed bit. Takes no lock, because a sample may be inexact.
+ * Looks at every @step-th of @nr pages, from page number @first on, and counts
+ * those that are mapped with the accessed bit set. With @run, stops at the
+ * first other page. Returns -1 if the page table or VMA of the fault does not
+ * cover the pages, or if the CPU sets no accessed bit. Takes no lock, because
+ * the count may be inexact.
  *
  * @step is not 0. @nr and @step are unsigned int, so that the loop ends: an
  * address in user space plus that many pages does not wrap.
@@ -450,7 +451,7 @@ int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned int nr,
 /* Switches in sysfs */
 
 static DEFINE_MUTEX(vswap_swapin_mutex);
-/* Set with the policy. vswap_swapin_start() then keeps what sysfs has set. */
+/* The policy was enabled or disabled, so vswap_swapin_start() does nothing. */
 static bool vswap_swapin_chosen;
 
 static void vswap_swapin_set(bool on)

@@ -19,8 +19,8 @@
 #include "vswap.h"
 
 /*
- * Set in a plan of Rust that follows C's rule: see vswap_swapin_by_device().
- * The outcome of such a plan is not recorded.
+ * Set in a plan that Rust has made by C's rule for fast devices. The outcome of
+ * such a plan is not recorded.
  */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
@@ -75,7 +75,7 @@ void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bo
 void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
 void __vswap_swapin_failed(struct folio *folio);
 
-/* Returns how many pages readahead reads at most: in mm/swap_state.c. */
+/* Returns how many pages readahead reads at most. It is in mm/swap_state.c. */
 int vswap_readahead_max(void);
 
 /* Returns the plan for a page of shmem. @order is the order of its entry. */
@@ -106,7 +106,11 @@ static __always_inline unsigned long vswap_plan_orders(unsigned long orders, uns
 	return IS_ENABLED(CONFIG_RUST_VSWAP_SWAPIN) ? orders & plan : orders;
 }
 
-/* Records the outcome of a plan. @page: page number or index of @entry. */
+/*
+ * Records the outcome of a plan for the page of @entry. @owner is the VMA, and
+ * @page the page number of the address. For a file, @owner is the inode, and
+ * @page the index.
+ */
 static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned long page,
 				     swp_entry_t entry, unsigned long plan)
 {
@@ -126,17 +130,18 @@ static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
 }
 
-/* Returns true if readahead must skip a page that needs no device read. */
+/* Returns true if readahead must skip a page, because it is on no device. */
 static inline bool vswap_swapin_skip(swp_entry_t entry)
 {
 	return vswap_swapin_on() && vswap_rs_swapin_skip(entry);
 }
 
 /*
- * Returns true if swapin_sync() can skip its lookup in the swap cache. With the
- * policy on, it skips the first lookup, because its callers have just looked.
- * It does not skip later ones, because -EEXIST means that another task has
- * added a folio. The caller sets @again to false. The first call sets it.
+ * Returns true if swapin_sync() can skip its lookup in the swap cache. If the
+ * policy was ever enabled, swapin_sync() skips the first lookup, because its
+ * callers have just looked. It does not skip later ones, because -EEXIST means
+ * that another task has added a folio. The caller sets @again to false before
+ * the first call, which sets it to true.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -147,10 +152,10 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
- * Looks in the swap cache after no folio could be added, because swapin_sync()
- * and a claim do not look before they allocate (vswap_swapin_looked()).
- * Meanwhile another task may have added the folio. Returns it with a reference,
- * or NULL.
+ * Looks in the swap cache after the caller could not add a folio. swapin_sync()
+ * and __vswap_swapin_claim() do not look before they allocate, and another task
+ * may have added a folio meanwhile. Returns that folio with a reference, or
+ * NULL.
  */
 static inline struct folio *vswap_swapin_look(swp_entry_t entry)
 {
@@ -209,7 +214,7 @@ enum vswap_swapin_event {
 	VSWAP_SWAPIN_NEAR,
 	VSWAP_SWAPIN_SEQUENCE,
 	VSWAP_SWAPIN_HINTED,
-	/* Folios planned large: came in large, as one page, or not readable. */
+	/* Folios planned large that were large, were one page, or not readable. */
 	VSWAP_SWAPIN_LARGE,
 	VSWAP_SWAPIN_SMALLER,
 	VSWAP_SWAPIN_UNREADABLE,
@@ -291,9 +296,9 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
  * Claims and reads a page that needs no readahead: a zero page, or a page in
  * zswap or on a device with synchronous I/O. Returns its folio with a
  * reference, locked and in the swap cache. After a read error, the folio is not
- * uptodate. Returns NULL if swapin_sync() must read the page. Without memory,
- * returns a folio that another task has added, not claimed, or
- * ERR_PTR(-ENOMEM).
+ * uptodate. Returns NULL if swapin_sync() must read the page. If there is no
+ * memory for a folio, returns ERR_PTR(-ENOMEM), or an unclaimed folio that
+ * another task has added meanwhile.
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -304,8 +309,9 @@ static __always_inline struct folio *vswap_fault_claim(struct vswap_around *arou
 }
 
 /*
- * Reads ahead. If readahead is off (page-cluster 0), reads the page alone, which
- * skips a second look in the swap cache. Does not wait for the read.
+ * Reads ahead, without waiting for the read. If readahead is off (page-cluster
+ * is 0), reads the page alone, because swapin_sync() then skips a second lookup
+ * in the swap cache.
  */
 static __always_inline struct folio *vswap_fault_readahead(struct vswap_around *around,
 							   struct vm_fault *vmf, swp_entry_t entry)
@@ -315,7 +321,7 @@ static __always_inline struct folio *vswap_fault_readahead(struct vswap_around *
 	return swapin_readahead(entry, GFP_HIGHUSER_MOVABLE, vmf);
 }
 
-/* Records the outcome of the plan. */
+/* Records the outcome of the plan of a fault. */
 static __always_inline void vswap_fault_done(struct vswap_around *around, struct folio *folio,
 					     struct vm_fault *vmf, swp_entry_t entry,
 					     unsigned long plan)
@@ -384,11 +390,14 @@ static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 {
 	if (!around)
 		return;
-	/* FAULT_FLAG_TRIED: the fault may have read it before the retry. */
+	/* With FAULT_FLAG_TRIED, the fault may have read it before the retry. */
 	if (nr_pages > 1 && folio_test_swapcache(folio) &&
 	    ((ret & VM_FAULT_MAJOR) || (vmf->flags & FAULT_FLAG_TRIED)))
 		__vswap_swapin_mapped(folio);
-	/* @ret is about the page of the fault. Neighbours were cached. */
+	/*
+	 * @ret tells whether the fault has read its own page. Neighbours were
+	 * always in the swap cache.
+	 */
 	if (!folio_test_large(folio) && (!(ret & VM_FAULT_MAJOR) || vmf == &around->next))
 		vswap_rs_swapin_hit(vmf->vma, vmf->address >> PAGE_SHIFT);
 }
@@ -417,7 +426,7 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 	folio = __vswap_swapin_next(around, si, *vmf);
 	if (folio) {
 		*vmf = &around->next;
-		/* Otherwise the compiler keeps a pointer to each member. */
+		/* Otherwise the compiler would keep a pointer to each member. */
 		OPTIMIZER_HIDE_VAR(*vmf);
 	}
 	return folio;
