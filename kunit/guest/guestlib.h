@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What every guest workload needs: error handling, page contents that can be
- * checked byte by byte, orders of visit, and a stop watch that also records the
- * kernel's counters.
+ * Functions that the guest programs share: error handling, page contents that
+ * can be checked byte by byte, orders in which pages are visited, and a stop
+ * watch that also records the kernel's counters.
  */
 #ifndef GUESTLIB_H
 #define GUESTLIB_H
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Arrays have this length, so it is a constant: initramfs.py sets it for other sizes. */
+/* A constant, because arrays have this length. initramfs.py sets it for other page sizes. */
 #ifndef PAGE
 #define PAGE		4096UL
 #endif
@@ -52,7 +52,7 @@ static inline void die(int code, const char *fmt, ...)
 		fprintf(stderr, " (%s)", strerror(err));
 	fputc('\n', stderr);
 	fflush(stderr);
-	/* Not exit(): a forked child must not flush its parent's buffers. */
+	/* Call _exit(), because a forked child must not flush its parent's buffers. */
 	_exit(code);
 }
 
@@ -134,7 +134,7 @@ static inline uint64_t now_ns(void)
 
 /* ---------------------------------------------------------------- numbers */
 
-/* splitmix64's finalizer: every bit of the result depends on all of x. */
+/* Hashes x with the finalizer of splitmix64: each bit of the result depends on all bits of x. */
 static inline uint64_t mix64(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15ull;
@@ -165,8 +165,8 @@ static inline uint64_t rng_below(struct rng *rng, uint64_t bound)
  * chosen by their hash, plus eight 64-bit stamps that make every page unique.
  * Copying a template keeps filling cheap, so that workloads which must fill
  * inside the timed section still measure the kernel. Zero pages are all zero.
- * content_mark() is the first byte of a page: a workload may write it again without
- * changing the content.
+ * A page of CONTENT_SAME repeats one value. content_mark() is the first byte of
+ * a page. A workload can write it to the page without changing the content.
  */
 #define CONTENT_TEMPLATES	64
 #define CONTENT_STAMPS		8
@@ -176,11 +176,11 @@ enum content_kind { CONTENT_COMPRESSIBLE, CONTENT_RANDOM, CONTENT_ZERO, CONTENT_
 
 struct content {
 	uint64_t seed;
-	/* Pages with a quarter of data instead of realistic ones: see template_light(). */
+	/* Compressible pages are made by template_light(), instead of realistic. */
 	bool light;
 	unsigned int random_percent;
 	unsigned int zero_percent;
-	/* Pages that repeat one value of 1, 4 or 8 bytes. */
+	/* Percentage of pages that repeat one value of 1, 4 or 8 bytes. */
 	unsigned int same_percent;
 	unsigned char (*compressible)[PAGE];
 	unsigned char (*random)[PAGE];
@@ -202,7 +202,7 @@ static inline void template_text(unsigned char *page, struct rng *rng)
 	size_t at = 0;
 
 	while (at < PAGE) {
-		/* The lesser of two draws: common words come first. */
+		/* Take the lesser of two draws, because common words come first in the list. */
 		uint64_t a = rng_below(rng, ARRAY_SIZE(words));
 		uint64_t b = rng_below(rng, ARRAY_SIZE(words));
 		const char *word = words[a < b ? a : b];
@@ -217,7 +217,7 @@ static inline void template_text(unsigned char *page, struct rng *rng)
 	}
 }
 
-/* A slab of small objects: pointers with common high bits, counts, flags. */
+/* Fills a page like a slab of small objects: pointers with common high bits, counts, flags. */
 static inline void template_objects(unsigned char *page, struct rng *rng)
 {
 	uint64_t *word = (uint64_t *)page;
@@ -235,7 +235,7 @@ static inline void template_objects(unsigned char *page, struct rng *rng)
 	}
 }
 
-/* An array that is half full of slowly changing numbers. */
+/* Fills a page like an array that is about half full of slowly growing numbers. */
 static inline void template_numbers(unsigned char *page, struct rng *rng)
 {
 	uint32_t *word = (uint32_t *)page, value = rng_next(rng);
@@ -248,9 +248,9 @@ static inline void template_numbers(unsigned char *page, struct rng *rng)
 }
 
 /*
- * A quarter of data, then one value repeated. Compressors spend next to no time
- * on such a page, so that the time of the kernel's own code is not hidden by
- * theirs.
+ * Fills a quarter of a page with random data, and the rest with one repeated
+ * value. Compressors spend next to no time on such a page, so that their time
+ * does not hide the time of the kernel's own code.
  */
 static inline void template_light(unsigned char *page, struct rng *rng)
 {
@@ -271,7 +271,7 @@ static inline void *map_or_die(size_t size, int flags)
 	return map;
 }
 
-/* The caller has set seed, light and the percentages. */
+/* Makes the templates. The caller has set seed, light and the percentages. */
 static inline void content_init(struct content *content)
 {
 	const size_t size = CONTENT_TEMPLATES * PAGE;
@@ -314,7 +314,11 @@ static inline enum content_kind content_kind_of(const struct content *content, u
 	return CONTENT_COMPRESSIBLE;
 }
 
-/* The value that a page repeats: one byte, 32 bits, a small number, a large one. */
+/*
+ * Returns the value that a page of CONTENT_SAME repeats. There are four kinds:
+ * one repeated byte, repeated 32 bits, a signed number of 58 bits, or a number
+ * whose lowest 6 bits are 0.
+ */
 static inline uint64_t content_same(uint64_t hash)
 {
 	uint64_t value = mix64(hash) | 1;
@@ -364,7 +368,7 @@ static inline void content_fill(const struct content *content, void *page, size_
 	memcpy(page, kind == CONTENT_RANDOM ? content->random[pick] :
 	       content->compressible[pick], PAGE);
 	for (i = 0; i < CONTENT_STAMPS; i++) {
-		/* One stamp in each eighth, never on the mark. */
+		/* Put one stamp into each eighth of the page, but not over the mark. */
 		size_t slot = 1 + ((hash >> (8 + i * 6)) % 63);
 
 		word[i * (PAGE_WORDS / CONTENT_STAMPS) + slot] = mix64(hash + i);
@@ -372,7 +376,7 @@ static inline void content_fill(const struct content *content, void *page, size_
 	*(unsigned char *)page = CONTENT_MARK;
 }
 
-/* Ends the program with EXIT_VERIFY at the first byte that is not as filled. */
+/* Ends the program with EXIT_VERIFY if a byte of the page is not as content_fill() wrote it. */
 static inline void content_verify(const struct content *content, const void *page, size_t index)
 {
 	static const char *const kinds[] = { "compressible", "incompressible", "zero", "same" };
@@ -398,8 +402,8 @@ static inline void content_verify(const struct content *content, const void *pag
 /* ------------------------------------------------------------ swapping out */
 
 /*
- * Writes to a file of a cgroup. EAGAIN of memory.reclaim, which means that not
- * all could be reclaimed, is no error.
+ * Writes a number, followed by the text @more, to a file of a cgroup. Ignores
+ * EAGAIN, which memory.reclaim returns if it could not reclaim everything.
  */
 static inline void write_cgroup(const char *cgroup, const char *file, size_t value,
 				const char *more)
@@ -468,8 +472,8 @@ static inline void page_out_and_wait(void *start, size_t pages)
 }
 
 /*
- * Swaps out at least 98 % of the pages. A few may still wait on another CPU to
- * be added to the LRU.
+ * Swaps out at least 98 % of the pages. The others may stay, because pages that
+ * wait on another CPU to be added to the LRU cannot be swapped out.
  */
 static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
 {
@@ -491,8 +495,8 @@ static inline void swap_out_range(void *start, size_t pages, const char *cgroup)
 enum pattern { PATTERN_SEQ, PATTERN_STRIDE, PATTERN_RANDOM };
 
 /*
- * Fills order[] with 0..count-1 in the pattern's order. Stride visits 0, s, 2s,
- * ... then 1, s + 1, ...: all of them in the end.
+ * Fills order[] with 0..count-1 in the pattern's order. PATTERN_STRIDE with a
+ * stride of s has 0, s, 2s, ... and then 1, s + 1, ..., until it has all.
  */
 static inline void make_order(uint32_t *order, size_t count, enum pattern pattern,
 			      size_t stride, uint64_t seed)
@@ -535,10 +539,13 @@ struct counters {
 	struct counter list[MAX_COUNTERS];
 };
 
-/* Extra files of "name value" lines, folders of files with a number each, disks' statistics. */
+/*
+ * Paths of further counters: files of "name value" lines, folders of files with
+ * one number each, or files "stat" of disks in sysfs.
+ */
 static const char *counter_sources[MAX_SOURCES];
 static size_t nr_counter_sources;
-/* Folio size, in KiB, whose mTHP statistics are recorded; 0: none. */
+/* Folio size in KiB whose mTHP statistics are recorded, or 0 for none. */
 static size_t counter_mthp_kb;
 
 static inline void counters_add(struct counters *counters, const char *prefix,
@@ -585,7 +592,7 @@ static inline void counters_read_file(struct counters *counters, const char *pat
 	}
 }
 
-/* Reads a folder in which every file holds one number. Returns false if there is no such folder. */
+/* Reads a folder of files with one number each. Returns false if the folder does not exist. */
 static inline bool counters_read_dir(struct counters *counters, const char *dir,
 				     const char *prefix)
 {
@@ -605,7 +612,7 @@ static inline bool counters_read_dir(struct counters *counters, const char *dir,
 	return true;
 }
 
-/* Adds what a disk has read and written, from its file "stat" in sysfs. */
+/* Adds the requests and sectors of a disk's reads and writes, from its file "stat" in sysfs. */
 static inline void counters_read_disk(struct counters *counters, const char *path,
 				      const char *prefix)
 {
@@ -672,7 +679,7 @@ struct phase {
 	struct rusage usage;
 	/* Elapsed time, and CPU time of this process. */
 	uint64_t ns, lap, cpu_ns, cpu_lap;
-	/* CPU time of children, which the caller adds. */
+	/* CPU time of children, which the caller adds before it ends the phase. */
 	uint64_t child_cpu_ns, child_user_us, child_sys_us;
 };
 
@@ -688,7 +695,7 @@ static inline double per_page(uint64_t value, size_t pages)
 	return pages ? (double)value / pages : 0.0;
 }
 
-/* Starts a phase with the watch stopped. Only time between resume and pause counts. */
+/* Starts a phase with the watch stopped. The watch runs from phase_resume() to phase_pause(). */
 static inline void phase_begin(struct phase *phase, const char *name)
 {
 	phase->name = name;
@@ -713,7 +720,7 @@ static inline void phase_pause(struct phase *phase)
 	phase->cpu_ns += clock_ns(CLOCK_PROCESS_CPUTIME_ID) - phase->cpu_lap;
 }
 
-/* Prints one line; `extra` is the format of more " key=value". */
+/* Ends a phase and prints its line. `extra` is a format for further " key=value" pairs. */
 __attribute__((format(printf, 3, 4)))
 static inline void phase_end_with(struct phase *phase, size_t pages, const char *extra, ...)
 {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapcalls: what system calls do to swapped out pages, and report about them.
+ * swapcalls: checks what system calls do to swapped out pages, and what they
+ * report about them.
  *
- *   report     pagemap, smaps and status count what is swapped out
+ *   report     pagemap, smaps and status must count swapped out pages
  *   move       UFFDIO_MOVE to another mapping and back must move every byte
- *   cachestat  cachestat() counts swapped out pages of a file in memory as evicted
- *   poison     MADV_SOFT_OFFLINE and MADV_HWPOISON: SIGBUS or the bytes written
- *   interrupt  writes 1 to drain; a signal must end that once slots are freed
- *   swapon     like the tool of that name, which sets no priority in busybox
+ *   cachestat  cachestat() must count swapped out pages of a memfd as evicted
+ *   poison     after MADV_SOFT_OFFLINE and MADV_HWPOISON, a read must give
+ *              SIGBUS or the bytes that were written
+ *   interrupt  writes 1 to drain, which a signal must end once slots are freed
+ *   swapon     enables a device with a priority, which busybox's swapon cannot
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -21,7 +23,7 @@
 
 #include "guestlib.h"
 
-/* Missing in older headers. */
+/* Older headers do not have these. */
 #ifndef UFFDIO_MOVE
 struct uffdio_move {
 	uint64_t dst, src, len, mode;
@@ -44,7 +46,7 @@ struct uffdio_move {
 
 #define PM_PRESENT	(UINT64_C(1) << 63)
 #define PM_SWAP		(UINT64_C(1) << 62)
-/* Pagemap entry of a swapped out page: 5 bits of type, 50 bits of offset. */
+/* The pagemap entry of a swapped out page has a type of 5 bits and an offset of 50 bits. */
 #define PM_TYPE(entry)	((entry) & 31)
 #define PM_OFFSET(entry) ((entry) >> 5 & ((UINT64_C(1) << 50) - 1))
 
@@ -81,8 +83,8 @@ static unsigned char *map_area(void)
 	if (area == MAP_FAILED)
 		die(EXIT_BROKEN, "cannot map %zu pages", opt.pages);
 	/*
-	 * MADV_NOHUGEPAGE keeps this mapping from being merged with neighbours,
-	 * which smaps would show as one.
+	 * MADV_NOHUGEPAGE keeps the kernel from merging this mapping with
+	 * neighbours. smaps would show merged mappings as one.
 	 */
 	madvise(area, opt.pages * PAGE, MADV_NOHUGEPAGE);
 	return area;
@@ -140,7 +142,10 @@ static int compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* Checks that each page has a slot of its own. Caller has written all pages. */
+/*
+ * Checks that each swapped out page has a slot of its own, and that its entry is
+ * in the range of --type and --below. Caller has written all pages.
+ */
 static void check_entries(const uint64_t *map)
 {
 	uint64_t *offsets = map_or_die(opt.pages * sizeof(*offsets), MAP_PRIVATE);
@@ -166,7 +171,7 @@ static void check_entries(const uint64_t *map)
 	munmap(offsets, opt.pages * sizeof(*offsets));
 }
 
-/* Returns a figure of the mapping from /proc/self/smaps, in KiB. */
+/* Returns the value of a key of the mapping from /proc/self/smaps, in KiB. */
 static size_t smaps(const unsigned char *area, const char *key)
 {
 	static char text[1 << 18];
@@ -278,7 +283,7 @@ static int uffd_open(void)
 	return fd;
 }
 
-/* Moves all pages to an empty mapping, which is registered meanwhile. */
+/* Moves all pages to an empty mapping, which is registered with userfaultfd meanwhile. */
 static void move(unsigned char *src, unsigned char *dst)
 {
 	struct uffdio_register area = {
@@ -296,7 +301,7 @@ static void move(unsigned char *src, unsigned char *dst)
 			.len = opt.pages * PAGE - done,
 		};
 
-		/* EAGAIN: the page was in use for a moment. */
+		/* Try again after EAGAIN, because the page was only in use for a moment. */
 		if (ioctl(fd, UFFDIO_MOVE, &request) && (errno != EAGAIN || tries++ > 100000))
 			die(EXIT_BROKEN, "page %zu cannot be moved", done / PAGE);
 		if (request.move > 0)
@@ -315,7 +320,7 @@ static void bring_to_cache(unsigned char *area)
 			die(EXIT_BROKEN, "MADV_WILLNEED failed");
 }
 
-/* Moves swapped out pages. Returns how many were moved as swap entries. */
+/* Swaps pages out and moves them. Returns how many were moved as swap entries. */
 static size_t move_swapped(unsigned char *src, unsigned char *dst)
 {
 	uint64_t *before, *after;
@@ -350,7 +355,7 @@ static void run_move(void)
 	size_t there, back;
 	uint64_t *map;
 
-	/* Keep the mappings apart, otherwise they would be merged. */
+	/* Leave a gap between the mappings, because the kernel would merge adjacent ones. */
 	munmap(gap, opt.pages * PAGE);
 	fill(one);
 	there = move_swapped(one, other);
@@ -421,7 +426,10 @@ static void run_cachestat(void)
 	if (out.evicted < opt.pages * 9 / 10 || gone < opt.pages / 2 ||
 	    out.recently_evicted < gone * 98 / 100 || out.recently_evicted > out.evicted)
 		die(EXIT_VERIFY, "too few are evicted, or too few or too many recently");
-	/* The file has swap entries, but a page in the swap cache has no shadow. */
+	/*
+	 * A page in the swap cache counts as evicted, because the file has a swap
+	 * entry. It does not count as recently evicted, because it has no shadow.
+	 */
 	if (cached.evicted && cached.recently_evicted > out.recently_evicted * 3 / 4)
 		die(EXIT_VERIFY, "pages of the swap cache count as recently evicted");
 	verify(area);
@@ -433,7 +441,7 @@ static void run_cachestat(void)
 /* ------------------------------------------------------------------ poison */
 
 static sigjmp_buf bus_return;
-/* Set while the process reads or poisons a page: SIGBUS is expected then. */
+/* bus_armed is set while the process reads a page, bus_poisons while it poisons one. */
 static volatile sig_atomic_t bus_armed, bus_poisons;
 static volatile int bus_code;
 
@@ -441,7 +449,7 @@ static void on_bus(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
 	(void)context;
-	/* MADV_HWPOISON of a dirty page tells its process at once. */
+	/* MADV_HWPOISON of a dirty page sends SIGBUS to its process at once. */
 	if (bus_poisons)
 		return;
 	if (!bus_armed)
@@ -485,7 +493,7 @@ static void soft_offline(unsigned char *area)
 	for (i = 0; i < BAD_PAGES; i++) {
 		unsigned char *page = area + bad_page(i) * PAGE;
 
-		/* A page in use at this moment cannot be moved: skip it. */
+		/* Skip a page that cannot be moved, because it is in use at this moment. */
 		if (!madvise(page, PAGE, MADV_SOFT_OFFLINE))
 			taken++;
 		else if (errno != EBUSY && errno != EIO)
@@ -497,8 +505,9 @@ static void soft_offline(unsigned char *area)
 }
 
 /*
- * Poisons page frames. The first half is dirty. The slots of the second half
- * have the content of the pages.
+ * Poisons page frames. The pages of the first half are written before, so their
+ * content is lost. Those of the second half are only read, so their slots may
+ * still have the content.
  */
 static void poison(unsigned char *area)
 {
@@ -564,7 +573,7 @@ static void met(int signal)
 	(void)signal;
 }
 
-/* Reads how many virtual slots are in use from a file with that number. */
+/* Returns how many virtual slots are in use: the number in a file. */
 static uint64_t slots_used(const char *path)
 {
 	char text[32], *end;
@@ -579,8 +588,9 @@ static uint64_t slots_used(const char *path)
 }
 
 /*
- * Writes to the file while a child sends signals. The child begins when slots
- * have become free, and ends when a signal has ended the write.
+ * Writes to the file @path while a child sends signals. The child begins when
+ * the number in the file @used has become smaller. It is killed when the write
+ * has ended.
  */
 static void run_interrupt(const char *path, const char *used)
 {

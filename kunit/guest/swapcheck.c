@@ -2,14 +2,17 @@
 /*
  * swapcheck: checks that every byte survives swapping.
  *
- * swapload measures; swapcheck runs code paths that handle a swap entry, and
- * compares each page with a model.
+ * Runs code paths that handle swap entries, and compares each page with a
+ * model.
  *
- *   hold     fill, swap out, wait while other programs change swap, verify all
- *   pageout  swap out and read again in a loop, while others swap; verify all
- *   cow      a family of processes that write to pages they share, swapped out
- *   churn    processes with random operations on their memory
- *   race     threads read, drop, write, page out, protect and fork one memory
+ *   hold     fills memory, swaps it out, waits while other programs change
+ *            swap, and verifies all pages
+ *   pageout  swaps out and reads again in a loop, and verifies all pages
+ *   cow      forks a family of processes, which write to swapped out pages that
+ *            they share
+ *   churn    runs processes with random operations on their memory
+ *   race     runs threads that read, drop, write, page out, protect and fork
+ *            the same memory
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -31,7 +34,7 @@
 #endif
 #define HUGE		(2UL << 20)
 #define MAX_PROCS	64
-/* The word that a poke overwrites. */
+/* Index of the word that page_poke() overwrites. */
 #define POKE_WORD(page)	(128 + (page) % 256)
 
 static const char usage_text[] =
@@ -84,10 +87,10 @@ static size_t verified_pages;
 /* ------------------------------------------------------------- the model */
 
 /*
- * What a page should hold: the content of `version` (0: zeros), with one word
- * overwritten by `poke` unless that is 0. A poke requires that the rest of the
- * page has survived, a new version does not. A `lazy` page (MADV_FREE) may be
- * zero instead, until it is written again.
+ * What a page should hold: the content of `version`, or zeros if that is 0.
+ * Unless `poke` is 0, one word is overwritten by it. The rest of a poked page
+ * must have survived. A new version overwrites the whole page. A `lazy` page
+ * (MADV_FREE) may be zero instead, until it is written again.
  */
 struct model {
 	uint32_t version, poke;
@@ -99,7 +102,7 @@ struct region {
 	size_t pages;
 	struct model *model;
 	int fd;
-	/* Makes the contents of different writers differ. */
+	/* Number of the writer, which makes the contents of different writers differ. */
 	uint64_t writer;
 };
 
@@ -142,7 +145,7 @@ static void page_verify(const struct region *region, size_t page)
 			wrong++;
 		}
 	}
-	/* No difference any more: the page was still being changed. */
+	/* The second comparison found no difference, so the page has changed since the first. */
 	if (first == PAGE)
 		die(EXIT_VERIFY, "VERIFY FAILED page=%zu changed while it was read", page);
 	die(EXIT_VERIFY, "VERIFY FAILED page=%zu version=%u poke=%u offset=%zu expected=0x%02x got=0x%02x (%zu of %lu bytes differ)",
@@ -163,7 +166,7 @@ static void page_poke(struct region *region, size_t page, uint32_t value)
 
 	*word = mix64(value);
 	if (model->lazy) {
-		/* The write ends MADV_FREE. The rest is old, or all zeros. */
+		/* The write ends MADV_FREE. The rest of the page is either old or all zeros. */
 		uint64_t kept = *word;
 
 		*word = 0;
@@ -204,7 +207,7 @@ static unsigned char *aligned_hole(size_t size)
 	return aligned;
 }
 
-/* The model of shared memory is shared with children, too. */
+/* Returns the flags to map a model: children share the model of shared memory. */
 static int model_flags(void)
 {
 	return opt.shmem ? MAP_SHARED : MAP_PRIVATE;
@@ -242,7 +245,7 @@ static void enter_cgroup(const char *cgroup)
 	must_write_file(path, "0");
 }
 
-/* Reclaims from the whole cgroup. Fewer bytes than asked for are no error. */
+/* Reclaims from the cgroup of --cgroup, if possible as many bytes. Ignores errors. */
 static void reclaim(size_t bytes)
 {
 	char path[300], text[64];
@@ -255,9 +258,9 @@ static void reclaim(size_t bytes)
 }
 
 /*
- * Calls MADV_PAGEOUT on a given CPU. Pages touched before the task moved may
- * wait there to be added to the LRU, and MADV_PAGEOUT drains the lists of its
- * own CPU only.
+ * Calls MADV_PAGEOUT on a given CPU. Pages that the task has touched on this CPU
+ * may wait there to be added to the LRU. MADV_PAGEOUT adds only the waiting
+ * pages of the CPU that it runs on.
  */
 static void page_out_on(struct region *region, long cpu)
 {
@@ -271,7 +274,7 @@ static void page_out_on(struct region *region, long cpu)
 	sched_setaffinity(0, sizeof(before), &before);
 }
 
-/* Swaps all pages out. Without --node, 2 % may stay after eight rounds. */
+/* Swaps all pages out. After eight rounds, up to 2 % may stay, except with --node. */
 static void swap_out_all(struct region *region)
 {
 	size_t resident = 0, round, few = opt.node >= 0 ? 0 : region->pages / 50;
@@ -299,8 +302,9 @@ static void spoil(struct region *region)
 static atomic_size_t refused;
 
 /*
- * Returns true if a call has succeeded. Under fault injection it may fail for
- * lack of memory, and for no other reason.
+ * Returns true if a call has succeeded. It may fail for lack of memory, which
+ * fault injection causes, and is then counted. Any other failure ends the
+ * program.
  */
 static bool worked(bool good, const char *what)
 {
@@ -330,8 +334,8 @@ static void op_drop(struct region *region, size_t page, size_t count)
 		forget_run(region, page, count);
 	else
 		/*
-		 * Some pages may be gone: write all of them again, so that
-		 * their content is known.
+		 * Some pages may have been dropped. Write all of them again, so
+		 * that their content is known.
 		 */
 		for (; count--; page++)
 			page_write(region, page, 7);
@@ -356,7 +360,7 @@ static void make_file(const char *path)
 	close(fd);
 }
 
-/* Verifies page by page; the pages whose read gave SIGBUS are only counted. */
+/* Verifies page by page. Returns the number of pages whose read gave SIGBUS. */
 static size_t verify_with_bus(const struct region *region)
 {
 	static volatile size_t lost, page;
@@ -374,9 +378,9 @@ static size_t verify_with_bus(const struct region *region)
 }
 
 /*
- * Sets a memory policy, and keeps the task on its CPU. All pages have to be
- * swapped out, because only these show where swap-in puts them. A page that
- * waits on another CPU to be added to the LRU cannot be swapped out.
+ * Sets a memory policy, and keeps the task on its CPU. A page that waits on
+ * another CPU to be added to the LRU cannot be swapped out. But all pages have
+ * to be, because only swapped out pages show where swap-in puts them.
  */
 static void set_policy(const struct region *region, int policy, unsigned long nodes)
 {
@@ -479,14 +483,14 @@ static void run_hold(void)
 		if (opt.drop)
 			op_drop(&region, page, 1);
 		if (opt.rewrite) {
-			/* The read fault keeps the slot. */
+			/* Read the page first, because a read fault may keep the slot. */
 			page_verify(&region, page);
 			page_poke(&region, page, 3);
 		}
 	}
 	if (opt.rewrite)
 		swap_out_all(&region);
-	/* Slots of two cgroups are freed together. */
+	/* Free slots of two cgroups by one call. */
 	if (opt.other)
 		op_drop(&region, 0, region.pages / 2);
 	if (opt.keep)
@@ -538,9 +542,9 @@ static void run_pageout(void)
 /* ------------------------------------------------------------ fork, COW */
 
 /*
- * Where waitpid() of this thread writes a status under fault injection: memory
- * that is neither swapped out nor copied, because the child is gone if the write
- * fails.
+ * Where waitpid() of this thread writes a status under fault injection. The
+ * memory is shared and locked, so that the write needs no page fault. If it
+ * failed, the status would be lost, because the child is reaped all the same.
  */
 static __thread int *safe_status;
 
@@ -606,8 +610,8 @@ static void cow_family(struct region *region, size_t depth, uint32_t id)
 	}
 	cow_write(region, id + 1, &rng);
 	/*
-	 * Only a quarter, because processes that reclaim at once mostly wait
-	 * for each other's TLB flushes.
+	 * Reclaim only a quarter, because processes that reclaim at the same
+	 * time mostly wait for each other's TLB flushes.
 	 */
 	reclaim(region->pages * PAGE / 4);
 	verify_all(region);
@@ -648,12 +652,13 @@ static void op_advise(struct region *region, size_t page, size_t count, int advi
 {
 	int ret = madvise(region->base + page * PAGE, count * PAGE, advice);
 
-	/* EINVAL: this memory cannot have huge pages or KSM. */
+	/* EINVAL means that this memory cannot have huge pages or KSM. */
 	if (ret && errno == EINVAL)
 		return;
 	worked(!ret, "madvise");
 }
 
+/* Returns the index of the first page that is mapped, or the number of pages. */
 static size_t first_mapped(const struct region *region)
 {
 	size_t page = 0;
@@ -672,7 +677,7 @@ static size_t last_there(const unsigned char *base, size_t pages)
 	uint64_t entry;
 
 	for (; pages; pages--) {
-		/* pread() allocates memory: try again if that fails. */
+		/* Try again if pread() fails, because it allocates memory. */
 		while (pread(pagemap, &entry, sizeof(entry),
 			     ((uintptr_t)base / PAGE + pages - 1) * sizeof(entry)) != sizeof(entry))
 			worked(false, "reading pagemap");
@@ -697,9 +702,10 @@ static void op_move(struct region *region)
 			return;
 		}
 		/*
-		 * mremap() may have moved only some of several mappings: then
-		 * move the others, too. The kernel leaves an empty mapping
-		 * behind if it has no memory to remove it.
+		 * If the memory consists of several mappings, mremap() may have
+		 * moved only the first ones. Then move the others, too. The
+		 * mapped pages begin with these, unless the kernel had no memory
+		 * to remove a mapping whose pages it has moved.
 		 */
 		done = first_mapped(region);
 		there = last_there(hole, region->pages);
@@ -718,7 +724,7 @@ static void op_protect(struct region *region, size_t page, size_t count)
 
 	if (worked(!mprotect(at, count * PAGE, PROT_READ), "mprotect"))
 		verify_run(region, page, count);
-	/* A failed call may have protected some pages: repeat it. */
+	/* Repeat a failed call, because it may have left some pages protected. */
 	while (!worked(!mprotect(at, count * PAGE, PROT_READ | PROT_WRITE), "mprotect"))
 		;
 }
@@ -777,7 +783,7 @@ static void op_fork(struct region *region, struct rng *rng, uint32_t version)
 
 static void churn_step(struct region *region, struct rng *rng, uint32_t version)
 {
-	/* Runs of up to 64 pages, sometimes of up to 1024. */
+	/* Draw a run of up to 64 pages, or one time in 16 of up to 1024. */
 	size_t limit = rng_below(rng, 16) ? 64 : 1024;
 	size_t page = rng_below(rng, region->pages);
 	size_t count = 1 + rng_below(rng, limit);
@@ -840,7 +846,7 @@ static void churn_child(size_t number)
 	region_init(&region, opt.size, opt.seed * MAX_PROCS + number);
 	for (i = 0; i < region.pages; i++)
 		page_write(&region, i, 1);
-	/* Opened before fault injection begins, because it might fail then. */
+	/* Open the file before fault injection begins, because open() may fail then. */
 	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	if (pagemap < 0)
 		die(EXIT_BROKEN, "cannot open /proc/self/pagemap");
@@ -862,7 +868,7 @@ static void churn_child(size_t number)
 	_exit(0);
 }
 
-/* Exits unless the memory has room for a run of @pages at any page. */
+/* Ends the program if --size has less than this number of pages. */
 static void need_size(size_t pages)
 {
 	if (opt.size < pages * PAGE)
@@ -879,7 +885,7 @@ static void run_churn(void)
 	for (i = 0; i < opt.procs; i++) {
 		pids[i] = fork();
 		if (!pids[i]) {
-			/* If one process fails, the others end. */
+			/* The parent ends if a process fails. End with the parent. */
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			churn_child(i);
 		}
@@ -893,13 +899,12 @@ static void run_churn(void)
 /* ------------------------------------------------------------------ race */
 
 /*
- * Threads that share one memory. Each block of the size of a large folio has
- * one thread that changes it. Other threads read it, page it out, protect it
- * and fork meanwhile.
+ * Threads share one memory. It consists of blocks, which have the size of a
+ * large folio. One thread changes a given block. Meanwhile other threads read
+ * the block, page it out, protect it and fork.
  *
- * The stamp of a page is odd while the page is being changed. A reader that
- * sees an odd stamp, or another stamp after reading, does not know what the
- * page should have held.
+ * The stamp of a page is odd while the page is being changed. If a reader finds
+ * an odd stamp, or another stamp after reading, it does not compare the page.
  */
 #define BLOCK		16UL
 #define READERS		2UL
@@ -908,21 +913,24 @@ static void run_churn(void)
 
 static struct region race_region;
 static _Atomic uint32_t *race_stamps, *race_losses;
-/* Write-locked during fork, so that the child knows each page. */
+/* Write-locked during fork, so that no page is being changed in the child. */
 static pthread_rwlock_t race_still = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static atomic_bool race_over;
 static atomic_size_t race_verified, race_lost, race_changed, race_forks;
 
 /*
- * Returns, so that the access is tried again: another thread has protected or
- * unmapped the page for a moment.
+ * Returns from the handler, so that the access is tried again, because another
+ * thread has protected or unmapped the page for a moment.
  */
 static void on_segv(int signal, siginfo_t *info, void *context)
 {
 	unsigned char *at = info->si_addr;
 
 	(void)context;
-	/* No memory to report the address: the next fault reports it. */
+	/*
+	 * The kernel had no memory to report the address. If the next attempt
+	 * faults again, it reports the address.
+	 */
 	if (info->si_code == SI_USER)
 		return;
 	if (at < race_region.base || at >= race_region.base + race_region.pages * PAGE)
@@ -931,9 +939,9 @@ static void on_segv(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Gives signal handlers a stack that is locked in memory. If the kernel cannot
- * write the frame of a signal, it kills the process. An ordinary fault, in
- * contrast, is tried again.
+ * Signal handlers have a stack that is locked in memory. If an allocation for
+ * an ordinary page fault fails, the fault is tried again. But if the kernel
+ * cannot write the frame of a signal, it kills the process.
  */
 #define HANDLER_STACK 65536
 
@@ -943,7 +951,7 @@ static void keep_handler_stack(void)
 {
 	size_t tries = 0;
 
-	/* A child inherits fault injection, but no locked memory. */
+	/* A forked child calls this again, because it does not inherit locked memory. */
 	while (mlock(handler_stack, HANDLER_STACK))
 		if (++tries == 1000)
 			die(EXIT_BROKEN, "cannot lock the stack of signals");
@@ -960,7 +968,7 @@ static void make_handler_stack(void)
 		die(EXIT_BROKEN, "cannot set the stack of signals");
 }
 
-/* Counts a SIGBUS, once for each time that the content of the page was lost. */
+/* Counts a SIGBUS at a page, but only once for each stamp of the page. */
 static void race_count_loss(size_t page, uint32_t stamp)
 {
 	uint32_t seen = race_losses[page];
@@ -1004,18 +1012,21 @@ static void race_read_run(struct rng *rng, bool down)
 
 static void race_write(size_t page, uint32_t version)
 {
-	/* The content is lost: drop the page, writing to it gives SIGBUS. */
+	/* If the content is lost, a write gives SIGBUS, too. Drop the page then. */
 	if (opt.sigbus && sigsetjmp(bus_return, 1))
 		op_drop(&race_region, page, 1);
 	page_write(&race_region, page, version);
 }
 
-/* Like munmap(), but no other thread can take the hole. Splits mappings. */
+/*
+ * Maps a new page in place of an old one, which splits the mapping. Unlike with
+ * munmap(), no other thread can map something there meanwhile.
+ */
 static void race_unmap(size_t page)
 {
 	unsigned char *at = race_region.base + page * PAGE;
 
-	/* Without memory for the new mapping, the old one may be gone. */
+	/* Repeat a failed call, because it may have removed the old mapping. */
 	while (!worked(mmap(at, PAGE, PROT_READ | PROT_WRITE,
 			    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == at,
 		       "mmap"))
@@ -1108,8 +1119,8 @@ static void *race_thread(void *arg)
 		else
 			race_fork(&rng);
 		/*
-		 * Changing a page table interrupts all CPUs (TLB flush): give
-		 * readers time to go on.
+		 * Each change of a page table interrupts the readers' CPUs for a
+		 * TLB flush, so give the readers time to go on.
 		 */
 		usleep(200);
 	}
@@ -1138,7 +1149,7 @@ static void run_race(void)
 		if (pthread_create(&threads[i], NULL, race_thread, (void *)i))
 			die(EXIT_BROKEN, "cannot make a thread");
 	for (i = 0; i < ARRAY_SIZE(threads); i++) {
-		/* Others go on until the readers, joined first, have ended. */
+		/* The readers are joined first. Then tell the other threads to end. */
 		race_over = i >= READERS;
 		pthread_join(threads[i], NULL);
 	}

@@ -2,16 +2,16 @@
 /*
  * swapfuzz: random programs for the swap path, with a shadow of every byte.
  *
- * A seed makes the program of each process: a sequence of operations on eight
- * areas of memory, on the process's cgroups and on the machine. Operation i of
- * process p draws from a generator of its own, made of (seed, p, i). Leaving
- * out operations does not change the others, so a failing program can be
- * reduced to a few of them.
+ * A seed determines the program of each process: a sequence of operations on
+ * eight areas of memory, on the process's cgroups and on the machine. Operation
+ * i of process p draws from a generator of its own, made of (seed, p, i).
+ * Leaving out operations does not change what the others draw, so a failing
+ * program can be reduced to a few operations.
  *
  * The shadow says what each byte of each area has to be. It is populated before
  * the process enters its cgroup, and locked, so that it is neither charged to
- * the tested cgroup nor swapped out. Pages of the shadow that a child changes
- * are copies that are not locked. If swap damages one of them, the comparison
+ * the tested cgroup nor swapped out. A child that changes a page of the shadow
+ * gets a copy that is not locked. If swap damages such a copy, a comparison
  * fails, too.
  */
 #define _GNU_SOURCE
@@ -34,7 +34,7 @@
 
 #include "guestlib.h"
 
-/* Missing in older headers. */
+/* Older headers do not have these. */
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE		25
 #endif
@@ -113,12 +113,12 @@ static const char *const kind_names[] = {
 };
 
 enum {
-	/* After MADV_FREE: the old content or zeros, until the next write. */
+	/* MADV_FREE: the page has its old content or zeros, until the next write. */
 	P_LAZY = 1,
-	/* Private copy of a page of a file, and a page that may be one. */
+	/* A page of a private file mapping is, or may be, a private copy. */
 	P_COWED = 2, P_MAY_BE_COWED = 4,
 	P_LOCKED = 8,
-	/* Anonymous page that was written: mapped, or a swap entry. */
+	/* An anonymous page was written, so it is mapped, or has a swap entry. */
 	P_WRITTEN = 16,
 	P_NO_READ = 32, P_NO_WRITE = 64,
 };
@@ -127,7 +127,7 @@ struct page {
 	uint8_t flags;
 };
 
-/* History of operations on pages. Children inherit that of their parent. */
+/* An operation on pages, for the history. Children inherit the history of their parent. */
 struct event {
 	uint32_t op;
 	uint16_t page, count;
@@ -140,17 +140,17 @@ struct area {
 	size_t pages;
 	enum kind kind;
 	int fd;
-	/* KSM was enabled for this area once, and KSM loses soft-dirty bits. */
+	/* True if KSM was ever enabled for this area, because KSM loses soft-dirty bits. */
 	bool merged;
 	/*
-	 * Content of private pages, and content of the file or shared memory,
-	 * which children share.
+	 * The shadow: @bytes for private pages, and @object for the file or the
+	 * shared memory. Children share @object.
 	 */
 	unsigned char *bytes, *object;
 	struct page *page;
 };
 
-/* Shared with children. */
+/* Held to access shared memory or a file, which a process shares with its children. */
 struct family {
 	pthread_mutex_t lock;
 };
@@ -175,7 +175,7 @@ static pid_t children[MAX_CHILDREN];
 static size_t nr_children;
 static int pagemap_fd = -1, mem_fd = -1, fail_fd = -1, refs_fd = -1, pid_fd = -1;
 static uint32_t lenient_until;
-/* Which of the process's two cgroups it is in. */
+/* The cgroup that the process is in: 0 or 1, because each process has two. */
 static unsigned int cgroup_side;
 
 static void run_op(uint32_t index);
@@ -215,7 +215,7 @@ static void faults_begin(void)
 	lenient = pwrite(fail_fd, "1", 1, 0) == 1;
 }
 
-/* Prints what is known of the failed operation, and ends the process. */
+/* Prints which operation has failed, and how, and ends the process. */
 __attribute__((noreturn, format(printf, 1, 2)))
 static void fail(const char *fmt, ...)
 {
@@ -274,7 +274,7 @@ static uint64_t pagemap_of(const struct area *area, size_t page)
 	return entry;
 }
 
-/* Says which mapping an address is in, or that it is in none. */
+/* Prints the mapping that has an address, or that none has it. */
 static void describe_mapping(const unsigned char *at)
 {
 	static char text[1 << 18];
@@ -315,7 +315,7 @@ static void describe(const struct area *area, size_t page)
 	}
 }
 
-/* Finds another page with this content: one slot may have had two owners. */
+/* Prints the pages that should have this content, because two may have got the same slot. */
 static void identify(const unsigned char *got)
 {
 	size_t i, page;
@@ -355,7 +355,7 @@ static void fail_page(const struct area *area, size_t page, const unsigned char 
 	     area->base + page * PAGE + first, expected[first], got[first], first, wrong, last);
 }
 
-/* Compares what was read of a page with the shadow. */
+/* Compares the content that was read from a page with the shadow. */
 static void check(struct area *area, size_t page, const unsigned char *got)
 {
 	struct page *at = &area->page[page];
@@ -396,7 +396,7 @@ static void wrote(struct area *area, size_t page, size_t offset, const void *dat
 	shadow_cow(area, page);
 	shadow = want(area, page);
 	if (at->flags & P_LAZY && len < PAGE) {
-		/* The write ends MADV_FREE. The rest is old, or all zeros. */
+		/* The write ends MADV_FREE. The rest of the page is either old or all zeros. */
 		const unsigned char *now = area->base + page * PAGE;
 		unsigned char rest[PAGE];
 
@@ -436,11 +436,12 @@ struct range {
 	size_t page, count;
 };
 
+/* Takes the family lock, if the process has children or is one. */
 static void family_enter(void)
 {
 	if (locked_family || !(nr_children || in_child))
 		return;
-	/* A child died with the lock, and has reported it: recover the lock. */
+	/* A child may have failed and ended with the lock held. Then recover the lock. */
 	if (pthread_mutex_lock(&family->lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&family->lock);
 	locked_family = true;
@@ -495,9 +496,10 @@ static struct area *pick_anon(struct rng *rng)
 }
 
 /*
- * Returns true if KSM may merge pages of @area. MADV_FREE takes the other
- * areas, because Linux 7.3.4 discards a KSM page that was freed lazily. With it
- * go the pages that KSM merged with it afterwards (fuzzing.rst has the steps).
+ * Returns true if KSM may merge pages of @area. MADV_FREE is used in the other
+ * areas only, because of a bug of Linux 7.3.4: it discards a KSM page that was
+ * freed lazily, although KSM has merged other pages with it since. fuzzing.rst
+ * has the steps.
  */
 static bool may_merge(const struct area *area)
 {
@@ -509,7 +511,7 @@ static unsigned char *address(const struct range *range)
 	return range->area->base + range->page * PAGE;
 }
 
-/* Returns how many pages from `page` on have the same value of these flags. */
+/* Returns how many pages, from `page` on and before `end`, have the same flags of `mask`. */
 static size_t same_flags(const struct area *area, size_t page, size_t end, uint8_t mask)
 {
 	size_t next = page + 1;
@@ -529,7 +531,7 @@ static bool any_flags(const struct range *range, uint8_t mask)
 	return false;
 }
 
-/* Counts a call that was refused, as it may be for lack of memory. */
+/* Counts a call that the kernel has refused. That is no error: memory may be short. */
 static bool worked(bool good)
 {
 	if (!good)
@@ -537,7 +539,7 @@ static bool worked(bool good)
 	return good;
 }
 
-/* Returns true if a call that must succeed shall be repeated after ENOMEM. */
+/* Returns true if a call that must succeed shall be repeated after ENOMEM or EAGAIN. */
 static bool again(size_t *tries)
 {
 	if ((errno != ENOMEM && errno != EAGAIN) || !(*tries)--)
@@ -587,7 +589,7 @@ static void draw_page(struct rng *rng, unsigned char *page)
 		memset(page, 0, PAGE);
 		break;
 	case 1:
-		/* One value of 1, 2, 4 or 8 bytes. */
+		/* Repeat one value of 1, 2, 4 or 8 bytes. */
 		switch (draw >> 62) {
 		case 0:
 			draw = (draw & 0xff) * 0x0101010101010101ull;
@@ -602,7 +604,7 @@ static void draw_page(struct rng *rng, unsigned char *page)
 		fill_words(page, draw);
 		break;
 	case 2:
-		/* A few contents, the same everywhere, for KSM. */
+		/* Draw one of 4 contents, so that KSM finds equal pages. */
 		content_fill(&content, page, draw & 3);
 		break;
 	case 3:
@@ -696,7 +698,7 @@ static int map_flags(const struct area *area)
 	return flags | (area->fd < 0 ? MAP_ANONYMOUS : 0) | MAP_NORESERVE;
 }
 
-/* Maps part of an area again, at a hole. Returns false if refused. */
+/* Maps part of an area where nothing is mapped. Returns false if the kernel refuses. */
 static bool map_part(struct area *area, size_t page, size_t count)
 {
 	void *at = area->base + page * PAGE;
@@ -718,8 +720,8 @@ static void unmap(unsigned char *at, size_t size)
 }
 
 /*
- * Maps part of an area again, and must succeed. Injected failures are random,
- * so a later attempt succeeds.
+ * Maps part of an area again. Repeats the call until it succeeds, because
+ * injected failures are random.
  */
 static void map_again(struct area *area, size_t page, size_t count)
 {
@@ -728,7 +730,7 @@ static void map_again(struct area *area, size_t page, size_t count)
 	while (!map_part(area, page, count))
 		if (!again(&tries))
 			fail("cannot map memory (%s)", strerror(errno));
-	/* A new page of a private mapping has the content of the file. */
+	/* New anonymous pages are zero. Those of a private mapping have the file's content. */
 	memset(area->bytes + page * PAGE, 0, count * PAGE);
 	for (; count--; page++)
 		area->page[page].flags = 0;
@@ -748,7 +750,7 @@ static void fill_file(struct rng *rng, struct area *area)
 	}
 }
 
-/* Makes a new area: its kind, size, advice and content are drawn. */
+/* Makes a new area. Draws its kind, size, advice and content. */
 static void make_area(struct rng *rng, struct area *area)
 {
 	static const enum kind drawn[] = {
@@ -775,7 +777,7 @@ static void make_area(struct rng *rng, struct area *area)
 		if (!again(&tries))
 			fail("cannot make an area (%s)", strerror(errno));
 	} while (true);
-	/* The first mapping sets the size of shared memory. */
+	/* The area was mapped in full, which sets the size of shared memory. Unmap the rest. */
 	while (area->pages < pages && munmap(area->base + area->pages * PAGE,
 					     capacity - area->pages * PAGE))
 		if (!again(&tries))
@@ -888,7 +890,7 @@ static void op_advise(struct rng *rng)
 		advise(&range, advice);
 }
 
-/* Records write faults on all pages, which copy private pages of files. */
+/* Records that write faults on all pages may have copied pages of a private file mapping. */
 static void populated(const struct range *range)
 {
 	size_t i;
@@ -922,7 +924,7 @@ static void op_process_pageout(struct rng *rng)
 			       chance(rng, 80) ? MADV_PAGEOUT : MADV_COLD, 0) >= 0);
 }
 
-/* Records that pages were dropped: zeros, or the content of the file. */
+/* Records that private pages were dropped. They read as zeros, or as the file, from then on. */
 static void forget(struct area *area, size_t page, size_t count)
 {
 	for (; count--; page++) {
@@ -979,7 +981,7 @@ static void op_free(struct rng *rng)
 	}
 	if (may_merge(range.area))
 		return;
-	/* The kernel refuses locked pages, but frees those before them. */
+	/* At a locked page, the kernel returns an error, but has freed the pages before it. */
 	for (i = 0; i < range.count; i++)
 		if (!(range.area->page[range.page + i].flags & P_LOCKED))
 			range.area->page[range.page + i].flags |= P_LAZY;
@@ -1017,7 +1019,7 @@ static bool protect(struct area *area, size_t page, size_t count, int prot)
 			prot == PROT_READ ? P_NO_WRITE : 0;
 	size_t tries = 10000;
 
-	/* A failed call may have protected some pages: repeat it. */
+	/* Repeat a failed call, because it may have protected some pages. */
 	while (mprotect(area->base + page * PAGE, count * PAGE, prot))
 		if (!again(&tries))
 			fail("mprotect failed (%s)", strerror(errno));
@@ -1042,7 +1044,7 @@ static void op_protect(struct rng *rng)
 }
 
 /*
- * --- what the kernel reports about pages, where there is one right answer
+ * --- operations that check what the kernel reports about pages
  */
 
 /*
@@ -1187,7 +1189,7 @@ static void op_soft_dirty(struct rng *rng)
 	}
 }
 
-/* --- other ways to the same bytes */
+/* --- operations that access pages without their mapping */
 
 static void op_mem(struct rng *rng)
 {
@@ -1207,7 +1209,7 @@ static void op_mem(struct rng *rng)
 			done = pread(mem_fd, data, PAGE, (uintptr_t)at) == PAGE;
 		if (worked(done))
 			check(range.area, page, data);
-		/* A forced write breaks COW, possibly before it fails. */
+		/* A write through /proc/self/mem copies a private page, maybe before it fails. */
 		if (!chance(rng, 20) || range.area->page[page].flags & (P_NO_READ | P_NO_WRITE))
 			continue;
 		draw_page(rng, data);
@@ -1248,7 +1250,7 @@ static void op_file(struct rng *rng)
 	verify(area, range.page, range.count);
 }
 
-/* --- mappings change */
+/* --- operations that change mappings */
 
 static void op_remap(struct rng *rng)
 {
@@ -1266,7 +1268,7 @@ static void op_punch(struct rng *rng)
 	struct range range = pick(rng, 64);
 	unsigned char core[64];
 
-	/* Anonymous shared memory cannot be mapped again. */
+	/* Shared anonymous memory has no file descriptor, so it cannot be mapped again. */
 	if (range.area->kind == SHARED)
 		return;
 	if (range.count > ARRAY_SIZE(core))
@@ -1284,7 +1286,7 @@ static bool is_mapped(const unsigned char *at)
 	unsigned char core;
 	int ret;
 
-	/* mincore() allocates a page for its answer, which may fail. */
+	/* Repeat mincore() after EAGAIN, because it allocates a page, which may fail. */
 	do {
 		ret = mincore((void *)at, PAGE, &core);
 	} while (ret && errno == EAGAIN);
@@ -1318,8 +1320,8 @@ static void op_move(struct rng *rng)
 		if (worked(to != MAP_FAILED))
 			break;
 		/*
-		 * mremap() may have moved only some of several mappings: then
-		 * move the others, too.
+		 * If the area consists of several mappings, mremap() may have
+		 * moved only the first ones. Then move the others, too.
 		 */
 		for (done = 0; done < area->pages && !is_mapped(area->base + done * PAGE); done++)
 			;
@@ -1355,7 +1357,7 @@ static void op_resize(struct rng *rng)
 	remember_detail(pages);
 	trace(": area %zu (%s) from %zu to %zu pages", area - areas, kind_names[area->kind], old,
 	      pages);
-	/* Locked memory that grows is populated, so do not let it grow. */
+	/* Do not let locked memory grow, because mremap() would populate it. */
 	if (pages == old || (pages > old && (!is_flat(area) || flags & P_LOCKED)))
 		return;
 	to = mremap(area->base, old * PAGE, pages * PAGE, MREMAP_MAYMOVE);
@@ -1398,7 +1400,7 @@ static void op_dontunmap(struct rng *rng)
 		verify(area, 0, area->pages);
 }
 
-/* Maps a page again, whether or not something is mapped there. */
+/* Maps a new page, and unmaps the old one if there is one. */
 static void map_new(struct area *area, size_t page)
 {
 	unmap(area->base + page * PAGE, PAGE);
@@ -1432,10 +1434,10 @@ static void op_graft(struct rng *rng)
 			map_new(from, was);
 		} else {
 			/*
-			 * After a failure the destination may read as zeros, be
-			 * unchanged or be unmapped, so map it anew. If pages
-			 * moved but the source was not unmapped, it reads as
-			 * zeros. P_LAZY accepts that.
+			 * After a failure, the destination may read as zeros, be
+			 * unchanged or be unmapped. So map it anew. The pages may
+			 * have moved although the source is still mapped. Then
+			 * the source reads as zeros, which P_LAZY accepts.
 			 */
 			from->page[was].flags |= P_LAZY;
 			map_new(to, at);
@@ -1452,7 +1454,7 @@ struct handler {
 	unsigned char *base;
 	bool wp;
 	atomic_uint events[64];
-	/* missing: content for each page. */
+	/* For missing pages: the content that each page gets. */
 	unsigned char (*data)[PAGE];
 };
 
@@ -1560,7 +1562,8 @@ static bool pick_uffd(struct rng *rng, struct range *range)
 }
 
 /*
- * Checks that userfaultfd reports missing pages once, and no swapped out one.
+ * Checks that userfaultfd reports a fault on a missing page once, and no fault
+ * on a swapped out page.
  */
 static void op_uffd_missing(struct rng *rng)
 {
@@ -1647,7 +1650,7 @@ static void op_uffd_wp(struct rng *rng)
 	verify(range.area, range.page, range.count);
 }
 
-/* Moves pages, in memory or not, into a hole of another area. */
+/* Moves pages, which may be swapped out, over dropped pages of another area. */
 static void op_uffd_move(struct rng *rng)
 {
 	struct range src, dst;
@@ -1747,7 +1750,7 @@ static void child(uint32_t index)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	in_child = true;
 	nr_children = 0;
-	/* Locks are not inherited. */
+	/* A child does not inherit memory locks. */
 	for (i = 0; i < NR_AREAS; i++)
 		for (page = 0; page < areas[i].pages; page++)
 			areas[i].page[page].flags &= ~P_LOCKED;
@@ -1831,8 +1834,8 @@ static bool swap_is_on(void)
 }
 
 /*
- * Removes the limits: a process that cannot charge memory and cannot swap out
- * would wait in its fault for ever.
+ * Removes the limits. Otherwise a process that can neither charge memory nor
+ * swap out would wait in its fault for ever.
  */
 static void cgroup_relieve(void)
 {
@@ -1841,8 +1844,8 @@ static void cgroup_relieve(void)
 }
 
 /*
- * Sets memory.max or memory.high to half of the process's memory or more, if
- * there is swap.
+ * Removes the limits. If there is swap, mostly sets memory.max or memory.high to
+ * at least half of the process's memory.
  */
 static void op_memory_max(struct rng *rng)
 {
@@ -1899,7 +1902,7 @@ static void op_cgroup(struct rng *rng)
 
 /* --------------------------------------------------------------- machine */
 
-/* Writes one of the values to a file, if it exists. */
+/* Writes one of the values to a file, if the file exists. */
 static void choose(struct rng *rng, const char *path, const char *const *values, size_t nr)
 {
 	const char *value = values[rng_below(rng, nr)];
@@ -2054,8 +2057,9 @@ static void op_checkpoint(struct rng *rng)
 enum {
 	/* Children run this operation, too. */
 	CHILD = 1,
-	/* No children may exist: the operation changes what they share. */
+	/* The children are reaped first, because the operation changes what they share. */
 	ALONE = 2,
+	/* Only with --machine, and only with --faults. */
 	MACHINE = 4,
 	FAULTS = 8,
 };
@@ -2141,7 +2145,7 @@ static void run_child_op(struct rng *rng)
 	family_leave();
 }
 
-/* Makes an error that a faulty kernel would make: see --plant. */
+/* Does damage that a faulty kernel would do: see --plant. */
 static void plant(void)
 {
 	struct rng rng = generator(op_index, 2);
@@ -2305,7 +2309,7 @@ static void process(unsigned int number, int go)
 		protect(&areas[i], 0, areas[i].pages, PROT_READ | PROT_WRITE);
 	verify_all();
 	me->finished = true;
-	/* Wait: the supervisor checks the tables while slots are in use. */
+	/* Wait, because the supervisor checks the tables while slots are in use. */
 	if (read(go, &byte, 1) < 0)
 		die(EXIT_BROKEN, "read");
 	_exit(0);
@@ -2463,7 +2467,7 @@ static void kill_all(void)
 			kill(pids[i], SIGKILL);
 }
 
-/* Reports a hang: where each process is, here and in the kernel's log. */
+/* Reports a hang. Prints the stack of each process here, and blocked tasks in the kernel's log. */
 static void report_hang(void)
 {
 	char path[64], text[2048];
@@ -2557,7 +2561,7 @@ static size_t supervise(void)
 }
 
 /*
- * --- when all processes have ended, nothing of them may be left
+ * --- checks that nothing is left when all processes have ended
  */
 
 static uint64_t swap_used(void)
@@ -2574,7 +2578,7 @@ static uint64_t swap_used(void)
 	return sum;
 }
 
-/* Counts of the cgroup, its children included, and of the kernel. */
+/* Counts that must return to 0. Those of the cgroup include its children. */
 static const struct {
 	const char *what, *path, *key;
 } counts[] = {
@@ -2630,7 +2634,7 @@ static void clean_up(void)
 	char path[200];
 	size_t i;
 
-	/* Pages read ahead keep their slots until reclaim frees them. */
+	/* Reclaim, because pages that were read ahead keep their slots until then. */
 	for (tries = 0; tries < 40 && left_over(false); tries++) {
 		write_file(CGROUP "/memory.reclaim", "64M swappiness=max");
 		write_file("/proc/sys/vm/drop_caches", "1");
@@ -2700,7 +2704,7 @@ static void run_seed(void)
 		die(EXIT_BROKEN, "pipe");
 	start(go);
 	rescues = supervise();
-	/* Only kernel workers change the tables now: check until they end. */
+	/* The processes wait. Repeat the check until kernel workers have left the tables alone. */
 	for (i = 0; i < 20 && !failed; i++) {
 		tables = number_of("/sys/kernel/debug/vswap/check", "wrong");
 		if (!tables)
@@ -2865,7 +2869,7 @@ int main(int argc, char **argv)
 	unsigned int seeds = 0;
 	pid_t printer;
 
-	/* A failed allocation in a kernel write to rseq gives SIGSEGV. */
+	/* Disable rseq: if an allocation fails while the kernel writes to it, it sends SIGSEGV. */
 	if (!getenv("GLIBC_TUNABLES")) {
 		setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
 		execv("/proc/self/exe", argv);

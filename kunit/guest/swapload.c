@@ -394,7 +394,7 @@ struct area {
 	size_t folios_made;
 };
 
-/* The test's own bookkeeping must neither be swapped nor fault when timed. */
+/* Allocates memory for bookkeeping, which must not be swapped out or fault while time is taken. */
 static void *locked_alloc(size_t size, int flags)
 {
 	void *map = map_or_die(size, flags | MAP_POPULATE);
@@ -410,7 +410,10 @@ static void lock_program(void)
 		die(EXIT_BROKEN, "cannot lock the program in memory");
 }
 
-/* Enables one folio size, by madvise. Disables others: PMD size would win. */
+/*
+ * Enables one folio size for memory with MADV_HUGEPAGE, and disables all others.
+ * Otherwise the kernel would prefer the largest one.
+ */
 static void choose_folio_size(size_t folio)
 {
 	const char *file = opt.shmem ? "shmem_enabled" : "enabled";
@@ -428,7 +431,7 @@ static void choose_folio_size(size_t folio)
 		if (strncmp(entry->d_name, "hugepages-", 10))
 			continue;
 		snprintf(path, sizeof(path), THP_ROOT "/%s/%s", entry->d_name, file);
-		/* Not every folio size exists for both kinds of memory. */
+		/* Ignore errors, because some folio sizes exist for one kind of memory only. */
 		if (write_file(path, match ? by_advice : "never"))
 			found |= match;
 	}
@@ -445,7 +448,7 @@ static void *map_aligned(size_t size, size_t align)
 	int flags = opt.shmem ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
 	unsigned char *map, *aligned;
 
-	/* Aligned to 2 MiB, so that unmapping frees whole page tables. */
+	/* Align to 2 MiB, so that unmapping frees whole page tables. */
 	if (align < 2 << 20)
 		align = 2 << 20;
 	map = map_or_die(size + align, flags);
@@ -524,7 +527,10 @@ static size_t area_resident(struct area *area)
 	return count;
 }
 
-/* Reclaims through the cgroup until no more than `leave` pages are resident. */
+/*
+ * Reclaims through the cgroup until at most `leave` pages are resident, or until
+ * it stops making progress. Returns the number of resident pages.
+ */
 static size_t reclaim_until(struct area *area, struct phase *phase, size_t leave)
 {
 	size_t resident = area_resident(area), last, idle = 0, round;
@@ -554,7 +560,7 @@ static size_t reclaim_until(struct area *area, struct phase *phase, size_t leave
 		last = resident;
 		resident = area_resident(area);
 		idle = resident < last ? 0 : idle + 1;
-		/* Pages under writeback are reclaimed when a disk has written them. */
+		/* Wait for pages under writeback, which cannot be reclaimed before it ends. */
 		if (idle)
 			nanosleep(&pause, NULL);
 	}
@@ -723,8 +729,8 @@ static uint64_t settle_read(const struct settle *what)
  * Measures the work that freeing has left to workers and RCU: the time that
  * other tasks use until no counter of --settle is above its value from before
  * the pages were filled. Polling keeps the only CPU busy, so that icount counts
- * no idle time. All time that this process has not used was used by other
- * tasks.
+ * no idle time. So other tasks have used all the time that this process has
+ * not used.
  */
 static void settle_and_report(size_t pages)
 {
@@ -796,7 +802,7 @@ static void run_refault(void)
 
 struct child {
 	pid_t pid;
-	/* A byte to the child means go; a byte to the parent means done. */
+	/* A byte to the child starts a step. The child answers with a struct report. */
 	int to_child, from_child;
 };
 
@@ -838,7 +844,7 @@ static void child_lost(struct child *child)
 	die(EXIT_BROKEN, "child %d stopped answering", child->pid);
 }
 
-/* What a child tells its parent at the end of a step. */
+/* CPU time of a step, which a child reports to its parent at the end of the step. */
 struct report {
 	uint64_t cpu_ns, user_us, sys_us;
 };
@@ -853,7 +859,7 @@ static void child_wait(int fd)
 {
 	char byte;
 
-	/* The parent is gone: exit as well. */
+	/* If the parent is gone, exit as well. */
 	if (read(fd, &byte, 1) != 1)
 		_exit(EXIT_BROKEN);
 }
@@ -941,7 +947,7 @@ static void sharing_child(struct area *area, struct pipes *pipes)
 	_exit(0);
 }
 
-/* Forks children that share the area; only fork() itself is timed. */
+/* Forks children that share the area. Takes the time of fork() alone. */
 static void fork_sharers(struct area *area, size_t count, struct phase *phase)
 {
 	struct pipes pipes;
@@ -963,7 +969,7 @@ static void fork_sharers(struct area *area, size_t count, struct phase *phase)
 	}
 }
 
-/* Forks the children, lets them verify or not, and ends them. */
+/* Forks the children, lets them verify if opt.child_verify is set, and ends them. */
 static void fork_round(struct area *area, struct phase *forks, struct phase *exits)
 {
 	size_t i;
@@ -980,7 +986,7 @@ static void fork_round(struct area *area, struct phase *forks, struct phase *exi
 	phase_pause(exits);
 }
 
-/* Ends a phase. Subtracts the time of the same step with nothing in swap. */
+/* Ends a phase. Subtracts the time that @empty, the same step with nothing in swap, took. */
 static void phase_end_net(struct phase *phase, const struct phase *empty, size_t pages)
 {
 	uint64_t off = empty->ns < phase->ns ? empty->ns : phase->ns;
@@ -1059,7 +1065,7 @@ static void run_swapoff(void)
 	verify_all(&area);
 }
 
-/* usemem: each process touches fresh memory until all is filled, then frees. */
+/* usemem: each process fills new memory, reads it --passes times, and frees it. */
 
 static void usemem_child(struct pipes *pipes, size_t number)
 {
@@ -1231,8 +1237,8 @@ static void run_writeback(void)
 	give_up = phase.lap + SETTLE_LIMIT_NS;
 	while (must_read_number(ZSWAP_STORED) && now_ns() < give_up) {
 		/*
-		 * The worker gives up after too many referenced entries, so a
-		 * refused store wakes it again.
+		 * The worker may have given up, because too many pages still had
+		 * their second chance. A refused store queues it again.
 		 */
 		content_fill(&content, refused, area.pages);
 		page_out(refused, 1);
@@ -1262,7 +1268,7 @@ static size_t meminfo_kb(const char *buf, const char *key)
 	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
 }
 
-/* Pages on per-CPU lists are free, whatever MemFree says. */
+/* Returns the number of pages on per-CPU lists. They are free, but MemFree does not count them. */
 static size_t percpu_free_pages(void)
 {
 	static char buf[64 * 1024];
@@ -1287,7 +1293,7 @@ static long long kernel_bytes(size_t *swapped, size_t *pool)
 	static char buf[16 * 1024];
 	size_t used;
 
-	/* Add the per-CPU deltas to the statistics, up to 0.5 MB each. */
+	/* Update the statistics, which otherwise lack up to 0.5 MB of each CPU. */
 	must_write_file("/proc/sys/vm/stat_refresh", "1");
 	if (read_file("/proc/meminfo", buf, sizeof(buf)) < 0)
 		die(EXIT_BROKEN, "cannot read /proc/meminfo");
@@ -1351,9 +1357,9 @@ static void print_ns(const char *name, uint64_t ns)
 }
 
 /*
- * Records when faults begin, and when major faults end. The kernel writes both
- * to one ring for each CPU. The rings are read after the run, so that no reader
- * disturbs it.
+ * perf events record when faults begin, and when major faults end. The kernel
+ * writes both to one ring for each CPU. The rings are read after the run, so
+ * that no reader disturbs the run.
  */
 #define FAULT_RING	(16UL << 20)
 #define MAX_CPUS	16
@@ -1410,7 +1416,7 @@ static int compare_time(const void *a, const void *b)
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
-/* Returns all records by time. The id 0 means the start of a fault. */
+/* Returns all records, sorted by time. Sets the id of those for the start of a fault to 0. */
 static struct fault_record *faults_read(size_t *count)
 {
 	struct fault_record *records = map_or_die(nr_fault_rings * FAULT_RING,
@@ -1423,7 +1429,7 @@ static struct fault_record *faults_read(size_t *count)
 		size_t head = __atomic_load_n(&fault_rings[i].map->data_head, __ATOMIC_ACQUIRE);
 		struct perf_event_header header;
 
-		/* Nobody reads during the run, so a full ring loses records. */
+		/* A full ring loses records, because no reader empties it during the run. */
 		if (head + PAGE > FAULT_RING)
 			die(EXIT_BROKEN, "there were too many faults to note");
 		for (at = 0; at < head; at += header.size) {
@@ -1547,7 +1553,7 @@ static void run_run(void)
 	phase.child_sys_us = tv_us(usage.ru_stime);
 	phase.child_cpu_ns = (phase.child_user_us + phase.child_sys_us) * 1000;
 	elapsed = phase.ns;
-	/* CPU time, because elapsed time includes waits for host files. */
+	/* Report CPU time, because elapsed time includes waits for files of the host. */
 	phase.ns = phase.child_cpu_ns;
 	if (opt.latency)
 		snprintf(text, sizeof(text), " anon_kb=%" PRIu64 " anon_most_kb=%" PRIu64,
@@ -1555,7 +1561,7 @@ static void run_run(void)
 	phase_end_with(&phase, 1, " elapsed_ns=%" PRIu64 "%s", elapsed, text);
 	print_ns("sys", phase.child_sys_us * 1000);
 	print_ns("elapsed", elapsed);
-	/* After reading counters, because this memory is charged. */
+	/* Do this after counters were read, because its memory is charged to the cgroup. */
 	if (opt.latency)
 		faults_report();
 }
@@ -1607,7 +1613,7 @@ int main(int argc, char **argv)
 	parse_options(argc - 1, argv + 1);
 	if (sysconf(_SC_PAGESIZE) != PAGE)
 		die(EXIT_BROKEN, "pages are not 4 KiB here");
-	/* Without SIGPIPE, a lost child is noticed by its missing answer. */
+	/* Ignore SIGPIPE. child_lost() reports a child that does not answer. */
 	signal(SIGPIPE, SIG_IGN);
 	cgroup_enter();
 	choose_folio_size(opt.folio);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapmarks: PTE bits of a page survive swapping.
+ * swapmarks: checks that the PTE bits of a page survive swapping.
  *
- * Writes some pages and leaves others, swaps all out, and reads them in order,
- * so that the kernel may map pages around a fault. Then each page must have the
- * soft-dirty bit if it was written, be mapped by this process alone, and have
- * its content.
+ * Clears the soft-dirty bits, writes some pages, and swaps all out. Then reads
+ * all pages in order, so that a fault may map neighbours, too. Afterwards each
+ * page must have its content, and must be mapped by this process alone. It must
+ * have the soft-dirty bit if and only if it was written.
  */
 #define _GNU_SOURCE
 #include <getopt.h>
@@ -15,7 +15,7 @@
 
 #include "guestlib.h"
 
-/* Bits of an entry of /proc/self/pagemap. */
+/* Bits of an entry in /proc/self/pagemap. */
 #define PM_SOFT_DIRTY	(1ULL << 55)
 #define PM_EXCLUSIVE	(1ULL << 56)
 #define PM_UFFD_WP	(1ULL << 57)
@@ -46,7 +46,7 @@ static struct {
 
 static struct content content = { .random_percent = 30 };
 static unsigned char *base;
-/* For each page: whether the first or the second content was written last. */
+/* The number of the content that was written last, for each page: 1, 2 or 3. */
 static unsigned char *written;
 
 static unsigned char *page_at(size_t page)
@@ -131,7 +131,7 @@ static int protect_pages(void)
 	return fd;
 }
 
-/* Locks with MLOCK_ONFAULT, because mlock() would read all pages in. */
+/* Locks chunks with MLOCK_ONFAULT, because mlock() would swap their pages in. */
 static void lock_pages(void)
 {
 	size_t page;
@@ -220,12 +220,12 @@ static void run(void)
 		merge_pages();
 	if (opt.protect)
 		fd = protect_pages();
-	/* Clears soft-dirty bits, so that only later writes count. */
+	/* Clear the soft-dirty bits, so that only later writes set them. */
 	must_write_file("/proc/self/clear_refs", "4");
 	for (page = 0; page < opt.pages; page++)
 		if (is_written(page))
 			page_write(page, 2);
-	/* A fault maps neighbours up to a page that stayed in memory, so leave few. */
+	/* Leave few pages in memory, because a fault maps neighbours only up to such a page. */
 	page_out_and_wait(base, opt.pages);
 	swap_out_range(base, opt.pages, opt.cgroup);
 	if (opt.lock)

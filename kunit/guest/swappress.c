@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swappress: memory pressure that ends in an OOM kill, MADV_WILLNEED under
- * pressure, and the lowest number of free pages while a command runs.
+ * swappress: fills memory until the OOM killer comes, calls MADV_WILLNEED under
+ * memory pressure, or prints the lowest number of free pages while a command
+ * runs.
  */
 #include "guestlib.h"
 #include <sys/sysinfo.h>
