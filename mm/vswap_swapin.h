@@ -46,7 +46,7 @@ DECLARE_STATIC_KEY_FALSE(vswap_swapin_key);
 #define vswap_swapin_on()	false
 #endif
 
-/* Rust functions that C calls; rust/mm/exports/swapin.rs documents them. */
+/* Rust functions that C calls. rust/mm/exports/swapin.rs documents them. */
 unsigned long vswap_rs_swapin_plan(struct vm_fault *vmf, swp_entry_t entry, bool fast);
 unsigned long vswap_rs_swapin_plan_file(const struct inode *inode, unsigned long index,
 					swp_entry_t entry, unsigned int order,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * State and functions that mm/zswap_shim.c and the Rust implementation of zswap
- * (rust/mm/zswap) share. Of other files only mm/memcontrol.c and mm/vswap.c
- * include this; the rest of the kernel includes linux/zswap.h.
+ * (rust/mm/zswap) share. mm/memcontrol.c and mm/vswap.c include this header,
+ * too. All other code includes linux/zswap.h.
  */
 #ifndef _MM_ZSWAP_SHIM_H
 #define _MM_ZSWAP_SHIM_H
@@ -48,8 +48,8 @@ extern struct zswap_shrink_cursor zswap_shrink_cursor;
  * The zswap table of a cluster: one word for each slot, whose format is in
  * rust/mm/zswap/record.rs. In a virtual cluster, words also name the device
  * slots that back virtual slots. The table is allocated when the first word is
- * needed; rust/mm/zswap/table.rs says when it is freed. Changed under ci->lock.
- * Readers without ci->lock are in an RCU section.
+ * needed, and freed as rust/mm/zswap/table.rs says. It is changed under
+ * ci->lock. Readers without ci->lock are in an RCU section.
  */
 struct zswap_table {
 	struct rcu_head rcu;
@@ -64,7 +64,7 @@ struct zswap_table {
  * rust/mm/zswap/order.rs. Freed with its table.
  */
 struct zswap_member {
-	/* In ring->members; only .next is used in ring->joined. */
+	/* For ring->members. Of this, ring->joined uses only .next. */
 	struct list_head list;
 	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;

@@ -67,8 +67,8 @@
 //!   before the table is freed. The hand reads words only under that lock.
 //! - *Migration and compaction in zsmalloc.* They change the place in a word by
 //!   compare-and-exchange, with the lock of the object's size class held. A task that follows a
-//!   word to its object, or replaces the word, does so under that lock. zsmalloc does not move a
-//!   new object before it is in its word, nor an object that is being read.
+//!   word to its object, or replaces the word of an object, holds that lock, too. zsmalloc does
+//!   not move a new object before it is in its word, nor an object that is being read.
 //! - *Store over an older copy.* The critical section that writes the new word frees the old
 //!   object. The old object is uncharged after that.
 //! - *Load against the last put of the swap count.* A task may exit while another loads its page.
@@ -79,7 +79,7 @@
 //!   frees the device only when none of its slots is in use.
 //! - *Store while the pool is replaced.* The store has a reference to the old pool, and stores its
 //!   objects there. The old pool and its number live as long as its objects.
-//! - *Two writers of a parameter.* The module parameter code serializes them.
+//! - *Two writers of a parameter.* `kernel_param_lock()` serializes them.
 //! - *Removal of a cgroup.* It marks the rings of the cgroup as dead, then moves their members to
 //!   the nearest live ring of an ancestor. A store that adds a member to a ring checks afterwards
 //!   whether the ring is dead. If it is, the store moves the members itself. Charges follow the

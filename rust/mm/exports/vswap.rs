@@ -84,11 +84,16 @@ unsafe extern "C" fn vswap_cluster(offset: c_ulong) -> *mut bindings::swap_clust
 c_exports! {
     /// Allocates virtual slots for a folio, and adds it to the swap cache.
     ///
-    /// An error means that zswap does not accept the folio, or that the folio gets no virtual
-    /// slots. `-EDQUOT`: its cgroup would exceed its swap limit, which was counted. `-ENOMEM`: the
-    /// cgroup does not allow writes to a device. `-ENOSPC`: there are free slots, but no run.
-    /// `-EAGAIN`: any other reason. Then, or after `-ENOSPC` for one page, C still tries to
-    /// allocate device slots directly.
+    /// Returns 0, or an error if zswap does not accept the folio, or if the folio gets no slots:
+    ///
+    /// - `-EDQUOT` if the cgroup would exceed its swap limit. This was counted as an event.
+    /// - `-ENOMEM` if the folio must not be written to a device, because its cgroup disables
+    ///   writeback.
+    /// - `-ENOSPC` if no device has a free run of slots for the folio.
+    /// - `-EAGAIN` for any other reason.
+    ///
+    /// After `-EAGAIN`, or `-ENOSPC` for a folio of one page, C tries to allocate device slots for
+    /// physical entries.
     ///
     /// The caller has locked the folio, which is uptodate, and of an order that fits in a cluster.
     fn vswap_alloc_folio(folio: Option<NewSwap<'_>> = *mut bindings::folio) -> c_int {
@@ -136,8 +141,8 @@ c_exports! {
             Err(folio) => return refused(&folio).to_errno(),
         };
         if let Some(new) = new {
-            // Allocate device slots now, because a large folio for which there is no run can still
-            // be split here.
+            // Allocate device slots with the virtual slots. If there is no run for a large folio,
+            // the caller can still split the folio.
             if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
                 entered.remove();
                 // There was no memory for a backing table. A direct allocation of device slots
@@ -188,8 +193,8 @@ extern "C" fn vswap_phys_entry(offset: c_ulong) -> bindings::swp_entry_t {
 }
 
 c_exports! {
-    /// Reads into memory all pages that a device holds for virtual slots. Returns 0 if virtual
-    /// slots do not use the device any more.
+    /// Reads into memory all pages that a device holds for virtual slots. Returns 0 when no
+    /// virtual slot uses the device.
     ///
     /// The caller is swapoff, which has begun to turn the device off: no more slots of the device
     /// are allocated, and no more clusters are bound to it. The type is not that of virtual

@@ -109,8 +109,9 @@ c_exports! {
         }
     }
 
-    /// Returns what a write to the compressor parameter requires. 0: nothing. 1: a switch of the
-    /// compressor. `-EAGAIN`: only a change of the name. `-ENODEV`: the write must fail.
+    /// Returns what a write to the compressor parameter requires: 0 for nothing, 1 for a switch of
+    /// the compressor, or `-EAGAIN` for a change of the name alone. Returns `-ENODEV` if the write
+    /// must fail.
     ///
     /// The caller is a writer of the parameter and holds `kernel_param_lock()`, so there is no
     /// other writer and no reader. It holds `zswap_init_lock`, so there is no other `Compressor`.
@@ -186,7 +187,7 @@ c_exports! {
         control: ShrinkControl<'_> = *mut bindings::shrink_control
     ) -> c_ulong {
         let mut control = control;
-        // The value of `SHRINK_STOP`.
+        // `c_ulong::MAX` is the value of `SHRINK_STOP`.
         shrink::scan(&mut control).unwrap_or(c_ulong::MAX)
     }
 }

@@ -3,9 +3,9 @@
 //! Plans how a page is swapped in: gathers the evidence that [`policy`] decides by.
 //!
 //! A plan is a bitmap of the orders that the folio may have. The plans 0 and `READ_AHEAD_LONE` mean
-//! readahead; in any other plan, bit 0 is set. `BY_DEVICE` marks a plan made by C's rule: a fast device gets the
-//! largest folio allowed. The outcome of such a plan is not recorded, because it says nothing about
-//! the faults.
+//! readahead. In any other plan, bit 0 is set. `BY_DEVICE` marks a plan that was made by C's rule:
+//! a fast device gets the largest folio allowed. The outcome of a plan with `BY_DEVICE` is not
+//! recorded, because the history of faults did not influence the plan.
 
 #![forbid(unsafe_code)]
 

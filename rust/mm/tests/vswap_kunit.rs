@@ -92,9 +92,10 @@ fn in_use() -> usize {
     used
 }
 
-/// Allocates a run of slots, and gives each a swap count of 1. Returns the offset of the first.
+/// Allocates a run of slots, and gives each a swap count of 1. Returns the offset of the first
+/// slot.
 ///
-/// `EEXIST`: some of the slots were in use already, which is a bug of the allocator.
+/// Returns `EEXIST` if some of the slots were in use already, which is a bug of the allocator.
 fn alloc(order: u32) -> Result<usize> {
     let used = swapped_out(1)?;
     let mut run = slot_alloc::alloc_run(order, Kind::Unbound, Owner::NONE).ok_or(ENOMEM)?;
@@ -590,7 +591,7 @@ mod tests {
         assert_eq!(refused(start, 1, true)?, None);
         assert_eq!(refused(start, 2, true)?, Some(EBUSY));
 
-        // Different swap counts do not matter.
+        // The slots of a folio may have different swap counts.
         set_state(start + 1, swapped_out(5)?)?;
         assert_eq!(refused(start, 4, true)?, None);
 
@@ -619,7 +620,7 @@ mod tests {
         put(start + 3, 1);
         put_all(&slots);
         assert_eq!(populated(), clusters);
-        // The cluster may have lost its tables.
+        // All slots are free, and the cluster may have lost its tables.
         assert_eq!(refused(start, 1, true)?, Some(ENOENT));
         assert_eq!(refused(start, 4, true)?, Some(ENOENT));
         Ok(())

@@ -28,10 +28,10 @@
 //! the seat. The hand changes the seat, then reads the bits. So the store sees the new seat, or the
 //! hand sees the new bits, or both. The task that takes the free seat puts the member on a ring.
 //!
-//! A member is freed with its table, when none of its slots has a bit any more. Before that,
-//! [`retire`] sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put
-//! the member back on the ring. RCU keeps the memory of the member for readers, and the hand is one
-//! of them.
+//! A member is freed with its table, when none of its slots has a bit. Before that, [`retire`]
+//! sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put the
+//! member back on the ring. RCU keeps the memory of the member for readers, and the hand is one of
+//! them.
 //!
 //! # Context
 //!

@@ -25,8 +25,8 @@
 //!
 //! # CPU hotplug
 //!
-//! A pool is an instance of a multi-instance CPU hotplug state from its creation until it is freed.
-//! So a CPU gets its compression context before it is online; see [`crate::ffi::acomp`].
+//! A pool is an instance of a multi-instance CPU hotplug state from its creation until it is
+//! freed. So a CPU gets its compression context before it is online: see [`crate::ffi::acomp`].
 
 use crate::{
     ffi::{
@@ -357,7 +357,8 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     // SAFETY: By the invariants of `Pool`, the pool is a leaked box, which belongs to the last
     // reference. As required of the caller, that was just put.
     let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast()) };
-    // No word names an object of the pool any more, so no task looks up the number of the pool.
+    // No word names an object of the pool, because each object has a reference. So no task looks
+    // up the number of the pool.
     pool.leave_place();
     // Freeing a pool waits for an RCU grace period.
     workqueue::system_long().enqueue(pool);
@@ -503,7 +504,7 @@ pub(crate) fn current() -> Option<PoolRef> {
     CURRENT.get(&rcu::read_lock()).and_then(PoolRef::get)
 }
 
-/// Revives a retired pool with the compressor. Returns `None` if there is no such pool.
+/// Revives a retired pool with the compressor. Returns `None` if no retired pool has it.
 pub(crate) fn take_retired(compressor: &CStr) -> Option<Initial> {
     let rcu = rcu::read_lock();
     let found = each(&rcu)
@@ -733,9 +734,9 @@ impl Entry {
             word.set(new);
         }
         if let Some(object) = object {
-            // SAFETY: By the invariants of `Entry`, the word names this object now. By those of
-            // `SlotWord`, it is the word of the slot with the object's name, which `find_word()`
-            // returns. The word has taken over the object and the reference.
+            // SAFETY: By the invariants of `Entry`, the new value of the word names this object.
+            // By the invariants of `SlotWord` and the check above, `find_word()` returns this word
+            // for the object's name. The word has taken over the object and the reference.
             unsafe { object.unpin() };
         }
         Some(old)
@@ -786,7 +787,7 @@ impl FreeBatch {
     /// the caller to uncharge.
     #[inline]
     pub(crate) fn free(&mut self, word: SlotWord<'_>, sum: &mut Sum) {
-        // INVARIANT: 0 names nothing.
+        // INVARIANT: The new value 0 names no object and no device slot.
         self.replace(word, NewWord(0), sum);
     }
 

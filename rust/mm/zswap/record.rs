@@ -127,8 +127,8 @@ impl Pattern {
     pub const ZERO: Self = Self(0);
 
     /// Returns the pattern of a value, or `None` if a word has no room for the value beside the
-    /// tag. It has room if the value repeats 32 bits, if it is a signed number of 58 bits, or if
-    /// its 6 low bits are 0. Many floating point numbers have such low bits.
+    /// tag. A word has room if the value repeats 32 bits, is a signed number of 58 bits, or has 6
+    /// low bits of 0, as many floating point numbers have.
     #[inline]
     pub const fn new(value: u64) -> Option<Self> {
         match form_of(value) {
@@ -145,7 +145,7 @@ impl Pattern {
     }
 }
 
-/// Returns the form of a value, and the bits that a word keeps of it.
+/// Returns the form of a value, and the bits of the value that a word keeps in this form.
 const fn form_of(value: u64) -> Option<(u64, u64)> {
     let half = value & u32::MAX as u64;
     // Sign-extends the bits that `FORM_LOW` keeps: all but the highest `VALUE_SHIFT`.

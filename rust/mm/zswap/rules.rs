@@ -539,7 +539,7 @@ mod tests {
         assert!(patience.after_round());
         assert!(patience.after_round());
         assert!(!patience.after_round());
-        // Failures add up over several rounds.
+        // The failures of several rounds add up.
         let mut patience = Patience::new(3);
         assert!(patience.after_cgroup(Shrunk::None));
         assert!(patience.after_round());

@@ -2,14 +2,14 @@
 
 //! Decides when pages are written back.
 //!
-//! - The shrink *worker*, after a folio was refused because the pool was full. It visits the memory
-//!   cgroups in turn until the pool accepts pages again. If the worker stopped earlier, the pool
-//!   would stay at its limit. Then the pool would refuse the pages that are being swapped out now,
-//!   which are the warmest, while it holds older ones.
+//! - The shrink *worker*, after a folio was refused because the pool was full. It visits the
+//!   memory cgroups in turn until the pool accepts pages again. If the worker stopped earlier, the
+//!   pool would stay at its limit. Then it would hold old pages, and refuse the pages that are
+//!   being swapped out, which are the warmest.
 //! - A store, when its memory cgroup is at its zswap limit. The clock hand passes a batch of the
 //!   cgroup's pages on each node.
 //! - The *shrinker*, under memory pressure. The number of pages depends on how well they compress.
-//!   It also depends on how many pages were read from the device recently, because those were
+//!   It also depends on how many pages were read from a device recently, because these pages were
 //!   written back too early.
 //!
 //! These functions run in process context. The caller holds no lock of zswap, except for the folio

@@ -144,8 +144,8 @@ impl Table {
 ///
 /// # Invariants
 ///
-/// The chain and the words are those of the same slots of one table. The lock of its cluster is
-/// held during `'t`.
+/// The chain and the words belong to the same 64 slots of one table. The lock of the table's
+/// cluster is held during `'t`.
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'t> {
     chain: &'t Chain,
@@ -162,7 +162,7 @@ impl<'t> Group<'t> {
     /// Returns a pointer to the words of the group.
     #[inline]
     pub(crate) fn words(self) -> *mut u64 {
-        // The words are atomics.
+        // The cast to `*mut` is valid, because the words are atomics.
         self.words.as_ptr().cast_mut().cast()
     }
 }
@@ -386,7 +386,8 @@ impl<'g> LockedTable<'g> {
     /// while `cluster` is borrowed, because freeing it takes a mutable borrow.
     #[inline]
     pub(crate) fn words_of(cluster: &'g LockedCluster<'_>) -> Option<&'g Words> {
-        // INVARIANT: As for `with()`.
+        // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
+        // borrowed. The value is not borrowed mutably.
         let table: LockedTable<'g> = LockedTable(cluster.cluster().as_non_null(), PhantomData);
         table.table().map(Table::words)
     }
@@ -454,7 +455,7 @@ impl<'g> LockedTable<'g> {
             return None;
         }
         count.store(after, Relaxed);
-        // INVARIANT: `nr` words were just counted.
+        // INVARIANT: `nr` more words were just counted.
         Some(Promise { ci: self.0, nr })
     }
 
@@ -483,7 +484,7 @@ impl<'g> LockedTable<'g> {
     #[inline]
     fn add_one(&mut self) {
         if let Some(table) = self.table() {
-            // Does not wrap: see `MOST_PROMISED`.
+            // The count does not wrap: see `MOST_PROMISED`.
             let nr = table.nr.load(Relaxed).wrapping_add(1);
             table.nr.store(nr, Relaxed);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writes back the pages that come next in the order of writeback; see [`order`](super::order).
+//! Writes back the pages that come next in the order of writeback: see [`order`](super::order).
 //!
 //! Writeback decompresses a page into a folio in the swap cache, and writes the folio to a device.
 //! The page of a physical slot is written to that slot. A virtual slot gets a device slot first.
@@ -91,7 +91,7 @@ impl Met {
 
 /// Moves a stored page to a new folio in the swap cache, to be written. A virtual slot gets a
 /// device slot. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is
-/// gone. Returns `ENOENT` if the page that the hand met is not stored any more.
+/// gone. Returns `ENOENT` if zswap does not have the page that the hand met.
 fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
     // From here on, writeback has the right to the slot (see `ffi::folio`), because it has locked
