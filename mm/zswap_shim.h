@@ -55,7 +55,7 @@ struct zswap_table {
 	struct rcu_head rcu;
 	atomic_long_t *words;
 	unsigned int nr;	/* slots whose word is in use or reserved */
-	/* Chains of members: for each 64 slots, one member of each ring. */
+	/* For each 64 slots, the first member of the chain of their members. */
 	struct zswap_member *groups[DIV_ROUND_UP(SWAPFILE_CLUSTER, 64)];
 };
 

@@ -4,8 +4,8 @@
  *
  * Clears the soft-dirty bits, writes some pages, and swaps all out. Then reads
  * all pages in order, so that a fault may map neighbours, too. Afterwards each
- * page must have its content, and must be mapped by this process alone. It must
- * have the soft-dirty bit if and only if it was written.
+ * page must have its content. It must be mapped by this process alone, except
+ * with --merge. It must have the soft-dirty bit if and only if it was written.
  */
 #define _GNU_SOURCE
 #include <getopt.h>

@@ -93,7 +93,7 @@ c_exports! {
         plan::came_in(Kept::of(owner), page, offset, order);
     }
 
-    /// Records that a fault found its page in the swap cache.
+    /// Records that a fault has mapped a page that was in the swap cache before.
     fn vswap_rs_swapin_hit(owner: *const c_void = *const c_void, page: usize = c_ulong) {
         plan::found_cached(Kept::of(owner), page as u64);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Functions for virtual slots that C calls; [`mm/vswap.h`](srctree/mm/vswap.h) declares them.
+//! Functions for virtual slots that C calls. [`mm/vswap.h`](srctree/mm/vswap.h) declares them.
 //!
 //! Each function converts its arguments to types that stand for what the C caller guarantees, such
 //! as a locked folio. Then it calls safe code.
@@ -541,8 +541,8 @@ extern "C" fn vswap_rs_quiesce() {
     slot_alloc::quiesce();
 }
 
-/// Retires the clusters that an offline CPU allocated from. This is the callback of a CPU hotplug
-/// state.
+/// Returns the clusters that an offline CPU allocated from to the lists of clusters. This is the
+/// callback of a CPU hotplug state.
 #[export]
 extern "C" fn vswap_rs_cpu_dead(cpu: c_uint) -> c_int {
     for order in 0..bindings::VSWAP_SWAP_NR_ORDERS as u32 {

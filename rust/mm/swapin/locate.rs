@@ -130,10 +130,9 @@ pub(crate) fn is_on_slow(entry: HeldEntry<'_>) -> bool {
 
 /// Returns true if neighbours of a swap entry are likely on a slow device.
 ///
-/// Neighbours of a virtual entry are, if a slow device backs virtual slots. Neighbours of a
-/// physical entry are, if its device is slow, and more than a quarter of the device slots in use
-/// have no page in zswap or the swap cache. `fast` is true if the device of a physical `entry` is
-/// fast.
+/// For a virtual entry, this is true if a slow device backs virtual slots. For a physical entry,
+/// this is true if its device is slow, and if more than a quarter of the device slots in use have
+/// no page in zswap or the swap cache. `fast` is true if the device of a physical `entry` is fast.
 #[inline]
 pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {

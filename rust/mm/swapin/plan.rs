@@ -96,8 +96,8 @@ fn on_slow(fault: &Fault<'_>) -> usize {
     }
 }
 
-/// Returns C's plan, while the policy is disabled: readahead for a slow device. For a fast device,
-/// a folio of any order, or single pages once zswap was enabled.
+/// Returns C's plan, which is followed while the policy is disabled. A slow device gets readahead.
+/// A fast device gets a folio of any order, or single pages once zswap was enabled.
 #[cold]
 fn without_policy(fast: bool) -> usize {
     match (fast, fault::zswap_was_enabled()) {

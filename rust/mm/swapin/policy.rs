@@ -2,12 +2,12 @@
 
 //! Decides whether a page is swapped in alone, in a large folio, or by readahead.
 //!
-//! [`plan`] decides for each fault and file access. It gets the evidence, and returns a plan and a
-//! [`Record`]. The record is a 64-bit word for each mapping or file, which carries the history of
-//! faults from one fault to the next. For most faults, [`by_devices`], [`by_source`] and [`alone`]
-//! return the same decision as [`plan`] from less evidence. `swapin::plan` gathers the evidence,
-//! and C executes the plan. If page tables differ or memory is short, C can make a folio smaller
-//! than planned, but never larger.
+//! [`plan`] gets the evidence about a fault or a file access, and returns a plan and a [`Record`].
+//! The record is a 64-bit word for each mapping or file, which carries the history of faults from
+//! one fault to the next. For most faults, [`by_devices`], [`by_source`] and [`alone`] return the
+//! same decision as [`plan`] from less evidence. `swapin::plan` gathers the evidence, and C
+//! executes the plan. If page tables differ or memory is short, C can make a folio smaller than
+//! planned, but never larger.
 //!
 //! # Decisions
 //!

@@ -42,8 +42,7 @@ use kernel::{
 ///
 /// A page that does not get smaller is stored uncompressed, so that pages are written back in
 /// order of age. Such a page is refused if its memory cgroup disables writeback, or if
-/// `keeps_plain` returns false. Otherwise a copy that is never written back would use more memory
-/// than the page.
+/// `keeps_plain` returns false, because a copy that is never written back saves no memory.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,

@@ -21,12 +21,13 @@
 //! - A member's seat says which ring it is on ([`Seat`]). The ring lock protects the ring, and the
 //!   seats of the members on it.
 //!
-//! A store takes only the cluster lock, unless it moves a member without bits from one ring to
-//! another. It sets the bit of its slot, and is done if the member had bits before. The hand
-//! removes members without bits from the ring, so that it passes over them only once. [`fill`] and
-//! [`park`] resolve the race between a store and the hand. The store changes the bits, then reads
-//! the seat. The hand changes the seat, then reads the bits. So the store sees the new seat, or the
-//! hand sees the new bits, or both. The task that takes the free seat puts the member on a ring.
+//! A store waits only for the cluster lock, unless it moves a member without bits from one ring to
+//! another, or the cgroup of the ring was removed. It sets the bit of its slot, and is done if the
+//! member had bits before. The hand removes members without bits from the ring, so that it passes
+//! over them only once. [`fill`] and [`park`] resolve the race between a store and the hand. The
+//! store changes the bits, then reads the seat. The hand changes the seat, then reads the bits. So
+//! the store sees the new seat, or the hand sees the new bits, or both. The task that takes the
+//! free seat puts the member on a ring.
 //!
 //! A member is freed with its table, when none of its slots has a bit. Before that, [`retire`]
 //! sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put the
@@ -155,7 +156,7 @@ fn reseat<M: Member>(
 /// What the clock hand does with a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// No page is stored, or its word changed meanwhile: nothing is done.
+    /// Nothing is done, because no page is stored, or its word has changed meanwhile.
     Pass,
     /// The page lost its second chance, and stays.
     Spare,

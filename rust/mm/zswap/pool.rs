@@ -605,7 +605,7 @@ pub(crate) struct SlotWord<'w> {
 }
 
 impl<'w> SlotWord<'w> {
-    /// Returns the word of the `n`th slot of a span. `None` is as for [`LockedSpan::nth`].
+    /// Returns the word of the `n`th slot of a span. Returns `None` when [`LockedSpan::nth`] does.
     #[inline]
     pub(crate) fn of(slots: &'w LockedSpan<'_>, n: u32) -> Option<Self> {
         let (word, name) = slots.nth(n)?;

@@ -75,10 +75,13 @@ impl Place {
 }
 
 /// A page in a zsmalloc object, compressed or uncompressed. zsmalloc knows the length.
+///
+/// # Invariants
+///
+/// `pool` is less than 2 to the power of `POOL_BITS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Object {
     place: Place,
-    // INVARIANT: Less than 2 to the power of `POOL_BITS`.
     pool: u8,
     plain: bool,
 }
@@ -323,8 +326,8 @@ impl Record {
 // `FORM_HALF` keeps 32 bits, which must fit in the word above `VALUE_SHIFT`.
 const _: () = assert!(VALUE_SHIFT < u32::BITS);
 
-/// The totals of a number of records that are charged or uncharged together. Not `Copy`, so that
-/// they are uncharged once.
+/// The totals of a number of records that are charged or uncharged together. This is not `Copy`,
+/// so that they are uncharged only once.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Sum {
     bytes: usize,

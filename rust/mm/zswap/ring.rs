@@ -196,7 +196,8 @@ impl RingState {
     #[inline]
     fn as_seat(&self) -> RingPtr {
         // INVARIANT: The pointer is to a ring. Its members leave it when its cgroup goes offline,
-        // and the cgroup is freed an RCU grace period later at the earliest.
+        // and the cgroup is freed an RCU grace period later at the earliest. A ring without a
+        // cgroup is never freed.
         RingPtr(self.as_raw())
     }
 
@@ -390,14 +391,15 @@ pub(crate) fn members_from(first: Option<&Member>) -> impl Iterator<Item = &Memb
 pub(crate) struct NewMember(NonNull<bindings::zswap_member>);
 
 impl NewMember {
-    /// Allocates a member. Fails before zswap is set up. May sleep.
+    /// Allocates a member. Returns `None` if there is no memory, or before zswap is set up. May
+    /// sleep.
     pub(crate) fn alloc(node: Node) -> Option<Self> {
         alloc_member(bindings::ZSWAP_GFP_ENTRY, node)
     }
 }
 
 c_functions! {
-    // C returns zeroed memory, or NULL before zswap is set up.
+    // C returns zeroed memory, or NULL.
     safe fn alloc_member(gfp: bindings::gfp_t, node: Node) -> Option<NewMember>
         = zswap_member_alloc;
 }
@@ -696,12 +698,12 @@ impl LockedRing<'_> {
         self.add_len(nr.wrapping_neg());
     }
 
-    /// Moves the clock hand over the ring: over `budget` pages at most, of `members` members at
-    /// most. Subtracts what the hand has passed from `budget` and `members`.
+    /// Moves the clock hand over at most `budget` pages, and over at most `members` members.
+    /// Subtracts from both how many the hand has passed.
     ///
-    /// `wants` gets the first slot of a member, and returns true if the hand should visit its
-    /// pages. `meet` gets the swap entry of a page, its word and what the hand has decided. It
-    /// returns false to stop the hand.
+    /// `wants` gets the entry of the first slot of a member, and returns true if the hand should
+    /// visit the pages of the member. `meet` gets the swap entry of a page, its word and what the
+    /// hand has decided. It returns false to stop the hand.
     pub(crate) fn pass(
         &mut self,
         budget: &mut usize,

@@ -138,7 +138,8 @@ fn pressure_counts(memcg: Memcg<'_>) -> bool {
 /// callback.
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
-    // Writeback does I/O, and may enter a file system.
+    // Writeback does I/O, and may enter a file system. So the allocation that is short of memory
+    // must allow both.
     if !pressure_counts(memcg) || !control.may_do_io() || !may_have_candidates(memcg) {
         return 0;
     }

@@ -95,8 +95,8 @@ pub(crate) const SLOTS: usize = bindings::ZSWAP_CLUSTER_SLOTS;
 /// Number of slots that a member has bits for.
 const GROUP: u32 = u64::BITS;
 static_assert!(matches!(SLOTS.checked_rem(GROUP as usize), Some(0)));
-/// The limit of `nr` in a table up to which words can be promised. It leaves room for each slot to
-/// put one word into use afterwards, so that the count does not wrap.
+/// [`LockedTable::promise`] does not raise the `nr` of a table above this. Each slot can still put
+/// its word into use afterwards without the count wrapping.
 #[cfg(CONFIG_RUST_VSWAP)]
 const MOST_PROMISED: u32 = u32::MAX - SLOTS as u32;
 
@@ -153,7 +153,7 @@ pub(crate) struct Group<'t> {
 }
 
 impl<'t> Group<'t> {
-    /// Returns the members of the group.
+    /// Returns the chain of the group's members.
     #[inline]
     pub(crate) fn chain(self) -> &'t Chain {
         self.chain
@@ -191,7 +191,7 @@ static_assert!(core::mem::offset_of!(ClusterHead, zswap) == TABLE_AT);
 pub(crate) struct Ci<'a>(NonNull<bindings::swap_cluster_info>, PhantomData<&'a ()>);
 
 impl<'a> Ci<'a> {
-    /// Returns a virtual cluster.
+    /// Wraps a virtual cluster.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn of_virtual(cluster: &'a Cluster) -> Self {
@@ -534,8 +534,8 @@ impl<'g> LockedTable<'g> {
         false
     }
 
-    /// Frees the table, if there is one. Warns and leaks it instead if a word is in use or
-    /// promised.
+    /// Frees the table, if there is one. If a word is in use or promised, warns and leaves the
+    /// table in the cluster.
     pub(crate) fn free(&mut self) {
         let raw = self.ci().cell().load(Relaxed);
         let Some(table) = self.table() else {

@@ -76,9 +76,9 @@ struct Met {
 }
 
 impl Met {
-    /// Returns true if `record` equals the record that the hand met, ignoring the place. Then it
-    /// may still describe a newer page of the slot, which has lost its second chance, too. That
-    /// page is written back instead.
+    /// Returns true if `record` equals the record that the hand met, ignoring the place. An equal
+    /// record may describe a newer page of the slot, which has lost its second chance, too. Then
+    /// the newer page is written back.
     fn is(self, record: Record) -> bool {
         record.was(self.word)
     }
@@ -268,12 +268,12 @@ impl WriteBack {
             wanted
         };
         let round = ring.lock().settled().len();
-        // Two rounds: on the first pass, pages only lose their second chance.
+        // Allow two rounds, because in the first one pages may only lose their second chance.
         let mut members = round.saturating_mul(2);
         let mut written = 0usize;
         while *budget != 0 && members != 0 && unwanted.get() < MEMBERS {
             let mut run = Run::new();
-            // One round at most, so that no page is in the run twice.
+            // Pass each member at most once for a run, so that no page is in the run twice.
             let mut some = members.min(MEMBERS).min(round);
             let before = some;
             ring.lock()
