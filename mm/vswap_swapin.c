@@ -383,8 +383,9 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
 
 /*
  * Returns true if zswap has written back or refused many pages: more than a
- * quarter of the device slots in use have no page in zswap or the swap cache. A
- * quarter, because zero pages have slots, too, but are not on a device.
+ * quarter of the device slots in use have no page in zswap or the swap cache.
+ * The limit is not 0, because zero pages have slots, too, but are not on a
+ * device.
  */
 bool vswap_swapin_any_written(void)
 {

@@ -199,8 +199,9 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 }
 
 /*
- * Events that sysfs counts: the reasons of plans, and their outcomes. The
- * reasons, up to VSWAP_SWAPIN_HINTED, add up to the number of plans.
+ * Events that sysfs counts: the reasons of plans, and their outcomes. A plan of
+ * the policy counts one reason, up to VSWAP_SWAPIN_HINTED. A plan for a fault
+ * in the memory of another task, or for a file on a slow device, counts none.
  */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
@@ -214,7 +215,7 @@ enum vswap_swapin_event {
 	VSWAP_SWAPIN_NEAR,
 	VSWAP_SWAPIN_SEQUENCE,
 	VSWAP_SWAPIN_HINTED,
-	/* Folios planned large that were large, were one page, or not readable. */
+	/* What a plan for a large folio led to: large, one page, unreadable. */
 	VSWAP_SWAPIN_LARGE,
 	VSWAP_SWAPIN_SMALLER,
 	VSWAP_SWAPIN_UNREADABLE,

@@ -480,7 +480,7 @@ int zswap_shim_setup(void)
 		goto remove_state;
 
 	/*
-	 * SHRINKER_NONSLAB, so that memcg reclaim calls the shrinker even
+	 * Set SHRINKER_NONSLAB, so that memcg reclaim calls the shrinker even
 	 * without kmem accounting.
 	 */
 	zswap_shrinker = shrinker_alloc(SHRINKER_NUMA_AWARE | SHRINKER_MEMCG_AWARE |

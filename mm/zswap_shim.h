@@ -64,7 +64,7 @@ struct zswap_table {
  * rust/mm/zswap/order.rs. Freed with its table.
  */
 struct zswap_member {
-	/* For ring->members. Of this, ring->joined uses only .next. */
+	/* Link in ring->members. In ring->joined, only .next is used. */
 	struct list_head list;
 	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;

@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A constant, because arrays have this length. initramfs.py sets it for other page sizes. */
+/* PAGE is a constant, because arrays have this length. initramfs.py sets it for other sizes. */
 #ifndef PAGE
 #define PAGE		4096UL
 #endif
@@ -176,7 +176,7 @@ enum content_kind { CONTENT_COMPRESSIBLE, CONTENT_RANDOM, CONTENT_ZERO, CONTENT_
 
 struct content {
 	uint64_t seed;
-	/* Compressible pages are made by template_light(), instead of realistic. */
+	/* True if template_light() makes the compressible pages. */
 	bool light;
 	unsigned int random_percent;
 	unsigned int zero_percent;

@@ -245,7 +245,7 @@ static void enter_cgroup(const char *cgroup)
 	must_write_file(path, "0");
 }
 
-/* Reclaims from the cgroup of --cgroup, if possible as many bytes. Ignores errors. */
+/* Tries to reclaim this many bytes from the cgroup of --cgroup. Ignores errors. */
 static void reclaim(size_t bytes)
 {
 	char path[300], text[64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * swapfuzz: random programs for the swap path, with a shadow of every byte.
+ * swapfuzz: runs random programs on the swap path, with a shadow of every byte.
  *
  * A seed determines the program of each process: a sequence of operations on
  * eight areas of memory, on the process's cgroups and on the machine. Operation
@@ -436,7 +436,7 @@ struct range {
 	size_t page, count;
 };
 
-/* Takes the family lock, if the process has children or is one. */
+/* Takes the family lock, if the process has children or is a child. */
 static void family_enter(void)
 {
 	if (locked_family || !(nr_children || in_child))
@@ -2059,7 +2059,7 @@ enum {
 	CHILD = 1,
 	/* The children are reaped first, because the operation changes what they share. */
 	ALONE = 2,
-	/* Only with --machine, and only with --faults. */
+	/* MACHINE needs --machine, and FAULTS needs --faults. */
 	MACHINE = 4,
 	FAULTS = 8,
 };
@@ -2869,7 +2869,7 @@ int main(int argc, char **argv)
 	unsigned int seeds = 0;
 	pid_t printer;
 
-	/* Disable rseq: if an allocation fails while the kernel writes to it, it sends SIGSEGV. */
+	/* Disable rseq, because the kernel sends SIGSEGV if it has no memory to write to rseq. */
 	if (!getenv("GLIBC_TUNABLES")) {
 		setenv("GLIBC_TUNABLES", "glibc.pthread.rseq=0", 1);
 		execv("/proc/self/exe", argv);
