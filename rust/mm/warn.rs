@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Warnings about broken invariants. Each is printed once, because a broken invariant may recur
-//! often.
+//! Warnings about broken invariants. Each place in the code warns only once, because a broken
+//! invariant may recur often.
 
 #![forbid(unsafe_code)]
 
-/// Warns like `warn_on!` if the condition is true, but only the first time. Evaluates to the
-/// condition.
+/// Warns like `warn_on!` if the condition is true, but only the first time at this place in the
+/// code. Evaluates to the condition.
 macro_rules! warn_on_once {
     ($cond:expr) => {{
         static WARNED: ::kernel::sync::atomic::Atomic<bool> =

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Compression contexts: one for each CPU.
+//! Compression contexts. A context has what a task needs to compress and decompress pages: a
+//! transform, a request and an output buffer. Each pool has one context for each CPU.
 //!
-//! A task uses a context while it holds the mutex of the context ([`LockedContext`]). It locks the
-//! context of the CPU that it runs on, because that context is likely free. The task may then move
-//! to another CPU.
+//! A task uses a context while it holds the mutex of the context ([`LockedContext`]). The task
+//! locks the context of the CPU that it runs on, because that context is likely unlocked. The task
+//! may then move to another CPU.
 //!
 //! # CPU hotplug
 //!
@@ -59,15 +60,16 @@ use kernel::{
     types::Opaque, //
 };
 
-// C takes lengths as `unsigned int`.
+// The crypto API takes lengths as `unsigned int`.
 const PAGE_LEN: u32 = PAGE_SIZE as u32;
 
 c_functions! {
-    /// Returns true if a compressor with that name exists. May sleep, and load modules.
+    /// Returns true if there is a compressor with this name. May sleep, and may load a module.
     pub(crate) safe fn exists(name: &CStr) -> bool = zswap_has_acomp;
-    /// Returns the node of a CPU, or a negative number if the CPU is not possible.
+    /// Returns the NUMA node of a CPU, or a negative number if the CPU is not possible.
     safe fn cpu_to_node(cpu: CpuId) -> c_int = zswap_cpu_to_node;
-    /// Allocates a transform on the node of a CPU. May sleep.
+    /// Allocates a transform on the NUMA node of a CPU. Returns an `ERR_PTR` on failure. May
+    /// sleep.
     safe fn alloc_acomp(name: &CStr, cpu: CpuId) -> *mut bindings::crypto_acomp = zswap_alloc_acomp;
     safe fn alloc_request(transform: &Transform) -> Option<Request> = zswap_acomp_request_alloc;
 }
@@ -99,7 +101,7 @@ to_c!(&Transform => *mut bindings::crypto_acomp = |this| this.0.as_ptr());
 struct Request(NonNull<bindings::acomp_req>);
 
 c_owned! {
-    // Safe: `State` drops the request before its transform.
+    // Freeing the transform is safe, because `State` drops the request before its transform.
     fn drop(Transform: bindings::crypto_acomp) = zswap_free_acomp;
     fn drop(Request: bindings::acomp_req) = zswap_acomp_request_free;
 }
@@ -115,7 +117,7 @@ fn alloc_on<T>(node: NumaNode) -> Result<KBox<MaybeUninit<T>>> {
 ///
 /// # Invariants
 ///
-/// The request is for the transform, and uses the completion of the context.
+/// The request is for the transform. Its completion is `done` of the context that has this state.
 struct State {
     // Declared first, so that it is dropped before its transform.
     request: Request,
@@ -127,7 +129,7 @@ struct State {
 /// The context that compresses and decompresses for a CPU.
 #[pin_data]
 struct Context {
-    // Only the task that holds the mutex uses it. Any task may do so, one at a time.
+    // The completion of the request. Only the task that holds the mutex of `state` uses it.
     #[pin]
     done: Opaque<bindings::crypto_wait>,
     #[pin]
@@ -143,7 +145,8 @@ impl Context {
         let request = alloc_request(&transform).ok_or(ENOMEM)?;
         let req = request.0.as_ptr();
         alloc_on::<Self>(node)?.write_pin_init(try_pin_init!(Self {
-            // SAFETY: The completion is pinned, and is dropped together with the request.
+            // SAFETY: The request keeps a pointer to the completion. The completion is pinned, and
+            // no request runs when the context is dropped.
             done <- Opaque::ffi_init(|done| unsafe { bindings::zswap_acomp_init_wait(req, done) }),
             // INVARIANT: The request was just made for the transform, and uses `done`.
             state <- new_mutex!(State {
@@ -155,11 +158,11 @@ impl Context {
     }
 }
 
-/// The contexts of a compressor, indexed by CPU.
+/// The contexts of a pool, indexed by CPU.
 pub(crate) struct Contexts(KVVec<SetOnce<Pin<KBox<Context>>>>);
 
 impl Contexts {
-    /// Allocates the array of contexts. May sleep.
+    /// Allocates the array, with room for the context of each possible CPU. May sleep.
     pub(crate) fn new() -> Result<Self> {
         let nr = nr_cpu_ids();
         let mut contexts = KVVec::with_capacity(nr as usize, GFP_KERNEL)?;
@@ -178,10 +181,12 @@ impl Contexts {
         Ok(())
     }
 
-    /// Locks the context of this CPU. Sleeps while another task uses it.
+    /// Locks the context of this CPU. Sleeps while another task uses the context. Warns and
+    /// returns `EINVAL` if the CPU has no context.
     #[inline]
     pub(crate) fn lock(&self) -> Result<LockedContext<'_>> {
-        // The task may migrate to another CPU right away, which is fine.
+        // The task may migrate to another CPU right away. That is fine, because any task may use
+        // the context while it holds the mutex.
         let place = self.0.get(CpuId::current().as_u32() as usize);
         let Some(context) = place.and_then(SetOnce::as_ref) else {
             warn_on_once!(true);
@@ -200,7 +205,7 @@ impl Contexts {
 ///
 /// # Invariants
 ///
-/// The buffer was allocated with `kmalloc()`, so C finds its page.
+/// The buffer was allocated with `kmalloc()`, so `sg_set_buf()` can find its page.
 struct Buffer<'a>(&'a mut [u8; PAGE_SIZE]);
 
 to_c!(Buffer<'_> => *mut c_void = |this| this.0.as_mut_ptr().cast());
@@ -222,7 +227,8 @@ impl List {
     }
 
     c_methods! {
-        // These only write the entry: they record where the memory is.
+        // C only writes the entry of the list. It does not access the memory that the entry
+        // describes.
         safe fn describe(&self, page: &SwapPage<'_>) = zswap_sg_one_page;
         safe fn describe_empty(&self, page: &EmptyPage<'_>) = zswap_sg_one_page;
         safe fn describe_buffer(&self, buffer: Buffer<'_>, len: u32) = zswap_sg_one_buf;
@@ -244,7 +250,8 @@ impl<'m> Source<'m> {
     #[inline]
     fn page(list: &'m mut List, page: &'m SwapPage<'_>) -> Self {
         list.describe(page);
-        // INVARIANT: The list describes the page, whose folio is locked during `'m`.
+        // INVARIANT: The list describes the page. The page stays readable during `'m`, because its
+        // folio is locked.
         Self {
             list: list.as_ptr(),
             len: PAGE_LEN,
@@ -277,7 +284,7 @@ impl<'m> Target<'m> {
     #[inline]
     fn page(list: &'m mut List, page: &'m EmptyPage<'_>) -> Self {
         list.describe_empty(page);
-        // INVARIANT: The list describes the page, whose bytes no task uses, by the invariants of
+        // INVARIANT: The list describes the page. No task uses its bytes, by the invariants of
         // `EmptyPage`.
         Self {
             list: list.as_ptr(),
@@ -288,8 +295,8 @@ impl<'m> Target<'m> {
     #[inline]
     fn buffer(list: &'m mut List, buffer: Buffer<'m>) -> Self {
         list.describe_buffer(buffer, PAGE_LEN);
-        // INVARIANT: The list describes the buffer, which is as long as a page, and is borrowed
-        // during `'m`.
+        // INVARIANT: The list describes the buffer, which is as long as a page. The buffer is
+        // borrowed mutably during `'m`.
         Self {
             list: list.as_ptr(),
             _memory: PhantomData,
@@ -304,7 +311,7 @@ enum Operation {
     Decompress,
 }
 
-/// The request of a locked context, and its completion.
+/// The request of a locked context, and the completion of the request. The request is not running.
 ///
 /// # Invariants
 ///
@@ -315,8 +322,8 @@ struct IdleRequest<'a> {
 }
 
 impl IdleRequest<'_> {
-    /// Runs the request from `src` to `dst`. Returns the compressor's result, and the output
-    /// length.
+    /// Compresses or decompresses `src` to `dst`, and waits for the result. Returns the result of
+    /// the compressor, and the length of its output.
     #[inline]
     fn run(self, operation: Operation, src: Source<'_>, dst: Target<'_>) -> (Result, u32) {
         let operation = match operation {
@@ -324,8 +331,8 @@ impl IdleRequest<'_> {
             Operation::Decompress => bindings::crypto_acomp_decompress,
         };
         let (req, done) = (self.request.0.as_ptr(), self.done.get());
-        // SAFETY: By the invariants of `IdleRequest`, `Source` and `Target`, no other task uses the
-        // request, and the lists describe memory of at least the given lengths. The request is
+        // SAFETY: By the invariants of `IdleRequest`, no other task uses the request. By those of
+        // `Source` and `Target`, the lists describe memory of the given lengths. The request is
         // complete when C returns, because C waits for asynchronous drivers.
         let (ret, len) = unsafe {
             let ret = bindings::zswap_acomp_run(
@@ -355,14 +362,14 @@ pub(crate) struct LockedContext<'a> {
 }
 
 impl LockedContext<'_> {
-    /// Returns the request, and the buffer for the compressor's output.
+    /// Returns the request, and the buffer for the output of the compressor.
     #[inline]
     fn split(&mut self) -> (IdleRequest<'_>, Buffer<'_>) {
         let State {
             request, output, ..
         } = &mut *self.state;
-        // INVARIANT: By the invariants of `State` and `LockedContext`, the request uses `done`.
-        // The mutex is held.
+        // INVARIANT: By the invariants of `State` and `LockedContext`, the completion of the
+        // request is `done`. No other task uses either, because the mutex is held.
         let request = IdleRequest {
             request,
             done: self.done,
@@ -371,8 +378,8 @@ impl LockedContext<'_> {
         (request, Buffer(output))
     }
 
-    /// Compresses a page. Returns the length that the compressor reports, or its error.
-    /// [`Self::output`] has the bytes, up to a page.
+    /// Compresses a page. Returns the length of the output as the compressor reports it, or the
+    /// compressor's error. [`Self::output`] returns the output.
     #[inline]
     pub(crate) fn compress(&mut self, page: &SwapPage<'_>) -> Result<usize> {
         let (mut input, mut output) = (List::new(), List::new());
@@ -383,15 +390,16 @@ impl LockedContext<'_> {
         result.map(|()| len as usize)
     }
 
-    /// Returns the first `len` bytes of the compressed data, at most a page.
+    /// Returns the first `len` bytes of the output of the last compression, at most a page.
     #[inline]
     pub(crate) fn output(&self, len: usize) -> Bytes<'_> {
         let output = self.state.output.as_slice();
         Bytes::of(output.get(..len).unwrap_or(output))
     }
 
-    /// Decompresses an object to a page. Also returns the output length. `EIO`: the output does not
-    /// fill the page.
+    /// Decompresses an object to a page. Returns the proof that the page is filled, and the length
+    /// of the output. The proof is `EIO` if the output does not fill the page, or else the
+    /// compressor's error.
     #[inline]
     pub(crate) fn decompress<'p>(
         &mut self,
@@ -404,7 +412,7 @@ impl LockedContext<'_> {
         let dst = Target::page(&mut output, page);
         let (result, len) = request.run(Operation::Decompress, src, dst);
         let filled = match result {
-            // SAFETY: `len` bytes were written, which is all of the page.
+            // SAFETY: The compressor has written `len` bytes, which is all of the page.
             Ok(()) if len == PAGE_LEN => Ok(unsafe { page.filled() }),
             Ok(()) => Err(EIO),
             Err(error) => Err(error),
@@ -413,7 +421,7 @@ impl LockedContext<'_> {
     }
 }
 
-/// Copies an uncompressed object to a page. `EIO`: the object is not as long as a page.
+/// Copies an uncompressed object to a page. Returns `EIO` if the object is not as long as a page.
 #[inline]
 pub(crate) fn copy_plain<'p>(
     mut object: Parts<'_>,
@@ -423,7 +431,7 @@ pub(crate) fn copy_plain<'p>(
         return Err(EIO);
     }
     // SAFETY: The object is as long as a page. `to` is a mapped page, whose bytes no task uses, by
-    // the invariants of `EmptyPage`. All of it is written.
+    // the invariants of `EmptyPage`. C writes all of the page.
     Ok(unsafe {
         page.overwrite(|to| {
             bindings::memcpy_from_sglist(to.cast(), object.as_sg(), 0, PAGE_LEN);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! An array of references that grows in chunks, and is read without a lock.
+//! An array of references that grows by chunks, and is read without a lock.
 
 use core::{
     mem::ManuallyDrop,
@@ -21,7 +21,7 @@ use kernel::{
 /// Number of elements of a chunk.
 pub(crate) const CHUNK: usize = bindings::VSWAP_CHUNK as usize;
 
-/// An element of a chunk: a reference, or nothing.
+/// An element of the root or of a chunk: a reference, or nothing.
 ///
 /// # Invariants
 ///
@@ -30,7 +30,7 @@ struct Element<T: 'static>(Atomic<*const T>);
 
 impl<T: Sync> Element<T> {
     const fn empty() -> Self {
-        // INVARIANT: NULL.
+        // INVARIANT: The pointer is NULL.
         Self(Atomic::new(core::ptr::null()))
     }
 
@@ -41,7 +41,8 @@ impl<T: Sync> Element<T> {
     }
 
     fn set(&self, value: &'static T) {
-        // INVARIANT: The reference never ends.
+        // INVARIANT: `value` points to a `T` that is never freed, because its lifetime is
+        // `'static`.
         self.0.store(value, Release);
     }
 }
@@ -56,7 +57,7 @@ type Chunk<T> = [Element<T>; CHUNK];
 struct NewChunk(NonNull<c_void>);
 
 c_functions! {
-    // C returns zeroed memory for `CHUNK` pointers.
+    // C returns zeroed memory for `CHUNK` pointers, or NULL.
     safe fn alloc_chunk(gfp: bindings::gfp_t) -> Option<NewChunk> = vswap_chunk_alloc;
 }
 
@@ -64,7 +65,8 @@ c_owned! {
     fn drop(NewChunk: c_void) = kfree;
 }
 
-/// An array of references. The root has a pointer for each possible chunk. Chunks are never freed.
+/// An array of references. Its root has a pointer for each possible chunk. The root and the chunks
+/// are never freed.
 ///
 /// # Invariants
 ///
@@ -84,7 +86,8 @@ impl<T: Sync> Array<T> {
         }
     }
 
-    /// Allocates the root, for at most `max` elements, unless there is one. May sleep.
+    /// Allocates the root, unless it exists. The root gets room for `max` elements, rounded up to
+    /// whole chunks. May sleep.
     pub(crate) fn setup(&self, max: usize) -> Result {
         if self.most() != 0 {
             return Ok(());
@@ -96,7 +99,8 @@ impl<T: Sync> Array<T> {
         }
         let new = root.as_ptr();
         if self.root.cmpxchg(core::ptr::null(), new, Full).is_ok() {
-            // INVARIANT: The root is not dropped. A reader that sees the length also sees the root.
+            // INVARIANT: `root` points to `len` elements, which are not dropped. `len` is stored
+            // after `root`, so a reader that sees `len` also sees `root`.
             let _ = ManuallyDrop::new(root);
             self.len.store(len, Release);
         }
@@ -114,31 +118,35 @@ impl<T: Sync> Array<T> {
         if nth >= self.len.load(Acquire) {
             return None;
         }
-        // SAFETY: By the invariants, the root has more than `nth` places, and is never freed.
+        // SAFETY: By the invariants, the root has more than `nth` elements, and is never freed.
         Some(unsafe { &*self.root.load(Relaxed).add(nth) })
     }
 
-    /// Returns an element, if it was set.
+    /// Returns the element at `index`, or `None` if it was not set.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&'static T> {
         self.place(index)?.get()?.get(index % CHUNK)?.get()
     }
 
-    /// Allocates the chunk of an element, unless there is one. May sleep.
+    /// Allocates the chunk of the element at `index`, unless the chunk exists. Returns `None` if
+    /// there is no memory, or if the root has no room for the element. May sleep if `gfp` allows
+    /// it.
     pub(crate) fn reserve(&self, index: usize, gfp: bindings::gfp_t) -> Option<()> {
         let place = self.place(index)?;
         if place.get().is_none() {
             let new = alloc_chunk(gfp)?;
             let chunk = new.0.as_ptr().cast_const().cast();
             if place.0.cmpxchg(core::ptr::null(), chunk, Full).is_ok() {
-                // INVARIANT: The chunk is zeroed, so its elements are NULL. It is not freed.
+                // INVARIANT: The chunk is zeroed, so its elements are NULL. The chunk is not
+                // freed.
                 let _ = ManuallyDrop::new(new);
             }
         }
         Some(())
     }
 
-    /// Sets an element whose chunk exists, so that readers find it.
+    /// Sets the element at `index`, so that readers find it. Does nothing if the chunk of the
+    /// element does not exist.
     pub(crate) fn set(&self, index: usize, value: &'static T) {
         let chunk = self.place(index).and_then(Element::get);
         if let Some(place) = chunk.and_then(|chunk| chunk.get(index % CHUNK)) {

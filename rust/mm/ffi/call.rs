@@ -7,22 +7,24 @@
 //! Rust, as arguments and as results. A type that adds requirements to those of another type
 //! implements [`Refines`], which provides [`FromC`].
 
-/// Calls a function of C, for the macros that declare functions.
+/// Calls a function of C, for `c_functions!`, `c_methods!` and `c_guarded!`.
 macro_rules! c_call {
     ($c:ident($($arg:expr),*)) => {{
-        // SAFETY: `ToC`, and for methods the invariants of the type, guarantee all requirements of
-        // the function: see the macro that declares it.
+        // SAFETY: The declaration of the function claims that it can be called: `ToC` for the
+        // types of its arguments, and for methods the invariants of their type, guarantee all that
+        // it requires.
         let ret = unsafe { ::kernel::bindings::$c($($arg),*) };
-        // SAFETY: The result of the function meets the requirements of `FromC` for its type.
+        // SAFETY: The declaration of the function claims that its result meets the requirements of
+        // `FromC` for the type of the result.
         unsafe { $crate::ffi::call::FromC::from_c(ret) }
     }};
 }
 
 /// Declares functions of C that can be called with any values that their types allow. As in an
-/// `unsafe extern` block, `safe` is a claim about each function.
+/// `unsafe extern` block, `safe` is a claim about each function, which the compiler cannot check.
 ///
-/// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks them against
-/// bindgen's signature.
+/// [`ToC`] converts the arguments, and [`FromC`] the result. The compiler checks the converted
+/// types against bindgen's signature.
 macro_rules! c_functions {
     ($(
         $(#[$meta:meta])*
@@ -37,7 +39,7 @@ macro_rules! c_functions {
     };
 }
 
-/// Declares methods that call functions of C. C's first argument is `self.as_ptr()`, and the
+/// Declares methods that call functions of C, and pass `self.as_ptr()` as the first argument. The
 /// invariants of the type guarantee what C requires of that pointer. The other arguments are as in
 /// `c_functions!`.
 macro_rules! c_methods {
@@ -55,8 +57,9 @@ macro_rules! c_methods {
     };
 }
 
-/// Declares methods that call functions of C without `self`. The invariants of the type guarantee
-/// what C requires, such as a lock that is held. The arguments are as in `c_functions!`.
+/// Declares methods that call functions of C, and do not pass `self` to them. The invariants of
+/// the type guarantee what C requires, such as a lock that is held. The arguments are as in
+/// `c_functions!`.
 macro_rules! c_guarded {
     ($(
         $(#[$meta:meta])*
@@ -71,9 +74,9 @@ macro_rules! c_guarded {
     };
 }
 
-/// Declares functions of C that are called when a value of a type is dropped. The invariants of the
-/// type guarantee what C requires of the pointer, and say that the value owns what the function
-/// frees or ends.
+/// Declares the function of C that is called when a value of a type is dropped. The invariants of
+/// the type guarantee what C requires of the pointer, and say that the value owns what the
+/// function frees or ends.
 macro_rules! c_dropped {
     ($(
         $(#[$meta:meta])*
@@ -93,9 +96,9 @@ macro_rules! c_dropped {
     )*};
 }
 
-/// Declares types whose values own a value of C, and the function of C that frees it. The
-/// invariants of the type say that it owns what its first field, a `NonNull`, points to. `FromC`
-/// takes over a value that C returns.
+/// Declares the function of C that frees what the values of a type own. The invariants of the type
+/// say that a value owns what its first field, a `NonNull`, points to. The macro implements
+/// `FromC`, so that a function of C can return such a value.
 macro_rules! c_owned {
     ($(
         $(#[$meta:meta])*
@@ -105,11 +108,12 @@ macro_rules! c_owned {
         impl $crate::ffi::call::FromC<::core::ptr::NonNull<$raw>> for $ty {
             /// # Safety
             ///
-            /// The value takes over what `raw` points to, or a reference to it, from C. It meets
-            /// the invariants of its type.
+            /// C hands over what `raw` points to, or a reference to it. The new value meets the
+            /// invariants of its type.
             #[inline]
             unsafe fn from_c(raw: ::core::ptr::NonNull<$raw>) -> Self {
-                // INVARIANT: As required of the caller, the value takes over what `raw` points to.
+                // INVARIANT: As required of the caller, the value owns what `raw` points to, and
+                // meets the other invariants of its type.
                 Self(raw)
             }
         }
@@ -118,7 +122,8 @@ macro_rules! c_owned {
     )*};
 }
 
-/// Declares statics of C that Rust and C access at the same time. [`View`] is the type for Rust.
+/// Declares functions that return references to statics of C. C may access a static at the same
+/// time, so its Rust type implements [`View`].
 macro_rules! c_statics {
     ($(
         $(#[$meta:meta])*
@@ -127,7 +132,8 @@ macro_rules! c_statics {
         $($(#[$meta])*
         #[inline]
         $vis fn $name() -> &'static $ty {
-            // SAFETY: A static stays, and `View` says that Rust may access it as this type.
+            // SAFETY: A static is never freed, and `View` says that Rust may access it as this
+            // type.
             unsafe {
                 let raw: *mut <$ty as $crate::ffi::call::View>::C =
                     &raw mut ::kernel::bindings::$c $(. $field)*;
@@ -147,14 +153,16 @@ macro_rules! c_argument {
     };
 }
 
-/// Defines functions that C calls. [`FromC`] creates an argument `name: Type = RawType`. Its
-/// contract for the type is part of the contract of the function, and so is what the function's
-/// documentation says of the caller. The body is safe code, and cannot keep an argument longer than
-/// it runs, unless the type of the argument has the lifetime `'static`.
+/// Defines functions that C calls. For an argument `name: Type = RawType`, C passes a `RawType`,
+/// which [`FromC`] converts to a `Type`. The C caller must meet the requirements of this
+/// conversion, and do what the documentation of the function says of the caller. The body is safe
+/// code. It cannot keep an argument after it returns, unless the type of the argument has the
+/// lifetime `'static`.
 ///
-/// `given(name: Type)` after the arguments is a value that stands for what the C caller guarantees
-/// without an argument, such as a lock that it holds. Its contract is that of `FromC<()>`. A type
-/// with such a contract is not for results of C functions.
+/// `given(name: Type)` after the arguments adds a value that stands for what the C caller
+/// guarantees without an argument, such as a lock that the caller holds. `FromC<()>` for `Type`
+/// creates the value, and states what the caller must guarantee. Do not use such a type for the
+/// result of a C function.
 macro_rules! c_exports {
     ($(
         $(#[$meta:meta])*
@@ -165,8 +173,9 @@ macro_rules! c_exports {
         ///
         /// # Safety
         ///
-        /// What is said above of the caller, and the requirements of
-        /// [`FromC`](crate::ffi::call::FromC) for the type of each argument, and of what is given.
+        /// The caller does what is said of it above. It meets the requirements of
+        /// [`FromC`](crate::ffi::call::FromC) for the type of each argument, and of the `given`
+        /// value.
         #[export]
         #[allow(unused_unsafe)]
         unsafe extern "C" fn $name($($arg: $raw),*) $(-> $ret)? {
@@ -180,8 +189,8 @@ macro_rules! c_exports {
     };
 }
 
-/// Asserts that a Rust type has the layout of a C type, so that a pointer to one is a pointer to
-/// the other.
+/// Asserts that a Rust type has the size of a C type, and that the listed fields have the same
+/// offsets. So a pointer to one type can be used as a pointer to the other.
 macro_rules! same_layout {
     ($ours:ty = $c:ty { $($field:ident = $theirs:ident),* $(,)? }) => {
         ::kernel::prelude::static_assert!(size_of::<$ours>() == size_of::<$c>());
@@ -219,8 +228,8 @@ pub(crate) unsafe trait View: Sync {
     type C;
 }
 
-// SAFETY: The layout is that of the number. C accesses a variable for which Rust has this type in
-// one piece.
+// SAFETY: An `Atomic<T>` has the layout of a `T`. C accesses in one piece each variable that Rust
+// accesses as an `Atomic`.
 unsafe impl<T: AtomicType> View for Atomic<T> {
     type C = T;
 }
@@ -269,7 +278,8 @@ pub(crate) unsafe trait ToC {
     fn to_c(self) -> Self::C;
 }
 
-/// A value that C passes to a Rust function, as `Raw`.
+/// A value that C passes to Rust as `Raw`: an argument of a Rust function, or the result of a C
+/// function.
 pub(crate) trait FromC<Raw> {
     /// Converts the value from its C type.
     ///
@@ -284,7 +294,7 @@ pub(crate) trait Refines<Raw> {
     /// The type whose requirements are among those of this type.
     type Base: FromC<Raw>;
 
-    /// Adds the promises to a value.
+    /// Converts a value of the base type about which C promises all that this type requires.
     ///
     /// # Safety
     ///
@@ -303,7 +313,7 @@ impl<T: Refines<Raw>, Raw> FromC<Raw> for T {
     }
 }
 
-/// The result of a function that returns nothing.
+/// The result of a C function that returns `void`.
 impl FromC<()> for () {
     /// # Safety
     ///
@@ -312,12 +322,13 @@ impl FromC<()> for () {
     unsafe fn from_c((): ()) {}
 }
 
-/// Implements [`ToC`] for types: what C gets of a value.
+/// Implements [`ToC`] for types. The expression after `|this|` is what C gets for a value.
 macro_rules! to_c {
     ($($(#[$meta:meta])* $ty:ty => $c:ty = |$this:ident| $value:expr $(;)?)*) => {$(
         $(#[$meta])*
         // SAFETY: C does not follow the value, or the value is a pointer to an object that stays
-        // while the function runs: by the invariants of the type, or because it is a reference.
+        // while the function runs. It stays by the invariants of the type, or because the value is
+        // a reference.
         unsafe impl $crate::ffi::call::ToC for $ty {
             type C = $c;
 
@@ -330,7 +341,7 @@ macro_rules! to_c {
     )*};
 }
 
-/// Implements the traits for numbers and other types that are the same in C.
+/// Implements [`ToC`] and [`FromC`] for numbers and other types that are the same in C.
 macro_rules! plain {
     ($($ty:ty),*) => {
         to_c!($($ty => $ty = |this| this;)*);
@@ -365,7 +376,7 @@ impl FromC<c_int> for Result {
     /// # Safety
     ///
     /// Nothing is required.
-    // Unlike `to_result()`, inline, because hot paths test results.
+    // Inline, unlike `to_result()`, because hot paths test results.
     #[inline]
     unsafe fn from_c(raw: c_int) -> Self {
         if raw == 0 {
@@ -410,7 +421,7 @@ impl<T> FromC<NonNull<T>> for NonNull<T> {
 to_c!(CpuId => c_uint = |this| this.as_u32());
 to_c!(NonZero<u32> => c_uint = |this| this.get());
 
-// Places that C reads and writes. A number may have any value afterwards.
+// C reads and writes the numbers that these pointers point to. It may write any value.
 to_c!(&mut u16 => *mut u16 = |this| this);
 to_c!(&mut usize => *mut usize = |this| this);
 
@@ -453,7 +464,8 @@ impl<T: FromC<NonNull<Raw>>, Raw> FromC<*mut Raw> for Present<T> {
     }
 }
 
-/// A place to write a result to, or `None` if C does not want the result.
+/// A place where a Rust function writes a result for C, or `None` if C passed NULL because it does
+/// not want the result.
 pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
 impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
@@ -462,8 +474,8 @@ impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
     /// `raw` is valid for writes. Only the function accesses it while it runs.
     #[inline]
     unsafe fn from_c(raw: NonNull<T>) -> Self {
-        // SAFETY: As required of the caller, `raw` is valid for writes and only used by the
-        // function. The memory need not be initialized.
+        // SAFETY: As required of the caller, `raw` is valid for writes, and only the function
+        // accesses it. The memory need not be initialized.
         unsafe { raw.cast().as_mut() }
     }
 }

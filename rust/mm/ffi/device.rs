@@ -2,16 +2,18 @@
 
 //! Device slots that back virtual slots, and reads from them.
 //!
-//! When C's allocator takes a device slot to back a virtual slot, it writes a word into the swap
-//! table of the device. The word names the virtual slot: [`Rmap`]. The lock of the device cluster
-//! nests inside that of a virtual cluster. So a task that goes from such a word to the virtual slot
-//! first drops the lock. Then the task checks that the virtual slot still names the device slot.
+//! When C's allocator takes a device slot to back a virtual slot, it writes a *reverse map word*
+//! ([`Rmap`]) into the swap table of the device. This word names the virtual slot. The lock of a
+//! device cluster nests inside the lock of a virtual cluster. So a task that has read a reverse
+//! map word drops the lock of the device cluster before it locks the virtual cluster. Then the
+//! task checks that the virtual slot still names the device slot.
 //!
 //! # Lifetime of the device
 //!
-//! A slot in use keeps its device, because swapoff waits until no slot is in use. So a task that
-//! took a slot out of a backing word keeps the device until it frees the slot. A bound cluster
-//! keeps its device until `vswap_unbind()`: swapoff fails without a [`Left`].
+//! A device slot in use keeps its device, because swapoff waits until no slot is in use. So a task
+//! that removed a device slot from a backing word keeps the device until the task frees the slot.
+//! A bound cluster keeps its device until `vswap_unbind()`, because swapoff fails without a
+//! [`Left`].
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap.h`](srctree/mm/swap.h).
 
@@ -58,13 +60,13 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-// C has its own constants for these words. Check that Rust decodes C's word for offset 1.
+// C has its own constants for reverse map words. Check that Rust decodes C's word for offset 1.
 static_assert!(matches!(
     Rmap::decode((1 << bindings::VSWAP_RMAP_SHIFT) | bindings::VSWAP_RMAP_MARK as u64),
     Ok(Rmap::Virtual(offset)) if offset.get() == 1
 ));
 
-/// A run of device slots. Dropping it frees them.
+/// A run of consecutive device slots. Dropping the value frees the slots.
 ///
 /// # Invariants
 ///
@@ -77,8 +79,8 @@ pub(crate) struct DeviceSlots {
 }
 
 impl DeviceSlots {
-    /// Allocates a run of device slots for a folio with virtual slots. May sleep. `ENOSPC`: no
-    /// device has a free run.
+    /// Allocates a run of device slots for a folio with virtual slots. Returns `ENOSPC` if no
+    /// device has a free run. May sleep.
     pub(crate) fn alloc(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let nr = folio.nr_pages() as u32;
         if warn_on_once!(!folio.first_slot().entry().is_virtual()) {
@@ -91,34 +93,37 @@ impl DeviceSlots {
             return Err(ENOSPC);
         }
         let entry = SwapEntry::from_raw(entry);
-        // Cannot fail: C only returns types and offsets that devices have.
+        // This does not fail, because C only returns types and offsets that devices have.
         let first = PhysSlot::new(entry.ty() as u8, entry.offset() as u32).ok_or(EINVAL)?;
         // INVARIANT: C has allocated the slots for this value, so no I/O uses them, and no backing
         // word names them yet.
         Ok(Self { first, nr })
     }
 
-    /// Wraps the device slot that the backing word of the virtual slot at `offset` named. Warns and
-    /// returns an empty run if the device slot does not back that virtual slot, because the word
-    /// was corrupt. The device slot of the virtual slot is leaked then.
+    /// Takes over device slot `first`, which the backing word of the virtual slot at `offset`
+    /// named. If the reverse map word of `first` does not name that virtual slot, the backing word
+    /// was corrupt. Then warns and returns an empty run. The device slot that backs the virtual
+    /// slot is leaked in this case.
     ///
     /// # Safety
     ///
-    /// The word does not name the device slot any more. If the device slot backs the virtual slot,
-    /// no other value owns it, and no I/O uses it. The cluster of the virtual slot is locked.
-    // Out of line, because most words that are freed name no device slot.
+    /// The backing word does not name the device slot any more. If the device slot backs the
+    /// virtual slot, no other value owns the device slot, and no I/O uses it. The cluster of the
+    /// virtual slot is locked.
+    // Out of line, because most backing words that are cleared name no device slot.
     #[inline(never)]
     pub(crate) unsafe fn from_word(first: PhysSlot, offset: usize) -> Self {
-        // A backing word names a device slot only while the reverse map word of that slot names the
-        // virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns the
-        // slots to be named. `scatter()` has both words written before it unlocks the virtual
-        // cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim nor
-        // hibernation does, and a slot in use keeps its device.
+        // A backing word names a device slot only while the reverse map word of that slot names
+        // the virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns
+        // the slots to be named. `scatter()` writes the backing word and lets C write the reverse
+        // map word before it unlocks the virtual cluster. Only `drop()` clears the reverse map
+        // word. Neither swapoff nor reclaim nor hibernation does, and a slot in use keeps its
+        // device.
         let backs = is_for(first, offset, false);
         warn_on_once!(!backs);
-        // INVARIANT: The run is empty, or the reverse map word says that the slot is in use for the
-        // virtual slot. As required of the caller, no backing word names it then, no other value
-        // owns it, and no I/O uses it.
+        // INVARIANT: The run is empty, or the reverse map word says that the device slot is in use
+        // for the virtual slot. In the second case, no backing word names the device slot, no
+        // other value owns it, and no I/O uses it, as required of the caller.
         Self {
             first,
             nr: backs.into(),
@@ -148,21 +153,22 @@ impl DeviceSlots {
             return 0;
         };
         let word = Backing::Phys(self.first).encode();
-        // INVARIANT: The slot is not in the run any more. If no slot can follow it, it was the last
-        // one, because all slots of a run exist.
+        // INVARIANT: The first slot is not in the run any more. If `nth(1)` returns `None`, the
+        // run is empty now, because all slots of a run exist.
         self.first = self.first.nth(1).unwrap_or(self.first);
         self.nr = left;
         word
     }
 
-    /// Appends slots to the run, if they continue it.
+    /// Appends the slots of `other`, if they directly follow the run. `Err` returns `other`
+    /// otherwise.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if self.first.nth(self.nr) != Some(other.first) {
             return Err(other);
         }
         self.nr = self.nr.wrapping_add(other.nr);
-        // INVARIANT: The slots of `other` are in this run now.
+        // INVARIANT: The slots of `other` are in this run, so `other` is not dropped.
         let _ = ManuallyDrop::new(other);
         Ok(())
     }
@@ -171,7 +177,8 @@ impl DeviceSlots {
 impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
-        // The run is empty if words name all of its slots, or if the word it came from was corrupt.
+        // The run is empty if backing words have taken over all of its slots, or if `from_word()`
+        // has found a corrupt word.
         if self.nr == 0 {
             return;
         }
@@ -183,22 +190,23 @@ impl Drop for DeviceSlots {
 }
 
 c_functions! {
-    /// Returns true if a device has a free slot to back a virtual slot. Another task may take it
-    /// meanwhile.
+    /// Returns true if a device has a free slot to back a virtual slot. Idle slots of bound
+    /// clusters count as free. Another task may take the slot meanwhile.
     pub(crate) safe fn have_free() -> bool = vswap_have_free;
     /// Returns true if page tables or shmem have physical entries, whose pages may be in zswap.
     pub(crate) safe fn old_entries() -> bool = vswap_old_entries;
     /// Returns true if storage is suspended for hibernation: the image names device slots, so none
     /// of them may be freed before the machine is off.
     pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
-    /// Returns true if the device of a type has a free cluster. Another task may take it meanwhile.
+    /// Returns true if the device of type `ty` has a free cluster. Another task may take the
+    /// cluster meanwhile.
     pub(crate) safe fn has_free_cluster(ty: c_uint) -> bool = vswap_has_free_cluster;
-    /// Returns true if more than half of swap is in use (`vm_swap_full()`), so that slots whose
-    /// pages are in the swap cache should be freed.
+    /// Returns true if more than half of the device slots are in use (`vm_swap_full()`). Then
+    /// slots whose pages are in the swap cache should be freed.
     pub(crate) safe fn is_full() -> bool = vswap_devices_full;
 }
 
-/// An order of folios.
+/// An order of folios that swap slots can be allocated for.
 ///
 /// # Invariants
 ///
@@ -211,8 +219,9 @@ c_functions! {
     safe fn type_to_bind(order: Order) -> c_int = vswap_bindable_type;
 }
 
-/// Returns the type of the device that the next cluster for folios of `order` is to be bound to.
-/// `None`: C's allocator must find device slots instead. Takes swap_avail_lock.
+/// Returns the type of the device whose slots the next bound cluster for folios of `order` uses.
+/// Returns `None` if C's allocator must find device slots instead: see `vswap_bindable_type()`.
+/// Takes swap_avail_lock.
 pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
@@ -242,8 +251,9 @@ pub(crate) fn entry_of(slot: PhysSlot) -> Option<SwapEntry> {
         .then(|| SwapEntry::new(slot.ty(), slot.offset().into()))
 }
 
-/// Returns true if a device slot backs the virtual slot at `offset`: its reverse map word says so,
-/// or if `bound`, the binding of its cluster. The virtual cluster is locked.
+/// Returns true if a device slot backs the virtual slot at `offset`. Without `bound`, the reverse
+/// map word of the device slot must name the virtual slot. With `bound`, the binding of the device
+/// cluster must name it. Caller holds the lock of the virtual cluster.
 #[inline]
 pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
     slot_backs(slot.ty().into(), slot.offset(), offset, bound)
@@ -283,7 +293,7 @@ pub(crate) struct Owned<'a> {
 }
 
 to_c! {
-    /// The type of the device, which stays.
+    /// The type of a device that stays during the call, by the invariants of [`Owned`].
     &Owned<'_> => c_uint = |this| this.ty.into();
 }
 
@@ -327,7 +337,8 @@ impl Owned<'_> {
     pub(crate) fn bound(&self) -> impl Iterator<Item = &'static Cluster> + '_ {
         let mut index = 0;
         core::iter::from_fn(move || {
-            // Skip a corrupt owner.
+            // Skip a device cluster that is bound to a virtual cluster which does not exist,
+            // because its record is corrupt.
             loop {
                 let owner = next_bound(self, &mut index);
                 if owner == 0 {
@@ -352,7 +363,7 @@ impl Owned<'_> {
     }
 }
 
-/// The slots of a device that swapoff turns off.
+/// A device that swapoff turns off, and its slots that back virtual slots.
 ///
 /// # Invariants
 ///
@@ -360,7 +371,8 @@ impl Owned<'_> {
 /// and no more clusters are bound to it.
 pub(crate) struct Leaving<'a> {
     owned: Owned<'a>,
-    // Not that of `owned`, which is lent out and could be swapped for another.
+    // The type of the device. `owned.ty` is not used, because `owned` is lent out mutably, and a
+    // borrower could replace it by the value of another device.
     ty: u8,
 }
 
@@ -380,19 +392,19 @@ impl<'a> Refines<c_uint> for Leaving<'a> {
 }
 
 impl<'a> Leaving<'a> {
-    /// Returns the slots that back virtual slots.
+    /// Lends out the iterator over the slots that back virtual slots.
     pub(crate) fn owned(&mut self) -> &mut Owned<'a> {
         &mut self.owned
     }
 
-    /// Returns the proof that virtual slots do not use the device any more. `EBUSY`: a slot backs a
-    /// virtual slot, or a virtual cluster is bound to the device.
+    /// Returns the proof that virtual slots do not use the device any more. Returns `EBUSY` if a
+    /// slot of the device backs a virtual slot, or if a virtual cluster is bound to the device.
     pub(crate) fn left(self) -> Result<Left<'a>> {
         if in_use(self.ty) > 0 || any_bound(Some(self.ty)) {
             return Err(EBUSY);
         }
-        // INVARIANT: No slot is in use, and no cluster is bound, as just checked. By the invariants
-        // of `self`, it stays so.
+        // INVARIANT: No slot of the device backs a virtual slot, and no cluster is bound to it, as
+        // just checked. By the invariants of `Leaving`, that stays so.
         Ok(Left(PhantomData))
     }
 }
@@ -417,7 +429,7 @@ impl Iterator for Owned<'_> {
                 return None;
             }
             let voffset = VOffset::new(voffset as u64);
-            // Skip a corrupt word.
+            // Skip a reverse map word whose offset is too large, because it is corrupt.
             if !warn_on_once!(voffset.is_none()) {
                 return voffset;
             }
@@ -425,23 +437,23 @@ impl Iterator for Owned<'_> {
     }
 }
 
-/// Folios that are being read, merged into few requests. Dropping the value submits the last
-/// request.
+/// A batch of folios that are being read. Reads of adjacent device slots are merged into one
+/// request. Dropping the value submits the last request.
 ///
-/// Use a value for one window of folios only. After reading a workingset folio, the task counts as
-/// stalled on memory (PSI) until the value is dropped.
+/// Use a value for a limited number of folios. After the read of a workingset folio, the task
+/// counts as stalled on memory (PSI) until the value is dropped.
 ///
 /// # Invariants
 ///
 /// The structure was zeroed at first, and since then only C has changed it. So it owns the reads
-/// that this task has begun and not submitted yet, the stall, and the reference to a cgroup in it,
-/// if any.
+/// that this task has begun and not submitted yet, the PSI stall, and the reference to a cgroup,
+/// as far as there are any.
 pub(crate) struct Reads(bindings::vswap_reads, NotThreadSafe);
 
 to_c!(&mut Reads => *mut bindings::vswap_reads = |this| &mut this.0);
 
 c_functions! {
-    // C accepts any offset and id. A folio comes with a reference. May sleep.
+    // C accepts any offset and id. The caller gets a reference to the folio. May sleep.
     safe fn read_slot(reads: &mut Reads, offset: usize, id: u16) -> Result<Option<FolioRef>>
         = vswap_read_slot;
 }
@@ -457,10 +469,11 @@ impl Reads {
         Self(bindings::vswap_reads::default(), NotThreadSafe)
     }
 
-    /// Returns the folio of a virtual slot: from the swap cache, or a new one that is being read.
+    /// Returns the folio that the swap cache has for a virtual slot. If there is none, allocates a
+    /// folio and begins to read it.
     ///
-    /// `ENOENT`: the swap count of the slot is 0, or virtual slots were never enabled. `ENOMEM`: no
-    /// memory for the folio. May sleep.
+    /// Returns `ENOENT` if the swap count of the slot is 0, or if virtual slots were never
+    /// enabled. Returns `ENOMEM` if there is no memory for the folio. May sleep.
     pub(crate) fn folio(&mut self, offset: VOffset) -> Result<FolioRef> {
         let entry = SwapEntry::new(bindings::VSWAP_SWP_VSWAP as u8, offset.get());
         loop {
@@ -469,7 +482,8 @@ impl Reads {
                 Err(error) if error == EEXIST => swap_cache::get(entry.offset()),
                 folio => folio?,
             };
-            // `None` if the folio was removed from the swap cache meanwhile: retry.
+            // If the folio has left the swap cache since `read_slot()` found it there, `folio` is
+            // `None`. Then retry.
             if let Some(folio) = folio {
                 return Ok(folio);
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Page faults on swapped-out pages, and the switches of the swap-in policy.
+//! Page faults on swapped-out pages, and the switches and statistics of the swap-in policy.
 //!
 //! C header: [`mm/vswap_swapin.h`](srctree/mm/vswap_swapin.h).
 
@@ -50,7 +50,7 @@ c_statics! {
     safe fn max_order_switch() -> &Atomic<u32> = vswap_swapin_switches.max_order;
 }
 
-/// Returns true if the policy is enabled.
+/// Returns true if the swap-in policy is enabled.
 #[inline]
 pub(crate) fn is_enabled() -> bool {
     enabled_switch().load(Relaxed)
@@ -74,7 +74,7 @@ pub(crate) fn large() -> bool {
     large_switch().load(Relaxed)
 }
 
-/// Returns the largest order that the policy may plan.
+/// Returns the largest order of a folio that the policy may plan.
 #[inline]
 pub(crate) fn max_order() -> u32 {
     max_order_switch().load(Relaxed)
@@ -90,13 +90,14 @@ c_functions! {
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
     /// Returns the largest number of pages that readahead reads.
     pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;
-    /// Returns true if plans are traced.
+    /// Returns true if the tracepoint for plans is enabled.
     pub(crate) safe fn is_traced() -> bool = vswap_swapin_is_traced;
-    /// Counts an event that sysfs shows. C ignores a number that is no event.
+    /// Counts an event in the statistics of swap-in, which sysfs shows. C ignores a number that is
+    /// no event.
     safe fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
 }
 
-/// Counts the reason of a plan.
+/// Counts a plan in the statistics of swap-in, by its reason.
 #[inline]
 pub(crate) fn count_why(why: Why) {
     count(match why {
@@ -114,7 +115,7 @@ pub(crate) fn count_why(why: Why) {
     });
 }
 
-/// Counts the outcome of an earlier large folio in the statistics of swap-in.
+/// Counts how well an earlier large folio was used, in the statistics of swap-in.
 pub(crate) fn count_outcome(outcome: Outcome) {
     count(match outcome {
         Outcome::Full => bindings::vswap_swapin_event_VSWAP_SWAPIN_USED_FULL,
@@ -123,7 +124,8 @@ pub(crate) fn count_outcome(outcome: Outcome) {
     });
 }
 
-/// Counts a folio that was planned to be large. If `large` is false, the folio has one page.
+/// Counts a folio that was swapped in where the plan allowed a large folio. If `large` is false,
+/// the folio has one page.
 pub(crate) fn count_size(large: bool) {
     count(if large {
         bindings::vswap_swapin_event_VSWAP_SWAPIN_LARGE
@@ -132,7 +134,7 @@ pub(crate) fn count_size(large: bool) {
     });
 }
 
-/// Counts a page that readahead has skipped.
+/// Counts a neighbour that readahead has skipped, because the neighbour is on no device.
 pub(crate) fn count_skipped() {
     count(bindings::vswap_swapin_event_VSWAP_SWAPIN_SKIPPED);
 }
@@ -147,14 +149,14 @@ c_functions! {
     safe fn record_of(owner: Address) -> Present<&'static Counter> = vswap_record_of;
 }
 
-/// The place of the record of a VMA or inode. Updates may be lost, because writers do not exclude
-/// each other: see [`Record`].
+/// The place that keeps the history of faults ([`Record`]) of a VMA or inode. Tasks read and write
+/// it without a lock, so updates may be lost.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept(&'static Atomic<i64>);
 
 impl Kept {
-    /// Returns the record of an owner, which is a VMA or an inode. Owners hash by address into a
-    /// shared table of records.
+    /// Returns the place for an owner, which is a VMA or an inode. The address of the owner is
+    /// hashed into a fixed table, so two owners may share a place.
     #[inline]
     pub(crate) fn of<T>(owner: *const T) -> Self {
         let Present(counter) = record_of(Address(owner.cast()));
@@ -201,7 +203,7 @@ impl Vma<'_> {
         safe fn raw_hint(&self) -> u8 = vswap_hint_of;
     }
 
-    /// Returns the hint that `madvise()` set; `Hint::None` for NULL.
+    /// Returns the hint that `madvise()` set for the VMA; `Hint::None` for NULL.
     #[inline]
     pub(crate) fn hint(self) -> Hint {
         match self.raw_hint() {
@@ -229,10 +231,11 @@ impl FromC<NonNull<bindings::vm_fault>> for Fault<'_> {
     /// `vmf` describes a fault that lasts while the value is used.
     #[inline]
     unsafe fn from_c(vmf: NonNull<bindings::vm_fault>) -> Self {
-        // SAFETY: As required of the caller, the fault lasts, so `vmf` is valid.
+        // SAFETY: As required of the caller, the fault lasts while the value is used, so `vmf` is
+        // valid.
         let at = unsafe { &vmf.as_ref().__bindgen_anon_1 };
-        // INVARIANT: As required of the caller, the fault lasts while the value is used. The VMA of
-        // a fault stays as long as the fault, which is the invariant of `Vma`.
+        // INVARIANT: As required of the caller, the fault lasts while the value is used. The VMA
+        // of a fault stays as long as the fault lasts, as the invariant of `Vma` requires.
         Self {
             vmf,
             vma: Vma(at.vma, PhantomData),
@@ -248,12 +251,14 @@ impl Fault<'_> {
     }
 
     c_methods! {
-        /// Returns true if the task faults in its own memory. khugepaged and others cause faults in
-        /// the memory of other tasks. Such a fault does not mean that the memory is used.
+        /// Returns true if the task faults in its own memory. A fault that a task such as
+        /// khugepaged causes in the memory of another process does not mean that the memory is
+        /// used.
         pub(crate) safe fn is_own(&self) -> bool = vswap_fault_is_own;
-        /// Returns a bit mask of the orders above 0 that a folio for the fault may have.
+        /// Returns a bit mask of the orders above 0 that the VMA allows for a folio; 0 with
+        /// userfaultfd.
         safe fn orders(&self) -> usize = vswap_fault_orders;
-        // C checks that the pages are in the page table and VMA of the fault.
+        // C checks that the pages are in the page table and in the VMA of the fault.
         safe fn nr_used(
             &self, first: usize, nr: u32, step: NonZero<u32>, run: bool
         ) -> c_int = vswap_fault_used;
@@ -265,19 +270,20 @@ impl Fault<'_> {
         self.page
     }
 
-    /// Returns the record of the fault's VMA.
+    /// Returns the place for the history of faults in the VMA.
     #[inline]
     pub(crate) fn record(&self) -> Kept {
         Kept::of(self.vma.as_ptr())
     }
 
-    /// Returns the hint of the fault's VMA.
+    /// Returns the hint that `madvise()` set for the VMA.
     #[inline]
     pub(crate) fn hint(&self) -> Hint {
         self.vma.hint()
     }
 
-    /// Returns the smallest and the largest order that a large folio may have.
+    /// Returns the smallest and the largest order that a large folio for the fault may have.
+    /// Returns 0 for both if only a single page is allowed.
     pub(crate) fn limits(&self) -> Limits {
         match self.orders() & orders_up_to(max_order()) {
             0 => Limits::default(),
@@ -288,9 +294,10 @@ impl Fault<'_> {
         }
     }
 
-    /// Counts mapped pages with the accessed bit set, among every `step`-th of `nr` pages from
-    /// `first` on. With `run`, stops at the first page without the bit. `None`: the page table or
-    /// VMA of the fault does not cover the pages, or the CPU sets no accessed bit.
+    /// Looks at every `step`-th of the `nr` pages from `first` on. Returns how many of them are
+    /// mapped with the accessed bit set. With `run`, stops at the first page that is not. Returns
+    /// `None` if the page table or the VMA of the fault does not cover the pages, or if the CPU
+    /// does not set the accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u32, step: NonZero<u32>, run: bool) -> Option<u32> {
         u32::try_from(self.nr_used(first as usize, nr, step, run)).ok()
@@ -298,7 +305,7 @@ impl Fault<'_> {
 }
 
 impl HeldEntry<'_> {
-    /// Returns true if zswap has the page. The answer may be stale.
+    /// Returns true if zswap has the page of the entry. The answer may be stale.
     #[inline]
     pub(crate) fn is_stored(self) -> bool {
         Ci::of_entry(self).is_some_and(|(ci, off)| ci.peek_is_stored(off))
@@ -310,7 +317,7 @@ c_functions! {
     pub(crate) safe fn has_zero_flag(entry: HeldEntry<'_>) -> bool = vswap_swapin_is_zero;
 }
 
-/// Facts that the policy looked up for a plan, for the tracepoint.
+/// The evidence that the policy looked up only when a plan needed it, for the tracepoint.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) near: u32,
@@ -319,7 +326,7 @@ pub(crate) struct Found {
     pub(crate) uniform: u32,
 }
 
-/// Traces a plan and all of its inputs, so that it can be replayed on the host.
+/// Traces a plan with all of its evidence, so that the plan can be replayed on the host.
 #[cold]
 pub(crate) fn trace(evidence: &Evidence, found: &Found, plan: &Plan) {
     let (how, order) = match plan.how {

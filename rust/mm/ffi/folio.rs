@@ -8,11 +8,11 @@
 //! - the task that holds the lock of the folio that the swap cache has for the slot. While the
 //!   folio is there, the slot is not freed, and no second folio can be added. [`SwapFolio`] stands
 //!   for that lock.
-//! - the task that frees the slot, under the cluster lock. The swap count is 0 then, and the swap
-//!   cache has no folio for the slot.
+//! - the task that frees the slot, under the cluster lock. The swap cache has no folio for the
+//!   slot then, and no swap count is left, except for one that this task drops.
 //!
-//! `LockedCluster::scatter()` needs neither, because the device slot stays the same. It only
-//! records the device slot in another place.
+//! `LockedCluster::scatter()` needs neither, because the device slot stays the same. It only moves
+//! the record of the device slot from a bit of the binding to the backing word.
 //!
 //! [`Slot`] is the first of these rights as a value. A lookup borrows it, and a change borrows it
 //! mutably. So the result of a lookup cannot be used after the right is gone, or during a change.
@@ -63,7 +63,7 @@ c_functions! {
 /// A swap entry: a swap type and an offset.
 ///
 /// An entry may be stale: nothing keeps the slot that it names in use. A [`Slot`] is never stale.
-// The value of a `swp_entry_t`, because the structure would be passed by reference.
+// The number in a `swp_entry_t`. A structure would be passed by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
 
@@ -141,8 +141,9 @@ impl SwapEntry {
 ///
 /// # Invariants
 ///
-/// During `'a` only the owner of the value stores an entry for the slot, removes its entry, or
-/// looks it up to follow it. The device of the slot stays, and no I/O uses its device slot.
+/// During `'a`, only the owner of the value stores a zswap entry for the slot, removes the zswap
+/// entry, or looks it up to read it. The device of the slot stays, and no I/O uses the device
+/// slot.
 pub(crate) struct Slot<'a> {
     entry: SwapEntry,
     _right: PhantomData<&'a mut ()>,
@@ -155,7 +156,7 @@ impl Slot<'_> {
         self.entry
     }
 
-    /// Returns the entry, whose device stays.
+    /// Returns the entry, with the guarantee that its device stays.
     #[inline]
     pub(crate) fn held_entry(&self) -> HeldEntry<'_> {
         // INVARIANT: By the invariants of `Slot`, the device stays. The entry names a slot of it.
@@ -187,7 +188,7 @@ impl FromC<bindings::swp_entry_t> for HeldEntry<'_> {
     #[inline]
     unsafe fn from_c(entry: bindings::swp_entry_t) -> Self {
         // INVARIANT: As required of the caller, the device of the entry stays. The entry names a
-        // slot of it, which is in a cluster of it.
+        // slot of the device, so its offset is in a cluster of the device.
         Self {
             entry: SwapEntry::from_raw(entry),
             _device: PhantomData,
@@ -202,14 +203,14 @@ impl HeldEntry<'_> {
         self.entry
     }
 
-    /// Returns the entry with another offset, which may be beyond the end of the device. `None`:
-    /// the offset is in another cluster.
+    /// Returns the entry with another offset, which may be beyond the end of the device. Returns
+    /// `None` if the offset is in another cluster.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline]
     pub(crate) fn at(self, offset: usize) -> Option<Self> {
         let here = self.entry.offset();
-        // INVARIANT: The device stays, as for `self`. The offset is in the cluster of `self`, which
-        // is of the device. This holds beyond the end of the device, too.
+        // INVARIANT: The device stays, as for `self`. The offset is in the same cluster of the
+        // device as that of `self`, even if it is beyond the end of the device.
         (offset ^ here < SWAPFILE_CLUSTER as usize).then(|| Self {
             entry: self.entry.add(offset.wrapping_sub(here)),
             ..self
@@ -234,7 +235,8 @@ impl Folio {
         pub(crate) safe fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn pfn_nr(&self) -> usize = vswap_folio_pfn;
-        /// Returns the offset of the folio's first slot, if it is in the swap cache.
+        /// Returns the swap offset of the folio's first slot. The result only has a meaning if the
+        /// folio is in the swap cache.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn offset(&self) -> usize = vswap_folio_offset;
         safe fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
@@ -253,7 +255,8 @@ impl Folio {
         safe fn check(&self) = zswap_folio_check;
     }
 
-    /// Returns the page frame number, as a swap table word has it.
+    /// Returns the number of the folio's first page frame. Returns `None` if the number does not
+    /// fit in a swap table word.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
@@ -267,7 +270,8 @@ impl FromC<NonNull<bindings::folio>> for &Folio {
     /// The folio is not freed, and does not change its cgroup, while the reference is used.
     #[inline]
     unsafe fn from_c(folio: NonNull<bindings::folio>) -> Self {
-        // SAFETY: As required of the caller, the folio is not freed. The type is transparent.
+        // SAFETY: As required of the caller, the folio is not freed. `Folio` is a transparent
+        // wrapper of the structure.
         unsafe { folio.cast::<Folio>().as_ref() }
     }
 }
@@ -309,7 +313,7 @@ impl<'a> LockedFolio<'a> {
     /// Returns the first page of the folio.
     #[inline]
     pub(super) fn first_page(self) -> SwapPage<'a> {
-        // INVARIANT: A folio begins with its first page. It is locked, by the invariants.
+        // INVARIANT: A folio begins with its first page, so the page belongs to the folio.
         SwapPage {
             page: NonNull::from(self.0).cast(),
             folio: self,
@@ -356,7 +360,8 @@ impl<'a> SwapPage<'a> {
         self.folio.owner()
     }
 
-    /// Returns the 64-bit pattern that the page repeats, if it does.
+    /// Returns the 64-bit value that the page repeats. Returns `None` if the page does not repeat
+    /// one.
     #[inline]
     pub(crate) fn repeats(&self) -> Option<u64> {
         /// The index of the last word.
@@ -380,13 +385,13 @@ impl<'a> SwapPage<'a> {
         self.folio.writeback_enabled()
     }
 
-    /// Returns how random the contents of the page look, from a sample.
+    /// Returns the byte values in a sample of the page, for [`Variety::is_random`].
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn variety(&self) -> Variety {
         self.with_bytes(|bytes| Variety::of(bytes.sample(Variety::SAMPLE)))
     }
 
-    /// Maps the page while `f` runs.
+    /// Maps the page, calls `f` with its address, and unmaps the page.
     #[inline]
     fn mapped<R>(&self, f: impl FnOnce(*mut u8) -> R) -> R {
         // SAFETY: The page belongs to the folio, which stays, by the invariants.
@@ -398,7 +403,7 @@ impl<'a> SwapPage<'a> {
         ret
     }
 
-    /// Maps the page while `f` runs. User space may change the bytes meanwhile.
+    /// Calls `f` with the bytes of the page. User space may change the bytes meanwhile.
     #[inline]
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
         // INVARIANT: The page is mapped while `f` runs.
@@ -412,12 +417,12 @@ impl<'a> SwapPage<'a> {
     }
 }
 
-/// A page that is to be filled.
+/// A page whose contents are to be read from zswap.
 ///
 /// # Invariants
 ///
-/// No task has used the bytes of the page since its folio was locked, and the folio was not
-/// uptodate then. So writing the page overwrites no data.
+/// The folio of the page was not uptodate when it was locked, and no task has used the bytes of
+/// the page since. So writing the page overwrites no data.
 #[repr(transparent)]
 pub(crate) struct EmptyPage<'a>(SwapPage<'a>);
 
@@ -466,8 +471,8 @@ impl<'a> EmptyPage<'a> {
     }
 }
 
-/// Proof that all of a page of a locked folio was written. That these are the bytes which were
-/// swapped out is up to the code that fills the page.
+/// Proof that all of a page of a locked folio was written. It is no proof that the bytes are those
+/// which were swapped out.
 ///
 /// # Invariants
 ///
@@ -479,7 +484,8 @@ pub(crate) struct FilledPage<'a> {
 }
 
 impl FilledPage<'_> {
-    /// Checks that this is the proof for `page`. `EIO`: it is for another page.
+    /// Checks that this is the proof for `page`. Warns and returns `EIO` if it is the proof for
+    /// another page.
     #[inline]
     fn check(self, page: &SwapPage<'_>) -> Result {
         if warn_on_once!(self.page != page.page) {
@@ -517,12 +523,12 @@ impl<'a> Bytes<'a> {
         self.start
     }
 
-    /// Returns up to `nr` bytes, spread evenly.
+    /// Returns up to `nr` bytes, at even distances.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sample(&self, nr: usize) -> impl Iterator<Item = u8> + '_ {
-        // One less than an even distance, so that the samples do not all hit the same field of
-        // equal structures.
+        // The distance is one less than `len / nr`. Otherwise all samples of an array of
+        // structures could be from the same field.
         let apart = self.len.checked_div(nr).unwrap_or(0);
         let step = apart.saturating_sub(1).max(1);
         (0..self.len).step_by(step).take(nr).map(move |at| {
@@ -548,8 +554,9 @@ impl<'a> Bytes<'a> {
 ///
 /// # Invariants
 ///
-/// `folio` is in the swap cache during `'a`, and not under writeback, which only the owner of the
-/// folio lock starts. So no I/O uses its device slots. Only one value for it can be used at a time.
+/// `folio` is in the swap cache during `'a`. It is not under writeback, which only the owner of
+/// the folio lock starts. So no I/O uses its device slots. Only one value that covers the folio
+/// can be used at a time.
 pub(crate) struct SwapFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -581,11 +588,13 @@ impl<'a> SwapFolio<'a> {
     ///
     /// # Safety
     ///
-    /// The folio is in the swap cache, and no other value covers it, during `'a`.
+    /// The folio was just added to the swap cache, and stays there during `'a`. No other value
+    /// covers it during `'a`.
     #[inline]
     pub(super) unsafe fn new(folio: LockedFolio<'a>) -> Self {
         // INVARIANT: As required of the caller, the folio is in the swap cache during `'a`, and no
-        // other value covers it. It is not under writeback, because it was not in the swap cache.
+        // other value covers it. The folio is not under writeback, because it was just added to
+        // the swap cache.
         Self {
             folio,
             _lock: PhantomData,
@@ -615,7 +624,8 @@ impl<'a> SwapFolio<'a> {
 
     c_methods! {
         safe fn entry(&self) -> SwapEntry = zswap_folio_entry;
-        /// Returns true if the folio is large, was read for a fault, and no fault has mapped it.
+        /// Returns true if the folio is large, and was read for a fault or for shmem, but was not
+        /// taken into use: it is clean and not anonymous.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
         /// Returns true if the folio is uptodate.
@@ -624,9 +634,9 @@ impl<'a> SwapFolio<'a> {
         /// Adds the folio to the statistics of the swap cache.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn count_cached(&self) = vswap_folio_count_cached;
-        /// Counts the pages of the folio as loaded from zswap.
+        /// Counts the pages of the folio as loaded from zswap, for the system and the cgroup.
         pub(crate) safe fn count_zswpin(&self) = zswap_folio_count_zswpin;
-        /// Counts the page of the folio as written back from zswap.
+        /// Counts a page of the folio as written back from zswap, for the system and the cgroup.
         pub(crate) safe fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
         /// Counts the folio as a large folio that was swapped in.
         pub(crate) safe fn count_large_swpin(&self) = zswap_folio_count_large_swpin;
@@ -647,20 +657,22 @@ impl<'a> SwapFolio<'a> {
     /// Returns the right to the folio's first slot.
     #[inline]
     pub(crate) fn first_slot(&mut self) -> Slot<'_> {
-        // INVARIANT: `self` is the only value for the folio, and cannot be used meanwhile. The
-        // folio lock gives the right to the folio's slots.
+        // INVARIANT: The folio lock gives the right to the folio's slots. `self` is the only value
+        // that covers the folio, and cannot be used meanwhile.
         Slot {
             entry: self.entry(),
             _right: PhantomData,
         }
     }
 
-    /// Returns the right to the `n`th slot, and the `n`th page. `None` if the folio is smaller.
+    /// Returns the right to the folio's `n`th slot, and its `n`th page. Returns `None` if the
+    /// folio is smaller.
     #[inline]
     pub(crate) fn nth(&mut self, n: usize) -> Option<(Slot<'_>, SwapPage<'_>)> {
         let folio = self.folio;
         let page = NonNull::new(folio.page(n))?;
-        // INVARIANT: As for `first_slot()`. A folio has consecutive slots, one for each page.
+        // INVARIANT: The folio lock gives the right to the slot, as in `first_slot()`. A folio has
+        // consecutive slots, one for each page.
         let slot = Slot {
             entry: self.first_slot().entry.add(n),
             _right: PhantomData,
@@ -670,12 +682,13 @@ impl<'a> SwapFolio<'a> {
     }
 }
 
-/// A folio in the swap cache that is to be read, because it was not uptodate when it was locked.
+/// A folio in the swap cache whose contents are to be read, because it was not uptodate when it
+/// was locked.
 ///
 /// # Invariants
 ///
-/// No task has used the bytes of the folio since it was locked, and it was not uptodate then. It
-/// stays locked during `'a`.
+/// The folio was not uptodate when it was locked, and no task has used its bytes since. It stays
+/// locked during `'a`.
 pub(crate) struct UnreadFolio<'a>(SwapFolio<'a>);
 
 impl<'a> Refines<NonNull<bindings::folio>> for UnreadFolio<'a> {
@@ -708,7 +721,7 @@ impl UnreadFolio<'_> {
         self.0.lend()
     }
 
-    /// Calls `f` to fill the page of a folio of order 0. `None`: the folio is large.
+    /// Calls `f` to fill the page of a folio of order 0. Returns `None` if the folio is large.
     #[inline]
     fn fill_only(
         &mut self,
@@ -722,8 +735,8 @@ impl UnreadFolio<'_> {
         Some(f(self.0.first_slot(), &page).and_then(|filled| filled.check(&page.0)))
     }
 
-    /// Calls `f` to fill the page of a folio of order 0, and then marks the folio uptodate. `None`:
-    /// the folio is large.
+    /// Calls `f` to fill the page of a folio of order 0. If that succeeds, marks the folio
+    /// uptodate. Returns `None` if the folio is large.
     #[inline]
     pub(crate) fn fill(
         &mut self,
@@ -733,15 +746,16 @@ impl UnreadFolio<'_> {
         Some(filled.map(|()| self.0.folio.mark_uptodate()))
     }
 
-    /// Calls `f` to fill each page of a folio, with the index of the page, and then marks the folio
-    /// uptodate.
+    /// Calls `f` to fill each page of a folio, with the index of the page. If that succeeds for
+    /// all pages, marks the folio uptodate.
     pub(crate) fn fill_all(
         &mut self,
         mut f: impl for<'p> FnMut(usize, Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
     ) -> Result {
         for n in 0..self.nr_pages() {
             let (slot, page) = self.0.nth(n).ok_or(EIO)?;
-            // INVARIANT: As in `fill_only()`.
+            // INVARIANT: No task has used the bytes of the folio, by the invariants of
+            // `UnreadFolio`.
             let page = EmptyPage(page);
             f(n, slot, &page)?.check(&page.0)?;
         }
@@ -750,14 +764,14 @@ impl UnreadFolio<'_> {
     }
 }
 
-/// The cgroup of a locked folio.
+/// The locked folio whose cgroup is charged for an allocation, or no folio.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     folio: Option<LockedFolio<'a>>,
 }
 
 impl Owner<'_> {
-    /// No folio.
+    /// No folio, so that no cgroup of a folio is charged.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) const NONE: Self = Self { folio: None };
 
@@ -768,7 +782,7 @@ impl Owner<'_> {
             .map_or(core::ptr::null_mut(), |folio| folio.as_ptr())
     }
 
-    /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup.
+    /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to the cgroup of the folio.
     pub(crate) fn charged<R>(self, f: impl FnOnce() -> R) -> R {
         let memcg = self.folio.and_then(|folio| folio.memcg_get());
         MemcgRef::charging(memcg.as_ref(), f)
@@ -796,9 +810,9 @@ impl FolioRef {
     }
 
     c_methods! {
-        /// Locks the folio, and waits for its writeback to end. `None`, without the lock: the folio
-        /// is not in the swap cache with virtual slots any more. May sleep.
-        // C hands over the lock, so no other value covers the folio.
+        /// Locks the folio, and waits for the end of its writeback. If the folio is not in the
+        /// swap cache with virtual slots any more, unlocks it and returns `None`. May sleep.
+        // C hands over the folio lock, so no other value covers the folio.
         pub(crate) safe fn lock_cached(&self) -> Option<ReadFolio<'_>> = vswap_folio_lock_cached;
     }
 
@@ -821,11 +835,11 @@ impl PartialEq for FolioRef {
     }
 }
 
-/// The lock of a folio that is in the swap cache. Dropping it unlocks the folio.
+/// The lock of a folio that is in the swap cache. Dropping the value unlocks the folio.
 ///
 /// # Invariants
 ///
-/// The value owns the lock.
+/// The value owns the lock of the folio.
 #[must_use]
 pub(crate) struct ReadFolio<'a>(SwapFolio<'a>);
 
@@ -854,20 +868,21 @@ impl ReadFolio<'_> {
     }
 
     /// Removes the folio from the swap cache, frees its slots and unlocks it. `Err` returns the
-    /// folio: a swap count is not 0, it is under writeback, or storage is suspended.
+    /// folio, still locked, if the swap count of a slot is not 0, or if storage is suspended for
+    /// hibernation.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn free_swap(self) -> Result<(), Self> {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.
         if !unsafe { bindings::folio_free_swap(self.0.as_ptr()) } {
             return Err(self);
         }
-        // Dropping `self` unlocks the folio. That is allowed although the folio has left the swap
+        // Dropping `self` unlocks the folio. It may be unlocked although it has left the swap
         // cache.
         Ok(())
     }
 
     /// Removes a clean folio from the swap cache, and unlocks it. A dirty folio has the only copy
-    /// of the data, so this only warns and unlocks it.
+    /// of the data, so the function leaves it in the swap cache, warns, and unlocks it.
     pub(crate) fn forget(self) {
         if warn_on_once!(self.0.folio.is_dirty()) {
             return;
@@ -888,7 +903,7 @@ impl<'a> Deref for ReadFolio<'a> {
     }
 }
 
-/// The lock of a folio in the swap cache that C wants to be read.
+/// The lock of a folio in the swap cache whose contents C wants zswap to read.
 ///
 /// # Invariants
 ///
@@ -914,16 +929,16 @@ impl ReadRequest<'_> {
     /// Lends the folio out.
     #[inline]
     pub(crate) fn lend(&mut self) -> UnreadFolio<'_> {
-        // INVARIANT: By the invariants of `ReadRequest`. The folio is locked while `self` is
-        // borrowed.
+        // INVARIANT: By the invariants of `ReadRequest`, the folio was not uptodate, and no task
+        // has used its bytes. It is locked while `self` is borrowed.
         UnreadFolio(self.0.lend())
     }
 
-    /// Returns the result of the read for C. `ENOENT` leaves the folio locked, so that C reads it
-    /// from its device and unlocks it. Otherwise the folio is unlocked here.
+    /// Returns the result of the read for C. After `ENOENT`, the folio stays locked, so that C
+    /// reads it from its device and unlocks it. After any other result, unlocks the folio.
     ///
-    /// A large folio that could not be read is first removed from the swap cache. Otherwise another
-    /// fault would take all of its pages for broken.
+    /// After an error other than `ENOENT`, first removes a large folio from the swap cache.
+    /// Otherwise another fault would find the folio, and take all of its pages for unreadable.
     #[inline]
     pub(crate) fn end(self, read: Result) -> c_int {
         let Self(folio) = self;
@@ -951,13 +966,13 @@ pub(crate) enum Wait {
     No,
 }
 
-/// Folios that are being written, merged into few requests. Dropping the value submits the last
-/// request.
+/// A batch of folios that are being written. Writes of adjacent device slots are merged into one
+/// request. Dropping the value submits the last request.
 ///
 /// # Invariants
 ///
 /// `ctx` was zeroed at first, and since then only C has changed it. So it owns the request that C
-/// has begun last and not submitted yet, or has none.
+/// has begun and not submitted yet, if there is one.
 pub(crate) struct Writes {
     ctx: bindings::swap_io_ctx,
     requests: u32,
@@ -973,7 +988,7 @@ impl Writes {
         }
     }
 
-    /// Returns the number of requests so far. Folios that are consecutive on a device share one.
+    /// Returns how many requests were begun so far.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn requests(&self) -> u32 {
         self.requests
@@ -984,13 +999,13 @@ c_dropped! {
     fn drop(writes: Writes) = swap_write_submit(&mut writes.ctx);
 }
 
-/// A new, locked and empty folio in the swap cache, to write a zswap entry back.
+/// A new, locked folio in the swap cache without contents, to write a zswap entry back.
 ///
-/// Dropping it removes the folio from the swap cache again.
+/// Dropping the value removes the folio from the swap cache, and unlocks it.
 ///
 /// # Invariants
 ///
-/// The value owns the lock and a reference.
+/// The value owns the folio lock and a reference to the folio.
 #[must_use]
 pub(crate) struct NewFolio(UnreadFolio<'static>);
 
@@ -1007,9 +1022,9 @@ impl Refines<NonNull<bindings::folio>> for NewFolio {
 }
 
 c_functions! {
-    // C accepts any entry, and warns if it names no device. It sleeps only with `wait`. The folio
-    // is new, locked, in the swap cache, not uptodate and not under writeback. The caller gets the
-    // lock and a reference. The folio pins the slot and so the device.
+    // C accepts any entry, and prints an error if it names no device. C sleeps only with `wait`.
+    // The folio is new, locked, in the swap cache, not uptodate and not under writeback. The
+    // caller gets the lock and a reference. The folio pins the slot, which keeps the device.
     safe fn alloc_folio(entry: SwapEntry, wait: bool) -> Result<Option<NewFolio>>
         = zswap_swap_cache_alloc_folio;
 }
@@ -1020,10 +1035,11 @@ c_dropped! {
 }
 
 impl NewFolio {
-    /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names, if the
-    /// slot is in use.
+    /// Allocates a folio, and adds it to the swap cache for the slot that `entry` names.
     ///
-    /// `EEXIST`: the swap cache has a folio for the slot already, or the device is gone.
+    /// Returns `ENOENT` if the swap count of the slot is 0, and `ENOMEM` if there is no memory.
+    /// Returns `EEXIST` if the swap cache has a folio for the slot already, or if the device is
+    /// gone.
     pub(crate) fn add(entry: SwapEntry, wait: Wait) -> Result<Self> {
         alloc_folio(entry, matches!(wait, Wait::Yes))?.ok_or(ENOMEM)
     }
@@ -1034,8 +1050,8 @@ impl NewFolio {
         self.0.lend()
     }
 
-    /// Calls `f` to fill the page. `Err` returns the folio, so that the caller can free its device
-    /// slot before it drops the folio.
+    /// Calls `f` to fill the page. `Err` returns the error and the folio, so that the caller can
+    /// free the device slot of the folio before it drops the folio.
     pub(crate) fn fill(
         mut self,
         f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,
@@ -1050,7 +1066,7 @@ impl NewFolio {
 
 /// A new folio in the swap cache that was filled, and can be written.
 ///
-/// Dropping it removes the folio from the swap cache again.
+/// Dropping the value removes the folio from the swap cache, and unlocks it.
 ///
 /// # Invariants
 ///
@@ -1075,16 +1091,18 @@ impl FilledFolio {
         // of `SwapFolio`. It is uptodate, because its page is filled. C takes over the lock, which
         // is not dropped here. Dropping `writes` submits the request.
         unsafe { bindings::__swap_writepage(&mut writes.ctx, folio.as_ptr()) };
-        // Put the reference last. From here on, writeback keeps the folio.
+        // Put the reference only now, because until here it has kept the folio for this function.
         // INVARIANT: The value takes over the reference of the `NewFolio`, which is not dropped.
         drop(FolioRef(NonNull::from(folio.folio.0).cast()));
         let sio = writes.ctx.sio;
         let begun = if sio.is_null() {
-            // The request was submitted at once. It is new, unless it continued an open one.
+            // C has submitted the request already. The request is new, unless there was an open
+            // one, which this folio has continued.
             open.is_null()
         } else {
-            // SAFETY: The context owns the request until it is submitted. (A new request may have
-            // the address of the last one, so addresses are not compared.)
+            // SAFETY: The context owns the request until C submits it. (The code does not compare
+            // the addresses of the requests, because a new request may have the address of the
+            // last one.)
             unsafe { (*sio).nr_bvecs == 1 }
         };
         if begun {

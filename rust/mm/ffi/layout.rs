@@ -20,14 +20,15 @@ use kernel::{
 /// Number of bits of a page frame number in a swap table word: `SWAP_CACHE_PFN_BITS`.
 pub(crate) const PFN_BITS: u32 = bindings::VSWAP_SWAP_CACHE_PFN_BITS as u32;
 
-/// Number of slots of a cluster, physical or virtual: 512 with `CONFIG_THP_SWAP` and 4K pages, 256
-/// without.
+/// Number of slots of a cluster, physical or virtual. With 4K pages, it is 512 with
+/// `CONFIG_THP_SWAP`, and 256 without that option.
 pub(crate) const SWAPFILE_CLUSTER: u32 = bindings::VSWAP_SWAPFILE_CLUSTER as u32;
 
-/// The number of swap types that can name a device; depends on which special entries are built in.
+/// The number of swap types that can name a device: `MAX_PHYS_SWAPFILES`. It depends on which
+/// kinds of special swap entries the configuration enables.
 pub(crate) const MAX_SWAPFILES: u8 = bindings::VSWAP_MAX_SWAPFILES as u8;
 
-// The casts above lost nothing.
+// Check that the casts above are lossless.
 static_assert!(PFN_BITS as usize == bindings::VSWAP_SWAP_CACHE_PFN_BITS);
 static_assert!(SWAPFILE_CLUSTER as usize == bindings::VSWAP_SWAPFILE_CLUSTER);
 static_assert!(MAX_SWAPFILES as usize == bindings::VSWAP_MAX_SWAPFILES);
@@ -65,8 +66,8 @@ static_assert!(swap_table::VOFFSET_BITS as usize <= bindings::VSWAP_SWP_TYPE_SHI
 static_assert!(bindings::VSWAP_SWAP_NR_ORDERS >= 1);
 static_assert!(1usize << (bindings::VSWAP_SWAP_NR_ORDERS - 1) <= bindings::VSWAP_SWAPFILE_CLUSTER);
 
-// A physical slot: the type has the width that C gives it, and `u32` holds every offset of a
-// device, because `si->max` is an `unsigned int`.
+// A physical slot: the field for the type has the width that C gives a type. A `u32` holds every
+// offset of a device, because `si->max` is an `unsigned int`.
 static_assert!(swap_table::SLOT_TYPE_BITS as usize == bindings::VSWAP_MAX_SWAPFILES_SHIFT);
 static_assert!(bindings::VSWAP_MAX_SWAPFILES <= 1 << swap_table::SLOT_TYPE_BITS);
 const _: fn(&bindings::swap_info_struct) -> u32 = |si| si.max;

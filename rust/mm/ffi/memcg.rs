@@ -48,7 +48,7 @@ pub(crate) struct RcuMemcg<'a> {
     _pin: PhantomData<&'a ()>,
 }
 
-/// A memory cgroup, or `NULL`, that stays while the task sleeps.
+/// A memory cgroup, or `NULL`. The cgroup is not freed even if the task sleeps.
 ///
 /// # Invariants
 ///
@@ -114,8 +114,8 @@ impl Memcg<'_> {
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
     }
 
-    /// Returns the memory that the pages of the cgroup take in zswap, in bytes, and their number.
-    /// `None` if cgroups are off, or for `NULL`. May sleep.
+    /// Returns how many bytes zswap uses for the pages of the cgroup, and how many pages it has.
+    /// Returns `None` for `NULL`, or if memory cgroups are disabled. May sleep.
     pub(crate) fn usage(self) -> Option<(usize, usize)> {
         let memcg = self.not_null().filter(|_| !disabled())?;
         self.flush_stats();
@@ -125,7 +125,7 @@ impl Memcg<'_> {
 
 impl RcuMemcg<'_> {
     const ROOT: Self = Self {
-        // INVARIANT: `NULL`.
+        // INVARIANT: The pointer is `NULL`.
         ptr: core::ptr::null_mut(),
         _pin: PhantomData,
     };
@@ -140,11 +140,11 @@ impl RcuMemcg<'_> {
         /// Returns true if reclaim scans the cgroup's anonymous pages, because it may swap. With
         /// memory tiers, reclaim may scan them to demote them, too.
         pub(crate) safe fn can_swap(&self) -> bool = zswap_memcg_can_swap;
-        /// Returns true if the cgroup is offline, so that its stored pages are on, or move to, an
-        /// ancestor's ring.
+        /// Returns true if the cgroup is offline. Then the ring (the order of writeback) of an
+        /// ancestor has its stored pages, or is about to get them.
         pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;
-        /// Returns true if a page of the cgroup in zswap can be written back. For that, a device
-        /// must have a free slot, and the cgroup must be below its swap limit.
+        /// Returns true if a page of the cgroup in zswap can be written back: a device has a free
+        /// slot, and the cgroup is below its swap limit.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn has_room(&self) -> bool = vswap_has_room;
         /// Counts in memory.swap.events, once a second at most, that a page could not be swapped
@@ -154,7 +154,8 @@ impl RcuMemcg<'_> {
         /// Returns how many pages are charged to the cgroup; for the root, the anonymous pages.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
-        /// Returns how many anonymous pages are on the cgroup's LRU lists; for `NULL`, on all.
+        /// Returns how many anonymous pages are on the cgroup's LRU lists; for `NULL`, on those of
+        /// all cgroups.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_anon(&self) -> usize = vswap_anon_pages;
         /// Returns true if `nr` more pages would exceed the swap limit of the cgroup or of an
@@ -162,7 +163,7 @@ impl RcuMemcg<'_> {
         /// write them to a device.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn exceeds_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
-        // They are in the cgroup, or in a static for `NULL`.
+        // The counters are in the cgroup, or in a static for `NULL`.
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn refusals_of(&self) -> Present<&Refusals> = vswap_refusals_of;
     }
@@ -200,7 +201,7 @@ impl RcuMemcg<'_> {
         }
     }
 
-    /// Returns the number of the cgroup's pages in zswap, from statistics that may not be flushed.
+    /// Returns the number of the cgroup's pages in zswap, without flushing the statistics. Returns
     /// `None` for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
@@ -208,8 +209,9 @@ impl RcuMemcg<'_> {
     }
 }
 
-/// An object in an RCU read-side critical section, for functions of C that require one. Their
-/// results borrow the value, so they are not used after the critical section.
+/// A reference to an object, for functions of C that must be called in an RCU read-side critical
+/// section. The results of these functions borrow the value, so they are not used after the
+/// critical section.
 ///
 /// # Invariants
 ///
@@ -239,12 +241,12 @@ impl RcuBound<'_, ObjCgroup> {
     }
 
     c_methods! {
-        // RCU keeps the cgroup, even if the object cgroup moves to another one.
+        // RCU keeps the memory cgroup, even if the object cgroup moves to another one.
         safe fn memcg(&self) -> RcuMemcg<'_> = zswap_objcg_memcg;
     }
 }
 
-/// A memory cgroup that is not `NULL`, for functions of C that require one.
+/// A memory cgroup, for functions of C that do not accept `NULL`.
 ///
 /// # Invariants
 ///
@@ -263,7 +265,7 @@ impl NotNull<'_> {
 }
 
 /// The counters of a cgroup's pages that zswap refused: see [`capacity`](crate::vswap::capacity).
-/// Has the layout of C's `struct vswap_refusals`.
+/// The type has the layout of C's `struct vswap_refusals`.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[repr(C)]
 pub(crate) struct Refusals {
@@ -271,7 +273,7 @@ pub(crate) struct Refusals {
     refused: Atomic<i64>,
     refused_at: Atomic<i64>,
     size_at: Atomic<i64>,
-    // Only C uses this.
+    // Only C uses this field.
     counted_at: Atomic<i64>,
 }
 
@@ -292,13 +294,13 @@ impl Refusals {
         self.tried.load(Relaxed) as u64
     }
 
-    /// Returns how many pages were refused. Stored pages reduce the number.
+    /// Returns the count of refused pages. Each stored page lowers the count.
     #[inline]
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Relaxed) as u64
     }
 
-    /// Returns how many jiffies ago the last page was refused, or the count was last halved.
+    /// Returns how many jiffies ago a page was last refused, or the count was last halved.
     pub(crate) fn age(&self) -> u64 {
         // Negative if another CPU refuses a page between the two reads.
         let then = self.refused_at.load(Relaxed);
@@ -306,7 +308,8 @@ impl Refusals {
         age.max(0) as u64
     }
 
-    /// Returns how many pages the cgroup had at the time that [`Self::age`] counts from.
+    /// Returns how many pages the cgroup had when a page was last refused, or when the count was
+    /// last halved.
     pub(crate) fn size_at(&self) -> u64 {
         self.size_at.load(Relaxed) as u64
     }
@@ -321,7 +324,8 @@ impl Refusals {
         self.tried.store(0, Relaxed);
     }
 
-    /// Counts a refused page, up to the `size` of the cgroup in pages.
+    /// Counts a refused page, unless the count has reached `size`, the number of pages of the
+    /// cgroup. Records the time and `size`.
     pub(crate) fn add_refused(&self, size: u64) {
         if self.refused() < size {
             self.refused.add(1, Relaxed);
@@ -329,13 +333,12 @@ impl Refusals {
         self.touch(size);
     }
 
-    /// Sets the number of refused pages.
+    /// Sets the count of refused pages.
     pub(crate) fn set_refused(&self, nr: u64) {
         self.refused.store(nr as i64, Relaxed);
     }
 
-    /// Sets the time of the last refusal to now, and the number of pages that the cgroup had then
-    /// to `size`.
+    /// Records the current time, and that the cgroup has `size` pages, as for a refusal.
     pub(crate) fn touch(&self, size: u64) {
         self.refused_at.store(params::jiffies() as i64, Relaxed);
         self.size_at.store(size as i64, Relaxed);
@@ -343,11 +346,11 @@ impl Refusals {
 }
 
 c_functions! {
-    /// Returns true if cgroups are off.
+    /// Returns true if memory cgroups are disabled.
     pub(crate) safe fn disabled() -> bool = zswap_memcg_disabled;
 }
 
-/// A counted reference to a cgroup.
+/// A counted reference to a memory cgroup.
 ///
 /// # Invariants
 ///
@@ -373,7 +376,7 @@ impl MemcgRef {
     }
 
     c_methods! {
-        // Takes a reference if it returns true.
+        // If the result is true, C has taken a reference.
         safe fn tryget_online(&self) -> bool = zswap_memcg_tryget_online;
     }
 
@@ -390,8 +393,8 @@ impl MemcgRef {
     /// Calls `f`, whose `__GFP_ACCOUNT` allocations are charged to `memcg`.
     pub(crate) fn charging<R>(memcg: Option<&Self>, f: impl FnOnce() -> R) -> R {
         let ptr = memcg.map_or(core::ptr::null_mut(), |memcg| memcg.0.as_ptr());
-        // SAFETY: Called for two cgroups below. The reference to the first, if any, is kept until
-        // the second is active again. The second was active before, so the task keeps it.
+        // SAFETY: The closure is called for two cgroups below. `memcg` keeps the first until the
+        // second is active again. The second was active before, so the task keeps it.
         let activate = |memcg| unsafe { bindings::zswap_set_active_memcg(memcg) };
         let old = activate(ptr);
         let ret = f();
@@ -414,26 +417,28 @@ impl MemcgRef {
 pub(crate) struct Cursor(());
 
 impl Cursor {
-    /// Calls `f` with the position, under the lock.
+    /// Calls `f` with the cursor's cgroup, under the lock of the cursor.
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
         // SAFETY: The lock is initialized statically. `f` takes no other lock of zswap. Dropping a
         // reference to a cgroup takes none, even if it is the last.
         let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
-        // SAFETY: Protected by the lock. `Option<MemcgRef>` has the layout of C's pointer, with
-        // `NULL` for `None`. Unless it is `NULL`, the cursor owns a reference to the cgroup.
+        // SAFETY: The lock protects the pointer. `Option<MemcgRef>` has the layout of C's pointer,
+        // with `NULL` for `None`. If the pointer is not `NULL`, the cursor owns a reference to the
+        // cgroup.
         f(unsafe { &mut *(&raw mut (*cursor).next).cast() })
     }
 
     c_functions! {
-        /// Returns the cgroup after `prev`, or the first one for `None`. Returns `None` at the end
-        /// of a round.
+        /// Puts `prev`, and returns the next cgroup with a reference; the first one if `prev` is
+        /// `None`. Returns `None` at the end of a round.
         safe fn after(prev: Option<MemcgRef>) -> Option<MemcgRef> = zswap_memcg_next;
     }
-    /// Moves on to the next online cgroup, and returns it. `None`: a round has ended, or cgroups
-    /// are off.
+    /// Moves the cursor to the next online cgroup, and returns this cgroup. Returns `None` at the
+    /// end of a round, or if memory cgroups are disabled.
     ///
-    /// Returns a reference of its own, because [`Cursor::leave`] can drop that of the cursor.
+    /// The result has its own reference, because [`Cursor::leave`] can drop the cursor's
+    /// reference.
     pub(crate) fn advance() -> Option<MemcgRef> {
         Self::locked(|place| loop {
             *place = Self::after(place.take());
@@ -448,7 +453,8 @@ impl Cursor {
         })
     }
 
-    /// Moves the cursor away from a cgroup that goes offline.
+    /// If the cursor is at a cgroup that goes offline, moves it to the next online cgroup, so that
+    /// the cursor does not keep the offline one.
     pub(crate) fn leave(memcg: Memcg<'_>) {
         Self::locked(|place| {
             while place
@@ -481,7 +487,8 @@ impl ObjCgroup {
     }
 
     c_methods! {
-        /// Returns the memory cgroup that is charged, with a reference. `None`: no `CONFIG_MEMCG`.
+        /// Returns the memory cgroup that is charged, with a reference. Returns `None` without
+        /// `CONFIG_MEMCG`.
         pub(crate) safe fn memcg(&self) -> Option<MemcgRef> = zswap_objcg_memcg_get;
         /// Returns true if the cgroup and its ancestors are below their zswap limits.
         pub(crate) safe fn may_zswap(&self) -> bool = zswap_objcg_may_zswap;
@@ -490,14 +497,14 @@ impl ObjCgroup {
     }
 }
 
-// C looks the id up under RCU, and only warns if no cgroup has it.
+// C looks the id up under RCU. If no cgroup has the id, C warns and charges nothing.
 c_functions! {
     safe fn charge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_charge_id;
     safe fn uncharge_id(id: u16, bytes: usize, nr: c_long, nr_plain: c_long) = zswap_uncharge_id;
 }
 
-/// Counts pages stored in zswap, and charges them to the cgroup with `id`, which the references of
-/// their slots keep valid. May sleep.
+/// Adds stored pages to the global counts, and charges them to the cgroup with `id`. The slots of
+/// the pages hold references to the id, which keep it valid. May sleep.
 #[inline]
 pub(crate) fn stored(id: u16, sum: Sum) {
     if sum.nr() == 0 {
@@ -508,7 +515,7 @@ pub(crate) fn stored(id: u16, sum: Sum) {
     charge_id(id, sum.bytes(), nr, nr_plain);
 }
 
-/// Undoes [`stored`] for pages that zswap does not have any more.
+/// Undoes [`stored`] for pages that zswap has freed.
 #[inline]
 pub(crate) fn unstored(id: u16, sum: Sum) {
     if sum.nr() == 0 {

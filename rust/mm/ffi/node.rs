@@ -23,13 +23,14 @@ c_functions! {
 }
 
 impl Node {
-    /// Returns all possible nodes, because zswap may still have pages of a node without memory.
+    /// Returns all possible nodes, not only those with memory, because zswap may still have pages
+    /// of a node whose memory was removed.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let mut from = 0;
         core::iter::from_fn(move || {
             let nid = possible_node(from);
             from = nid.saturating_add(1);
-            // INVARIANT: C returns a possible node, or `MAX_NUMNODES` if there is none.
+            // INVARIANT: C returns a possible node, or `MAX_NUMNODES` if no possible node is left.
             (nid < bindings::ZSWAP_MAX_NUMNODES).then_some(Self(nid))
         })
     }
@@ -38,7 +39,7 @@ impl Node {
 impl FromC<c_int> for Node {
     /// # Safety
     ///
-    /// The node is possible. A node that has memory is.
+    /// The node is possible. Each node that has memory is possible.
     #[inline]
     unsafe fn from_c(nid: c_int) -> Self {
         // INVARIANT: As required of the caller, the node is possible.

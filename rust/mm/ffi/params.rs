@@ -60,13 +60,15 @@ pub(crate) fn shrinker_enabled() -> bool {
     shrinker_enabled_param().load(Relaxed)
 }
 
-/// Returns the percentage of memory that the pools may use.
+/// Returns the percentage of RAM that all pools together may use.
 #[inline]
 pub(crate) fn max_pool_percent() -> u32 {
     max_pool_percent_param().load(Relaxed)
 }
 
-/// Returns the percentage of that limit below which a pool that was full accepts pages again.
+/// Returns the accept threshold, as a percentage of the limit that [`max_pool_percent`] sets.
+/// After the limit was reached, zswap accepts pages again when the pools have shrunk to the
+/// threshold.
 #[inline]
 pub(crate) fn accept_threshold_percent() -> u32 {
     accept_threshold_param().load(Relaxed)
@@ -76,25 +78,26 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 ///
 /// # Invariants
 ///
-/// No other task writes the parameter during `'a`. No other task reads the name, if a write of the
-/// parameter has allocated it. Only one value exists at a time.
+/// No other task writes the parameter during `'a`. If a write of the parameter has allocated the
+/// name, no other task reads the name. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
 /// Stands for what the C caller guarantees: see `given` in `c_exports!`.
 impl FromC<()> for Compressor<'_> {
     /// # Safety
     ///
-    /// The caller excludes other writers of the parameter, and other values, while the value is
-    /// used. It also excludes readers, or no write of the parameter has allocated the name.
+    /// While the value is used, the caller excludes other writers of the parameter, and other
+    /// values of this type. If a write of the parameter has allocated the name, the caller also
+    /// excludes readers.
     unsafe fn from_c((): ()) -> Self {
-        // INVARIANT: As required of the caller, there are no other writers and values. There are no
-        // readers either, or no write has allocated the name.
+        // INVARIANT: As required of the caller, there are no other writers and no other values. If
+        // a write has allocated the name, there are no readers either.
         Self(PhantomData)
     }
 }
 
 impl Compressor<'_> {
-    /// Returns the name.
+    /// Returns the name of the compressor.
     pub(crate) fn name(&self) -> &CStr {
         // SAFETY: The parameter is a string, which stays until it is changed.
         unsafe { CStr::from_char_ptr(compressor_param().load(Relaxed)) }
@@ -105,7 +108,7 @@ impl Compressor<'_> {
         CStr::from_bytes_until_nul(bindings::CONFIG_ZSWAP_COMPRESSOR_DEFAULT).unwrap_or_default()
     }
 
-    /// Changes the name.
+    /// Sets the name to a string that is never freed.
     pub(crate) fn set(&mut self, name: &'static CStr) {
         let place = compressor_param();
         // SAFETY: C frees the old name if a write of the parameter has allocated it. By the
@@ -120,8 +123,9 @@ impl Compressor<'_> {
 ///
 /// # Invariants
 ///
-/// The pointer is to the parameter, which is a string. This task writes it during `'a`, and no
-/// other task reads or writes it. No [`Compressor`] is used meanwhile. zswap is initialized.
+/// The pointer is to the parameter that names the compressor. This task writes the parameter
+/// during `'a`, and no other task reads or writes it. No [`Compressor`] is used meanwhile. zswap
+/// is initialized.
 pub(crate) struct CompressorWrite<'a>(*const bindings::kernel_param, PhantomData<&'a mut ()>);
 
 impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
@@ -130,7 +134,8 @@ impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
     /// `kp` is the parameter that names the compressor. The caller is its writer, and excludes
     /// other writers, readers and [`Compressor`]s, while the value is used. zswap is initialized.
     unsafe fn from_c(kp: *const bindings::kernel_param) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `kp` is the parameter, and only the caller writes
+        // and reads it. No `Compressor` is used, and zswap is initialized.
         Self(kp, PhantomData)
     }
 }
@@ -138,19 +143,20 @@ impl FromC<*const bindings::kernel_param> for CompressorWrite<'_> {
 to_c!(&CompressorWrite<'_> => *const bindings::kernel_param = |this| this.0);
 
 c_functions! {
-    // C copies the name, because slab exists when zswap is initialized. It frees the old name, to
-    // which there are no references without a `Compressor`. May sleep.
+    // C copies the name, because the slab allocator works when zswap is initialized. C frees the
+    // old name. There are no references to the old name, because no `Compressor` is used. May
+    // sleep.
     safe fn set_string(name: &CStr, write: &CompressorWrite<'_>) -> Result = param_set_charp;
 }
 
 impl CompressorWrite<'_> {
-    /// Changes the name. May sleep.
+    /// Changes the name to a copy of `name`. May sleep.
     pub(crate) fn set(self, name: &CStr) -> Result {
         set_string(name, &self)
     }
 }
 
-/// Sets up what zswap has in C. `EBUSY`: that was done, or tried, already. May sleep.
+/// Sets up the C part of zswap. Returns `EBUSY` if that was tried before. May sleep.
 pub(crate) fn set_up() -> Result {
     static TRIED: Atomic<bool> = Atomic::new(false);
 
@@ -162,23 +168,23 @@ pub(crate) fn set_up() -> Result {
 }
 
 c_functions! {
-    /// Returns true only if there never was a pool, so that no page was ever stored.
+    /// Returns true only if there never was a pool. Then no page was ever stored.
     pub(crate) safe fn never_enabled() -> bool = zswap_never_enabled;
-    /// Records that there was a pool.
+    /// Records that there is a pool, so that [`never_enabled`] returns false from then on.
     pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
-    /// Counts pages that were stored.
+    /// Counts pages that were stored, as `zswpout` in /proc/vmstat.
     pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
     /// Returns the time in jiffies.
     pub(crate) safe fn jiffies() -> usize = zswap_jiffies;
     /// Returns the number of pages of RAM.
     pub(crate) safe fn totalram_pages() -> usize = zswap_totalram_pages;
-    /// Reports a decompression error, with a rate limit.
+    /// Prints a message about a decompression error, with a rate limit.
     pub(crate) safe fn report_decompress_error(
         entry: SwapEntry, compressor: &CStr, len: u32, result: u32
     ) = zswap_shim_decompress_error;
-    /// Reports an event of a pool through dynamic debug.
+    /// Prints an event of a pool with `pr_debug()`.
     pub(crate) safe fn report_pool(what: &CStr, compressor: &CStr) = zswap_shim_pool_event;
-    /// Queues the shrink worker. Does nothing before zswap is set up.
+    /// Queues the work item of the shrink worker. Does nothing before zswap is set up.
     pub(crate) safe fn queue_shrink() = zswap_shim_queue_shrink;
     /// Reschedules if needed. The caller holds no spinlock.
     pub(crate) safe fn cond_resched() = zswap_cond_resched;
@@ -213,7 +219,8 @@ counters! {
     REJECT_ALLOC_FAIL = c"reject_alloc_fail";
     /// Pages that could not be stored for lack of memory for a table or a member of a ring.
     REJECT_KMEMCACHE_FAIL = c"reject_kmemcache_fail";
-    /// Pages that the compressor did not make smaller, and that may not be stored uncompressed.
+    /// Pages that the compressor failed on or did not make smaller, and that may not be stored
+    /// uncompressed.
     REJECT_COMPRESS_FAIL = c"reject_compress_fail";
     /// Pages whose compressed data was too large for the compressor's buffer or for zsmalloc.
     REJECT_COMPRESS_POOR = c"reject_compress_poor";
@@ -230,7 +237,7 @@ counters! {
 mod hooks {
     use super::*;
 
-    /// The number of pages to corrupt in the next stores.
+    /// The number of compressed pages that the next stores cut to half of their length.
     pub(crate) static CORRUPT_STORES: Atomic<u32> = Atomic::new(0);
     /// If not 0, the shrink worker writes back one page and stops.
     pub(crate) static WORKER_ONCE: Atomic<u32> = Atomic::new(0);
@@ -268,8 +275,8 @@ pub(crate) fn show() -> Result {
     Ok(())
 }
 
-/// Returns the number of bytes to store of a compressed page. That is less than `len` if a test
-/// corrupts the page.
+/// Returns how many of the `len` bytes of a compressed page to store. The result is less than
+/// `len` if a test corrupts the page.
 #[inline]
 pub(crate) fn len_to_store(len: usize) -> usize {
     #[cfg(CONFIG_RUST_ZSWAP_TEST_HOOKS)]
@@ -292,7 +299,7 @@ pub(crate) fn worker_once() -> bool {
     false
 }
 
-/// The request of reclaim to zswap's shrinker.
+/// The `struct shrink_control` that reclaim passes to zswap's shrinker.
 pub(crate) struct ShrinkControl<'a> {
     raw: &'a mut bindings::shrink_control,
     memcg: Memcg<'a>,
@@ -339,7 +346,7 @@ impl ShrinkControl<'_> {
         self.raw.nr_to_scan
     }
 
-    /// Sets the number of pages to scan.
+    /// Sets the number of pages that are left to scan.
     pub(crate) fn set_nr_to_scan(&mut self, nr: usize) {
         self.raw.nr_to_scan = nr;
     }

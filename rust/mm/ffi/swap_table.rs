@@ -20,7 +20,7 @@ use kernel::{
     prelude::*, //
 };
 
-// Safe: C computes a number from numbers.
+// These functions are safe, because C only computes a value from the arguments.
 c_functions! {
     safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
     safe fn mk_value(value: usize) -> RawShadow = xa_mk_value;
@@ -43,7 +43,7 @@ c_functions! {
 ///
 /// # Invariants
 ///
-/// The pointer is NULL or an `XA_VALUE`, so it is not dereferenced.
+/// The pointer is NULL or an `XA_VALUE`, so C does not dereference it.
 struct RawShadow(*mut c_void);
 
 impl FromC<*mut c_void> for RawShadow {
@@ -51,7 +51,7 @@ impl FromC<*mut c_void> for RawShadow {
     ///
     /// `shadow` is NULL or an `XA_VALUE`.
     unsafe fn from_c(shadow: *mut c_void) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, `shadow` is NULL or an `XA_VALUE`.
         Self(shadow)
     }
 }
@@ -90,7 +90,7 @@ impl FromC<usize> for FolioWord<'_> {
     ///
     /// `word` has the page frame number of a page that stays while the value is used.
     unsafe fn from_c(word: usize) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the page with the page frame number stays.
         Self(word, PhantomData)
     }
 }
@@ -109,7 +109,8 @@ pub(crate) fn pfn_to_swp_tb(pfn: u64, flags: u8) -> u64 {
     pfn_word(pfn as usize, flags) as u64
 }
 
-/// Calls `shadow_to_swp_tb()` for the shadow `xa_mk_value(value)`, or for `NULL`.
+/// Calls `shadow_to_swp_tb()` for the shadow `xa_mk_value(value)`, or for NULL if `value` is
+/// `None`.
 pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
     let shadow = match value {
         Some(value) => mk_value(value as usize),
@@ -119,9 +120,9 @@ pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
     shadow_word(shadow, flags) as u64
 }
 
-/// Calls `swp_tb_to_shadow()`. Returns the number that `xa_mk_value()` returned.
+/// Calls `swp_tb_to_shadow()`. Returns the shadow in C's format, as `xa_mk_value()` returns it.
 ///
-/// `word` should be a shadow; C warns of others under `CONFIG_DEBUG_VM`.
+/// `word` should be the word of a shadow. Under `CONFIG_DEBUG_VM`, C warns of other words.
 pub(crate) fn swp_tb_to_shadow(word: u64) -> u64 {
     to_shadow(word as usize) as u64
 }
@@ -150,13 +151,13 @@ pub(crate) fn seen_by_c(word: u64) -> Seen {
 
 /// Calls `__swp_tb_get_flags()`.
 ///
-/// `word` should be countable; C warns of others under `CONFIG_DEBUG_VM`.
+/// `word` should be countable. Under `CONFIG_DEBUG_VM`, C warns of other words.
 pub(crate) fn swp_tb_get_flags(word: u64) -> u8 {
     flags_of(word as usize)
 }
 
-/// Calls `swp_tb_get_count()`, which returns the count, or a negative error number for a word
-/// without one.
+/// Calls `swp_tb_get_count()`. It returns the count, or a negative error number for a word without
+/// a count.
 pub(crate) fn swp_tb_get_count(word: u64) -> i32 {
     count_of(word as usize)
 }
@@ -178,8 +179,7 @@ pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
     word == named.0 as u64 && folio_of(named).cast() == page.as_ptr()
 }
 
-/// Converts the entry with this type and offset to a PTE and back. Returns the resulting type and
-/// offset.
+/// Converts a swap entry to a PTE and back. Returns the type and the offset of the result.
 pub(crate) fn through_pte(ty: u8, offset: u64) -> (usize, usize) {
     let entry = from_pte(to_pte(SwapEntry::new(ty, offset)));
     (entry.ty(), entry.offset())

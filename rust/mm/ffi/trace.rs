@@ -19,7 +19,8 @@ use kernel::{
     }, //
 };
 
-/// Declares tracepoints. A tracepoint only gets numbers, so any values may be passed to it.
+/// Declares functions that call tracepoints. A tracepoint only gets numbers, so any values may be
+/// passed to it.
 macro_rules! tracepoints {
     ($(
         $(#[$meta:meta])*
@@ -60,7 +61,7 @@ pub(crate) fn store(slot: SwapEntry, len: u32) {
     stored(slot.ty() as c_uint, slot.offset(), len);
 }
 
-/// Traces that zswap has loaded `nr` pages, or has failed to.
+/// Traces the result of loading `nr` pages from zswap.
 #[inline]
 pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
     let error = result.map_or_else(|error| error.to_errno(), |()| 0);
@@ -69,11 +70,11 @@ pub(crate) fn load(first: SwapEntry, nr: usize, result: Result) {
 
 /// The new backing of virtual slots.
 pub(crate) enum To {
-    /// None: only the folio in the swap cache has the data.
+    /// No backing: only the folio in the swap cache has the data.
     Memory,
-    /// None: the pages are all zeros.
+    /// No backing: the pages are all zeros.
     Zeros,
-    /// Device slots, from this one on.
+    /// Device slots, of which this is the first.
     Device(PhysSlot),
 }
 
@@ -88,7 +89,8 @@ pub(crate) fn moved(offset: usize, nr: u32, to: To) {
     backed(offset, nr, to, ty, slot);
 }
 
-/// Traces that zswap has written back `pages` entries of a run of `nr`.
+/// Traces that zswap has tried to write back a run of `nr` pages. It has written `pages` of them,
+/// with `requests` requests to devices.
 #[inline]
 pub(crate) fn writeback(nr: usize, pages: usize, requests: u32) {
     written(nr as c_uint, pages as c_uint, requests);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Folios that are added to and removed from the swap cache, memory cgroup ids, and the mode of
-//! vswap.
+//! Folios that enter or leave the swap cache for virtual slots, the memory cgroup ids of these
+//! slots, and the mode of vswap.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -54,7 +54,7 @@ c_statics! {
     safe fn enabled() -> &Atomic<i32> = vswap_enabled;
 }
 
-/// Returns true if swap-out allocates virtual slots.
+/// Returns true if vswap is on, so that swap-out allocates virtual slots.
 #[inline]
 pub(crate) fn is_on() -> bool {
     enabled().load(Relaxed) != 0
@@ -67,11 +67,12 @@ c_functions! {
     pub(crate) safe fn slots_on_devices() -> usize = vswap_slots_on_devices;
 }
 
-/// A locked folio that is to be added to the swap cache.
+/// A locked folio that is to be added to the swap cache for virtual slots.
 ///
 /// # Invariants
 ///
-/// The folio is not in the swap cache during `'a`. It has `nr` pages. No other value covers it.
+/// The folio is not in the swap cache during `'a`. It has `nr` pages. No other value covers it
+/// (see [`crate::ffi::folio`]).
 pub(crate) struct NewSwap<'a> {
     folio: LockedFolio<'a>,
     nr: u32,
@@ -103,7 +104,7 @@ impl RcuBound<'_, LockedFolio<'_>> {
     }
 
     c_methods! {
-        // The folio stays, and RCU keeps its cgroup.
+        // The folio is locked, so it stays. RCU keeps its cgroup.
         safe fn memcg(&self) -> RcuMemcg<'_> = vswap_folio_memcg;
     }
 }
@@ -115,7 +116,8 @@ impl<'a> NewSwap<'a> {
     }
 
     c_methods! {
-        // Takes references to the id, if it returns 0.
+        // If the result is `Ok`, C has taken a reference to the id for each page, unless the id is
+        // 0.
         safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = vswap_record_id;
     }
 
@@ -144,41 +146,45 @@ impl<'a> NewSwap<'a> {
         self.nr
     }
 
-    /// Returns the page frame number of the folio.
+    /// Returns the number of the folio's first page frame. Returns `None` if the number does not
+    /// fit in a swap table word.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         self.folio.pfn()
     }
 
-    /// Takes references to the memory cgroup id of the folio, one for each page; the id is 0 for
-    /// none. With `charge`, also charges the slots as swap; otherwise checks the zswap limits.
-    /// `EDQUOT`: a zswap limit is reached. Other errors: a swap limit is reached.
+    /// Takes references to the id of the folio's memory cgroup, one for each page. The id is 0 if
+    /// no cgroup is to be recorded. With `charge`, also charges the slots as swap; otherwise
+    /// checks the zswap limits. Returns `EDQUOT` if a zswap limit is reached, and another error if
+    /// a swap limit is reached.
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
         self.take_ids(&mut id, charge)?;
-        // INVARIANT: C has taken the references.
+        // INVARIANT: C has taken `nr` references to the id, unless the id is 0.
         Ok(IdRefs { id, nr: self.nr })
     }
 
-    /// Marks the folio as being in the swap cache for the slots from `offset` on. Takes references.
+    /// Marks the folio as being in the swap cache for the slots from `offset` on. Takes the
+    /// references of the swap cache, one for each page.
     ///
     /// # Safety
     ///
-    /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it has set
-    /// the words of these slots, one for each page, to the folio. No other words name the folio.
+    /// The caller holds `ci->lock` of the slots. In this critical section, it has written the
+    /// folio into the swap table words of these slots, one for each page. No other words name the
+    /// folio.
     #[inline]
     pub(crate) unsafe fn enter_cache(self, offset: usize) -> Entered<'a> {
         // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
         unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
         // INVARIANT: `self` is consumed, and its folio was just added to the swap cache.
-        // SAFETY: By the invariants, only `self` covers the folio, and is consumed. The folio was
-        // just added to the swap cache.
+        // SAFETY: By the invariants, only `self` covers the folio, and `self` is consumed. The
+        // folio was just added to the swap cache.
         Entered(unsafe { SwapFolio::new(self.folio) })
     }
 
-    /// Returns how random the contents of the folio look, from a sample. A large folio is not
-    /// sampled.
+    /// Returns the byte values in a sample of the folio, for [`Variety::is_random`]. For a large
+    /// folio, takes no sample, so the folio does not look random.
     pub(crate) fn variety(&self) -> Variety {
         if self.nr != 1 {
             return Variety::of(core::iter::empty());
@@ -186,20 +192,20 @@ impl<'a> NewSwap<'a> {
         self.folio.first_page().variety()
     }
 
-    /// Returns true if the folio may be written to a device: its cgroup allows writeback, or zswap
-    /// is off.
+    /// Returns true if the folio may be written to a device, because its cgroup allows writeback
+    /// of zswap, or because zswap is disabled.
     pub(crate) fn may_be_written(&self) -> bool {
         !params::enabled() || self.folio.writeback_enabled()
     }
 }
 
-/// A locked folio that was just added to the swap cache. `vswap_alloc_folio()` returns 0 to C only
-/// with such a value.
+/// A locked folio that was just added to the swap cache for virtual slots. `vswap_alloc_folio()`
+/// needs this value to return 0 to C.
 ///
 /// # Invariants
 ///
 /// The folio is that of a [`NewSwap`] with the lifetime `'a`, which was consumed. No other value
-/// covers it, except what this one lends.
+/// covers the folio, except a value that this one lends.
 pub(crate) struct Entered<'a>(SwapFolio<'a>);
 
 impl Entered<'_> {
@@ -209,9 +215,9 @@ impl Entered<'_> {
         self.0.lend()
     }
 
-    /// Removes the folio from the swap cache again, and from its statistics. The folio stays
-    /// locked. The caller has counted the folio ([`SwapFolio::count_cached`]), and holds no lock of
-    /// a cluster.
+    /// Removes the folio from the swap cache, and from the statistics of the swap cache. Leaves
+    /// the folio locked. The caller has added the folio to these statistics
+    /// ([`SwapFolio::count_cached`]), and holds no lock of a cluster.
     pub(crate) fn remove(self) {
         // SAFETY: By the invariants, the folio is locked, in the swap cache and not under
         // writeback. No other value covers it, and `self` is consumed.
@@ -224,8 +230,8 @@ impl Entered<'_> {
 /// # Invariants
 ///
 /// The folio is in the swap cache until [`Self::leave_cache`], and not under writeback. It is
-/// locked during `'a`, also after it has left the swap cache. Its slots are virtual. No other value
-/// covers it.
+/// locked during `'a`, also after it has left the swap cache. Its slots are virtual. No other
+/// value covers it (see [`crate::ffi::folio`]).
 pub(crate) struct LeavingFolio<'a> {
     folio: LockedFolio<'a>,
     _lock: PhantomData<&'a mut ()>,
@@ -254,7 +260,8 @@ impl<'a> LeavingFolio<'a> {
         self.folio.nr_pages() as u32
     }
 
-    /// Returns the page frame number of the folio.
+    /// Returns the number of the folio's first page frame. Returns `None` if the number does not
+    /// fit in a swap table word.
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
         self.folio.pfn()
@@ -266,12 +273,13 @@ impl<'a> LeavingFolio<'a> {
         self.folio.owner()
     }
 
-    /// Marks the folio as not being in the swap cache, whose references the C caller puts.
+    /// Marks the folio as not being in the swap cache. The C caller puts the references of the
+    /// swap cache later.
     ///
     /// # Safety
     ///
-    /// The caller holds `ci->lock` of the slots. In this critical section of `ci->lock`, it removes
-    /// the folio from the words of its slots.
+    /// The caller holds `ci->lock` of the slots. In this critical section, it removes the folio
+    /// from the swap table words of its slots.
     #[inline]
     pub(crate) unsafe fn leave_cache(self) {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.
@@ -297,7 +305,7 @@ impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
     }
 }
 
-/// References to a memory cgroup id, one for each of `nr` slots. Dropping the value leaks the
+/// References to one memory cgroup id, one for each of `nr` slots. Dropping the value leaks the
 /// references.
 ///
 /// # Invariants
@@ -311,20 +319,21 @@ pub(crate) struct IdRefs {
 
 impl IdRefs {
     /// No references.
-    // INVARIANT: There are none.
+    // INVARIANT: The id is 0, so the value owns no references.
     pub(crate) const NONE: Self = Self { id: 0, nr: 0 };
 
     /// Creates a value for a reference that was never taken, for tests.
     ///
     /// # Safety
     ///
-    /// The caller does not put it.
+    /// The caller does not put the reference that the value stands for.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) unsafe fn make_up(id: u16) -> Self {
         Self { id, nr: 1 }
     }
 
-    /// Takes the reference of a slot. The slot then has no id.
+    /// Takes over the reference of a slot, and clears the id of the slot. The id of the result is
+    /// 0 if the slot had none.
     ///
     /// # Safety
     ///
@@ -338,8 +347,9 @@ impl IdRefs {
         Self { id, nr: 1 }
     }
 
-    /// Records the id in the slots from `off` on, which take over the references. References that
-    /// the slots had are leaked. Warns, and does nothing, if a slot is not in the cluster.
+    /// Records the id in the slots from `off` on, which take over the references. Leaks the
+    /// references that these slots had before. Warns and leaks `self` if a slot is not in the
+    /// cluster, or if `nr` is 0.
     #[inline]
     pub(crate) fn give(self, cluster: &mut LockedCluster<'_>, off: u32) {
         if warn_on_once!(self.nr == 0 || off.saturating_add(self.nr) > SWAPFILE_CLUSTER) {
@@ -362,7 +372,8 @@ impl IdRefs {
         self.nr
     }
 
-    /// Adds the references of other slots, if they are to the same id.
+    /// Adds the references of other slots, if they are to the same id. `Err` returns `other`
+    /// otherwise.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if other.id != self.id {
@@ -373,14 +384,15 @@ impl IdRefs {
         Ok(())
     }
 
-    /// Puts the references. Uncharges `nr_charged` slots of swap, and the zswap charge `stored`.
+    /// Puts the references. Before that, uncharges `nr_charged` slots that were charged as swap,
+    /// and the zswap charge `stored`.
     #[inline]
     pub(crate) fn put(self, nr_charged: u32, stored: Sum) {
         self.put_of(Owner::NONE, nr_charged, stored);
     }
 
-    /// Like [`Self::put`], for the slots of a folio. Mostly the folio's cgroup has the id, and need
-    /// not be looked up.
+    /// Like [`Self::put`], for the slots of a folio. C first compares the id with that of the
+    /// folio's cgroup. Mostly they are equal, so that C need not look the id up.
     #[inline]
     pub(crate) fn put_of(self, folio: Owner<'_>, nr_charged: u32, stored: Sum) {
         let mut uncharge = Uncharge::none();
@@ -389,7 +401,7 @@ impl IdRefs {
     }
 }
 
-/// The charges of freed slots of one cgroup, to uncharge them together.
+/// The charges of freed slots of one memory cgroup, which are added up to uncharge them together.
 ///
 /// # Invariants
 ///
@@ -402,12 +414,13 @@ impl Uncharge {
     /// Creates a value without slots.
     #[inline]
     pub(crate) fn none() -> Self {
-        // INVARIANT: There are no slots.
+        // INVARIANT: The value has no slots, so it owns no references.
         Self(bindings::vswap_zap::default())
     }
 
-    /// Adds freed slots of a cgroup, of which `nr_charged` are charged as swap, and their zswap
-    /// charge. First settles the slots of another cgroup, if there are any.
+    /// Adds freed slots, whose references are `refs`. `nr_charged` of them are charged as swap,
+    /// and `stored` is their zswap charge. If `self` has slots of another cgroup, first settles
+    /// these.
     #[inline]
     pub(crate) fn add(&mut self, refs: IdRefs, nr_charged: u32, stored: Sum) {
         if refs.nr == 0 {
@@ -426,7 +439,7 @@ impl Uncharge {
         zap.nr_plain = zap.nr_plain.wrapping_add(stored.nr_plain());
     }
 
-    /// Uncharges the slots and puts their references, if there are any.
+    /// Uncharges the slots that were added, and puts their references. `self` then has no slots.
     #[inline]
     pub(crate) fn settle(&mut self) {
         self.settle_of(Owner::NONE);
@@ -435,7 +448,7 @@ impl Uncharge {
     /// Like [`Self::settle`], for the slots of a folio: see [`IdRefs::put_of`].
     #[inline]
     fn settle_of(&mut self, folio: Owner<'_>) {
-        // INVARIANT: There are no slots any more.
+        // INVARIANT: `self` has no slots any more.
         let zap = core::mem::take(&mut self.0);
         memcg::count_unstored(zap.nr_stored, zap.nr_plain);
         if zap.id != 0 {
@@ -457,7 +470,7 @@ impl Uncharge {
     }
 }
 
-/// The value that C keeps in the `mmu_gather` between two calls.
+/// The `struct vswap_zap` that C keeps in the `mmu_gather` between two calls of `vswap_rs_zap()`.
 impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     /// # Safety
     ///
@@ -466,7 +479,8 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     #[inline]
     unsafe fn from_c(zap: *mut bindings::vswap_zap) -> Self {
         // SAFETY: As required of the caller, `zap` is valid, and only the function uses it. It is
-        // zeroed, or was changed by this type only. The type is transparent.
+        // zeroed, or was changed by this type only. `Uncharge` is a transparent wrapper of the
+        // structure.
         unsafe { &mut *zap.cast::<Uncharge>() }
     }
 }
@@ -474,24 +488,25 @@ impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
 /// The purpose of a swap charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChargeFor {
-    /// The cgroup uses more swap.
+    /// The cgroup is going to use more swap.
     More,
-    /// An incompressible page in zswap is written back. It counted against the swap limit already.
+    /// An incompressible page in zswap is written back. The page counts against the swap limit
+    /// already.
     Kept,
 }
 
 c_functions! {
-    // C looks the id up under RCU, unless the folio's cgroup has it. C only warns if no cgroup has
-    // the id.
+    // C looks the id up under RCU, unless the folio's cgroup has it. If no cgroup has the id, C
+    // only warns.
     safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> Result = vswap_charge_id;
     safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
-    // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
-    // tries to lock the folio.
+    // C accepts any offset. C only tries to lock the folio, so the caller may hold locks that nest
+    // inside a folio lock.
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
-/// Charges slots of a folio as swap to the cgroup with `id`. The slots' references keep the id
-/// valid.
+/// Charges `nr` slots of `folio` as swap to the cgroup with `id`. The slots hold references to the
+/// id, which keep it valid. Returns an error if a swap limit would be exceeded.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> Result {
     if id == 0 || nr == 0 {
@@ -500,7 +515,7 @@ pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> 
     charge(id, nr, what == ChargeFor::Kept, folio)
 }
 
-/// Undoes [`charge_id`].
+/// Uncharges `nr` slots that [`charge_id`] has charged as swap.
 #[inline]
 pub(crate) fn uncharge_id(id: u16, nr: u32) {
     if id != 0 && nr != 0 {
@@ -508,9 +523,10 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
     }
 }
 
-/// Tries to remove the folio of a slot from the swap cache: if its swap counts are 0, and it is
-/// unmapped or swap is full. Returns the number of its pages, or 0 if the slot has no folio, or if
-/// virtual slots were never enabled.
+/// Tries to remove the folio of a slot from the swap cache. That succeeds if the swap count of
+/// each of its slots is 0, if no PTE maps the folio or swap is more than half full, and if the
+/// folio lock is free. Returns the number of pages of the folio in either case, and 0 if the slot
+/// has no folio or virtual slots were never enabled.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
     reclaim(offset).unsigned_abs()
 }

@@ -11,9 +11,10 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
-/// Sets vswap up, unless that was done, without changing its mode. May sleep.
+/// Sets virtual swap up, unless that was done before, without enabling it. May sleep.
 pub(crate) fn setup() -> Result {
-    // SAFETY: No requirements. C takes the lock that changes of the mode take.
+    // SAFETY: C requires nothing. It takes `vswap_mutex`, which serializes the setup and changes
+    // of the mode.
     to_result(unsafe { bindings::vswap_kunit_setup() })
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! zsmalloc pools with owned objects: the allocator of compressed pages.
+//! zsmalloc pools of owned objects, in which zswap stores pages.
 //!
-//! Only the word of a slot refers to the object of the slot. The word is both zswap's record and
-//! the allocator's handle. A new object is a [`Pinned`], which the allocator does not move.
-//! Dropping the [`Pinned`] frees the object. zswap stores the place of the object in the word, and
-//! then unpins the object. From then on the allocator may move the object. When it does, it
-//! updates the place in the word. An object in a word is an [`InWord`].
+//! An owned object has no handle. Only a word in zswap's table refers to it: the word of the slot
+//! whose page the object has. A new object is a [`Pinned`], which zsmalloc does not move. Dropping
+//! the [`Pinned`] frees the object. zswap stores the place of the object in the word, and then
+//! unpins the object. From then on, zsmalloc may move the object, and then updates the place in
+//! the word. An object in a word is an [`InWord`].
 //!
 //! C header: [`include/linux/zsmalloc_owned.h`](srctree/include/linux/zsmalloc_owned.h).
 
@@ -41,12 +41,13 @@ use kernel::{
 
 static_assert!(record::PLACE_SHIFT == bindings::ZS_PLACE_SHIFT);
 
-/// Number of bits of an offset in a name. A device offset has up to 32 bits, a virtual one 34.
+/// Number of bits of a swap offset in a name. An offset on a device has up to 32 bits, a virtual
+/// one up to 34.
 const OFFSET_BITS: u32 = 34;
 #[cfg(CONFIG_RUST_VSWAP)]
 static_assert!(crate::vswap::swap_table::VOFFSET_BITS <= OFFSET_BITS);
 
-/// The name of an object, which identifies the slot whose page it is.
+/// The name of an object, which identifies the slot whose page the object has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name(u64);
 
@@ -70,7 +71,7 @@ impl Name {
         Self(self.0.wrapping_add(n.into()))
     }
 
-    /// Creates a name from the number that C keeps.
+    /// Creates a name from the number that zsmalloc stores in an object.
     #[inline]
     pub(crate) fn from_raw(name: u64) -> Self {
         Self(name)
@@ -84,10 +85,12 @@ impl Name {
     }
 }
 
-/// Returns the word that points to the object with this name. Called under `class->lock`.
+/// A function that returns the word of the object with a name, or NULL. zsmalloc calls it under
+/// `class->lock`.
 pub(crate) type FindWord = unsafe extern "C" fn(u64) -> *mut u64;
 
-/// Returns the length of an object, or the error, that a function of C has returned.
+/// Converts the result of a C function that returns the length of an object, or a negative error
+/// number.
 #[inline]
 fn length(ret: c_int) -> Result<u32> {
     if ret < 0 {
@@ -101,7 +104,7 @@ fn length(ret: c_int) -> Result<u32> {
 ///
 /// # Invariants
 ///
-/// The pointer is to a pool of owned objects that exists as long as the value does. The pool has no
+/// The pointer is to a pool of owned objects, which exists as long as the value. The pool has no
 /// objects when the value is dropped.
 pub(crate) struct ZsPool(NonNull<bindings::zs_pool>);
 
@@ -112,8 +115,8 @@ impl ZsPool {
     ///
     /// - For each object that is in a word and not pinned, `find_word` returns that word for the
     ///   object's name, until the object is freed.
-    /// - Each object is freed before the pool is dropped. A leaked [`Pinned`] keeps the pool,
-    ///   unless it only borrows the pool.
+    /// - Each object is freed before the pool is dropped. A leaked [`Pinned`] keeps the pool if it
+    ///   owns a reference to the pool, but not if it only borrows the pool.
     pub(crate) unsafe fn create(name: &CStr, find_word: FindWord) -> Result<Self> {
         // SAFETY: `name` is a string, which C copies. As required of the caller, `find_word`
         // returns the word of each object that is in a word and not pinned.
@@ -129,11 +132,12 @@ impl ZsPool {
     }
 
     c_methods! {
-        /// Returns the number of pages of memory that the pool uses.
+        /// Returns how many pages of memory the pool uses.
         pub(crate) safe fn total_pages(&self) -> usize = zs_get_total_pages;
     }
 
-    /// Frees an object that was read, and sets its word to `new`.
+    /// Frees an object that was read and is still pinned, and sets its word to `new`. Adds a
+    /// zspage that becomes empty to `emptied`.
     ///
     /// # Safety
     ///
@@ -149,19 +153,19 @@ impl ZsPool {
         emptied: &mut Emptied,
     ) {
         let place = ManuallyDrop::new(pin).place;
-        // SAFETY: As required of the caller, the object is in this pool and in `word`, and was
-        // pinned by the read. No other task uses it, or changes the word except for the owner's
-        // bits.
+        // SAFETY: As required of the caller, the object is in this pool and in `word`, and `pin`
+        // is its only pin. No other task uses the object, or changes the word except for the
+        // owner's bits.
         unsafe {
             bindings::zs_owned_free_pinned(self.as_ptr(), place, word.as_ptr(), new, &mut emptied.0)
         };
     }
 
-    /// Frees zspages that became empty when objects were freed.
+    /// Frees the zspages in `emptied`, which became empty when objects were freed.
     ///
     /// # Safety
     ///
-    /// All of the zspages are of this pool.
+    /// All zspages in `emptied` are of this pool.
     #[inline]
     pub(crate) unsafe fn give_back(&self, emptied: &mut Emptied) {
         if !emptied.0.first.is_null() {
@@ -181,10 +185,10 @@ pub(crate) enum Own {}
 ///
 /// # Invariants
 ///
-/// The word names an object of the pool, which has the name and was unpinned. During `'a`, zsmalloc
-/// may move the object, but only the owner of the value may free it, and only if `A` is [`Own`].
-/// Then no other task reads the object, or changes the word, except for the owner's bits by
-/// compare-and-exchange.
+/// The word names an object of the pool, which has the name and was unpinned. During `'a`,
+/// zsmalloc may move the object. Only the owner of the value may free the object, and only if `A`
+/// is [`Own`]. If `A` is [`Own`], no other task reads the object, or changes the word, except for
+/// the owner's bits by compare-and-exchange.
 pub(crate) struct InWord<'a, A> {
     pool: &'a ZsPool,
     word: &'a Atomic<u64>,
@@ -198,12 +202,13 @@ impl<'a, A> InWord<'a, A> {
     /// # Safety
     ///
     /// The object is in the pool. It was stored with the name, put into the word, and then
-    /// unpinned. During `'a`, only the owner of the result may free it, and only if `A` is [`Own`].
-    /// Then no other task reads it, or changes the word, except for the owner's bits by
-    /// compare-and-exchange.
+    /// unpinned. During `'a`, only the owner of the result may free the object, and only if `A` is
+    /// [`Own`]. If `A` is [`Own`], no other task reads the object, or changes the word, except for
+    /// the owner's bits by compare-and-exchange.
     #[inline]
     pub(crate) unsafe fn new(pool: &'a ZsPool, word: &'a Atomic<u64>, name: Name) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the word names an object of the pool that has the
+        // name and was unpinned, and only the owner of the result may free it.
         Self {
             pool,
             word,
@@ -215,7 +220,7 @@ impl<'a, A> InWord<'a, A> {
 
 impl<'a> InWord<'a, Shared> {
     /// Calls `f` with the memory of the object. The object stays pinned until the returned
-    /// [`ReadPin`] is dropped. Fails if the word is corrupt.
+    /// [`ReadPin`] is dropped. Returns an error, and does not call `f`, if the word is corrupt.
     #[inline]
     pub(crate) fn read<R>(self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, ReadPin<'a>)> {
         let mut list = [const { MaybeUninit::<bindings::scatterlist>::uninit() }; 2];
@@ -232,8 +237,8 @@ impl<'a> InWord<'a, Shared> {
             )
         };
         let len = length(len)?;
-        // INVARIANT: C has pinned the object. By the invariants, it is not freed during `'a`, so
-        // it stays in its word.
+        // INVARIANT: C has pinned the object. By the invariants, the object is not freed during
+        // `'a`, so it stays in its word.
         let pin = ReadPin {
             place,
             _object: PhantomData,
@@ -249,12 +254,12 @@ impl<'a> InWord<'a, Shared> {
 }
 
 impl InWord<'_, Own> {
-    /// Frees the object, and sets the word to `new`. Returns the length of the object's data.
-    /// Fails if the word is corrupt: then it only sets the word.
+    /// Frees the object, and sets the word to `new`. Returns the length of the object's data. If
+    /// the word is corrupt, only sets the word, and returns an error.
     #[inline]
     pub(crate) fn free(self, new: u64, emptied: &mut Emptied) -> Result<u32> {
         // SAFETY: By the invariants, the object is in the word and was unpinned. No other task
-        // uses it, or changes the word, except for the owner's bits.
+        // uses the object, or changes the word, except for the owner's bits.
         let len = unsafe {
             bindings::zs_owned_free(
                 self.pool.as_ptr(),
@@ -269,11 +274,12 @@ impl InWord<'_, Own> {
 }
 
 c_owned! {
-    // Safe: by the invariants of `ZsPool`, the pool has no objects any more.
+    // Destroying the pool is safe, because it has no objects any more, by the invariants of
+    // `ZsPool`.
     fn drop(ZsPool: bindings::zs_pool) = zs_destroy_pool;
 }
 
-/// The pin of an object that was read. Dropping it unpins the object.
+/// The pin of an object. Dropping the value unpins the object, so that zsmalloc may move it.
 ///
 /// # Invariants
 ///
@@ -292,7 +298,8 @@ impl Drop for ReadPin<'_> {
     }
 }
 
-/// Zspages that became empty, to be freed after the locks were dropped.
+/// A list of zspages that became empty, for [`ZsPool::give_back`] to free after the caller has
+/// dropped its locks.
 pub(crate) struct Emptied(bindings::zs_emptied);
 
 impl Emptied {
@@ -302,10 +309,10 @@ impl Emptied {
     });
 }
 
-/// The memory of an object, in one part or two, while it is read.
+/// The memory of an object while it is read. It is in two parts if the object crosses a page.
 ///
-/// The value includes the length, and is not passed by reference. So a caller cannot swap it for
-/// the memory of another object.
+/// The value includes the length, and is passed by value. So a caller cannot combine the memory of
+/// one object with the length of another.
 ///
 /// # Invariants
 ///
@@ -330,14 +337,16 @@ impl Parts<'_> {
 }
 
 mod keeper {
-    //! Only this module says what keeps a pool, because [`Pinned`](super::Pinned) relies on it.
+    //! The trait for values that keep a pool. Only this module implements the trait, because
+    //! [`Pinned`](super::Pinned) relies on the implementations.
 
     use super::{
         PoolRef,
         ZsPool, //
     };
 
-    /// A value that keeps a pool while it exists, and always the same one.
+    /// A value that keeps a pool. [`Self::zs`] always returns the same pool, which is not freed
+    /// while the value exists.
     pub(crate) trait Keeper {
         /// Returns the pool.
         fn zs(&self) -> &ZsPool;
@@ -363,21 +372,23 @@ use keeper::Keeper;
 ///
 /// # Invariants
 ///
-/// The object is in the pool that `pool` keeps, and pinned. Only this value names it.
+/// The object is in the pool that `pool` keeps, and is pinned. Only this value names it.
 #[must_use]
 pub(crate) struct Pinned<P: Keeper> {
-    // Dropped after the object is freed, because the pool may be freed with it.
+    // `drop()` frees the object before this field is dropped. Dropping the field may free the
+    // pool.
     pool: P,
     place: u64,
 }
 
 impl<P: Keeper> Pinned<P> {
     /// Allocates an object in a pool, and copies the bytes into it. Does not sleep or enter direct
-    /// reclaim. `EOVERFLOW`: the object would be at an address that does not fit in a word.
+    /// reclaim. Returns `EOVERFLOW` if the place of the object does not fit in a word.
     #[inline]
     pub(crate) fn store(pool: P, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Self> {
         // SAFETY: The pool exists, by the invariants of `ZsPool`. C only reads the bytes, which
-        // are readable. If the bytes change meanwhile, it may copy any value.
+        // are readable, by the invariants of `Bytes`. User space may change the bytes meanwhile,
+        // because C may copy any values.
         let place = unsafe {
             bindings::zs_owned_store(
                 pool.zs().as_ptr(),
@@ -404,13 +415,13 @@ impl<P: Keeper> Pinned<P> {
         self.place
     }
 
-    /// Unpins the object, so that the allocator may move it.
+    /// Unpins the object, so that zsmalloc may move it.
     ///
     /// # Safety
     ///
     /// The object is in the word that `find_word` returns for its name, and is not freed before
-    /// this returns. The word takes over the object, and the reference that keeps
-    /// the pool.
+    /// this function returns. The word takes over the object, and the reference that keeps the
+    /// pool.
     #[inline]
     pub(crate) unsafe fn unpin(self) {
         // INVARIANT: The pin passes to the new value. As required of the caller, the object is in
