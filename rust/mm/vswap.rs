@@ -2,23 +2,26 @@
 
 //! Virtual swap space.
 //!
-//! Page tables and shmem hold *virtual* swap entries (V), which name a slot of a virtual cluster.
-//! The backing of such a slot is nothing, a zswap entry, or a slot of a swap device (a *physical*
-//! entry, P). The backing can change while page tables and shmem keep the virtual entry.
+//! Page tables and shmem hold *virtual* swap entries. A virtual entry names a slot of a virtual
+//! cluster. The backing of the slot is nothing, a zswap entry, or a slot of a swap device. The
+//! backing can change while page tables and shmem keep the virtual entry. A *physical* entry names
+//! a slot of a swap device.
 //!
 //! # Modules
 //!
-//! - `exports`: the functions that C calls. They turn arguments into types.
-//! - `vswap`: virtual slots, from their words to the device slots that back them.
+//! - `exports`: the functions that C calls. They convert their arguments to types that stand for
+//!   what the C caller guarantees.
+//! - `vswap`: virtual slots: their clusters, swap table words, swap counts and backing.
 //! - `zswap`: the compressed cache, for virtual and physical slots.
 //! - `swapin`: plans how a swapped-out page is read.
 //! - `ffi`: safe wrappers of C functions and types.
-//! - `tests`: KUnit suites. `kunit/host` tests the code that needs no kernel on the host.
+//! - `tests`: KUnit suites. `kunit/host` tests code that needs no kernel, on the host.
 //!
 //! # Callers in mm
 //!
 //! - Swap-out: `folio_alloc_swap()` calls `slot::alloc_folio`. `folio_dup_swap()` calls
-//!   `slot::dup_entries`. `swap_writeout()` calls `backing::set_zero`, then `zswap::store`, then
+//!   `slot::dup_entries`. For a folio of zeros, `swap_writeout()` calls `backing::set_zero`. For
+//!   any other folio it calls `zswap::store`, and if zswap does not store the folio,
 //!   `device_slot::back`.
 //! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `cluster::swap_cache`.
 //! - Removal from the swap cache: `swap_cache_del_folio()` calls `cluster::swap_cache::del_folio`,
@@ -49,8 +52,8 @@
     clippy::unreachable,
     clippy::unwrap_used
 )]
-// Without virtual slots, parts of zswap are unused. Marking each of them with a condition is not
-// worth it.
+// Without CONFIG_RUST_VSWAP, parts of zswap are unused. A `#[cfg]` at each of these parts would
+// cost more than it gains.
 #![cfg_attr(
     not(CONFIG_RUST_VSWAP),
     allow(dead_code, unused_imports, unused_macros, unused_mut)
@@ -66,7 +69,7 @@ pub mod swapin;
 #[cfg(any(CONFIG_RUST_VSWAP_KUNIT_TEST, CONFIG_RUST_ZSWAP_KUNIT_TEST))]
 mod tests;
 #[cfg(CONFIG_RUST_VSWAP)]
-// The crate root is already called vswap.rs.
+// Not `vswap.rs`, because that is the crate root.
 #[path = "vswap/mod.rs"]
 pub mod vswap;
 mod warn;

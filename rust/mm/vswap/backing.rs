@@ -4,13 +4,13 @@
 //!
 //! The backing word of a slot, in the backing table of the cluster, names the zswap entry or the
 //! device slot. A virtual cluster can be bound to a device cluster: see [`bound`](super::bound).
-//! Then a set bit, instead of the word, says that the device slot with the same index has the data.
-//! A slot of zeros has the zero flag in its swap table word, and no backing.
+//! If the bit of a slot of a bound cluster is set, the device slot with the same index has the
+//! data, and the backing word is not used. A slot of zeros has the zero flag in its swap table
+//! word, and no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
-//! of the slot's folio in the swap cache, or frees the slot. Only `LockedCluster::scatter` does
-//! neither. It replaces bits by backing words that name the same device slots, so the data stays
-//! where it was: see [`bound`](super::bound).
+//! of the slot's folio in the swap cache, or frees the slot. Only `LockedCluster::scatter` needs
+//! neither, because it only replaces bits by backing words that name the same device slots.
 
 #![forbid(unsafe_code)]
 
@@ -63,12 +63,14 @@ use crate::{
 use core::ops::Range;
 use kernel::prelude::*;
 
-/// The backing that was removed from slots. Dropping it frees the zswap entries and device slots.
+/// The backing that was removed from slots. Dropping the value frees the device slots. The zswap
+/// entries were freed already; dropping the value puts their references to the pool.
 pub(crate) struct FreedBacking {
     pub(super) entries: FreeBatch,
-    // The last run of removed device slots. When a slot does not continue the run, [`grow`] frees
-    // the run, even under the lock of the virtual cluster, because device locks nest inside that
-    // lock. So there is no need to keep several runs on the stack.
+    // The last run of removed device slots. If the next removed slot does not follow the run,
+    // [`grow`] frees the run at once. [`grow`] may do so under the lock of the virtual cluster,
+    // because locks of device clusters nest inside that lock. So the value needs no room for
+    // several runs.
     pub(super) slots: Option<DeviceSlots>,
 }
 
@@ -81,8 +83,8 @@ impl FreedBacking {
         }
     }
 
-    /// Removes the backing of the slots of a folio, and adds it to `self`. Adds the zswap charge to
-    /// `sum`. Returns the number of device slots, or `None` if no slot had a backing.
+    /// Removes the backing of the slots of a folio, and adds it to `self`. Adds the zswap charge
+    /// to `sum`. Returns how many slots a device backed, or `None` if no slot had a backing.
     #[inline]
     fn take(&mut self, locked: &mut LockedSlots<'_>, sum: &mut Sum) -> Option<u32> {
         let Self { entries, slots } = self;
@@ -100,7 +102,8 @@ impl FreedBacking {
     }
 }
 
-/// Appends device slots to a run. If they do not continue it, frees the run, and starts a new one.
+/// Appends device slots to a run. If they do not follow the run, frees the run, and starts a new
+/// run with them.
 #[inline]
 pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
     let rest = match run {
@@ -112,10 +115,10 @@ pub(super) fn grow(run: &mut Option<DeviceSlots>, slots: DeviceSlots) {
     }
 }
 
-/// Returns true if the `n`th slot of a large folio, backed by `backing`, can be read together with
-/// the first, backed by `first`. zswap has both, neither has a backing, or `backing` is the `n`th
-/// device slot after `first` on a block device. Consecutive slots of a swap file need not be
-/// contiguous on disk.
+/// Returns true if the `n`th slot of a large folio, which `backing` backs, can be read together
+/// with the first slot, which `first` backs. That is so if zswap has both pages, if neither slot
+/// has a backing, or if `backing` is the `n`th device slot after `first` on a block device.
+/// Consecutive slots of a swap file need not be contiguous on disk.
 pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     match (first, backing) {
         (Backing::None, Backing::None) | (Backing::Zswap(_), Backing::Zswap(_)) => true,
@@ -126,8 +129,9 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
     }
 }
 
-/// Reserves backing words for `nr` slots of a cluster, and allocates the table if needed, charged
-/// to the cgroup of `owner`. Returns with the lock of the cluster held. May sleep before.
+/// Reserves backing words for `nr` slots of a cluster. If the cluster has no backing table,
+/// allocates one, charged to the cgroup of `owner`. Returns the lock of the cluster and the
+/// promise of the words. May sleep, before it takes the lock.
 pub(crate) fn reserve(
     cluster: &'static Cluster,
     nr: u32,
@@ -142,13 +146,13 @@ pub(crate) fn reserve(
     let table = owner.charged(LooseTable::alloc).ok_or(ENOMEM)?;
     let mut guard = cluster.lock();
     guard.lend().add_backing_table(table);
-    // Now there is a table, so this only fails if too many words are promised already.
+    // The cluster has a table, so this only fails if too many words are promised already.
     let promise = guard.lend().reserve(nr).ok_or(ENOMEM)?;
     Ok((guard, promise))
 }
 
-/// Clears the zero flags of the slots of a folio, before a store to zswap. `EBUSY`: their backing
-/// must not change, see [`frozen`].
+/// Clears the zero flags of the slots of a folio, before a store to zswap. Returns `EBUSY` if the
+/// backing of the slots must not change: see [`frozen`].
 pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
     if frozen(&slots) {
@@ -158,8 +162,8 @@ pub(crate) fn begin_store(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Uncharges the device slot that a store to zswap has replaced, and frees it. In a bound cluster,
-/// the store itself has made the device slot idle.
+/// Uncharges the device slot that a zswap entry has replaced as the backing of a slot, and frees
+/// the device slot. In a bound cluster, the device slot is idle already.
 #[inline]
 pub(crate) fn replace(device: Option<Backed>, id: u16) {
     if let Some(device) = device {
@@ -168,8 +172,8 @@ pub(crate) fn replace(device: Option<Backed>, id: u16) {
     }
 }
 
-/// Returns true if all slots of a locked folio are on a device, in one run. Does not take the lock
-/// of the cluster, because the lock of the folio keeps the backing from changing.
+/// Returns true if a run of consecutive device slots backs all slots of a locked folio. Does not
+/// take the lock of the cluster, because the lock of the folio keeps the backing from changing.
 pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     let Some(slots) = FolioSlots::of(folio) else {
         return false;
@@ -182,7 +186,7 @@ pub(crate) fn on_device(folio: &mut SwapFolio<'_>) -> bool {
     }
 }
 
-/// Returns true if the slots of a large folio are on a device in one run, for [`on_device`].
+/// Returns true if a run of consecutive device slots backs `slots`, for [`on_device`].
 #[inline(never)]
 fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
     let first = cluster.peek_backing(slots.start);
@@ -192,9 +196,9 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
             .all(|(off, n)| is_next(first, n, cluster.peek_backing(off)))
 }
 
-/// Returns the entry of the device slot that backs a virtual slot, for I/O. `None` if no device slot
-/// does, or if the word that names it is corrupt. The folio of the virtual slot is locked or under
-/// writeback, so that the backing does not change.
+/// Returns the entry of the device slot that backs a virtual slot, for I/O. Returns `None` if no
+/// device slot does, or if the word that names it is corrupt. The folio of the virtual slot is
+/// locked or under writeback, so the backing does not change.
 #[inline]
 pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     let (cluster, off) = find(offset)?;
@@ -206,8 +210,8 @@ pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     entry
 }
 
-/// Returns true if any slot of a locked folio is on the device of type `ty`. Does not take the lock
-/// of the cluster, because the lock of the folio keeps the backing from changing.
+/// Returns true if the device of type `ty` backs any slot of a locked folio. Does not take the
+/// lock of the cluster, because the lock of the folio keeps the backing from changing.
 pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
     FolioSlots::of(folio).is_some_and(|slots| any_phys(&slots, |slot| slot.ty() == ty))
 }
@@ -219,29 +223,31 @@ fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
         .any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
-/// Returns true if the backing of slots must not change, because a hibernation image names the
-/// device slot of one of them.
+/// Returns true if the backing of slots must not change, because storage is suspended for
+/// hibernation and a device backs one of the slots. The hibernation image may name the device
+/// slot.
 pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
     device::suspended() && any_phys(slots, |_| true)
 }
 
-/// Removes the backing of the slots of a folio, and uncharges it.
+/// Removes the backing of the slots of a folio, and uncharges the backing. Adds it to `freed`.
 ///
-/// After this, only the folio has the data of the slots, so it must be dirty. A caller that is
+/// Only the folio has the data of the slots then, so the folio must be dirty. A caller that is
 /// about to write a clean folio must back the slots again, or mark the folio dirty if that fails.
 /// swapoff also passes a folio that it could not read. The data of that folio is lost, and swapoff
 /// removes the folio from the swap cache.
 ///
-/// A caller that does this for many folios passes the same `freed`, so that device slots are freed
-/// in runs.
+/// A caller with many folios passes the same `freed` for all of them, so that consecutive device
+/// slots are freed together.
 pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
     if take(slots, freed) {
         moved(slots.cluster(), slots.range(), To::Memory);
     }
 }
 
-/// Sets the zero flag of the slots of a locked folio, and removes their backing. If the cgroup is
-/// at its swap limit, clears the flags again and fails. Then only the folio has the data.
+/// Sets the zero flag of the slots of a locked folio, and removes their backing. Returns `EBUSY`,
+/// and changes nothing, if the backing must not change: see [`frozen`]. If the cgroup is at its
+/// swap limit, clears the flags again and returns an error. Only the folio has the data then.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let owner = folio.owner();
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
@@ -249,7 +255,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
         return Err(EBUSY);
     }
     let mut locked = slots.lock();
-    // The backing has older contents of the folio. Usually there is none.
+    // A backing has older contents of the folio. Usually the slots have no backing.
     if locked.is_backed() {
         drop(locked);
         take(&mut slots, &mut FreedBacking::nothing());
@@ -257,8 +263,8 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     }
     let (new, id) = (locked.set_zeros(true), locked.id());
     drop(locked);
-    // Slots that had the flag are charged already. The folio lock keeps the other slots from being
-    // used or freed before they are charged.
+    // Slots that had the flag before are charged already. The folio lock keeps the other slots
+    // from being freed before they are charged.
     if let Err(error) = vswap::charge_id(id, new, ChargeFor::More, owner) {
         let cleared = slots.lock().set_zeros(false);
         vswap::uncharge_id(id, cleared.wrapping_sub(new));
@@ -268,7 +274,8 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Removes the backing of slots, and uncharges it. Returns true if any slot had a backing.
+/// Removes the backing of slots, uncharges it, and adds it to `freed`. Returns true if any slot
+/// had a backing.
 fn take(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) -> bool {
     let mut stored = Sum::NONE;
     let mut locked = slots.lock();
@@ -287,11 +294,12 @@ pub(crate) fn moved(cluster: &Cluster, slots: Range<u32>, to: To) {
     trace::moved(offset, slots.len() as u32, to);
 }
 
-/// Clears the zero flags of the slots of a locked folio that is written out, and uncharges them.
+/// Clears the zero flags of the slots of a locked folio that is to be written, and uncharges the
+/// slots that had the flag.
 ///
-/// If neither zswap nor a device takes the folio, `swap_writeout()` marks it dirty again, so it
-/// stays in the swap cache. A fault finds the folio there, and does not read the slots, which have
-/// no data.
+/// The slots have no data then. If neither zswap nor a device takes the folio, `swap_writeout()`
+/// marks the folio dirty again, so that it stays in the swap cache. A fault finds the folio there,
+/// and does not read the slots.
 pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     // The flags can be read without the lock of the cluster, because the lock of the folio keeps
     // them from changing.
@@ -305,8 +313,8 @@ pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
     vswap::uncharge_id(id, nr);
 }
 
-/// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the first,
-/// and that flag.
+/// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the slot at
+/// `offset`, and this flag. The caller passes slots of one cluster. Takes no lock.
 #[inline]
 pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
     let Some((cluster, start)) = find(offset) else {

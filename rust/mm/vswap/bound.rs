@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The binding of a virtual cluster to a device cluster, and which slots have their data there.
+//! The binding of a virtual cluster to a device cluster, and which slots have data on that device
+//! cluster.
 //!
-//! If bit *i* of a bound cluster is set, slot *i* of its device cluster has the data of slot *i*. A
-//! cluster that is not bound has no bit set.
+//! If bit *i* of a bound cluster is set, slot *i* of the device cluster has the data of virtual
+//! slot *i*. In a cluster that is not bound, no bit is set.
 //!
 //! # Locking
 //!
 //! The lock of the virtual cluster protects the binding and the bits. [`DeviceMap::find`] and
-//! [`DeviceMap::has`] need no lock, because their caller has the right to the slot (see
-//! `ffi::folio`), which keeps its device slot. Only [`DeviceMap::unbind`] can move the record of
-//! that slot meanwhile, from the bit to a backing word. It writes the words first, then clears the
-//! bits, then the binding. Readers read in the opposite order, so they find the bit or the word.
+//! [`DeviceMap::has`] need no lock. For a caller that has the right to the slot (see
+//! `ffi::folio`), the device slot that backs the slot stays the same. Only [`DeviceMap::unbind`]
+//! can move the record of the device slot meanwhile, from the bit to a backing word. It writes the
+//! backing words first, then clears the bits, then clears the binding. Readers read the binding
+//! first, then the bit, then the backing word. So they find the device slot in the bit or in the
+//! word.
 //!
 //! # Context
 //!
-//! Accesses memory only through [`Word`]: no lock, no allocation, no `unsafe`. Host tests compare
-//! this with a simple model, and run it with all interleavings: `kunit/host/tests/bound.rs` and
-//! `loom.rs`.
+//! The code accesses memory only through [`Word`]: no lock, no allocation, no `unsafe`.
+//! `kunit/host/tests/bound.rs` compares it with a simple model on the host.
+//! `kunit/host/tests/loom.rs` runs it with all interleavings.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +34,7 @@ use super::{
     swap_table::PhysSlot, //
 };
 
-/// A word in memory that lockless readers read.
+/// A word in memory that tasks without the lock also read.
 pub trait Word {
     /// Reads the word with acquire ordering.
     fn load(&self) -> u64;
@@ -39,11 +42,13 @@ pub trait Word {
     fn store(&self, value: u64);
 }
 
-/// A binding, and the bits of the slots with data on the device.
+/// The binding of a virtual cluster, and the bits of the slots that have data on the device
+/// cluster.
 ///
 /// # Invariants
 ///
-/// `first` is 0, and so are the bits; or it is `encode()` of the first slot of a device cluster.
+/// If the cluster is not bound, `first` and the bits are 0. Otherwise `first` is `encode()` of the
+/// first slot of a device cluster.
 pub struct DeviceMap<W> {
     first: W,
     bits: [W; WORDS],
@@ -70,8 +75,8 @@ impl<W: Word> DeviceMap<W> {
 
     /// Returns true if a slot has data on the device cluster.
     ///
-    /// Needs no lock. To know if the slot has data on any device, the caller must read the backing
-    /// word only after this has returned false.
+    /// Needs no lock. A caller that must know if the slot has data on any device reads the backing
+    /// word after this function has returned false, not before.
     #[inline]
     pub fn has(&self, slot: u32) -> bool {
         self.bits
@@ -81,8 +86,8 @@ impl<W: Word> DeviceMap<W> {
 
     /// Returns the device slot that has the data of a slot, if its bit is set.
     ///
-    /// Needs no lock. The caller must read the backing word of the slot only after this has
-    /// returned `None`.
+    /// Needs no lock. After `None`, the caller reads the backing word of the slot. It must not
+    /// read the word before.
     #[inline]
     pub fn find(&self, slot: u32) -> Option<PhysSlot> {
         let first = self.first.load();
@@ -102,9 +107,9 @@ impl<W: Word> DeviceMap<W> {
         true
     }
 
-    /// Calls `f` for each word that has bits of the given slots, with the mask of these bits and
-    /// the first slot of the word.
-    // Always inlined, so that no loop is left for one slot.
+    /// Calls `f` for each word that has bits of the `nr` slots from `start` on. Passes the word,
+    /// the mask of these bits, and the slot of bit 0 of the word.
+    // Always inlined, so that the compiler drops the loop if `nr` is the constant 1.
     #[inline(always)]
     fn each(&self, start: u32, nr: u32, mut f: impl FnMut(&W, u64, u32)) {
         let (mut at, mut left) = (start, nr);
@@ -119,11 +124,12 @@ impl<W: Word> DeviceMap<W> {
         }
     }
 
-    /// Sets the bits of slots, which are about to have data on the device. Returns false, and
-    /// changes nothing, if the cluster is not bound or a bit is set already.
+    /// Sets the bits of the `nr` slots from `start` on, which are about to have data on the
+    /// device. Returns false, and changes nothing, if the cluster is not bound or if a bit is set
+    /// already.
     #[inline]
     pub fn set(&self, start: u32, nr: u32) -> bool {
-        // Mostly one slot is taken, and the constant lets the compiler drop the loops.
+        // Mostly `nr` is 1. The constant lets the compiler drop the loops.
         if nr == 1 {
             self.set_run(start, 1)
         } else {
@@ -142,8 +148,9 @@ impl<W: Word> DeviceMap<W> {
         idle
     }
 
-    /// Clears the bits of slots, which have no data on the device any more. Calls `f` with the
-    /// first slot and the length of each run of bits that were set. Returns how many bits were set.
+    /// Clears the bits of the `nr` slots from `start` on, which have no data on the device any
+    /// more. Calls `f` with the first slot and the length of each run of bits that were set.
+    /// Returns how many bits were set.
     #[inline]
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         let mut cleared = 0u32;
@@ -156,7 +163,7 @@ impl<W: Word> DeviceMap<W> {
             had
         };
         if nr == 1 {
-            // Mostly one slot is cleared, and needs no search for runs.
+            // Mostly `nr` is 1. One slot needs no search for runs.
             self.each(start, 1, |word, mask, _| {
                 if clear(word, mask) != 0 {
                     cleared = 1;
@@ -196,8 +203,8 @@ impl<W: Word> DeviceMap<W> {
     }
 
     /// Ends the binding. Calls `f` with each slot that has data on the device, and with its device
-    /// slot, before it clears the bit: `f` stores the backing word. Returns the first slot of the
-    /// device cluster.
+    /// slot. `f` stores the backing word, because the bits are cleared after all calls. Returns
+    /// the first slot of the device cluster, or `None` if the cluster is not bound.
     pub fn unbind(&self, mut f: impl FnMut(u32, PhysSlot)) -> Option<PhysSlot> {
         let first = self.binding()?;
         let mut at = 0;

@@ -3,24 +3,28 @@
 //! Computes how many pages can be swapped out, for reclaim and the OOM killer. Holds the limit
 //! `max_slots`.
 //!
-//! The result is for one cgroup. Each cgroup counts the pages that zswap refused, and this count
-//! only affects its own reclaim. Otherwise a process with random data could keep all others from
-//! swapping out.
+//! [`room`] computes this for one cgroup. Each cgroup counts its pages that zswap refused, and the
+//! count only affects reclaim of this cgroup. Otherwise a process with random data could keep all
+//! others from swapping out.
 //!
 //! # Pages that do not compress
 //!
-//! Pages that do not compress can be swapped out only if their cgroup may use a device slot.
-//! Otherwise reclaim would compress them again and again, and the OOM killer would come late. So
-//! each cgroup counts the pages that zswap refused in reclaim and that cannot go to a device. When
-//! the count reaches about the number of anonymous pages of the cgroup, [`room`] returns 0 for it.
-//! A page that reclaim stores lowers the count by 32. If a second has passed since the last
-//! refusal, or if the cgroup has lost more than a quarter of its pages, the count is halved. Then
-//! reclaim tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller need
-//! not be short of memory.
+//! A page that does not compress can be swapped out only if its cgroup can use a device slot. If
+//! [`room`] counted such pages, reclaim would compress them again and again, and the OOM killer
+//! would come late. So each cgroup counts the pages that zswap refused in reclaim and that cannot
+//! go to a device. When this *refused count* reaches about the number of anonymous pages of the
+//! cgroup, [`room`] returns 0 for the cgroup. A page that reclaim stores in zswap lowers the count
+//! by 32. The count is halved if a second has passed since the last refusal, or if the cgroup has
+//! lost more than a quarter of its pages. Then reclaim tries pages again. Refusals in
+//! `MADV_PAGEOUT` are not counted, because its caller need not be short of memory.
+//!
+//! The *tried count* of a cgroup is the number of pages that zswap compressed and then refused,
+//! since [`note_stored`] last reset the count.
 //!
 //! # Locks
 //!
-//! None. The counters are hints: two CPUs that change one at the same time may lose a change.
+//! This file takes no locks. The counters are hints: if two CPUs change a counter at the same
+//! time, one change may be lost.
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +62,7 @@ use kernel::{
     }, //
 };
 
-/// The default limit, as a number of slots for each page of memory.
+/// The default of `max_slots`, as a number of slots for each page of memory.
 const SLOTS_FOR_PAGE: usize = 4;
 
 /// The value of [`MAX_CLUSTERS`] for the default limit, which follows the size of memory.
@@ -67,15 +71,16 @@ const DEFAULT: usize = usize::MAX;
 /// The maximum number of clusters with tables, as set by the administrator, or [`DEFAULT`].
 static MAX_CLUSTERS: Atomic<usize> = Atomic::new(DEFAULT);
 
-/// Returns the maximum number of clusters with tables, and updates the maximum that C keeps.
+/// Returns the maximum number of clusters with tables. Also updates `vswap_half_max`, which C
+/// keeps.
 pub(crate) fn limit() -> usize {
     let max = match MAX_CLUSTERS.load(Relaxed) {
-        // Recomputed, because memory may have been hotplugged.
+        // Computed each time, because memory may be added or removed.
         DEFAULT => totalram_pages().saturating_mul(SLOTS_FOR_PAGE) / SLOTS,
         max => max,
     };
     let limit = match Directory::most() {
-        // The directory is not set up yet, so it sets no limit.
+        // The directory is not set up yet, so its size is no limit.
         0 => max,
         most => max.min(most),
     };
@@ -100,9 +105,9 @@ pub(crate) fn max_slots() -> usize {
     limit().saturating_mul(SLOTS)
 }
 
-/// Returns how many pages of a cgroup can be swapped out without device slots; 0 while vswap is off
-/// or zswap refuses the pages of the cgroup. A low estimate, because it assumes that pages do not
-/// shrink when zswap compresses them.
+/// Returns how many pages of a cgroup can be swapped out without device slots. Returns 0 while
+/// vswap is off, or if zswap has refused all pages of the cgroup. The result is a low estimate,
+/// because it assumes that pages do not get smaller in zswap.
 pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
@@ -124,12 +129,13 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     held.saturating_add(room(memcg))
 }
 
-/// Returns true if zswap need not try a page of the cgroup, because the page looks random.
+/// Returns true if zswap refuses a page of the cgroup without compressing it, because the page
+/// looks random.
 ///
-/// Without this, reclaim would compress all memory of a cgroup, even if none of it compresses.
-/// Returns false until [`rules::FEW_TRIED`] pages in a row did not compress, and for about one page
-/// in 256 after that. Also returns false if a refused page can go to a device. Counts the refusal
-/// if this task is in reclaim.
+/// Without this check, reclaim would compress all pages of a cgroup, even if none gets smaller.
+/// Returns false while the tried count is below [`rules::FEW_TRIED`], and then for about one page
+/// in 256. Also returns false if a refused page can go to a device. If the result is true and this
+/// task is in reclaim, adds one to the refused count.
 pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     if rules::is_tried(refusals.tried(), refusals.refused())
@@ -145,8 +151,8 @@ pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) ->
 }
 
 /// Returns true if a folio of `nr` pages that zswap does not accept cannot go to a device either,
-/// because its cgroup would exceed its swap limit. The folio then stays mapped. Counts this as a
-/// swap.max event of the cgroup.
+/// because its cgroup would exceed its swap limit. The folio then stays mapped. Counts the failure
+/// in memory.swap.events of the cgroup.
 pub(crate) fn nowhere_to_go(memcg: RcuMemcg<'_>, nr: u32) -> bool {
     let nowhere = memcg.exceeds_swap_max(nr);
     if nowhere {
@@ -155,7 +161,9 @@ pub(crate) fn nowhere_to_go(memcg: RcuMemcg<'_>, nr: u32) -> bool {
     nowhere
 }
 
-/// Counts a page charged to `objcg` that zswap refused in reclaim and that cannot go to a device.
+/// Adds one to the tried count and the refused count of the cgroup of `objcg`, because zswap has
+/// compressed and refused a page of it. Only counts in reclaim, and only if the page cannot go to
+/// a device.
 #[cold]
 pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     if vswap::in_reclaim() {
@@ -169,9 +177,10 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
     }
 }
 
-/// In reclaim, lowers the refused count of the cgroup of `objcg`, because zswap stored a page of
-/// it. Also resets the tried count if that is below [`rules::FEW_TRIED`], or if the page looks
-/// random (`variety`): other pages say nothing about random ones.
+/// In reclaim, lowers the refused count of the cgroup of `objcg`, because zswap has stored a page
+/// of it. Also resets the tried count to 0 if it is below [`rules::FEW_TRIED`], or if the stored
+/// page looks random. From [`rules::FEW_TRIED`] on, only pages that look random are refused, and a
+/// page that does not look random says nothing about these.
 #[inline]
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
     RcuMemcg::with(objcg, |memcg| {
@@ -194,9 +203,9 @@ fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
     }
 }
 
-/// Returns true if zswap may store an incompressible page uncompressed, because it can be written
-/// back within the limits of its cgroup. `nr` such pages are not counted yet, including this one.
-/// May sleep.
+/// Returns true if zswap may store an incompressible page uncompressed, because the page can be
+/// written back within the limits of its cgroup. `nr` is the number of such pages that no counter
+/// includes yet, this page among them. May sleep.
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     match objcg.and_then(ObjCgroup::memcg) {
         Some(memcg) => memcg.get().may_keep_plain(nr),
@@ -205,7 +214,8 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
 }
 
 /// Returns true if zswap has refused about as many pages as the cgroup has anonymous pages, and
-/// refused pages cannot go to a device. Halves a count that is outdated.
+/// refused pages cannot go to a device. If the refused count is outdated, halves it and returns
+/// false.
 fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     let refusals = memcg.refusals();
     let refused = refusals.refused();
@@ -234,7 +244,7 @@ fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     }
 }
 
-/// Returns true if a page of the cgroup may be written to a device after zswap has refused it.
+/// Returns true if a page of the cgroup that zswap has refused can be written to a device.
 fn goes_to_device(memcg: RcuMemcg<'_>) -> bool {
     device::have_free() && !memcg.exceeds_swap_max(1) && memcg.writeback_enabled()
 }

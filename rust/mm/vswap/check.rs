@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Checks in debug kernels that the tables agree with one another:
+//! Checks, with CONFIG_DEBUG_VM, that the tables of virtual slots agree with one another:
 //!
-//! - the backing of a virtual slot, and the word or binding of its device slot: each must name the
-//!   other;
-//! - the slots of a device that back virtual ones, and their count;
-//! - the slots of a cluster that are in use, its slot map, its words, and its counts;
-//! - the pages that zswap stores for a cluster, and those in the order of writeback.
+//! - the backing of a virtual slot, and the reverse map word or the binding of its device slot:
+//!   each must name the other;
+//! - the slots of a device that back virtual slots, and the count of these slots;
+//! - the slot map of a cluster, its swap table words, its backing words, and its counts of slots
+//!   in use and of backing words;
+//! - the pages that zswap stores for a cluster, and the pages of the cluster in the order of
+//!   writeback.
 //!
 //! The result is meaningful only if no task swaps meanwhile, because slots are taken and freed in
 //! steps.
@@ -51,7 +53,7 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         // A slot is in use if and only if the slot map says so.
         note(check, in_use == (guard.next_used(off) == Some(off)));
         let backing = guard.backing(off);
-        // A slot with a device bit needs no backing word.
+        // A slot that the bound device cluster backs has a bit set, and no backing word.
         backed = backed.wrapping_add((backing != Backing::None && !cluster.has_bit(off)).into());
         note(check, in_use || backing == Backing::None);
         if let Backing::Phys(slot) = backing {
@@ -61,12 +63,14 @@ fn check_cluster(cluster: &'static Cluster, check: &mut bindings::vswap_check) {
         }
     }
     note(check, used == guard.used());
-    // Equal, because no task swaps, so no store has promised backing words.
+    // The numbers are equal, because no task swaps. Otherwise `nr_backed()` could include promised
+    // words.
     note(check, backed == guard.nr_backed());
     note(check, guard.order_agrees());
 }
 
-/// Checks the slots of a device that back virtual slots. Does not count them again.
+/// Checks the slots of a device that back virtual slots. Does not add them to `slots` of the
+/// result, because [`clusters`] has counted them.
 pub(crate) fn device(owned: &mut Owned<'_>) -> bindings::vswap_check {
     let mut check = bindings::vswap_check::default();
     let mut nr = 0i64;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swap counts: the number of PTEs and shmem entries that name a slot.
+//! Swap counts. The swap count of a slot is the number of PTEs and shmem entries that name the
+//! slot.
 //!
-//! This file raises the swap count of a slot, in its word or in the extend table, and moves counts
-//! that do not fit in a word to the extend table and back. `cluster::free` drops counts, because
-//! the last count of a slot leaves the right to free the slot.
+//! This file raises the swap count of a slot, in the swap table word or in the extend table. It
+//! moves a count that does not fit in the word to the extend table, and back. `cluster/free.rs`
+//! drops counts, because the task that drops the last count of a slot gets the right to free the
+//! slot.
 
 #![forbid(unsafe_code)]
 
@@ -22,11 +24,12 @@ use crate::{
 use kernel::prelude::*;
 
 impl LockedCluster<'_> {
-    /// Drops one swap count of a slot whose count is in the extend table. Warns if it is not.
+    /// Drops one swap count of a slot whose count is in the extend table. Warns and does nothing
+    /// if the count is not there.
     #[cold]
     pub(super) fn put_extended(&mut self, off: u32) {
         if self.state(off).put() != Err(StateError::CountExtended) {
-            // The slot has no swap count to drop: leave it as it is.
+            // The slot has no swap count, or it is free or bad. Leave it as it is.
             warn_on_once!(true);
             return;
         }
@@ -34,20 +37,22 @@ impl LockedCluster<'_> {
         if count >= u32::from(SWP_TB_COUNT_MAX) {
             self.set_extended(off, count);
         } else {
-            // The count fits in the word again.
+            // The count fits in the word again, so move it there.
             self.set_count(off, Count::INLINE_MAX);
             self.set_extended(off, 0);
         }
     }
 
-    /// Adds one to the swap count of a slot, in its word or in the extend table. Returns false if
-    /// the count must move to the extend table, or cannot be raised.
+    /// Adds one to the swap count of a slot, in the word or in the extend table. Returns false,
+    /// and changes nothing, if the count must first move to the extend table, or if it cannot be
+    /// raised.
     #[inline]
     pub(crate) fn try_dup(&mut self, off: u32) -> bool {
         self.raise_inline(off) || self.raise_extended(off)
     }
 
-    /// Adds one to the swap count of a slot. `ENOMEM`: the cluster needs an extend table first.
+    /// Adds one to the swap count of a slot. Returns `ENOMEM` if the cluster needs an extend table
+    /// first. Warns and returns another error if the count cannot be raised.
     #[inline]
     pub(crate) fn dup_one(&mut self, off: u32) -> Result {
         if self.try_dup(off) {
@@ -62,12 +67,12 @@ impl LockedCluster<'_> {
                 self.set_extended(off, u32::from(SWP_TB_COUNT_MAX));
                 Ok(())
             }
-            // The extended count is missing or at its maximum, or the slot is bad.
+            // The count in the extend table is missing or at its maximum, or the slot is bad.
             Err(StateError::CountExtended | StateError::Bad) => {
                 warn_on_once!(true);
                 Err(EINVAL)
             }
-            // The slot is free. Not `Ok`, because `try_dup()` has failed.
+            // The slot is free. The result is not `Ok`, because `try_dup()` has failed.
             _ => {
                 warn_on_once!(true);
                 Err(ENOENT)

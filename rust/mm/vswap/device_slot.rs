@@ -1,40 +1,44 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocates device slots that back virtual ones.
+//! Allocates device slots that back virtual slots.
 //!
 //! A device slot is allocated only when a page is to be written: when zswap does not take a folio
 //! at swap-out, or when zswap writes an entry back. So a page that is only compressed has no device
 //! slot, and is not charged as swap.
 //!
-//! The device slots of a folio are consecutive, so that one request writes the folio. The end of
-//! that request clears PG_writeback, and could not wait for a second request. C splits a large
-//! folio for which there is no run: `vswap_split()`.
+//! The device slots of a folio are consecutive, so that one request writes the folio. They must
+//! be, because the end of a write request clears PG_writeback without regard to other requests. If
+//! there is no run for a large folio, C splits the folio: `vswap_split()`.
 //!
 //! # Order of the steps
 //!
-//! 1. the reservation of backing words ([`Promise`]), which may allocate a table and so can fail.
-//!    zswap's writeback skips this step, because the slot of the entry has a word.
-//! 2. the charge, to the cgroup that was recorded when the virtual slots were allocated.
-//! 3. the device slots. Their swap table words name the virtual slots from then on, but the backing
-//!    words do not name the device slots yet. swapoff goes from a swap table word to the virtual
-//!    slot, and then waits for the folio lock, which the caller holds.
-//! 4. the backing words, under the lock of the virtual cluster.
+//! 1. Reserve backing words ([`Promise`]). This can fail, because it may allocate a backing table.
+//!    zswap's writeback skips this step, because the word of the zswap entry will name the device
+//!    slot.
+//! 2. Charge the slots as swap, to the cgroup that was recorded when the virtual slots were
+//!    allocated.
+//! 3. Allocate the device slots. Their reverse map words name the virtual slots from then on, but
+//!    the backing words do not name the device slots yet. A swapoff that follows a reverse map
+//!    word to the virtual slot waits for the folio lock, which the caller holds.
+//! 4. Write the backing words, under the lock of the virtual cluster.
 //!
-//! If zswap will not take a folio (`to_device`), the charge is made when its virtual slots are
-//! allocated. At the same time, a bound cluster takes the device slots into use, and another
-//! cluster that has a backing table reserves the words. A folio that is written again keeps its
-//! device slots if they are one run.
+//! If it is known at the allocation of virtual slots that zswap will not take the folio
+//! (`to_device`), the allocation charges the slots as swap. In a bound cluster, it also takes the
+//! device slots into use, and no step is left. In another cluster, it reserves the backing words
+//! if there is a backing table. A folio that is written again keeps its device slots if they are
+//! one run.
 //!
 //! If a step fails, [`SlotReservation`] undoes the steps before it.
 //!
 //! # When there is no room
 //!
 //! - For a folio of order 0, `vswap_alloc_slots()` ends the binding of a cluster (`scatter`), so
-//!   that its idle device slots become free, and tries again. A large folio does not do that.
+//!   that idle device slots become free, and tries again. For a large folio, it does not.
 //! - In swap-out, `swap_writeout()` leaves the folio in memory, dirty and active. Reclaim splits a
 //!   large folio, and tries its pages one by one.
-//! - In zswap's writeback, the page stays in zswap. The run goes on only if the page's cgroup was
-//!   at its swap limit, because other cgroups may have room.
+//! - In zswap's writeback, the page stays in zswap. If the page's cgroup is at its swap limit,
+//!   writeback continues with the next page, which may be of another cgroup. If no device has a
+//!   free slot, writeback stops.
 
 #![forbid(unsafe_code)]
 
@@ -75,26 +79,27 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Device slots that were allocated for a folio, and that no backing word names yet. Also owns
-/// their charge and the reservation of backing words. Dropping the value frees the device slots,
-/// uncharges them, and gives the backing words back.
+/// Device slots that were allocated for a folio, and that no backing word names yet. The value
+/// also owns their charge as swap, and the reservation of backing words. Dropping the value frees
+/// the device slots, uncharges them, and gives the backing words back.
 #[must_use]
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
     start: u32,
     // The backing words that are reserved for the slots.
     promise: Option<Promise>,
-    // The number of slots that are charged to `id`.
+    // The number of slots that are charged as swap to `id`.
     charged: u32,
     id: u16,
     slots: Option<DeviceSlots>,
 }
 
 impl SlotReservation {
-    /// Reserves device slots for a locked folio with virtual slots that have no backing. May sleep.
+    /// Reserves device slots and backing words for a locked folio, whose virtual slots have no
+    /// backing. May sleep.
     ///
-    /// `ENOSPC`: no device has a run of free slots. `ENOMEM`: the cgroup of the folio is at its
-    /// swap limit, or there is no memory.
+    /// Returns `ENOSPC` if no device has a run of free slots. Returns `ENOMEM` if the cgroup of
+    /// the slots is at its swap limit, or if there is no memory for a backing table.
     fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
@@ -109,22 +114,23 @@ impl SlotReservation {
     }
 
     /// Reserves a device slot for a zswap entry that is written back. The entry stays until
-    /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word: the word of the
-    /// entry will name the device slot. `ENOSPC`: no device has a free slot. `EDQUOT`: the cgroup
-    /// of the slot is at its swap limit.
+    /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the word of
+    /// the entry will name the device slot. Returns `ENOSPC` if no device has a free slot, and
+    /// `EDQUOT` if the cgroup of the slot is at its swap limit.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
-        // EDQUOT, because after it the caller may still write back entries of other cgroups.
+        // Return EDQUOT instead of ENOMEM, because the caller may still write back entries of
+        // other cgroups.
         vswap::charge_id(room.id, 1, what, folio.owner()).map_err(|_| EDQUOT)?;
         room.charged = 1;
         room.slots = Some(DeviceSlots::alloc(folio)?);
         Ok(room)
     }
 
-    /// Creates an empty reservation for a folio. `ENOSPC`: no device has a free slot.
+    /// Creates an empty reservation for a folio. Returns `ENOSPC` if no device has a free slot.
     fn none(folio: &mut SwapFolio<'_>) -> Result<Self> {
-        // The cheapest check first, because devices may be full for long.
+        // Check this first, because it is cheap, and devices may be full for a long time.
         if !device::have_free() {
             return Err(ENOSPC);
         }
@@ -139,8 +145,8 @@ impl SlotReservation {
         })
     }
 
-    /// Replaces the zswap entry of the folio's slot by the reserved device slot, and frees the
-    /// entry.
+    /// Replaces the zswap entry of the folio's only slot by the reserved device slot, and frees
+    /// the entry.
     pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let mut target = self.target(folio)?;
         let slots = self.slots.take().ok_or(EINVAL)?;
@@ -162,8 +168,8 @@ impl SlotReservation {
         }
     }
 
-    /// Returns the slots of the folio, to back them. `EINVAL`: the reservation was made for another
-    /// folio.
+    /// Returns the slots of the folio, to back them. Warns and returns `EINVAL` if the reservation
+    /// was made for another folio.
     #[inline]
     fn target<'f>(&self, folio: &'f mut SwapFolio<'_>) -> Result<FolioSlots<'f>> {
         let slots = FolioSlots::of(folio).ok_or(EINVAL)?;
@@ -175,7 +181,8 @@ impl SlotReservation {
         Ok(slots)
     }
 
-    /// Consumes the reservation: the backing words own the charge now. Traces the new backing.
+    /// Traces the new backing of `nr` slots. Consumes the reservation without uncharging the
+    /// slots, because the charge stays as long as the backing.
     #[inline]
     fn backed(self, first: Option<PhysSlot>, nr: u32) {
         if let Some(first) = first {
@@ -220,10 +227,11 @@ impl Drop for SlotReservation {
     }
 }
 
-/// Allocates device slots for a folio that is about to be written, unless it has them already.
+/// Allocates device slots for a folio that is about to be written, unless a run of device slots
+/// backs it already.
 ///
-/// Removes any other backing, because the folio has newer data. So if this fails, the caller must
-/// mark the folio dirty.
+/// Removes any other backing, because the folio has newer data. So if the function fails, the
+/// caller must mark the folio dirty.
 #[inline]
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
     // The folio keeps the device slots that it was written to before, or that were allocated
@@ -242,8 +250,8 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
         return Err(EBUSY);
     }
     // Remove the zero flags, and a backing that cannot be used, such as device slots that are not
-    // one run. Do so before charging, so that no slot is charged twice. zswap has none of the pages
-    // any more, because a store that fails frees them.
+    // one run. Do this before the charge, so that no slot is charged twice. zswap has none of the
+    // pages, because a store that fails frees them.
     backing::unback(&mut slots, &mut FreedBacking::nothing());
     backing::clear_zero(&mut slots);
     if back_bound(&mut slots, owner)? {
@@ -254,12 +262,13 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
 
 /// Backs the slots of a folio by slots of the device cluster that their cluster is bound to. The
 /// slots of the folio have no backing yet. Returns false if the cluster is not bound, or if the
-/// device slots cannot be taken. `ENOMEM`: the cgroup is at its swap limit.
+/// device slots cannot be taken into use. Returns `ENOMEM` if the cgroup is at its swap limit.
 fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;
     match cluster.peek_binding() {
-        // A large folio must be contiguous on the device. Slots of a swap file need not be.
+        // A large folio must be contiguous on the device. Consecutive slots of a swap file need
+        // not be.
         Some(first) if nr == 1 || device::in_order(first.ty().into()) => {}
         _ => return Ok(false),
     }
@@ -273,8 +282,9 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
     Ok(taken.is_some())
 }
 
-/// Backs the slots of a folio by device slots, right after the virtual slots were allocated. Unlike
-/// in [`back`], the slots have no backing, and are charged already.
+/// Backs the virtual slots of a folio by device slots, right after the virtual slots were
+/// allocated. Unlike in [`back`], the virtual slots have no backing, and are charged as swap
+/// already.
 pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
     let mut room = SlotReservation {
         cluster: new.cluster,

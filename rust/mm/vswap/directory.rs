@@ -2,9 +2,9 @@
 
 //! Finds the cluster of a virtual slot, without a lock.
 //!
-//! Clusters are numbered in the order in which they are created. Chunks of pointers map these
-//! numbers to clusters. The root has a pointer for each possible chunk, and a chunk is allocated
-//! with its first cluster. Chunks and clusters are never freed.
+//! Each cluster has a number. Numbers are given out in ascending order, and an [`Array`] maps them
+//! to clusters. The array is allocated in chunks: the root has a pointer for each possible chunk,
+//! and a chunk is allocated together with its first cluster. Chunks and clusters are never freed.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +29,8 @@ use kernel::{
 
 /// The map from numbers to clusters.
 ///
-/// A published cluster is never removed. Cluster 0 is published first and never has tables. C gets
-/// cluster 0 for an offset at which there never was a slot.
+/// A published cluster is never removed. Cluster 0 is published first, and never has tables. C
+/// gets cluster 0 for an offset that has no cluster.
 pub(crate) struct Directory(());
 
 /// The number of a cluster.
@@ -49,34 +49,36 @@ impl Number {
 }
 
 static CLUSTERS: Array<Cluster> = Array::new();
-// The next number. A number that was given out has no cluster until the cluster is published.
+// The number to give out next. A number that was given out has no cluster until a cluster is
+// published under it.
 static NEXT: Atomic<u32> = Atomic::new(0);
 
 impl Directory {
-    /// Allocates the root, for clusters with numbers below `max`, whose headers come from `_cache`.
-    /// May sleep.
+    /// Allocates the root of the array, for clusters with numbers below `max`. `_cache` proves
+    /// that headers of clusters can be allocated. May sleep.
     pub(super) fn setup(max: usize, _cache: HeaderCache) -> Result {
         CLUSTERS.setup(max)
     }
 
-    /// Returns the number of cluster numbers that were given out. Not all of them have a cluster.
+    /// Returns how many numbers were given out. Some of them may have no cluster.
     pub(crate) fn len() -> u32 {
         NEXT.load(Acquire)
     }
 
-    /// Returns the number of cluster numbers that the root has room for; 0 before setup.
+    /// Returns how many clusters the root has room for; 0 before [`Self::setup`].
     pub(crate) fn most() -> usize {
         CLUSTERS.most()
     }
 
-    /// Returns the cluster whose number is `index`, or `None` if none was published under it.
+    /// Returns the cluster with the number `index`. Returns `None` if no cluster was published
+    /// under it.
     #[inline]
     pub(crate) fn find(index: usize) -> Option<&'static Cluster> {
         CLUSTERS.get(index)
     }
 
-    /// Gives out the next number, and allocates the chunk for it. Fails before [`Self::setup`]. May
-    /// sleep.
+    /// Gives out the next number, and allocates the chunk of the array for it. Returns `None`
+    /// before [`Self::setup`], if all numbers were given out, or if there is no memory. May sleep.
     pub(super) fn reserve() -> Option<Number> {
         let number = loop {
             let next = NEXT.load(Relaxed);
@@ -84,7 +86,8 @@ impl Directory {
                 return None;
             }
             if NEXT.cmpxchg(next, next.wrapping_add(1), Full).is_ok() {
-                // INVARIANT: No other task gets this number, unless this value is taken back.
+                // INVARIANT: No other task gets this number, unless `unreserve()` consumes this
+                // value.
                 break Number(next);
             }
         };
@@ -96,7 +99,8 @@ impl Directory {
         Some(number)
     }
 
-    /// Takes a number back, if it was the last to be given out. Otherwise it stays unused.
+    /// Takes a number back if it was given out last, so that it is given out again. Any other
+    /// number stays without a cluster.
     pub(super) fn unreserve(Number(number): Number) {
         let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }
@@ -107,7 +111,8 @@ impl Directory {
     }
 }
 
-/// Returns the cluster of a virtual slot, and the index of the slot in it.
+/// Returns the cluster of the virtual slot at `offset`, and the index of the slot in the cluster.
+/// Returns `None` if there is no such cluster. Takes no lock.
 #[inline]
 pub(crate) fn find(offset: usize) -> Option<(&'static Cluster, u32)> {
     let cluster = Directory::find(offset / SLOTS)?;

@@ -11,42 +11,45 @@
 //! - *The folio leaves the swap cache, and is freed.* Its reference count is 0 then, and the lookup
 //!   gets no reference.
 //! - *The page frame is used again*, for a folio of another slot, or for a page outside the swap
-//!   cache. The lookup gets a reference to that folio or page, but the word has changed. The lookup
-//!   puts the reference and retries.
-//! - *The page frame is used again inside of a larger folio*, and the reference is to the larger
-//!   folio. If that folio is split later, the frame becomes a folio of its own, and can enter the
-//!   swap cache for this slot again. Then the word is what it was before. So the lookup compares
-//!   not only the page frame number, but also the folio that the frame belongs to.
-//! - *The page frame is used again for a folio of this slot*, so that the word is what it was. That
-//!   folio is right, too: it is in the swap cache for the slot, and the reference is to it.
-//! - *The folio is frozen.* Reclaim, migration and splitting set its reference count to 0 under the
-//!   lock of the cluster, while the word still names the folio. Before they drop that lock, they
-//!   change the word or restore the count. So the lookup retries, as for a spinlock.
+//!   cache. The lookup gets a reference to this other folio, but the word has changed. So the
+//!   lookup puts the reference and retries.
+//! - *The page frame is used again inside of a larger folio*, and the lookup gets a reference to
+//!   the larger folio. If that folio is split later, the frame becomes a folio of its own, and can
+//!   enter the swap cache for this slot. Then the word has its old value. So the lookup also
+//!   checks that the frame still belongs to the folio that the reference is to.
+//! - *The page frame is used again for a folio of this slot*, so that the word has its old value.
+//!   This folio is the right one: it is in the swap cache for the slot, and the reference is to
+//!   it.
+//! - *The folio is frozen.* Reclaim, migration and splitting set its reference count to 0 under
+//!   the lock of the cluster, while the word still names the folio. Before they drop that lock,
+//!   they change the word or restore the count. So the lookup retries, as a task that waits for a
+//!   spinlock does.
 //! - *The swap count or the zero flag in the word changes.* The lookup ignores both.
 //!
 //! # Requirements
 //!
-//! - A word names a folio only while the swap cache has a reference to it: the word changes first,
-//!   and then the swap cache puts its reference. So if the word names a folio *while the lookup has
-//!   a reference to it*, the swap cache has it then.
+//! - A word names a folio only while the swap cache has a reference to the folio: the word changes
+//!   first, and then the swap cache puts its reference. So if the word names a folio *while the
+//!   lookup has a reference to this folio*, the folio is in the swap cache at that moment.
 //! - Taking a reference is fully ordered, so that the second read of the word cannot be reordered
 //!   before it. A page frame passes through locks of the page allocator between its uses. So a task
 //!   that gets a reference to the next user of the frame sees the earlier change of the word. The
 //!   kernel's memory model, not Rust's, promises that an unlock followed by a lock orders the
 //!   writes before and after them for all CPUs.
-//! - Each page frame number that ever was in a word has a `struct page`. C's lookup relies on that,
-//!   too.
-//! - RCU keeps the words for readers without the lock: see `cluster`.
+//! - Each page frame whose number ever was in a word has a `struct page`. C's lookup relies on
+//!   that, too.
+//! - RCU keeps the table of words for readers without the lock: see `cluster`.
 //!
-//! The folio may leave the swap cache as soon as it was found. A caller that needs it there locks
-//! the folio, and checks that it is still the folio of the slot.
+//! The folio may leave the swap cache as soon as it was found. A caller that needs the folio in
+//! the swap cache locks it, and then checks that it is still the folio of the slot.
 //!
 //! # Context
 //!
-//! Works on values only, like [`swap_table`](super::swap_table). `kunit/host/tests/loom.rs` runs
-//! this on the host, with all interleavings of tasks that change words and counts.
+//! The code works on values only, like [`swap_table`](super::swap_table).
+//! `kunit/host/tests/loom.rs` runs it on the host, with all interleavings of tasks that change
+//! words and counts.
 //!
-//! C: `swap_cache_get_folio()`.
+//! The corresponding function in C is `swap_cache_get_folio()`.
 
 #![forbid(unsafe_code)]
 
@@ -58,8 +61,8 @@ use super::swap_table::{
 /// Returns the folio that the swap cache has for a slot, with a reference.
 ///
 /// `peek` reads the word of the slot. `try_get` takes a reference to the folio that a page frame
-/// belongs to, unless its reference count is 0; dropping an `R` puts the reference. `is_at` returns
-/// true if the page frame belongs to that folio now.
+/// belongs to, unless the reference count of the folio is 0. Dropping an `R` puts the reference.
+/// `is_at` returns true if the page frame belongs to the folio of the reference now.
 #[inline]
 pub fn cached<R>(
     mut peek: impl FnMut() -> State,

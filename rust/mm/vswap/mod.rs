@@ -1,44 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual slots, from their words to the device slots that back them.
+//! Virtual slots: their clusters, swap table words, swap counts and backing.
 //!
-//! `Documentation/rust/vswap/locking.rst` has the order of the locks.
+//! `Documentation/rust/vswap/locking.rst` has the order of the locks. A *pure* module calls no
+//! kernel function, so `kunit/host` tests it on the host.
 //!
-//! Formats:
+//! Formats of words:
 //!
-//! - [`swap_table`]: the formats of the words of a slot, pure.
+//! - [`swap_table`]: the formats of swap table words and backing words. Pure.
 //!
 //! Clusters, and the slots in them:
 //!
-//! - `cluster`: the memory of clusters, their lock, and the state under it. Its documentation lists
-//!   the files of `cluster/`.
+//! - `cluster`: the memory of clusters, their lock, and the state that the lock protects. Its
+//!   documentation lists the files of `cluster/`.
 //! - `directory`: finds the cluster of a slot without a lock.
 //! - `cluster_list`: the lists of clusters with free slots, and the clusters that each CPU
 //!   allocates from.
-//! - `slot_alloc`: allocates the slots for a folio.
-//! - [`slot_map`]: which slots of a cluster are free, pure.
-//! - [`bound`]: which slots have data on the device cluster that a cluster is bound to, pure.
+//! - `slot_alloc`: allocates virtual slots for a folio.
+//! - [`slot_map`]: which slots of a cluster are free. Pure.
+//! - [`bound`]: the device cluster that a cluster is bound to, and which slots have data there.
+//!   Pure.
 //!
 //! Operations on a slot:
 //!
 //! - `slot`: allocates, counts and frees slots.
-//! - `count`: raises the swap count of a slot, and keeps large counts. `cluster::free` drops
-//!   counts.
+//! - `count`: raises the swap count of a slot, and keeps large counts in the extend table.
+//!   `cluster/free.rs` drops counts.
 //! - `cluster::swap_cache`: adds and removes the folio of a slot.
-//! - [`lookup`]: finds the folio of a slot without a lock, pure.
+//! - [`lookup`]: finds the folio of a slot without a lock. Pure.
 //!
 //! The backing of a slot:
 //!
-//! - `backing`: changes and removes the backing: zswap, or a device.
+//! - `backing`: changes and removes the backing of a slot, in zswap or on a device.
 //! - `device_slot`: allocates the device slots that back virtual ones.
-//! - `scatter`: ends bindings, so that C's allocator can use idle device slots.
-//! - `swapoff`: reads into memory the pages of a device that swapoff turns off.
+//! - `scatter`: ends the binding of a virtual cluster to a device cluster, so that C's allocator
+//!   can use the idle device slots.
+//! - `swapoff`: reads the pages of virtual slots from a device that swapoff turns off.
 //!
 //! Counts:
 //!
-//! - `capacity`: how many pages of a cgroup can be swapped out, and the limit `max_slots`.
+//! - `capacity`: computes how many pages of a cgroup can be swapped out, and keeps the limit
+//!   `max_slots`.
 //! - `stats`: counts slots and tables for sysfs.
-//! - `check`: checks in debug kernels that the tables agree.
+//! - `check`: checks, with CONFIG_DEBUG_VM, that the tables agree.
 
 pub mod bound;
 pub mod lookup;
@@ -60,7 +64,8 @@ pub(crate) mod slot_alloc;
 pub(crate) mod stats;
 pub(crate) mod swapoff;
 
-// Pure modules import these from `super`, because the host tests have another `layout` there.
+// The pure modules import `layout` and `record` from `super`, because the host tests have another
+// `layout` there.
 use crate::{
     ffi::layout,
     zswap::record, //

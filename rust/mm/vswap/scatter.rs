@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ends bindings, so that C's allocator can use idle device slots.
+//! Ends the binding of virtual clusters to device clusters, so that C's allocator can use idle
+//! device slots.
 //!
-//! An idle slot of a bound cluster counts as free on its device, but C's allocator cannot take it.
-//! When the allocator finds no other slot, it calls [`make_room`], which ends the binding of a
-//! cluster with idle slots. Each virtual slot with data on the device gets a backing word, and its
-//! device slot gets a reverse map word. The device cluster goes on a list of C's allocator. If
-//! there is no memory for the words, the cluster stays bound, and [`make_room`] tries the next one.
+//! A slot of a bound device cluster is *idle* if it has no data. An idle slot counts as free on
+//! its device, but C's allocator cannot take it. When the allocator finds no other slot, it calls
+//! [`make_room`], which ends the binding of a cluster with idle slots. Each virtual slot with data
+//! on the device gets a backing word, and its device slot gets a reverse map word. The device
+//! cluster goes on a list of C's allocator. If there is no memory for the words, the cluster stays
+//! bound, and [`make_room`] continues with clusters that need no memory.
 //!
-//! If more than half of swap is in use, and a cluster has no idle slot, [`make_room`] first tries
-//! to make some of its slots idle. For this, it removes folios whose swap count is 0 from the swap
-//! cache. C's allocator does the same in full clusters. [`RECLAIMS`] bounds this, because the
-//! caller may be a task that needs a single page.
+//! If a cluster has no idle slot, and more than half of the device slots are in use, [`make_room`]
+//! first tries to make slots idle. For this, it removes from the swap cache folios whose slots
+//! have the swap count 0. C's allocator does the same in full clusters. [`RECLAIMS`] limits how
+//! many clusters are tried, because the caller may be a task that needs a single page.
 
 #![forbid(unsafe_code)]
 
@@ -40,10 +42,12 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The number of the cluster that the next [`make_room`] starts at: behind the last that was tried.
+/// The number of the cluster that the next [`make_room`] starts at: the one after the cluster that
+/// was tried last.
 static NEXT: Atomic<u32> = Atomic::new(1);
 
-/// The number of clusters whose folios one [`make_room`] tries to remove from the swap cache.
+/// The maximum number of clusters whose folios one [`make_room`] tries to remove from the swap
+/// cache.
 const RECLAIMS: u32 = 32;
 
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
@@ -54,7 +58,7 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
     }
     let (first, len) = (NEXT.load(Relaxed), Directory::len());
     let first = first.clamp(1, len.max(1));
-    // Allocate once, because a second allocation would only drain the memory reserves further.
+    // Allocate memory only once, because a second attempt would drain the memory reserves further.
     let (mut memory, mut allocated, mut reclaims) = (None, false, 0);
     for index in (first..len).chain(1..first) {
         params::cond_resched();
@@ -64,21 +68,21 @@ pub(crate) fn make_room(ty: Option<u8>) -> bool {
         if !is_bound_to(cluster, ty) {
             continue;
         }
-        // Concurrent callers start behind this cluster.
+        // A concurrent caller starts after this cluster.
         NEXT.store(index.wrapping_add(1), Relaxed);
         if !cluster.peek_idle() && reclaims < RECLAIMS && device::is_full() {
             reclaims = reclaims.wrapping_add(1);
             reclaim_cached_of(cluster);
             if !is_bound_to(cluster, ty) {
-                // The binding has ended, mostly because the cluster became empty. C's allocator
-                // then has the whole device cluster.
+                // The binding has ended, mostly because the virtual cluster became empty. Then C's
+                // allocator has got the whole device cluster.
                 return true;
             }
         }
         if !cluster.peek_idle() {
             continue;
         }
-        // A cluster without data on the device needs no memory.
+        // First try without memory, because a cluster without data on the device needs none.
         if cluster.lock().lend().scatter(&mut memory) {
             return true;
         }
@@ -99,8 +103,8 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
         .is_some_and(|slot| ty.is_none() || ty == Some(slot.ty()))
 }
 
-/// Makes device slots idle: removes folios whose swap count is 0 from the swap cache, in clusters
-/// that are bound to the device of type `ty`. May sleep.
+/// Makes device slots idle: in clusters that are bound to the device of type `ty`, removes from
+/// the swap cache folios whose slots have the swap count 0. May sleep.
 pub(crate) fn reclaim_cached(ty: u8) {
     for cluster in slot_alloc::all() {
         if is_bound_to(cluster, Some(ty)) {
@@ -120,7 +124,7 @@ fn reclaim_cached_of(cluster: &Cluster) {
             pages = vswap::try_reclaim(offset).max(1);
         }
         off = off.wrapping_add(1);
-        // Continue behind the folio of the slot.
+        // Skip the other slots of the folio, which are aligned to the size of the folio.
         if pages > 1 {
             off = off
                 .checked_next_multiple_of(pages)

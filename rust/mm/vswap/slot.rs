@@ -2,16 +2,17 @@
 
 //! Allocates, counts and frees virtual slots. `cluster::swap_cache` adds and removes their folios.
 //!
-//! `cluster` changes the words. This file takes the cluster lock, uncharges cgroups and frees the
-//! backing.
+//! `cluster` changes the swap table words. This file takes the cluster lock, uncharges cgroups and
+//! frees the backing.
 //!
 //! # What pins a slot
 //!
 //! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
 //! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
-//! cgroup id and its backing are removed. The slot can then be allocated again. The backing is
-//! freed next: under the lock if C holds the lock, otherwise after the unlock as far as possible
-//! ([`FreedBacking`]).
+//! cgroup id and its backing are removed. An object in zsmalloc is freed, too. The slot can then
+//! be allocated again. Device slots, references to zswap pools and empty zspages are freed after
+//! the unlock, as far as [`FreedBacking`] has room for them. If C holds the lock, they are freed
+//! under the lock.
 
 #![forbid(unsafe_code)]
 
@@ -69,7 +70,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The charges of consecutive freed slots of one cgroup, summed up in registers.
+/// The charges of consecutive freed slots of one cgroup. The compiler keeps the sums in registers.
 struct Ids {
     refs: IdRefs,
     nr_charged: u32,
@@ -83,8 +84,8 @@ impl Ids {
         stored: Sum::NONE,
     };
 
-    /// Adds the cgroup id reference of a freed slot. If it is to another id, first passes the sums
-    /// to `uncharge`.
+    /// Adds the reference of a freed slot to its cgroup id. If the id is not that of the slots
+    /// before, first passes the sums of those slots to `uncharge`.
     #[inline]
     fn add(&mut self, id: IdRefs, uncharge: &mut Uncharge) {
         if let Err(id) = self.refs.append(id) {
@@ -100,7 +101,7 @@ impl Ids {
     }
 }
 
-/// Frees slots. Adds their charges to `uncharge`, and their backing to `freed`.
+/// Frees slots that nothing pins. Adds their charges to `uncharge`, and their backing to `freed`.
 #[inline]
 pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge: &mut Uncharge) {
     let slots = match slots.unbacked() {
@@ -111,7 +112,7 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     let mut devices = freed.slots.take();
     let cleared = slots.clear(&mut freed.entries, |word, id, backed| {
         ids.add(id, uncharge);
-        // One match for both the backing and the charge, because this runs for many slots.
+        // Use one match for both the backing and the charge, because this runs for many slots.
         let charged = match backed {
             Some(Backed::Zswap(stored)) => {
                 ids.stored.merge(stored);
@@ -133,15 +134,16 @@ pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge
     }
 }
 
-/// Frees slots of a cluster without backing words, for [`free_slots`].
+/// Frees slots of a cluster in which no backing word is in use, for [`free_slots`].
 // Out of line, because inlined it would take registers from the loop of `free_slots`.
 #[inline(never)]
 fn free_unbacked_slots(slots: Unbacked<'_>, uncharge: &mut Uncharge) {
     free_unbacked(slots, |ids, charged| uncharge.add(ids, charged, Sum::NONE));
 }
 
-/// Frees slots of a cluster without backing words. Calls `uncharge` for each run of slots of one
-/// cgroup, with the references to the cgroup's id and the number of slots charged as swap.
+/// Frees slots of a cluster in which no backing word is in use. Calls `uncharge` for each run of
+/// slots of one cgroup, with the references to the id of the cgroup and the number of slots
+/// charged as swap.
 #[inline(always)]
 fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     if let Some(cleared) = slots.clear(uncharge) {
@@ -151,8 +153,8 @@ fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
 
 /// Frees one slot. Page faults use this, because the sums of [`free_slots`] would cost them more
 /// than all other steps of freeing. Calls `uncharge` with the reference to the slot's cgroup id,
-/// the number of slots charged as swap (0 or 1), and the zswap charge. Returns the device slot of a
-/// backing word, if any, for the caller to free.
+/// the number of slots charged as swap (0 or 1), and the zswap charge. If the backing word of the
+/// slot named a device slot, returns the device slot, for the caller to free.
 #[inline]
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
@@ -182,7 +184,8 @@ pub(super) fn free_slot(
     slots
 }
 
-/// Virtual slots of a new folio that the caller has to back by a device.
+/// Virtual slots that were just allocated for a folio, and that the caller has to back by device
+/// slots.
 pub(crate) struct New {
     pub(super) cluster: &'static Cluster,
     pub(super) start: u32,
@@ -193,15 +196,17 @@ pub(crate) struct New {
     pub(super) promise: Option<Promise>,
 }
 
-/// Allocates virtual slots for a folio, and adds it to the swap cache. `ids` are the references
-/// that were recorded for the slots. `Err` drops these references and their charges, and returns
-/// the folio: no slots could be allocated, or vswap was turned off.
+/// Allocates virtual slots for a folio, and adds the folio to the swap cache. `ids` are references
+/// to the cgroup id for these slots. If no slots can be allocated, or if vswap was turned off,
+/// puts the references, uncharges the slots, and returns the folio as `Err`.
 ///
-/// With `to_device`, the caller has charged the slots as swap. Slots in a bound cluster get their
-/// device slots here. For other slots, reserves backing words if the cluster has a table of them,
-/// and returns [`New`], which the caller backs by a device next.
+/// With `to_device`, the folio is to be written to a device, and the caller has charged the slots
+/// as swap. Slots in a bound cluster get their device slots here. For slots in another cluster,
+/// reserves backing words if the cluster has a backing table, and returns [`New`], which the
+/// caller backs by device slots next.
 ///
-/// The [`Entered`] proves to the export that the folio is in the swap cache.
+/// The [`Entered`] is the proof that the folio is in the swap cache, which the caller needs to
+/// return 0 to C.
 pub(crate) fn alloc_folio<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
@@ -239,7 +244,7 @@ pub(crate) fn alloc_folio<'a>(
     trace::alloc(cluster.first().wrapping_add(start as usize), nr, id);
     let mut promise = None;
     if on_device {
-        // The binding cannot end as long as the cluster is locked.
+        // The binding does not end while the cluster is locked.
         if let Some(first) = cluster.peek_binding().and_then(|first| first.nth(start)) {
             moved(cluster, start..start.wrapping_add(nr), To::Device(first));
         }
@@ -259,8 +264,8 @@ pub(crate) fn alloc_folio<'a>(
     Ok((folio, new))
 }
 
-/// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove folios from
-/// the swap cache whose slots have no swap count any more.
+/// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove from the
+/// swap cache folios whose slots have no swap count any more.
 ///
 /// The caller owns these swap counts, which pin the slots until they are dropped.
 #[inline]
@@ -272,8 +277,8 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     }
 }
 
-/// Drops one swap count of each slot of a range, after zap has removed the PTEs. The charges of
-/// freed slots are added to `uncharge`, which the caller settles.
+/// Drops one swap count of each slot of a range, after zap has removed the PTEs. Adds the charges
+/// of freed slots to `uncharge`, which the caller settles.
 #[inline]
 pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     if nr == 1 {
@@ -301,13 +306,14 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
     }
 }
 
-/// Frees a slot, and unlocks its cluster. Out of line, because most page faults do not free a slot.
+/// Frees a slot, and unlocks its cluster. Calls `uncharge` like [`free_slot`]. Out of line,
+/// because most page faults do not free a slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
     let mut freed = FreeBatch::new();
     let slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
-    // After the unlock, so that locks of the page allocator and of devices are not taken inside the
-    // cluster lock.
+    // Drop these after the unlock, so that locks of the page allocator and of devices are not
+    // taken inside the cluster lock.
     drop(slots);
     drop(freed);
 }
@@ -330,8 +336,8 @@ fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
     }
 }
 
-/// The maximum number of slots whose swap counts are dropped in one critical section. Limited,
-/// because other tasks may wait for the cluster lock.
+/// The maximum number of slots whose swap counts are dropped in one critical section of the
+/// cluster lock. There is a limit because other tasks may wait for the lock.
 const MOST_PUT: u32 = 32;
 
 fn put_range(
@@ -360,7 +366,7 @@ fn put_range(
         while at < end {
             at = at.saturating_add(1);
             let pages = vswap::try_reclaim(at.wrapping_sub(1)) as usize;
-            // Continue behind the folio of the slot.
+            // Skip the other slots of the folio, which are aligned to the size of the folio.
             if pages > 1 {
                 at = at.checked_next_multiple_of(pages).unwrap_or(end);
             }
@@ -377,7 +383,7 @@ fn put_range(
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
-    // The fast path of fork, which calls this for each PTE.
+    // This is the fast path of fork, which calls the function for each PTE.
     if nr == 1 && guard.lend().try_dup(start) {
         return Ok(());
     }
@@ -412,12 +418,13 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
 }
 
 fn undo_dup(mut guard: Guard, start: u32, end: u32) {
-    // No slot is freed, because each had a swap count or a folio before the dup.
+    // This frees no slot, because each had a swap count or a folio before its count was raised.
     guard.lend().put_range(start..end, |_| {});
 }
 
-/// Installs an extend table after a dup of a slot has failed, if the swap count is the largest that
-/// fits in the word. Fails if another dup cannot succeed. Otherwise fork would retry for ever.
+/// Installs an extend table after [`dup_entries`] has failed with `ENOMEM`, if the swap count is
+/// still the largest that fits in the word. Returns an error if [`dup_entries`] can never succeed.
+/// Otherwise fork would retry for ever.
 pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
@@ -428,13 +435,13 @@ pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
             _ => {}
         },
         Count::INLINE_MAX => guard.lend().add_extend_table(table),
-        // Another task has lowered the count since the dup failed.
+        // Another task has lowered the count meanwhile, so that it can be raised without a table.
         _ => {}
     }
     Ok(())
 }
 
-/// Returns the swap count of a slot; 0 if it is free.
+/// Returns the swap count of a slot; 0 for a free slot.
 pub(crate) fn count(offset: usize) -> u32 {
     let Some((cluster, off)) = find(offset) else {
         return 0;
@@ -447,14 +454,14 @@ pub(crate) fn count(offset: usize) -> u32 {
     }
 }
 
-/// Returns true if the swap count of any slot of a range is not 0. Does not take the lock, so the
-/// answer may be stale.
+/// Returns true if the swap count of any slot of a range is not 0. Does not take the cluster lock,
+/// so the answer may be stale.
 #[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
         return false;
     };
-    // Fast path: most folios have one slot.
+    // Test one slot without a loop, because most folios have one slot.
     if nr == 1 {
         return is_counted_word(cluster.peek_word(start));
     }
@@ -470,7 +477,7 @@ pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> 
     !(start..start.wrapping_add(nr)).any(is_counted)
 }
 
-/// Returns the state of a slot. Does not take the lock, so the answer may be stale.
+/// Returns the state of a slot. Does not take the cluster lock, so the state may be stale.
 #[inline]
 pub(crate) fn peek(offset: usize) -> State {
     match find(offset) {

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocates the virtual slots for a folio.
+//! Allocates virtual slots for a folio.
 //!
-//! Each CPU has a cluster for each order and kind (bound, unbound), from which it alone allocates.
-//! The fast path takes the CPU's own lock ([`Local`]) and the lock of the cluster. Other CPUs lock
-//! the cluster mostly for slots that are in use. When the cluster has no free run, the CPU takes
-//! the first partly used cluster of a list, which is likely the fullest. If the list is empty, the
-//! CPU takes a cluster without tables.
+//! Each CPU has a cluster for each order and kind (bound, unbound), from which no other CPU
+//! allocates. The fast path takes the CPU's own lock ([`Local`]) and the lock of the cluster.
+//! Other CPUs lock the cluster mostly for slots that are in use. When the cluster has no free run,
+//! the CPU takes the first cluster of the partial list, which is likely the fullest. If the list
+//! is empty, the CPU takes a cluster without tables.
 //!
-//! At the limit, or if memory for tables is short, a folio of order 0 gets a free slot of any
-//! cluster of the same kind: also of a higher order, or, if unbound, of another CPU. The cluster
-//! then belongs to order 0 of this CPU. Otherwise each huge page with one page still swapped out
-//! would block the free slots of its other pages.
+//! At the limit, or if there is no memory for tables, a folio of order 0 gets a free slot of any
+//! cluster of the same kind. The cluster may be for a higher order. An unbound cluster may also be
+//! one that another CPU allocates from. From then on, this CPU allocates from the cluster for
+//! order 0. Otherwise each huge page with one page still swapped out would block the free slots of
+//! its other pages.
 //!
-//! A cluster that is *bound* to a device cluster has a device slot for each slot. A folio that goes
-//! to a device at once gets its slots in a bound cluster if possible, together with the device
-//! slots: see `Documentation/rust/vswap/backends.rst`. `vswap_bindable_type()` takes devices in
-//! turn, like C's allocator.
+//! A cluster that is *bound* to a device cluster has a device slot for each of its slots. A folio
+//! that zswap will not take gets its slots in a bound cluster if possible, together with the
+//! device slots: see `Documentation/rust/vswap/backends.rst`. `vswap_bindable_type()` takes
+//! devices in turn, like C's allocator.
 //!
-//! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The next
-//! allocation of that CPU finds that the cluster is not its own any more.
+//! A cluster that becomes empty loses its tables at once, even if a CPU allocates from it. The
+//! next allocation on that CPU finds that the cluster is not assigned to the CPU any more.
 //!
 //! # Locks
 //!
@@ -30,17 +31,17 @@
 //!
 //! # Races
 //!
-//! - *Another CPU takes a CPU's cluster*, because the cluster became empty, or because it has free
-//!   slots at the limit. An allocation checks under the lock of the cluster whether its CPU still
-//!   allocates from the cluster.
-//! - *The task sleeps for memory, without [`Local`].* It then uses the state of the CPU that it
-//!   runs on. A cluster that this CPU has by then is retired to its list.
+//! - *Another CPU takes over a CPU's cluster*, because the cluster became empty, or because it has
+//!   free slots when the limit is reached. So an allocation checks, under the lock of the cluster,
+//!   whether the cluster is still assigned to its CPU.
+//! - *The task drops [`Local`] to sleep for memory.* Afterwards it uses the state of the CPU that
+//!   it runs on then. If that CPU has a cluster already, the task puts this cluster on its list.
 //! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the
-//!   cluster. [`quiesce`] takes the lock of each cluster once after the mode was changed. A task
-//!   that had the lock before has published its slots, and a drain finds them. A task that gets the
-//!   lock later sees the new mode. A new cluster is published under the lock of the lists, before
-//!   the cluster is first locked. [`quiesce`] takes the lock of the lists, too. So it finds the
-//!   cluster, or the task sees the new mode.
+//!   cluster. After the mode was changed, [`quiesce`] takes the lock of each cluster once. A task
+//!   that had the lock before has written its words, so a drain finds its slots. A task that gets
+//!   the lock later sees the new mode. A new cluster is published under the lock of the lists,
+//!   before the cluster is first locked. [`quiesce`] also takes the lock of the lists. So it finds
+//!   the new cluster, or the task sees the new mode.
 
 #![forbid(unsafe_code)]
 
@@ -70,7 +71,8 @@ use crate::{
     zswap::table::SLOTS, //
 };
 
-/// Slots that were taken for a folio, and the lock of the CPU that allocated them.
+/// Slots that were taken for a folio, with the lock of their cluster, and the lock of the CPU that
+/// allocates from the cluster.
 #[must_use]
 pub(crate) struct Run {
     // Fields are dropped in this order: the cluster is unlocked first.
@@ -78,10 +80,12 @@ pub(crate) struct Run {
     pub(crate) local: Local,
 }
 
-/// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup of
-/// `owner`. May sleep. `None`: the limit is reached, there is no memory, no device cluster can be
-/// bound, or swapoff has begun.
-// Inlined, because each swap-out calls it. All that the fast path does not need is out of line.
+/// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup
+/// of `owner`. Returns `None` if no such cluster has a free run, and the limit is reached or there
+/// is no memory. For [`Kind::Bound`], also returns `None` if no device cluster can be bound, or if
+/// swapoff has begun. May sleep.
+// Inlined, because each swap-out calls the function. What the fast path does not need is out of
+// line.
 #[inline(always)]
 pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
     let mut local = Local::lock();
@@ -101,27 +105,27 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     refill(local, order, kind, owner)
 }
 
-/// Like [`alloc_run`], for a folio that goes to a device but gets no slots in a bound cluster.
+/// Calls [`alloc_run`] for [`Kind::Unbound`]. Out of line, because only a folio that goes to a
+/// device and gets no slots in a bound cluster needs this.
 #[cold]
 pub(crate) fn alloc_unbound(order: u32, owner: Owner<'_>) -> Option<Run> {
     alloc_run(order, Kind::Unbound, owner)
 }
 
-/// Takes slots from another cluster than the CPU's current one, for [`alloc_run`].
+/// Takes slots from a cluster that the CPU did not allocate from before, for [`alloc_run`].
 #[cold]
 fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run> {
-    // The type of the device that the cluster is, or becomes, bound to.
+    // The type of the device that the cluster is bound to, or will be bound to.
     let ty = match kind {
         Kind::Unbound => None,
         Kind::Bound => Some(device::bindable_type(order)?),
     };
     let limit = capacity::limit();
-    // The lock of the lists is dropped at the end of this statement, so that it can be taken again
-    // below.
+    // This statement drops the lock of the lists, so that the lock can be taken again below.
     let refill = Lists::lock().refill(local.cpu(), order, ty, limit);
     let (mut local, populated) = match refill {
-        // For an unbound cluster this succeeds, because a cluster on the partial list has a free
-        // run. For a bound one it fails if swapoff has begun.
+        // For an unbound cluster, `take_from()` succeeds, because a cluster on the partial list
+        // has a free run. For a bound one, it fails if swapoff has begun.
         Refill::Partial(guard) => return take_from(local, order, kind, guard),
         Refill::Spare(spare) => populate(spare, local, owner),
         Refill::Create => match local.while_unlocked(Spare::create) {
@@ -148,12 +152,12 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     }
     let mut guard = populated.claim(local.cpu(), order);
     if ty.is_some_and(|ty| !guard.lend().bind(ty)) {
-        // Another task took the last free device cluster. Keep the tables for an unbound
-        // allocation.
+        // Another task took the last free device cluster. Keep the cluster with its tables on a
+        // list, for an unbound allocation.
         Lists::lock().retire(&mut guard.lend());
         return None;
     }
-    // This succeeds unless swapoff has just begun, because an empty cluster has a free run.
+    // An empty cluster has a free run, so `take_from()` succeeds unless swapoff has just begun.
     take_from(local, order, kind, guard)
 }
 
@@ -170,8 +174,8 @@ fn switch_to(mut local: Local, order: u32, kind: Kind, taken: Taken) -> Run {
     Run { taken, local }
 }
 
-/// Takes a run from a cluster, and makes the cluster the one that this CPU allocates from. Retires
-/// a cluster without a free run, and returns `None`.
+/// Takes a run from a cluster, and makes the cluster the one that this CPU allocates from. If that
+/// fails, puts the cluster on its list and returns `None`.
 fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
     match guard.take_run() {
         Ok(taken) => Some(switch_to(local, order, kind, taken)),
@@ -182,7 +186,8 @@ fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> 
     }
 }
 
-/// Allocates tables for a cluster. Sleeps only if an atomic allocation fails.
+/// Allocates tables for a cluster. First tries an atomic allocation, and if that fails, drops
+/// `local` to sleep. Without memory, puts the cluster on the free list and returns `None`.
 fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Populated>) {
     let (local, populated) = match spare.populate(owner, false) {
         Ok(populated) => (local, Ok(populated)),
@@ -201,7 +206,8 @@ fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Popu
 /// only of a cluster that is bound to the device of that type.
 fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let kind = kind_for(ty);
-    // If this task slept, the CPU that it runs on may have a cluster of order 0. Retire it.
+    // If this task slept, the CPU that it runs on may have a cluster for order 0 already. Retire
+    // that cluster.
     if let Some(other) = local.current(0, kind) {
         give_up(other, local.cpu(), 0, kind);
         local.set_current(0, kind, None);
@@ -210,14 +216,16 @@ fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let guard = match kind {
         // If no list has a cluster, take one that another CPU allocates from.
         Kind::Unbound => listed.or_else(|| local.take_from_cpus())?,
-        // Leave the clusters of other CPUs alone. If no list has a cluster, the folio gets unbound
-        // slots. C's allocator then frees idle device slots through `scatter` if it needs them.
+        // Leave the bound clusters of other CPUs alone. If no list has a cluster, the folio gets
+        // slots in an unbound cluster. C's allocator then frees idle device slots through
+        // `scatter` if it needs them.
         Kind::Bound => listed?,
     };
     take_from(local, 0, kind, guard)
 }
 
-/// Retires a cluster, if CPU `cpu` still allocates from it.
+/// Puts a cluster on the list that fits its free slots, if it is still assigned to CPU `cpu` for
+/// `order` and `kind`.
 pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kind) {
     let mut guard = cluster.lock();
     if guard.is_for(cpu, order, kind) {
@@ -225,18 +233,18 @@ pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kin
     }
 }
 
-/// Waits until each lock of a cluster was free once. After a change of mode, each allocation that
-/// began before has finished or sees the new mode.
+/// Takes and drops the lock of each cluster once. If the caller has changed the mode before, each
+/// allocation that began earlier has finished then, or sees the new mode.
 pub(crate) fn quiesce() {
     for cluster in all() {
         drop(cluster.lock());
     }
 }
 
-/// Returns all clusters, with or without tables. Reschedules between them if needed, because there
-/// may be many. The caller holds no spinlock.
+/// Returns all clusters but cluster 0, with or without tables. Reschedules between them if needed,
+/// because there may be many. The caller holds no spinlock.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
-    // Clusters are published under this lock: see the races above.
+    // Clusters are published under this lock: see the races in the module documentation.
     let lists = Lists::lock();
     let len = Directory::len() as usize;
     drop(lists);
@@ -247,7 +255,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     })
 }
 
-/// Returns the offset of the next slot in use after `prev`; 0 if there is none.
+/// Returns the offset of the next slot in use after offset `prev`; 0 if there is none.
 pub(crate) fn next_used(prev: usize) -> usize {
     // The caller walks all slots with this, so let other tasks run.
     params::cond_resched();

@@ -2,14 +2,15 @@
 
 //! Which slots of a virtual cluster are free, and where a run of them fits.
 //!
-//! A run is what a folio of an order needs: a power of two of consecutive slots, naturally aligned.
-//! The lowest free run is taken, so that the slots in use gather at the beginning of a cluster.
+//! A *run* of an order is what a folio of that order needs: `1 << order` consecutive slots,
+//! naturally aligned. The lowest free run is taken, so that the slots in use gather at the
+//! beginning of a cluster.
 //!
 //! # Context
 //!
-//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
-//! by its path, into the crate of host tests in `kunit/host`. In the kernel, `ci->lock` protects a
-//! [`SlotMap`].
+//! The code works on values only: no lock, no memory, no `unsafe`, no panic. The file is built
+//! into the kernel and, by its path, into the crate of host tests in `kunit/host`. In the kernel,
+//! `ci->lock` protects a [`SlotMap`].
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +30,8 @@ pub struct SlotMap {
     used: [u64; WORDS],
 }
 
-/// Returns the bits of a word at which an aligned run of `1 << order` bits may begin. `order` is
-/// not 0.
+/// Returns a word with the bits set at which an aligned run of `1 << order` bits may begin.
+/// `order` is not 0.
 const fn starts(order: u32) -> u64 {
     match order {
         1 => 0x5555_5555_5555_5555,
@@ -42,8 +43,8 @@ const fn starts(order: u32) -> u64 {
     }
 }
 
-/// Returns the bits of `word` at which an aligned run of `1 << order` set bits begins. The run must
-/// be longer than a bit, and shorter than a word.
+/// Returns a word with the bits set at which an aligned run of `1 << order` set bits of `word`
+/// begins. The run is longer than one bit, and shorter than a word.
 const fn runs(word: u64, order: u32) -> u64 {
     let mut word = word;
     let mut width = 0;
@@ -54,13 +55,14 @@ const fn runs(word: u64, order: u32) -> u64 {
     word & starts(order)
 }
 
-/// Returns the slot of a bit in a word.
+/// Returns the slot that bit `bit` of word `word` stands for.
 const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
 
-/// Finds the word with the bit of slot `start`. Returns its index, the mask of the up to `nr` slots
-/// from `start` on in this word, and the number of these slots.
+/// Finds the word with the bit of slot `start`. Returns the index of the word, and a mask of the
+/// bits of the `nr` slots from `start` on, as far as they are in this word. Also returns the
+/// number of bits in the mask.
 #[inline]
 pub(super) fn piece(start: u32, nr: u32) -> (usize, u64, u32) {
     let bit = start & u64::BITS.wrapping_sub(1);
@@ -77,10 +79,10 @@ impl SlotMap {
     pub const EMPTY: Self = Self { used: [0; WORDS] };
 
     /// Returns the first slot of the lowest free run of an order, if there is one.
-    // Inlined, because each swap-out of a page calls it.
+    // Inlined, because each swap-out calls the function.
     #[inline(always)]
     pub fn find(&self, order: u32) -> Option<u32> {
-        // Most folios have one slot.
+        // Search for one slot without masks, because most folios have one slot.
         if order == 0 {
             for (n, word) in self.used.iter().enumerate() {
                 if *word != !0 {
@@ -110,9 +112,10 @@ impl SlotMap {
             .map(|n| (n as u32).wrapping_shl(order))
     }
 
-    /// Calls `f` for each word that has bits of the given slots, with the mask of these bits.
+    /// Calls `f` for each word that has bits of the `nr` slots from `start` on, with the mask of
+    /// these bits.
     ///
-    /// Returns false if some of the slots do not exist. These are skipped.
+    /// Skips slots that do not exist, and then returns false.
     #[inline]
     fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) -> bool {
         let (mut at, mut left) = (start, nr);
@@ -128,14 +131,15 @@ impl SlotMap {
         true
     }
 
-    /// Marks slots as in use. Returns false if one of them does not exist or was in use.
+    /// Marks the `nr` slots from `start` on as in use. Returns false if one of them does not exist
+    /// or was in use already.
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
         let mut free = true;
         let take = |word: &mut u64, mask: u64| {
             free &= *word & mask == 0;
             *word |= mask;
         };
-        // Mostly one slot is taken, as in `free()`.
+        // Mostly `nr` is 1. The constant lets the compiler drop the loop.
         let exist = if nr == 1 {
             self.each(start, 1, take)
         } else {
@@ -144,7 +148,8 @@ impl SlotMap {
         exist && free
     }
 
-    /// Marks slots as free. Returns false if one of them does not exist or was free.
+    /// Marks the `nr` slots from `start` on as free. Returns false if one of them does not exist
+    /// or was free already.
     #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
         let mut used = true;
@@ -152,7 +157,7 @@ impl SlotMap {
             used &= *word & mask == mask;
             *word &= !mask;
         };
-        // Mostly one slot is freed, and the constant lets the compiler drop the loop.
+        // Mostly `nr` is 1. The constant lets the compiler drop the loop.
         let exist = if nr == 1 {
             self.each(start, 1, free)
         } else {
@@ -201,7 +206,8 @@ impl SlotMap {
         for (n, word) in self.used.iter().enumerate().skip(first) {
             let mut word = *word;
             if n == first {
-                // wrapping_shl() only uses the bit number within the word.
+                // `wrapping_shl()` shifts by `from % 64`, which is the bit of slot `from` in its
+                // word.
                 word &= (!0u64).wrapping_shl(from);
             }
             if word != 0 {
@@ -215,7 +221,8 @@ impl SlotMap {
 /// Which list a cluster is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListState {
-    /// On the free list, or just taken off it: no slot is in use, and there are no tables.
+    /// On the free list, or on no list because a task is going to install tables: no slot is in
+    /// use, and there are no tables.
     Free,
     /// On no list: a CPU allocates from it.
     Cpu(u32),
@@ -230,7 +237,7 @@ pub enum ListState {
 /// The list that a cluster moves to after slots were freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListMove {
-    /// It stays where it is.
+    /// The cluster stays where it is.
     Stay,
     /// To the partial list of its order.
     ToPartial,
@@ -241,7 +248,8 @@ pub enum ListMove {
 }
 
 impl ListState {
-    /// Returns the list for a cluster that its CPU does not allocate from any more.
+    /// Returns the list for a cluster that no CPU allocates from any more. `has_run`: the cluster
+    /// has a free run of its order. `used`: the number of slots in use.
     pub const fn retired(has_run: bool, used: u32) -> Self {
         if has_run {
             Self::Partial

@@ -2,9 +2,10 @@
 
 //! Counts slots and tables when an administrator reads a file of `stats/` in sysfs.
 //!
-//! Swap-out and swap-in maintain only the count of slots in use, because further counts would slow
-//! down every swap-out. Reading a file counts the slots of each cluster in an RCU read-side
-//! section. The numbers are not an atomic snapshot.
+//! Swap-out and swap-in maintain only the number of slots in use, because further counters would
+//! slow down every swap-out. Reading a file walks the words of all clusters, each cluster in an
+//! RCU read-side critical section. Slots may change meanwhile, so the numbers need not fit
+//! together.
 
 #![forbid(unsafe_code)]
 

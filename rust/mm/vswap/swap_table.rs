@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The formats of swap table words and backing words. Each word describes one slot.
+//! The formats of swap table words and backing words. Each word is that of one slot.
 //!
 //! Each kind of word is an enum with a codec. `decode()` is total: for any `u64` it returns a
 //! value, or [`Corrupt`] with the reason. The codecs are canonical: `encode(decode(word)?) == word`
 //! and `decode(encode(value)) == Ok(value)`, so that comparing words is comparing values.
 //!
 //! - [`State`]: the state of a slot, virtual or physical, in C's swap table format.
-//! - [`Rmap`]: a word of a *physical* slot: the virtual slot that it backs, or a [`State`].
+//! - [`Rmap`]: the swap table word of a *physical* slot: the virtual slot that the physical slot
+//!   backs, or a [`State`].
 //! - [`Backing`]: what backs a *virtual* slot.
 //!
 //! # Virtual and physical
 //!
-//! A virtual entry is a [`VOffset`] and a physical one is a [`PhysSlot`]. They are distinct types
-//! with nothing in common. Only [`Rmap`], a word of a physical slot, holds a virtual entry. Only
-//! [`Backing`], a word of a virtual slot, holds a physical one.
+//! A virtual entry is a [`VOffset`], and a physical entry is a [`PhysSlot`]. These types have
+//! nothing in common, so one cannot be used as the other. Only [`Rmap`], a word of a physical
+//! slot, holds a virtual entry. Only [`Backing`], a word of a virtual slot, holds a physical
+//! entry.
 //!
 //! # Context
 //!
-//! Values only: no lock, no memory, no `unsafe`, no panic. The file is built into the kernel and,
-//! by its path, into the crate of host tests in `kunit/host`. The numbers that depend on the kernel
-//! configuration come from the `layout` module beside this one; `ffi/layout.rs` asserts that the
-//! constants here equal C's.
+//! The code works on values only: no lock, no memory, no `unsafe`, no panic. The file is built
+//! into the kernel and, by its path, into the crate of host tests in `kunit/host`. The numbers
+//! that depend on the kernel configuration come from `layout` in the parent module. In the kernel,
+//! that is `ffi/layout.rs`, which also asserts that the constants here equal C's.
 //!
 //! C header: [`mm/swap_table.h`](srctree/mm/swap_table.h)
 
@@ -38,34 +40,35 @@ use super::{
     }, //
 };
 
-/// A free slot.
+/// The word of a free slot.
 pub const SWP_TB_NULL: u64 = 0;
-/// A slot that must not be used: the header of a swap device, or a hole in it.
+/// The word of a slot that must not be used: it is the header of a swap device, or a hole in the
+/// device.
 pub const SWP_TB_BAD: u64 = !0 << 3;
 
 /// The mark of a shadow: the slot is in use, and not in the swap cache.
 pub const SWP_TB_SHADOW_MARK: u64 = 0b1;
 const SHADOW_SHIFT: u32 = 1;
-/// Number of bits of a shadow: all between the mark and the flags.
+/// Number of bits of a shadow, which takes all bits between the mark and the flags.
 pub const SHADOW_BITS: u32 = SWP_TB_FLAGS_SHIFT - SHADOW_SHIFT;
 
 /// The mark of a page frame number: the slot has a folio in the swap cache.
 pub const SWP_TB_PFN_MARK: u64 = 0b10;
 /// The mask of [`SWP_TB_PFN_MARK`]. It includes the lowest bit, which is the shadow mark.
 pub const SWP_TB_PFN_MARK_MASK: u64 = 0b11;
-/// The lowest bit of the page frame number.
+/// The position of the lowest bit of the page frame number.
 pub const PFN_SHIFT: u32 = 2;
 
 /// Number of bits of the flags, which are at the top of the words of shadows and page frame
 /// numbers.
 pub const SWP_TB_FLAGS_BITS: u32 = 5;
-/// The lowest bit of the flags.
+/// The position of the lowest bit of the flags.
 pub const SWP_TB_FLAGS_SHIFT: u32 = u64::BITS - SWP_TB_FLAGS_BITS;
-/// The mask of the flags: count and zero flag.
+/// The mask of the flags: the swap count and the zero flag.
 pub const SWP_TB_FLAGS_MASK: u64 = !0 << SWP_TB_FLAGS_SHIFT;
-/// Number of bits of the count.
+/// Number of bits of the swap count.
 pub const SWP_TB_COUNT_BITS: u32 = 4;
-/// The lowest bit of the count.
+/// The position of the lowest bit of the count.
 pub const SWP_TB_COUNT_SHIFT: u32 = u64::BITS - SWP_TB_COUNT_BITS;
 /// The mask of the count.
 pub const SWP_TB_COUNT_MASK: u64 = !0 << SWP_TB_COUNT_SHIFT;
@@ -74,20 +77,21 @@ pub const SWP_TB_COUNT_MAX: u8 = (1 << SWP_TB_COUNT_BITS) - 1;
 /// The zero flag: the page of the slot is all zeros.
 pub const SWP_TB_ZERO_FLAG: u64 = 1 << SWP_TB_FLAGS_SHIFT;
 
-/// The mark of an [`Rmap`]: a physical slot that backs a virtual one. C reserves this format for
-/// pointers.
+/// The mark of an [`Rmap`] of a physical slot that backs a virtual slot. C reserves this format
+/// for pointers.
 const RMAP_MARK: u64 = 0b100;
-/// The marks of every format fit in the lowest three bits.
+/// The mask of the lowest three bits, which have the mark in each format.
 const MARK_MASK: u64 = 0b111;
 const VOFFSET_SHIFT: u32 = 3;
 
 /// Number of bits of a virtual offset: 2^34 slots, 64 TiB with 4K pages.
 ///
-/// A PTE has room for an offset of 40 bits or more on the 64-bit architectures with Rust. The
-/// mitigation of L1TF has a tighter limit. x86 stores the offset inverted, so that a CPU with that
-/// bug speculates on an address without memory. For most affected CPUs, the kernel assumes caches
-/// with 44 address bits. `arch_max_swapfile_size()` then allows 2^34 offsets. The limit of the
-/// running machine may be lower still. `vswap_setup()` applies it, and a limit of `UINT_MAX`.
+/// On the 64-bit architectures with Rust, a PTE has room for an offset of 40 bits or more. The
+/// mitigation of L1TF on x86 has a tighter limit. x86 stores the offset inverted, so that a CPU
+/// with this bug speculates on an address without memory. For most affected CPUs, the kernel
+/// assumes caches with 44 address bits, and `arch_max_swapfile_size()` allows 2^34 offsets. The
+/// limit of the running machine may be lower. `vswap_setup()` applies that limit, and a limit of
+/// `UINT_MAX`.
 pub const VOFFSET_BITS: u32 = 34;
 
 const BACKING_NONE: u64 = 0;
@@ -101,7 +105,7 @@ const SLOT_TYPE_MASK: u64 = (1 << SLOT_TYPE_BITS) - 1;
 const SLOT_OFFSET_SHIFT: u32 = SLOT_TYPE_SHIFT + SLOT_TYPE_BITS;
 const SLOT_OFFSET_END: u32 = SLOT_OFFSET_SHIFT + u32::BITS;
 
-// An `Rmap` has no bits in the flags, and a physical slot fits in a word.
+// An `Rmap` that names a virtual slot has no bits in the flags. A physical slot fits in a word.
 const _: () = assert!(VOFFSET_SHIFT + VOFFSET_BITS <= SWP_TB_FLAGS_SHIFT);
 const _: () = assert!(SLOT_OFFSET_END <= u64::BITS);
 
@@ -115,8 +119,9 @@ const fn fits(value: u64, bits: u32) -> bool {
 
 /// The reason that a word is not valid for its kind.
 ///
-/// Code that decodes such a word warns once, and does not use it. Fast paths on words do not decode
-/// them. Reading the page of a slot with a corrupt backing word is an I/O error.
+/// Code that decodes a word that is not valid warns once, and does not use the word. Fast paths do
+/// not decode words, and test only marks and flags. Reading the page of a slot with a corrupt
+/// backing word is an I/O error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
     /// The low bits are not the mark of any format.
@@ -137,31 +142,32 @@ pub enum Corrupt {
 ///
 /// # Invariants
 ///
-/// At most [`SWP_TB_COUNT_MAX`].
+/// The count is at most [`SWP_TB_COUNT_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Count(u8);
 
 impl Count {
-    /// No swap count pins the slot, only its folio in the swap cache, if it has one.
+    /// No PTE or shmem entry names the slot. If the swap cache has a folio for the slot, only the
+    /// folio pins the slot.
     // INVARIANT: 0 is at most `SWP_TB_COUNT_MAX`.
     pub const ZERO: Self = Self(0);
     /// The largest count that fits in a word.
     // INVARIANT: It is less than `SWP_TB_COUNT_MAX`.
     pub const INLINE_MAX: Self = Self(SWP_TB_COUNT_MAX - 1);
-    /// The swap count is in the extend table of the cluster, and is at least this large.
+    /// The swap count is in the extend table of the cluster. It is at least [`SWP_TB_COUNT_MAX`].
     // INVARIANT: It is `SWP_TB_COUNT_MAX`.
     pub const EXTENDED: Self = Self(SWP_TB_COUNT_MAX);
 
-    /// Returns `count` if it fits.
+    /// Returns the value for `count`. Returns `None` if `count` is too large.
     pub const fn new(count: u8) -> Option<Self> {
         if count > SWP_TB_COUNT_MAX {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The number is small enough, as just checked.
         Some(Self(count))
     }
 
-    /// Returns the number.
+    /// Returns the value as a number.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -175,12 +181,12 @@ impl Count {
 pub struct Flags {
     /// The swap count: the number of PTEs and shmem entries that name the slot.
     pub count: Count,
-    /// The page of the slot is all zeros, and is stored nowhere.
+    /// True if the page of the slot is all zeros, and is stored nowhere.
     pub zero: bool,
 }
 
 impl Flags {
-    /// The flags of a slot that was just allocated.
+    /// The flags of a slot that was just allocated: swap count 0, no zero flag.
     pub const EMPTY: Self = Self {
         count: Count::ZERO,
         zero: false,
@@ -205,10 +211,10 @@ impl Flags {
     }
 }
 
-/// The workingset shadow of an evicted page. The value is opaque here.
+/// The workingset shadow of an evicted page.
 ///
-/// The value is `xa_to_value()` of C's shadow. As in C's swap table, 0 stands both for a shadow of
-/// 0 and for no shadow.
+/// The value is `xa_to_value()` of C's shadow, and has no meaning here. As in C's swap table, 0
+/// stands both for a shadow of 0 and for no shadow.
 ///
 /// # Invariants
 ///
@@ -221,12 +227,12 @@ impl Shadow {
     // INVARIANT: 0 has no bits.
     pub const NONE: Self = Self(0);
 
-    /// Returns `value` if it fits.
+    /// Returns the shadow with this value. Returns `None` if the value has too many bits.
     pub const fn new(value: u64) -> Option<Self> {
         if !fits(value, SHADOW_BITS) {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The number is small enough, as just checked.
         Some(Self(value))
     }
 
@@ -246,21 +252,21 @@ impl Shadow {
 ///
 /// # Invariants
 ///
-/// It has at most `PFN_BITS` bits.
+/// The number has at most `PFN_BITS` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pfn(u64);
 
 impl Pfn {
-    /// Returns `pfn` if it fits.
+    /// Returns the value for `pfn`. Returns `None` if the number has too many bits.
     pub const fn new(pfn: u64) -> Option<Self> {
         if !fits(pfn, PFN_BITS) {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The number is small enough, as just checked.
         Some(Self(pfn))
     }
 
-    /// Returns the number.
+    /// Returns the value as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -274,7 +280,7 @@ impl Pfn {
 
 /// The state of a slot: the decoded swap table word.
 ///
-/// `mm/swap_table.h` describes the format. These are its widths:
+/// `mm/swap_table.h` describes the format. The fields have these widths:
 ///
 /// ```text
 ///          63   60 59 58                                   3 2 1 0
@@ -293,27 +299,28 @@ impl Pfn {
 /// never sets the bits between `pfn` and `Z`. A word with one of them set is [`Corrupt::Reserved`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Free.
+    /// The slot is free.
     Null,
-    /// In use, not in the swap cache.
+    /// The slot is in use, and the swap cache has no folio for it.
     ///
-    /// A count of 0 is transient: it lasts from the removal of a folio from the swap cache to the
-    /// freeing of the slot, both under `ci->lock`. Readers without the lock can see the count. Only
-    /// [`cache_del_word`] creates it.
+    /// A swap count of 0 is transient: it lasts from the removal of a folio from the swap cache
+    /// until the slot is freed, in one critical section of `ci->lock`. Readers without the lock
+    /// can see it. Only [`cache_del_word`] creates it.
     Shadow {
-        /// Count and zero flag.
+        /// The swap count and the zero flag.
         flags: Flags,
         /// The shadow of the evicted page.
         value: Shadow,
     },
-    /// In use, and a folio is in the swap cache. With a count of 0, only that folio pins the slot.
+    /// The slot is in use, and the swap cache has a folio for it. If the swap count is 0, only the
+    /// folio pins the slot.
     Pfn {
-        /// Count and zero flag.
+        /// The swap count and the zero flag.
         flags: Flags,
-        /// The folio.
+        /// The page frame number of the folio.
         pfn: Pfn,
     },
-    /// Never to be used.
+    /// The slot must not be used.
     Bad,
 }
 
@@ -366,7 +373,7 @@ impl State {
         }
     }
 
-    /// Changes the flags, if there are any.
+    /// Returns the state with changed flags, or the reason that the slot has no flags.
     fn with_flags(self, change: impl FnOnce(Flags) -> Flags) -> Result<Self, StateError> {
         match self {
             Self::Shadow { flags, value } => Ok(Self::Shadow {
@@ -382,7 +389,8 @@ impl State {
         }
     }
 
-    /// Returns the state with another swap count, for one that moves to the extend table or back.
+    /// Returns the state with another count in the word, for a swap count that moves to the extend
+    /// table or back.
     ///
     /// C: `__swp_tb_mk_count()`.
     pub fn with_count(self, count: Count) -> Result<Self, StateError> {
@@ -396,7 +404,7 @@ impl State {
     /// # Errors
     ///
     /// - [`StateError::CountFull`]: the count must move to the extend table. The caller stores
-    ///   [`SWP_TB_COUNT_MAX`] there, and then uses `with_count(Count::EXTENDED)`.
+    ///   [`SWP_TB_COUNT_MAX`] there, and `with_count(Count::EXTENDED)` in the word.
     /// - [`StateError::CountExtended`]: the caller must increase the count in the extend table.
     pub fn dup(self) -> Result<Self, StateError> {
         let count = self.flags()?.count;
@@ -405,7 +413,8 @@ impl State {
             Self::Shadow { .. } if count == Count::ZERO => Err(StateError::Unused),
             _ if count == Count::EXTENDED => Err(StateError::CountExtended),
             _ if count == Count::INLINE_MAX => Err(StateError::CountFull),
-            // INVARIANT: The count was less than `INLINE_MAX`, so it is not above `INLINE_MAX` now.
+            // INVARIANT: The count was less than `INLINE_MAX`, so the new count is at most
+            // `INLINE_MAX`.
             _ => self.with_count(Count(count.0.saturating_add(1))),
         }
     }
@@ -413,8 +422,8 @@ impl State {
     /// Drops one swap count. A slot that is not in the swap cache becomes free with its last swap
     /// count.
     ///
-    /// C: `__swap_cluster_put_entry()`, and the part of `swap_put_entries_cluster()` that frees the
-    /// slot instead.
+    /// C: `__swap_cluster_put_entry()`. For the last count, the part of
+    /// `swap_put_entries_cluster()` that frees the slot instead.
     ///
     /// # Errors
     ///
@@ -427,12 +436,12 @@ impl State {
             (_, 0) => Err(StateError::Unused),
             (_, SWP_TB_COUNT_MAX) => Err(StateError::CountExtended),
             (Self::Shadow { .. }, 1) => Ok(Self::Null),
-            // INVARIANT: The count only gets smaller.
+            // INVARIANT: The new count is smaller than the old one.
             (_, n) => self.with_count(Count(n.saturating_sub(1))),
         }
     }
 
-    /// Replaces the folio `old` by `new` in the swap cache. The flags stay.
+    /// Returns the state with the folio `old` replaced by `new`. The flags stay.
     ///
     /// C: `__swap_cache_replace_folio()`.
     pub fn cache_replace(self, old: Pfn, new: Pfn) -> Result<Self, StateError> {
@@ -444,12 +453,12 @@ impl State {
     }
 }
 
-/// Adds one to the count in a word. The fast path of [`State::dup`], for fork, which calls it for
-/// each PTE. `None`: the caller must use [`State::dup`].
+/// Adds one to the swap count in a word. This is a fast path of [`State::dup`] for fork, which
+/// needs it for each PTE. Returns `None` if the caller must use [`State::dup`].
 #[inline]
 pub const fn dup_word(word: u64) -> Option<u64> {
-    // Only page frame numbers and shadows have a count. A shadow with a count of 0 is about to be
-    // freed.
+    // Only page frame numbers and shadows have a count. A slot with a shadow and a count of 0 is
+    // about to be freed.
     let in_use = word & SWP_TB_PFN_MARK_MASK == SWP_TB_PFN_MARK
         || word & SWP_TB_SHADOW_MARK != 0 && word & SWP_TB_COUNT_MASK != 0;
 
@@ -467,8 +476,8 @@ pub const fn is_extended_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word >> SWP_TB_COUNT_SHIFT == SWP_TB_COUNT_MAX as u64
 }
 
-/// Drops one swap count from the word of a slot that stays in use. The fast path of [`State::put`].
-/// `None`: the caller must use [`State::put`].
+/// Drops one swap count in the word of a slot that stays in use. This is a fast path of
+/// [`State::put`]. Returns `None` if the caller must use [`State::put`].
 #[inline]
 pub const fn put_word(word: u64) -> Option<u64> {
     let count = word >> SWP_TB_COUNT_SHIFT;
@@ -483,15 +492,16 @@ pub const fn put_word(word: u64) -> Option<u64> {
     }
 }
 
-/// Returns true if a swap count of 1 is all that pins a slot: [`State::put`] returns `Null`.
+/// Returns true if a swap count of 1 is all that pins a slot, so that [`State::put`] returns
+/// [`State::Null`].
 #[inline]
 pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
 }
 
-/// Adds a folio to the word of a slot in use. The flags stay. Not for a slot that is being
-/// allocated, which becomes [`State::Pfn`] with [`Flags::EMPTY`]. `None`: the slot cannot take a
-/// folio.
+/// Replaces the shadow in the word of a slot in use by a folio. The flags stay. Returns `None` if
+/// the slot cannot take a folio. (A slot that is being allocated has no shadow. It becomes
+/// [`State::Pfn`] with [`Flags::EMPTY`].)
 ///
 /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
 #[inline]
@@ -503,16 +513,16 @@ pub const fn cache_add_word(word: u64, pfn: Pfn) -> Option<u64> {
     }
 }
 
-/// Returns the shadow in the word of a slot that is not in the swap cache, as [`State::decode`]
-/// does. Another word has no shadow, and its value means nothing.
+/// Returns the shadow in a word with the mark of a shadow. For any other word, the result has no
+/// meaning.
 #[inline]
 pub const fn shadow_of_word(word: u64) -> Shadow {
-    // INVARIANT: The flags above are masked away.
+    // INVARIANT: The flags, which are above the shadow, are masked away.
     Shadow((word & !SWP_TB_FLAGS_MASK) >> SHADOW_SHIFT)
 }
 
-/// Removes a folio from the word of a slot. The flags stay. If the swap count is 0, leaves a shadow
-/// with a count of 0, for the caller to free the slot. `None`: the word does not name the folio.
+/// Replaces the folio in the word of a slot by a shadow. The flags stay. If the swap count is 0,
+/// the caller must free the slot. Returns `None` if the word does not name the folio.
 ///
 /// C: `__swap_cache_do_del_folio()`.
 #[inline]
@@ -524,8 +534,9 @@ pub const fn cache_del_word(word: u64, old: Pfn, value: Shadow) -> Option<u64> {
     }
 }
 
-/// Removes a folio from the word of a slot whose swap count is 1. The caller also drops that count,
-/// and frees the slot. `None`: the word does not name the folio, or the count is not 1.
+/// Removes a folio from the word of a slot whose swap count is 1, and leaves no shadow. The caller
+/// drops that count and frees the slot. Returns `None` if the word does not name the folio, or if
+/// the count is not 1.
 #[inline]
 pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     if word & !SWP_TB_ZERO_FLAG == old.word() | 1 << SWP_TB_COUNT_SHIFT {
@@ -535,7 +546,8 @@ pub const fn consume_word(word: u64, old: Pfn) -> Option<u64> {
     }
 }
 
-/// Sets or clears the zero flag in the word of a slot in use. `None`: the word has no flags.
+/// Sets or clears the zero flag in the word of a slot in use. Returns `None` if the word has no
+/// flags.
 ///
 /// C: `__swap_table_set_zero()`, `__swap_table_clear_zero()`.
 #[inline]
@@ -568,13 +580,13 @@ pub const fn is_zero_word(word: u64) -> bool {
 /// The reason that a transition of a [`State`] fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateError {
-    /// The slot is bad.
+    /// The slot must not be used.
     Bad,
     /// The slot is free, or its swap count is 0.
     Unused,
     /// The swap cache does not have this folio for the slot.
     NotCached,
-    /// A higher count does not fit in the word.
+    /// The count cannot be raised, because a higher count does not fit in the word.
     CountFull,
     /// The count is in the extend table.
     CountExtended,
@@ -585,21 +597,21 @@ pub enum StateError {
 ///
 /// # Invariants
 ///
-/// It has at most [`VOFFSET_BITS`] bits.
+/// The offset has at most [`VOFFSET_BITS`] bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct VOffset(u64);
 
 impl VOffset {
-    /// Returns `offset` if it is in range.
+    /// Returns the value for `offset`. Returns `None` if the offset has too many bits.
     pub const fn new(offset: u64) -> Option<Self> {
         if !fits(offset, VOFFSET_BITS) {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The number is small enough, as just checked.
         Some(Self(offset))
     }
 
-    /// Returns the number.
+    /// Returns the value as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -617,12 +629,13 @@ pub struct PhysSlot {
 }
 
 impl PhysSlot {
-    /// Returns the slot `offset` of the device of type `ty`, if a device can have that type.
+    /// Returns the slot at `offset` on the device of type `ty`. Returns `None` if no device can
+    /// have that type.
     pub const fn new(ty: u8, offset: u32) -> Option<Self> {
         if ty >= MAX_SWAPFILES {
             return None;
         }
-        // INVARIANT: Just checked.
+        // INVARIANT: The type is less than `MAX_SWAPFILES`, as just checked.
         Some(Self { ty, offset })
     }
 
@@ -636,7 +649,8 @@ impl PhysSlot {
         self.offset
     }
 
-    /// Returns the slot that is `n` slots after this one on the device.
+    /// Returns the slot that is `n` slots after this one on the device. Returns `None` if the
+    /// offset would overflow.
     pub const fn nth(self, n: u32) -> Option<Self> {
         match self.offset.checked_add(n) {
             // INVARIANT: The type does not change.
@@ -646,7 +660,8 @@ impl PhysSlot {
     }
 }
 
-/// The swap table word of a physical slot: the virtual slot that it backs, or a [`State`].
+/// The swap table word of a physical slot: the virtual slot that the physical slot backs, or a
+/// [`State`].
 ///
 /// ```text
 ///          63            37 36                              3 2 1 0
@@ -662,8 +677,8 @@ impl PhysSlot {
 /// count nor a zero flag. C's predicates say that it is not null, shadow, folio, bad or countable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmap {
-    /// The slot backs no virtual slot. PTEs and shmem entries name it directly, or it is free or
-    /// bad.
+    /// The slot backs no virtual slot. PTEs and shmem entries name the slot directly, or it is
+    /// free, or it must not be used.
     Direct(State),
     /// The slot backs this virtual slot.
     Virtual(VOffset),
@@ -713,7 +728,7 @@ impl Rmap {
 /// If it were shifted left to make room for the tag, bits of the type would be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
-    /// Nothing.
+    /// There is no backing.
     None,
     /// A zswap entry.
     Zswap(Record),

@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swapoff: reads into memory the pages in device slots that back virtual slots.
+//! Swapoff: reads into memory the pages of virtual slots that the device backs.
 //!
-//! swapoff does not search page tables and shmem, because their virtual entries stay. The swap
-//! table words of the device say which virtual slots it backs. swapoff reads the slots in the order
-//! of the device, many at a time. Each folio is then dirty in the swap cache and has no backing, so
-//! that reclaim may write it elsewhere. A fault finds the folio in the swap cache.
+//! For these pages, swapoff does not search page tables and shmem, because their virtual entries
+//! stay. The reverse map words of the device say which virtual slots it backs. swapoff reads the
+//! pages in the order of the device slots, many at a time. Each folio is then dirty in the swap
+//! cache and has no backing, so that reclaim may write it elsewhere. A fault finds the folio in
+//! the swap cache.
 //!
 //! # Races
 //!
 //! No more slots of the device are allocated, because swapoff has cleared `SWP_WRITEOK` and waited
-//! for allocations (`vswap_swapoff_device()`). A task that has allocated one holds the folio lock
-//! until the backing word of the virtual slot names the device slot. So if swapoff finds a device
-//! slot that the backing word does not name, the device slot
+//! for allocations (`vswap_swapoff_device()`). A task that has allocated a device slot holds the
+//! folio lock until the backing word of the virtual slot names the device slot. So if swapoff
+//! finds a device slot that no backing word names, the device slot
 //! - *is about to be named*: the folio is in the swap cache, and locked. swapoff waits for the
-//!   lock.
+//!   folio lock.
 //! - *is about to be freed*: no backing word names it any more. The next pass finds the device slot
 //!   free, or meets it again.
 //!
-//! Slots of bound clusters have bits instead of words. A task that takes idle slots into use checks
-//! `SWP_WRITEOK` under the lock of the virtual cluster. So swapoff takes the lock of each bound
-//! cluster once before its first pass. When no slot has data any more, swapoff ends the bindings.
+//! For a bound cluster, bits of the virtual cluster say which device slots have data, instead of
+//! reverse map words. A task that takes idle device slots into use checks `SWP_WRITEOK` under the
+//! lock of the virtual cluster. So swapoff takes the lock of each bound virtual cluster once
+//! before its first pass, to wait for such tasks. When no slot of the device has data any more,
+//! swapoff ends the bindings.
 //!
-//! swapoff repeats the pass until no slot is left, or a signal ends it. Pages that were read by
-//! then stay in memory.
+//! swapoff repeats the pass until no device slot backs a virtual slot, or until a signal is
+//! pending. Pages that were read by then stay in memory.
 //!
 //! # Errors
 //!
@@ -62,7 +65,8 @@ const WINDOW: usize = 128;
 /// Reads into memory all pages that a device holds for virtual slots, and ends its bindings.
 /// Sleeps.
 ///
-/// `ENOMEM`, `EINTR`, `EBUSY`: some pages were read, and the others are still on the device.
+/// After an error (`ENOMEM`, `EINTR` or `EBUSY`), some pages may have been read, and the others
+/// are still on the device.
 pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
     let owned = leaving.owned();
     if owned.in_use() == 0 && !owned.is_bound() {
@@ -88,16 +92,19 @@ pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
         cluster.lock().lend().leave_device(owned.ty())?;
     }
     if owned.is_bound() {
-        // Another task may be ending a binding under the lock of the virtual cluster. Wait for it.
+        // Another task may be ending a binding under the lock of the virtual cluster. Wait for
+        // this task.
         slot_alloc::quiesce();
-        // The recorded owner of an idle device cluster is corrupt. The device must stay, because a
-        // virtual cluster uses it. (If that cluster has data, only a signal ends the loop above.)
+        // If a cluster is still bound, the device cluster records a wrong virtual cluster, because
+        // the record is corrupt. The device must stay, because a virtual cluster uses it. (If the
+        // device cluster had data, the loop above would end only by a signal.)
         warn_on_once!(owned.is_bound());
     }
     leaving.left()
 }
 
-/// Reads the next window of slots. Returns true if that was the last window of the device.
+/// Reads the folios of the next slots, at most [`WINDOW`], and removes the backing of these
+/// folios. Returns true if no slot of the device is left in this pass.
 fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool> {
     let mut reads = Reads::new();
     let mut result = Ok(false);
@@ -107,10 +114,11 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
             break;
         };
         match reads.folio(offset) {
-            // Add a large folio once: its slots are consecutive on the device.
+            // Add a large folio only once. Its device slots are consecutive.
             Ok(folio) if window.last() == Some(&folio) => {}
             Ok(folio) => {
-                // Cannot fail: `window` has room for `WINDOW` folios, and has fewer.
+                // This does not fail, because `window` has room for `WINDOW` folios, and has
+                // fewer.
                 let _ = window.push_within_capacity(folio);
             }
             // The slot was freed meanwhile.
@@ -129,13 +137,13 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
     result
 }
 
-/// Removes the backing of a folio, if one of its slots is on the device of type `ty`. The folio was
-/// just read, or was in the swap cache before.
+/// Removes the backing of a folio, if the device of type `ty` backs one of its slots. The folio
+/// was just read, or was in the swap cache before.
 fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
     };
-    // If the swap count of all slots of the folio is 0, `free_swap()` frees them.
+    // If the swap count of each slot of the folio is 0, `free_swap()` frees the slots.
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
@@ -143,8 +151,8 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
         return;
     }
     if folio.is_unclaimed() {
-        // No fault has mapped this large folio. Remove it from the swap cache, so that the next
-        // pass reads its pages one by one.
+        // No task has taken this large folio into use. Remove it from the swap cache, so that the
+        // next pass reads its pages one by one.
         folio.forget();
         return;
     }
