@@ -11,8 +11,8 @@
 //! This file has the header of a cluster, and the functions that read it without the lock. The
 //! files in `cluster/` have one subject each:
 //!
-//! - `lock`: the lock, and access to what it protects ([`LockedCluster`], [`Guard`]).
-//! - `fields`: the fields of C's structure that the lock protects.
+//! - `lock`: the lock, and access to what the lock protects ([`LockedCluster`], [`Guard`]).
+//! - `fields`: the fields of C's structure that the lock protects, and the extend table.
 //! - `create`: allocates headers and tables ([`Spare`], [`Populated`]).
 //! - `alloc`: takes slots for a folio ([`Taken`]).
 //! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and the
@@ -31,11 +31,12 @@
 //!
 //! - The *header* ([`Cluster`]) is never freed, because C keeps pointers to it across sleeps, and
 //!   meanwhile holds nothing that keeps the cluster.
-//! - The *tables* have the words. A cluster with a slot in use has tables, and one without may keep
-//!   tables for its next slot. They are installed and removed under `ci->lock`, and are freed after
-//!   an RCU grace period. Lockless readers use RCU, and may see words of a slot freed meanwhile. A
-//!   swap table that is smaller than a page may even be that of another cluster by then, also of a
-//!   device, because C's slab cache for it is `SLAB_TYPESAFE_BY_RCU`.
+//! - The *tables* have the words. A cluster with a slot in use has tables, and one without may
+//!   keep tables for its next slot. Tables are installed and removed under `ci->lock`, and are
+//!   freed after an RCU grace period. Readers without the lock use RCU, and may see the words of a
+//!   slot that was freed meanwhile. A swap table that is smaller than a page may even be the table
+//!   of another cluster by then, also of a device cluster, because C's slab cache for swap tables
+//!   is `SLAB_TYPESAFE_BY_RCU`.
 //!
 //! # Locking
 //!
@@ -48,13 +49,16 @@
 //! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. zswap's
 //!   writeback clears the referenced bit. zsmalloc updates the place of a moved object, under
 //!   `class->lock`.
-//! - The lock of a device cluster nests inside `ci->lock`, and is never held with the next lock.
+//! - The lock of a device cluster nests inside `ci->lock`, and is never held together with the
+//!   lock of the lists.
 //! - The lock of the lists ([`Lists`]) nests inside `ci->lock`. It protects the lists and the
 //!   number of clusters with tables.
 //! - The [`ListState`] of a cluster changes under `ci->lock`. A cluster joins or leaves a list
-//!   under both locks. The free list needs only the lock of the lists.
+//!   under both `ci->lock` and the lock of the lists. The free list needs only the lock of the
+//!   lists.
 //!
-//! Under the lock of the lists, a virtual cluster is only trylocked, because the order is inverted.
+//! A task that holds the lock of the lists only trylocks a virtual cluster, because the order of
+//! the locks is inverted.
 //!
 //! [`ListState`]: crate::vswap::slot_map::ListState
 //! [`Lists`]: crate::vswap::cluster_list::Lists
@@ -157,11 +161,13 @@ static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 /// # Invariants
 ///
 /// - If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
-///   Only the holder of `ci->lock` may break this, between updating the word and the folio.
+///   Only the holder of `ci->lock` may break this, between the changes of the word and of the
+///   folio.
 /// - A set bit in `device` owns the device slot with the same index. The bits and the binding
 ///   change only under `ci->lock`. A bound cluster keeps its device, because swapoff needs
 ///   [`Left`](crate::ffi::device::Left) before it frees the device.
-/// - `used` is at least the number of slots in use in the slot map. So if it is 0, all are free.
+/// - `used` is at least the number of slots in use in the slot map. So if it is 0, all slots are
+///   free. Only the holder of `ci->lock` may break this, while it takes slots into use.
 /// - A free slot has a null swap table word, and no backing: its backing word and its bit in
 ///   `device` are 0. Only the holder of `ci->lock` may break this, while it takes the slot
 ///   into use.
@@ -232,8 +238,8 @@ impl Cluster {
     #[inline]
     fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
         // SAFETY: The memory is a table of words until an RCU grace period has passed after it was
-        // freed. Meanwhile it can become the table of another cluster, also of a device. Readers
-        // use only atomic loads, and take no word for granted.
+        // freed. Meanwhile it can become the table of another cluster, also of a device cluster.
+        // Readers use only atomic loads, and accept any word.
         unsafe {
             bindings::vswap_ci_table_rcu(self.as_ci())
                 .cast::<SwapWords>()
@@ -270,7 +276,8 @@ impl Cluster {
         }
     }
 
-    /// Returns true if a slot is on a device. Does not take the lock: see [`Self::peek_backing`].
+    /// Returns true if a device slot backs a slot. Does not take the lock: see
+    /// [`Self::peek_backing`].
     #[inline]
     pub(crate) fn peek_is_on_device(&self, off: u32) -> bool {
         self.has_bit(off) || matches!(self.peek_word_backing(off), Backing::Phys(_))
@@ -294,7 +301,8 @@ impl Cluster {
         Ci::of_virtual(self).peek_has_table()
     }
 
-    /// Calls `f` with the state and the backing of each slot, without the lock: both may be stale.
+    /// Calls `f` with the state and the backing of each slot. Does not take the lock, so both may
+    /// be stale.
     pub(crate) fn peek_all(&self, mut f: impl FnMut(State, Backing)) {
         let rcu = rcu::read_lock();
         let Some(words) = self.words_rcu(&rcu) else {
@@ -325,8 +333,9 @@ fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
     find(entry.offset())
 }
 
-/// Decodes a swap table word. Warns of a corrupt word, and returns [`State::Bad`], so that callers
-/// neither use nor change it. Fast paths on words do not decode: they test only marks and flags.
+/// Decodes a swap table word. For a corrupt word, warns and returns [`State::Bad`], so that
+/// callers neither use nor change the word. Fast paths do not decode words, and test only marks
+/// and flags.
 #[inline]
 fn decode(word: u64) -> State {
     match State::decode(word) {
@@ -338,8 +347,9 @@ fn decode(word: u64) -> State {
     }
 }
 
-/// Decodes a word that was read without the lock. Does not warn, because the table may have become
-/// that of a device, whose words have another format.
+/// Decodes a swap table word that was read without the lock. Does not warn of a word that is not
+/// valid, because the table may have become that of a device cluster, whose words can have other
+/// formats.
 #[inline]
 fn peeked(word: u64) -> State {
     State::decode(word).unwrap_or(State::Bad)

@@ -52,7 +52,8 @@ use kernel::{
 };
 
 const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
-/// The number of locked clusters to skip in a list before giving up.
+/// The number of clusters of a list that are tried. If another task has locked each of them, the
+/// search gives up.
 const MAX_CONTENDED: usize = 16;
 
 /// The kind of a cluster that slots are allocated from.
@@ -66,8 +67,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the index of a CPU's cluster of this kind for folios of `order`. `None` if the order
-    /// is too large.
+    /// Returns the index of a CPU's cluster of this kind for folios of `order`. Returns `None` if
+    /// the order is too large.
     #[inline]
     fn nth(self, order: u32) -> Option<Nth> {
         if order >= NR_ORDERS {
@@ -85,7 +86,7 @@ impl Kind {
 ///
 /// # Invariants
 ///
-/// Less than `VSWAP_NR_CURRENT_CLUSTERS`.
+/// The index is less than `VSWAP_NR_CURRENT_CLUSTERS`.
 #[derive(Clone, Copy)]
 struct Nth(u32);
 
@@ -93,7 +94,8 @@ to_c!(Nth => c_uint = |this| this.0);
 
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
-/// A list of virtual clusters. Only [`Lists`], which has locked it, reads and changes it.
+/// A list of virtual clusters. Only methods of [`Lists`], which holds the lock, walk and change
+/// it.
 #[repr(transparent)]
 struct List(CList<Cluster, { offset_of!(bindings::swap_cluster_info, __bindgen_anon_1.list) }>);
 
@@ -160,18 +162,19 @@ pub(crate) struct Lists(
 pub(crate) enum Refill {
     /// A cluster with a free run, locked, and assigned to the CPU.
     Partial(Guard),
-    /// A cluster without tables. It is already counted as one with tables.
+    /// A cluster without tables, to install tables in. It is already counted as one with tables.
     Spare(Spare),
     /// The caller may create a cluster. It is already counted as one with tables.
     Create,
-    /// No cluster: the limit is reached, or the device has no free cluster to bind to.
+    /// There is no cluster: the limit is reached, or the device has no free cluster to bind to.
     Limit,
 }
 
 impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
-        // The lock nests inside the locks of clusters. Under it, clusters are only trylocked.
+        // The lock nests inside the locks of clusters. A task that holds it only trylocks
+        // clusters.
         // INVARIANT: The lock was just taken. Only `add()` and `put_spare()` put clusters on lists,
         // and only virtual ones. `add()` records the list in the cluster's `ListState`. The state
         // of a `Spare` is `Free` already.
@@ -195,11 +198,11 @@ impl Lists {
     }
 
     /// Moves a locked cluster with tables to the front of the list for `state`, or off its list if
-    /// `state` has none. A cluster that was full until now is fuller than the others. Allocating
-    /// from it first lets the others become empty.
+    /// `state` has none. The front, because a cluster that was full before is fuller than the
+    /// others. Allocating from it first lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
-        // A cluster without tables gets on the free list as a `Spare`.
+        // A cluster without tables goes on the free list as a `Spare`, by `put_spare()`.
         let fits = state != ListState::Free && cluster.has_words();
         if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
             return;
@@ -209,7 +212,7 @@ impl Lists {
         let cluster = cluster.cluster();
         match state {
             ListState::Partial => {
-                // Not `None`: `order` was checked above.
+                // `get()` does not return `None`, because `order` was checked above.
                 if let Some(partial) = lists.and_then(|lists| lists.partial.get(order)) {
                     self.move_to(cluster, partial);
                 }
@@ -224,7 +227,7 @@ impl Lists {
     }
 
     /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
-    /// clusters. Never `None`, because the index is bounded.
+    /// clusters. Does not return `None`, because the index is bounded.
     fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
         all().of.get(usize::from(nth))
@@ -240,8 +243,8 @@ impl Lists {
     }
 
     /// Finds the next cluster for a CPU, for folios of an order. Returns a cluster without tables
-    /// only if fewer than `limit` clusters have tables. `ty`: the type of the device that the
-    /// cluster is, or is to be, bound to. `None`: an unbound cluster.
+    /// only if fewer than `limit` clusters have tables. `ty` is the type of the device that the
+    /// cluster is, or is to be, bound to; `None` for an unbound cluster.
     pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
         if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);
@@ -267,8 +270,8 @@ impl Lists {
 
     /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
     /// order 0, and returns it locked. Prefers clusters of order 0, then clusters without a free
-    /// run of their order. `ty`: the type of the device that the cluster is bound to. `None`: an
-    /// unbound cluster.
+    /// run of their order. `ty` is the type of the device that the cluster is bound to; `None` for
+    /// an unbound cluster.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
@@ -287,12 +290,13 @@ impl Lists {
     /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
     /// CPU and an order, and returns it locked.
     fn take_from(&mut self, list: &'static List, cpu: u32, order: u32) -> Option<Guard> {
-        // C initializes the list before there is a cluster.
+        // C initializes the lists before the first cluster is created. Until then, do not walk
+        // them.
         if Directory::len() == 0 {
             return None;
         }
-        // Clusters are locked for a short time only. So if this many are locked, the list is
-        // contended: give up.
+        // Clusters are locked for a short time only. If other tasks have locked this many, many
+        // tasks use the list: give up.
         for cluster in list.0.iter().take(MAX_CONTENDED) {
             // Only trylock, because the lock of the lists nests inside `ci->lock`.
             if let Some(mut guard) = cluster.try_lock() {
@@ -304,7 +308,8 @@ impl Lists {
         None
     }
 
-    /// Counts one more cluster with tables, if fewer than `limit` have them.
+    /// Adds one to the number of clusters with tables. Returns false, and changes nothing, if
+    /// `limit` clusters have tables already.
     fn count_populated(&mut self, limit: usize) -> bool {
         let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
@@ -330,7 +335,7 @@ impl Lists {
         self.uncount_populated();
     }
 
-    /// Returns the number of clusters with tables.
+    /// Returns the number of clusters that have tables, or are about to get them. Takes no lock.
     pub(crate) fn populated() -> usize {
         all().nr_populated.load(Relaxed)
     }
@@ -346,8 +351,8 @@ pub(crate) struct Local(NotThreadSafe);
 
 c_functions! {
     safe fn lock_local() = vswap_local_lock;
-    /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
-    /// possible.
+    /// Returns the cluster that a CPU last allocated from, which may be stale. C returns NULL for
+    /// a CPU that is not possible.
     safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
     /// Clears and returns the cluster that a CPU last allocated from. Only for an offline CPU,
     /// which does not access its state.
@@ -382,9 +387,9 @@ impl Local {
         (Self::lock(), ret)
     }
 
-    /// Takes an unbound cluster with a free slot away from a CPU that allocates from it. Assigns it
-    /// to order 0 of this CPU, and returns it locked. The other CPU notices in
-    /// [`LockedCluster::is_for`].
+    /// Takes an unbound cluster with a free slot away from a CPU that allocates from it. Assigns
+    /// the cluster to this CPU for order 0, and returns it locked. For the other CPU,
+    /// [`LockedCluster::is_for`] returns false from then on.
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
         for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {
@@ -403,7 +408,7 @@ impl Local {
     }
 
     /// Returns the cluster that this CPU last allocated from, for an order and a kind. Another CPU
-    /// may have taken it: check [`LockedCluster::is_for`].
+    /// may have taken the cluster over, so the caller must check [`LockedCluster::is_for`].
     #[inline]
     pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
         self.get(kind.nth(order)?)

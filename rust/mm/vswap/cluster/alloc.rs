@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocates slots of a cluster: its slot map, its list, and [`Taken`], the slots for a new folio.
+//! Allocates slots of a cluster. [`Taken`] stands for slots that were taken for a folio. This file
+//! also changes the slot map, the number of slots in use, and which list the cluster is on.
 
 use crate::{
     ffi::vswap::{
@@ -49,7 +50,7 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// The value of a new cluster.
+    /// The value for a new cluster: all slots are free, and it is not on a list.
     pub(super) const NEW: Self = Self {
         map: SlotMap::EMPTY,
         list: ListState::Free,
@@ -74,13 +75,15 @@ impl Used {
 impl LockedCluster<'_> {
     #[inline]
     fn own(&self) -> &Own {
-        // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
+        // SAFETY: The lock protects `own`, and is held, by the invariants of `LockedCluster`.
+        // Changes need `&mut self`.
         unsafe { &*self.cluster().own.get() }
     }
 
     #[inline]
     fn own_mut(&mut self) -> &mut Own {
-        // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
+        // SAFETY: The lock protects `own`, and is held, by the invariants of `LockedCluster`.
+        // `self` is borrowed mutably, so there is no other reference.
         unsafe { &mut *self.cluster().own.get() }
     }
 
@@ -124,7 +127,8 @@ impl LockedCluster<'_> {
     /// slot and the number of slots.
     #[inline(always)]
     fn take_run(&mut self) -> Option<(u32, u32)> {
-        // Its words are what `Taken` is about. Only a cluster that is on no list lacks them.
+        // A cluster that slots are taken from has words. Otherwise the slots of a `Taken` would
+        // have none.
         if warn_on_once!(!self.has_words()) {
             return None;
         }
@@ -132,8 +136,8 @@ impl LockedCluster<'_> {
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
         if self.cluster().is_bound() {
-            // SAFETY: The slots are free, as the slot map says, so they have no backing. They are
-            // taken into use here.
+            // SAFETY: The slot map says that the slots are free, so they have no backing, and no
+            // I/O uses a device slot of theirs. This function takes them into use.
             let slots = unsafe { OwnedSlots::new(self, start, nr) };
             if !slots.take_device() {
                 return None;
@@ -154,7 +158,8 @@ impl LockedCluster<'_> {
 
 impl<'g> Cleared<'g> {
     /// Marks the slots as free in the slot map. Returns the locked cluster, and the list that the
-    /// caller moves it to. `None`: a slot was free already. That is a bug, and nothing is counted.
+    /// caller moves it to. If a slot was free already, which is a bug, warns, returns `None` and
+    /// does not change the number of slots in use.
     // By the invariants of `Cleared`, which is consumed, the words of the slots are null, the slots
     // have no backing, and no other value gives access to them.
     #[inline]
@@ -162,7 +167,7 @@ impl<'g> Cleared<'g> {
         let (mut cluster, start, nr) = self.into_parts();
         let order = cluster.order();
         let own = cluster.own_mut();
-        // Count none, because too low a count would free the tables early.
+        // Do not change `used`, because the tables would be freed early if it were too low.
         if warn_on_once!(!own.map.free(start, nr)) {
             return None;
         }
@@ -177,9 +182,9 @@ impl<'g> Cleared<'g> {
 }
 
 impl Guard {
-    /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also takes
-    /// the device slots of the run. `Err` returns the lock: there is no free run, or swapoff has
-    /// begun.
+    /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also
+    /// takes the device slots of the run into use. `Err` returns the lock, because there is no
+    /// free run, or because swapoff has begun.
     #[inline]
     pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
         let run = self.lend().take_run();
@@ -198,7 +203,7 @@ impl Guard {
     }
 }
 
-/// A run of slots that was taken for a folio, with its cluster locked.
+/// A run of slots that was taken for a folio, with the lock of its cluster.
 ///
 /// Dropping the value unlocks the cluster and leaks the slots. [`Self::cancel`] frees them.
 ///
@@ -247,7 +252,7 @@ impl Taken {
 
     /// Frees the slots, and unlocks the cluster.
     pub(crate) fn cancel(self) {
-        // There is nothing to uncharge, because no cgroup id is recorded yet.
+        // There is nothing to uncharge here, because no cgroup id is recorded in the slots yet.
         let mut uncharge = Uncharge::none();
         let mut freed = FreedBacking::nothing();
         self.unlock_after(|slots| free_slots(slots, &mut freed, &mut uncharge));
@@ -282,8 +287,8 @@ c_statics! {
     safe fn half_max() -> &Atomic<usize> = vswap_half_max;
 }
 
-/// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
-/// and frees.
+/// The number of slots in use in all clusters. It is a per-CPU counter in C, because all CPUs
+/// allocate and free slots.
 pub(crate) struct SlotUsage(());
 
 impl SlotUsage {

@@ -2,9 +2,9 @@
 
 //! The backing words of a cluster: which zswap entry or device slot backs a slot.
 //!
-//! zswap writes a word when it stores a page, and this file when a page goes to a device. The owner
-//! of the page reserves the word before ([`Promise`]), so that writing it needs no memory. A slot
-//! with data on a bound device cluster needs no word: see `binding`.
+//! zswap writes a word when it stores a page, and this file when a page goes to a device. Before a
+//! page goes to a device, the word is reserved ([`Promise`]), so that writing it needs no memory.
+//! A slot that a bound device cluster backs needs no word: see `binding`.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::ffi::device;
@@ -64,7 +64,8 @@ impl<'a> OwnedSlots<'a> {
     /// The invariants of [`OwnedSlots`] hold for the slots.
     #[inline]
     pub(super) unsafe fn new(cluster: &'a LockedCluster<'a>, start: u32, nr: u32) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, the task may change the backing of the slots, and
+        // no I/O uses their device slots.
         Self { cluster, start, nr }
     }
 
@@ -72,8 +73,9 @@ impl<'a> OwnedSlots<'a> {
     #[inline]
     pub(super) fn of_folio(slots: &'a LockedSlots<'_>) -> Self {
         let (cluster, start, nr) = slots.parts();
-        // INVARIANT: By the invariants of `FolioSlots`, the folio lock gives the right to the
-        // slots, and no I/O uses their device slots. `slots` has borrowed them exclusively.
+        // INVARIANT: By the invariants of `LockedSlots`, the cluster is locked. By those of
+        // `FolioSlots`, the folio lock gives the right to the slots, and no I/O uses their device
+        // slots.
         Self { cluster, start, nr }
     }
 
@@ -98,13 +100,14 @@ impl<'a> OwnedSlots<'a> {
         (self.start, self.nr)
     }
 
-    /// Returns the backing words of the slots. `None`: the cluster has no table of backing words.
+    /// Returns the backing words of the slots. Returns `None` if the cluster has no table of
+    /// backing words.
     #[inline(always)]
     fn words(self) -> Option<impl Iterator<Item = OwnedWord<'a>>> {
         let Self { cluster, start, nr } = self;
         let range = start as usize..start.wrapping_add(nr) as usize;
         let words = cluster.backings()?.0.get(range)?;
-        // INVARIANT: The slots have these words. The rest holds by the invariants of `OwnedSlots`.
+        // INVARIANT: `word` is the backing word of slot `off`, which is one of `self`.
         Some(
             (start..)
                 .zip(words)
@@ -112,9 +115,10 @@ impl<'a> OwnedSlots<'a> {
         )
     }
 
-    /// Clears the backing words of the slots. Calls `f` for each slot with the next item of `with`,
-    /// the slot, and the backing that its word named. Adds zswap entries to `freed`. `None`: the
-    /// cluster has no table of backing words, and `f` was not called.
+    /// Clears the backing words of the slots. Calls `f` for each slot with the next item of
+    /// `with`, the slot, and the backing that its word named. Frees zswap entries by way of
+    /// `freed`. Returns `None`, and does not call `f`, if the cluster has no table of backing
+    /// words.
     #[inline(always)]
     pub(super) fn take_words<T>(
         self,
@@ -129,7 +133,7 @@ impl<'a> OwnedSlots<'a> {
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
             f(item, word.off, backed);
         }
-        // INVARIANT: So many words were in use, and have just been cleared.
+        // INVARIANT: `nr_backed` words were in use, and were just cleared. They are still counted.
         Some(TakenWords {
             cluster: self.cluster.cluster(),
             slots: (self.start, self.nr),
@@ -200,8 +204,8 @@ struct OwnedWord<'a> {
 }
 
 impl OwnedWord<'_> {
-    /// Clears the word, or gives it the first slot of `new`. Returns the backing that the word
-    /// named until now. Adds a zswap entry to `freed`.
+    /// Clears the word, or makes it name the first slot of `new`. Returns the backing that the
+    /// word named before. Frees a zswap entry by way of `freed`.
     #[inline(always)]
     fn replace(&self, new: Option<&mut DeviceSlots>, freed: &mut FreeBatch) -> Option<Backed> {
         let old = self.word.load();
@@ -218,8 +222,9 @@ impl OwnedWord<'_> {
             unsafe { freed.take(self.word, self.cluster.name(self.off), new, &mut sum) };
             return Some(Backed::Zswap(sum));
         }
-        // SAFETY: The cluster is locked. The word names no object, and the device slot that it
-        // names is taken over below. `name_first()` has given up the device slot that `new` names.
+        // SAFETY: The cluster is locked. The old value of the word names no object. If it names a
+        // device slot, that slot is taken over below. `name_first()` has given up the device slot
+        // that `new` names.
         unsafe { self.word.set(new) };
         let Backing::Phys(slot) = decode_backing(old) else {
             return None;
@@ -238,7 +243,8 @@ impl OwnedWord<'_> {
 ///
 /// # Invariants
 ///
-/// `nr_backed` words of the slots were in use. They were cleared, and are still counted.
+/// `nr_backed` words of the slots were in use. They were cleared, and the count of words in use
+/// still includes them.
 #[must_use]
 pub(super) struct TakenWords {
     cluster: &'static Cluster,
@@ -289,24 +295,24 @@ pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
     Cluster::of(table).is_some_and(|cluster| cluster.peek_used() < SWAPFILE_CLUSTER)
 }
 
-/// The backing that was removed from a slot.
+/// A backing that was removed from a slot.
 pub(crate) enum Backed {
     /// A zswap entry, which was freed. The caller uncharges it.
     Zswap(Sum),
     /// A device slot that the backing word named. Dropping the value frees the slot.
     Device(DeviceSlots),
-    /// The device slot of a slot of a bound cluster. It becomes idle before the unlock.
+    /// The device slot of a bound device cluster. It becomes idle before the cluster is unlocked.
     Bound,
 }
 
 /// Where the page of a slot can be read synchronously.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) enum AtHand {
-    /// Stored nowhere: the page is all zeros.
+    /// The page is stored nowhere, because it is all zeros.
     Zeros,
-    /// In zswap.
+    /// The page is in zswap.
     Zswap,
-    /// On a device with synchronous I/O, such as zram.
+    /// The page is on a device with synchronous I/O, such as zram.
     Device,
 }
 
@@ -388,8 +394,9 @@ impl LockedCluster<'_> {
         self.with_table(|table| table.nr()) != 0
     }
 
-    /// Reserves backing words for `nr` slots, so that backing them later needs no memory. `None` if
-    /// the cluster has no table of backing words, or if too many words are reserved already.
+    /// Reserves backing words for `nr` slots, so that backing them later needs no memory. Returns
+    /// `None` if the cluster has no table of backing words, or if too many words are reserved
+    /// already.
     #[inline]
     pub(crate) fn reserve(&mut self, nr: u32) -> Option<Promise> {
         self.table().promise(nr)

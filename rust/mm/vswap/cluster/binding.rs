@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The binding of a cluster to a device cluster, whose slot with the same index backs a slot.
+//! The binding of a virtual cluster to a device cluster. Each slot of the device cluster can back
+//! the virtual slot with the same index.
 //!
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
-//! These slots need no backing word. [`scatter`](LockedCluster::scatter) ends the binding when
-//! other slots need the idle device slots, [`leave_device`](LockedCluster::leave_device) for
-//! swapoff, and [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
+//! A slot whose bit is set needs no backing word. [`scatter`](LockedCluster::scatter) ends the
+//! binding when other slots need the idle device slots,
+//! [`leave_device`](LockedCluster::leave_device) for swapoff, and
+//! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
 
 use crate::{
     ffi::layout::SWAPFILE_CLUSTER,
@@ -54,7 +56,7 @@ impl bound::Word for Atomic<u64> {
 }
 
 /// The binding of a cluster, and the bits of the slots with data on the device. Only this file
-/// changes it, because a bit owns a device slot.
+/// changes the bits, because a set bit owns a device slot.
 pub(super) struct Binding(DeviceMap<Atomic<u64>>);
 
 impl Binding {
@@ -111,9 +113,9 @@ impl Cluster {
 }
 
 impl OwnedSlots<'_> {
-    /// If the cluster is bound, takes the device slots of the slots, which have no backing, into
-    /// use. Returns false if the cluster is not bound, if the device slots are not idle, or if
-    /// swapoff has begun.
+    /// If the cluster is bound, takes the device slots with the same indices as these slots into
+    /// use. The slots have no backing yet. Returns false if the cluster is not bound, if a device
+    /// slot is not idle, or if swapoff has begun.
     #[inline]
     pub(super) fn take_device(self) -> bool {
         let device = self.cluster().device();
@@ -133,8 +135,9 @@ impl OwnedSlots<'_> {
         taken
     }
 
-    /// If the cluster is bound, makes the device slots of `nr` of the slots from `start` on idle.
-    /// Returns how many of them had data, for the caller to uncharge.
+    /// If the cluster is bound, makes the device slots of the `nr` slots from `start` on idle.
+    /// These are some or all of the slots of `self`. Returns how many of them had data, for the
+    /// caller to uncharge.
     #[inline]
     pub(super) fn idle(self, start: u32, nr: u32) -> u32 {
         let device = self.cluster().device();
@@ -165,7 +168,8 @@ impl LockedCluster<'_> {
     /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
     /// Returns false if the device has none, or if the cluster is bound already.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
-        // Otherwise nobody would end the binding of the second device cluster.
+        // Check this before C binds a second device cluster, because no task would end the second
+        // binding.
         if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
@@ -186,7 +190,8 @@ impl LockedCluster<'_> {
     /// get reverse map words in `tables`, which the device cluster takes over. Without `tables`,
     /// warns and keeps the binding if there are such slots.
     fn unbind(&mut self, tables: Option<Tables>) {
-        // Otherwise another task could allocate the device slots and overwrite the data.
+        // Without reverse map words, C's allocator could give the device slots to another task,
+        // which would overwrite the data.
         if warn_on_once!(tables.is_none() && self.device().count() != 0) {
             return;
         }
@@ -233,9 +238,9 @@ impl LockedCluster<'_> {
         Ok(())
     }
 
-    /// Ends the binding, and frees the idle slots of the device cluster. Slots with data there get
-    /// backing words, for which this takes `memory`. Returns false if the cluster is not bound, or
-    /// if there is no memory for the words.
+    /// Ends the binding, so that the idle slots of the device cluster become free. Slots with data
+    /// on the device get backing words, for which the function takes `memory`. Returns false if
+    /// the cluster is not bound, or if there is no memory for the words.
     pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
         let nr = self.device().count();
         if !self.cluster().is_bound() {
@@ -270,8 +275,8 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Allocates the backing table and the tables of the device cluster. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
-        // Allocate the device cluster's tables first, without emergency reserves. If that fails, no
-        // backing table was taken from these reserves, which RCU would refill late.
+        // Allocate the device cluster's tables first, without emergency reserves. If that fails,
+        // no backing table was taken from the reserves. RCU would give it back late.
         let words = Tables::alloc(bindings::VSWAP_GFP_DEVICE_TABLE, false).ok()?;
         Some(Self {
             table: LooseTable::alloc_uncharged()?,

@@ -33,7 +33,7 @@ use kernel::{
     types::Opaque, //
 };
 
-/// A cluster to install tables in. Dropping the value leaks the cluster.
+/// A cluster without tables, to install tables in. Dropping the value leaks the cluster.
 ///
 /// # Invariants
 ///
@@ -115,9 +115,9 @@ impl Spare {
     }
 }
 
-/// The swap table of a cluster and its table of memory cgroup ids, which no cluster has yet, or has
-/// any more. Dropping the value frees them; the swap table as C's allocator frees one, so that
-/// lockless readers can still look at it.
+/// A swap table and a table of memory cgroup ids that no cluster has: not yet, or not any more.
+/// Dropping the value frees both. The swap table is freed so that readers without the lock can
+/// still look at it.
 ///
 /// # Invariants
 ///
@@ -188,8 +188,8 @@ impl Populated {
 }
 
 impl LockedCluster<'_> {
-    /// Frees the tables of a cluster that is on no list and has no slot in use. `None`: a slot is
-    /// in use, or there are no tables. That is a bug.
+    /// Frees the tables of a cluster that has no slot in use. If a slot is in use, or if there are
+    /// no tables, which is a bug, warns and returns `None`.
     pub(super) fn take_tables(&mut self) -> Option<Spare> {
         if warn_on_once!(self.used() != 0 || !self.has_words()) {
             return None;
@@ -230,7 +230,8 @@ pub(crate) unsafe fn setup(max: usize) -> Result {
     })?;
     // INVARIANT: C has just created the slab cache, or an earlier call has.
     Directory::setup(max, HeaderCache(()))?;
-    // Leave cluster 0 without tables and off the lists: C gets it for an offset without a slot.
+    // Leave cluster 0 without tables and off the lists, because C gets it for an offset without a
+    // slot.
     Spare::create().ok_or(ENOMEM)?.into_cluster();
     Ok(())
 }

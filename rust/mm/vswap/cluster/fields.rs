@@ -3,8 +3,8 @@
 //! The fields of C's `struct swap_cluster_info` that `ci->lock` protects, and the extend table,
 //! which one of them owns.
 //!
-//! Only this file reaches the cells, and only through a [`LockedCluster`]: they change with `&mut
-//! LockedCluster` alone.
+//! Only this file accesses the cells. It reads them through a [`LockedCluster`], and changes them
+//! only through a `&mut LockedCluster`.
 
 use crate::{
     vswap::cluster::{
@@ -36,7 +36,8 @@ use kernel::{
     types::Opaque, //
 };
 
-/// Swap counts that do not fit in the words of their slots; 0 for the other slots.
+/// The counts in an extend table: the swap counts that do not fit in the words of their slots, and
+/// 0 for all other slots.
 type Counts = [Cell<u32>; SLOTS];
 
 #[repr(C)]
@@ -129,9 +130,10 @@ impl LockedCluster<'_> {
         self.extend_word(off).map_or(0, Cell::get)
     }
 
-    /// Adds one to the swap count of a slot in the extend table. Returns false if the table has no
-    /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
-    /// this for every PTE.
+    /// Adds one to the swap count of a slot in the extend table. Returns false, and changes
+    /// nothing, if the word of the slot does not say that the count is in the table, or if the
+    /// table has no count (0) or the maximum. Reads the word and the count only once, because fork
+    /// calls this function for every PTE.
     #[inline]
     pub(in crate::vswap) fn raise_extended(&mut self, off: u32) -> bool {
         if !self.is_extended(off) {
@@ -168,7 +170,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
+    /// Installs `table` as the extend table. Frees `table` instead if the cluster has an extend
+    /// table already, or has no swap table.
     pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
         if self.has_words() && !self.can_extend() {
             self.cluster().extended.0.set(0);
@@ -176,8 +179,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Frees the extend table of a cluster without slots in use. Usually it was freed with the last
-    /// count in it.
+    /// Frees the extend table, if there is one, of a cluster without slots in use. Usually
+    /// [`Self::set_extended`] has freed it with the last count.
     pub(super) fn drop_counts(&mut self) {
         drop(self.replace_counts(None));
     }
@@ -186,11 +189,11 @@ impl LockedCluster<'_> {
     fn replace_counts(&mut self, new: Option<ExtendTable>) -> Option<ExtendTable> {
         let new = new.map_or(null_mut(), |table| ManuallyDrop::new(table).0.as_ptr());
         let old = self.fields().counts.0.replace(new.cast());
-        // INVARIANT: The cluster owned the old table until now.
+        // INVARIANT: The cluster owned the old table, and does not own it any more.
         NonNull::new(old.cast()).map(ExtendTable)
     }
 
-    /// Returns the order of the folios that slots are allocated for.
+    /// Returns the order of the folios that slots of the cluster are allocated for.
     #[inline]
     pub(crate) fn order(&self) -> u32 {
         u32::from(self.fields().order.get())
@@ -214,7 +217,7 @@ c_owned! {
 
 impl ExtendTable {
     c_functions! {
-        /// Allocates a table with the given flags.
+        /// Allocates a table. May sleep if `gfp` allows it.
         pub(crate) safe fn alloc(gfp: bindings::gfp_t) -> Option<ExtendTable> = vswap_extend_alloc;
     }
 

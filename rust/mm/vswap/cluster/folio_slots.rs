@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The virtual slots of a folio in the swap cache. Its lock is the right to change their backing
-//! ([`FolioSlots`]).
+//! The virtual slots of a folio in the swap cache ([`FolioSlots`]). The lock of the folio gives
+//! the right to change the backing of these slots.
 
 #![forbid(unsafe_code)]
 
@@ -48,14 +48,14 @@ pub(crate) struct FolioSlots<'f> {
 }
 
 impl<'f> FolioSlots<'f> {
-    /// Returns the slots of a folio. `None` if they are not virtual.
+    /// Returns the slots of a folio. Warns and returns `None` if the slots are not virtual.
     #[inline]
     pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
         let nr = folio.nr_pages() as u32;
         let (cluster, start) = place(&folio.first_slot())?;
-        // INVARIANT: By the invariants of `SwapFolio`, which is borrowed, the folio is locked, in
-        // the swap cache and not under writeback. No other value is used meanwhile. The slots of a
-        // folio are consecutive.
+        // INVARIANT: By the invariants of `SwapFolio`, the folio is locked, in the swap cache and
+        // not under writeback. `folio` is borrowed mutably, so no other value gives access to the
+        // slots. The slots of a folio are consecutive.
         Some(Self {
             cluster,
             start,
@@ -79,8 +79,8 @@ impl<'f> FolioSlots<'f> {
     /// Locks the cluster of the slots.
     #[inline]
     pub(crate) fn lock(&mut self) -> LockedSlots<'_> {
-        // INVARIANT: The slots are in this cluster, which is locked now. `self` is borrowed mutably
-        // as long as the value exists.
+        // INVARIANT: The slots are in this cluster, which was just locked. `self` is borrowed
+        // mutably as long as the value exists.
         LockedSlots {
             guard: self.cluster.lock(),
             slots: self,
@@ -92,7 +92,8 @@ impl<'f> FolioSlots<'f> {
 ///
 /// # Invariants
 ///
-/// The slots are in the locked cluster, and are borrowed exclusively.
+/// The slots are in the locked cluster. The value has borrowed their [`FolioSlots`] mutably,
+/// although it only keeps a shared reference.
 #[must_use]
 pub(crate) struct LockedSlots<'s> {
     guard: Guard,
@@ -107,8 +108,8 @@ impl LockedSlots<'_> {
     }
 
     /// Records device slots as the backing of the slots, which have none, and consumes the promise
-    /// of their backing words. `Err` returns the device slots and the promise, if they do not fit
-    /// the slots.
+    /// of their backing words. If the device slots or the promise do not fit the slots, warns and
+    /// returns both as `Err`.
     pub(crate) fn set_slots(
         &mut self,
         slots: DeviceSlots,
@@ -135,9 +136,9 @@ impl LockedSlots<'_> {
         Ok(stored)
     }
 
-    /// If the cluster is bound, takes the device slots of these slots into use, and returns the
-    /// first. `None`: the cluster is not bound, the device slots are not idle, or swapoff has
-    /// begun.
+    /// If the cluster is bound, takes the device slots with the same indices as these slots into
+    /// use, and returns the first. Returns `None` if a slot has a backing already, if the cluster
+    /// is not bound, if a device slot is not idle, or if swapoff has begun.
     #[inline]
     pub(crate) fn take_device(&mut self) -> Option<PhysSlot> {
         let slots = OwnedSlots::of_folio(self);
@@ -148,7 +149,7 @@ impl LockedSlots<'_> {
     }
 
     /// Removes the backing of the slots. Frees the zswap entries by way of `freed`. Calls `f` with
-    /// each removed backing. Only the folio has the data then.
+    /// each removed backing. Only the folio has the data of the slots then.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let slots = OwnedSlots::of_folio(self);
@@ -176,7 +177,8 @@ impl LockedSlots<'_> {
         (&self.guard, self.slots.start, self.slots.nr)
     }
 
-    /// Sets or clears the zero flag of the slots. Returns how many changed.
+    /// Sets or clears the zero flag of each slot. Returns how many slots had the other value
+    /// before.
     #[inline]
     pub(crate) fn set_zeros(&mut self, zero: bool) -> u32 {
         let mut cluster = self.guard.lend();

@@ -4,9 +4,9 @@
 //!
 //! [`Unpinned`] is the right to free slots. Only this file and its child [`swap_cache`] create it:
 //! where the last swap count of a slot is dropped, where a folio leaves the swap cache, and where
-//! slots that were taken for a folio are given back unused ([`Taken::unlock_after`]). The owner
-//! clears the words and the backing ([`Unpinned::clear`], [`Unbacked::clear`]). Then it frees the
-//! slots ([`Cleared::free`]).
+//! slots that were taken for a folio are given back unused ([`Taken::unlock_after`]). The owner of
+//! an [`Unpinned`] clears the words and the backing of the slots ([`Unpinned::clear`],
+//! [`Unbacked::clear`]). Then it frees the slots ([`Cleared::free`]).
 
 #[path = "swap_cache.rs"]
 pub(crate) mod swap_cache;
@@ -66,8 +66,8 @@ impl<'g> Unpinned<'g> {
         (&self.cluster, self.start, self.nr)
     }
 
-    /// Returns [`Unbacked`], which is cheaper to free, if the cluster has no backing words. `Err`
-    /// returns `self` otherwise.
+    /// If no backing word of the cluster is in use or promised, returns [`Unbacked`], which is
+    /// cheaper to free. Otherwise returns `self` as `Err`.
     #[inline]
     pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
         if self.cluster.any_backed() {
@@ -78,8 +78,9 @@ impl<'g> Unpinned<'g> {
         }
     }
 
-    /// Returns the value with the constant 1 as its number of slots, so that the compiler needs no
-    /// loop. `None`: the value has other slots, too. That is a bug, and the slots are leaked.
+    /// Returns the value with the constant 1 as its number of slots, so that the compiler drops
+    /// the loops. If the number is not 1, which is a bug, warns, leaks the slots and returns
+    /// `None`.
     #[inline(always)]
     pub(crate) fn alone(self) -> Option<Self> {
         if warn_on_once!(self.nr != 1) {
@@ -88,8 +89,9 @@ impl<'g> Unpinned<'g> {
         Some(Self { nr: 1, ..self })
     }
 
-    /// Makes the words of the slots null, one with each step of the iterator. Returns the old word,
-    /// and the slot's reference to a memory cgroup id. `None`: the cluster has no words.
+    /// Returns an iterator. Each step makes the word of the next slot null, and returns the old
+    /// word and the slot's reference to a memory cgroup id. Returns `None` if the cluster has no
+    /// words.
     #[inline(always)]
     fn clear_words<'a>(&'a self) -> Option<impl Iterator<Item = (u64, IdRefs)> + 'a> {
         let cluster: &'a LockedCluster<'a> = &self.cluster;
@@ -103,10 +105,10 @@ impl<'g> Unpinned<'g> {
         }))
     }
 
-    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its old
-    /// word, its reference to a memory cgroup id, and its old backing. `None`: a table is missing.
-    /// That is a bug, and the slots are leaked.
-    // Inlined, so that the tables are looked up once.
+    /// Clears the words, and removes the backing of the slots. Calls `f` for each slot with its
+    /// old word, its reference to a memory cgroup id, and its old backing. If a table is missing,
+    /// which is a bug, warns, leaks the slots and returns `None`.
+    // Inlined, so that the compiler looks the tables up only once.
     #[inline(always)]
     pub(crate) fn clear(
         mut self,
@@ -136,7 +138,7 @@ impl<'g> Unpinned<'g> {
         Some(Cleared(self))
     }
 
-    /// Drops the data that the architecture saved for one of the slots, such as memory tags.
+    /// Frees the data that the architecture has saved for one of the slots, such as memory tags.
     #[inline]
     fn invalidate_tags(&self, off: u32) {
         let offset = self.cluster.cluster().first().wrapping_add(off as usize);
@@ -146,7 +148,8 @@ impl<'g> Unpinned<'g> {
     }
 }
 
-/// [`Unpinned`] slots of a cluster without backing words. If it is bound, a device may have data.
+/// [`Unpinned`] slots of a cluster in which no backing word is in use. If the cluster is bound,
+/// the device may have data of the slots.
 ///
 /// # Invariants
 ///
@@ -155,9 +158,10 @@ impl<'g> Unpinned<'g> {
 pub(crate) struct Unbacked<'g>(Unpinned<'g>);
 
 impl<'g> Unbacked<'g> {
-    /// Clears the words, and makes the device slots of a bound cluster idle. Calls `f` for each run
-    /// of slots of one cgroup, with the references to the cgroup's id and the number of slots
-    /// charged as swap. `None`: as for [`Unpinned::clear`].
+    /// Clears the words, and makes the device slots of a bound cluster idle. Calls `f` for each
+    /// run of slots of one cgroup, with the references to the cgroup's id and the number of slots
+    /// charged as swap. If the swap table is missing, which is a bug, warns, leaks the slots and
+    /// returns `None`.
     #[inline(always)]
     pub(crate) fn clear(self, mut f: impl FnMut(IdRefs, u32)) -> Option<Cleared<'g>> {
         let Self(slots) = self;
@@ -233,12 +237,14 @@ impl<'g> Cleared<'g> {
     }
 }
 
-/// The index of a slot that nothing pins any more. Only this file and its child `swap_cache` make
-/// and use it, without unlocking the cluster in between. Dropping the value leaves the slot in use.
+/// The index of a slot that nothing pins any more. Only this file and its child `swap_cache`
+/// create and use the value, and keep the cluster locked in between. Dropping the value leaves the
+/// slot in use.
 ///
 /// # Invariants
 ///
-/// The invariants of [`Unpinned`] hold for the slot of the locked cluster whose word was tested.
+/// The invariants of [`Unpinned`] hold for the slot with this index. Its cluster has been locked
+/// since the word of the slot was tested.
 #[must_use]
 struct Last(u32);
 
@@ -246,7 +252,7 @@ impl LockedCluster<'_> {
     /// Returns a slot of the cluster as the right to free it.
     #[inline]
     fn unpinned(&mut self, Last(off): Last) -> Unpinned<'_> {
-        // INVARIANT: By the invariants of `Last`.
+        // INVARIANT: By the invariants of `Last`, those of `Unpinned` hold for the slot.
         Unpinned {
             cluster: self.reborrow(),
             start: off,
@@ -270,7 +276,7 @@ impl Taken {
     }
 }
 
-/// Collects consecutive slots of a cluster that nothing pins, to free them together by `free`.
+/// Collects consecutive slots of a cluster that nothing pins, to free them by one call of `free`.
 ///
 /// # Invariants
 ///
@@ -295,15 +301,15 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
         }
     }
 
-    /// Adds a slot of the cluster. If the slot does not follow the collected slots, first frees
-    /// these.
+    /// Adds a slot of the cluster. If the slot does not directly follow the collected slots, first
+    /// frees the collected slots.
     #[inline]
     fn add(&mut self, Last(off): Last) {
         if self.end != off {
             self.flush();
             self.start = off;
         }
-        // INVARIANT: By the invariants of `Last`, nothing pins the slot.
+        // INVARIANT: By the invariants of `Last`, nothing pins the added slot.
         self.end = off.wrapping_add(1);
     }
 
@@ -312,8 +318,8 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
     fn flush(&mut self) {
         let nr = self.end.wrapping_sub(self.start);
         if nr != 0 {
-            // INVARIANT: By the invariants of `Row`, nothing pins the slots. They leave the row
-            // below.
+            // INVARIANT: By the invariants of `Row`, nothing pins the slots. They leave the row at
+            // the end of this function.
             (self.free)(Unpinned {
                 cluster: self.cluster.reborrow(),
                 start: self.start,
@@ -324,13 +330,14 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
     }
 }
 
-/// The result of `put_one()`.
+/// The result of [`LockedCluster::put_one`].
 enum Put {
     /// The slot stays: its swap count is not 0.
     Counted,
     /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
     CacheOnly,
-    /// Unchanged: this swap count is all that pins the slot, so the caller must free the slot.
+    /// The word is unchanged. This swap count is all that pins the slot, so the caller must free
+    /// the slot.
     Last(Last),
 }
 
@@ -342,7 +349,8 @@ impl LockedCluster<'_> {
         match self.put_inline(off, |_| true) {
             Ok(word) if word >> SWP_TB_COUNT_SHIFT != 0 => Put::Counted,
             Ok(_) => Put::CacheOnly,
-            // INVARIANT: No folio is cached. The swap count is 1, and the caller drops it.
+            // INVARIANT: The swap cache has no folio for the slot. The swap count is 1, and the
+            // caller drops it.
             Err(NotPut { is_last: true }) => Put::Last(Last(off)),
             Err(_) => {
                 self.put_extended(off);
@@ -352,8 +360,8 @@ impl LockedCluster<'_> {
     }
 
     /// Drops one swap count of each slot of a range. Calls `free` for each run of slots that
-    /// nothing pins any more. Returns true if a slot now has swap count 0, and stays in use only
-    /// because of its folio in the swap cache.
+    /// nothing pins any more. Returns true if the swap count of a slot became 0, and only the
+    /// folio in the swap cache pins the slot.
     #[inline]
     pub(crate) fn put_range(&mut self, slots: Range<u32>, free: impl FnMut(Unpinned<'_>)) -> bool {
         let mut cache_only = false;
@@ -371,20 +379,22 @@ impl LockedCluster<'_> {
 }
 
 impl Guard {
-    /// Fast path to drop one swap count of a slot.
+    /// Drops one swap count of a slot, on a fast path. Returns:
     ///
-    /// - `Ok(true)`: dropped. The cluster is unlocked.
-    /// - `Ok(false)`: unchanged, and the cluster is unlocked. The caller takes the slow path.
-    ///   Either the count is not in the word alone, or `reclaim` is set and only the folio in the
-    ///   swap cache would pin the slot.
-    /// - `Err`: unchanged, and the cluster stays locked. This count is all that pins the slot, so
-    ///   the caller must free the slot.
+    /// - `Ok(true)` if the count was dropped. The cluster is unlocked.
+    /// - `Ok(false)` if nothing was changed, and the caller must take the slow path. Either the
+    ///   count is in the extend table, or `reclaim` is set and only the folio in the swap cache
+    ///   would pin the slot. The cluster is unlocked.
+    /// - `Err` if this count is all that pins the slot. Nothing was changed, and the caller must
+    ///   free the slot. The cluster stays locked.
     #[inline(always)]
     pub(crate) fn put_alone(mut self, off: u32, reclaim: bool) -> Result<bool, UnpinnedAlone> {
-        // A fault only updates the word, because its swap cache folio pins the slot.
+        // Without `reclaim`, as in a fault, a folio in the swap cache may be left as all that pins
+        // the slot.
         let may = |next| !reclaim || is_counted_word(next);
         match self.lend().put_inline(off, may) {
-            // INVARIANT: The swap count is 1, the caller drops it, and no folio is cached.
+            // INVARIANT: The swap count is 1, and the caller drops it. The swap cache has no folio
+            // for the slot.
             Err(NotPut { is_last: true }) => Err(UnpinnedAlone { guard: self, off }),
             put => Ok(put.is_ok()),
         }
@@ -407,7 +417,7 @@ impl UnpinnedAlone {
     #[inline]
     pub(crate) fn unlock_after<R>(self, free: impl FnOnce(Unpinned<'_>) -> R) -> R {
         let Self { mut guard, off } = self;
-        // INVARIANT: By the invariants of `UnpinnedAlone`.
+        // INVARIANT: By the invariants of `UnpinnedAlone`, those of `Unpinned` hold for the slot.
         let ret = free(Unpinned {
             cluster: guard.lend(),
             start: off,

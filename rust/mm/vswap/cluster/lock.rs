@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lock of a cluster, and access to what it protects.
+//! The lock of a cluster, and access to what the lock protects.
 //!
-//! Only this file makes a [`Guard`] or a [`LockedCluster`], so that there is none without the lock.
-//! The other files have the functions of a locked cluster, by subject.
+//! Only this file creates a [`Guard`] or a [`LockedCluster`], so that none exists without the
+//! lock. The other files have the functions of a locked cluster, by subject.
 
 use crate::{
     ffi::call::FromC,
@@ -25,8 +25,9 @@ use kernel::{
 /// Access to a locked cluster.
 ///
 /// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
-/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value.
-/// Otherwise a caller could swap the values of two clusters.
+/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its own
+/// `LockedCluster`. Otherwise a caller could swap those of two guards, and each guard would unlock
+/// the cluster of the other.
 ///
 /// # Invariants
 ///
@@ -38,7 +39,8 @@ pub(crate) struct LockedCluster<'g> {
 }
 
 impl<'g> LockedCluster<'g> {
-    /// Returns the virtual cluster of a table. `None`: the table is that of a device cluster.
+    /// Returns the virtual cluster of a table. Returns `None` if the table is that of a device
+    /// cluster.
     #[inline]
     pub(super) fn of(table: &'g mut LockedTable<'_>) -> Option<Self> {
         let cluster = Cluster::of(table)?;
@@ -97,12 +99,13 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedCluster<'_> {
 ///
 /// # Invariants
 ///
-/// The value owns the lock.
+/// The value owns the lock of the cluster.
 #[must_use]
 pub(crate) struct Guard(LockedCluster<'static>);
 
 impl Cluster {
-    /// Returns the virtual cluster of a table. `None`: the table is that of a device cluster.
+    /// Returns the virtual cluster of a table. Returns `None` if the table is that of a device
+    /// cluster.
     #[inline]
     pub(super) fn of(table: &LockedTable<'_>) -> Option<&'static Self> {
         let ci = table.as_ci();
@@ -127,8 +130,8 @@ impl Cluster {
 }
 
 impl Guard {
-    /// Creates the value for the lock of `cluster`, which `locked` owns until now.
-    // The value does not keep `locked`, so that it is one pointer.
+    /// Takes over the lock of `cluster` from `locked`.
+    // The value does not keep `locked`, so that its size is that of one pointer.
     #[inline]
     fn new(cluster: &'static Cluster, locked: SpinLockGuard<'static, ()>) -> Self {
         // INVARIANT: The value takes over the lock.
@@ -159,7 +162,8 @@ impl Deref for Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The value owns the lock, by the invariants. It passes to the guard.
+        // SAFETY: The value owns the lock, by the invariants. The lock passes to the
+        // `SpinLockGuard`, which unlocks.
         drop(unsafe { SpinLockGuard::new(self.0.cluster.ci_lock(), ()) });
     }
 }

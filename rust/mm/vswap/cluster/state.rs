@@ -2,12 +2,12 @@
 
 //! The state of a slot: its swap table word, its swap count and its memory cgroup id.
 //!
-//! A swap count is in the word, or in the extend table if it does not fit. `vswap::count` raises
-//! counts, and [`put_range`](LockedCluster::put_range) drops them.
+//! A swap count is in the word, or in the extend table if it does not fit in the word.
+//! `vswap::count` raises counts, and [`put_range`](LockedCluster::put_range) drops them.
 //!
 //! Only this file and the modules below it, [`free`] and its child `swap_cache`, write words. A
-//! lookup turns the page frame number in a word into a folio, and a slot whose word is null is
-//! allocated again.
+//! wrong word would be a memory error, because a lookup turns the page frame number in a word into
+//! a folio.
 
 use crate::{
     ffi::vswap::IdRefs,
@@ -42,8 +42,9 @@ pub(super) mod free;
 pub(super) struct SwapWord(Atomic<u64>);
 
 impl SwapWord {
-    /// Reads the word. Relaxed is enough for a lockless reader, too, because a lookup takes a
-    /// reference to the folio, which is fully ordered: see `lookup`.
+    /// Reads the word. Relaxed ordering is enough also for a reader without the lock. The only
+    /// such reader that needs an order is a lookup, which takes a reference to the folio, and that
+    /// is fully ordered: see `lookup`.
     #[inline]
     pub(super) fn load(&self) -> u64 {
         self.0.load(Relaxed)
@@ -53,10 +54,10 @@ impl SwapWord {
 /// The swap table words of the slots of a cluster.
 pub(super) type SwapWords = [SwapWord; SLOTS];
 
-/// The reason that a swap count was not dropped in the word of a slot.
+/// The reason that [`LockedCluster::put_inline`] has not dropped a swap count.
 pub(super) struct NotPut {
-    /// True if this count is all that pins the slot. Otherwise the count is not in the word alone,
-    /// or the caller refused the new word.
+    /// True if this count is all that pins the slot. If false, the count is in the extend table,
+    /// or the slot has no count to drop, or the caller refused the new word.
     pub(super) is_last: bool,
 }
 
@@ -103,7 +104,8 @@ impl LockedCluster<'_> {
         changed
     }
 
-    /// Sets the count in the word of a slot in use.
+    /// Sets the count in the word of a slot in use. Warns and does nothing if the slot is not in
+    /// use.
     pub(in crate::vswap) fn set_count(&mut self, off: u32, count: Count) {
         match self.state(off).with_count(count) {
             Ok(state) => self.set_state(off, state),
@@ -113,15 +115,15 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Adds one to the swap count in the word of a slot. Returns false if the count is not in the
-    /// word, or does not fit.
+    /// Adds one to the swap count in the word of a slot. Returns false, and changes nothing, if
+    /// the count is in the extend table or must move there, or if the slot is not in use.
     #[inline]
     pub(in crate::vswap) fn raise_inline(&mut self, off: u32) -> bool {
         self.try_word(off, dup_word)
     }
 
-    /// Drops one swap count in the word of a slot, if the slot stays in use, and `may` accepts the
-    /// new word. Returns the new word.
+    /// Drops one swap count in the word of a slot, if the slot stays in use and `may` accepts the
+    /// new word. Returns the new word. `Err` says why the word is unchanged.
     #[inline(always)]
     pub(super) fn put_inline(
         &mut self,
@@ -151,8 +153,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Replaces the word of a slot by the result of `f`. Returns false, and changes nothing, if `f`
-    /// returns `None` or there is no such word.
+    /// Replaces the word of a slot by the result of `f`. Returns false, and changes nothing, if
+    /// `f` returns `None` or if the slot has no word.
     #[inline]
     fn try_word(&mut self, off: u32, f: impl FnOnce(u64) -> Option<u64>) -> bool {
         let Some(word) = self.word(off) else {
@@ -180,7 +182,7 @@ impl LockedCluster<'_> {
         self.with_table(|table| table.id(off))
     }
 
-    /// Records the memory cgroup id of slots. The slots take over the references.
+    /// Records the memory cgroup id of the slots from `off` on, which take over the references.
     #[inline]
     pub(crate) fn set_ids(&mut self, off: u32, ids: IdRefs) {
         ids.give(self, off);

@@ -2,13 +2,14 @@
 
 //! The swap cache of virtual slots: adds, removes and replaces folios.
 //!
-//! A slot is in the swap cache if its word holds a page frame number. The task that adds or removes
-//! the folio has locked the folio. When the folio is removed, a slot whose swap count is 0 is
-//! freed.
+//! The swap cache has a folio for a slot if the word of the slot holds a page frame number. The
+//! task that adds or removes the folio has locked the folio. When the folio is removed, a slot
+//! whose swap count is 0 is freed.
 //!
 //! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
-//! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]), and
-//! changes it together with the words of its slots. A folio enters only with slots that take it.
+//! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]),
+//! and changes it together with the words of its slots. A folio is only added if each of its slots
+//! can take it.
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
@@ -82,7 +83,8 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-/// Returns the folio that the swap cache has for a slot, with a reference. Does not take the lock.
+/// Returns the folio that the swap cache has for a slot, with a reference. Does not take
+/// `ci->lock`.
 // Inlined, because each fault calls it. Most faults find no folio.
 #[inline(always)]
 pub(crate) fn get(offset: usize) -> Option<FolioRef> {
@@ -93,11 +95,13 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
     get_from(cluster, off)
 }
 
-/// Out of line, so that a fault that finds no folio does not save the registers that this needs.
+/// Looks a folio up for [`get`]. Out of line, so that a fault that finds no folio does not save
+/// the registers that the lookup needs.
 #[inline(never)]
 fn get_from(cluster: &Cluster, off: u32) -> Option<FolioRef> {
-    // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number of a word. The
-    // table may have become that of another cluster, also of a device: C keeps the same invariant.
+    // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number in the word, so
+    // there is a `struct page`. The table may have become that of a device cluster, for which C
+    // keeps the same invariant.
     lookup::cached(
         || cluster.peek(off),
         |pfn| try_get(FolioPfn(pfn)),
@@ -127,8 +131,9 @@ pub(crate) struct Addable {
     pub(crate) id: u16,
 }
 
-/// Checks that a folio of one page can be added to the swap cache for a slot. `ENOENT`: the swap
-/// count is 0. `EEXIST`: the swap cache has a folio for the slot.
+/// Checks that a folio of one page can be added to the swap cache for a slot. With `with_id`,
+/// looks up the memory cgroup id. Returns `ENOENT` if the swap count is 0, and `EEXIST` if the
+/// swap cache has a folio for the slot.
 #[inline]
 pub(crate) fn may_add_page(
     cluster: &LockedCluster<'_>,
@@ -157,8 +162,9 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
 }
 
 /// Adds a folio of one page to the swap cache for a slot whose page can be read synchronously.
-/// Returns `None` if the page cannot be read synchronously, the swap count is 0, or the swap cache
-/// already has a folio. Otherwise returns the slot's shadow and id, and where to read the page.
+/// Returns `None` if the page cannot be read synchronously, if the swap count is 0, or if the swap
+/// cache has a folio for the slot already. Otherwise returns the slot's shadow and id, and where
+/// to read the page.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
@@ -181,8 +187,8 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
     found
 }
 
-/// Drops one swap count of the slot of a claimed folio ([`claim`]). If the count becomes 0 and
-/// `free` is set, removes the folio from the swap cache, frees the slot and returns true.
+/// Drops one swap count of the slot of a claimed folio ([`claim`]). If that was the last count and
+/// `free` is true, also removes the folio from the swap cache, frees the slot and returns true.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
@@ -194,19 +200,21 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
     let mut guard = cluster.lock();
     if free {
         if let Some(Last(off)) = page.consume(&mut guard.lend(), off) {
-            // INVARIANT: By the invariants of `Last`, with the lock held since.
+            // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock was held
+            // since.
             free_of(owner, UnpinnedAlone { guard, off });
             return true;
         }
     }
-    // Not the last pin: the slot still has the folio.
+    // The slot stays in use, because the swap cache still has the folio for it.
     let _ = guard.lend().put_one(off);
     false
 }
 
 /// Checks that a folio of `nr` pages can be added to the swap cache for the aligned slots around
-/// `off`. Errors are as for [`may_add_page`]. `EBUSY`: another of the slots is cached or unused, or
-/// differs in zero flag, backing or cgroup, so only a smaller folio may fit.
+/// `off`. Returns the errors of [`may_add_page`] for slot `off`. Returns `EBUSY` if only a smaller
+/// folio may fit, because another of the slots has a folio or no swap count, or because the slots
+/// differ in zero flag, backing or cgroup.
 pub(crate) fn may_add(
     cluster: &LockedCluster<'_>,
     off: u32,
@@ -233,9 +241,10 @@ pub(crate) fn may_add(
     Ok(found)
 }
 
-/// Adds a folio to the swap cache for the slots from `off` on, one for each page. `None`: a slot is
-/// not in the cluster, or cannot take a folio. That is a bug that C cannot handle: [`may_add`] has
-/// allowed the folio for the slots in this critical section.
+/// Adds a folio to the swap cache for the slots from `off` on, one for each page. Warns and
+/// returns `None` if a slot is not in the cluster, or cannot take a folio. That would be a bug,
+/// because [`may_add`] or [`may_add_page`] has allowed the folio in this critical section of
+/// `ci->lock`.
 #[inline(always)]
 pub(crate) fn add<'a>(
     cluster: &mut LockedCluster<'_>,
@@ -273,9 +282,10 @@ fn enter<'a>(
     Ok(unsafe { folio.enter_cache(offset) })
 }
 
-/// Adds a folio to the swap cache for the slots that were taken for it, and records their memory
-/// cgroup id. `Err` returns the arguments: the folio or `ids` are for another number of pages, or
-/// the page frame number does not fit in a word, which cannot happen.
+/// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
+/// cgroup id of the slots. `Err` returns the arguments, because the folio or `ids` are for another
+/// number of pages. It would also do so for a page frame number that does not fit in a word, but
+/// there is none.
 #[inline]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
@@ -297,16 +307,16 @@ pub(in crate::vswap::cluster) fn fill<'a>(
         cluster.set_state(off, State::Pfn { flags, pfn });
     }
     let offset = cluster.cluster().first().wrapping_add(start as usize);
-    // SAFETY: `ci->lock` is held. By the invariants of `Taken`, which is consumed, the words of the
-    // slots were null. They were just set to the folio, which has so many pages. No other words
-    // name the folio, because it was not in the swap cache.
+    // SAFETY: `ci->lock` is held. By the invariants of `Taken`, which is consumed, the words of
+    // the slots were null. They were just set to the folio, which has one page for each slot. No
+    // other words name the folio, because it was not in the swap cache.
     let folio = unsafe { folio.enter_cache(offset) };
     Ok((guard, folio))
 }
 
-/// Sets the words of slots to a folio. Returns false if a slot cannot take a folio, or if `may`
-/// refuses its word. Then no word names this folio, but slots before the refused one have lost
-/// their shadow.
+/// Sets the words of `nr` slots from `off` on to a folio. Returns false if a slot cannot take a
+/// folio, or if `may` refuses the word of a slot. Then no word names the folio, but the slots
+/// before that slot have lost their shadows.
 #[inline(always)]
 fn add_words(
     cluster: &mut LockedCluster<'_>,
@@ -366,8 +376,8 @@ struct LeavingPage<'a> {
 }
 
 impl<'a> LeavingPage<'a> {
-    /// Returns the value for a folio. `Err` returns the folio, because it is large, or because its
-    /// page frame number does not fit in a word, which cannot happen.
+    /// Returns the value for a folio. `Err` returns the folio, because it is large. It would also
+    /// do so for a page frame number that does not fit in a word, but there is none.
     #[inline(always)]
     fn of(folio: LeavingFolio<'a>) -> Result<Self, LeavingFolio<'a>> {
         match folio.pfn() {
@@ -378,19 +388,21 @@ impl<'a> LeavingPage<'a> {
     }
 
     /// Removes the folio from the swap cache, and leaves `shadow` in its slot `off`. Returns the
-    /// slot if its swap count is 0. If the word of the slot does not name the folio, because it is
-    /// corrupt, warns and only marks the folio: C puts the references of the swap cache anyway.
+    /// slot if its swap count is 0. If the word of the slot is corrupt and does not name the
+    /// folio, warns and leaves the word. The folio leaves the swap cache anyway, because C puts
+    /// the references of the swap cache in either case.
     #[inline(always)]
     fn leave(self, cluster: &mut LockedCluster<'_>, off: u32, shadow: Shadow) -> Option<Last> {
         let last = del_one(cluster, off, self.pfn, shadow);
-        // SAFETY: `ci->lock` is held. The word of the folio's only slot does not name the folio any
-        // more, or did not before.
+        // SAFETY: `ci->lock` is held. The word of the folio's only slot does not name the folio
+        // any more, or did not name it before.
         unsafe { self.folio.leave_cache() };
         last
     }
 
-    /// If the swap count of the folio's slot is 1, which the caller drops, removes the folio from
-    /// the swap cache, and returns the slot. `None`: unchanged.
+    /// If the swap count of the folio's slot is 1, removes the folio from the swap cache, and
+    /// returns the slot. The caller drops that count. Returns `None`, and changes nothing,
+    /// otherwise.
     #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
     #[inline(always)]
     fn consume(self, cluster: &mut LockedCluster<'_>, off: u32) -> Option<Last> {
@@ -405,9 +417,10 @@ impl<'a> LeavingPage<'a> {
     }
 }
 
-/// Removes a folio from the swap cache, and leaves `shadow`. Frees the slots whose swap count is 0.
-/// Frees their backing under `ci->lock`, because C holds the lock, maybe with interrupts off. Warns
-/// and does nothing if `off` is not the first slot of the folio, which would be a bug of C.
+/// Removes a folio from the swap cache, and leaves `shadow` in its slots. Frees the slots whose
+/// swap count is 0. Frees the backing of these slots under `ci->lock`, because C holds the lock,
+/// maybe with interrupts off. Warns and does nothing if `off` is not the first slot of the folio,
+/// which would be a bug of C.
 #[inline]
 pub(crate) fn del(
     cluster: &mut LockedCluster<'_>,
@@ -427,7 +440,7 @@ pub(crate) fn del(
     }
 }
 
-/// Frees a slot of a locked cluster, if there is one.
+/// Frees the slot of `last`, if there is one, and its backing, under `ci->lock`.
 #[inline]
 fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
     if let Some(last) = last {
@@ -436,8 +449,9 @@ fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
     }
 }
 
-/// Removes a large folio from the swap cache, and leaves `shadow`. Frees the slots whose swap count
-/// is 0, and adds their backing to `freed`. Out of line, because most folios have one slot.
+/// Removes a large folio from the swap cache, and leaves `shadow` in its slots. Frees the slots
+/// whose swap count is 0, and adds their backing to `freed`. Out of line, because most folios have
+/// one slot.
 #[inline(never)]
 fn del_large(
     cluster: &mut LockedCluster<'_>,
@@ -452,13 +466,14 @@ fn del_large(
         return;
     };
     // SAFETY: `ci->lock` is held. By the invariants of `LeavingFolio`, the slots from `off` on are
-    // those of the folio. Their words do not name it any more at the end of this function.
+    // those of the folio. `del_range()` removes the folio from their words.
     unsafe { folio.leave_cache() };
     del_range(cluster, off, nr, pfn, shadow, freed);
 }
 
 /// Removes a folio from the swap cache, and leaves no shadow. Frees the slots whose swap count is
-/// 0. Frees their backing after the unlock, as far as [`FreedBacking`] has room for it.
+/// 0. Frees the backing of these slots after the unlock, as far as [`FreedBacking`] has room for
+/// it. The C caller puts the references of the swap cache.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let Some((cluster, off)) = find(folio.offset()) else {
         warn_on_once!(true);
@@ -470,7 +485,8 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     match page {
         Ok(page) => {
             if let Some(Last(off)) = page.leave(&mut guard.lend(), off, Shadow::NONE) {
-                // INVARIANT: By the invariants of `Last`, with the lock held since.
+                // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock was held
+                // since.
                 free_of(owner, UnpinnedAlone { guard, off });
             }
         }
@@ -483,7 +499,8 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     }
 }
 
-/// Frees the slot that the folio of `owner` had, and unlocks its cluster.
+/// Frees the slot that the folio of `owner` had in the swap cache, and unlocks the cluster of the
+/// slot.
 #[inline]
 fn free_of(owner: Owner<'_>, slot: UnpinnedAlone) {
     free_alone(slot, |id, charged, stored| {
