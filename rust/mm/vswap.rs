@@ -23,7 +23,8 @@
 //!   `slot::dup_entries`. For a folio of zeros, `swap_writeout()` calls `backing::set_zero`. For
 //!   any other folio it calls `zswap::store`, and if zswap does not store the folio,
 //!   `device_slot::back`.
-//! - Fault: `do_swap_page()` asks `swapin::plan`. C's swap cache calls `cluster::swap_cache`.
+//! - Fault: `do_swap_page()` calls `swapin::plan`. The functions of `swap_state.c` call those of
+//!   `cluster::swap_cache` for virtual entries.
 //! - Removal from the swap cache: `swap_cache_del_folio()` calls `cluster::swap_cache::del_folio`,
 //!   reclaim calls `cluster::swap_cache::del`. Both free slots whose swap count is 0.
 //! - Split, migration and `shmem_replace_folio()`: `__swap_cache_replace_folio()` calls

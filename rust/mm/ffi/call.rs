@@ -173,7 +173,7 @@ macro_rules! c_exports {
         ///
         /// # Safety
         ///
-        /// The caller does what is said of it above. It meets the requirements of
+        /// The caller does what the documentation above says of it. It meets the requirements of
         /// [`FromC`](crate::ffi::call::FromC) for the type of each argument, and of the `given`
         /// value.
         #[export]

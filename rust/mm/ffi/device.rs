@@ -226,7 +226,7 @@ pub(crate) fn bindable_type(order: u32) -> Option<u8> {
     if order >= bindings::VSWAP_SWAP_NR_ORDERS as u32 {
         return None;
     }
-    // INVARIANT: The order was just checked.
+    // INVARIANT: The order is less than `SWAP_NR_ORDERS`, as just checked.
     u8::try_from(type_to_bind(Order(order))).ok()
 }
 
@@ -280,8 +280,8 @@ fn in_use(ty: u8) -> i64 {
     counter.map_or(0, |counter| counter.0.load(Relaxed))
 }
 
-/// Iterates over the slots of a device that back virtual slots, in the order of their offsets.
-/// Returns the offsets of the virtual slots, which may be stale.
+/// An iterator over the slots of a device that back virtual slots, in the order of their offsets.
+/// It returns the offsets of the virtual slots, which may be stale.
 ///
 /// # Invariants
 ///
@@ -367,8 +367,8 @@ impl Owned<'_> {
 ///
 /// # Invariants
 ///
-/// swapoff has begun with the device of type `ty`: no more slots of the device are taken into use,
-/// and no more clusters are bound to it.
+/// swapoff has begun to turn off the device of type `ty`. So no more slots of the device are taken
+/// into use, and no more clusters are bound to the device.
 pub(crate) struct Leaving<'a> {
     owned: Owned<'a>,
     // The type of the device. `owned.ty` is not used, because `owned` is lent out mutably, and a
@@ -429,7 +429,8 @@ impl Iterator for Owned<'_> {
                 return None;
             }
             let voffset = VOffset::new(voffset as u64);
-            // Skip a reverse map word whose offset is too large, because it is corrupt.
+            // Skip an offset that is too large, because the reverse map word or the binding that
+            // it comes from is corrupt.
             if !warn_on_once!(voffset.is_none()) {
                 return voffset;
             }

@@ -295,9 +295,9 @@ impl Fault<'_> {
     }
 
     /// Looks at every `step`-th of the `nr` pages from `first` on. Returns how many of them are
-    /// mapped with the accessed bit set. With `run`, stops at the first page that is not. Returns
-    /// `None` if the page table or the VMA of the fault does not cover the pages, or if the CPU
-    /// does not set the accessed bit.
+    /// mapped with the accessed bit set. With `run`, stops at the first page that is not mapped
+    /// with this bit set. Returns `None` if the page table or the VMA of the fault does not cover
+    /// the pages, or if the CPU does not set the accessed bit.
     #[inline]
     pub(crate) fn used(&self, first: u64, nr: u32, step: NonZero<u32>, run: bool) -> Option<u32> {
         u32::try_from(self.nr_used(first as usize, nr, step, run)).ok()

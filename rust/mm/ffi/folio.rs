@@ -90,7 +90,7 @@ impl SwapEntry {
         bindings::swp_entry_t { val: self.0 }
     }
 
-    /// Returns the entry with a type and an offset.
+    /// Returns the entry with the given type and offset.
     #[inline]
     pub(crate) fn new(ty: u8, offset: u64) -> Self {
         Self::from_raw(swp_entry(ty.into(), offset as usize))
@@ -243,15 +243,15 @@ impl Folio {
         pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
         safe fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
         safe fn flush_dcache(&self) = zswap_flush_dcache_folio;
-        // Only sets a flag: the end of writeback rotates the folio to the tail of the inactive
-        // list.
+        // C only sets a flag, because of which the end of writeback moves the folio to the tail of
+        // the inactive list.
         safe fn set_reclaim(&self) = zswap_folio_set_reclaim;
         // Returns NULL if the folio has no `n`th page.
         safe fn page(&self, n: usize) -> *mut bindings::page = zswap_folio_page;
         // C takes the RCU read lock, which keeps the cgroup of the folio.
         pub(super) safe fn writeback_enabled(&self) -> bool = zswap_folio_writeback_enabled;
         safe fn memcg_get(&self) -> Option<MemcgRef> = zswap_folio_memcg_get;
-        // Only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
+        // C only asserts the state of the folio, under `CONFIG_DEBUG_VM`.
         safe fn check(&self) = zswap_folio_check;
     }
 
@@ -406,7 +406,7 @@ impl<'a> SwapPage<'a> {
     /// Calls `f` with the bytes of the page. User space may change the bytes meanwhile.
     #[inline]
     pub(crate) fn with_bytes<R>(&self, f: impl FnOnce(Bytes<'_>) -> R) -> R {
-        // INVARIANT: The page is mapped while `f` runs.
+        // INVARIANT: The page is mapped while `f` runs, so its bytes are readable.
         self.mapped(|start| {
             f(Bytes {
                 start,
@@ -816,13 +816,13 @@ impl FolioRef {
         pub(crate) safe fn lock_cached(&self) -> Option<ReadFolio<'_>> = vswap_folio_lock_cached;
     }
 
-    /// Returns true if `folio` is this folio.
+    /// Returns true if `folio` points to this folio.
     #[inline]
     pub(crate) fn is(&self, folio: *mut bindings::folio) -> bool {
         self.0.as_ptr() == folio
     }
 
-    /// Returns the folio, and hands the reference to the caller.
+    /// Returns a pointer to the folio, and hands the reference over to the caller.
     pub(crate) fn into_raw(self) -> *mut bindings::folio {
         ManuallyDrop::new(self).0.as_ptr()
     }
@@ -1001,7 +1001,7 @@ c_dropped! {
 
 /// A new, locked folio in the swap cache without contents, to write a zswap entry back.
 ///
-/// Dropping the value removes the folio from the swap cache, and unlocks it.
+/// Dropping the value removes the folio from the swap cache, unlocks it, and puts the reference.
 ///
 /// # Invariants
 ///
@@ -1066,7 +1066,7 @@ impl NewFolio {
 
 /// A new folio in the swap cache that was filled, and can be written.
 ///
-/// Dropping the value removes the folio from the swap cache, and unlocks it.
+/// Dropping the value removes the folio from the swap cache, unlocks it, and puts the reference.
 ///
 /// # Invariants
 ///
@@ -1081,7 +1081,8 @@ impl FilledFolio {
         self.0.lend()
     }
 
-    /// Writes the folio to its device, which unlocks the folio when it starts the I/O.
+    /// Begins to write the folio to its device slot. C unlocks the folio when it has set
+    /// PG_writeback.
     pub(crate) fn write(self, writes: &mut Writes) {
         let folio = &ManuallyDrop::new(self.0).0;
         folio.folio.mark_uptodate();

@@ -36,7 +36,7 @@ static_assert!(MAX_SWAPFILES as usize == bindings::VSWAP_MAX_SWAPFILES);
 // A word is an `unsigned long` in C and a `u64` here.
 static_assert!(c_ulong::BITS == u64::BITS);
 
-// Formats: null, bad and the marks.
+// The null word, the bad word and the marks of the formats are those of C.
 static_assert!(swap_table::SWP_TB_NULL == bindings::VSWAP_SWP_TB_NULL as u64);
 static_assert!(swap_table::SWP_TB_BAD == bindings::VSWAP_SWP_TB_BAD as u64);
 static_assert!(swap_table::SWP_TB_SHADOW_MARK == bindings::VSWAP_SWP_TB_SHADOW_MARK as u64);
@@ -44,7 +44,7 @@ static_assert!(swap_table::SWP_TB_PFN_MARK == bindings::VSWAP_SWP_TB_PFN_MARK as
 static_assert!(swap_table::SWP_TB_PFN_MARK_MASK == bindings::VSWAP_SWP_TB_PFN_MARK_MASK as u64);
 static_assert!(swap_table::PFN_SHIFT as usize == bindings::VSWAP_SWAP_CACHE_PFN_MARK_BITS);
 
-// Flags: the count and, below it, the zero flag.
+// The flags are those of C: the swap count and, below it, the zero flag.
 static_assert!(bindings::VSWAP_SWAP_TABLE_HAS_ZEROFLAG == 1);
 static_assert!(swap_table::SWP_TB_ZERO_FLAG == bindings::VSWAP_SWP_TB_ZERO_FLAG as u64);
 static_assert!(swap_table::SWP_TB_FLAGS_BITS as usize == bindings::VSWAP_SWP_TB_FLAGS_BITS);

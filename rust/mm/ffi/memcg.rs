@@ -302,7 +302,7 @@ impl Refusals {
 
     /// Returns how many jiffies ago a page was last refused, or the count was last halved.
     pub(crate) fn age(&self) -> u64 {
-        // Negative if another CPU refuses a page between the two reads.
+        // `age` is negative if another CPU refuses a page between the two reads.
         let then = self.refused_at.load(Relaxed);
         let age = (params::jiffies() as i64).wrapping_sub(then);
         age.max(0) as u64
@@ -364,7 +364,7 @@ c_owned! {
 }
 
 to_c! {
-    /// C takes over the reference.
+    /// C takes over the reference that the value owns.
     Option<MemcgRef> => *mut bindings::mem_cgroup = |this| {
         this.map_or(core::ptr::null_mut(), |memcg| ManuallyDrop::new(memcg).as_ptr())
     };
@@ -421,7 +421,7 @@ impl Cursor {
     fn locked<R>(f: impl FnOnce(&mut Option<MemcgRef>) -> R) -> R {
         let cursor = &raw mut bindings::zswap_shrink_cursor;
         // SAFETY: The lock is initialized statically. `f` takes no other lock of zswap. Dropping a
-        // reference to a cgroup takes none, even if it is the last.
+        // reference to a cgroup takes no lock of zswap, even if it is the last reference.
         let _guard = unsafe { SpinLock::<()>::from_raw(&raw mut (*cursor).lock) }.lock();
         // SAFETY: The lock protects the pointer. `Option<MemcgRef>` has the layout of C's pointer,
         // with `NULL` for `None`. If the pointer is not `NULL`, the cursor owns a reference to the

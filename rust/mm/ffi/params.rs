@@ -99,7 +99,8 @@ impl FromC<()> for Compressor<'_> {
 impl Compressor<'_> {
     /// Returns the name of the compressor.
     pub(crate) fn name(&self) -> &CStr {
-        // SAFETY: The parameter is a string, which stays until it is changed.
+        // SAFETY: The parameter is a string. By the invariants, only `set()` changes it meanwhile,
+        // which borrows `self` mutably.
         unsafe { CStr::from_char_ptr(compressor_param().load(Relaxed)) }
     }
 
@@ -163,7 +164,7 @@ pub(crate) fn set_up() -> Result {
     if TRIED.xchg(true, Relaxed) {
         return Err(EBUSY);
     }
-    // SAFETY: As just checked, this runs once.
+    // SAFETY: The exchange above returns false only once, so this call runs once.
     to_result(unsafe { bindings::zswap_shim_setup() })
 }
 

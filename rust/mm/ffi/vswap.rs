@@ -343,7 +343,7 @@ impl IdRefs {
         // SAFETY: As required of the caller, the cluster is locked, and the slot is in it. C checks
         // that there is a table.
         let id = unsafe { bindings::vswap_ci_take_id(ci, off) };
-        // INVARIANT: The slot owned the reference until now.
+        // INVARIANT: The slot owned the reference, and C has cleared the id of the slot.
         Self { id, nr: 1 }
     }
 

@@ -234,7 +234,8 @@ impl Cluster {
         self.index().wrapping_mul(SLOTS)
     }
 
-    /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
+    /// Returns the swap table words for a reader without the lock. Returns `None` if the cluster
+    /// has no tables.
     #[inline]
     fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
         // SAFETY: The memory is a table of words until an RCU grace period has passed after it was

@@ -118,9 +118,9 @@ same_layout!(DeviceLists = bindings::vswap_cluster_lists {
 ///
 /// # Invariants
 ///
-/// `lock` protects the lists, which C initializes before a cluster exists. They have only virtual
-/// clusters. Those on `free` have no tables, and no other value stands for them. `nr_populated`
-/// changes under `lock`, and is also read without it.
+/// `lock` protects the lists, which C initializes before a cluster exists. The lists have only
+/// virtual clusters. A cluster on `free` has no tables, and there is no `Spare` or `Populated` for
+/// it. `nr_populated` changes under `lock`, and is also read without it.
 #[repr(C)]
 struct AllLists {
     lock: SpinLock<()>,
@@ -192,8 +192,8 @@ impl Lists {
     fn take_spare(&mut self) -> Option<Spare> {
         let cluster = all().free.0.iter().next()?;
         self.remove(cluster);
-        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and no other value
-        // stands for it. It was just removed from the free list.
+        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and there is no
+        // `Spare` or `Populated` for it. The cluster was just removed from the free list.
         Some(unsafe { Spare::new(cluster) })
     }
 
@@ -263,7 +263,7 @@ impl Lists {
     }
 
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
-    /// locked. `ty`: as for [`Self::take_any`].
+    /// locked. `ty` is as for [`Self::take_any`].
     fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
         self.take_from(Self::of(ty)?.partial.get(order as usize)?, cpu, order)
     }

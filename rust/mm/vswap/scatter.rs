@@ -51,7 +51,7 @@ static NEXT: Atomic<u32> = Atomic::new(1);
 const RECLAIMS: u32 = 32;
 
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
-/// Returns true if this freed device slots. May sleep.
+/// Returns true if device slots became free. May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     if !device::have_free() || !device::any_bound(ty) {
         return false;

@@ -221,16 +221,17 @@ impl SlotMap {
 /// Which list a cluster is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListState {
-    /// On the free list, or on no list because a task is going to install tables: no slot is in
-    /// use, and there are no tables.
+    /// The cluster has no tables, and no slot is in use. It is on the free list, or on no list
+    /// because a task is going to install tables.
     Free,
-    /// On no list: a CPU allocates from it.
+    /// The cluster is on no list, because this CPU allocates from it.
     Cpu(u32),
-    /// The partial list of its order: it has a free run of that order.
+    /// The cluster is on the partial list of its order, because it has a free run of that order.
     Partial,
-    /// The frag list: it has free slots, but no free run of its order (C: `frag_clusters`).
+    /// The cluster is on the frag list, because it has free slots, but no free run of its order
+    /// (C: `frag_clusters`).
     Frag,
-    /// On no list: it has no free slot.
+    /// The cluster is on no list, because it has no free slot.
     Full,
 }
 
@@ -239,17 +240,17 @@ pub enum ListState {
 pub enum ListMove {
     /// The cluster stays where it is.
     Stay,
-    /// To the partial list of its order.
+    /// The cluster moves to the partial list of its order.
     ToPartial,
-    /// To the frag list.
+    /// The cluster moves to the frag list.
     ToFrag,
-    /// To the free list: its tables are freed.
+    /// The cluster moves to the free list, and its tables are freed.
     ToFree,
 }
 
 impl ListState {
-    /// Returns the list for a cluster that no CPU allocates from any more. `has_run`: the cluster
-    /// has a free run of its order. `used`: the number of slots in use.
+    /// Returns the list for a cluster that no CPU allocates from any more. `has_run` says that the
+    /// cluster has a free run of its order, and `used` is the number of slots in use.
     pub const fn retired(has_run: bool, used: u32) -> Self {
         if has_run {
             Self::Partial
@@ -272,8 +273,9 @@ impl ListState {
         matches!(self, Self::Full | Self::Frag)
     }
 
-    /// Returns the list that a cluster moves to after slots were freed. `used` slots are left in
-    /// use. `has_run`: the freed slots are part of a free run of the cluster's order.
+    /// Returns the list that a cluster moves to after slots were freed. `used` is the number of
+    /// slots that are left in use. `has_run` says that some of the freed slots are part of a free
+    /// run of the cluster's order.
     pub const fn after_free(self, used: u32, has_run: bool) -> ListMove {
         match self {
             Self::Free => ListMove::Stay,

@@ -46,13 +46,13 @@ pub const SWP_TB_NULL: u64 = 0;
 /// device.
 pub const SWP_TB_BAD: u64 = !0 << 3;
 
-/// The mark of a shadow: the slot is in use, and not in the swap cache.
+/// The mark of a shadow: the slot is in use, and the swap cache has no folio for it.
 pub const SWP_TB_SHADOW_MARK: u64 = 0b1;
 const SHADOW_SHIFT: u32 = 1;
 /// Number of bits of a shadow, which takes all bits between the mark and the flags.
 pub const SHADOW_BITS: u32 = SWP_TB_FLAGS_SHIFT - SHADOW_SHIFT;
 
-/// The mark of a page frame number: the slot has a folio in the swap cache.
+/// The mark of a page frame number: the slot is in use, and the swap cache has a folio for it.
 pub const SWP_TB_PFN_MARK: u64 = 0b10;
 /// The mask of [`SWP_TB_PFN_MARK`]. It includes the lowest bit, which is the shadow mark.
 pub const SWP_TB_PFN_MARK_MASK: u64 = 0b11;
@@ -152,10 +152,10 @@ impl Count {
     // INVARIANT: 0 is at most `SWP_TB_COUNT_MAX`.
     pub const ZERO: Self = Self(0);
     /// The largest count that fits in a word.
-    // INVARIANT: It is less than `SWP_TB_COUNT_MAX`.
+    // INVARIANT: The count is one less than `SWP_TB_COUNT_MAX`.
     pub const INLINE_MAX: Self = Self(SWP_TB_COUNT_MAX - 1);
     /// The swap count is in the extend table of the cluster. It is at least [`SWP_TB_COUNT_MAX`].
-    // INVARIANT: It is `SWP_TB_COUNT_MAX`.
+    // INVARIANT: The count is equal to `SWP_TB_COUNT_MAX`.
     pub const EXTENDED: Self = Self(SWP_TB_COUNT_MAX);
 
     /// Returns the value for `count`. Returns `None` if `count` is too large.
@@ -194,7 +194,8 @@ impl Flags {
 
     const fn decode(word: u64) -> Self {
         Self {
-            // INVARIANT: The shift leaves `SWP_TB_COUNT_BITS` bits.
+            // INVARIANT: The shift leaves `SWP_TB_COUNT_BITS` bits, so the count is at most
+            // `SWP_TB_COUNT_MAX`.
             count: Count((word >> SWP_TB_COUNT_SHIFT) as u8),
             zero: word & SWP_TB_ZERO_FLAG != 0,
         }

@@ -12,12 +12,12 @@
 //!
 //! No more slots of the device are allocated, because swapoff has cleared `SWP_WRITEOK` and waited
 //! for allocations (`vswap_swapoff_device()`). A task that has allocated a device slot holds the
-//! folio lock until the backing word of the virtual slot names the device slot. So if swapoff
-//! finds a device slot that no backing word names, the device slot
-//! - *is about to be named*: the folio is in the swap cache, and locked. swapoff waits for the
-//!   folio lock.
-//! - *is about to be freed*: no backing word names it any more. The next pass finds the device slot
-//!   free, or meets it again.
+//! folio lock until the backing word of the virtual slot names the device slot. So there are two
+//! reasons why swapoff can find a device slot that no backing word names:
+//! - *The device slot is about to be named.* Then the folio is in the swap cache, and locked.
+//!   swapoff waits for the folio lock.
+//! - *The device slot is about to be freed*, after a backing word has named it. The next pass
+//!   finds the device slot free, or finds it in use again.
 //!
 //! For a bound cluster, bits of the virtual cluster say which device slots have data, instead of
 //! reverse map words. A task that takes idle device slots into use checks `SWP_WRITEOK` under the

@@ -61,7 +61,7 @@ impl Own {
 pub(super) struct Used(Atomic<u32>);
 
 impl Used {
-    /// Returns the number of a new cluster.
+    /// Returns the value for a new cluster: no slot is in use.
     pub(super) const fn none() -> Self {
         Self(Atomic::new(0))
     }
@@ -160,8 +160,8 @@ impl<'g> Cleared<'g> {
     /// Marks the slots as free in the slot map. Returns the locked cluster, and the list that the
     /// caller moves it to. If a slot was free already, which is a bug, warns, returns `None` and
     /// does not change the number of slots in use.
-    // By the invariants of `Cleared`, which is consumed, the words of the slots are null, the slots
-    // have no backing, and no other value gives access to them.
+    // The slots may become free, because by the invariants of `Cleared`, their words are null,
+    // they have no backing, and no other value gives access to them.
     #[inline]
     pub(super) fn give_back(self) -> Option<(LockedCluster<'g>, ListMove)> {
         let (mut cluster, start, nr) = self.into_parts();

@@ -439,8 +439,8 @@ impl LockedCluster<'_> {
             self.table().forget(start, nr);
         }
         if taken.nr_backed != 0 {
-            // SAFETY: By the invariants of `TakenWords`, so many words of this cluster that were in
-            // use, and are still counted, were cleared.
+            // SAFETY: By the invariants of `TakenWords`, `nr_backed` words of this cluster were in
+            // use and were cleared, and are still counted.
             unsafe { self.table().sub(taken.nr_backed) };
         }
     }

@@ -102,8 +102,8 @@ impl Cluster {
     }
 
     /// Returns the first slot at or after `from` with data on the device cluster that begins with
-    /// `first`. `None` if the cluster is not bound to that device cluster, or no such slot has
-    /// data. Does not take the lock.
+    /// `first`. Returns `None` if the cluster is not bound to that device cluster, or if no such
+    /// slot has data. Does not take the lock.
     pub(crate) fn peek_next_on(&self, first: PhysSlot, from: u32) -> Option<u32> {
         if self.peek_binding() != Some(first) {
             return None;
@@ -173,7 +173,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
-        // SAFETY: `ci->lock` is held.
+        // SAFETY: `ci->lock` is held. C accepts any type.
         let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster().index()) };
         match PhysSlot::new(ty, offset) {
             Some(first) if offset != 0 => self.device().bind(first),
@@ -225,8 +225,8 @@ impl LockedCluster<'_> {
         };
     }
 
-    /// Ends the binding to the device of type `ty`, which swapoff turns off. `EBUSY`: a slot still
-    /// has data there, so the device must stay.
+    /// Ends the binding to the device of type `ty`, which swapoff turns off. Returns `EBUSY` if a
+    /// slot still has data on the device, so that the device must stay.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
         if self.cluster().peek_binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The memory of clusters: allocates headers, which are never freed, and the tables that a cluster
-//! needs for its first slot, and frees the tables after the last slot.
+//! The memory of clusters. Allocates the headers of clusters, which are never freed. Also
+//! allocates the tables that a cluster needs for its first slot, and frees the tables after its
+//! last slot.
 
 use crate::{
     ffi::folio::Owner,
@@ -37,7 +38,8 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. No other value stands for it.
+/// The cluster has no tables, and is not on the free list. There is no other `Spare` or
+/// `Populated` for it.
 #[must_use]
 pub(crate) struct Spare(&'static Cluster);
 
@@ -46,11 +48,12 @@ impl Spare {
     ///
     /// # Safety
     ///
-    /// The cluster has no tables, and is not on the free list. No other value stands for it.
+    /// The cluster has no tables, and is not on the free list. There is no other `Spare` or
+    /// `Populated` for it.
     #[inline]
     pub(in crate::vswap) unsafe fn new(cluster: &'static Cluster) -> Self {
         // INVARIANT: As required of the caller, the cluster has no tables and is not on the free
-        // list, and no other value stands for it.
+        // list, and there is no other `Spare` or `Populated` for it.
         Self(cluster)
     }
 
@@ -105,7 +108,8 @@ impl Spare {
         };
         match owner.charged(|| Tables::alloc(gfp, true)) {
             // INVARIANT: By the invariants of `Spare`, which is consumed, the cluster has no
-            // tables, is not on the free list, and no other value stands for it.
+            // tables and is not on the free list, and there is no other `Spare` or `Populated` for
+            // it.
             Ok(tables) => Ok(Populated {
                 cluster: self.0,
                 tables,
@@ -163,8 +167,9 @@ impl Drop for Tables {
 ///
 /// # Invariants
 ///
-/// The cluster has no tables, and is not on the free list. No other value stands for it. The tables
-/// are zeroed, and have room for the slots' memory cgroup ids unless cgroups are off.
+/// The cluster has no tables, and is not on the free list. There is no other `Spare` or
+/// `Populated` for it. The tables are zeroed, and have room for the slots' memory cgroup ids
+/// unless cgroups are off.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,
@@ -204,8 +209,8 @@ impl LockedCluster<'_> {
             bindings::vswap_tables_move(tables.as_ptr(), self.ci());
         }
         drop(tables);
-        // INVARIANT: The cluster has no tables any more. Only one without tables is on the free
-        // list, or has another value, and it had tables until now.
+        // INVARIANT: The cluster has no tables any more. It had tables until now, so it is not on
+        // the free list, and there is no other `Spare` or `Populated` for it.
         Some(Spare(self.cluster()))
     }
 }

@@ -79,7 +79,7 @@ static_assert!(offset_of!(Fields, counts) == offset_of!(swap_cluster_info, exten
 pub(super) struct Extended(Cell<u32>);
 
 impl Extended {
-    /// Returns the number of a cluster without an extend table.
+    /// Returns the value for a cluster without an extend table: 0.
     pub(super) const fn none() -> Self {
         Self(Cell::new(0))
     }

@@ -292,7 +292,7 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
     /// Returns a row without slots.
     #[inline]
     fn new(cluster: LockedCluster<'g>, free: F) -> Self {
-        // INVARIANT: The range is empty.
+        // INVARIANT: The row has no slots.
         Self {
             cluster,
             start: 0,
