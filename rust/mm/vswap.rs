@@ -11,7 +11,7 @@
 //!
 //! - `exports`: the functions that C calls. They convert their arguments to types that stand for
 //!   what the C caller guarantees.
-//! - `vswap`: virtual slots: their clusters, swap table words, swap counts and backing.
+//! - `vswap`: the clusters, swap table words, swap counts and backing of virtual slots.
 //! - `zswap`: the compressed cache, for virtual and physical slots.
 //! - `swapin`: plans how a swapped-out page is read.
 //! - `ffi`: safe wrappers of C functions and types.

@@ -87,7 +87,7 @@ impl<T: Sync> Array<T> {
     }
 
     /// Allocates the root, unless it exists. The root gets room for `max` elements, rounded up to
-    /// whole chunks. May sleep.
+    /// whole chunks, and for at least one chunk. May sleep.
     pub(crate) fn setup(&self, max: usize) -> Result {
         if self.most() != 0 {
             return Ok(());

@@ -107,7 +107,7 @@ impl Memcg<'_> {
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn may_keep_plain(&self, nr: c_uint) -> bool = vswap_may_keep_plain;
         /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
-        /// ancestors. Sleeps only in reclaim.
+        /// ancestors; `usize::MAX` without a limit. Sleeps only in reclaim.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
         // May sleep.
@@ -137,8 +137,9 @@ impl RcuMemcg<'_> {
     c_methods! {
         /// Returns true if the cgroup allows zswap to write its pages to a device.
         pub(crate) safe fn writeback_enabled(&self) -> bool = zswap_memcg_writeback_enabled;
-        /// Returns true if reclaim scans the cgroup's anonymous pages, because it may swap. With
-        /// memory tiers, reclaim may scan them to demote them, too.
+        /// Returns true if reclaim scans the cgroup's anonymous pages because it can swap them
+        /// out. If the result is false, reclaim may still scan them to demote them to a lower
+        /// memory tier.
         pub(crate) safe fn can_swap(&self) -> bool = zswap_memcg_can_swap;
         /// Returns true if the cgroup is offline. Then the ring (the order of writeback) of an
         /// ancestor has its stored pages, or is about to get them.
@@ -151,11 +152,12 @@ impl RcuMemcg<'_> {
         /// out because of [`Self::exceeds_swap_max`].
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn count_swap_max(&self) = vswap_count_swap_max;
-        /// Returns how many pages are charged to the cgroup; for the root, the anonymous pages.
+        /// Returns how many pages are charged to the cgroup; for the root and for `NULL`, how many
+        /// anonymous pages there are.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
-        /// Returns how many anonymous pages are on the cgroup's LRU lists; for `NULL`, on those of
-        /// all cgroups.
+        /// Returns how many anonymous pages are on the cgroup's LRU lists, without those of its
+        /// descendants; for `NULL`, on the LRU lists of all cgroups.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_anon(&self) -> usize = vswap_anon_pages;
         /// Returns true if `nr` more pages would exceed the swap limit of the cgroup or of an

@@ -515,7 +515,7 @@ pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> 
     charge(id, nr, what == ChargeFor::Kept, folio)
 }
 
-/// Uncharges `nr` slots that [`charge_id`] has charged as swap.
+/// Uncharges `nr` slots that were charged as swap to the cgroup with `id`.
 #[inline]
 pub(crate) fn uncharge_id(id: u16, nr: u32) {
     if id != 0 && nr != 0 {

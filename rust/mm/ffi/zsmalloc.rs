@@ -387,8 +387,8 @@ impl<P: Keeper> Pinned<P> {
     #[inline]
     pub(crate) fn store(pool: P, bytes: Bytes<'_>, node: Node, name: Name) -> Result<Self> {
         // SAFETY: The pool exists, by the invariants of `ZsPool`. C only reads the bytes, which
-        // are readable, by the invariants of `Bytes`. User space may change the bytes meanwhile,
-        // because C may copy any values.
+        // are readable, by the invariants of `Bytes`. It does not matter if user space changes the
+        // bytes meanwhile, because C may copy any values.
         let place = unsafe {
             bindings::zs_owned_store(
                 pool.zs().as_ptr(),

@@ -106,8 +106,8 @@ pub(crate) fn max_slots() -> usize {
 }
 
 /// Returns how many pages of a cgroup can be swapped out without device slots. Returns 0 while
-/// vswap is off, or if zswap has refused all pages of the cgroup. The result is a low estimate,
-/// because it assumes that pages do not get smaller in zswap.
+/// vswap is off or zswap accepts no pages, or if zswap has refused all pages of the cgroup. The
+/// result is a low estimate, because it assumes that pages do not get smaller in zswap.
 pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
@@ -179,8 +179,8 @@ pub(crate) fn note_refused(objcg: Option<&ObjCgroup>) {
 
 /// In reclaim, lowers the refused count of the cgroup of `objcg`, because zswap has stored a page
 /// of it. Also resets the tried count to 0 if it is below [`rules::FEW_TRIED`], or if the stored
-/// page looks random. From [`rules::FEW_TRIED`] on, only pages that look random are refused, and a
-/// page that does not look random says nothing about these.
+/// page looks random. From [`rules::FEW_TRIED`] on, only pages that look random are refused
+/// without compression, and a page that does not look random says nothing about these.
 #[inline]
 pub(crate) fn note_stored(objcg: Option<&ObjCgroup>, variety: impl FnOnce() -> Variety) {
     RcuMemcg::with(objcg, |memcg| {

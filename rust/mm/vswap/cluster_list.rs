@@ -154,7 +154,7 @@ c_statics! {
 /// names the list.
 pub(crate) struct Lists(
     #[expect(dead_code)] SpinLockGuard<'static, ()>,
-    // Not `Sync`: methods with `&self` change lists, too.
+    // Makes the type not `Sync`, because methods with `&self` change lists, too.
     NotThreadSafe,
 );
 
@@ -198,8 +198,8 @@ impl Lists {
     }
 
     /// Moves a locked cluster with tables to the front of the list for `state`, or off its list if
-    /// `state` has none. The front, because a cluster that was full before is fuller than the
-    /// others. Allocating from it first lets the others become empty.
+    /// `state` has none. The cluster goes to the front because, if it was full before, it is
+    /// fuller than the others. Allocating from it first lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order() as usize;
         // A cluster without tables goes on the free list as a `Spare`, by `put_spare()`.

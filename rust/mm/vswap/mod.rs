@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual slots: their clusters, swap table words, swap counts and backing.
+//! The clusters, swap table words, swap counts and backing of virtual slots.
 //!
 //! `Documentation/rust/vswap/locking.rst` has the order of the locks. A *pure* module calls no
 //! kernel function, so `kunit/host` tests it on the host.

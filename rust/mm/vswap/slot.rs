@@ -424,7 +424,7 @@ fn undo_dup(mut guard: Guard, start: u32, end: u32) {
 
 /// Installs an extend table after [`dup_entries`] has failed with `ENOMEM`, if the swap count is
 /// still the largest that fits in the word. Returns an error if [`dup_entries`] can never succeed.
-/// Otherwise fork would retry for ever.
+/// Without the error, fork would retry for ever.
 pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();

@@ -119,9 +119,10 @@ const fn fits(value: u64, bits: u32) -> bool {
 
 /// The reason that a word is not valid for its kind.
 ///
-/// Code that decodes a word that is not valid warns once, and does not use the word. Fast paths do
-/// not decode words, and test only marks and flags. Reading the page of a slot with a corrupt
-/// backing word is an I/O error.
+/// Code that decodes a word that is not valid does not use the word. It also warns once, except
+/// for a swap table word that it has read without the lock. Fast paths do not decode words, and
+/// test only marks and flags. Reading the page of a slot with a corrupt backing word is an I/O
+/// error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
     /// The low bits are not the mark of any format.

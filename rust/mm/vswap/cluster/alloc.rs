@@ -287,8 +287,8 @@ c_statics! {
     safe fn half_max() -> &Atomic<usize> = vswap_half_max;
 }
 
-/// The number of slots in use in all clusters. It is a per-CPU counter in C, because all CPUs
-/// allocate and free slots.
+/// The number of slots in use in all clusters. C keeps it with a difference for each CPU, because
+/// all CPUs allocate and free slots.
 pub(crate) struct SlotUsage(());
 
 impl SlotUsage {

@@ -5,7 +5,7 @@
 //!
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
 //! A slot whose bit is set needs no backing word. [`scatter`](LockedCluster::scatter) ends the
-//! binding when other slots need the idle device slots,
+//! binding when C's allocator needs the idle device slots,
 //! [`leave_device`](LockedCluster::leave_device) for swapoff, and
 //! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
 
@@ -276,7 +276,8 @@ impl Scatter {
     /// Allocates the backing table and the tables of the device cluster. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
         // Allocate the device cluster's tables first, without emergency reserves. If that fails,
-        // no backing table was taken from the reserves. RCU would give it back late.
+        // no backing table has been taken from the reserves in vain. It would return to them only
+        // after an RCU grace period.
         let words = Tables::alloc(bindings::VSWAP_GFP_DEVICE_TABLE, false).ok()?;
         Some(Self {
             table: LooseTable::alloc_uncharged()?,

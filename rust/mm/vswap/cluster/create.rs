@@ -94,7 +94,8 @@ impl Spare {
         let lists = Lists::lock();
         Directory::publish(cluster);
         drop(lists);
-        // INVARIANT: A new cluster has no tables and is on no list. This is the first value for it.
+        // INVARIANT: A new cluster has no tables and is on no list. This is the first `Spare` for
+        // it.
         Some(Self(cluster))
     }
 
@@ -135,8 +136,8 @@ impl Tables {
         Self(Opaque::zeroed())
     }
 
-    /// Allocates zeroed tables: a word for each slot, and with `ids`, room for the slots' memory
-    /// cgroup ids unless cgroups are off.
+    /// Allocates zeroed tables: a swap table and, with `ids`, a table of memory cgroup ids, unless
+    /// memory cgroups are disabled.
     pub(super) fn alloc(gfp: bindings::gfp_t, ids: bool) -> Result<Self> {
         let tables = Self::none();
         tables.fill(gfp, ids)?;
@@ -168,8 +169,8 @@ impl Drop for Tables {
 /// # Invariants
 ///
 /// The cluster has no tables, and is not on the free list. There is no other `Spare` or
-/// `Populated` for it. The tables are zeroed, and have room for the slots' memory cgroup ids
-/// unless cgroups are off.
+/// `Populated` for it. The tables are zeroed. A table of memory cgroup ids is missing only if
+/// memory cgroups are disabled.
 #[must_use]
 pub(crate) struct Populated {
     cluster: &'static Cluster,

@@ -51,7 +51,8 @@ use kernel::{
 ///
 /// The slots are in use, and the swap cache has no folio for them. So no I/O uses their device
 /// slots, because a folio under writeback or being read stays in the swap cache. The swap count of
-/// a slot is at most 1; the owner of the value drops it. No other value gives access to the slots.
+/// a slot is at most 1. If it is 1, the owner of the value drops it. No other value gives access
+/// to the slots.
 #[must_use]
 pub(crate) struct Unpinned<'g> {
     cluster: LockedCluster<'g>,
@@ -382,9 +383,9 @@ impl Guard {
     /// Drops one swap count of a slot, on a fast path. Returns:
     ///
     /// - `Ok(true)` if the count was dropped. The cluster is unlocked.
-    /// - `Ok(false)` if nothing was changed, and the caller must take the slow path. Either the
-    ///   count is in the extend table, or `reclaim` is set and only the folio in the swap cache
-    ///   would pin the slot. The cluster is unlocked.
+    /// - `Ok(false)` if nothing was changed, and the caller must take the slow path. The count is
+    ///   in the extend table, or the slot has no count, or `reclaim` is set and only the folio in
+    ///   the swap cache would pin the slot. The cluster is unlocked.
     /// - `Err` if this count is all that pins the slot. Nothing was changed, and the caller must
     ///   free the slot. The cluster stays locked.
     #[inline(always)]

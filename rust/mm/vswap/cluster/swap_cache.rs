@@ -200,8 +200,8 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
     let mut guard = cluster.lock();
     if free {
         if let Some(Last(off)) = page.consume(&mut guard.lend(), off) {
-            // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock was held
-            // since.
+            // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock has been
+            // held since.
             free_of(owner, UnpinnedAlone { guard, off });
             return true;
         }
@@ -485,8 +485,8 @@ pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     match page {
         Ok(page) => {
             if let Some(Last(off)) = page.leave(&mut guard.lend(), off, Shadow::NONE) {
-                // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock was held
-                // since.
+                // INVARIANT: By the invariants of `Last`, nothing pins the slot. The lock has been
+                // held since.
                 free_of(owner, UnpinnedAlone { guard, off });
             }
         }
@@ -569,7 +569,8 @@ pub(crate) unsafe fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: 
 pub(crate) mod made_up {
     use super::*;
 
-    /// Sets the words of slots to a folio. Returns false, and sets none, if a slot cannot take one.
+    /// Sets the words of slots to a folio, like [`add_words`]. Returns false if a slot cannot take
+    /// a folio.
     ///
     /// # Safety
     ///
