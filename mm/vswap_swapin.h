@@ -24,7 +24,7 @@
  */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
-/* A plan of Rust: readahead, but the fault maps no neighbours. */
+/* A plan of Rust for readahead after which the fault maps no neighbours. */
 #define VSWAP_PLAN_LONE		BIT(BITS_PER_LONG - 2)
 
 /*
@@ -201,7 +201,7 @@ static inline bool vswap_swapin_failed(struct folio *folio)
 /*
  * Events that sysfs counts: the reasons of plans, and their outcomes. A plan of
  * the policy counts one reason, up to VSWAP_SWAPIN_HINTED. A plan for a fault
- * in the memory of another task, or for a file on a slow device, counts none.
+ * in the memory of another task counts none.
  */
 enum vswap_swapin_event {
 	VSWAP_SWAPIN_SLOW,
