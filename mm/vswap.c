@@ -487,8 +487,8 @@ void vswap_reads_end(struct vswap_reads *reads)
 /*
  * Returns true if @folio is large, has virtual slots, and its pages may be
  * written to a device one by one. They may not if the cgroup has disabled
- * writeback of zswap, or while hibernation has suspended storage. The folio is
- * locked, and in the swap cache.
+ * writeback of zswap, or while suspend or hibernation does not allow I/O. The
+ * folio is locked, and in the swap cache.
  */
 bool __vswap_may_split(struct folio *folio)
 {

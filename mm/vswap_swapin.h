@@ -130,7 +130,10 @@ static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
 }
 
-/* Returns true if readahead must skip a page, because it is on no device. */
+/*
+ * Returns true if readahead should skip a page: it is on no device, so a later
+ * fault reads it without I/O.
+ */
 static inline bool vswap_swapin_skip(swp_entry_t entry)
 {
 	return vswap_swapin_on() && vswap_rs_swapin_skip(entry);
@@ -298,8 +301,8 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
  * zswap or on a device with synchronous I/O. Returns its folio with a
  * reference, locked and in the swap cache. After a read error, the folio is not
  * uptodate. Returns NULL if swapin_sync() must read the page. If there is no
- * memory for a folio, returns ERR_PTR(-ENOMEM), or an unclaimed folio that
- * another task has added meanwhile.
+ * memory for a folio, returns ERR_PTR(-ENOMEM), or a folio that another
+ * task has added meanwhile, which is not claimed.
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,

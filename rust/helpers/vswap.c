@@ -245,7 +245,7 @@ __rust_helper struct folio *rust_helper_vswap_folio_lock_cached(struct folio *fo
 	return NULL;
 }
 
-__rust_helper bool rust_helper_vswap_folio_unclaimed(const struct folio *folio)
+__rust_helper bool rust_helper_vswap_folio_large_unused(const struct folio *folio)
 {
 	return folio_test_large(folio) && !folio_test_anon(folio) && !folio_test_dirty(folio);
 }

@@ -195,8 +195,8 @@ c_functions! {
     pub(crate) safe fn have_free() -> bool = vswap_have_free;
     /// Returns true if page tables or shmem have physical entries, whose pages may be in zswap.
     pub(crate) safe fn old_entries() -> bool = vswap_old_entries;
-    /// Returns true if storage is suspended for hibernation: the image names device slots, so none
-    /// of them may be freed before the machine is off.
+    /// Returns true while suspend or hibernation does not allow I/O. A hibernation image names
+    /// device slots, so none of them may be freed then.
     pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
     /// Returns true if the device of type `ty` has a free cluster. Another task may take the
     /// cluster meanwhile.

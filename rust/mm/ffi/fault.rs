@@ -86,7 +86,8 @@ c_functions! {
     /// Returns true if zswap has written back or refused many pages: more than a quarter of the
     /// device slots in use have no page in zswap or the swap cache.
     pub(crate) safe fn any_written() -> bool = vswap_swapin_any_written;
-    /// Returns a bit mask of the orders below `PMD_ORDER` that are enabled for anonymous memory.
+    /// Returns a bit mask of the orders below `PMD_ORDER` that sysfs sets to always, madvise or
+    /// inherit for anonymous memory.
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
     /// Returns the largest number of pages that readahead reads.
     pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;

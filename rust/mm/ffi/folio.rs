@@ -624,10 +624,10 @@ impl<'a> SwapFolio<'a> {
 
     c_methods! {
         safe fn entry(&self) -> SwapEntry = zswap_folio_entry;
-        /// Returns true if the folio is large, and was read for a fault or for shmem, but was not
-        /// taken into use: it is clean and not anonymous.
+        /// Returns true if the folio is large, clean and not anonymous. Then a fault or shmem has
+        /// read it but not taken it into use, or shmem has swapped it out.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn is_unclaimed(&self) -> bool = vswap_folio_unclaimed;
+        pub(crate) safe fn is_large_unused(&self) -> bool = vswap_folio_large_unused;
         /// Returns true if the folio is uptodate.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
@@ -868,8 +868,8 @@ impl ReadFolio<'_> {
     }
 
     /// Removes the folio from the swap cache, frees its slots and unlocks it. `Err` returns the
-    /// folio, still locked, if the swap count of a slot is not 0, or if storage is suspended for
-    /// hibernation.
+    /// folio, still locked, if the swap count of a slot is not 0, or while suspend or hibernation
+    /// does not allow I/O.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn free_swap(self) -> Result<(), Self> {
         // SAFETY: The folio is locked, and in the swap cache, by the invariants.

@@ -64,7 +64,8 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     match policy::by_devices(devices, zswap, fault.is_own(), brief) {
         Some(Shortcut::Alone) => near(fault, entry, fast),
         Some(shortcut) => shorten(shortcut, fault, entry, fast),
-        // Look here first, because most pages of a slow device are found here in few instructions.
+        // Check the bits of bound clusters first, because most pages of a slow device are found there
+        // in few instructions.
         None if brief && locate::is_on_slow(entry) => on_slow(fault),
         None => by_place(fault, entry, fast, brief),
     }
@@ -156,8 +157,8 @@ fn near(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> usize {
     near_among(fault, entry, fast, orders)
 }
 
-/// Returns the orders that are enabled for anonymous memory in any mapping, or 0 if large folios
-/// are off.
+/// Returns the orders below `PMD_ORDER` that sysfs sets to always, madvise or inherit for anonymous
+/// memory. A mapping may allow fewer. Returns 0 if the policy may not plan large folios.
 #[inline]
 fn allowed_orders() -> usize {
     if fault::large() {

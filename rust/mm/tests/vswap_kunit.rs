@@ -595,7 +595,7 @@ mod tests {
         set_state(start + 1, swapped_out(5)?)?;
         assert_eq!(refused(start, 4, true)?, None);
 
-        // A large folio cannot mix zeros with other contents.
+        // The slots of a large folio must have the same zero flag.
         let zeros = set_zero_word(used.encode(), true).ok_or(EINVAL)?;
         let zeros = State::decode(zeros).map_err(|_| EINVAL)?;
         set_state(start + 1, zeros)?;

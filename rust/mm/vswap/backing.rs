@@ -223,9 +223,8 @@ fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
         .any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
-/// Returns true if the backing of slots must not change, because storage is suspended for
-/// hibernation and a device backs one of the slots. The hibernation image may name the device
-/// slot.
+/// Returns true if the backing of slots must not change: a device backs one of them, and suspend or
+/// hibernation does not allow I/O. A hibernation image may name the device slot.
 pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
     device::suspended() && any_phys(slots, |_| true)
 }

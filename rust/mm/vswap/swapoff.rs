@@ -150,8 +150,8 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     if !backing::any_on(&mut folio.lend(), ty) {
         return;
     }
-    if folio.is_unclaimed() {
-        // No task has taken this large folio into use. Remove it from the swap cache, so that the
+    if folio.is_large_unused() {
+        // No task uses this large folio. Remove it from the swap cache, so that the
         // next pass reads its pages one by one.
         folio.forget();
         return;

@@ -676,8 +676,8 @@ impl<'g> LockedTable<'g> {
         slots.free(freed);
     }
 
-    /// Returns true if the bits of the members match the words. For a slot with a stored page,
-    /// exactly one member must have the bit. No member may have the bit of another slot.
+    /// Returns true if the bits of the members match the words: exactly one member has the bit of a
+    /// slot with a stored page, and none has the bit of a slot without one.
     #[cfg(CONFIG_DEBUG_VM)]
     pub(crate) fn agrees(&self) -> bool {
         let Some(table) = self.table() else {
@@ -869,8 +869,9 @@ impl FromC<NonNull<bindings::swap_cluster_info>> for LockedTable<'_> {
     }
 }
 
-/// A reservation of words in the table of a cluster. The owner must pass it to
-/// [`LockedTable::take_back`], because a leaked promise would keep the table.
+/// A reservation of words in the table of a cluster. Unless the owner puts the words into use, it
+/// must pass the value to [`LockedTable::take_back`]. A value that is dropped leaves its words
+/// counted, so the table is never freed.
 ///
 /// # Invariants
 ///

@@ -255,7 +255,7 @@ impl LockedCluster<'_> {
             return false;
         };
         self.table().give(table);
-        // The backing words that are written below consume the promise.
+        // Count the backing words as in use now, because `unbind()` writes them without counting.
         if self.reserve(nr).is_none() {
             return false;
         }

@@ -250,7 +250,7 @@ impl<'g> Cleared<'g> {
 struct Last(u32);
 
 impl LockedCluster<'_> {
-    /// Returns a slot of the cluster as the right to free it.
+    /// Converts a slot that nothing pins to an [`Unpinned`], which borrows the locked cluster.
     #[inline]
     fn unpinned(&mut self, Last(off): Last) -> Unpinned<'_> {
         // INVARIANT: By the invariants of `Last`, those of `Unpinned` hold for the slot.
