@@ -11,6 +11,7 @@ use crate::{
             LockedContext, //
         },
         device::{
+            self,
             DeviceSlots,
             Leaving,
             Left,
@@ -56,6 +57,8 @@ use crate::{
         backing,
         cluster::{
             swap_cache,
+            ClearedBits,
+            EndedBinding,
             FolioSlots,
             Guard,
             LockedCluster,
@@ -276,7 +279,7 @@ fn a_sample_has_a_step(fault: &Fault<'_>) {
 }
 
 fn a_table_does_not_forget_words_that_are_in_use(mut table: table::LockedTable<'_>) {
-    table.sub(1); //~ E0133
+    table.sub(1); //~ E0308
 }
 
 // An object is freed by the task that alone has the right to its slot.
@@ -319,14 +322,14 @@ fn a_word_is_not_stored_beside_its_rules(table: table::LockedTable<'_>) {
 
 // The word that names a device slot owns it.
 fn a_device_slot_is_not_made_of_a_word(slot: PhysSlot) {
-    let _ = DeviceSlots::from_word(slot, 0); //~ E0133
+    let _ = DeviceSlots::of_word(slot, 0); //~ E0308
 }
 
 // A word owns the object or the device slot that it names.
 fn a_word_is_not_stored_by_a_reader(ci: table::Ci<'_>) {
     ci.peek_words(|words| {
         if let Some(words) = words {
-            words.0[0].set(1); //~ E0133
+            FreeBatch::new().take(&words.0[0], None); //~ E0308
         }
     });
 }
@@ -353,6 +356,16 @@ fn what_a_store_replaced_is_taken_once(replaced: table::Replaced) {
 
 fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: &mut Lists) {
     cluster.set_list(ListState::Full, lists); //~ E0624
+}
+
+fn a_binding_ends_once(ended: EndedBinding<'_>) {
+    device::end_binding(ended);
+    device::end_binding(ended); //~ E0382
+}
+
+fn device_slots_become_idle_once(bits: ClearedBits<'_>) {
+    device::idle_bound(bits);
+    device::idle_bound(bits); //~ E0382
 }
 
 // A lookup turns the page frame number in a word into a pointer to a folio.

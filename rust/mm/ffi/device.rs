@@ -33,8 +33,14 @@ use crate::{
     },
     vswap::{
         cluster::{
+            decode_backing,
             swap_cache,
-            Cluster, //
+            ClearedBits,
+            Cluster,
+            EndedBinding,
+            LockedCluster,
+            SetBits,
+            Tables, //
         },
         directory::{
             find,
@@ -47,11 +53,13 @@ use crate::{
             VOffset, //
         }, //
     },
-    warn::warn_on_once, //
+    warn::warn_on_once,
+    zswap::pool::OldWord, //
 };
 use core::{
     marker::PhantomData,
-    mem::ManuallyDrop, //
+    mem::ManuallyDrop,
+    ptr::null_mut, //
 };
 use kernel::{
     bindings,
@@ -100,30 +108,32 @@ impl DeviceSlots {
         Ok(Self { first, nr })
     }
 
-    /// Takes over device slot `first`, which the backing word of the virtual slot at `offset`
-    /// named. If the reverse map word of `first` does not name that virtual slot, the backing word
-    /// was corrupt. Then warns and returns an empty run. The device slot that backs the virtual
-    /// slot is leaked in this case.
-    ///
-    /// # Safety
-    ///
-    /// The backing word does not name the device slot any more. If the device slot backs the
-    /// virtual slot, no other value owns the device slot, and no I/O uses it. The cluster of the
-    /// virtual slot is locked.
-    // Out of line, because most backing words that are cleared name no device slot.
+    /// Returns the device slot that a replaced backing word of the virtual slot at `offset` named,
+    /// if it named one. Warns and returns an empty run if the device slot does not back that
+    /// virtual slot, because the word was corrupt. The device slot of the virtual slot is leaked
+    /// then. The caller has locked the cluster of the virtual slot.
+    #[inline]
+    pub(crate) fn of_word(old: OldWord, offset: usize) -> Option<Self> {
+        match decode_backing(old.get()) {
+            Backing::Phys(first) => Some(Self::take_over(old, first, offset)),
+            _ => None,
+        }
+    }
+
+    /// Takes over the device slot `first`, which `old` names, for [`Self::of_word`].
+    // Out of line, because most words that are freed name no device slot.
     #[inline(never)]
-    pub(crate) unsafe fn from_word(first: PhysSlot, offset: usize) -> Self {
-        // A backing word names a device slot only while the reverse map word of that slot names
-        // the virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns
-        // the slots to be named. `scatter()` writes the backing word and lets C write the reverse
-        // map word before it unlocks the virtual cluster. Only `drop()` clears the reverse map
-        // word. Neither swapoff nor reclaim nor hibernation does, and a slot in use keeps its
-        // device.
+    fn take_over(_old: OldWord, first: PhysSlot, offset: usize) -> Self {
+        // A backing word names a device slot only while the reverse map word of that slot names the
+        // virtual slot. `vswap_alloc_slots()` writes the reverse map word before it returns the
+        // slots to be named. `scatter()` has both words written before it unlocks the virtual
+        // cluster. Only `drop()` clears the reverse map word. Neither swapoff nor reclaim nor
+        // hibernation does, and a slot in use keeps its device.
         let backs = is_for(first, offset, false);
         warn_on_once!(!backs);
-        // INVARIANT: The run is empty, or the reverse map word says that the device slot is in use
-        // for the virtual slot. In the second case, no backing word names the device slot, no
-        // other value owns it, and no I/O uses it, as required of the caller.
+        // INVARIANT: The run is empty, or the reverse map word says that the slot is in use for the
+        // virtual slot. By the invariants of `OldWord`, which is consumed, no backing word names it
+        // then, no other value owns it, and no I/O uses it.
         Self {
             first,
             nr: backs.into(),
@@ -186,6 +196,54 @@ impl Drop for DeviceSlots {
         // them, by the invariants. The lock of a device cluster may be taken inside the lock of a
         // virtual cluster.
         unsafe { bindings::vswap_free_slots(self.first.ty().into(), self.first.offset(), self.nr) };
+    }
+}
+
+/// Takes the idle device slots of a bound cluster whose bits were just set into use. Returns false
+/// if swapoff has begun: the caller clears the bits again.
+#[inline]
+pub(crate) fn take_bound(set: SetBits<'_>) -> bool {
+    let (first, nr) = set.into_parts();
+    // SAFETY: By the invariants of `SetBits`, which is consumed, the cluster is locked and bound,
+    // so its device stays, and so many device slots are idle.
+    unsafe { bindings::vswap_take_bound(first.ty().into(), nr) }
+}
+
+/// Makes the device slots of a bound cluster whose bits were just cleared idle.
+#[inline]
+pub(crate) fn idle_bound(cleared: ClearedBits<'_>) {
+    let (first, at, nr) = cleared.into_parts();
+    let offset = first.offset().wrapping_add(at);
+    // SAFETY: By the invariants of `ClearedBits`, which is consumed, it owns the device slots, no
+    // I/O uses them, and the locked cluster is bound, so its device stays.
+    unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, nr) };
+}
+
+/// Ends a binding in C. The device cluster takes over the tables, for the reverse map words of its
+/// slots with data.
+pub(crate) fn end_binding(ended: EndedBinding<'_>) {
+    let (first, offset) = ended.binding();
+    let bits = ended.bits().as_ptr().cast::<c_ulong>();
+    let tables = ended.tables().map_or(null_mut(), Tables::as_ptr);
+    // SAFETY: By the invariants of `EndedBinding`, which is consumed, the device cluster was bound
+    // to the locked virtual cluster. The device stays until C has ended the binding. There is a bit
+    // for each slot. If a bit is set, there are tables, which C takes over.
+    // INVARIANT: C moves the tables out of the value.
+    unsafe { bindings::vswap_unbind(first.ty().into(), first.offset(), offset, bits, tables) };
+}
+
+c_functions! {
+    // C checks the type. A device cluster that is not recorded as the binding of its owner is
+    // leaked.
+    safe fn bind_to(ty: c_uint, owner: usize) -> c_uint = vswap_bind;
+}
+
+/// Binds a locked cluster to a free cluster of the device of type `ty`. Returns its first slot, for
+/// the caller to record. `None` if the device has none.
+pub(crate) fn bind(ty: u8, owner: &LockedCluster<'_>) -> Option<PhysSlot> {
+    match bind_to(ty.into(), owner.cluster().index()) {
+        0 => None,
+        offset => PhysSlot::new(ty, offset),
     }
 }
 

@@ -86,15 +86,24 @@ pub(crate) use {
     backing_words::{
         keeps_table,
         take_replaced,
-        Backed, //
+        Backed,
+        OwnedWord,
+        TakenWords, //
     },
-    binding::Scatter,
+    binding::{
+        BitWord,
+        ClearedBits,
+        EndedBinding,
+        Scatter,
+        SetBits, //
+    },
     create::{
         backing_size,
         setup,
         sizes,
         Populated,
-        Spare, //
+        Spare,
+        Tables, //
     },
     fields::ExtendTable,
     folio_slots::{
@@ -224,7 +233,7 @@ impl Cluster {
 
     /// Returns the number of the cluster in [`Directory`](super::directory::Directory).
     #[inline]
-    pub(super) fn index(&self) -> usize {
+    pub(crate) fn index(&self) -> usize {
         self.number.get()
     }
 
@@ -356,8 +365,9 @@ fn peeked(word: u64) -> State {
     State::decode(word).unwrap_or(State::Bad)
 }
 
+/// Decodes a backing word. Warns of a corrupt word, and takes it for none.
 #[inline]
-fn decode_backing(word: u64) -> Backing {
+pub(crate) fn decode_backing(word: u64) -> Backing {
     match Backing::decode(word) {
         Ok(backing) => backing,
         Err(_) => {

@@ -28,6 +28,18 @@
 //! A pool is an instance of a multi-instance CPU hotplug state from its creation until it is
 //! freed. So a CPU gets its compression context before it is online: see [`crate::ffi::acomp`].
 
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::{
+    ffi::device::DeviceSlots,
+    vswap::{
+        cluster::{
+            Backed,
+            BitWord,
+            OwnedWord, //
+        },
+        swap_table::Backing, //
+    }, //
+};
 use crate::{
     ffi::{
         acomp::Contexts,
@@ -532,10 +544,10 @@ pub(crate) fn total_pages() -> usize {
 /// The word of a slot in a zswap table: 0, a [`Record`], or in a virtual cluster, the device slot
 /// that backs the slot.
 ///
-/// Safe code can only read it, or pass a [`SlotWord`] to [`Entry::publish`] or
-/// [`FreeBatch::free`], which store a record and free one. `FreeBatch::take()`,
-/// [`FreeBatch::take_loaded`] and [`Word::set`] are unsafe, because their callers guarantee what a
-/// [`SlotWord`] would.
+/// Only this file writes it. Others pass the right to the word: a [`SlotWord`] to
+/// [`Entry::publish`] or [`FreeBatch::free`], which store a record and free one. An `OwnedWord` to
+/// `FreeBatch::take()`, and a `BitWord` to `name_bit()`. [`FreeBatch::take_loaded`] is unsafe,
+/// because its caller guarantees what a [`SlotWord`] would.
 ///
 /// # Invariants
 ///
@@ -560,19 +572,20 @@ impl Word {
     pub(crate) fn as_ptr(&self) -> *mut u64 {
         self.0.as_ptr()
     }
+}
 
-    /// Replaces a word that names no object.
-    ///
-    /// # Safety
-    ///
-    /// The caller has locked the cluster of the word. The old value names no object. If the old
-    /// value names a device slot, the caller owns that slot afterwards. If `value` names a device
-    /// slot, the caller owns that slot, and gives it to the word.
-    #[inline]
-    pub(crate) unsafe fn set(&self, value: u64) {
-        // INVARIANT: As required of the caller, the word owns the device slot that `value` names.
-        self.0.store(value, Relaxed);
+/// Writes the backing word of a slot whose bit owns a device slot. Warns, and returns false, if the
+/// word is in use.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) fn name_bit(bit: BitWord<'_>) -> bool {
+    let (word, device) = bit.into_parts();
+    if warn_on_once!(word.load() != 0) {
+        return false;
     }
+    // INVARIANT: The word was 0. By the invariants of `BitWord`, which is consumed, the cluster is
+    // locked, and the word takes over the device slot from the bit.
+    word.0.store(Backing::Phys(device).encode(), Relaxed);
+    true
 }
 
 /// Decodes a word that is a valid record.
@@ -589,6 +602,28 @@ fn decode_valid(word: u64) -> Record {
 /// It owns the object or device slot that the number names, as a [`Word`] does.
 struct NewWord(u64);
 
+/// The value of a word until it was replaced. A stored page that the word named was freed.
+///
+/// # Invariants
+///
+/// The value owns the device slot that the word named, if any. No I/O uses the device slot.
+#[must_use]
+pub(crate) struct OldWord(u64);
+
+impl OldWord {
+    /// Returns the value.
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        self.0
+    }
+
+    /// Returns true if the word named a stored page.
+    #[inline]
+    pub(crate) fn was_stored(&self) -> bool {
+        Record::is_tag(self.0)
+    }
+}
+
 /// The word of a slot, for a task that may replace the stored page of the slot.
 ///
 /// There can be several values for one slot. A function that takes one reads the word again under
@@ -598,7 +633,7 @@ struct NewWord(u64);
 ///
 /// `word` is the word of the slot that `name` names. During `'w`, the task holds the lock of the
 /// slot's cluster, and it alone has the right to the slot: see "The right to a slot" in
-/// [`crate::ffi::folio`].
+/// [`crate::ffi::folio`]. No I/O uses the device slot of the slot.
 pub(crate) struct SlotWord<'w> {
     word: &'w Word,
     name: Name,
@@ -609,9 +644,19 @@ impl<'w> SlotWord<'w> {
     #[inline]
     pub(crate) fn of(slots: &'w LockedSpan<'_>, n: u32) -> Option<Self> {
         let (word, name) = slots.nth(n)?;
-        // INVARIANT: By the invariants of `LockedSpan`, the cluster is locked, and the task has
-        // the right to the slots.
+        // INVARIANT: By the invariants of `LockedSpan`, the cluster is locked, the task has the
+        // right to the slots, and no I/O uses their device slots.
         Some(Self { word, name })
+    }
+
+    /// Returns the word of a slot of a virtual cluster.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    fn of_owned(owned: &OwnedWord<'w>) -> Self {
+        let (word, name) = owned.parts();
+        // INVARIANT: By the invariants of `OwnedWord`, the cluster is locked, the task has the
+        // right to the slot with this name and word, and no I/O uses its device slot.
+        Self { word, name }
     }
 
     /// Reads the word.
@@ -703,11 +748,9 @@ impl Entry {
     }
 
     /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
-    /// the word named, and adds it to `sum` for the caller to uncharge.
-    ///
-    /// Returns the previous word. If that names a device slot, the caller owns the device slot. If
-    /// that is 0, the caller counts the word as used in its table. Returns `None`, and drops the
-    /// entry, if the entry was made for another slot.
+    /// was in the word, and adds it to `sum`. Returns the previous word. The caller counts the word
+    /// in its table if that was 0. Returns `None`, and drops the entry, if it was made for another
+    /// slot.
     #[inline]
     #[must_use]
     pub(crate) fn publish(
@@ -715,7 +758,7 @@ impl Entry {
         word: SlotWord<'_>,
         freed: &mut FreeBatch,
         sum: &mut Sum,
-    ) -> Option<u64> {
+    ) -> Option<OldWord> {
         let Self {
             word: new,
             name,
@@ -739,7 +782,9 @@ impl Entry {
             // for the object's name. The word has taken over the object and the reference.
             unsafe { object.unpin() };
         }
-        Some(old)
+        // INVARIANT: The word was replaced, and owned what it named until now. By the invariants of
+        // `SlotWord`, no I/O uses its device slot.
+        Some(OldWord(old))
     }
 }
 
@@ -767,20 +812,34 @@ impl FreeBatch {
         }
     }
 
-    /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
-    /// `sum`, for the caller to uncharge.
-    ///
-    /// # Safety
-    ///
-    /// `word` is the word of the slot with the name `name`. The cluster is locked, and the caller
-    /// owns the right to the slot. If `new` names a device slot, the caller owns that slot, and
-    /// gives it to the word.
+    /// Clears the word of a slot of a virtual cluster, or gives it the first slot of `new`. Returns
+    /// the backing that the word named until now. A stored page was freed, and the caller uncharges
+    /// it.
     #[cfg(CONFIG_RUST_VSWAP)]
-    #[inline]
-    pub(crate) unsafe fn take(&mut self, word: &Word, name: Name, new: u64, sum: &mut Sum) {
-        // INVARIANT: As required of the caller, `word` has this name, the cluster is locked, and
-        // the caller owns the right to the slot, and the device slot that `new` names, if any.
-        self.replace(SlotWord { word, name }, NewWord(new), sum);
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        owned: &OwnedWord<'_>,
+        new: Option<&mut DeviceSlots>,
+    ) -> Option<Backed> {
+        let word = SlotWord::of_owned(owned);
+        let old = word.load();
+        let new = match new {
+            // INVARIANT: `name_first()` has given up the device slot that the word names.
+            Some(devices) => NewWord(devices.name_first()),
+            None if old == 0 => return None,
+            // INVARIANT: 0 names nothing.
+            None => NewWord(0),
+        };
+        if Record::is_tag(old) {
+            let mut sum = Sum::NONE;
+            self.replace(word, new, &mut sum);
+            return Some(Backed::Zswap(sum));
+        }
+        word.set(new);
+        // INVARIANT: The word was replaced, and owned what it named until now. By the invariants of
+        // `SlotWord`, no I/O uses its device slot.
+        DeviceSlots::of_word(OldWord(old), owned.offset()).map(Backed::Device)
     }
 
     /// Frees the stored page that a word names, and clears the word. Adds the page to `sum`, for

@@ -28,8 +28,10 @@
 
 #[cfg(CONFIG_RUST_VSWAP)]
 use crate::vswap::cluster::{
+    take_replaced,
     Cluster,
-    LockedCluster, //
+    LockedCluster,
+    TakenWords, //
 };
 use crate::{
     ffi::{
@@ -466,18 +468,18 @@ impl<'g> LockedTable<'g> {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Subtracts `nr` cleared words from the count of used words. Frees the table if no word is
-    /// left in use, unless the cluster keeps the table: see [`Self::take_back`].
-    ///
-    /// # Safety
-    ///
-    /// The caller has cleared `nr` words that were in use and counted.
+    /// Subtracts words that were cleared from the count of used words. Frees the table if no word
+    /// is left in use, unless the cluster keeps it: see [`Self::take_back`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
-    pub(crate) unsafe fn sub(&mut self, nr: u32) {
-        // INVARIANT: As required of the caller, the table still counts the `nr` words that the
-        // caller has cleared.
-        self.take_back(Promise { ci: self.0, nr });
+    pub(crate) fn sub(&mut self, taken: TakenWords) {
+        let (cluster, nr) = taken.into_parts();
+        // INVARIANT: By the invariants of `TakenWords`, which is consumed, the table of the cluster
+        // counts `nr` words that are not in use.
+        self.take_back(Promise {
+            ci: cluster.as_non_null(),
+            nr,
+        });
     }
 
     /// Counts a word of the table that was just put into use.
@@ -703,9 +705,9 @@ impl<'g> LockedTable<'g> {
 ///
 /// # Invariants
 ///
-/// The cluster has the slots, from index `off` on, and `entry` names the first. During `'s`, only
-/// the owner of the value has the right to the slots: see "The right to a slot" in
-/// [`crate::ffi::folio`]. No I/O uses their device slots.
+/// The cluster has the slots, at least one, from index `off` on, and `entry` names the first.
+/// During `'s`, only the owner of the value has the right to the slots: see "The right to a slot"
+/// in [`crate::ffi::folio`]. No I/O uses their device slots.
 struct SlotSpan<'s> {
     ci: Ci<'s>,
     off: u32,
@@ -749,7 +751,8 @@ impl<'s> SlotSpan<'s> {
 ///
 /// # Invariants
 ///
-/// The cluster of `table` has the slots, from index `off` on. `entry` and `name` name the first.
+/// The cluster of `table` has the slots, at least one, from index `off` on. `entry` and `name` name
+/// the first.
 /// During `'t`, only the task that holds the lock has the right to the slots, and no I/O uses their
 /// device slots.
 pub(crate) struct LockedSpan<'t> {
@@ -772,8 +775,17 @@ impl LockedSpan<'_> {
         Some((word, self.name.add(n)))
     }
 
-    /// Puts the entry in `stored` into the word of the first slot. Sets the bit of the slot in a
-    /// member on the ring of the folio's memory cgroup. On error, leaves the word as it was.
+    /// Returns the table, and the index of the first slot.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn first(&mut self) -> (LockedTable<'_>, u32) {
+        // INVARIANT: The lock is held while `self` is borrowed, and `self` cannot be used
+        // meanwhile.
+        (LockedTable(self.table.0, PhantomData), self.off)
+    }
+
+    /// Puts an entry into the word of the first slot. Sets the bit of the slot in a member on the
+    /// ring of the folio's memory cgroup.
     #[inline]
     fn put(
         &mut self,
@@ -799,11 +811,10 @@ impl LockedSpan<'_> {
         let stored = stored.take().ok_or(Missing::Slot)?;
         let mut sum = Sum::NONE;
         let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
-        let replaced = Record::is_tag(old);
-        if old == 0 {
-            // INVARIANT: `nr` of the table must count the word, which was just put into use.
+        if old.get() == 0 {
+            // INVARIANT: Counts the word that was just put into use.
             self.table.add_one();
-        } else if replaced {
+        } else if old.was_stored() {
             self.table.forget(off, 1);
         }
         ring.fill(
@@ -814,11 +825,8 @@ impl LockedSpan<'_> {
         );
         Ok(Replaced {
             stored: sum,
-            // SAFETY: By the invariants of `LockedSpan`, the task has the right to the slot, and
-            // no I/O uses its device slot. `publish()` has replaced the word `old` of the slot, and
-            // has freed the stored page that `old` names, if any.
             #[cfg(CONFIG_RUST_VSWAP)]
-            device: unsafe { crate::vswap::cluster::take_replaced(&mut self.table, off, old) },
+            device: take_replaced(self, old),
             id: self.table.id(off),
         })
     }

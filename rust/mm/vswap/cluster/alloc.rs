@@ -72,6 +72,25 @@ impl Used {
     }
 }
 
+/// A run of slots of a locked cluster that is about to be taken into use.
+///
+/// # Invariants
+///
+/// The slots are free in the slot map. The task that holds the lock takes them into use.
+pub(super) struct FreeRun<'a> {
+    cluster: &'a LockedCluster<'a>,
+    start: u32,
+    nr: u32,
+}
+
+impl<'a> FreeRun<'a> {
+    /// Returns the locked cluster, the first slot and the number of slots.
+    #[inline]
+    pub(super) fn parts(&self) -> (&'a LockedCluster<'a>, u32, u32) {
+        (self.cluster, self.start, self.nr)
+    }
+}
+
 impl LockedCluster<'_> {
     #[inline]
     fn own(&self) -> &Own {
@@ -136,10 +155,13 @@ impl LockedCluster<'_> {
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
         if self.cluster().is_bound() {
-            // SAFETY: The slot map says that the slots are free, so they have no backing, and no
-            // I/O uses a device slot of theirs. This function takes them into use.
-            let slots = unsafe { OwnedSlots::new(self, start, nr) };
-            if !slots.take_device() {
+            // INVARIANT: The slots are free, as the slot map says, and are taken into use below.
+            let run = FreeRun {
+                cluster: self,
+                start,
+                nr,
+            };
+            if !OwnedSlots::of_free(&run).take_device() {
                 return None;
             }
         }

@@ -6,6 +6,8 @@
 //! page goes to a device, the word is reserved ([`Promise`]), so that writing it needs no memory.
 //! A slot that a bound device cluster backs needs no word: see `binding`.
 
+#![forbid(unsafe_code)]
+
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::ffi::device;
 use crate::{
@@ -16,6 +18,7 @@ use crate::{
     },
     vswap::{
         cluster::{
+            alloc::FreeRun,
             decode_backing,
             Cluster,
             LockedCluster,
@@ -27,6 +30,7 @@ use crate::{
     zswap::{
         pool::{
             FreeBatch,
+            OldWord,
             Word, //
         },
         record::{
@@ -34,6 +38,7 @@ use crate::{
             Sum, //
         },
         table::{
+            LockedSpan,
             LockedTable,
             LooseTable,
             Promise,
@@ -57,15 +62,12 @@ pub(super) struct OwnedSlots<'a> {
 }
 
 impl<'a> OwnedSlots<'a> {
-    /// Creates the value for slots of a locked cluster.
-    ///
-    /// # Safety
-    ///
-    /// The invariants of [`OwnedSlots`] hold for the slots.
+    /// Returns free slots that are about to be taken into use.
     #[inline]
-    pub(super) unsafe fn new(cluster: &'a LockedCluster<'a>, start: u32, nr: u32) -> Self {
-        // INVARIANT: As required of the caller, the task may change the backing of the slots, and
-        // no I/O uses their device slots.
+    pub(super) fn of_free(run: &FreeRun<'a>) -> Self {
+        let (cluster, start, nr) = run.parts();
+        // INVARIANT: By the invariants of `FreeRun`, the slots are free, so by those of `Cluster`
+        // they have no backing, and no I/O. The task that holds the lock takes them into use.
         Self { cluster, start, nr }
     }
 
@@ -128,7 +130,7 @@ impl<'a> OwnedSlots<'a> {
     ) -> Option<TakenWords> {
         let (mut nr_backed, mut any_entry) = (0u32, false);
         for (word, item) in self.words()?.zip(with) {
-            let backed = word.replace(None, freed);
+            let backed = freed.take(&word, None);
             nr_backed = nr_backed.wrapping_add(backed.is_some().into());
             any_entry |= matches!(backed, Some(Backed::Zswap(_)));
             f(item, word.off, backed);
@@ -159,7 +161,7 @@ impl<'a> OwnedSlots<'a> {
         };
         let mut freed = FreeBatch::new();
         for word in words {
-            word.replace(Some(&mut devices), &mut freed);
+            freed.take(&word, Some(&mut devices));
         }
         Ok(())
     }
@@ -179,7 +181,7 @@ impl<'a> OwnedSlots<'a> {
         let Some(word) = word.filter(|word| fits && Record::is_tag(word.word.load())) else {
             return Err(device);
         };
-        match word.replace(Some(&mut device), freed) {
+        match freed.take(&word, Some(&mut device)) {
             Some(Backed::Zswap(stored)) => Ok(stored),
             _ => Err(device),
         }
@@ -197,44 +199,23 @@ impl<'a> OwnedSlots<'a> {
 /// # Invariants
 ///
 /// `word` is the backing word of slot `off`, for which the invariants of [`OwnedSlots`] hold.
-struct OwnedWord<'a> {
+pub(crate) struct OwnedWord<'a> {
     cluster: &'a LockedCluster<'a>,
     off: u32,
     word: &'a Word,
 }
 
-impl OwnedWord<'_> {
-    /// Clears the word, or makes it name the first slot of `new`. Returns the backing that the
-    /// word named before. Frees a zswap entry by way of `freed`.
-    #[inline(always)]
-    fn replace(&self, new: Option<&mut DeviceSlots>, freed: &mut FreeBatch) -> Option<Backed> {
-        let old = self.word.load();
-        let new = match new {
-            Some(devices) => devices.name_first(),
-            None if old == 0 => return None,
-            None => 0,
-        };
-        if Record::is_tag(old) {
-            let mut sum = Sum::NONE;
-            // SAFETY: By the invariants, the word belongs to the slot with this name, whose cluster
-            // is locked, and the owner of the value has the right to the slot. `name_first()` has
-            // given up the device slot that `new` names.
-            unsafe { freed.take(self.word, self.cluster.name(self.off), new, &mut sum) };
-            return Some(Backed::Zswap(sum));
-        }
-        // SAFETY: The cluster is locked. The old value of the word names no object. If it names a
-        // device slot, that slot is taken over below. `name_first()` has given up the device slot
-        // that `new` names.
-        unsafe { self.word.set(new) };
-        let Backing::Phys(slot) = decode_backing(old) else {
-            return None;
-        };
-        let offset = self.cluster.offset(self.off);
-        // SAFETY: By the invariants of `Word`, the word owned the device slot until now. So no
-        // other value or word names the device slot. The cluster is locked, and no I/O uses the
-        // device slot, by the invariants.
-        let slots = unsafe { DeviceSlots::from_word(slot, offset) };
-        Some(Backed::Device(slots))
+impl<'a> OwnedWord<'a> {
+    /// Returns the word, and the name of the slot's object in zsmalloc.
+    #[inline]
+    pub(crate) fn parts(&self) -> (&'a Word, Name) {
+        (self.word, self.cluster.name(self.off))
+    }
+
+    /// Returns the offset of the slot.
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.cluster.offset(self.off)
     }
 }
 
@@ -246,40 +227,34 @@ impl OwnedWord<'_> {
 /// `nr_backed` words of the slots were in use. They were cleared, and the count of words in use
 /// still includes them.
 #[must_use]
-pub(super) struct TakenWords {
+pub(crate) struct TakenWords {
     cluster: &'static Cluster,
     slots: (u32, u32),
     nr_backed: u32,
     any_entry: bool,
 }
 
-/// Takes the device slot that backed a slot before a store to zswap replaced the word `old` of the
-/// slot.
-///
-/// # Safety
-///
-/// The caller has the right to the slot, and has just replaced its word `old`. A stored page that
-/// `old` named was freed. No I/O uses the device slot of the slot.
-#[inline]
-pub(crate) unsafe fn take_replaced(
-    table: &mut LockedTable<'_>,
-    off: u32,
-    old: u64,
-) -> Option<Backed> {
-    // The word of a device cluster names no device slot, unless it is corrupt.
-    let cluster = LockedCluster::of(table)?;
-    if old != 0 && !Record::is_tag(old) {
-        let Backing::Phys(slot) = decode_backing(old) else {
-            return None;
-        };
-        // SAFETY: By the invariants of `Word`, the word owned the device slot until it was
-        // replaced. So no other value or word names the device slot. The cluster is locked. As
-        // required of the caller, no I/O uses the device slot.
-        let slots = unsafe { DeviceSlots::from_word(slot, cluster.offset(off)) };
-        return Some(Backed::Device(slots));
+impl TakenWords {
+    /// Returns the cluster, and the number of its words that were cleared. Unless the caller
+    /// subtracts them, this leaks the table of backing words.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (&'static Cluster, u32) {
+        (self.cluster, self.nr_backed)
     }
-    // INVARIANT: As required of the caller, it has the right to the slot, and no I/O uses the
-    // device slot.
+}
+
+/// Takes the device slot that backed the first slot of `span` before a store to zswap replaced its
+/// word `old`.
+#[inline]
+pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<Backed> {
+    let (mut table, off) = span.first();
+    // The word of a device cluster names no device slot, unless it is corrupt.
+    let cluster = LockedCluster::of(&mut table)?;
+    if old.get() != 0 && !old.was_stored() {
+        return DeviceSlots::of_word(old, cluster.offset(off)).map(Backed::Device);
+    }
+    // INVARIANT: By the invariants of `LockedSpan`, the task has the right to the slot, and no I/O
+    // uses its device slot.
     let slot = OwnedSlots {
         cluster: &cluster,
         start: off,
@@ -421,7 +396,7 @@ impl LockedCluster<'_> {
 
     /// Returns the offset of a slot.
     #[inline]
-    pub(super) fn offset(&self, off: u32) -> usize {
+    pub(crate) fn offset(&self, off: u32) -> usize {
         self.cluster().first().wrapping_add(off as usize)
     }
 
@@ -439,9 +414,7 @@ impl LockedCluster<'_> {
             self.table().forget(start, nr);
         }
         if taken.nr_backed != 0 {
-            // SAFETY: By the invariants of `TakenWords`, `nr_backed` words of this cluster were in
-            // use and were cleared, and are still counted.
-            unsafe { self.table().sub(taken.nr_backed) };
+            self.table().sub(taken);
         }
     }
 }

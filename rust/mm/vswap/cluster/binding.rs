@@ -9,8 +9,13 @@
 //! [`leave_device`](LockedCluster::leave_device) for swapoff, and
 //! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
 
+#![forbid(unsafe_code)]
+
 use crate::{
-    ffi::layout::SWAPFILE_CLUSTER,
+    ffi::{
+        device,
+        layout::SWAPFILE_CLUSTER, //
+    },
     vswap::{
         bound::{
             self,
@@ -18,21 +23,24 @@ use crate::{
         },
         cluster::{
             backing_words::OwnedSlots,
-            create::Tables,
             Cluster,
-            LockedCluster, //
+            LockedCluster,
+            Tables, //
         },
         cluster_list::Lists,
         slot_map::WORDS,
-        swap_table::{
-            Backing,
-            PhysSlot, //
-        }, //
+        swap_table::PhysSlot, //
     },
     warn::warn_on_once,
-    zswap::table::LooseTable, //
+    zswap::{
+        pool::{
+            name_bit,
+            Word, //
+        },
+        table::LooseTable, //
+    }, //
 };
-use core::ptr::null_mut;
+use core::marker::PhantomData;
 use kernel::{
     bindings,
     prelude::*,
@@ -66,6 +74,100 @@ impl Binding {
             Atomic::new(0),
             [const { Atomic::new(0) }; WORDS],
         ))
+    }
+}
+
+/// Bits of a bound cluster that were just set.
+///
+/// # Invariants
+///
+/// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster of
+/// `first`. The bits of `nr` slots were just set. Their device slots are idle.
+pub(crate) struct SetBits<'l> {
+    first: PhysSlot,
+    nr: u32,
+    _lock: PhantomData<&'l ()>,
+}
+
+impl SetBits<'_> {
+    /// Returns the first slot of the device cluster, and the number of bits.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (PhysSlot, u32) {
+        (self.first, self.nr)
+    }
+}
+
+/// Bits of a bound cluster that were just cleared.
+///
+/// # Invariants
+///
+/// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster of
+/// `first`. The value owns `nr` device slots there from index `at` on, which the bits owned until
+/// now. No I/O uses the device slots.
+pub(crate) struct ClearedBits<'l> {
+    first: PhysSlot,
+    at: u32,
+    nr: u32,
+    _lock: PhantomData<&'l ()>,
+}
+
+impl ClearedBits<'_> {
+    /// Returns the first slot of the device cluster, the index there of the first device slot, and
+    /// the number of device slots. Unless the caller makes them idle, this leaks them.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (PhysSlot, u32, u32) {
+        (self.first, self.at, self.nr)
+    }
+}
+
+/// The backing word of a slot whose bit owns a device slot.
+///
+/// # Invariants
+///
+/// The lock of the cluster is held during `'l`. The word is that of the slot. The slot's bit owns
+/// the device slot, and is cleared next, before the unlock.
+pub(crate) struct BitWord<'l> {
+    word: &'l Word,
+    device: PhysSlot,
+}
+
+impl<'l> BitWord<'l> {
+    /// Returns the word and the device slot.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (&'l Word, PhysSlot) {
+        (self.word, self.device)
+    }
+}
+
+/// A binding that a cluster does not have any more, and that C is to end, too.
+///
+/// # Invariants
+///
+/// The lock of the cluster is held during `'l`. The device cluster of `first` was bound to it, and
+/// the virtual cluster begins at `offset`. The backing words of the slots in `bits` own their
+/// device slots. There are tables, unless `bits` has none.
+pub(crate) struct EndedBinding<'l> {
+    first: PhysSlot,
+    offset: usize,
+    bits: [u64; WORDS],
+    tables: Option<Tables>,
+    _lock: PhantomData<&'l ()>,
+}
+
+impl EndedBinding<'_> {
+    /// Returns the first slot of the device cluster, and the offset of the virtual cluster.
+    pub(crate) fn binding(&self) -> (PhysSlot, usize) {
+        (self.first, self.offset)
+    }
+
+    /// Returns a bit for each slot, set for those with data on the device.
+    pub(crate) fn bits(&self) -> &[u64; WORDS] {
+        &self.bits
+    }
+
+    /// Returns the tables for the device cluster.
+    pub(crate) fn tables(&self) -> Option<&Tables> {
+        self.tables.as_ref()
     }
 }
 
@@ -118,19 +220,22 @@ impl OwnedSlots<'_> {
     /// slot is not idle, or if swapoff has begun.
     #[inline]
     pub(super) fn take_device(self) -> bool {
-        let device = self.cluster().device();
-        let Some(first) = device.binding() else {
+        let map = self.cluster().device();
+        let Some(first) = map.binding() else {
             return false;
         };
         let (start, nr) = self.run();
-        if !device.set(start, nr) {
+        if !map.set(start, nr) {
             return false;
         }
-        // SAFETY: By the invariants of `Cluster`, which is bound, the device stays. The lock is
-        // held.
-        let taken = unsafe { bindings::vswap_take_bound(first.ty().into(), nr) };
+        // INVARIANT: The cluster is locked and bound, and the bits were just set.
+        let taken = device::take_bound(SetBits {
+            first,
+            nr,
+            _lock: PhantomData,
+        });
         if !taken {
-            device.clear(start, nr, |_, _| {});
+            map.clear(start, nr, |_, _| {});
         }
         taken
     }
@@ -140,8 +245,8 @@ impl OwnedSlots<'_> {
     /// caller to uncharge.
     #[inline]
     pub(super) fn idle(self, start: u32, nr: u32) -> u32 {
-        let device = self.cluster().device();
-        let Some(first) = device.binding() else {
+        let map = self.cluster().device();
+        let Some(first) = map.binding() else {
             return 0;
         };
         let (from, len) = self.run();
@@ -149,12 +254,16 @@ impl OwnedSlots<'_> {
         if warn_on_once!(start < from || start.wrapping_add(nr) > end) {
             return 0;
         }
-        device.clear(start, nr, |at, len| {
-            let offset = first.offset().wrapping_add(at);
-            // SAFETY: By the invariants of `Cluster`, the bits owned the device slots until they
-            // were cleared, and the bound cluster keeps the device. The lock is held, so the
-            // binding stays. By the invariants of `OwnedSlots`, no I/O uses the device slots.
-            unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, len) };
+        map.clear(start, nr, |at, len| {
+            // INVARIANT: By the invariants of `Cluster`, the bits owned the device slots until they
+            // were cleared. The lock is held, so the binding stays. By the invariants of
+            // `OwnedSlots`, no I/O uses the device slots.
+            device::idle_bound(ClearedBits {
+                first,
+                at,
+                nr: len,
+                _lock: PhantomData,
+            });
         })
     }
 }
@@ -173,12 +282,7 @@ impl LockedCluster<'_> {
         if warn_on_once!(self.cluster().is_bound()) {
             return false;
         }
-        // SAFETY: `ci->lock` is held. C accepts any type.
-        let offset = unsafe { bindings::vswap_bind(ty.into(), self.cluster().index()) };
-        match PhysSlot::new(ty, offset) {
-            Some(first) if offset != 0 => self.device().bind(first),
-            _ => false,
-        }
+        device::bind(ty, self).is_some_and(|first| self.device().bind(first))
     }
 
     /// Ends the binding. If a slot has data on the device, warns and keeps the binding instead.
@@ -197,11 +301,13 @@ impl LockedCluster<'_> {
         }
         let mut bits = [0u64; WORDS];
         let first = self.device().unbind(|slot, place| {
-            let word = self.backing_word(slot);
-            if let Some(word) = word.filter(|word| !warn_on_once!(word.load() != 0)) {
-                // SAFETY: The cluster is locked, and the word is 0. By the invariants of `Cluster`,
-                // the bit owns the device slot. The bit is cleared next.
-                unsafe { word.set(Backing::Phys(place).encode()) };
+            if let Some(word) = self.backing_word(slot) {
+                // INVARIANT: The cluster is locked. By the invariants of `Cluster`, the bit owns
+                // the device slot. `DeviceMap::unbind()` clears the bit next.
+                name_bit(BitWord {
+                    word,
+                    device: place,
+                });
             }
             if let Some(word) = bits.get_mut((slot / u64::BITS) as usize) {
                 *word |= 1u64.wrapping_shl(slot);
@@ -210,19 +316,16 @@ impl LockedCluster<'_> {
         let Some(first) = first else {
             return;
         };
-        // SAFETY: By the invariants of `Cluster`, the device cluster was bound to this cluster, and
-        // the device stays until C has ended the binding. The lock of this cluster is held. There
-        // is a bit for each slot. If a bit is set, there are tables, as checked above.
-        // INVARIANT: C moves the tables out of the value.
-        unsafe {
-            bindings::vswap_unbind(
-                first.ty().into(),
-                first.offset(),
-                self.cluster().first(),
-                bits.as_ptr().cast::<c_ulong>(),
-                tables.as_ref().map_or(null_mut(), Tables::as_ptr),
-            )
-        };
+        // INVARIANT: By the invariants of `Cluster`, the device cluster was bound to this cluster,
+        // whose lock is held. The words of slots with bits were written above. If a bit is set,
+        // there are tables, as checked above.
+        device::end_binding(EndedBinding {
+            first,
+            offset: self.cluster().first(),
+            bits,
+            tables,
+            _lock: PhantomData,
+        });
     }
 
     /// Ends the binding to the device of type `ty`, which swapoff turns off. Returns `EBUSY` if a

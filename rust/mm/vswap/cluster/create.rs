@@ -127,7 +127,7 @@ impl Spare {
 /// # Invariants
 ///
 /// The value owns the tables in the C structure, if there are any.
-pub(super) struct Tables(Opaque<bindings::swap_cluster_info>);
+pub(crate) struct Tables(Opaque<bindings::swap_cluster_info>);
 
 impl Tables {
     /// Returns a value without tables.
@@ -153,7 +153,7 @@ impl Tables {
 
     /// Returns the C structure, for C to take over the tables.
     #[inline]
-    pub(super) fn as_ptr(&self) -> *mut bindings::swap_cluster_info {
+    pub(crate) fn as_ptr(&self) -> *mut bindings::swap_cluster_info {
         self.0.get()
     }
 }
