@@ -10,6 +10,8 @@ use crate::{
             self,
             LockedContext, //
         },
+        cluster::Setup,
+        cluster_list::List,
         device::{
             self,
             DeviceSlots,
@@ -20,6 +22,7 @@ use crate::{
         fault::Fault,
         folio::{
             EmptyPage,
+            Folio,
             NewFolio,
             ReadFolio,
             ReadRequest,
@@ -57,12 +60,17 @@ use crate::{
         backing,
         cluster::{
             swap_cache,
+            AllocKey,
             ClearedBits,
+            Cluster,
+            CountsKey,
             EndedBinding,
             FolioSlots,
             Guard,
             LockedCluster,
+            Spare,
             Taken,
+            Tables,
             Unpinned, //
         },
         cluster_list::Lists,
@@ -358,6 +366,41 @@ fn the_list_of_a_cluster_is_not_made_up(cluster: &mut LockedCluster<'_>, lists: 
     cluster.set_list(ListState::Full, lists); //~ E0624
 }
 
+// Only the file that a key belongs to changes the slot map and the extend table.
+fn a_key_is_not_made_up(cluster: &mut LockedCluster<'_>) {
+    let _ = cluster.own_mut(AllocKey(())); //~ E0423
+    let _ = cluster.replace_extend_table(None, CountsKey(())); //~ E0423
+}
+
+fn a_cluster_without_tables_is_not_made_up(cluster: &'static Cluster) {
+    let _ = Spare::new(cluster); //~ E0624
+}
+
+fn a_cluster_gets_tables_once(spare: Spare, one: Tables, other: Tables) {
+    let _ = spare.with(one);
+    let _ = spare.with(other); //~ E0382
+}
+
+fn a_cluster_is_put_on_the_free_list_once(spare: Spare, lists: &mut Lists) {
+    lists.put_spare(spare);
+    lists.put_spare(spare); //~ E0382
+}
+
+fn a_list_does_not_change_while_it_is_walked(
+    lists: &mut Lists,
+    cluster: &LockedCluster<'_>,
+    list: &'static List,
+) {
+    let walk = lists.iter(list);
+    lists.move_to(cluster, list); //~ E0502
+    drop(walk);
+}
+
+fn the_right_to_set_up_is_not_kept(setup: Setup<'_>) {
+    static KEPT: SetOnce<Setup<'static>> = SetOnce::new();
+    KEPT.populate(setup); //~ E0521
+}
+
 fn a_binding_ends_once(ended: EndedBinding<'_>) {
     device::end_binding(ended);
     device::end_binding(ended); //~ E0382
@@ -407,7 +450,15 @@ fn a_folio_leaves_once(folio: LeavingFolio<'_>, cluster: &mut LockedCluster<'_>)
 }
 
 fn a_folio_does_not_leave_the_words_of_its_slots(folio: LeavingFolio<'_>) {
-    folio.leave_cache(); //~ E0133
+    LeavingFolio::leave_cache(folio); //~ E0308
+}
+
+fn a_folio_replaces_another_when_c_says_so(
+    cluster: &mut LockedCluster<'_>,
+    old: &Folio,
+    new: &Folio,
+) {
+    swap_cache::replace(cluster, old, new); //~ E0308
 }
 
 fn a_folio_gets_slots_once(one: Taken, other: Taken, folio: NewSwap<'_>) {
@@ -421,7 +472,7 @@ fn slots_are_for_one_folio(slots: Taken, one: NewSwap<'_>, other: NewSwap<'_>) {
 }
 
 fn a_folio_does_not_say_itself_what_its_slots_are(folio: NewSwap<'_>) {
-    folio.enter_cache(0); //~ E0133
+    let _ = Entered::of(folio); //~ E0308
 }
 
 fn the_right_to_free_slots_is_not_made_up(taken: Taken) {
@@ -434,6 +485,11 @@ fn slots_are_freed_once(slots: Unpinned<'_>) {
     };
     let _ = slots.clear(|_, _| {});
     let _ = slots.clear(|_, _| {}); //~ E0382
+}
+
+// The owner of a count may still use the slot's id.
+fn the_id_of_a_slot_in_use_is_not_taken(cluster: &LockedCluster<'_>) {
+    let _ = IdRefs::take(cluster); //~ E0308
 }
 
 fn references_to_an_id_are_put_once(ids: IdRefs) {

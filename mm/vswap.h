@@ -596,7 +596,7 @@ struct vswap_lists {
 extern struct vswap_lists vswap_lists;
 
 /*
- * Clusters that a CPU allocates from, as rust/mm/vswap/cluster_list.rs numbers them. The
+ * Clusters that a CPU allocates from, as rust/mm/ffi/cluster_list.rs numbers them. The
  * CPU changes them under the lock. Other CPUs only read them, while the CPU is online.
  */
 struct vswap_local {

@@ -14,6 +14,10 @@ pub(crate) mod acomp;
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod array;
 #[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod cluster;
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) mod cluster_list;
+#[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) mod device;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) mod fault;

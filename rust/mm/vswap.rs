@@ -37,9 +37,8 @@
 //!
 //! # Unsafe code and locks
 //!
-//! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `cluster` with its
-//! children and `cluster_list` of `vswap`; `pool`, `ring` and `table` of `zswap`. All other
-//! code forbids it, tests aside.
+//! `unsafe` lives in `exports` and `ffi`, and in the files that own memory: `pool`, `ring` and
+//! `table` of `zswap`. All other code forbids it, tests aside.
 //!
 //! `Documentation/rust/vswap/locking.rst` has the order of all locks, and what each protects.
 //! `index.rst` beside it answers common questions, and names the function to begin at.

@@ -11,6 +11,7 @@ use crate::{
             Out,
             Present, //
         },
+        cluster::Setup,
         device::{
             self,
             Leaving,
@@ -27,6 +28,7 @@ use crate::{
         vswap::{
             LeavingFolio,
             NewSwap,
+            Replacement,
             Uncharge, //
         }, //
     },
@@ -423,18 +425,14 @@ c_exports! {
     /// Replaces a folio in the swap cache by its copy (migration, `shmem_replace_folio()`), or by
     /// one of its parts (split).
     ///
-    /// The caller has locked both folios. The swap entry in `new` names the first slot of `old`
-    /// that `new` takes over, which is in the cluster. In this critical section of `ci->lock`, the
-    /// caller replaces `old` by `new` in the swap cache.
+    /// The swap entry in `new` names the first slot of `old` that `new` takes over.
     fn vswap_cache_replace(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         old: Present<&Folio> = *mut bindings::folio,
-        new: Present<&Folio> = *mut bindings::folio
+        new: Present<Replacement<'_>> = *mut bindings::folio
     ) {
         let (Present(mut cluster), Present(old), Present(new)) = (cluster, old, new);
-        // SAFETY: As required of the caller, both folios are locked, and the caller replaces `old`
-        // by `new` in this critical section of `ci->lock`. The slots of `new` are in the cluster.
-        unsafe { swap_cache::replace(&mut cluster, old, new) };
+        swap_cache::replace(&mut cluster, old, new);
     }
 }
 
@@ -483,24 +481,19 @@ extern "C" fn vswap_next_used(prev: c_ulong) -> c_ulong {
     slot_alloc::next_used(prev)
 }
 
-/// Sets vswap up, for offsets below `max_slots`.
-///
-/// # Safety
-///
-/// The caller calls this until it succeeds, and never concurrently.
-#[export]
-unsafe extern "C" fn vswap_rs_init(max_slots: c_ulong) -> c_int {
-    kernel::error::from_result(|| {
-        // Limit the directory to 64 slots for each page of memory. More would be of no use, and
-        // the directory for 64 is small.
-        let max = max_slots.min(crate::ffi::params::totalram_pages().saturating_mul(64)) / SLOTS;
-        // SAFETY: As required of the caller, this is not called concurrently, nor after it has
-        // succeeded.
-        unsafe { cluster::setup(max)? };
-        // `limit()` also sets the maximum that C keeps. Set it before the first slot is allocated.
-        capacity::limit();
-        Ok(0)
-    })
+c_exports! {
+    /// Sets vswap up, for offsets below `max_slots`.
+    fn vswap_rs_init(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
+        kernel::error::from_result(|| {
+            // At most 64 slots for each page of memory, because more would be of no use, and the
+            // directory for 64 is small.
+            let most = crate::ffi::params::totalram_pages().saturating_mul(64);
+            cluster::setup(&setup, max_slots.min(most) / SLOTS)?;
+            // Tell C the maximum before the first slot is allocated.
+            capacity::limit();
+            Ok(0)
+        })
+    }
 }
 
 /// Sets the maximum number of slots. The size of the directory is a second limit.

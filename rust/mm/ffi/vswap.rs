@@ -12,6 +12,7 @@ use crate::{
             Refines, //
         },
         folio::{
+            Folio,
             LockedFolio,
             Owner,
             SwapFolio, //
@@ -25,7 +26,14 @@ use crate::{
         params, //
     },
     vswap::{
-        cluster::LockedCluster,
+        cluster::{
+            swap_cache::{
+                Named,
+                Unnamed, //
+            },
+            LockedCluster,
+            UnpinnedSlot, //
+        },
         swap_table::Pfn, //
     },
     warn::warn_on_once,
@@ -165,26 +173,8 @@ impl<'a> NewSwap<'a> {
         Ok(IdRefs { id, nr: self.nr })
     }
 
-    /// Marks the folio as being in the swap cache for the slots from `offset` on. Takes the
-    /// references of the swap cache, one for each page.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds `ci->lock` of the slots. In this critical section, it has written the
-    /// folio into the swap table words of these slots, one for each page. No other words name the
-    /// folio.
-    #[inline]
-    pub(crate) unsafe fn enter_cache(self, offset: usize) -> Entered<'a> {
-        // SAFETY: The folio is locked, and not in the swap cache, by the invariants.
-        unsafe { bindings::vswap_folio_enter_cache(self.folio.as_ptr(), offset) };
-        // INVARIANT: `self` is consumed, and its folio was just added to the swap cache.
-        // SAFETY: By the invariants, only `self` covers the folio, and `self` is consumed. The
-        // folio was just added to the swap cache.
-        Entered(unsafe { SwapFolio::new(self.folio) })
-    }
-
-    /// Returns the byte values in a sample of the folio, for [`Variety::is_random`]. For a large
-    /// folio, takes no sample, so the folio does not look random.
+    /// Returns how random the contents of the folio look, from a sample. A large folio is not
+    /// sampled.
     pub(crate) fn variety(&self) -> Variety {
         if self.nr != 1 {
             return Variety::of(core::iter::empty());
@@ -208,7 +198,22 @@ impl<'a> NewSwap<'a> {
 /// covers the folio, except a value that this one lends.
 pub(crate) struct Entered<'a>(SwapFolio<'a>);
 
-impl Entered<'_> {
+impl<'a> Entered<'a> {
+    /// Marks a folio as being in the swap cache for the slots whose words name it. Takes
+    /// references.
+    #[inline]
+    pub(crate) fn of(named: Named<'a, '_>) -> Self {
+        let (NewSwap { folio, .. }, offset) = named.into_parts();
+        // SAFETY: By the invariants of `NewSwap`, the folio is locked, and not in the swap cache.
+        // By those of `Named`, the words of the slots from `offset` on, whose cluster is locked,
+        // name the folio.
+        unsafe { bindings::vswap_folio_enter_cache(folio.as_ptr(), offset) };
+        // INVARIANT: `named` is consumed, and its folio was just added to the swap cache.
+        // SAFETY: By the invariants of `NewSwap`, only `named` covered the folio, and is consumed.
+        // The folio was just added to the swap cache.
+        Self(unsafe { SwapFolio::new(folio) })
+    }
+
     /// Lends the folio out.
     #[inline]
     pub(crate) fn lend(&mut self) -> SwapFolio<'_> {
@@ -273,17 +278,13 @@ impl<'a> LeavingFolio<'a> {
         self.folio.owner()
     }
 
-    /// Marks the folio as not being in the swap cache. The C caller puts the references of the
-    /// swap cache later.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds `ci->lock` of the slots. In this critical section, it removes the folio
-    /// from the swap table words of its slots.
+    /// Marks a folio as not being in the swap cache, whose references the C caller puts.
     #[inline]
-    pub(crate) unsafe fn leave_cache(self) {
-        // SAFETY: The folio is locked, and in the swap cache, by the invariants.
-        unsafe { bindings::vswap_folio_leave_cache(self.folio.as_ptr()) };
+    pub(crate) fn leave_cache(unnamed: Unnamed<'a, '_>) {
+        let Self { folio, .. } = unnamed.into_folio();
+        // SAFETY: By the invariants of `LeavingFolio`, the folio is locked, and in the swap cache.
+        // By those of `Unnamed`, no word names it after the cluster is unlocked.
+        unsafe { bindings::vswap_folio_leave_cache(folio.as_ptr()) };
     }
 }
 
@@ -305,7 +306,52 @@ impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
     }
 }
 
-/// References to one memory cgroup id, one for each of `nr` slots. Dropping the value leaks the
+/// A locked folio that replaces another in the swap cache.
+///
+/// # Invariants
+///
+/// Both folios are locked during `'a`. C replaces the other folio by this one, in the current
+/// critical section of `ci->lock`. The slots of this folio, one for each page, are in the cluster,
+/// and the other folio had them.
+pub(crate) struct Replacement<'a>(&'a Folio);
+
+impl Replacement<'_> {
+    /// Returns the folio.
+    #[inline]
+    pub(crate) fn folio(&self) -> &Folio {
+        self.0
+    }
+}
+
+impl<'a> Refines<NonNull<bindings::folio>> for Replacement<'a> {
+    type Base = &'a Folio;
+
+    /// # Safety
+    ///
+    /// The folio and the one that it replaces are locked. In this critical section of `ci->lock`,
+    /// the caller replaces that folio in the swap cache. The slots of this folio are in the locked
+    /// cluster, and the replaced folio had them.
+    #[inline]
+    unsafe fn refine(folio: &'a Folio) -> Self {
+        // INVARIANT: As required of the caller.
+        Self(folio)
+    }
+}
+
+c_functions! {
+    /// Drops the data that the architecture saved for a slot, such as memory tags. Nothing pins the
+    /// slot, so no task reads its tags.
+    pub(crate) safe fn invalidate_tags(slot: &UnpinnedSlot<'_>) = vswap_invalidate_tags;
+}
+
+to_c! {
+    &UnpinnedSlot<'_> => usize = |this| {
+        let (cluster, off) = this.parts();
+        cluster.offset(off)
+    };
+}
+
+/// References to a memory cgroup id, one for each of `nr` slots. Dropping the value leaks the
 /// references.
 ///
 /// # Invariants
@@ -332,18 +378,14 @@ impl IdRefs {
         Self { id, nr: 1 }
     }
 
-    /// Takes over the reference of a slot, and clears the id of the slot. The id of the result is
-    /// 0 if the slot had none.
-    ///
-    /// # Safety
-    ///
-    /// The caller holds the lock of the cluster, and the slot is in the cluster.
+    /// Takes the reference of a slot. The slot then has no id.
     #[inline]
-    pub(crate) unsafe fn take(ci: *mut bindings::swap_cluster_info, off: u32) -> Self {
-        // SAFETY: As required of the caller, the cluster is locked, and the slot is in it. C checks
-        // that there is a table.
-        let id = unsafe { bindings::vswap_ci_take_id(ci, off) };
-        // INVARIANT: The slot owned the reference, and C has cleared the id of the slot.
+    pub(crate) fn take(slot: &UnpinnedSlot<'_>) -> Self {
+        let (cluster, off) = slot.parts();
+        // SAFETY: By the invariants of `UnpinnedSlot`, the cluster is locked, and the slot is in
+        // it. C checks that there is a table.
+        let id = unsafe { bindings::vswap_ci_take_id(cluster.cluster().as_ci(), off) };
+        // INVARIANT: The slot owned the reference until now.
         Self { id, nr: 1 }
     }
 
@@ -529,4 +571,30 @@ pub(crate) fn uncharge_id(id: u16, nr: u32) {
 /// has no folio or virtual slots were never enabled.
 pub(crate) fn try_reclaim(offset: usize) -> u32 {
     reclaim(offset).unsigned_abs()
+}
+
+c_statics! {
+    safe fn half_max() -> &Atomic<usize> = vswap_half_max;
+}
+
+/// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
+/// and frees.
+pub(crate) struct SlotUsage(());
+
+impl SlotUsage {
+    c_functions! {
+        /// Adds `nr` to the number of slots in use; negative when slots are freed.
+        pub(crate) safe fn change(nr: c_long) = vswap_used_add;
+        /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
+        pub(crate) safe fn estimate() -> usize = vswap_used_read;
+    }
+
+    /// Stores half of the maximum number of slots for C, which tests whether more are in use.
+    pub(crate) fn set_max(slots: usize) {
+        let half = half_max();
+        // Write it only if it changed, because other CPUs read it often.
+        if half.load(Relaxed) != slots / 2 {
+            half.store(slots / 2, Relaxed);
+        }
+    }
 }

@@ -36,3 +36,24 @@ impl Drop for Pinned {
         unsafe { bindings::vswap_migrate_enable() };
     }
 }
+
+/// The right of a test to change the words of slots without a folio.
+///
+/// # Invariants
+///
+/// As long as words name page frames that the test made up, no task looks up their slots.
+#[derive(Clone, Copy)]
+pub(crate) struct MadeUp(());
+
+impl MadeUp {
+    /// Creates the value for a test.
+    ///
+    /// # Safety
+    ///
+    /// The slots whose words the caller changes with the value are in use, and only the caller uses
+    /// them, until their words name no made-up page frame.
+    pub(crate) unsafe fn new() -> Self {
+        // INVARIANT: As required of the caller.
+        Self(())
+    }
+}

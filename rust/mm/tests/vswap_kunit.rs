@@ -25,6 +25,7 @@ use crate::{
         },
         vswap_kunit::{
             setup,
+            MadeUp,
             Pinned, //
         }, //
     },
@@ -102,10 +103,11 @@ fn alloc(order: u32) -> Result<usize> {
     let (cluster, start) = (run.taken.cluster(), run.taken.start());
     let mut locked = run.taken.lend();
     let mut in_use = false;
+    // SAFETY: Only this test uses the slots, and the state names no folio.
+    let right = unsafe { MadeUp::new() };
     for off in start..start + (1 << order) {
         in_use |= locked.state(off) != State::Null;
-        // SAFETY: The slot is in use, and only this test uses it.
-        unsafe { locked.make_up(off, used) };
+        locked.make_up(off, used, right);
     }
     drop(run);
     if in_use {
@@ -165,8 +167,9 @@ fn alloc_row(nr: usize, slots: &mut KVec<usize>) -> Result<usize> {
 
 fn set_state(offset: usize, state: State) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
-    // SAFETY: The slot is in use, and only this test uses it.
-    unsafe { cluster.lock().lend().make_up(off, state) };
+    // SAFETY: Only this test uses the slot.
+    let right = unsafe { MadeUp::new() };
+    cluster.lock().lend().make_up(off, state, right);
     Ok(())
 }
 
@@ -688,16 +691,18 @@ mod tests {
 
         // A folio enters with all of its slots, or with none.
         set_state(start + 2, cached(flags, new))?;
-        // SAFETY: No task looks up the slots, because only this test uses them.
-        assert!(!unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) });
+        // SAFETY: No task looks up the page frames, because only this test uses the slots.
+        let right = unsafe { MadeUp::new() };
+        let refused = !made_up::add(&mut cluster.lock().lend(), off, 4, old, right);
+        assert!(refused);
         for at in [start, start + 1, start + 3] {
             assert!(slot::peek(at) == swapped_out(1)?);
         }
         assert!(slot::peek(start + 2) == cached(flags, new));
         set_state(start + 2, swapped_out(1)?)?;
 
-        // SAFETY: No task looks up the slots, because only this test uses them.
-        assert!(unsafe { made_up::add(&mut cluster.lock().lend(), off, 4, old) });
+        let added = made_up::add(&mut cluster.lock().lend(), off, 4, old, right);
+        assert!(added);
         for at in start..start + 4 {
             assert!(slot::peek(at) == cached(flags, old));
         }
@@ -718,17 +723,14 @@ mod tests {
         assert_eq!(in_use(), used + slots.len() + 4);
 
         // Split the folio.
-        // SAFETY: No task looks up the slots, because only this test uses them.
-        unsafe { made_up::replace(&mut cluster.lock().lend(), off + 2, 2, old, new) };
+        made_up::replace(&mut cluster.lock().lend(), off + 2, 2, old, new, right);
         assert!(slot::peek(start + 1) == cached(Flags::EMPTY, old));
         assert!(slot::peek(start + 2) == cached(Flags::EMPTY, new));
         assert!(slot::peek(start + 3) == cached(flags, new));
 
         // The slots with a swap count of 0 are freed when the folio is removed.
-        // SAFETY: No task looks up the slots, because only this test uses them.
-        unsafe { made_up::del(&mut cluster.lock().lend(), off, 2, old, value) };
-        // SAFETY: No task looks up the slots, because only this test uses them.
-        unsafe { made_up::del(&mut cluster.lock().lend(), off + 2, 2, new, value) };
+        made_up::del(&mut cluster.lock().lend(), off, 2, old, value, right);
+        made_up::del(&mut cluster.lock().lend(), off + 2, 2, new, value, right);
         assert!(slot::peek(start) == gone);
         assert!(slot::peek(start + 1) == State::Null);
         assert!(slot::peek(start + 2) == State::Null);

@@ -37,12 +37,12 @@ use crate::{
             RcuMemcg, //
         },
         params::totalram_pages,
-        vswap, //
+        vswap::{
+            self,
+            SlotUsage, //
+        }, //
     },
-    vswap::{
-        cluster::SlotUsage,
-        directory::Directory, //
-    },
+    vswap::directory::Directory,
     zswap::{
         limits,
         rules::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Virtual clusters: their memory, their lock, and the state that the lock protects.
+//! Virtual clusters: the state of their slots, and the lock that protects it.
 //!
 //! A [`Cluster`] begins with C's `struct swap_cluster_info`, so that C can lock it like a device
 //! cluster, and keep a pointer to it. Rust owns the contents: the swap table words, in C's format,
@@ -8,15 +8,15 @@
 //!
 //! # Files
 //!
-//! This file has the header of a cluster, and the functions that read it without the lock. The
-//! files in `cluster/` have one subject each:
+//! [`crate::ffi::cluster`] has the memory of a cluster, its lock, and access to what the lock
+//! protects ([`LockedCluster`], [`Guard`]). This file has the functions that read a cluster without
+//! the lock. The files in `cluster/` have one subject each:
 //!
-//! - `lock`: the lock, and access to what the lock protects ([`LockedCluster`], [`Guard`]).
-//! - `fields`: the fields of C's structure that the lock protects, and the extend table.
-//! - `create`: allocates headers and tables ([`Spare`], [`Populated`]).
+//! - `create`: creates clusters, and gives them tables ([`Spare`], [`Populated`]).
 //! - `alloc`: takes slots for a folio ([`Taken`]).
 //! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and the
 //!   modules below it, `free` and its child `swap_cache`, write the words.
+//! - `extend`: swap counts that do not fit in a word.
 //! - `free`: drops swap counts, and frees slots ([`Unpinned`]).
 //! - `swap_cache`: adds, removes and replaces the folio of a slot.
 //! - `backing_words`: the zswap entry or device slot that backs a slot, and the right to change it
@@ -61,26 +61,36 @@
 //! the locks is inverted.
 //!
 //! [`ListState`]: crate::vswap::slot_map::ListState
-//! [`Lists`]: crate::vswap::cluster_list::Lists
+//! [`Lists`]: crate::ffi::cluster_list::Lists
 //!
 //! C headers: [`mm/vswap.h`](srctree/mm/vswap.h), [`mm/swap_table.h`](srctree/mm/swap_table.h).
+
+#![forbid(unsafe_code)]
 
 mod alloc;
 mod backing_words;
 mod binding;
 mod create;
-mod fields;
+mod extend;
 mod folio_slots;
-mod lock;
 mod state;
 
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) use backing_words::AtHand;
-pub(super) use create::HeaderCache;
 pub(crate) use state::free::swap_cache;
 pub(crate) use {
+    crate::ffi::cluster::{
+        Cluster,
+        ExtendTable,
+        Guard,
+        LockedCluster,
+        Populated,
+        Spare,
+        Tables, //
+    },
     alloc::{
-        SlotUsage,
+        AllocKey,
+        Own,
         Taken, //
     },
     backing_words::{
@@ -100,42 +110,34 @@ pub(crate) use {
     create::{
         backing_size,
         setup,
-        sizes,
-        Populated,
-        Spare,
-        Tables, //
+        sizes, //
     },
-    fields::ExtendTable,
+    extend::CountsKey,
     folio_slots::{
         FolioSlots,
         LockedSlots, //
     },
-    lock::{
-        Guard,
-        LockedCluster, //
-    },
-    state::free::{
-        Unbacked,
-        Unpinned,
-        UnpinnedAlone, //
+    state::{
+        free::{
+            Unbacked,
+            Unpinned,
+            UnpinnedAlone,
+            UnpinnedSlot, //
+        },
+        SwapWords, //
     }, //
 };
 
 use crate::{
     ffi::{
-        call::FromC,
         folio::Slot,
         layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
         cluster::{
-            alloc::{
-                Own,
-                Used, //
-            },
+            alloc::Used,
             binding::Binding,
-            fields::Extended,
-            state::SwapWords, //
+            extend::Extended, //
         },
         directory::{
             find,
@@ -152,109 +154,51 @@ use crate::{
         SLOTS, //
     }, //
 };
-use core::{
-    cell::UnsafeCell,
-    ptr::NonNull, //
-};
 use kernel::{
-    bindings,
     prelude::*,
-    sync::rcu,
-    types::Opaque, //
+    sync::rcu, //
 };
 
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 
-/// A virtual cluster.
-///
-/// # Invariants
-///
-/// - If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
-///   Only the holder of `ci->lock` may break this, between the changes of the word and of the
-///   folio.
-/// - A set bit in `device` owns the device slot with the same index. The bits and the binding
-///   change only under `ci->lock`. A bound cluster keeps its device, because swapoff needs
-///   [`Left`](crate::ffi::device::Left) before it frees the device.
-/// - `used` is at least the number of slots in use in the slot map. So if it is 0, all slots are
-///   free. Only the holder of `ci->lock` may break this, while it takes slots into use.
-/// - A free slot has a null swap table word, and no backing: its backing word and its bit in
-///   `device` are 0. Only the holder of `ci->lock` may break this, while it takes the slot
-///   into use.
-#[repr(C)]
-pub(crate) struct Cluster {
-    // First, so that C's pointer to it is a pointer to the cluster.
-    ci: Opaque<bindings::swap_cluster_info>,
-    // Protected by `ci->lock`.
-    own: UnsafeCell<Own>,
-    extended: Extended,
-    // Changed under `ci->lock`, also read without it.
+/// What the header of a cluster has, beside what `ci->lock` protects alone ([`Own`]). The files in
+/// `cluster/` that the types of the fields belong to change it, and other tasks read it without the
+/// lock.
+pub(crate) struct Shared {
+    /// Which slots have data on a device cluster that the cluster is bound to. Changed under
+    /// `ci->lock`.
     device: Binding,
-    // Number of slots in use. Changed under `ci->lock`, also read without it.
+    /// The number of slots in use. Changed under `ci->lock`.
     used: Used,
-    // The number of the cluster in the directory.
+    /// The number of slots whose swap count is in the extend table. Only read under `ci->lock`.
+    extended: Extended,
+    /// The number of the cluster in the directory.
     number: Number,
 }
 
-static_assert!(core::mem::offset_of!(Cluster, ci) == 0);
-
-// SAFETY: `ci->lock` protects `own` and `extended`, and the other fields are atomic or constant. C
-// accesses `ci` by its own rules.
-unsafe impl Sync for Cluster {}
-
-impl FromC<NonNull<bindings::swap_cluster_info>> for &'static Cluster {
-    /// # Safety
-    ///
-    /// `ci` is the C part of a virtual cluster.
-    #[inline]
-    unsafe fn from_c(ci: NonNull<bindings::swap_cluster_info>) -> Self {
-        // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
-        // `Cluster`. Headers are never freed.
-        unsafe { ci.cast().as_ref() }
+impl Shared {
+    /// Returns the value of a new cluster.
+    pub(crate) const fn new(number: Number) -> Self {
+        Self {
+            device: Binding::none(),
+            used: Used::none(),
+            extended: Extended::none(),
+            number,
+        }
     }
-}
-
-to_c! {
-    &Cluster => *mut bindings::swap_cluster_info = |this| this.as_ci();
-    Option<&Cluster> => *mut bindings::swap_cluster_info = |this| {
-        this.map_or(core::ptr::null_mut(), Cluster::as_ci)
-    };
 }
 
 impl Cluster {
-    #[inline]
-    pub(crate) fn as_ci(&self) -> *mut bindings::swap_cluster_info {
-        self.ci.get()
-    }
-
-    #[inline]
-    pub(crate) fn as_non_null(&self) -> NonNull<bindings::swap_cluster_info> {
-        NonNull::from(&self.ci).cast()
-    }
-
     /// Returns the number of the cluster in [`Directory`](super::directory::Directory).
     #[inline]
     pub(crate) fn index(&self) -> usize {
-        self.number.get()
+        self.shared().number.get()
     }
 
     /// Returns the offset of the cluster's first slot.
     #[inline]
     pub(crate) fn first(&self) -> usize {
         self.index().wrapping_mul(SLOTS)
-    }
-
-    /// Returns the swap table words for a reader without the lock. Returns `None` if the cluster
-    /// has no tables.
-    #[inline]
-    fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
-        // SAFETY: The memory is a table of words until an RCU grace period has passed after it was
-        // freed. Meanwhile it can become the table of another cluster, also of a device cluster.
-        // Readers use only atomic loads, and accept any word.
-        unsafe {
-            bindings::vswap_ci_table_rcu(self.as_ci())
-                .cast::<SwapWords>()
-                .as_ref()
-        }
     }
 
     /// Returns the state of a slot without the lock. The state may be stale.
@@ -303,7 +247,7 @@ impl Cluster {
     /// Returns the number of slots in use, without the lock.
     #[inline]
     pub(crate) fn peek_used(&self) -> u32 {
-        self.used.get()
+        self.shared().used.get()
     }
 
     /// Returns true if the cluster has a table of backing words, without the lock.

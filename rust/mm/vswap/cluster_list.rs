@@ -9,14 +9,23 @@
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
+#![forbid(unsafe_code)]
+
+pub(crate) use crate::ffi::cluster_list::{
+    Lists,
+    Local, //
+};
 use crate::{
     ffi::{
-        call::View,
+        cluster_list::{
+            peek_current,
+            take_current,
+            List,
+            Nth,
+            NR_ORDERS, //
+        },
         device,
-        layout::{
-            MAX_SWAPFILES,
-            SWAPFILE_CLUSTER, //
-        }, //
+        layout::SWAPFILE_CLUSTER, //
     },
     vswap::{
         cluster::{
@@ -25,35 +34,17 @@ use crate::{
             LockedCluster,
             Spare, //
         },
-        directory::Directory,
         slot_map::ListState,
         swap_table::PhysSlot, //
     },
     warn::warn_on_once, //
 };
-use core::mem::offset_of;
-use kernel::{
-    bindings,
-    cpu::{
-        nr_cpu_ids,
-        CpuId, //
-    },
-    interop::list::CList,
-    prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        SpinLock,
-        SpinLockGuard, //
-    },
-    types::NotThreadSafe, //
+use kernel::cpu::{
+    nr_cpu_ids,
+    CpuId, //
 };
 
-const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
-/// The number of clusters of a list that are tried. If another task has locked each of them, the
-/// search gives up.
+/// The number of locked clusters to skip in a list before giving up.
 const MAX_CONTENDED: usize = 16;
 
 /// The kind of a cluster that slots are allocated from.
@@ -71,92 +62,9 @@ impl Kind {
     /// the order is too large.
     #[inline]
     fn nth(self, order: u32) -> Option<Nth> {
-        if order >= NR_ORDERS {
-            return None;
-        }
-        // INVARIANT: There are `NR_ORDERS` clusters of each kind.
-        Some(Nth(match self {
-            Self::Unbound => order,
-            Self::Bound => order.wrapping_add(NR_ORDERS),
-        }))
+        Nth::new(order, self == Self::Bound)
     }
 }
-
-/// The index of a cluster among those that a CPU allocates from.
-///
-/// # Invariants
-///
-/// The index is less than `VSWAP_NR_CURRENT_CLUSTERS`.
-#[derive(Clone, Copy)]
-struct Nth(u32);
-
-to_c!(Nth => c_uint = |this| this.0);
-
-static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
-
-/// A list of virtual clusters. Only methods of [`Lists`], which holds the lock, walk and change
-/// it.
-#[repr(transparent)]
-struct List(CList<Cluster, { offset_of!(bindings::swap_cluster_info, __bindgen_anon_1.list) }>);
-
-to_c!(&List => *mut bindings::list_head = |this| core::ptr::from_ref(this).cast_mut().cast());
-
-/// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
-/// vswap_cluster_lists`.
-#[repr(C)]
-struct DeviceLists {
-    partial: [List; NR_ORDERS as usize],
-    frag: List,
-}
-
-same_layout!(DeviceLists = bindings::vswap_cluster_lists {
-    partial = partial,
-    frag = frag,
-});
-
-/// All lists: C's `struct vswap_lists`.
-///
-/// # Invariants
-///
-/// `lock` protects the lists, which C initializes before a cluster exists. The lists have only
-/// virtual clusters. A cluster on `free` has no tables, and there is no `Spare` or `Populated` for
-/// it. `nr_populated` changes under `lock`, and is also read without it.
-#[repr(C)]
-struct AllLists {
-    lock: SpinLock<()>,
-    free: List,
-    of: [DeviceLists; MAX_SWAPFILES as usize + 1],
-    nr_populated: Atomic<usize>,
-}
-
-same_layout!(AllLists = bindings::vswap_lists {
-    lock = lock,
-    free = free,
-    of = of,
-    nr_populated = nr_populated,
-});
-
-// SAFETY: The layout is that of C's structure. C locks `lock` to change or walk a list, tests
-// without it only whether a list is empty, and accesses `nr_populated` in one piece.
-unsafe impl View for AllLists {
-    type C = bindings::vswap_lists;
-}
-
-c_statics! {
-    safe fn all() -> &AllLists = vswap_lists;
-}
-
-/// The lock of the lists of clusters. Dropping the value unlocks.
-///
-/// # Invariants
-///
-/// The lock is held. Each list has only virtual clusters, and the [`ListState`] of each of them
-/// names the list.
-pub(crate) struct Lists(
-    #[expect(dead_code)] SpinLockGuard<'static, ()>,
-    // Makes the type not `Sync`, because methods with `&self` change lists, too.
-    NotThreadSafe,
-);
 
 /// The next cluster for a CPU whose cluster has no free run.
 pub(crate) enum Refill {
@@ -171,66 +79,32 @@ pub(crate) enum Refill {
 }
 
 impl Lists {
-    /// Locks the lists.
-    pub(crate) fn lock() -> Self {
-        // The lock nests inside the locks of clusters. A task that holds it only trylocks
-        // clusters.
-        // INVARIANT: The lock was just taken. Only `add()` and `put_spare()` put clusters on lists,
-        // and only virtual ones. `add()` records the list in the cluster's `ListState`. The state
-        // of a `Spare` is `Free` already.
-        Self(all().lock.lock(), NotThreadSafe)
-    }
-
-    c_guarded! {
-        /// Moves a cluster to the front of a list.
-        safe fn move_to(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
-        /// Removes a cluster from its list, if it is on one.
-        safe fn remove(&self, cluster: &Cluster) = vswap_lists_del;
-    }
-
-    /// Removes and returns a cluster of the free list, if the list has one.
-    fn take_spare(&mut self) -> Option<Spare> {
-        let cluster = all().free.0.iter().next()?;
-        self.remove(cluster);
-        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and there is no
-        // `Spare` or `Populated` for it. The cluster was just removed from the free list.
-        Some(unsafe { Spare::new(cluster) })
-    }
-
     /// Moves a locked cluster with tables to the front of the list for `state`, or off its list if
     /// `state` has none. The cluster goes to the front because, if it was full before, it is
     /// fuller than the others. Allocating from it first lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
-        let order = cluster.order() as usize;
-        // A cluster without tables goes on the free list as a `Spare`, by `put_spare()`.
+        let order = cluster.order();
+        // A cluster without tables gets on the free list as a `Spare`.
         let fits = state != ListState::Free && cluster.has_words();
-        if warn_on_once!(!fits || order >= NR_ORDERS as usize) {
+        if warn_on_once!(!fits || order >= NR_ORDERS) {
             return;
         }
         cluster.set_list(state, self);
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
-        let cluster = cluster.cluster();
         match state {
             ListState::Partial => {
-                // `get()` does not return `None`, because `order` was checked above.
-                if let Some(partial) = lists.and_then(|lists| lists.partial.get(order)) {
+                // Not `None`: `order` was checked above.
+                if let Some(partial) = lists.and_then(|lists| lists.partial(order)) {
                     self.move_to(cluster, partial);
                 }
             }
             ListState::Frag => {
                 if let Some(lists) = lists {
-                    self.move_to(cluster, &lists.frag);
+                    self.move_to(cluster, lists.frag());
                 }
             }
             ListState::Free | ListState::Cpu(_) | ListState::Full => self.remove(cluster),
         }
-    }
-
-    /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
-    /// clusters. Does not return `None`, because the index is bounded.
-    fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
-        let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
-        all().of.get(usize::from(nth))
     }
 
     /// Puts a locked cluster on the list that fits its free slots, because its CPU does not
@@ -265,7 +139,7 @@ impl Lists {
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
     /// locked. `ty` is as for [`Self::take_any`].
     fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
-        self.take_from(Self::of(ty)?.partial.get(order as usize)?, cpu, order)
+        self.take_from(Self::of(ty)?.partial(order)?, cpu, order)
     }
 
     /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
@@ -276,7 +150,7 @@ impl Lists {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
         }
-        let frag = self.take_from(&Self::of(ty)?.frag, cpu, 0);
+        let frag = self.take_from(Self::of(ty)?.frag(), cpu, 0);
         if frag.is_some() {
             return frag;
         }
@@ -290,95 +164,19 @@ impl Lists {
     /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
     /// CPU and an order, and returns it locked.
     fn take_from(&mut self, list: &'static List, cpu: u32, order: u32) -> Option<Guard> {
-        // C initializes the lists before the first cluster is created. Until then, do not walk
-        // them.
-        if Directory::len() == 0 {
-            return None;
-        }
-        // Clusters are locked for a short time only. If other tasks have locked this many, many
-        // tasks use the list: give up.
-        for cluster in list.0.iter().take(MAX_CONTENDED) {
-            // Only trylock, because the lock of the lists nests inside `ci->lock`.
-            if let Some(mut guard) = cluster.try_lock() {
-                self.add(&mut guard.lend(), ListState::Cpu(cpu));
-                guard.lend().assign(cpu, order);
-                return Some(guard);
-            }
-        }
-        None
+        // Clusters are locked for a short time only. So if this many are locked, the list is
+        // contended: give up.
+        let mut first = self.iter(list).take(MAX_CONTENDED);
+        // Only trylock, because the lock of the lists nests inside `ci->lock`.
+        let mut guard = first.find_map(Cluster::try_lock)?;
+        drop(first);
+        self.add(&mut guard.lend(), ListState::Cpu(cpu));
+        guard.lend().assign(cpu, order);
+        Some(guard)
     }
-
-    /// Adds one to the number of clusters with tables. Returns false, and changes nothing, if
-    /// `limit` clusters have tables already.
-    fn count_populated(&mut self, limit: usize) -> bool {
-        let nr = &all().nr_populated;
-        let now = nr.load(Relaxed);
-        if now >= limit {
-            return false;
-        }
-        nr.store(now.wrapping_add(1), Relaxed);
-        true
-    }
-
-    /// Subtracts a cluster from the number of clusters with tables.
-    pub(crate) fn uncount_populated(&mut self) {
-        let nr = &all().nr_populated;
-        let now = nr.load(Relaxed);
-        warn_on_once!(now == 0);
-        nr.store(now.saturating_sub(1), Relaxed);
-    }
-
-    /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
-    /// with tables.
-    pub(crate) fn put_spare(&mut self, spare: Spare) {
-        self.move_to(spare.into_cluster(), &all().free);
-        self.uncount_populated();
-    }
-
-    /// Returns the number of clusters that have tables, or are about to get them. Takes no lock.
-    pub(crate) fn populated() -> usize {
-        all().nr_populated.load(Relaxed)
-    }
-}
-
-/// The lock of this CPU's state: the clusters that the CPU allocates from. Dropping the value
-/// unlocks.
-///
-/// # Invariants
-///
-/// The lock is held, and the CPU stays the same.
-pub(crate) struct Local(NotThreadSafe);
-
-c_functions! {
-    safe fn lock_local() = vswap_local_lock;
-    /// Returns the cluster that a CPU last allocated from, which may be stale. C returns NULL for
-    /// a CPU that is not possible.
-    safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_peek;
-    /// Clears and returns the cluster that a CPU last allocated from. Only for an offline CPU,
-    /// which does not access its state.
-    safe fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster> = vswap_local_take;
 }
 
 impl Local {
-    /// Locks the state of this CPU. The caller holds no lock of a cluster or of the lists.
-    #[inline]
-    pub(crate) fn lock() -> Self {
-        lock_local();
-        // INVARIANT: The lock was just taken.
-        Self(NotThreadSafe)
-    }
-
-    /// Returns the number of this CPU.
-    #[inline]
-    pub(crate) fn cpu(&self) -> u32 {
-        CpuId::current().as_u32()
-    }
-
-    c_guarded! {
-        safe fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
-        safe fn set(&self, nth: Nth, cluster: Option<&'static Cluster>) = vswap_local_set;
-    }
-
     /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on another
     /// CPU and hold the lock of that CPU's state.
     pub(crate) fn while_unlocked<R>(self, f: impl FnOnce() -> R) -> (Self, R) {
@@ -430,13 +228,5 @@ impl Local {
     /// Clears and returns the cluster that an offline CPU allocated from, for an order and a kind.
     pub(crate) fn take_away(cpu: u32, order: u32, kind: Kind) -> Option<&'static Cluster> {
         take_current(CpuId::from_u32(cpu)?, kind.nth(order)?)
-    }
-}
-
-impl Drop for Local {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: The lock is held, by the invariants.
-        unsafe { bindings::vswap_local_unlock() };
     }
 }

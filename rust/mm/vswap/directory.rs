@@ -9,11 +9,11 @@
 #![forbid(unsafe_code)]
 
 use crate::{
-    ffi::array::Array,
-    vswap::cluster::{
-        Cluster,
-        HeaderCache, //
+    ffi::{
+        array::Array,
+        cluster::HeaderCache, //
     },
+    vswap::cluster::Cluster,
     zswap::table::SLOTS, //
 };
 use kernel::{
@@ -37,9 +37,10 @@ pub(crate) struct Directory(());
 ///
 /// # Invariants
 ///
-/// [`NEXT`] gave out the number for this value alone.
+/// [`NEXT`] gave out the number for this value alone, after [`Directory::setup`] took a
+/// [`HeaderCache`].
 #[must_use]
-pub(super) struct Number(u32);
+pub(crate) struct Number(u32);
 
 impl Number {
     #[inline]
@@ -86,8 +87,8 @@ impl Directory {
                 return None;
             }
             if NEXT.cmpxchg(next, next.wrapping_add(1), Full).is_ok() {
-                // INVARIANT: No other task gets this number, unless `unreserve()` consumes this
-                // value.
+                // INVARIANT: No other task gets this number, unless this value is taken back. There
+                // is room only after `setup()`.
                 break Number(next);
             }
         };

@@ -3,12 +3,15 @@
 //! Allocates slots of a cluster. [`Taken`] stands for slots that were taken for a folio. This file
 //! also changes the slot map, the number of slots in use, and which list the cluster is on.
 
+#![forbid(unsafe_code)]
+
 use crate::{
     ffi::vswap::{
         self,
         Entered,
         IdRefs,
         NewSwap,
+        SlotUsage,
         Uncharge, //
     },
     vswap::{
@@ -42,16 +45,22 @@ use kernel::{
     }, //
 };
 
-/// Which slots of a cluster are in use, and which list the cluster is on. Only this file changes
-/// them.
-pub(super) struct Own {
+/// The key to [`Own`]: see [`crate::ffi::cluster`].
+#[derive(Clone, Copy)]
+pub(crate) struct AllocKey(());
+
+const KEY: AllocKey = AllocKey(());
+
+/// Which slots of a cluster are in use, and which list the cluster is on. Protected by `ci->lock`.
+/// Only this file changes them.
+pub(crate) struct Own {
     map: SlotMap,
     list: ListState,
 }
 
 impl Own {
-    /// The value for a new cluster: all slots are free, and it is not on a list.
-    pub(super) const NEW: Self = Self {
+    /// The value of a new cluster.
+    pub(crate) const NEW: Self = Self {
         map: SlotMap::EMPTY,
         list: ListState::Free,
     };
@@ -92,20 +101,6 @@ impl<'a> FreeRun<'a> {
 }
 
 impl LockedCluster<'_> {
-    #[inline]
-    fn own(&self) -> &Own {
-        // SAFETY: The lock protects `own`, and is held, by the invariants of `LockedCluster`.
-        // Changes need `&mut self`.
-        unsafe { &*self.cluster().own.get() }
-    }
-
-    #[inline]
-    fn own_mut(&mut self) -> &mut Own {
-        // SAFETY: The lock protects `own`, and is held, by the invariants of `LockedCluster`.
-        // `self` is borrowed mutably, so there is no other reference.
-        unsafe { &mut *self.cluster().own.get() }
-    }
-
     /// Returns the number of slots in use.
     #[inline]
     pub(crate) fn used(&self) -> u32 {
@@ -127,14 +122,14 @@ impl LockedCluster<'_> {
             return;
         }
         // The cast is lossless, because an order is less than `SWAP_NR_ORDERS`.
-        self.set_order(order as u8);
-        self.own_mut().list = ListState::Cpu(cpu);
+        self.set_order(order as u8, KEY);
+        self.own_mut(KEY).list = ListState::Cpu(cpu);
     }
 
     /// Records the list that the cluster is on, for [`Lists::add`].
     #[inline]
     pub(in crate::vswap) fn set_list(&mut self, list: ListState, _lists: &mut Lists) {
-        self.own_mut().list = list;
+        self.own_mut(KEY).list = list;
     }
 
     /// Returns true if the cluster has a free run for a folio of its order.
@@ -165,9 +160,9 @@ impl LockedCluster<'_> {
                 return None;
             }
         }
-        self.own_mut().map.take(start, nr);
+        self.own_mut(KEY).map.take(start, nr);
         let used = self.used().wrapping_add(nr);
-        self.cluster().used.0.store(used, Relaxed);
+        self.cluster().shared().used.0.store(used, Relaxed);
         SlotUsage::change(nr as c_long);
         Some((start, nr))
     }
@@ -188,8 +183,8 @@ impl<'g> Cleared<'g> {
     pub(super) fn give_back(self) -> Option<(LockedCluster<'g>, ListMove)> {
         let (mut cluster, start, nr) = self.into_parts();
         let order = cluster.order();
-        let own = cluster.own_mut();
-        // Do not change `used`, because the tables would be freed early if it were too low.
+        let own = cluster.own_mut(KEY);
+        // Count none, because too low a count would free the tables early.
         if warn_on_once!(!own.map.free(start, nr)) {
             return None;
         }
@@ -197,7 +192,7 @@ impl<'g> Cleared<'g> {
         // Search only if the cluster had no free run of its order before.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = cluster.used().wrapping_sub(nr);
-        cluster.cluster().used.0.store(used, Relaxed);
+        cluster.cluster().shared().used.0.store(used, Relaxed);
         SlotUsage::change((nr as c_long).wrapping_neg());
         Some((cluster, list.after_free(used, has_run)))
     }
@@ -301,32 +296,6 @@ impl Taken {
                 taken.cancel();
                 Err((folio, ids))
             }
-        }
-    }
-}
-
-c_statics! {
-    safe fn half_max() -> &Atomic<usize> = vswap_half_max;
-}
-
-/// The number of slots in use in all clusters. C keeps it with a difference for each CPU, because
-/// all CPUs allocate and free slots.
-pub(crate) struct SlotUsage(());
-
-impl SlotUsage {
-    c_functions! {
-        /// Adds `nr` to the number of slots in use; negative when slots are freed.
-        pub(super) safe fn change(nr: c_long) = vswap_used_add;
-        /// Returns an estimate of the slots in use, off by at most one batch for each CPU.
-        pub(crate) safe fn estimate() -> usize = vswap_used_read;
-    }
-
-    /// Stores half of the maximum number of slots for C, which tests whether more are in use.
-    pub(crate) fn set_max(slots: usize) {
-        let half = half_max();
-        // Write it only if it changed, because other CPUs read it often.
-        if half.load(Relaxed) != slots / 2 {
-            half.store(slots / 2, Relaxed);
         }
     }
 }

@@ -175,32 +175,32 @@ impl Cluster {
     /// Returns true if the cluster is bound. Does not take the lock.
     #[inline]
     pub(super) fn is_bound(&self) -> bool {
-        self.device.0.is_bound()
+        self.shared().device.0.is_bound()
     }
 
     /// Returns true if the bit of a slot is set: the slot has data on the bound device cluster.
     /// Does not take the lock.
     #[inline]
     pub(crate) fn has_bit(&self, off: u32) -> bool {
-        self.device.0.has(off)
+        self.shared().device.0.has(off)
     }
 
     /// Returns the device slot that has the data of a slot, if its bit is set. Does not take the
     /// lock: see [`DeviceMap::find`].
     #[inline]
     pub(crate) fn find_device(&self, off: u32) -> Option<PhysSlot> {
-        self.device.0.find(off)
+        self.shared().device.0.find(off)
     }
 
     /// Returns the first slot of the bound device cluster, if any. Does not take the lock.
     #[inline]
     pub(crate) fn peek_binding(&self) -> Option<PhysSlot> {
-        self.device.0.binding()
+        self.shared().device.0.binding()
     }
 
     /// Returns true if the bound device cluster has an idle slot, one without data. Takes no lock.
     pub(crate) fn peek_idle(&self) -> bool {
-        self.is_bound() && self.device.0.count() < SWAPFILE_CLUSTER
+        self.is_bound() && self.shared().device.0.count() < SWAPFILE_CLUSTER
     }
 
     /// Returns the first slot at or after `from` with data on the device cluster that begins with
@@ -210,7 +210,7 @@ impl Cluster {
         if self.peek_binding() != Some(first) {
             return None;
         }
-        self.device.0.next(from)
+        self.shared().device.0.next(from)
     }
 }
 
@@ -271,7 +271,7 @@ impl OwnedSlots<'_> {
 impl LockedCluster<'_> {
     #[inline]
     fn device(&self) -> &'static DeviceMap<Atomic<u64>> {
-        &self.cluster().device.0
+        &self.cluster().shared().device.0
     }
 
     /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.

@@ -8,11 +8,16 @@
 //! an [`Unpinned`] clears the words and the backing of the slots ([`Unpinned::clear`],
 //! [`Unbacked::clear`]). Then it frees the slots ([`Cleared::free`]).
 
+#![forbid(unsafe_code)]
+
 #[path = "swap_cache.rs"]
 pub(crate) mod swap_cache;
 
 use crate::{
-    ffi::vswap::IdRefs,
+    ffi::vswap::{
+        invalidate_tags,
+        IdRefs, //
+    },
     vswap::{
         cluster::{
             backing_words::OwnedSlots,
@@ -38,10 +43,7 @@ use crate::{
     zswap::pool::FreeBatch, //
 };
 use core::ops::Range;
-use kernel::{
-    bindings,
-    sync::atomic::Relaxed, //
-};
+use kernel::sync::atomic::Relaxed;
 
 /// Consecutive slots of a locked cluster that nothing pins, and the right to free them.
 ///
@@ -90,19 +92,33 @@ impl<'g> Unpinned<'g> {
         Some(Self { nr: 1, ..self })
     }
 
-    /// Returns an iterator. Each step makes the word of the next slot null, and returns the old
-    /// word and the slot's reference to a memory cgroup id. Returns `None` if the cluster has no
-    /// words.
+    /// Returns the slots one by one.
     #[inline(always)]
-    fn clear_words<'a>(&'a self) -> Option<impl Iterator<Item = (u64, IdRefs)> + 'a> {
+    fn each(&self) -> impl Iterator<Item = UnpinnedSlot<'_>> {
+        let range = self.start..self.start.wrapping_add(self.nr);
+        range.map(|off| self.one(off))
+    }
+
+    /// Returns one of the slots, for the functions that visit each.
+    #[inline(always)]
+    fn one<'a>(&'a self, off: u32) -> UnpinnedSlot<'a> {
         let cluster: &'a LockedCluster<'a> = &self.cluster;
+        // INVARIANT: The caller visits the slots of `self`, which is borrowed.
+        UnpinnedSlot { cluster, off }
+    }
+
+    /// Makes the words of the slots null, one with each step of the iterator. Returns the slot, the
+    /// old word, and the slot's reference to a memory cgroup id. `None`: the cluster has no words.
+    #[inline(always)]
+    fn clear_words(&self) -> Option<impl Iterator<Item = (UnpinnedSlot<'_>, u64, IdRefs)>> {
         let range = self.start as usize..self.start.wrapping_add(self.nr) as usize;
-        let words = cluster.words()?.get(range)?;
-        Some((self.start..).zip(words).map(move |(off, word)| {
+        let words = self.cluster.words()?.get(range)?;
+        Some((self.start..).zip(words).map(|(off, word)| {
+            let slot = self.one(off);
             let old = word.load();
             word.0.store(State::Null.encode(), Relaxed);
-            // SAFETY: `ci->lock` is held. The slot has a word, so it is in the cluster.
-            (old, unsafe { IdRefs::take(cluster.ci(), off) })
+            let id = IdRefs::take(&slot);
+            (slot, old, id)
         }))
     }
 
@@ -119,12 +135,12 @@ impl<'g> Unpinned<'g> {
         let slots = OwnedSlots::of_unpinned(&self);
         let bound = self.cluster.cluster().is_bound();
         let taken = self.clear_words().and_then(|words| {
-            slots.take_words(words, freed, |(old, id), off, mut backed| {
+            slots.take_words(words, freed, |(slot, old, id), off, mut backed| {
                 if bound && self.cluster.cluster().has_bit(off) {
                     backed = Some(Backed::Bound);
                 }
                 f(old, id, backed);
-                self.invalidate_tags(off);
+                invalidate_tags(&slot);
             })
         });
         let Some(taken) = taken else {
@@ -138,14 +154,24 @@ impl<'g> Unpinned<'g> {
         // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(self))
     }
+}
 
-    /// Frees the data that the architecture has saved for one of the slots, such as memory tags.
+/// One of the slots of an [`Unpinned`].
+///
+/// # Invariants
+///
+/// The value stands for a slot of an [`Unpinned`], which is borrowed during `'a`. So the cluster is
+/// locked and has the slot, and nothing pins it.
+pub(crate) struct UnpinnedSlot<'a> {
+    cluster: &'a LockedCluster<'a>,
+    off: u32,
+}
+
+impl<'a> UnpinnedSlot<'a> {
+    /// Returns the locked cluster, and the index of the slot.
     #[inline]
-    fn invalidate_tags(&self, off: u32) {
-        let offset = self.cluster.cluster().first().wrapping_add(off as usize);
-        // SAFETY: `ci->lock` is held. By the invariants of `Unpinned`, nothing pins the slot, so no
-        // task reads its tags.
-        unsafe { bindings::vswap_invalidate_tags(offset) };
+    pub(crate) fn parts(&self) -> (&'a LockedCluster<'a>, u32) {
+        (self.cluster, self.off)
     }
 }
 
@@ -173,7 +199,7 @@ impl<'g> Unbacked<'g> {
             return None;
         };
         let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
-        for (off, (old, id)) in (start..).zip(words) {
+        for (off, (_, old, id)) in (start..).zip(words) {
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
@@ -186,8 +212,8 @@ impl<'g> Unbacked<'g> {
         }
         let idle = owned.idle(from, ids.nr());
         f(ids, charged.wrapping_add(idle));
-        for off in start..start.wrapping_add(slots.nr) {
-            slots.invalidate_tags(off);
+        for slot in slots.each() {
+            invalidate_tags(&slot);
         }
         // INVARIANT: The words are null now, and the slots have no backing.
         Some(Cleared(slots))
@@ -228,7 +254,7 @@ impl<'g> Cleared<'g> {
                     cluster.unbind_idle();
                 }
                 cluster.table().free();
-                if let Some(spare) = cluster.take_tables() {
+                if let Some(spare) = cluster.free_tables() {
                     let mut lists = Lists::lock();
                     cluster.set_list(ListState::Free, &mut lists);
                     lists.put_spare(spare);

@@ -9,6 +9,10 @@
 //! wrong word would be a memory error, because a lookup turns the page frame number in a word into
 //! a folio.
 
+#![forbid(unsafe_code)]
+
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+use crate::ffi::vswap_kunit::MadeUp;
 use crate::{
     ffi::vswap::IdRefs,
     vswap::{
@@ -29,9 +33,13 @@ use crate::{
     warn::warn_on_once,
     zswap::table::SLOTS, //
 };
-use kernel::sync::atomic::{
-    Atomic,
-    Relaxed, //
+use kernel::{
+    bindings,
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
 };
 
 #[path = "free.rs"]
@@ -39,7 +47,7 @@ pub(super) mod free;
 
 /// The swap table word of a slot.
 #[repr(transparent)]
-pub(super) struct SwapWord(Atomic<u64>);
+pub(crate) struct SwapWord(Atomic<u64>);
 
 impl SwapWord {
     /// Reads the word. Relaxed ordering is enough also for a reader without the lock. The only
@@ -51,8 +59,11 @@ impl SwapWord {
     }
 }
 
+// C's table of a cluster is an array of `atomic_long_t`.
+static_assert!(size_of::<SwapWord>() == size_of::<bindings::atomic_long_t>());
+
 /// The swap table words of the slots of a cluster.
-pub(super) type SwapWords = [SwapWord; SLOTS];
+pub(crate) type SwapWords = [SwapWord; SLOTS];
 
 /// The reason that [`LockedCluster::put_inline`] has not dropped a swap count.
 pub(super) struct NotPut {
@@ -80,14 +91,9 @@ impl LockedCluster<'_> {
             .map_or(State::Null, |word| decode(word.load()))
     }
 
-    /// Writes an arbitrary state into the word of a slot, for tests.
-    ///
-    /// # Safety
-    ///
-    /// The slot is in use, and only the caller uses it. Or the new word upholds the invariants of
-    /// `Cluster`.
+    /// Writes an arbitrary state into the word of a slot in use, for tests.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
-    pub(crate) unsafe fn make_up(&mut self, off: u32, state: State) {
+    pub(crate) fn make_up(&mut self, off: u32, state: State, _right: MadeUp) {
         self.set_state(off, state);
     }
 

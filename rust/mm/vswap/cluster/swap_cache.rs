@@ -11,6 +11,10 @@
 //! and changes it together with the words of its slots. A folio is only added if each of its slots
 //! can take it.
 
+#![forbid(unsafe_code)]
+
+#[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
+use crate::ffi::vswap_kunit::MadeUp;
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 use crate::vswap::{
     cluster::AtHand,
@@ -32,6 +36,7 @@ use crate::{
             IdRefs,
             LeavingFolio,
             NewSwap,
+            Replacement,
             Uncharge, //
         }, //
     },
@@ -45,14 +50,12 @@ use crate::{
                 Last,
                 Row, //
             },
-            Cluster,
             Guard,
             LockedCluster,
             Taken,
             UnpinnedAlone, //
         },
         directory::find,
-        lookup,
         slot::{
             free_alone,
             free_slot,
@@ -76,9 +79,11 @@ use crate::{
         table::SLOTS, //
     }, //
 };
-use core::ops::Range;
+use core::{
+    marker::PhantomData,
+    ops::Range, //
+};
 use kernel::{
-    bindings,
     prelude::*,
     sync::atomic::Relaxed, //
 };
@@ -92,37 +97,71 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
     if !has_folio(cluster.peek_word(off)) {
         return None;
     }
-    get_from(cluster, off)
+    cluster.cached_folio(off)
 }
 
-/// Looks a folio up for [`get`]. Out of line, so that a fault that finds no folio does not save
-/// the registers that the lookup needs.
-#[inline(never)]
-fn get_from(cluster: &Cluster, off: u32) -> Option<FolioRef> {
-    // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number in the word, so
-    // there is a `struct page`. The table may have become that of a device cluster, for which C
-    // keeps the same invariant.
-    lookup::cached(
-        || cluster.peek(off),
-        |pfn| try_get(FolioPfn(pfn)),
-        |folio, pfn| folio.is(folio_at(FolioPfn(pfn))),
-    )
-}
-
-/// The number of a page frame that a folio had. The folio may have been freed since.
+/// A folio that the words of slots name, and that enters the swap cache next.
 ///
 /// # Invariants
 ///
-/// The page frame has a `struct page`.
-struct FolioPfn(Pfn);
+/// The cluster of the slots is locked during `'l`. In this critical section, the words of the slots
+/// from `offset` on, one for each page, were set to the folio. No other words name it, because it
+/// was not in the swap cache.
+pub(crate) struct Named<'a, 'l> {
+    folio: NewSwap<'a>,
+    offset: usize,
+    _lock: PhantomData<&'l ()>,
+}
 
-to_c!(FolioPfn => usize = |this| this.0.get() as usize);
+impl<'a, 'l> Named<'a, 'l> {
+    /// Returns the value for a folio. The caller has just set the words of the slots from `off` on
+    /// to it.
+    #[inline(always)]
+    fn new(cluster: &'l LockedCluster<'_>, off: u32, folio: NewSwap<'a>) -> Self {
+        // INVARIANT: As the caller says, the words were just set. The folio was not in the swap
+        // cache, by the invariants of `NewSwap`.
+        Self {
+            folio,
+            offset: cluster.offset(off),
+            _lock: PhantomData,
+        }
+    }
 
-c_functions! {
-    // Takes a reference to the folio at the page frame, if its reference count is not 0.
-    safe fn try_get(pfn: FolioPfn) -> Option<FolioRef> = vswap_folio_try_get;
-    // Only computes an address.
-    safe fn folio_at(pfn: FolioPfn) -> *mut bindings::folio = vswap_pfn_folio;
+    /// Returns the folio, and the offset of its first slot.
+    #[inline]
+    pub(crate) fn into_parts(self) -> (NewSwap<'a>, usize) {
+        (self.folio, self.offset)
+    }
+}
+
+/// A folio that the words of its slots do not name any more, and that leaves the swap cache.
+///
+/// # Invariants
+///
+/// The cluster of the slots is locked during `'l`. No word names the folio when the cluster is
+/// unlocked.
+pub(crate) struct Unnamed<'a, 'l> {
+    folio: LeavingFolio<'a>,
+    _lock: PhantomData<&'l ()>,
+}
+
+impl<'a, 'l> Unnamed<'a, 'l> {
+    /// Returns the value for a folio. The caller has removed it from the words of its slots, or
+    /// does so before the unlock.
+    #[inline(always)]
+    fn new(_cluster: &'l LockedCluster<'_>, folio: LeavingFolio<'a>) -> Self {
+        // INVARIANT: As the caller says.
+        Self {
+            folio,
+            _lock: PhantomData,
+        }
+    }
+
+    /// Returns the folio.
+    #[inline]
+    pub(crate) fn into_folio(self) -> LeavingFolio<'a> {
+        self.folio
+    }
 }
 
 /// The shadow and the memory cgroup id of slots that the swap cache can add a folio for.
@@ -276,10 +315,8 @@ fn enter<'a>(
     if !add_words(cluster, off, folio.nr_pages(), pfn, may) {
         return Err(folio);
     }
-    let offset = cluster.cluster().first().wrapping_add(off as usize);
-    // SAFETY: `ci->lock` is held, and the words of the slots were just set to the folio. No other
-    // words name the folio, because it was not in the swap cache.
-    Ok(unsafe { folio.enter_cache(offset) })
+    // INVARIANT: The words of the slots were just set to the folio.
+    Ok(Entered::of(Named::new(cluster, off, folio)))
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
@@ -306,11 +343,9 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     for off in start..start.wrapping_add(nr) {
         cluster.set_state(off, State::Pfn { flags, pfn });
     }
-    let offset = cluster.cluster().first().wrapping_add(start as usize);
-    // SAFETY: `ci->lock` is held. By the invariants of `Taken`, which is consumed, the words of
-    // the slots were null. They were just set to the folio, which has one page for each slot. No
-    // other words name the folio, because it was not in the swap cache.
-    let folio = unsafe { folio.enter_cache(offset) };
+    // INVARIANT: By the invariants of `Taken`, which is consumed, the words of the slots were null.
+    // They were just set to the folio, which has so many pages.
+    let folio = Entered::of(Named::new(&cluster, start, folio));
     Ok((guard, folio))
 }
 
@@ -394,9 +429,9 @@ impl<'a> LeavingPage<'a> {
     #[inline(always)]
     fn leave(self, cluster: &mut LockedCluster<'_>, off: u32, shadow: Shadow) -> Option<Last> {
         let last = del_one(cluster, off, self.pfn, shadow);
-        // SAFETY: `ci->lock` is held. The word of the folio's only slot does not name the folio
-        // any more, or did not name it before.
-        unsafe { self.folio.leave_cache() };
+        // INVARIANT: The word of the folio's only slot does not name the folio any more, or did not
+        // before.
+        LeavingFolio::leave_cache(Unnamed::new(cluster, self.folio));
         last
     }
 
@@ -409,9 +444,8 @@ impl<'a> LeavingPage<'a> {
         if !cluster.try_word(off, |word| consume_word(word, self.pfn)) {
             return None;
         }
-        // SAFETY: `ci->lock` is held. The word of the folio's only slot does not name the folio any
-        // more.
-        unsafe { self.folio.leave_cache() };
+        // INVARIANT: The word of the folio's only slot does not name the folio any more.
+        LeavingFolio::leave_cache(Unnamed::new(cluster, self.folio));
         // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
         Some(Last(off))
     }
@@ -465,9 +499,9 @@ fn del_large(
         warn_on_once!(true);
         return;
     };
-    // SAFETY: `ci->lock` is held. By the invariants of `LeavingFolio`, the slots from `off` on are
-    // those of the folio. `del_range()` removes the folio from their words.
-    unsafe { folio.leave_cache() };
+    // INVARIANT: By the invariants of `LeavingFolio`, the slots from `off` on are those of the
+    // folio. Their words do not name it any more at the end of this function.
+    LeavingFolio::leave_cache(Unnamed::new(cluster, folio));
     del_range(cluster, off, nr, pfn, shadow, freed);
 }
 
@@ -550,14 +584,10 @@ fn del_range(
 }
 
 /// Replaces a folio in the words of its slots: by its copy (migration, `shmem_replace_folio()`), or
-/// by a part of it (split).
-///
-/// # Safety
-///
-/// Both folios are locked, and C replaces `old` by `new` in the swap cache in this critical section
-/// of `ci->lock`. The slots of `new`, one for each page, are in the cluster.
+/// by a part of it (split). Only words that name `old` change.
 #[inline]
-pub(crate) unsafe fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: &Folio) {
+pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: Replacement<'_>) {
+    let new = new.folio();
     let (off, nr) = ((new.offset() % SLOTS) as u32, new.nr_pages() as u32);
     if let (Some(old), Some(new)) = (old.pfn(), new.pfn()) {
         replace_words(cluster, off, nr, old, new);
@@ -569,27 +599,25 @@ pub(crate) unsafe fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: 
 pub(crate) mod made_up {
     use super::*;
 
-    /// Sets the words of slots to a folio, like [`add_words`]. Returns false if a slot cannot take
-    /// a folio.
-    ///
-    /// # Safety
-    ///
-    /// No task looks up the slots.
-    pub(crate) unsafe fn add(cluster: &mut LockedCluster<'_>, off: u32, nr: u32, pfn: Pfn) -> bool {
+    /// Sets the words of slots to a folio. Returns false, and sets none, if a slot cannot take one.
+    pub(crate) fn add(
+        cluster: &mut LockedCluster<'_>,
+        off: u32,
+        nr: u32,
+        pfn: Pfn,
+        _right: MadeUp,
+    ) -> bool {
         add_words(cluster, off, nr, pfn, |_, _| true)
     }
 
     /// Replaces a folio in the words of slots by `shadow`, as [`del`](super::del) does.
-    ///
-    /// # Safety
-    ///
-    /// No task looks up the slots.
-    pub(crate) unsafe fn del(
+    pub(crate) fn del(
         cluster: &mut LockedCluster<'_>,
         off: u32,
         nr: u32,
         pfn: Pfn,
         shadow: Shadow,
+        _right: MadeUp,
     ) {
         if nr != 1 {
             return del_range(cluster, off, nr, pfn, shadow, &mut FreedBacking::nothing());
@@ -599,16 +627,13 @@ pub(crate) mod made_up {
     }
 
     /// Replaces a folio in the words of slots.
-    ///
-    /// # Safety
-    ///
-    /// No task looks up the slots.
-    pub(crate) unsafe fn replace(
+    pub(crate) fn replace(
         cluster: &mut LockedCluster<'_>,
         off: u32,
         nr: u32,
         old: Pfn,
         new: Pfn,
+        _right: MadeUp,
     ) {
         replace_words(cluster, off, nr, old, new);
     }

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The lists of virtual clusters, and the clusters that each CPU allocates from: C's `struct
+//! vswap_lists` and `struct vswap_local`.
+//!
+//! [`crate::vswap::cluster_list`] decides which list a cluster is on.
+//!
+//! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
+
+use crate::{
+    ffi::{
+        call::View,
+        cluster::{
+            Cluster,
+            LockedCluster,
+            Spare, //
+        },
+        layout::MAX_SWAPFILES, //
+    },
+    vswap::directory::Directory,
+    warn::warn_on_once, //
+};
+use core::mem::offset_of;
+use kernel::{
+    bindings,
+    cpu::CpuId,
+    interop::list::CList,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        SpinLock,
+        SpinLockGuard, //
+    },
+    types::NotThreadSafe, //
+};
+
+/// The number of orders of folios that slots are allocated for.
+pub(crate) const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
+
+/// The index of a cluster among those that a CPU allocates from.
+///
+/// # Invariants
+///
+/// Less than `VSWAP_NR_CURRENT_CLUSTERS`.
+#[derive(Clone, Copy)]
+pub(crate) struct Nth(u32);
+
+to_c!(Nth => c_uint = |this| this.0);
+
+static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
+
+impl Nth {
+    /// Returns the index of the unbound or bound cluster of a CPU for folios of `order`. `None` if
+    /// the order is too large.
+    #[inline]
+    pub(crate) fn new(order: u32, is_bound: bool) -> Option<Self> {
+        if order >= NR_ORDERS {
+            return None;
+        }
+        // INVARIANT: There are `NR_ORDERS` unbound, and as many bound clusters.
+        Some(Self(if is_bound {
+            order.wrapping_add(NR_ORDERS)
+        } else {
+            order
+        }))
+    }
+}
+
+/// A list of virtual clusters. Only [`Lists`], which has locked it, reads and changes it.
+#[repr(transparent)]
+pub(crate) struct List(
+    CList<Cluster, { offset_of!(bindings::swap_cluster_info, __bindgen_anon_1.list) }>,
+);
+
+to_c!(&List => *mut bindings::list_head = |this| core::ptr::from_ref(this).cast_mut().cast());
+
+/// The lists of clusters that are bound to one device, or of unbound clusters: C's `struct
+/// vswap_cluster_lists`.
+#[repr(C)]
+pub(crate) struct DeviceLists {
+    partial: [List; NR_ORDERS as usize],
+    frag: List,
+}
+
+same_layout!(DeviceLists = bindings::vswap_cluster_lists {
+    partial = partial,
+    frag = frag,
+});
+
+impl DeviceLists {
+    /// Returns the list of clusters with a free run for folios of an order.
+    pub(crate) fn partial(&self, order: u32) -> Option<&List> {
+        self.partial.get(order as usize)
+    }
+
+    /// Returns the list of clusters with free slots, but no free run of their order.
+    pub(crate) fn frag(&self) -> &List {
+        &self.frag
+    }
+}
+
+/// All lists: C's `struct vswap_lists`.
+///
+/// # Invariants
+///
+/// `lock` protects the lists, which C initializes before a cluster exists. They have only virtual
+/// clusters. Those on `free` have no tables, and no other value stands for them. `nr_populated`
+/// changes under `lock`, and is also read without it.
+#[repr(C)]
+struct AllLists {
+    lock: SpinLock<()>,
+    free: List,
+    of: [DeviceLists; MAX_SWAPFILES as usize + 1],
+    nr_populated: Atomic<usize>,
+}
+
+same_layout!(AllLists = bindings::vswap_lists {
+    lock = lock,
+    free = free,
+    of = of,
+    nr_populated = nr_populated,
+});
+
+// SAFETY: The layout is that of C's structure. C locks `lock` to change or walk a list, tests
+// without it only whether a list is empty, and accesses `nr_populated` in one piece.
+unsafe impl View for AllLists {
+    type C = bindings::vswap_lists;
+}
+
+c_statics! {
+    safe fn all() -> &AllLists = vswap_lists;
+}
+
+/// The lock of the lists of clusters. Dropping the value unlocks.
+///
+/// # Invariants
+///
+/// The lock is held. Each list has only virtual clusters.
+pub(crate) struct Lists(
+    #[expect(dead_code)] SpinLockGuard<'static, ()>,
+    // Not `Sync`: methods with `&self` change lists, too.
+    NotThreadSafe,
+);
+
+impl Lists {
+    /// Locks the lists.
+    pub(crate) fn lock() -> Self {
+        // The lock nests inside the locks of clusters. Under it, clusters are only trylocked.
+        // INVARIANT: The lock was just taken. Only the functions below put clusters on lists, and
+        // only virtual ones.
+        Self(all().lock.lock(), NotThreadSafe)
+    }
+
+    c_guarded! {
+        safe fn move_cluster(&self, cluster: &Cluster, list: &List) = vswap_lists_move;
+        safe fn remove_cluster(&self, cluster: &Cluster) = vswap_lists_del;
+    }
+
+    /// Moves a locked cluster to the front of a list.
+    pub(crate) fn move_to(&mut self, cluster: &LockedCluster<'_>, list: &'static List) {
+        self.move_cluster(cluster.cluster(), list);
+    }
+
+    /// Removes a locked cluster from its list, if it is on one.
+    pub(crate) fn remove(&mut self, cluster: &LockedCluster<'_>) {
+        self.remove_cluster(cluster.cluster());
+    }
+
+    /// Returns the clusters of a list.
+    pub(crate) fn iter<'a>(
+        &'a self,
+        list: &'static List,
+    ) -> impl Iterator<Item = &'static Cluster> + 'a {
+        // C initializes the list before there is a cluster.
+        let list = (Directory::len() != 0).then_some(list);
+        list.into_iter().flat_map(|list| list.0.iter())
+    }
+
+    /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
+    /// clusters. Never `None`, because the index is bounded.
+    pub(crate) fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
+        let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
+        all().of.get(usize::from(nth))
+    }
+
+    /// Removes and returns a cluster of the free list, if the list has one.
+    pub(crate) fn take_spare(&mut self) -> Option<Spare> {
+        let cluster = all().free.0.iter().next()?;
+        self.remove_cluster(cluster);
+        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and no other value
+        // stands for it. It was just removed from the free list.
+        Some(unsafe { Spare::new(cluster) })
+    }
+
+    /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
+    /// with tables.
+    pub(crate) fn put_spare(&mut self, spare: Spare) {
+        // INVARIANT: By the invariants of `Spare`, which is consumed.
+        self.move_cluster(spare.cluster(), &all().free);
+        self.uncount_populated();
+    }
+
+    /// Counts one more cluster with tables, if fewer than `limit` have them.
+    pub(crate) fn count_populated(&mut self, limit: usize) -> bool {
+        let nr = &all().nr_populated;
+        let now = nr.load(Relaxed);
+        if now >= limit {
+            return false;
+        }
+        nr.store(now.wrapping_add(1), Relaxed);
+        true
+    }
+
+    /// Subtracts a cluster from the number of clusters with tables.
+    pub(crate) fn uncount_populated(&mut self) {
+        let nr = &all().nr_populated;
+        let now = nr.load(Relaxed);
+        warn_on_once!(now == 0);
+        nr.store(now.saturating_sub(1), Relaxed);
+    }
+
+    /// Returns the number of clusters with tables.
+    pub(crate) fn populated() -> usize {
+        all().nr_populated.load(Relaxed)
+    }
+}
+
+/// The lock of this CPU's state: the clusters that the CPU allocates from. Dropping the value
+/// unlocks.
+///
+/// # Invariants
+///
+/// The lock is held, and the CPU stays the same.
+pub(crate) struct Local(NotThreadSafe);
+
+c_functions! {
+    safe fn lock_local() = vswap_local_lock;
+    /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
+    /// possible.
+    pub(crate) safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster>
+        = vswap_local_peek;
+    /// Clears and returns the cluster that a CPU last allocated from. Only for an offline CPU,
+    /// which does not access its state.
+    pub(crate) safe fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster>
+        = vswap_local_take;
+}
+
+impl Local {
+    /// Locks the state of this CPU. The caller holds no lock of a cluster or of the lists.
+    #[inline]
+    pub(crate) fn lock() -> Self {
+        lock_local();
+        // INVARIANT: The lock was just taken.
+        Self(NotThreadSafe)
+    }
+
+    /// Returns the number of this CPU.
+    #[inline]
+    pub(crate) fn cpu(&self) -> u32 {
+        CpuId::current().as_u32()
+    }
+
+    c_guarded! {
+        /// Returns the cluster that this CPU last allocated from.
+        pub(crate) safe fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
+        /// Sets the cluster that this CPU allocates from.
+        pub(crate) safe fn set(&self, nth: Nth, cluster: Option<&'static Cluster>)
+            = vswap_local_set;
+    }
+}
+
+impl Drop for Local {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: The lock is held, by the invariants.
+        unsafe { bindings::vswap_local_unlock() };
+    }
+}

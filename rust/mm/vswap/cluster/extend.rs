@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Swap counts that do not fit in the word of their slot: the extend table, and how many counts it
+//! has. Both change together, under `ci->lock`.
+
+#![forbid(unsafe_code)]
+
+use crate::{
+    vswap::cluster::{
+        ExtendTable,
+        LockedCluster, //
+    },
+    warn::warn_on_once, //
+};
+use kernel::sync::atomic::{
+    Atomic,
+    Relaxed, //
+};
+
+/// The key to the extend table: see [`crate::ffi::cluster`].
+#[derive(Clone, Copy)]
+pub(crate) struct CountsKey(());
+
+const KEY: CountsKey = CountsKey(());
+
+/// The number of slots whose swap count is in the extend table. Protected by `ci->lock`.
+pub(super) struct Extended(Atomic<u32>);
+
+impl Extended {
+    /// Returns the number of a cluster without an extend table.
+    pub(super) const fn none() -> Self {
+        Self(Atomic::new(0))
+    }
+}
+
+impl LockedCluster<'_> {
+    /// Returns true if the cluster has an extend table.
+    #[inline]
+    pub(crate) fn can_extend(&self) -> bool {
+        self.extend_count(0).is_some()
+    }
+
+    /// Returns the swap count of a slot from the extend table; 0 if there is no such table.
+    #[inline]
+    pub(crate) fn extended(&self, off: u32) -> u32 {
+        self.extend_count(off).unwrap_or(0)
+    }
+
+    /// Adds one to the swap count of a slot in the extend table. Returns false if the table has no
+    /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
+    /// this for every PTE.
+    #[inline]
+    pub(in crate::vswap) fn raise_extended(&mut self, off: u32) -> bool {
+        if !self.is_extended(off) {
+            return false;
+        }
+        self.try_extend_count(off, KEY, |now| match now {
+            0 => None,
+            now => now.checked_add(1),
+        })
+    }
+
+    /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table when
+    /// no count is left in it.
+    pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32) {
+        let mut old = 0;
+        let done = self.try_extend_count(off, KEY, |now| {
+            old = now;
+            Some(count)
+        });
+        if warn_on_once!(!done) {
+            return;
+        }
+        let nr = &self.cluster().shared().extended.0;
+        let now = nr.load(Relaxed);
+        let left = match (old, count) {
+            (0, 0) => now,
+            (0, _) => now.wrapping_add(1),
+            (_, 0) => now.wrapping_sub(1),
+            _ => now,
+        };
+        nr.store(left, Relaxed);
+        if left == 0 {
+            self.drop_counts();
+        }
+    }
+
+    /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
+    pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
+        if self.has_words() && !self.can_extend() {
+            self.cluster().shared().extended.0.store(0, Relaxed);
+            self.replace_extend_table(Some(table), KEY);
+        }
+    }
+
+    /// Frees the extend table of a cluster without counts in it.
+    pub(super) fn drop_counts(&mut self) {
+        drop(self.replace_extend_table(None, KEY));
+    }
+}
