@@ -217,11 +217,6 @@ __rust_helper unsigned long rust_helper_vswap_folio_pfn(const struct folio *foli
 	return folio_pfn(folio);
 }
 
-__rust_helper unsigned long rust_helper_vswap_folio_offset(const struct folio *folio)
-{
-	return swp_offset(folio->swap);
-}
-
 /* Takes a reference of the swap cache for each page. */
 __rust_helper void
 rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
@@ -267,20 +262,12 @@ __rust_helper void rust_helper_vswap_folio_leave_cache(struct folio *folio)
 	folio_clear_swapcache(folio);
 }
 
-__rust_helper void rust_helper_vswap_folio_count_cached(struct folio *folio)
+__rust_helper void rust_helper_vswap_folio_count_cached(struct folio *folio, bool cached)
 {
-	long nr_pages = folio_nr_pages(folio);
+	long nr = cached ? folio_nr_pages(folio) : -folio_nr_pages(folio);
 
-	node_stat_mod_folio(folio, NR_FILE_PAGES, nr_pages);
-	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, nr_pages);
-}
-
-__rust_helper void rust_helper_vswap_folio_uncount_cached(struct folio *folio)
-{
-	long nr_pages = folio_nr_pages(folio);
-
-	node_stat_mod_folio(folio, NR_FILE_PAGES, -nr_pages);
-	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, -nr_pages);
+	node_stat_mod_folio(folio, NR_FILE_PAGES, nr);
+	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, nr);
 }
 
 /* Returns the folio of a page frame, without a reference. May be stale. */
@@ -324,43 +311,6 @@ rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
 __rust_helper bool rust_helper_vswap_in_reclaim(void)
 {
 	return current->reclaim_state;
-}
-
-__rust_helper int
-rust_helper_vswap_record_id(struct folio *folio, unsigned short *id, bool charge)
-{
-#ifdef CONFIG_MEMCG
-	return mem_cgroup_record_swap(folio, id, charge);
-#else
-	*id = 0;
-	return 0;
-#endif
-}
-
-__rust_helper void
-rust_helper_vswap_forget_ids(unsigned short id, unsigned int nr, unsigned int nr_charged,
-			     size_t bytes, long nr_stored, long nr_plain, struct folio *folio)
-{
-#ifdef CONFIG_MEMCG
-	mem_cgroup_forget_swap(id, nr, nr_charged, bytes, nr_stored, nr_plain, folio);
-#endif
-}
-
-__rust_helper int rust_helper_vswap_charge_id(unsigned short id, unsigned int nr, bool kept,
-					      struct folio *folio)
-{
-#ifdef CONFIG_MEMCG
-	return mem_cgroup_charge_swap_id(id, nr, kept, folio);
-#else
-	return 0;
-#endif
-}
-
-__rust_helper void rust_helper_vswap_uncharge_id(unsigned short id, unsigned int nr)
-{
-#ifdef CONFIG_MEMCG
-	mem_cgroup_uncharge_swap_id(id, nr);
-#endif
 }
 
 __rust_helper bool rust_helper_vswap_have_free(void)

@@ -82,22 +82,6 @@ __rust_helper void rust_helper_zswap_flush_dcache_folio(struct folio *folio)
 	flush_dcache_folio(folio);
 }
 
-__rust_helper swp_entry_t rust_helper_zswap_swp_entry(unsigned long type,
-						      unsigned long offset)
-{
-	return swp_entry(type, offset);
-}
-
-__rust_helper unsigned int rust_helper_zswap_swp_type(swp_entry_t entry)
-{
-	return swp_type(entry);
-}
-
-__rust_helper unsigned long rust_helper_zswap_swp_offset(swp_entry_t entry)
-{
-	return swp_offset(entry);
-}
-
 /*
  * Adds a new folio to the swap cache, to write an entry back. The folio stays in
  * use until its write ends, so it must not take the memory that the write needs:
@@ -428,11 +412,6 @@ __rust_helper void rust_helper_zswap_ref_get(struct percpu_ref *ref)
 __rust_helper bool rust_helper_zswap_ref_tryget(struct percpu_ref *ref)
 {
 	return percpu_ref_tryget(ref);
-}
-
-__rust_helper void rust_helper_zswap_ref_put(struct percpu_ref *ref)
-{
-	percpu_ref_put(ref);
 }
 
 __rust_helper void rust_helper_zswap_ref_put_many(struct percpu_ref *ref,

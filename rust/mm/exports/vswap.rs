@@ -417,7 +417,7 @@ c_exports! {
     /// the swap cache.
     fn vswap_cache_del_folio(folio: Option<LeavingFolio<'_>> = *mut bindings::folio) {
         if let Some(folio) = folio {
-            folio.uncount_cached();
+            folio.count_cached(false);
             swap_cache::del_folio(folio);
         }
     }

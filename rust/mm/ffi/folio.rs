@@ -54,13 +54,7 @@ use kernel::{
     types::Opaque, //
 };
 
-c_functions! {
-    safe fn swp_entry(ty: usize, offset: usize) -> bindings::swp_entry_t = zswap_swp_entry;
-    safe fn swp_type(entry: SwapEntry) -> c_uint = zswap_swp_type;
-    safe fn swp_offset(entry: SwapEntry) -> usize = zswap_swp_offset;
-}
-
-/// A swap entry: a swap type and an offset.
+/// A swap entry: a swap type above an offset, as in C's `swp_entry()`.
 ///
 /// An entry may be stale: nothing keeps the slot that it names in use. A [`Slot`] is never stale.
 // The number in a `swp_entry_t`. A structure would be passed by reference.
@@ -80,6 +74,11 @@ impl FromC<bindings::swp_entry_t> for SwapEntry {
 }
 
 impl SwapEntry {
+    /// The position of the swap type.
+    const TYPE_SHIFT: usize = bindings::VSWAP_SWP_TYPE_SHIFT;
+    /// The bits of the offset.
+    const OFFSET_MASK: usize = (1 << Self::TYPE_SHIFT) - 1;
+
     #[inline]
     pub(crate) fn from_raw(entry: bindings::swp_entry_t) -> Self {
         Self(entry.val)
@@ -93,26 +92,26 @@ impl SwapEntry {
     /// Returns the entry with the given type and offset.
     #[inline]
     pub(crate) fn new(ty: u8, offset: u64) -> Self {
-        Self::from_raw(swp_entry(ty.into(), offset as usize))
+        Self(usize::from(ty) << Self::TYPE_SHIFT | offset as usize & Self::OFFSET_MASK)
     }
 
     /// Returns the swap type.
     #[inline]
     pub(crate) fn ty(self) -> usize {
-        swp_type(self) as usize
+        self.0 >> Self::TYPE_SHIFT
     }
 
     /// Returns the offset in pages.
     #[inline]
     pub(crate) fn offset(self) -> usize {
-        swp_offset(self)
+        self.0 & Self::OFFSET_MASK
     }
 
     /// Returns true for a virtual entry, whose swap type no device has.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn is_virtual(self) -> bool {
-        self.0 >> bindings::VSWAP_SWP_TYPE_SHIFT == bindings::VSWAP_SWP_VSWAP
+        self.ty() == bindings::VSWAP_SWP_VSWAP
     }
 
     #[cfg(not(CONFIG_RUST_VSWAP))]
@@ -235,10 +234,8 @@ impl Folio {
         pub(crate) safe fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn pfn_nr(&self) -> usize = vswap_folio_pfn;
-        /// Returns the swap offset of the folio's first slot. The result only has a meaning if the
-        /// folio is in the swap cache.
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn offset(&self) -> usize = vswap_folio_offset;
+        // Names the folio's first slot, if the folio is in the swap cache.
+        safe fn entry(&self) -> SwapEntry = zswap_folio_entry;
         safe fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
         safe fn is_dirty(&self) -> bool = zswap_folio_test_dirty;
@@ -255,8 +252,14 @@ impl Folio {
         safe fn check(&self) = zswap_folio_check;
     }
 
-    /// Returns the number of the folio's first page frame. Returns `None` if the number does not
-    /// fit in a swap table word.
+    /// Returns the offset of the folio's first slot, if it is in the swap cache.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.entry().offset()
+    }
+
+    /// Returns the page frame number, as a swap table word has it.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
@@ -623,18 +626,16 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        safe fn entry(&self) -> SwapEntry = zswap_folio_entry;
-        /// Returns true if the folio is large, clean and not anonymous. Then a fault or shmem has
-        /// read it but not taken it into use, or shmem has swapped it out.
+        /// Returns true if the folio is large, was read for a fault, and no fault has mapped it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_large_unused(&self) -> bool = vswap_folio_large_unused;
         /// Returns true if the folio is uptodate.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
-        /// Adds the folio to the statistics of the swap cache.
+        /// Adds the folio to the statistics of the swap cache, or if not `cached`, removes it.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn count_cached(&self) = vswap_folio_count_cached;
-        /// Counts the pages of the folio as loaded from zswap, for the system and the cgroup.
+        pub(crate) safe fn count_cached(&self, cached: bool) = vswap_folio_count_cached;
+        /// Counts the pages of the folio as loaded from zswap.
         pub(crate) safe fn count_zswpin(&self) = zswap_folio_count_zswpin;
         /// Counts a page of the folio as written back from zswap, for the system and the cgroup.
         pub(crate) safe fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
@@ -660,7 +661,7 @@ impl<'a> SwapFolio<'a> {
         // INVARIANT: The folio lock gives the right to the folio's slots. `self` is the only value
         // that covers the folio, and cannot be used meanwhile.
         Slot {
-            entry: self.entry(),
+            entry: self.folio.entry(),
             _right: PhantomData,
         }
     }

@@ -124,9 +124,8 @@ impl<'a> NewSwap<'a> {
     }
 
     c_methods! {
-        // If the result is `Ok`, C has taken a reference to the id for each page, unless the id is
-        // 0.
-        safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = vswap_record_id;
+        // Takes references to the id, if it returns 0.
+        safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = mem_cgroup_record_swap;
     }
 
     /// Returns the cgroup of the folio, to charge tables to.
@@ -168,8 +167,10 @@ impl<'a> NewSwap<'a> {
     #[inline]
     pub(crate) fn record_id(&self, charge: bool) -> Result<IdRefs> {
         let mut id = 0;
-        self.take_ids(&mut id, charge)?;
-        // INVARIANT: C has taken `nr` references to the id, unless the id is 0.
+        if cfg!(CONFIG_MEMCG) {
+            self.take_ids(&mut id, charge)?;
+        }
+        // INVARIANT: C has taken the references, or the id is 0.
         Ok(IdRefs { id, nr: self.nr })
     }
 
@@ -249,8 +250,8 @@ impl<'a> LeavingFolio<'a> {
     }
 
     c_methods! {
-        /// Removes the folio from the statistics of the swap cache.
-        pub(crate) safe fn uncount_cached(&self) = vswap_folio_uncount_cached;
+        /// Removes the folio from the statistics of the swap cache, unless `cached`.
+        pub(crate) safe fn count_cached(&self, cached: bool) = vswap_folio_count_cached;
     }
 
     /// Returns the offset of the folio's first slot.
@@ -493,12 +494,12 @@ impl Uncharge {
         // INVARIANT: `self` has no slots any more.
         let zap = core::mem::take(&mut self.0);
         memcg::count_unstored(zap.nr_stored, zap.nr_plain);
-        if zap.id != 0 {
+        if cfg!(CONFIG_MEMCG) && zap.id != 0 {
             let (nr_stored, nr_plain) = (zap.nr_stored as c_long, zap.nr_plain as c_long);
             // SAFETY: By the invariants of `Uncharge`, the value owned the references to the id.
             // The folio, if any, is locked.
             unsafe {
-                bindings::vswap_forget_ids(
+                bindings::mem_cgroup_forget_swap(
                     zap.id,
                     zap.nr,
                     zap.nr_charged,
@@ -538,12 +539,13 @@ pub(crate) enum ChargeFor {
 }
 
 c_functions! {
-    // C looks the id up under RCU, unless the folio's cgroup has it. If no cgroup has the id, C
-    // only warns.
-    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> Result = vswap_charge_id;
-    safe fn uncharge(id: u16, nr: u32) = vswap_uncharge_id;
-    // C accepts any offset. C only tries to lock the folio, so the caller may hold locks that nest
-    // inside a folio lock.
+    // C looks the id up under RCU, unless the folio's cgroup has it. C only warns if no cgroup has
+    // the id.
+    safe fn charge(id: u16, nr: u32, kept: bool, folio: Owner<'_>) -> Result
+        = mem_cgroup_charge_swap_id;
+    safe fn uncharge(id: u16, nr: u32) = mem_cgroup_uncharge_swap_id;
+    // C accepts any offset. The caller may hold locks that nest inside a folio lock, because C only
+    // tries to lock the folio.
     safe fn reclaim(offset: usize) -> c_int = vswap_try_reclaim;
 }
 
@@ -551,7 +553,7 @@ c_functions! {
 /// id, which keep it valid. Returns an error if a swap limit would be exceeded.
 #[inline]
 pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> Result {
-    if id == 0 || nr == 0 {
+    if !cfg!(CONFIG_MEMCG) || id == 0 || nr == 0 {
         return Ok(());
     }
     charge(id, nr, what == ChargeFor::Kept, folio)
@@ -560,7 +562,7 @@ pub(crate) fn charge_id(id: u16, nr: u32, what: ChargeFor, folio: Owner<'_>) -> 
 /// Uncharges `nr` slots that were charged as swap to the cgroup with `id`.
 #[inline]
 pub(crate) fn uncharge_id(id: u16, nr: u32) {
-    if id != 0 && nr != 0 {
+    if cfg!(CONFIG_MEMCG) && id != 0 && nr != 0 {
         uncharge(id, nr);
     }
 }

@@ -253,7 +253,7 @@ pub(crate) fn alloc_folio<'a>(
     }
     drop(guard);
     drop(local);
-    folio.lend().count_cached();
+    folio.lend().count_cached(true);
     let new = (to_device && !on_device).then_some(New {
         cluster,
         start,

@@ -478,7 +478,7 @@ impl Drop for PoolRef {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: By the invariants of `PoolRef`, this value owns the reference.
-        unsafe { bindings::zswap_ref_put(self.refs.as_ptr()) };
+        unsafe { bindings::zswap_ref_put_many(self.refs.as_ptr(), 1) };
     }
 }
 
