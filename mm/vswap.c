@@ -22,7 +22,6 @@
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/suspend.h>
 #include <linux/swap.h>
 #include <linux/swap_ops.h>
 #include <linux/sysfs.h>
@@ -254,22 +253,12 @@ static struct swap_info_struct *vswap_type_to_info(unsigned int type)
 	return type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
 }
 
-/*
- * Returns true if consecutive slots of a device are contiguous on it, so that
- * one request can read or write them. Returns false for a swap file.
- */
-bool vswap_in_order(unsigned int type)
+/* Returns the SWP_* flags of the device of @type, or 0 if there is none. */
+unsigned long vswap_device_flags(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	return si && vswap_is_in_order(si);
-}
-
-bool vswap_type_is_fast(unsigned int type)
-{
-	struct swap_info_struct *si = vswap_type_to_info(type);
-
-	return si && vswap_is_fast(si);
+	return si ? data_race(si->flags) : 0;
 }
 
 /*
@@ -315,108 +304,6 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
 #else
 	return 0;
 #endif
-}
-
-/*
- * Returns true if @nr more pages would exceed memory.swap.max of @memcg or of
- * an ancestor. With @kept, incompressible pages that zswap keeps count as swap,
- * because zswap will write them back.
- */
-static bool vswap_exceeds_swap_max(struct mem_cgroup *memcg, unsigned int nr, bool kept)
-{
-#ifdef CONFIG_MEMCG
-	if (mem_cgroup_disabled() || do_memsw_account())
-		return false;
-	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
-		unsigned long max = READ_ONCE(memcg->swap.max);
-
-		if (max == PAGE_COUNTER_MAX)
-			continue;
-		if (page_counter_read(&memcg->swap) +
-		    (kept ? vswap_kept_pages(memcg) : 0) + nr > max)
-			return true;
-	}
-#endif
-	return false;
-}
-
-/*
- * Returns true if @nr more pages of @memcg cannot go to a device: together with
- * the incompressible pages that zswap keeps, they would exceed memory.swap.max.
- */
-bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr)
-{
-	return vswap_exceeds_swap_max(memcg, nr, true);
-}
-
-/* Returns true if a page of @memcg in zswap can be written back to a device. */
-bool vswap_has_room(struct mem_cgroup *memcg)
-{
-	return vswap_have_free() && !vswap_exceeds_swap_max(memcg, 1, false);
-}
-
-/*
- * Counts a failure to get swap in memory.swap.events of @memcg, at most once a
- * second. Otherwise the count would only say how often reclaim scans, because
- * each scan of a refused page tries the page again.
- */
-void vswap_count_swap_max(struct mem_cgroup *memcg)
-{
-#ifdef CONFIG_MEMCG
-	atomic_long_t *counted_at;
-	unsigned long before;
-
-	if (!memcg)
-		return;
-	counted_at = &memcg->vswap_refusals.counted_at;
-	before = atomic_long_read(counted_at);
-	if (before && time_before(jiffies, before + HZ))
-		return;
-	/* 0 means never. */
-	atomic_long_set(counted_at, jiffies | 1);
-	memcg_memory_event(memcg, MEMCG_SWAP_MAX);
-	memcg_memory_event(memcg, MEMCG_SWAP_FAIL);
-#endif
-}
-
-/*
- * Returns true if zswap may keep @nr more incompressible pages of @memcg. Such
- * a page takes as much memory in zswap as before, so it must be possible to
- * write it back. All such pages together need room in memory.swap.max, and free
- * slots on devices. May sleep, because it flushes statistics if memory.swap.max
- * is set.
- */
-bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr)
-{
-	if (!vswap_have_free() ||
-	    swap_nr_free_slots() < atomic_long_read(&zswap_stored_incompressible_pages) + nr)
-		return false;
-#ifdef CONFIG_MEMCG
-	if (mem_cgroup_disabled() || do_memsw_account())
-		return true;
-	for (struct mem_cgroup *iter = memcg; iter; iter = parent_mem_cgroup(iter)) {
-		if (READ_ONCE(iter->swap.max) != PAGE_COUNTER_MAX) {
-			mem_cgroup_flush_stats(iter);
-			break;
-		}
-	}
-#endif
-	return !vswap_above_swap_max(memcg, nr);
-}
-
-/*
- * Returns true if page tables or shmem have physical entries. If zswap has the
- * pages of such entries, it can write them back to their own slots.
- */
-bool vswap_old_entries(void)
-{
-	/*
-	 * swapoff subtracts the size of a device from both numbers. The
-	 * difference still counts the slots in use on that device.
-	 */
-	long nr = READ_ONCE(total_swap_pages) - swap_nr_free_slots();
-
-	return nr > (long)vswap_slots_on_devices();
 }
 
 /*
@@ -485,24 +372,6 @@ void vswap_reads_end(struct vswap_reads *reads)
 }
 
 /*
- * Returns true if @folio is large, has virtual slots, and its pages may be
- * written to a device one by one. They may not if the cgroup has disabled
- * writeback of zswap, or while suspend or hibernation does not allow I/O. The
- * folio is locked, and in the swap cache.
- */
-bool __vswap_may_split(struct folio *folio)
-{
-	bool may;
-
-	if (!folio_test_large(folio) || !vswap_wants_slots(folio) || pm_suspended_storage())
-		return false;
-	rcu_read_lock();
-	may = mem_cgroup_zswap_writeback_enabled(folio_memcg(folio));
-	rcu_read_unlock();
-	return may;
-}
-
-/*
  * Splits a large folio that could not be written as a whole. Its pages can then
  * be written one by one. Adds all but the first page to @list. The folio is
  * unmapped, dirty and locked, and only the swap cache and the caller have
@@ -514,9 +383,8 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 	unsigned int order = folio_order(folio), nr = folio_nr_pages(folio), i;
 
-	if (!folio_test_anon(folio) || !__vswap_may_split(folio))
-		return false;
-	if (folio_split_unmapped(folio, 0))
+	if (!folio_test_anon(folio) || !folio_test_swapcache(folio) ||
+	    !vswap_rs_may_split(folio) || folio_split_unmapped(folio, 0))
 		return false;
 	for (i = 1; i < nr; i++) {
 		struct folio *tail = page_folio(folio_page(folio, 0) + i);
@@ -698,52 +566,9 @@ long get_nr_swap_pages(void)
 }
 EXPORT_SYMBOL_GPL(get_nr_swap_pages);
 
-#ifdef CONFIG_MEMCG
-/*
- * Returns how many pages of memory zswap uses for @memcg. If the number reaches
- * @max, reclaim flushes the statistics and reads it again. Otherwise pages that
- * were freed in the last two seconds could cause an OOM kill. Other callers may
- * be unable to sleep, so they do not flush.
- */
-static unsigned long vswap_zswap_pages(struct mem_cgroup *memcg, unsigned long max)
+static unsigned long anon_pages_of_all(void)
 {
-	unsigned long used = memcg_page_state(memcg, MEMCG_ZSWAP_B) / PAGE_SIZE;
-
-	if (used < max || !current->reclaim_state)
-		return used;
-	mem_cgroup_flush_stats(memcg);
-	return memcg_page_state(memcg, MEMCG_ZSWAP_B) / PAGE_SIZE;
-}
-#endif
-
-/*
- * Returns how many more pages zswap may take under memory.zswap.max of @memcg
- * and its ancestors; ULONG_MAX without a limit. Below a limit, returns at least
- * MGLRU's MIN_LRU_BATCH. For a smaller number MGLRU would swap out nothing,
- * although zswap still accepts a page.
- */
-unsigned long vswap_zswap_room(struct mem_cgroup *memcg)
-{
-	unsigned long room = ULONG_MAX;
-
-#ifdef CONFIG_MEMCG
-	if (mem_cgroup_disabled() || do_memsw_account())
-		return room;
-	for (; memcg && !mem_cgroup_is_root(memcg); memcg = parent_mem_cgroup(memcg)) {
-		unsigned long max = READ_ONCE(memcg->zswap_max), used;
-
-		/* memory.swap.max of 0 means no swap of any kind. */
-		if (!READ_ONCE(memcg->swap.max) || !max)
-			return 0;
-		if (max == PAGE_COUNTER_MAX)
-			continue;
-		used = vswap_zswap_pages(memcg, max);
-		if (used >= max)
-			return 0;
-		room = min(room, max_t(unsigned long, max - used, BITS_PER_LONG));
-	}
-#endif
-	return room;
+	return global_node_page_state(NR_INACTIVE_ANON) + global_node_page_state(NR_ACTIVE_ANON);
 }
 
 /*
@@ -757,25 +582,7 @@ unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 	if (memcg && !mem_cgroup_is_root(memcg))
 		return page_counter_read(&memcg->memory);
 #endif
-	return global_node_page_state(NR_INACTIVE_ANON) +
-	       global_node_page_state(NR_ACTIVE_ANON) +
-	       global_node_page_state(NR_ISOLATED_ANON);
-}
-
-/* Returns how many device slots back virtual slots. */
-unsigned long vswap_slots_on_devices(void)
-{
-	unsigned int type, last = READ_ONCE(vswap_highest_type);
-	unsigned long nr = 0;
-
-	for (type = 0; type <= last; type++)
-		nr += atomic_long_read(&vswap_nr_slots[type]);
-	return nr;
-}
-
-static unsigned long anon_pages_of_all(void)
-{
-	return global_node_page_state(NR_INACTIVE_ANON) + global_node_page_state(NR_ACTIVE_ANON);
+	return anon_pages_of_all() + global_node_page_state(NR_ISOLATED_ANON);
 }
 
 /*

@@ -115,6 +115,9 @@ void vswap_rs_zap_end(struct vswap_zap *zap);
 unsigned long vswap_next_used(unsigned long prev);
 int vswap_reclaim_slot(unsigned long swp_tb);
 bool vswap_alloc_backing(struct folio *folio);
+bool vswap_rs_may_split(struct folio *folio);
+bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr);
+void vswap_count_swap_max(struct mem_cgroup *memcg);
 swp_entry_t vswap_phys_entry(unsigned long offset);
 int vswap_rs_unuse(unsigned int type);
 bool vswap_rs_make_room(int type);
@@ -483,13 +486,11 @@ static inline int vswap_swapoff_device(struct swap_info_struct *si)
 
 /*
  * Returns true if a large folio that could not be written may be split, so that
- * its pages can be written one by one.
+ * its pages can be written one by one. The folio is in the swap cache.
  */
-bool __vswap_may_split(struct folio *folio);
-
 static inline bool vswap_may_split(struct folio *folio)
 {
-	return vswap_used() && __vswap_may_split(folio);
+	return vswap_used() && vswap_rs_may_split(folio);
 }
 
 bool __vswap_split(struct folio *folio, struct list_head *list);
@@ -524,19 +525,18 @@ void vswap_unbind(unsigned int type, unsigned int offset, unsigned long voffset,
 unsigned long vswap_next_bound(unsigned int type, unsigned long *index);
 void vswap_count_bound(struct swap_info_struct *si, long nr);
 bool vswap_has_partial(unsigned int type, unsigned int order);
-bool vswap_has_room(struct mem_cgroup *memcg);
-bool vswap_above_swap_max(struct mem_cgroup *memcg, unsigned int nr);
-void vswap_count_swap_max(struct mem_cgroup *memcg);
-bool vswap_may_keep_plain(struct mem_cgroup *memcg, unsigned int nr);
-unsigned long vswap_zswap_room(struct mem_cgroup *memcg);
 unsigned long vswap_anon_pages(struct mem_cgroup *memcg);
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg);
-unsigned long vswap_slots_on_devices(void);
-bool vswap_old_entries(void);
-bool vswap_in_order(unsigned int type);
-bool vswap_type_is_fast(unsigned int type);
+unsigned long vswap_device_flags(unsigned int type);
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound);
+
+/* Limits of a cgroup below the root, and its charge, in pages. */
+struct vswap_limits {
+	unsigned long swap_max;
+	unsigned long swap;		/* charged as swap */
+	unsigned long zswap_max;
+};
 
 /* State of a batch of reads by swapoff. The caller zeroes it beforehand. */
 struct vswap_reads {

@@ -381,20 +381,6 @@ bool vswap_swapin_is_zero(swp_entry_t entry)
 	return swp_tb_is_countable(swp_tb) && (swp_tb & SWP_TB_ZERO_FLAG);
 }
 
-/*
- * Returns true if zswap has written back or refused many pages: more than a
- * quarter of the device slots in use have no page in zswap or the swap cache.
- * The limit is not 0, because zero pages have slots, too, but are not on a
- * device.
- */
-bool vswap_swapin_any_written(void)
-{
-	long used = total_swap_pages - swap_nr_free_slots();
-
-	return used - atomic_long_read(&zswap_stored_pages) -
-	       (long)global_node_page_state(NR_SWAPCACHE) > used / 4;
-}
-
 void vswap_swapin_trace(const struct vswap_decision *decision)
 {
 	trace_vswap_swapin_plan(decision);

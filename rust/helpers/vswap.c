@@ -124,6 +124,7 @@ __rust_helper void rust_helper_vswap_migrate_enable(void)
 #include <linux/suspend.h>
 #include <linux/swapops.h>
 #include <linux/vmstat.h>
+#include "../../mm/memcontrol-v1.h"
 #include "../../mm/swap.h"
 #include "../../mm/swap_table.h"
 #include "../../mm/vswap.h"
@@ -307,6 +308,36 @@ rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
 	return &vswap_refusals;
 }
 
+/*
+ * Returns the parent of a cgroup, and the cgroup's limits. Returns NULL for the root and
+ * for NULL, and if swap has no limits of its own.
+ */
+__rust_helper struct mem_cgroup *
+rust_helper_vswap_memcg_limits(struct mem_cgroup *memcg, struct vswap_limits *limits)
+{
+#ifdef CONFIG_MEMCG
+	if (!memcg || mem_cgroup_disabled() || do_memsw_account() || mem_cgroup_is_root(memcg))
+		return NULL;
+	limits->swap_max = READ_ONCE(memcg->swap.max);
+	limits->swap = page_counter_read(&memcg->swap);
+	limits->zswap_max = READ_ONCE(memcg->zswap_max);
+#endif
+	return parent_mem_cgroup(memcg);
+}
+
+__rust_helper void rust_helper_vswap_memcg_flush_stats(struct mem_cgroup *memcg)
+{
+	mem_cgroup_flush_stats(memcg);
+}
+
+__rust_helper void rust_helper_vswap_memcg_count_swap_max(struct mem_cgroup *memcg)
+{
+#ifdef CONFIG_MEMCG
+	memcg_memory_event(memcg, MEMCG_SWAP_MAX);
+	memcg_memory_event(memcg, MEMCG_SWAP_FAIL);
+#endif
+}
+
 /* Returns true in reclaim, not for MADV_PAGEOUT (it sets no reclaim_state). */
 __rust_helper bool rust_helper_vswap_in_reclaim(void)
 {
@@ -370,7 +401,8 @@ __rust_helper bool rust_helper_vswap_any_slow(void)
 	unsigned int type, last = READ_ONCE(vswap_highest_type);
 
 	for (type = 0; type <= last; type++) {
-		if (atomic_long_read(&vswap_nr_slots[type]) && !vswap_type_is_fast(type))
+		if (atomic_long_read(&vswap_nr_slots[type]) &&
+		    !(vswap_device_flags(type) & SWP_SYNCHRONOUS_IO))
 			return true;
 	}
 	return false;

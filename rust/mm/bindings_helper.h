@@ -50,6 +50,7 @@ const long RUST_CONST_HELPER_VSWAP_SWP_TB_FLAGS_MASK = SWP_TB_FLAGS_MASK;
 const long RUST_CONST_HELPER_VSWAP_SWP_TB_COUNT_MASK = SWP_TB_COUNT_MASK;
 
 const unsigned long RUST_CONST_HELPER_VSWAP_SWP_VSWAP = SWP_VSWAP;
+const unsigned long RUST_CONST_HELPER_VSWAP_NO_LIMIT = PAGE_COUNTER_MAX;
 
 /*
  * Flags for tables, which are charged to the memory cgroup that needs them. The

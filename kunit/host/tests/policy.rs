@@ -795,3 +795,15 @@ fn a_random_order_costs_nothing() {
     }
     assert!(mapping.loaded <= 1024 + 64, "{} pages", mapping.loaded);
 }
+
+/// Neighbours are taken to be on the device if a quarter of the slots in use is nowhere else.
+#[test]
+fn a_quarter_of_the_slots_says_that_pages_were_written() {
+    assert!(!any_written(0, 0, 0));
+    assert!(!any_written(100, 75, 0));
+    assert!(any_written(100, 74, 0));
+    assert!(!any_written(100, 40, 35));
+    assert!(any_written(100, 40, 34));
+    // The counts are not read at one time.
+    assert!(!any_written(100, 90, 50));
+}

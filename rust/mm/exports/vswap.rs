@@ -24,7 +24,10 @@ use crate::{
             SwapFolio, //
         },
         layout::SWAPFILE_CLUSTER,
-        memcg::Memcg,
+        memcg::{
+            Memcg,
+            RcuMemcg, //
+        },
         vswap::{
             LeavingFolio,
             NewSwap,
@@ -174,6 +177,17 @@ c_exports! {
     /// if this fails. So the caller must then mark the folio dirty.
     fn vswap_alloc_backing(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
+    }
+
+    /// Returns true if a folio is large, has virtual slots, and its pages may be written to a
+    /// device one by one: its cgroup allows writeback, and no hibernation has suspended storage.
+    fn vswap_rs_may_split(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
+        folio.is_some_and(|mut folio| {
+            let large = folio.nr_pages() != 1 && !device::suspended();
+            large && folio.nth(0).is_some_and(|(slot, page)| {
+                slot.entry().is_virtual() && page.writeback_enabled()
+            })
+        })
     }
 
     /// Sets the zero flag of a folio's virtual slots, and removes their backing. Returns false at
@@ -509,6 +523,20 @@ extern "C" fn vswap_rs_get_max() -> c_ulong {
 }
 
 c_exports! {
+    /// Returns true if `nr` more pages cannot be charged as swap: together with the incompressible
+    /// pages that zswap keeps, they would exceed a limit.
+    fn vswap_above_swap_max(
+        memcg: RcuMemcg<'_> = *mut bindings::mem_cgroup,
+        nr: u32 = c_uint
+    ) -> bool {
+        memcg.exceeds_swap_max(nr, true)
+    }
+
+    /// Counts a failure to get swap: see [`RcuMemcg::count_swap_max`].
+    fn vswap_count_swap_max(memcg: RcuMemcg<'_> = *mut bindings::mem_cgroup) {
+        memcg.count_swap_max();
+    }
+
     /// Returns how many pages of a cgroup can be swapped out without device slots.
     fn vswap_rs_room(memcg: Memcg<'_> = *mut bindings::mem_cgroup) -> c_ulong {
         capacity::room(memcg)

@@ -64,7 +64,10 @@ use core::{
 use kernel::{
     bindings,
     prelude::*,
-    sync::atomic::Relaxed,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    },
     types::NotThreadSafe, //
 };
 
@@ -251,10 +254,8 @@ c_functions! {
     /// Returns true if a device has a free slot to back a virtual slot. Idle slots of bound
     /// clusters count as free. Another task may take the slot meanwhile.
     pub(crate) safe fn have_free() -> bool = vswap_have_free;
-    /// Returns true if page tables or shmem have physical entries, whose pages may be in zswap.
-    pub(crate) safe fn old_entries() -> bool = vswap_old_entries;
-    /// Returns true while suspend or hibernation does not allow I/O. A hibernation image names
-    /// device slots, so none of them may be freed then.
+    /// Returns true if storage is suspended for hibernation: the image names device slots, so none
+    /// of them may be freed before the machine is off.
     pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
     /// Returns true if the device of type `ty` has a free cluster. Another task may take the
     /// cluster meanwhile.
@@ -290,28 +291,37 @@ pub(crate) fn bindable_type(order: u32) -> Option<u8> {
 
 // C accepts any number for a type.
 c_functions! {
-    /// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that
-    /// one request can cover them. False for a swap file.
-    pub(crate) safe fn in_order(ty: c_uint) -> bool = vswap_in_order;
-    /// Returns true if the device of type `ty` has synchronous I/O, such as zram.
-    #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
-    pub(crate) safe fn is_fast(ty: c_uint) -> bool = vswap_type_is_fast;
+    safe fn flags(ty: c_uint) -> usize = vswap_device_flags;
     safe fn slot_backs(ty: c_uint, slot: c_uint, offset: usize, bound: bool) -> bool
         = vswap_slot_backs;
     safe fn has_slot(ty: c_uint, slot: c_uint) -> bool = vswap_device_has;
 }
 
-/// Returns the swap entry of a device slot, for I/O. `None` if no device has the slot, because the
-/// word that names it is corrupt. C would follow such an entry to a device that does not exist.
+/// Returns the swap entry of a device slot, for I/O. Returns `None` if no device has the slot,
+/// because the word that names the slot is corrupt. C would follow such an entry to a device that
+/// does not exist.
 #[inline]
 pub(crate) fn entry_of(slot: PhysSlot) -> Option<SwapEntry> {
     has_slot(slot.ty().into(), slot.offset())
         .then(|| SwapEntry::new(slot.ty(), slot.offset().into()))
 }
 
-/// Returns true if a device slot backs the virtual slot at `offset`. Without `bound`, the reverse
-/// map word of the device slot must name the virtual slot. With `bound`, the binding of the device
-/// cluster must name it. Caller holds the lock of the virtual cluster.
+/// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that one
+/// request can cover them. False for a swap file.
+#[inline]
+pub(crate) fn in_order(ty: u32) -> bool {
+    flags(ty) & bindings::SWP_BLKDEV as usize != 0
+}
+
+/// Returns true if the device of type `ty` has synchronous I/O, such as zram.
+#[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
+#[inline]
+pub(crate) fn is_fast(ty: u32) -> bool {
+    flags(ty) & bindings::SWP_SYNCHRONOUS_IO as usize != 0
+}
+
+/// Returns true if a device slot backs the virtual slot at `offset`: its reverse map word says so,
+/// or if `bound`, the binding of its cluster. The virtual cluster is locked.
 #[inline]
 pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
     slot_backs(slot.ty().into(), slot.offset(), offset, bound)
@@ -320,6 +330,31 @@ pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
 c_statics! {
     safe fn nr_slots() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_slots;
     safe fn nr_bound() -> &[Counter; MAX_SWAPFILES as usize] = vswap_nr_bound;
+    safe fn nr_free() -> &Atomic<i64> = nr_swap_pages.counter;
+    safe fn nr_total() -> &Atomic<isize> = total_swap_pages;
+}
+
+/// Returns how many device slots are free.
+pub(crate) fn free_slots() -> i64 {
+    nr_free().load(Relaxed)
+}
+
+/// Returns how many device slots are in use. swapoff subtracts the size of its device from both
+/// numbers, so the difference still counts the slots in use there.
+pub(crate) fn used_slots() -> i64 {
+    (nr_total().load(Relaxed) as i64).wrapping_sub(free_slots())
+}
+
+/// Returns how many device slots back virtual slots.
+pub(crate) fn slots_on_devices() -> usize {
+    let slots = nr_slots().iter().map(|counter| counter.0.load(Relaxed));
+    slots.fold(0i64, i64::wrapping_add) as usize
+}
+
+/// Returns true if page tables or shmem have physical entries. If zswap has their pages, it can
+/// write them back to their own slots.
+pub(crate) fn old_entries() -> bool {
+    used_slots() > slots_on_devices() as i64
 }
 
 /// Returns true if a cluster is bound to the device of type `ty`, or to any device if `ty` is

@@ -11,6 +11,7 @@ use crate::{
             FromC,
             Present, //
         },
+        device,
         folio::HeldEntry,
         params, //
     },
@@ -48,6 +49,8 @@ c_statics! {
     safe fn bypass_switch() -> &Atomic<bool> = vswap_swapin_switches.bypass;
     safe fn large_switch() -> &Atomic<bool> = vswap_swapin_switches.large;
     safe fn max_order_switch() -> &Atomic<u32> = vswap_swapin_switches.max_order;
+    safe fn node_stats() -> &[Counter; bindings::node_stat_item_NR_VM_NODE_STAT_ITEMS as usize]
+        = vm_node_stat;
 }
 
 /// Returns true if the swap-in policy is enabled.
@@ -83,11 +86,7 @@ pub(crate) fn max_order() -> u32 {
 c_functions! {
     /// Returns true if a device without synchronous I/O backs virtual slots.
     pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
-    /// Returns true if zswap has written back or refused many pages: more than a quarter of the
-    /// device slots in use have no page in zswap or the swap cache.
-    pub(crate) safe fn any_written() -> bool = vswap_swapin_any_written;
-    /// Returns a bit mask of the orders below `PMD_ORDER` that sysfs sets to always, madvise or
-    /// inherit for anonymous memory.
+    /// Returns a bit mask of the orders below `PMD_ORDER` that are enabled for anonymous memory.
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
     /// Returns the largest number of pages that readahead reads.
     pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;
@@ -98,7 +97,17 @@ c_functions! {
     safe fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
 }
 
-/// Counts a plan in the statistics of swap-in, by its reason.
+/// Returns how many device slots are in use, and how many pages zswap and the swap cache have.
+pub(crate) fn places() -> (i64, i64, i64) {
+    let cached = node_stats().get(bindings::node_stat_item_NR_SWAPCACHE as usize);
+    (
+        device::used_slots(),
+        params::stored_pages().load(Relaxed),
+        cached.map_or(0, |counter| counter.0.load(Relaxed).max(0)),
+    )
+}
+
+/// Counts the reason of a plan.
 #[inline]
 pub(crate) fn count_why(why: Why) {
     count(match why {

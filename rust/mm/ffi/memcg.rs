@@ -16,6 +16,14 @@ use crate::{
     },
     zswap::record::Sum, //
 };
+#[cfg(CONFIG_RUST_VSWAP)]
+use crate::{
+    ffi::{
+        device,
+        vswap, //
+    },
+    zswap::rules, //
+};
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -96,20 +104,25 @@ impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
     }
 }
 
+#[cfg(CONFIG_RUST_VSWAP)]
+impl<'a> Memcg<'a> {
+    /// Returns the limits of the cgroup and its ancestors: see [`RcuMemcg::limits`].
+    pub(crate) fn limits(self) -> impl Iterator<Item = (Memcg<'a>, Limits)> {
+        // INVARIANT: A cgroup keeps its ancestors.
+        let stays = |(memcg, limits)| (Memcg(memcg), limits);
+        self.0.limits().map(stays)
+    }
+}
+
 impl Memcg<'_> {
     /// `NULL`, which stands for the root.
     // INVARIANT: There is no cgroup.
     pub(crate) const ROOT: Self = Self(RcuMemcg::ROOT);
 
     c_methods! {
-        /// Returns true if zswap may keep `nr` more incompressible pages of the cgroup, because
-        /// they can be written back. May sleep.
+        /// Flushes the statistics of the cgroup. May sleep.
         #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn may_keep_plain(&self, nr: c_uint) -> bool = vswap_may_keep_plain;
-        /// Returns how many more pages zswap may take under memory.zswap.max of the cgroup and its
-        /// ancestors; `usize::MAX` without a limit. Sleeps only in reclaim.
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn zswap_room(&self) -> usize = vswap_zswap_room;
+        pub(crate) safe fn flush(&self) = vswap_memcg_flush_stats;
         // May sleep.
         safe fn flush_stats(&self) = zswap_memcg_flush_stats;
     }
@@ -144,28 +157,14 @@ impl RcuMemcg<'_> {
         /// Returns true if the cgroup is offline. Then the ring (the order of writeback) of an
         /// ancestor has its stored pages, or is about to get them.
         pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;
-        /// Returns true if a page of the cgroup in zswap can be written back: a device has a free
-        /// slot, and the cgroup is below its swap limit.
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn has_room(&self) -> bool = vswap_has_room;
-        /// Counts in memory.swap.events, once a second at most, that a page could not be swapped
-        /// out because of [`Self::exceeds_swap_max`].
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn count_swap_max(&self) = vswap_count_swap_max;
-        /// Returns how many pages are charged to the cgroup; for the root and for `NULL`, how many
-        /// anonymous pages there are.
+        /// Returns how many pages are charged to the cgroup; for the root, the anonymous pages.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
         /// Returns how many anonymous pages are on the cgroup's LRU lists, without those of its
         /// descendants; for `NULL`, on the LRU lists of all cgroups.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_anon(&self) -> usize = vswap_anon_pages;
-        /// Returns true if `nr` more pages would exceed the swap limit of the cgroup or of an
-        /// ancestor. Incompressible pages in zswap count as swap, because it must stay possible to
-        /// write them to a device.
-        #[cfg(CONFIG_RUST_VSWAP)]
-        pub(crate) safe fn exceeds_swap_max(&self, nr: c_uint) -> bool = vswap_above_swap_max;
-        // The counters are in the cgroup, or in a static for `NULL`.
+        // They are in the cgroup, or in a static for `NULL`.
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn refusals_of(&self) -> Present<&Refusals> = vswap_refusals_of;
     }
@@ -175,6 +174,41 @@ impl RcuMemcg<'_> {
     #[inline]
     pub(crate) fn refusals(&self) -> &Refusals {
         self.refusals_of().0
+    }
+
+    /// Counts in memory.swap.events that a page got no swap, at most once a second. Otherwise the
+    /// count would only say how often reclaim scans, because each scan of a refused page tries the
+    /// page again.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn count_swap_max(self) {
+        if let Some(memcg) = self.not_null() {
+            let (counted_at, now) = (&self.refusals().counted_at, params::jiffies());
+            if rules::is_due(counted_at.load(Relaxed) as u64, now as u64, bindings::HZ.into()) {
+                // 0 means never.
+                counted_at.store((now | 1) as i64, Relaxed);
+                memcg.count_swap_max();
+            }
+        }
+    }
+
+    /// Returns true if `nr` more pages would exceed memory.swap.max of the cgroup or of an
+    /// ancestor. With `kept`, incompressible pages that zswap keeps count as swap, because it must
+    /// stay possible to write them to a device.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn exceeds_swap_max(self, nr: u32, kept: bool) -> bool {
+        let kept = kept && vswap::is_on();
+        self.limits().any(|(memcg, limits)| {
+            let kept = || if kept { memcg.nr_kept() } else { 0 };
+            limits.swap_max != NO_LIMIT
+                && rules::exceeds(limits.swap_max, limits.swap, kept(), nr as usize)
+        })
+    }
+
+    /// Returns true if a page of the cgroup in zswap can be written back: a device has a free slot,
+    /// and the cgroup is below its swap limit.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    pub(crate) fn has_room(self) -> bool {
+        device::have_free() && !self.exceeds_swap_max(1, false)
     }
 
     /// Returns the cgroup, unless it is `NULL`.
@@ -211,9 +245,47 @@ impl RcuMemcg<'_> {
     }
 }
 
-/// A reference to an object, for functions of C that must be called in an RCU read-side critical
-/// section. The results of these functions borrow the value, so they are not used after the
-/// critical section.
+/// The limits of a cgroup below the root, and what is charged to it as swap, in pages.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) type Limits = bindings::vswap_limits;
+
+/// The value of a limit that is not set.
+#[cfg(CONFIG_RUST_VSWAP)]
+pub(crate) const NO_LIMIT: usize = bindings::VSWAP_NO_LIMIT;
+
+#[cfg(CONFIG_RUST_VSWAP)]
+to_c!(&mut Limits => *mut Limits = |this| this);
+
+#[cfg(CONFIG_RUST_VSWAP)]
+impl<'a> RcuMemcg<'a> {
+    c_methods! {
+        // A cgroup keeps its ancestors.
+        safe fn parent(&self, limits: &mut Limits) -> RcuMemcg<'a> = vswap_memcg_limits;
+        // As of the last flush of the statistics.
+        safe fn nr_kept(&self) -> usize = __vswap_kept_pages;
+    }
+
+    /// Returns the cgroup and its ancestors below the root, with their limits. There are none for
+    /// the root and for `NULL`, and if swap has no limits of its own.
+    #[inline]
+    pub(crate) fn limits(self) -> impl Iterator<Item = (RcuMemcg<'a>, Limits)> {
+        let mut next = self;
+        core::iter::from_fn(move || {
+            let (memcg, mut limits) = (next, Limits::default());
+            next = memcg.parent(&mut limits);
+            (!next.ptr.is_null()).then_some((memcg, limits))
+        })
+    }
+
+    /// Returns how many bytes of memory zswap uses for the cgroup, as of the last flush of the
+    /// statistics.
+    pub(crate) fn zswap_bytes(self) -> usize {
+        self.not_null().map_or(0, |memcg| memcg.bytes())
+    }
+}
+
+/// An object in an RCU read-side critical section, for functions of C that require one. Their
+/// results borrow the value, so they are not used after the critical section.
 ///
 /// # Invariants
 ///
@@ -263,6 +335,8 @@ impl NotNull<'_> {
     c_methods! {
         safe fn bytes(&self) -> usize = zswap_memcg_bytes;
         safe fn pages(&self) -> usize = zswap_memcg_pages;
+        #[cfg(CONFIG_RUST_VSWAP)]
+        safe fn count_swap_max(&self) = vswap_memcg_count_swap_max;
     }
 }
 
@@ -275,7 +349,6 @@ pub(crate) struct Refusals {
     refused: Atomic<i64>,
     refused_at: Atomic<i64>,
     size_at: Atomic<i64>,
-    // Only C uses this field.
     counted_at: Atomic<i64>,
 }
 

@@ -71,8 +71,6 @@ pub(crate) fn is_on() -> bool {
 c_functions! {
     /// Returns true if this task is in reclaim, for itself or as kswapd; false for `MADV_PAGEOUT`.
     pub(crate) safe fn in_reclaim() -> bool = vswap_in_reclaim;
-    /// Returns how many device slots back virtual slots.
-    pub(crate) safe fn slots_on_devices() -> usize = vswap_slots_on_devices;
 }
 
 /// A locked folio that is to be added to the swap cache for virtual slots.

@@ -14,6 +14,7 @@ use crate::{
         folio::HeldEntry, //
     },
     swapin::policy::{
+        any_written,
         Devices,
         Source, //
     },
@@ -138,7 +139,8 @@ pub(crate) fn any_slow(entry: HeldEntry<'_>, fast: bool) -> bool {
     if entry.entry().is_virtual() {
         return fault::any_slow_device();
     }
-    !fast && fault::any_written()
+    let (used, stored, cached) = fault::places();
+    !fast && any_written(used, stored, cached)
 }
 
 /// Returns true if the `nr` aligned physical slots around an entry can be read as one folio: if

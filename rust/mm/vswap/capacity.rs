@@ -33,10 +33,15 @@ use crate::{
         device,
         memcg::{
             Memcg,
+            MemcgRef,
             ObjCgroup,
-            RcuMemcg, //
+            RcuMemcg,
+            NO_LIMIT, //
         },
-        params::totalram_pages,
+        params::{
+            stored_incompressible_pages,
+            totalram_pages, //
+        },
         vswap::{
             self,
             SlotUsage, //
@@ -56,6 +61,7 @@ use crate::{
 };
 use kernel::{
     bindings,
+    page::PAGE_SHIFT,
     sync::atomic::{
         Atomic,
         Relaxed, //
@@ -117,14 +123,41 @@ pub(crate) fn room(memcg: Memcg<'_>) -> usize {
         return 0;
     }
     let free = max_slots().saturating_sub(SlotUsage::estimate());
-    room.min(free).min(memcg.zswap_room())
+    room.min(free).min(zswap_room(memcg))
+}
+
+/// Returns how many more pages zswap may take under memory.zswap.max of a cgroup and its ancestors.
+/// Only reclaim flushes the statistics, because other callers may be unable to sleep. Otherwise
+/// pages that were freed in the last two seconds could cause an OOM kill.
+fn zswap_room(memcg: Memcg<'_>) -> usize {
+    let mut room = usize::MAX;
+    for (memcg, limits) in memcg.limits() {
+        // memory.swap.max of 0 means no swap of any kind.
+        if limits.swap_max == 0 || limits.zswap_max == 0 {
+            return 0;
+        }
+        if limits.zswap_max == NO_LIMIT {
+            continue;
+        }
+        let left = || rules::zswap_left(limits.zswap_max, memcg.zswap_bytes() >> PAGE_SHIFT);
+        let mut most = left();
+        if most == 0 && vswap::in_reclaim() {
+            memcg.flush();
+            most = left();
+        }
+        if most == 0 {
+            return 0;
+        }
+        room = room.min(most);
+    }
+    room
 }
 
 /// Returns how many pages of a cgroup are, or can be, swapped out without device slots.
 pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     let held = match memcg.usage_hint() {
         Some(pages) => pages,
-        None => SlotUsage::estimate().saturating_sub(vswap::slots_on_devices()),
+        None => SlotUsage::estimate().saturating_sub(device::slots_on_devices()),
     };
     held.saturating_add(room(memcg))
 }
@@ -154,7 +187,7 @@ pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) ->
 /// because its cgroup would exceed its swap limit. The folio then stays mapped. Counts the failure
 /// in memory.swap.events of the cgroup.
 pub(crate) fn nowhere_to_go(memcg: RcuMemcg<'_>, nr: u32) -> bool {
-    let nowhere = memcg.exceeds_swap_max(nr);
+    let nowhere = memcg.exceeds_swap_max(nr, true);
     if nowhere {
         memcg.count_swap_max();
     }
@@ -207,10 +240,18 @@ fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
 /// written back within the limits of its cgroup. `nr` is the number of such pages that no counter
 /// includes yet, this page among them. May sleep.
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
-    match objcg.and_then(ObjCgroup::memcg) {
-        Some(memcg) => memcg.get().may_keep_plain(nr),
-        None => Memcg::ROOT.may_keep_plain(nr),
+    let kept = stored_incompressible_pages().load(Relaxed);
+    // All such pages together need free slots on devices.
+    if !device::have_free() || device::free_slots() < kept.saturating_add(nr.into()) {
+        return false;
     }
+    let memcg = objcg.and_then(ObjCgroup::memcg);
+    let memcg = memcg.as_ref().map_or(Memcg::ROOT, MemcgRef::get);
+    // Count the kept pages exactly if memory.swap.max is set.
+    if let Some((limited, _)) = memcg.limits().find(|(_, limits)| limits.swap_max != NO_LIMIT) {
+        limited.flush();
+    }
+    !memcg.exceeds_swap_max(nr, true)
 }
 
 /// Returns true if zswap has refused about as many pages as the cgroup has anonymous pages, and
@@ -246,5 +287,5 @@ fn all_refused(memcg: RcuMemcg<'_>) -> bool {
 
 /// Returns true if a page of the cgroup that zswap has refused can be written to a device.
 fn goes_to_device(memcg: RcuMemcg<'_>) -> bool {
-    device::have_free() && !memcg.exceeds_swap_max(1) && memcg.writeback_enabled()
+    device::have_free() && !memcg.exceeds_swap_max(1, true) && memcg.writeback_enabled()
 }
