@@ -27,7 +27,6 @@
 #include <linux/sysfs.h>
 #include <linux/zswap.h>
 
-#include "memcontrol-v1.h"
 #include "swap.h"
 #include "swap_table.h"
 #include "vswap.h"
@@ -142,10 +141,7 @@ bool __vswap_on_fast_device(struct folio *folio)
 	return entry.val && vswap_is_fast(__swap_entry_to_info(entry));
 }
 
-/*
- * Records what other code needs to know about the devices that back virtual
- * slots: the highest type, and whether one is fast or needs stable pages.
- */
+/* Records the highest type, and whether a device is fast or needs stable pages. */
 static void vswap_note_device(struct swap_info_struct *si)
 {
 	unsigned int highest = READ_ONCE(vswap_highest_type);
@@ -262,13 +258,12 @@ unsigned long vswap_device_flags(unsigned int type)
 }
 
 /*
- * Returns true if the reverse map word of a device slot names the virtual slot
- * @voffset. A slot of a bound cluster has no word. With @bound, returns true if
- * the binding names @voffset instead. Accepts any type and offset, because the
- * caller may have found them in a corrupt word. Caller holds ci->lock of the
- * virtual cluster that @voffset is in, which keeps the backing word. Takes no
- * other lock: as long as a backing word names a device slot, the reverse map word
- * of the slot does not change.
+ * Returns true if the reverse map word of a device slot, or if @bound the binding
+ * of its cluster, names the virtual slot @voffset. Accepts any type and offset,
+ * because the caller may have found them in a corrupt word. Caller holds ci->lock
+ * of the virtual cluster that @voffset is in. Takes no other lock: as long as a
+ * backing word names a device slot, the reverse map word of the slot does not
+ * change.
  */
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound)
@@ -405,10 +400,7 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 #endif
 }
 
-/*
- * Returns true if the device of @type has a free cluster. Takes no lock, so
- * another task may take the cluster meanwhile.
- */
+/* Returns true if the device of @type has a free cluster. Takes no lock. */
 bool vswap_has_free_cluster(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
@@ -572,9 +564,8 @@ static unsigned long anon_pages_of_all(void)
 }
 
 /*
- * Returns how many pages are charged to @memcg. Sizes of LRU lists would be too
- * small, because pages that reclaim has isolated are on no list. For the root,
- * and for NULL, returns the number of anonymous pages instead.
+ * Returns how many pages are charged to @memcg, including those that reclaim has
+ * isolated. For the root and NULL, returns the number of anonymous pages.
  */
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 {
@@ -690,10 +681,8 @@ static int vswap_switch(bool on)
 #ifdef CONFIG_SYSFS
 /*
  * Disables new virtual entries, and swaps in all pages that have virtual
- * entries, with the walk that swapoff uses. After -ENOMEM or -EINTR, pages
- * already swapped in stay in memory, and another call continues with the rest.
- * On error, restores the mode, so that pages can be swapped out again if memory
- * is full.
+ * entries. On error, restores the mode, because memory may be full. Another call
+ * continues with the rest.
  */
 static int vswap_drain(void)
 {

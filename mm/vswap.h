@@ -126,13 +126,9 @@ unsigned int vswap_rs_next_bound(unsigned long owner, unsigned int type, unsigne
 				 unsigned int from);
 
 /*
- * Unmapping of page tables.
- *
- * zap_nonpresent_ptes() frees many slots, mostly of one cgroup, with the page
- * table lock held (vswap_zap_entries()). It adds up their charges in the
- * mmu_gather. A slot of another cgroup uncharges those before it at once. For
- * the last ones, zap_pte_range() does that after it has dropped the lock
- * (vswap_zap_end()).
+ * zap_nonpresent_ptes() frees slots with the page table lock held, and adds up
+ * their charges in the mmu_gather. zap_pte_range() uncharges the last ones after
+ * it has dropped the lock.
  */
 #ifdef CONFIG_RUST_VSWAP
 #define tlb_vswap_zap(tlb)	(&(tlb)->vswap_zap)
@@ -192,8 +188,7 @@ static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
 
 /*
  * Returns true if @swp_tb is a reverse map word and the swap cache has a folio
- * for the virtual slot. Takes no lock, so the caller may hold the lock of the
- * device cluster.
+ * for the virtual slot. Takes no lock.
  */
 static inline bool vswap_rmap_cached(unsigned long swp_tb)
 {
@@ -305,73 +300,57 @@ static inline bool vswap_slots_found(struct folio *folio)
  * request must have the slot behind the last one. Looking up the slots of its
  * folios again would cost more.
  */
-#ifdef CONFIG_RUST_VSWAP
 sector_t vswap_slot_sector(swp_entry_t entry);
 
 /* Returns the sector where a request begins, whose first folio is @folio. */
 static inline sector_t vswap_first_sector(struct swap_io_ctx *ctx, struct folio *folio)
 {
+#ifdef CONFIG_RUST_VSWAP
 	return vswap_slot_sector(ctx->first);
+#else
+	return swap_folio_sector(folio);
+#endif
 }
 
 /* Records the device slot of the first folio of a request. */
 static inline void vswap_set_first(struct swap_io_ctx *ctx, swp_entry_t entry)
 {
+#ifdef CONFIG_RUST_VSWAP
 	ctx->first = entry;
+#endif
 }
 
 /* Records the slot behind that of @folio, which is the last of a request now. */
 static inline void vswap_set_next(struct swap_io_ctx *ctx, swp_entry_t entry,
 				  struct folio *folio)
 {
+#ifdef CONFIG_RUST_VSWAP
 	ctx->next.val = entry.val + folio_nr_pages(folio);
+#endif
 }
 
 /* Returns true if a folio with the device slot @entry continues a request. */
 static inline bool vswap_is_next(struct swap_io_ctx *ctx, swp_entry_t entry)
 {
+#ifdef CONFIG_RUST_VSWAP
 	return ctx->next.val == entry.val;
+#else
+	return false;
+#endif
 }
 
 /* Returns true if consecutive slots of @si are contiguous on it. */
 static inline bool vswap_is_in_order(struct swap_info_struct *si)
 {
 	/* data_race(), because only other flags change while the device is on. */
-	return data_race(si->flags & SWP_BLKDEV);
+	return IS_ENABLED(CONFIG_RUST_VSWAP) && data_race(si->flags & SWP_BLKDEV);
 }
-#else
-static inline sector_t vswap_first_sector(struct swap_io_ctx *ctx, struct folio *folio)
-{
-	return swap_folio_sector(folio);
-}
-
-static inline void vswap_set_first(struct swap_io_ctx *ctx, swp_entry_t entry)
-{
-}
-
-static inline void vswap_set_next(struct swap_io_ctx *ctx, swp_entry_t entry,
-				  struct folio *folio)
-{
-}
-
-static inline bool vswap_is_next(struct swap_io_ctx *ctx, swp_entry_t entry)
-{
-	return false;
-}
-
-static inline bool vswap_is_in_order(struct swap_info_struct *si)
-{
-	return false;
-}
-#endif /* CONFIG_RUST_VSWAP */
 #endif /* CONFIG_SWAP */
 
 /*
  * Virtual slots record their cgroup, so the device slots that back them need
  * not. A cluster of a device gets a table of cgroup ids only when a folio
- * without virtual slots takes a slot of it. __vswap_has_ids() allocates the
- * table and returns false if there is no memory. __vswap_lacks_ids() returns
- * true if the table is needed and missing.
+ * without virtual slots takes a slot of it.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio);
 bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio);
@@ -394,19 +373,14 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
 /*
  * Returns how many incompressible pages of @memcg zswap keeps for virtual
  * slots. They will be written back, so other pages must not use up their room
- * in memory.swap.max. Returns 0 while new entries are physical, because their
- * pages are charged as swap already. Incompressible pages that were stored for
- * physical entries before that count twice until they leave zswap.
+ * in memory.swap.max. Pages that were stored for physical entries are charged
+ * as swap already, and count twice until they leave zswap.
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
 	return vswap_takes_new() ? __vswap_kept_pages(memcg) : 0;
 }
 
-/*
- * Returns true if slots of the cluster can be given to @folio. Allocates a
- * table of cgroup ids if one is missing. Caller holds ci->lock.
- */
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
 	return !vswap_used() || __vswap_has_ids(ci, folio);
@@ -454,20 +428,13 @@ static inline bool vswap_task_unuses(void)
 	return vswap_used() && atomic_read(&vswap_nr_unuse) && oom_task_origin(current);
 }
 
-/*
- * Unbinds a cluster of the device of @type, or of any device if @type is -1.
- * C's allocator can then take the idle slots of the cluster. Returns true if
- * slots have become free. May sleep.
- */
+/* Unbinds a cluster of the device of @type; -1: of any device. May sleep. */
 static inline bool vswap_make_room(int type)
 {
 	return vswap_used() && vswap_rs_make_room(type);
 }
 
-/*
- * Removes folios with a swap count of 0 from the swap cache, if their slots are
- * in virtual clusters bound to @si. Their device slots become idle. May sleep.
- */
+/* Frees slots with a swap count of 0 in the clusters that are bound to @si. May sleep. */
 static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 {
 	if (vswap_used() && atomic_long_read(&vswap_nr_bound[si->type]))
@@ -475,9 +442,8 @@ static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 }
 
 /*
- * Swaps in all pages that @si holds for virtual slots. swapoff has cleared
- * SWP_WRITEOK and waited for allocations that had seen it set, so no slot is
- * added meanwhile.
+ * Swaps in all pages that @si holds for virtual slots. The caller has cleared
+ * SWP_WRITEOK and waited for allocations that had seen it set.
  */
 static inline int vswap_swapoff_device(struct swap_info_struct *si)
 {
@@ -607,9 +573,8 @@ struct vswap_local {
 DECLARE_PER_CPU(struct vswap_local, vswap_local);
 
 /*
- * Slots in use that are not in vswap_used_slots yet. Not a percpu_counter,
- * because each page that is freed counts here, and percpu_counter_add() costs
- * too much for that.
+ * Slots in use that are not in vswap_used_slots yet. percpu_counter_add() would
+ * cost too much for each page that is freed.
  */
 DECLARE_PER_CPU(long, vswap_used_delta);
 #define VSWAP_USED_BATCH	64

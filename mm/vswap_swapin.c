@@ -441,51 +441,28 @@ static DEFINE_MUTEX(vswap_swapin_mutex);
 /* The policy was enabled or disabled, so vswap_swapin_start() does nothing. */
 static bool vswap_swapin_chosen;
 
-static void vswap_swapin_set(bool on)
-{
-	lockdep_assert_held(&vswap_swapin_mutex);
-	WRITE_ONCE(vswap_swapin_switches.enabled, on);
-	vswap_swapin_chosen = true;
-	/* Never disabled: see vswap_swapin_switches. */
-	if (on)
-		static_branch_enable(&vswap_swapin_key);
-}
-
-/*
- * Enables the policy when virtual entries are first allowed, unless sysfs has
- * set it.
- */
-void vswap_swapin_start(void)
+static void vswap_swapin_set(bool on, bool by_default)
 {
 	mutex_lock(&vswap_swapin_mutex);
-	if (!vswap_swapin_chosen)
-		vswap_swapin_set(true);
+	if (!by_default || !vswap_swapin_chosen) {
+		WRITE_ONCE(vswap_swapin_switches.enabled, on);
+		vswap_swapin_chosen = true;
+		/* Never disabled: see vswap_swapin_switches. */
+		if (on)
+			static_branch_enable(&vswap_swapin_key);
+	}
 	mutex_unlock(&vswap_swapin_mutex);
+}
+
+/* Called when virtual entries are allowed. */
+void vswap_swapin_start(void)
+{
+	vswap_swapin_set(true, true);
 }
 
 #ifdef CONFIG_SYSFS
-static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(vswap_swapin_switches.enabled));
-}
-
-static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
-			     const char *buf, size_t count)
-{
-	bool on;
-	int ret = kstrtobool(buf, &on);
-
-	if (ret)
-		return ret;
-	mutex_lock(&vswap_swapin_mutex);
-	vswap_swapin_set(on);
-	mutex_unlock(&vswap_swapin_mutex);
-	return count;
-}
-
-static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
-
-#define VSWAP_SWITCH(name)								\
+/* Defines a file for a switch, which @set sets to @on. */
+#define VSWAP_SWITCH(name, set)							\
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			   char *buf)						\
 {										\
@@ -500,15 +477,16 @@ static ssize_t name##_store(struct kobject *kobj, struct kobj_attribute *attr,	\
 										\
 	if (ret)								\
 		return ret;							\
-	WRITE_ONCE(vswap_swapin_switches.name, on);				\
+	set;									\
 	return count;								\
 }										\
 										\
 static struct kobj_attribute name##_attr = __ATTR_RW(name)
 
-VSWAP_SWITCH(bypass);
-VSWAP_SWITCH(large);
-VSWAP_SWITCH(map_around);
+VSWAP_SWITCH(enabled, vswap_swapin_set(on, false));
+VSWAP_SWITCH(bypass, WRITE_ONCE(vswap_swapin_switches.bypass, on));
+VSWAP_SWITCH(large, WRITE_ONCE(vswap_swapin_switches.large, on));
+VSWAP_SWITCH(map_around, WRITE_ONCE(vswap_swapin_switches.map_around, on));
 
 static ssize_t max_order_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {

@@ -114,11 +114,6 @@ __rust_helper void rust_helper_zswap_swap_cache_free_folio(struct folio *folio)
 	folio_put(folio);
 }
 
-__rust_helper unsigned long rust_helper_zswap_jiffies(void)
-{
-	return jiffies;
-}
-
 /* Events */
 
 /* Counts for the system, and for the cgroup that @folio is charged to. */
@@ -418,11 +413,6 @@ __rust_helper void rust_helper_zswap_ref_put_many(struct percpu_ref *ref,
 						  unsigned long nr)
 {
 	percpu_ref_put_many(ref, nr);
-}
-
-__rust_helper unsigned long rust_helper_zswap_totalram_pages(void)
-{
-	return totalram_pages();
 }
 
 #endif /* CONFIG_RUST_ZSWAP */

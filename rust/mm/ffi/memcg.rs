@@ -183,7 +183,11 @@ impl RcuMemcg<'_> {
     pub(crate) fn count_swap_max(self) {
         if let Some(memcg) = self.not_null() {
             let (counted_at, now) = (&self.refusals().counted_at, params::jiffies());
-            if rules::is_due(counted_at.load(Relaxed) as u64, now as u64, bindings::HZ.into()) {
+            if rules::is_due(
+                counted_at.load(Relaxed) as u64,
+                now as u64,
+                bindings::HZ.into(),
+            ) {
                 // 0 means never.
                 counted_at.store((now | 1) as i64, Relaxed);
                 memcg.count_swap_max();

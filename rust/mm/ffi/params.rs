@@ -41,6 +41,21 @@ c_statics! {
     /// Returns the counter of stored pages that are not compressed.
     pub(crate) safe fn stored_incompressible_pages() -> &Atomic<i64> =
         zswap_stored_incompressible_pages.counter;
+    safe fn clock() -> &Atomic<usize> = jiffies;
+    safe fn ram() -> &Atomic<i64> = _totalram_pages.counter;
+}
+
+/// Returns the time in jiffies.
+#[cfg(CONFIG_RUST_VSWAP)]
+#[inline]
+pub(crate) fn jiffies() -> usize {
+    clock().load(Relaxed)
+}
+
+/// Returns the number of pages of RAM.
+#[inline]
+pub(crate) fn totalram_pages() -> usize {
+    ram().load(Relaxed) as usize
 }
 
 /// Returns true if zswap is enabled, so that it stores pages.
@@ -175,11 +190,7 @@ c_functions! {
     pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
     /// Counts pages that were stored, as `zswpout` in /proc/vmstat.
     pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
-    /// Returns the time in jiffies.
-    pub(crate) safe fn jiffies() -> usize = zswap_jiffies;
-    /// Returns the number of pages of RAM.
-    pub(crate) safe fn totalram_pages() -> usize = zswap_totalram_pages;
-    /// Prints a message about a decompression error, with a rate limit.
+    /// Reports a decompression error, with a rate limit.
     pub(crate) safe fn report_decompress_error(
         entry: SwapEntry, compressor: &CStr, len: u32, result: u32
     ) = zswap_shim_decompress_error;

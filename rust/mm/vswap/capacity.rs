@@ -248,7 +248,10 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     let memcg = objcg.and_then(ObjCgroup::memcg);
     let memcg = memcg.as_ref().map_or(Memcg::ROOT, MemcgRef::get);
     // Count the kept pages exactly if memory.swap.max is set.
-    if let Some((limited, _)) = memcg.limits().find(|(_, limits)| limits.swap_max != NO_LIMIT) {
+    if let Some((limited, _)) = memcg
+        .limits()
+        .find(|(_, limits)| limits.swap_max != NO_LIMIT)
+    {
         limited.flush();
     }
     !memcg.exceeds_swap_max(nr, true)
