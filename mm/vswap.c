@@ -73,35 +73,18 @@ unsigned int vswap_highest_type;
  * slots. Set under percpu_swap_cluster.lock, and taken before that lock is
  * dropped.
  */
-static DEFINE_PER_CPU(swp_entry_t, vswap_found);
-
-bool __vswap_slots_found(void)
-{
-	return this_cpu_read(vswap_found.val);
-}
+DEFINE_PER_CPU(swp_entry_t, vswap_found);
 
 swp_entry_t vswap_take_found(void)
 {
 	return (swp_entry_t) { this_cpu_xchg(vswap_found.val, 0) };
 }
 
-#ifdef CONFIG_DEBUG_VM
 /*
  * Bit mask, by type, of devices that are treated as if they had
  * SWAP_OPS_F_REQUIRE_NOFS. For tests, which have no file system with that flag.
  */
 static u32 vswap_nofs_types;
-
-static bool vswap_taken_for_nofs(struct swap_info_struct *si)
-{
-	return READ_ONCE(vswap_nofs_types) & BIT(si->type);
-}
-#else
-static bool vswap_taken_for_nofs(struct swap_info_struct *si)
-{
-	return false;
-}
-#endif
 
 /*
  * Returns true if slots of @si may back virtual slots. For a device with
@@ -111,7 +94,8 @@ static bool vswap_taken_for_nofs(struct swap_info_struct *si)
  */
 bool __vswap_suits(struct swap_info_struct *si)
 {
-	if (!(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS) && !vswap_taken_for_nofs(si))
+	if (!(si->ops->flags & SWAP_OPS_F_REQUIRE_NOFS) &&
+	    !(IS_ENABLED(CONFIG_DEBUG_VM) && READ_ONCE(vswap_nofs_types) & BIT(si->type)))
 		return true;
 	if (!READ_ONCE(vswap_met_unsuited))
 		WRITE_ONCE(vswap_met_unsuited, true);
@@ -223,16 +207,6 @@ bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
 	 */
 	return data_race(ci->count) + folio_nr_pages(folio) <= SWAPFILE_CLUSTER;
 }
-#else
-bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
-{
-	return true;
-}
-
-bool __vswap_lacks_ids(struct swap_cluster_info *ci, struct folio *folio)
-{
-	return false;
-}
 #endif
 
 /* Number of tasks that swap pages in for swapoff or to drain. */
@@ -254,6 +228,7 @@ unsigned long vswap_device_flags(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
+	/* data_race(), because the callers test flags that do not change meanwhile. */
 	return si ? data_race(si->flags) : 0;
 }
 
@@ -289,16 +264,6 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 	}
 	put_swap_device(si);
 	return backs;
-}
-
-/* Body of vswap_kept_pages(). As of the last flush of the statistics. */
-unsigned long __vswap_kept_pages(struct mem_cgroup *memcg)
-{
-#ifdef CONFIG_MEMCG
-	return memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP);
-#else
-	return 0;
-#endif
 }
 
 /*

@@ -239,7 +239,7 @@ static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
  * slots for it. A folio with virtual slots is in the swap cache already. For
  * such a folio, these hooks record the device slots instead.
  */
-bool __vswap_slots_found(void);
+DECLARE_PER_CPU(swp_entry_t, vswap_found);
 bool __vswap_suits(struct swap_info_struct *si);
 extern bool vswap_met_unsuited;
 long vswap_nr_free(void);
@@ -290,7 +290,7 @@ static inline bool vswap_if_no_device(struct swap_info_struct *si, swp_entry_t e
 static inline bool vswap_slots_found(struct folio *folio)
 {
 	if (vswap_wants_slots(folio))
-		return __vswap_slots_found();
+		return this_cpu_read(vswap_found.val);
 	return folio_test_swapcache(folio);
 }
 
@@ -368,8 +368,6 @@ static inline bool vswap_takes_new(void)
 	return vswap_used() && READ_ONCE(vswap_enabled);
 }
 
-unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
-
 /*
  * Returns how many incompressible pages of @memcg zswap keeps for virtual
  * slots. They will be written back, so other pages must not use up their room
@@ -378,12 +376,12 @@ unsigned long __vswap_kept_pages(struct mem_cgroup *memcg);
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
-	return vswap_takes_new() ? __vswap_kept_pages(memcg) : 0;
+	return vswap_takes_new() ? memcg_page_state(memcg, MEMCG_ZSWAP_INCOMP) : 0;
 }
 
 static inline bool vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
-	return !vswap_used() || __vswap_has_ids(ci, folio);
+	return !vswap_used() || !IS_ENABLED(CONFIG_MEMCG) || __vswap_has_ids(ci, folio);
 }
 
 /*
@@ -397,7 +395,7 @@ static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_clus
 				   struct folio *folio)
 {
 	return !(READ_ONCE(si->flags) & SWP_WRITEOK) ||
-	       (vswap_used() && __vswap_lacks_ids(ci, folio));
+	       (vswap_used() && IS_ENABLED(CONFIG_MEMCG) && __vswap_lacks_ids(ci, folio));
 }
 #else
 /* A macro, because an inline function would change the code of its callers. */

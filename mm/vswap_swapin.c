@@ -189,31 +189,13 @@ void __vswap_swapin_failed(struct folio *folio)
 }
 
 /*
- * Claim and consume.
+ * Claim and consume: see Documentation/rust/vswap/swapin.rst. The fault keeps a
+ * claimed folio locked while it reads the page. zswap and devices keep their
+ * copy. While the folio is locked, its device slot is neither moved nor freed.
  *
- * If a page is in zswap, all zeros, or on a device with synchronous I/O, a
- * fault usually maps the page and frees its slot. For that, swapin_sync() and
- * folio_free_swap() take ci->lock five times. They also count the folio in the
- * swap cache only to uncount it. A fault that claims the page takes ci->lock
- * twice:
- *
- * - claim: check the slot, and add the folio, locked, to the swap cache. The
- *   folio must be there, because a second fault on the entry looks for it
- *   there. NR_FILE_PAGES and NR_SWAPCACHE do not count the folio.
- * - The fault keeps the folio locked while it reads the page. zswap and devices
- *   keep their copy. While the folio is locked, its device slot is neither
- *   moved nor freed.
- * - consume: after mapping the folio, drop the swap count, remove the folio
- *   from the swap cache, and free the slot and what backs it.
- *
- * The fault settles the folio instead if it cannot map the folio, or if fork()
- * has raised the swap count. The folio is then as if swapin_sync() had read it.
- * NR_FILE_PAGES and NR_SWAPCACHE count the folio then. A folio that came from
- * zswap is marked dirty, and zswap's copy is freed.
- *
- * A folio that is in the swap cache and not counted is locked by the fault that
- * claims it. No other task uncounts the folio, because removing a folio from
- * the swap cache, or replacing it there, takes the folio lock.
+ * NR_FILE_PAGES and NR_SWAPCACHE do not count the folio until it is settled. No
+ * other task uncounts the folio, because removing a folio from the swap cache, or
+ * replacing it there, takes the folio lock.
  */
 
 /*

@@ -232,22 +232,9 @@ __rust_helper void rust_helper_zswap_memcg_flush_stats(struct mem_cgroup *memcg)
 	mem_cgroup_flush_stats_ratelimited(memcg);
 }
 
-__rust_helper unsigned long rust_helper_zswap_memcg_bytes(struct mem_cgroup *memcg)
+__rust_helper unsigned long rust_helper_zswap_memcg_state(struct mem_cgroup *memcg, int item)
 {
-#ifdef CONFIG_MEMCG
-	return memcg_page_state(memcg, MEMCG_ZSWAP_B);
-#else
-	return 0;
-#endif
-}
-
-__rust_helper unsigned long rust_helper_zswap_memcg_pages(struct mem_cgroup *memcg)
-{
-#ifdef CONFIG_MEMCG
-	return memcg_page_state(memcg, MEMCG_ZSWAPPED);
-#else
-	return 0;
-#endif
+	return memcg_page_state(memcg, item);
 }
 
 __rust_helper bool rust_helper_zswap_gfp_has_io_fs(gfp_t gfp)

@@ -27,7 +27,7 @@ LIMITS = {
     "rust/mm/ffi/device.rs": (5, 16),
     "rust/mm/ffi/fault.rs": (1, 17),
     "rust/mm/ffi/folio.rs": (10, 25),
-    "rust/mm/ffi/memcg.rs": (4, 25),
+    "rust/mm/ffi/memcg.rs": (4, 23),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (4, 18),
     "rust/mm/ffi/swap_table.rs": (0, 16),

@@ -132,7 +132,7 @@ impl Memcg<'_> {
     pub(crate) fn usage(self) -> Option<(usize, usize)> {
         let memcg = self.not_null().filter(|_| !disabled())?;
         self.flush_stats();
-        Some((memcg.bytes(), memcg.pages()))
+        Some((memcg.state(Stat::Bytes), memcg.state(Stat::Pages)))
     }
 }
 
@@ -245,7 +245,7 @@ impl RcuMemcg<'_> {
     /// `None` for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn usage_hint(self) -> Option<usize> {
-        self.not_null().map(|memcg| memcg.pages())
+        self.not_null().map(|memcg| memcg.state(Stat::Pages))
     }
 }
 
@@ -265,8 +265,6 @@ impl<'a> RcuMemcg<'a> {
     c_methods! {
         // A cgroup keeps its ancestors.
         safe fn parent(&self, limits: &mut Limits) -> RcuMemcg<'a> = vswap_memcg_limits;
-        // As of the last flush of the statistics.
-        safe fn nr_kept(&self) -> usize = __vswap_kept_pages;
     }
 
     /// Returns the cgroup and its ancestors below the root, with their limits. There are none for
@@ -281,10 +279,15 @@ impl<'a> RcuMemcg<'a> {
         })
     }
 
+    /// Returns how many incompressible pages of the cgroup zswap has.
+    fn nr_kept(self) -> usize {
+        self.not_null().map_or(0, |memcg| memcg.state(Stat::Plain))
+    }
+
     /// Returns how many bytes of memory zswap uses for the cgroup, as of the last flush of the
     /// statistics.
     pub(crate) fn zswap_bytes(self) -> usize {
-        self.not_null().map_or(0, |memcg| memcg.bytes())
+        self.not_null().map_or(0, |memcg| memcg.state(Stat::Bytes))
     }
 }
 
@@ -324,7 +327,21 @@ impl RcuBound<'_, ObjCgroup> {
     }
 }
 
-/// A memory cgroup, for functions of C that do not accept `NULL`.
+/// A statistic of a cgroup.
+#[repr(u32)]
+enum Stat {
+    /// Memory that zswap uses, in bytes.
+    Bytes = bindings::memcg_stat_item_MEMCG_ZSWAP_B,
+    /// Pages in zswap.
+    Pages = bindings::memcg_stat_item_MEMCG_ZSWAPPED,
+    /// Incompressible pages in zswap.
+    #[cfg(CONFIG_RUST_VSWAP)]
+    Plain = bindings::memcg_stat_item_MEMCG_ZSWAP_INCOMP,
+}
+
+to_c!(Stat => c_int = |this| this as c_int);
+
+/// A memory cgroup that is not `NULL`, for functions of C that require one.
 ///
 /// # Invariants
 ///
@@ -337,8 +354,8 @@ impl NotNull<'_> {
     }
 
     c_methods! {
-        safe fn bytes(&self) -> usize = zswap_memcg_bytes;
-        safe fn pages(&self) -> usize = zswap_memcg_pages;
+        // As of the last flush of the statistics.
+        safe fn state(&self, stat: Stat) -> usize = zswap_memcg_state;
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn count_swap_max(&self) = vswap_memcg_count_swap_max;
     }
