@@ -153,10 +153,7 @@ void vswap_count_bound(struct swap_info_struct *si, long nr)
 		vswap_note_device(si);
 }
 
-/*
- * Writes reverse map words for the device slots from @entry on, which the
- * allocator has found for @folio. Caller holds ci->lock.
- */
+/* Writes the reverse map words of @folio's device slots. Caller holds ci->lock. */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {
 	struct swap_info_struct *si = __swap_entry_to_info(entry);
@@ -181,9 +178,7 @@ static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
 
 /*
  * Returns true if @folio can record its cgroup in the slots of @ci. Allocates
- * the table of cgroup ids, which @ci lacks as long as its slots have only
- * backed virtual slots. Does not sleep, because ci->lock is held. If it fails,
- * C's allocator tries another cluster or gives up.
+ * the table of cgroup ids if @ci lacks it. Caller holds ci->lock.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -267,9 +262,8 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 }
 
 /*
- * Returns the cgroup to charge for the page of a slot: the cgroup with @id, or
- * its nearest online ancestor. Looks the cgroup up only when @id changes,
- * because the slots of a cgroup are mostly adjacent on a device.
+ * Returns the cgroup with @id, or its nearest online ancestor. Looks it up only
+ * when @id changes, because adjacent slots mostly have the same.
  */
 static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
@@ -291,13 +285,11 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Reads a slot into a new folio in the swap cache. Charges the folio to the
- * cgroup with @id, or to its nearest online ancestor, but not to the cgroup of
- * the task. Fails with -ENOENT before virtual slots are first enabled.
+ * Reads a slot into a new folio in the swap cache, charged to the cgroup with @id
+ * or an ancestor. Fails with -ENOENT before virtual slots are first enabled.
  *
  * Reading a workingset folio is a memory stall, as in swap_read_folio(). One
- * stall covers all reads, because entering and leaving a stall for each read
- * costs more than the read.
+ * stall covers all reads, because a stall costs more than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)

@@ -334,10 +334,9 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 }
 
 /*
- * Removes a large folio from the swap cache, because swapoff reads page by
- * page. A fault has read the folio, but has not mapped it. Returns false if
- * @folio is not such a folio. Caller has locked the folio, which is not under
- * writeback.
+ * Removes a large folio that a fault has read and not mapped from the swap cache,
+ * because swapoff reads page by page. Returns false if @folio is not such a folio.
+ * Caller has locked the folio, which is not under writeback.
  */
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -380,11 +379,8 @@ unsigned long vswap_fault_orders(struct vm_fault *vmf)
 }
 
 /*
- * Looks at every @step-th of @nr pages, from page number @first on, and counts
- * those that are mapped with the accessed bit set. With @run, stops at the
- * first other page. Returns -1 if the page table or VMA of the fault does not
- * cover the pages, or if the CPU sets no accessed bit. Takes no lock, because
- * the count may be inexact.
+ * Body of Fault::used() in rust/mm/ffi/fault.rs; returns -1 for None. Takes no
+ * lock, because a sample may be inexact.
  *
  * @step is not 0. @nr and @step are unsigned int, so that the loop ends: an
  * address in user space plus that many pages does not wrap.

@@ -120,11 +120,7 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 		vswap_rs_swapin_done(owner, page, entry, folio_order(folio));
 }
 
-/*
- * Removes a large folio from the swap cache for swapoff, if a fault has read
- * the folio and has not mapped it. Returns true if it was removed. swapoff then
- * tries the page again.
- */
+/* Returns true if swapoff must try again: see __vswap_swapin_drop(). */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
@@ -140,11 +136,9 @@ static inline bool vswap_swapin_skip(swp_entry_t entry)
 }
 
 /*
- * Returns true if swapin_sync() can skip its lookup in the swap cache. If the
- * policy was ever enabled, swapin_sync() skips the first lookup, because its
- * callers have just looked. It does not skip later ones, because -EEXIST means
- * that another task has added a folio. The caller sets @again to false before
- * the first call, which sets it to true.
+ * Returns true if swapin_sync() can skip its first lookup in the swap cache,
+ * because its callers have just looked. Later, another task has added a folio
+ * (-EEXIST). The caller sets @again to false. The first call sets it.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -155,10 +149,8 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
- * Looks in the swap cache after the caller could not add a folio. swapin_sync()
- * and __vswap_swapin_claim() do not look before they allocate, and another task
- * may have added a folio meanwhile. Returns that folio with a reference, or
- * NULL.
+ * Returns the folio, with a reference, that another task has added to the swap
+ * cache since vswap_swapin_looked(), or NULL.
  */
 static inline struct folio *vswap_swapin_look(swp_entry_t entry)
 {
@@ -188,9 +180,8 @@ static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 }
 
 /*
- * Returns true if a large folio could not be read. The folio is then removed
- * from the swap cache, and the caller's reference is dropped. The caller reads
- * page by page, so that only the broken page fails.
+ * Returns true if a large folio could not be read. The caller's reference is
+ * then dropped, and it reads page by page, so that only the broken page fails.
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
@@ -233,11 +224,7 @@ enum vswap_swapin_event {
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/*
- * Fields of the tracepoint vswap_swapin_plan. The codes of hint, source and why
- * are enums of rust/mm/swapin/policy.rs. trace() in rust/mm/ffi/fault.rs sets
- * flags and how.
- */
+/* Fields of the tracepoint vswap_swapin_plan: see trace() in rust/mm/ffi/fault.rs. */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
@@ -270,8 +257,7 @@ int vswap_swapin_sysfs_init(struct kobject *parent);
 /*
  * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL
  * for use until the policy is first enabled. With NULL, each step does what C
- * does without the policy. Without CONFIG_RUST_VSWAP_SWAPIN, @around is always
- * NULL.
+ * does without the policy.
  */
 
 /* Initializes @around, before the fault looks up its page. */
@@ -297,12 +283,10 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 }
 
 /*
- * Claims and reads a page that needs no readahead: a zero page, or a page in
- * zswap or on a device with synchronous I/O. Returns its folio with a
- * reference, locked and in the swap cache. After a read error, the folio is not
- * uptodate. Returns NULL if swapin_sync() must read the page. If there is no
- * memory for a folio, returns ERR_PTR(-ENOMEM), or a folio that another
- * task has added meanwhile, which is not claimed.
+ * Claims and reads a page that needs no readahead. Returns its folio with a
+ * reference, locked and in the swap cache; not uptodate after a read error.
+ * Returns NULL if swapin_sync() must read the page. Without memory, returns a
+ * folio that another task has added, not claimed, or ERR_PTR(-ENOMEM).
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -370,10 +354,9 @@ static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 }
 
 /*
- * Drops the swap count of a claimed folio that was just mapped. If that was the
- * last count and @free, removes the folio from the swap cache and frees its
- * slot. Otherwise settles the folio. Returns true if the folio was not claimed
- * and the caller shall call folio_free_swap().
+ * Consumes a claimed folio that was just mapped, if @free allows it, or settles
+ * it. Returns true if the folio was not claimed and the caller shall call
+ * folio_free_swap().
  */
 static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 						struct folio *folio, bool free)

@@ -25,35 +25,19 @@ __rust_helper unsigned long rust_helper_folio_to_swp_tb(struct folio *folio,
 	return folio_to_swp_tb(folio, flags);
 }
 
-__rust_helper unsigned long rust_helper_shadow_to_swp_tb(void *shadow,
-							 unsigned char flags)
+/* Makes the word of the shadow xa_mk_value(@value), or with @null, of NULL. */
+__rust_helper unsigned long
+rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char flags)
 {
-	return shadow_to_swp_tb(shadow, flags);
+	return shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags);
 }
 
-__rust_helper bool rust_helper_swp_tb_is_null(unsigned long swp_tb)
+/* Returns the results of the predicates, a bit for each. */
+__rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
 {
-	return swp_tb_is_null(swp_tb);
-}
-
-__rust_helper bool rust_helper_swp_tb_is_folio(unsigned long swp_tb)
-{
-	return swp_tb_is_folio(swp_tb);
-}
-
-__rust_helper bool rust_helper_swp_tb_is_shadow(unsigned long swp_tb)
-{
-	return swp_tb_is_shadow(swp_tb);
-}
-
-__rust_helper bool rust_helper_swp_tb_is_bad(unsigned long swp_tb)
-{
-	return swp_tb_is_bad(swp_tb);
-}
-
-__rust_helper bool rust_helper_swp_tb_is_countable(unsigned long swp_tb)
-{
-	return swp_tb_is_countable(swp_tb);
+	return swp_tb_is_null(swp_tb) | swp_tb_is_shadow(swp_tb) << 1 |
+	       swp_tb_is_folio(swp_tb) << 2 | swp_tb_is_bad(swp_tb) << 3 |
+	       swp_tb_is_countable(swp_tb) << 4;
 }
 
 __rust_helper struct folio *rust_helper_swp_tb_to_folio(unsigned long swp_tb)
@@ -82,19 +66,9 @@ __rust_helper unsigned long rust_helper___swp_tb_mk_count(unsigned long swp_tb,
 	return __swp_tb_mk_count(swp_tb, count);
 }
 
-__rust_helper void *rust_helper_xa_mk_value(unsigned long v)
+__rust_helper softleaf_t rust_helper_vswap_through_pte(softleaf_t entry)
 {
-	return xa_mk_value(v);
-}
-
-__rust_helper pte_t rust_helper_softleaf_to_pte(softleaf_t entry)
-{
-	return softleaf_to_pte(entry);
-}
-
-__rust_helper softleaf_t rust_helper_softleaf_from_pte(pte_t pte)
-{
-	return softleaf_from_pte(pte);
+	return softleaf_from_pte(softleaf_to_pte(entry));
 }
 
 __rust_helper void rust_helper_vswap_migrate_disable(void)

@@ -30,7 +30,7 @@ LIMITS = {
     "rust/mm/ffi/memcg.rs": (4, 23),
     "rust/mm/ffi/node.rs": (0, 1),
     "rust/mm/ffi/params.rs": (4, 18),
-    "rust/mm/ffi/swap_table.rs": (0, 16),
+    "rust/mm/ffi/swap_table.rs": (0, 10),
     "rust/mm/ffi/trace.rs": (1, 5),
     "rust/mm/ffi/vswap.rs": (8, 8),
     "rust/mm/ffi/zsmalloc.rs": (8, 2),

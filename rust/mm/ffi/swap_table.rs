@@ -23,54 +23,15 @@ use kernel::{
 // These functions are safe, because C only computes a value from the arguments.
 c_functions! {
     safe fn pfn_word(pfn: usize, flags: u8) -> usize = pfn_to_swp_tb;
-    safe fn mk_value(value: usize) -> RawShadow = xa_mk_value;
-    safe fn shadow_word(shadow: RawShadow, flags: u8) -> usize = shadow_to_swp_tb;
+    safe fn shadow_word(value: usize, null: bool, flags: u8) -> usize = vswap_shadow_to_swp_tb;
     safe fn to_shadow(word: usize) -> *mut c_void = swp_tb_to_shadow;
-    safe fn is_null(word: usize) -> bool = swp_tb_is_null;
-    safe fn is_shadow(word: usize) -> bool = swp_tb_is_shadow;
-    safe fn is_folio(word: usize) -> bool = swp_tb_is_folio;
-    safe fn is_bad(word: usize) -> bool = swp_tb_is_bad;
-    safe fn is_countable(word: usize) -> bool = swp_tb_is_countable;
+    safe fn seen(word: usize) -> u32 = vswap_swp_tb_seen;
     safe fn flags_of(word: usize) -> u8 = __swp_tb_get_flags;
     safe fn count_of(word: usize) -> i32 = swp_tb_get_count;
     safe fn with_count(word: usize, count: i32) -> usize = __swp_tb_mk_count;
     // The PTE is a value, and not in a page table.
-    safe fn to_pte(entry: SwapEntry) -> Pte = softleaf_to_pte;
-    safe fn from_pte(pte: Pte) -> SwapEntry = softleaf_from_pte;
+    safe fn through(entry: SwapEntry) -> SwapEntry = vswap_through_pte;
 }
-
-/// A shadow in C's format.
-///
-/// # Invariants
-///
-/// The pointer is NULL or an `XA_VALUE`, so C does not dereference it.
-struct RawShadow(*mut c_void);
-
-impl FromC<*mut c_void> for RawShadow {
-    /// # Safety
-    ///
-    /// `shadow` is NULL or an `XA_VALUE`.
-    unsafe fn from_c(shadow: *mut c_void) -> Self {
-        // INVARIANT: As required of the caller, `shadow` is NULL or an `XA_VALUE`.
-        Self(shadow)
-    }
-}
-
-to_c!(RawShadow => *mut c_void = |this| this.0);
-
-/// A PTE of a swap entry.
-struct Pte(bindings::pte_t);
-
-impl FromC<bindings::pte_t> for Pte {
-    /// # Safety
-    ///
-    /// Nothing is required.
-    unsafe fn from_c(pte: bindings::pte_t) -> Self {
-        Self(pte)
-    }
-}
-
-to_c!(Pte => bindings::pte_t = |this| this.0);
 
 /// A page as a folio. A [`Page`] has order 0, so it is its own folio.
 struct SmallFolio<'a>(&'a Page);
@@ -112,12 +73,7 @@ pub(crate) fn pfn_to_swp_tb(pfn: u64, flags: u8) -> u64 {
 /// Calls `shadow_to_swp_tb()` for the shadow `xa_mk_value(value)`, or for NULL if `value` is
 /// `None`.
 pub(crate) fn shadow_to_swp_tb(value: Option<u64>, flags: u8) -> u64 {
-    let shadow = match value {
-        Some(value) => mk_value(value as usize),
-        // INVARIANT: The pointer is NULL.
-        None => RawShadow(core::ptr::null_mut()),
-    };
-    shadow_word(shadow, flags) as u64
+    shadow_word(value.unwrap_or(0) as usize, value.is_none(), flags) as u64
 }
 
 /// Calls `swp_tb_to_shadow()`. Returns the shadow in C's format, as `xa_mk_value()` returns it.
@@ -139,13 +95,13 @@ pub(crate) struct Seen {
 
 /// Calls all predicates `swp_tb_is_*()`.
 pub(crate) fn seen_by_c(word: u64) -> Seen {
-    let word = word as usize;
+    let seen = seen(word as usize);
     Seen {
-        null: is_null(word),
-        shadow: is_shadow(word),
-        folio: is_folio(word),
-        bad: is_bad(word),
-        countable: is_countable(word),
+        null: seen & 1 != 0,
+        shadow: seen & 2 != 0,
+        folio: seen & 4 != 0,
+        bad: seen & 8 != 0,
+        countable: seen & 16 != 0,
     }
 }
 
@@ -181,6 +137,6 @@ pub(crate) fn swp_tb_is_page(word: u64, page: &Page) -> bool {
 
 /// Converts a swap entry to a PTE and back. Returns the type and the offset of the result.
 pub(crate) fn through_pte(ty: u8, offset: u64) -> (usize, usize) {
-    let entry = from_pte(to_pte(SwapEntry::new(ty, offset)));
+    let entry = through(SwapEntry::new(ty, offset));
     (entry.ty(), entry.offset())
 }
