@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual swap space: the parts that have to be C.
- *
- * These are the dummy device, the static key, per-CPU state, memory for tables,
- * and the files in sysfs. rust/mm/ owns the clusters and makes the decisions.
+ * The virtual swap space: the parts that have to be C. rust/mm/ owns the clusters
+ * and makes the decisions.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -324,11 +322,9 @@ void vswap_reads_end(struct vswap_reads *reads)
 }
 
 /*
- * Splits a large folio that could not be written as a whole. Its pages can then
- * be written one by one. Adds all but the first page to @list. The folio is
+ * Body of vswap_split(). Adds all but the first page to @list. The folio is
  * unmapped, dirty and locked, and only the swap cache and the caller have
- * references. Returns true if @folio is now the first page only, and the caller
- * must write it.
+ * references.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -433,8 +429,7 @@ struct vswap_lists vswap_lists = {
 
 /*
  * Returns true if a cluster that is bound to the device of @type has free slots
- * for a folio of @order. Called without vswap_lists.lock, so the answer may be
- * stale.
+ * for a folio of @order. Called without vswap_lists.lock.
  */
 bool vswap_has_partial(unsigned int type, unsigned int order)
 {
@@ -869,9 +864,8 @@ static bool vswap_plant_bound(struct swap_info_struct *si)
 }
 
 /*
- * Plants an error for tests of the checker: corrupts the owner of a bound
- * cluster or else the first reverse map word of a device. A second write
- * repairs it.
+ * Plants an error for tests of the checker: in the owner of a bound cluster, or
+ * else in a reverse map word. A second write repairs it.
  */
 static int vswap_plant_set(void *data, u64 unused)
 {

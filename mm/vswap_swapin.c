@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Swap-in policy: the parts that have to be C.
- *
- * rust/mm/swapin/ makes the plans that do_swap_page(), shmem and readahead
- * follow. This file looks at page tables, decides which neighbours a fault
- * maps, reads claimed pages, and has the switches and counters in sysfs.
+ * Swap-in policy: the parts that have to be C. rust/mm/swapin/ makes the plans.
+ * This file looks at page tables, decides which neighbours a fault maps, reads
+ * claimed pages, and has the switches and the counts.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -564,10 +562,7 @@ static const struct attribute_group * const vswap_swapin_attr_groups[] = {
 	NULL,
 };
 
-/*
- * Creates the sysfs directory "swapin" with its attributes under @parent. On
- * error, leaves nothing behind and returns a negative errno.
- */
+/* Creates the directory "swapin". On error, leaves nothing behind. */
 int __init vswap_swapin_sysfs_init(struct kobject *parent)
 {
 	struct kobject *kobj = kobject_create_and_add("swapin", parent);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * zswap in Rust: the parts that have to be C.
- *
- * These are parameters, the static key, charges, memory for tables, and what
- * needs macros of C. rust/mm/zswap has the callbacks, and makes the decisions.
+ * zswap in Rust: the parts that have to be C. rust/mm/zswap has the callbacks,
+ * and makes the decisions.
  */
 
 #define pr_fmt(fmt) "zswap: " fmt
@@ -120,10 +118,9 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns true if zswap has no page of the cluster of a physical entry, because
- * the cluster has no table. If the caller has locked a folio in the swap cache,
- * no task stores a page for the slots of that folio meanwhile. Returns false
- * for a virtual entry, which rust/mm looks up.
+ * Returns true if the cluster of a physical entry has no zswap table. The caller
+ * has locked a folio in the swap cache, so no task stores its pages meanwhile.
+ * Returns false for a virtual entry, which rust/mm looks up.
  */
 static bool zswap_has_none(swp_entry_t entry)
 {
@@ -314,10 +311,7 @@ struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 	return zswap_memcg_ring(folio_memcg(folio), folio_nid(folio));
 }
 
-/*
- * Returns the ring of the parent cgroup, which takes over the members of a
- * cgroup that goes offline. Returns NULL if there is no parent.
- */
+/* Returns the ring of the parent cgroup, or NULL if there is no parent. */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
 	struct lruvec *lruvec;
@@ -390,10 +384,7 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 }
 #endif
 
-/*
- * Charges @nr pages to the cgroup with @id, like obj_cgroup_charge_zswap(). May
- * sleep.
- */
+/* Charges pages to the cgroup with @id: see obj_cgroup_charge_zswap(). May sleep. */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG
