@@ -1,120 +1,68 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads KUnit's results (KTAP) out of a kernel log."""
+"""Reads KUnit's results (KTAP) out of a kernel log with the kernel's own kunit_parser.
 
+kunit_parser tolerates a few faults of a stream that must not pass here. parse() adds them to the
+errors that kunit_parser reports.
+"""
+
+import functools
+import importlib
+import io
 import re
+import sys
 
-# Lines of KTAP. Other messages of the kernel may come between any two of them.
-LINE = re.compile(r"""(\ *)(?:
-    (?P<version>KTAP\ version\ \d+)
-  | \#\ Subtest:\ (?P<subtest>\S+)
-  | 1\.\.(?P<plan>\d+)(?:\ \#.*)?
-  | (?P<word>not\ ok|ok)\ (?P<number>\d+)(?:\ -)?\ (?P<name>\S+)(?P<rest>.*)
-)$""", re.X)
+from . import setup
 
 
-class _Level:
-    """The results at one depth of the tree: a suite, or the whole stream at depth 0."""
-
-    def __init__(self):
-        self.name = None
-        self.plan = None
-        self.count = 0
-        self.failed = False
+@functools.cache
+def _kunit_parser():
+    """Imports kunit_parser from the kernel tree."""
+    sys.path.append(str(setup.kernel_home()[1] / "tools/testing/kunit"))
+    return importlib.import_module("kunit_parser")
 
 
-class _Reader:
-    def __init__(self):
-        self.levels = []
-        self.results = []
-        self.problems = []
-
-    def problem(self, text):
-        self.problems.append(text)
-
-    def path(self, *more):
-        return ".".join([level.name or "?" for level in self.levels[1:]] + list(more))
-
-    def line(self, line):
-        found = LINE.match(line)
-        if not found:
-            return
-        depth, odd = divmod(len(found.group(1)), 4)
-        if found["version"]:
-            self.begin(depth, odd)
-        elif depth >= len(self.levels) or odd:
-            self.problem(f"a line of no test: {line.strip()}")
-        elif found["subtest"]:
-            self.levels[depth].name = found["subtest"]
-        elif found["plan"]:
-            self.plan(self.levels[depth], int(found["plan"]))
-        else:
-            self.result(depth, found)
-
-    def begin(self, depth, odd):
-        if depth != len(self.levels) or odd:
-            self.problem(f"KTAP begins again in {self.path() or 'the stream'}")
-            del self.levels[depth:]
-        self.levels.append(_Level())
-
-    def plan(self, level, number):
-        if level.plan is not None:
-            self.problem(f"{level.name or 'the stream'} has two plans")
-        level.plan = number
-
-    def result(self, depth, found):
-        # A result ends the open levels below it. If these are more than one, their results were
-        # lost.
-        ended = self.levels[depth + 1] if len(self.levels) > depth + 1 else None
-        while len(self.levels) > depth + 1:
-            self.end(self.levels[-1])
-        level = self.levels[depth]
-        level.count += 1
-        if int(found["number"]) != level.count:
-            self.problem(f"{self.path(found['name'])} has number {found['number']}, "
-                         f"but is result {level.count}")
-        ok = None if "# SKIP" in found["rest"] else found["word"] == "ok"
-        if ended:
-            self.suite(ended, found["name"], ok)
-        else:
-            self.results.append((self.path(found["name"]), ok))
-        level.failed |= ok is False
-
-    def suite(self, level, name, ok):
-        if level.name != name:
-            self.problem(f"{level.name or '?'} ends as {name}")
-        if not level.count and ok is not None:
-            self.problem(f"{self.path(name)} has no results")
-        if ok and level.failed:
-            self.problem(f"{self.path(name)} is ok, but a case of it is not")
-        # The cases were reported already. The failure of the suite counts only if no case has
-        # failed.
-        if ok is False and not level.failed:
-            self.results.append((self.path(name), False))
-
-    def end(self, level):
-        if level.plan != level.count:
-            self.problem(f"{self.path() or 'the stream'} has {level.count} results, "
-                         f"but planned {level.plan}")
-        self.levels.pop()
-
-    def finish(self):
-        if not self.levels:
-            self.problem("there is no KTAP")
-        for level in self.levels[:0:-1]:
-            self.problem(f"{self.path()} did not end")
-            self.end(level)
-        if self.levels:
-            self.end(self.levels[0])
-        names = [name for name, _ in self.results]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            self.problem(f"{name} came more than once")
+def _walk(tests, path, results, problems):
+    """Adds the leaves of KTAP's tree to `results`, and to `problems` what kunit_parser tolerates.
+    Returns true if a leaf failed."""
+    status = _kunit_parser().TestStatus
+    words = {status.SUCCESS: True, status.FAILURE: False, status.SKIPPED: None}
+    any_failed = False
+    for test in tests:
+        name = f"{path}{test.name or '?'}"
+        failed = _walk(test.subtests, f"{name}.", results, problems)
+        if test.subtests and test.expected_count is None:
+            problems.append(f"{name} has no plan")
+        if not test.subtests and test.expected_count:
+            problems.append(f"a second plan before {name}")
+        if test.status not in words:
+            problems.append(f"{name} has no result")
+        elif not test.subtests or test.status is status.FAILURE and not failed:
+            # A suite that failed is a result of its own only if no case of it has failed.
+            results.append((name, words[test.status]))
+        elif test.status is status.SUCCESS and failed:
+            problems.append(f"{name} is ok, but a case of it is not")
+        any_failed |= failed or test.status is status.FAILURE
+    return any_failed
 
 
 def parse(log):
     """Returns ([(test, ok)], [problem]) of a kernel log without stamps. The tests are the leaves
     of KTAP's tree; ok is None if skipped. Without a problem, all planned results came."""
-    reader = _Reader()
-    for line in log.splitlines():
-        reader.line(line.rstrip())
-    reader.finish()
-    return reader.results, reader.problems
+    kunit = _kunit_parser()
+    patterns = (kunit.KTAP_START, kunit.TEST_HEADER, kunit.TEST_PLAN, kunit.TEST_RESULT)
+    # Other messages of the kernel may come between any two lines, where kunit_parser expects none.
+    lines = kunit.extract_tap_lines(line for line in log.splitlines()
+                                    if any(pattern.match(line) for pattern in patterns))
+    if not lines:
+        return [], ["there is no KTAP"]
+    said = io.StringIO()
+    stream = kunit.parse_test(lines, 0, [], False, kunit.Printer(output=said))
+    results, problems = [], re.findall(r"\[ERROR\] Test: (.*)", said.getvalue())
+    if stream.expected_count is None:
+        problems.append("the stream has no plan")
+    _walk(stream.subtests, "", results, problems)
+    problems += [f"after the end of the stream: {line.strip()}" for line in lines]
+    names = [name for name, _ in results]
+    problems += [f"{name} came more than once" for name in sorted(set(names))
+                 if names.count(name) > 1]
+    return results, problems
