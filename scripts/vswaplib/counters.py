@@ -14,12 +14,12 @@ the script places: the counters are data, and what only llvm-cov reads is discar
 import contextlib
 import dataclasses
 import hashlib
+import json
 import pathlib
 import re
 import shutil
 import struct
 import tempfile
-import zlib
 
 from . import common, setup
 from .common import die, run
@@ -87,48 +87,11 @@ def take_maps(builddir):
 
 # ----------------------------------------------------------- where the counters are
 
-def _number(data, at):
-    """Returns an LEB128 number of `data` and the place after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7f) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
-def names_in(data):
-    """Returns the names of functions in a section __llvm_prf_names. It has parts, each with its
-    size and its compressed size, which is 0 if it is not compressed."""
-    names, at = [], 0
-    while at < len(data):
-        if not data[at]:
-            # Padding between parts.
-            at += 1
-            continue
-        size, at = _number(data, at)
-        packed, at = _number(data, at)
-        part = zlib.decompress(data[at:at + packed]) if packed else data[at:at + size]
-        if len(part) != size:
-            die(f"a list of names has {len(part)} bytes and not {size}",
-                "is LLVM's format another one? See names_in() in scripts/vswaplib/counters.py")
-        names += part.decode().split("\x01")
-        at += packed or size
-    return names
-
-
 def _names(builddir):
     """Returns the names of all functions that may have counters."""
-    found = set()
-    with tempfile.TemporaryDirectory() as work:
-        for name in OBJECTS:
-            dump = pathlib.Path(work) / "names"
-            run([tool("objcopy"), f"--dump-section=__llvm_prf_names={dump}",
-                 map_of(builddir, name), pathlib.Path(work) / "copy"], env=setup.tool_env())
-            found.update(names_in(dump.read_bytes()))
-    return found
+    reports = [json.loads(run([tool("cov"), "export", "--empty-profile", map_of(builddir, name)],
+                              env=setup.tool_env()).text) for name in OBJECTS]
+    return {function["name"] for report in reports for function in report["data"][0]["functions"]}
 
 
 def find_records(names, data, address):
