@@ -544,11 +544,13 @@ class Manifests(Kept):
         self.assertEqual(manifest.skips(), {"part: a": "why", "part: b": "as well"})
 
     def test_skips_need_a_reason(self):
-        for lines in (["part: a"], ["part: a", "part: b", "    why"], ["part: a", "   "],
-                      ["    part: a"]):
+        for lines in (["part: a"], ["part: a", "part: b", "    why"], ["part: a", "   "]):
             self.file("skips.txt", *lines)
             with self.assertRaisesRegex(common.Failure, "no reason for part: a"):
                 manifest.skips()
+        self.file("skips.txt", "", "    part: a")
+        with self.assertRaisesRegex(common.Failure, "skips.txt:2: this belongs to no entry"):
+            manifest.skips()
 
     def test_patterns_of_skips(self):
         leave = {"part *: a.b": "", "x: c": ""}

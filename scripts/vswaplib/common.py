@@ -57,6 +57,23 @@ def table(header, rows):
                      .rstrip() for line in lines)
 
 
+def entries(name, text):
+    """Parses a list of entries, each a line followed by indented lines. Returns [(line number,
+    line, [(number, indented line)])]. `name` is the file that an error names."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not line[0].isspace():
+            found.append((number, line.strip(), []))
+        elif found:
+            found[-1][2].append((number, line.strip()))
+        else:
+            die(f"{name}:{number}: this belongs to no entry: {line.strip()}",
+                "write the entry above it, without indentation")
+    return found
+
+
 class Progress:
     """A progress line with the elapsed time. A terminal shows it in place, elsewhere a new line is
     printed every `pause` seconds."""

@@ -2,8 +2,8 @@
 """deb: makes an installable Debian package of the kernel.
 
 The configuration is the user's, with the options of the virtual swap space switched on. Options
-that Kconfig switches off for them are printed before the build begins, because a package that
-lacks a driver does not boot. The kernel's own bindeb-pkg makes the packages.
+that Kconfig switches off for them are listed before the build begins, because a package that lacks
+a driver does not boot. The kernel's own bindeb-pkg makes the packages.
 """
 
 import gzip
@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import textwrap
 
 from . import build, common, setup, tree
 from .common import die, say, step
@@ -33,7 +32,6 @@ WANTED = ("CONFIG_RUST", "CONFIG_SWAP", "CONFIG_ZSWAP", "CONFIG_RUST_ZSWAP", "CO
 CHANGED = {"CONFIG_DEBUG_INFO_NONE": "y", "CONFIG_MODVERSIONS": "n",
            "CONFIG_RANDSTRUCT_NONE": "y", "CONFIG_SYSTEM_TRUSTED_KEYS": '""',
            "CONFIG_SYSTEM_REVOCATION_KEYS": '""', "CONFIG_LOCALVERSION_AUTO": "n"}
-SHOWN = 24
 
 CLOSING = """
 install:
@@ -132,21 +130,14 @@ def report_options(where, builddir, gone):
     everything.write_text("".join(f"{name}\n" for name in gone))
     say("    off: debugging information" + (
         f", and {len(gone)} options that this kernel or clang does not have, or an option above "
-        f"excludes ({everything}):" if gone else ""))
-    for line in textwrap.wrap(" ".join(name.removeprefix("CONFIG_") for name in gone[:SHOWN])
-                              + (" ..." if gone[SHOWN:] else ""), 92):
-        say(f"        {line}")
+        f"excludes ({everything})" if gone else ""))
     return modules
 
 
 def check_room(folder, modules):
     """Fails before hours of compiling if the disk has no room. A module takes a MiB for objects
     and package."""
-    needed = 3 * setup.GIB + modules * (1 << 20)
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        die(f"{folder} has room for {free / setup.GIB:.1f} GiB, and {needed / setup.GIB:.1f} are "
-            "needed", "make room, or name another folder: VSWAP_CACHE=DIR scripts/vswap deb")
+    setup.check_room(folder, 3 * setup.GIB + modules * (1 << 20))
 
 
 def add_arguments(parser):
@@ -155,8 +146,6 @@ def add_arguments(parser):
                              "(default: the running kernel's, or else Debian's)")
     parser.add_argument("--out", metavar="DIR", default=".",
                         help="where the packages go (default: the current folder)")
-    parser.add_argument("--configure", action="store_true",
-                        help="only configure, and say which options change")
 
 
 def packages_in(folder):
@@ -197,9 +186,6 @@ def main(args):
         with step(f"configuring the kernel of {where}"):
             gone = configure(builddir, srctree, flags, text)
         modules = report_options(where, builddir, gone)
-        if args.configure:
-            say(f"    {builddir / '.config'}")
-            return 0
         check_room(home, modules)
         log = builddir / "build.log"
         log.unlink(missing_ok=True)

@@ -140,17 +140,13 @@ def runs_of(module, source):
 def read_reasons(text):
     """Parses the list of places that no guest reaches: a reason, followed by places in indented
     lines. Returns {place: reason}."""
-    reasons, why = {}, ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not line[0].isspace():
-            why = line.strip()
-        elif not why or line.count(": ") < 2:
-            die(f"kunit/guest/unreached.txt:{number}: not a place with a reason: {line.strip()}",
-                "the head of that file says how it looks")
-        else:
-            reasons[line.strip()] = why
+    reasons = {}
+    for _, why, places in common.entries("kunit/guest/unreached.txt", text):
+        for number, place in places:
+            if place.count(": ") < 2:
+                die(f"kunit/guest/unreached.txt:{number}: not a place: {place}",
+                    "the head of that file says how it looks")
+            reasons[place] = why
     return reasons
 
 

@@ -87,18 +87,12 @@ def write(part, wanted):
 
 def skips():
     """Returns {"PART: NAME": reason} of results that may be skipped. * stands for any text."""
-    path = FOLDER / "skips.txt"
-    reasons, last = {}, None
-    for line in path.read_text().splitlines() if path.exists() else []:
-        if line[:1].isspace() and last:
-            reasons[last] += line.strip()
-        elif line.strip() and not line.startswith("#"):
-            last = line.strip()
-            reasons[last] = ""
-    without = [name for name, reason in reasons.items() if not reason]
-    if without:
-        die(f"kunit/expected/skips.txt: no reason for {without[0]}",
-            "write it in an indented line below")
+    path, name = FOLDER / "skips.txt", "kunit/expected/skips.txt"
+    reasons = {}
+    for _, result, lines in common.entries(name, path.read_text() if path.exists() else ""):
+        if not lines:
+            die(f"{name}: no reason for {result}", "write it in an indented line below")
+        reasons[result] = " ".join(line for _, line in lines)
     return reasons
 
 

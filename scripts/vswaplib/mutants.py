@@ -182,25 +182,19 @@ def run_file(tool, place, name, diff):
 
 def read_allowed(text):
     """Parses the list of mutants that no test can find, each with the reason."""
+    name, hint = "kunit/host/mutants.txt", "the head of that file says how it looks"
     entries = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        if not line[0].isspace():
-            file, _, name = line.partition(": ")
-            entries.append(Allowed(number, file, name, "", ""))
-            continue
-        key, _, value = line.strip().partition(": ")
-        if not entries or key not in ("line", "why") or not value:
-            die(f"kunit/host/mutants.txt:{number}: not a line of the list: {line.strip()}",
-                "the head of that file says how it looks")
-        field = {"line": "text", "why": "why"}[key]
-        entries[-1] = entries[-1]._replace(
-            **{field: (getattr(entries[-1], field) + " " + value).strip()})
-    for entry in entries:
-        if not entry.name or not entry.why:
-            die(f"kunit/host/mutants.txt:{entry.line}: an entry needs a mutant and a reason",
-                "the head of that file says how it looks")
+    for number, head, lines in common.entries(name, text):
+        file, _, mutant = head.partition(": ")
+        fields = {"line": [], "why": []}
+        for at, line in lines:
+            key, _, value = line.partition(": ")
+            if key not in fields or not value:
+                die(f"{name}:{at}: not a line of the list: {line}", hint)
+            fields[key].append(value)
+        if not mutant or not fields["why"]:
+            die(f"{name}:{number}: an entry needs a mutant and a reason", hint)
+        entries.append(Allowed(number, file, mutant, *map(" ".join, fields.values())))
     return entries
 
 

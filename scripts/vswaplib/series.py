@@ -31,6 +31,7 @@ from .common import CACHE, ROOT, die, run, say
 FIGURES = CACHE / "bench"
 UNITS = {"icount": "instructions per page (QEMU, deterministic clock)",
          "wall": "ns per page (User Mode Linux)"}
+NO_FIGURES = "Figures: none were measured on exactly this tree."
 COVER = ROOT / "patches" / "cover-letter.txt"
 BASE_DATE = "2026-01-01T00:00:00+00:00"
 BASE_AUTHOR = ("rust-vswap", "rust-vswap@localhost")
@@ -200,35 +201,10 @@ def commit_patch(repo, patch, files):
 
 # --- the cover letter --------------------------------------------------------
 
-def line_counts(repo, base):
-    """Returns {existing file: (added, changed, removed)} from the first to the last patch.
-
-    In a hunk that removes m lines and adds n, the smaller number counts as changed.
-    """
-    counts = {}
-    diff = repo.git("diff", "-U0", "--diff-filter=M", base, "HEAD")
-    for file in re.split(r"^diff --git ", diff, flags=re.M)[1:]:
-        head, *hunks = re.split(r"^@@.*\n", file, flags=re.M)
-        name = re.search(r"^\+\+\+ b/(.*?)\t?$", head, re.M)
-        if name:
-            pairs = [[len(re.findall(f"^[{sign}]", hunk, re.M)) for sign in "-+"]
-                     for hunk in hunks]
-            changed = sum(map(min, pairs))
-            minus, plus = map(sum, zip(*pairs))
-            counts[name[1]] = (plus - changed, changed, minus - changed)
-    return counts
-
-
-def table(header, rows):
-    """Returns the lines of a table, indented."""
-    return ["  " + line for line in common.table(header, rows).splitlines()]
-
-
-def existing_files(counts):
-    total = [sum(column) for column in zip(*counts.values())] or [0, 0, 0]
-    rows = [*((name, *numbers) for name, numbers in sorted(counts.items())), ("total", *total)]
-    return ["Lines in existing files:", "",
-            *table(("existing file", "added", "changed", "removed"), rows)]
+def existing_files(repo, base):
+    """Returns how many lines of each existing file the series changes."""
+    return "Changes of existing files:\n\n " + repo.git(
+        "diff", f"--stat={WIDTH}", "--diff-filter=M", base, "HEAD")
 
 
 def measured():
@@ -246,10 +222,10 @@ def measured():
 
 
 def figures():
-    """Returns medians and ratios that bench measured, or a line that there are none."""
+    """Returns a text with medians and ratios that bench measured, or that there are none."""
     found = measured()
     if not found:
-        return ["Figures: none were measured on exactly this tree."]
+        return NO_FIGURES
     lines = []
     native = {"base": "um-base", "vswap": "um"}
     for clock, unit in UNITS.items():
@@ -262,8 +238,8 @@ def figures():
                              f"{ours['median']:.0f}", f"{ours['median'] / base['median']:.3f}"))
         if rows:
             lines += ["", f"Medians, {unit}; base is the tree without the series:", "",
-                      *table(("", "n", "base", "vswap", "ratio"), rows)]
-    return lines[1:] or ["Figures: none were measured on exactly this tree."]
+                      common.table(("", "n", "base", "vswap", "ratio"), rows)]
+    return "\n".join(lines[1:]) or NO_FIGURES
 
 
 def base_note(repo, base):
@@ -273,7 +249,7 @@ def base_note(repo, base):
     # Debian's source packages have this in the Makefile, for the version text of a kernel.
     debian = "LINUX_PACKAGE_ID" in (source / "Makefile").read_text(errors="replace")
     origin = "Debian's source package of Linux" if debian else "a source tree of Linux"
-    return version, textwrap.wrap(
+    return version, textwrap.fill(
         f"Base: {origin} {version}, which comes without history. The base-commit below "
         "is therefore no upstream commit: it is the first commit of a repository made for this "
         "mail and holds only the files that the series changes (tree "
@@ -283,9 +259,8 @@ def base_note(repo, base):
 
 def cover_text(repo, base, prose):
     version, note = base_note(repo, base)
-    parts = [f"RFC, against Linux {version}.", prose, "\n".join(figures()),
-             "\n".join(existing_files(line_counts(repo, base))), "\n".join(note)]
-    return "\n\n".join(parts)
+    return "\n\n".join([f"RFC, against Linux {version}.", prose, figures(),
+                        existing_files(repo, base), note])
 
 
 def fill_cover(path, subject, text):

@@ -66,22 +66,27 @@ GIB = 1 << 30
 FIRST_ROOM, ROOM = 20 * GIB, 2 * GIB
 # Enough for two compilers and two guests at a time.
 MEMORY = 4 * GIB
+ANOTHER = "or name another folder: VSWAP_CACHE=DIR scripts/vswap ..."
+
+
+def check_room(folder, needed):
+    """Fails if the disk of a folder has no room for so many bytes."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        die(f"{folder} has room for {free / GIB:.1f} GiB, and {needed / GIB:.1f} are needed",
+            f"make room, {ANOTHER}")
 
 
 def check_machine():
     """Fails with one line, before anything is installed, if the machine lacks room or memory.
     Otherwise a run would fail after half an hour."""
-    another = "or name another folder: VSWAP_CACHE=DIR scripts/vswap ..."
     try:
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=CACHE):
             pass
     except OSError as error:
-        die(f"{CACHE} cannot be written: {error.strerror}", f"make it yours, {another}")
-    free, room = shutil.disk_usage(CACHE).free, ROOM if kernel_home() else FIRST_ROOM
-    if free < room:
-        die(f"{CACHE} has room for {free / GIB:.1f} GiB, and {room // GIB} are needed",
-            f"make room, {another}")
+        die(f"{CACHE} cannot be written: {error.strerror}", f"make it yours, {ANOTHER}")
+    check_room(CACHE, ROOM if kernel_home() else FIRST_ROOM)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if memory < MEMORY:
         die(f"this machine has {memory / GIB:.1f} GiB of memory, and {MEMORY // GIB} are needed "
