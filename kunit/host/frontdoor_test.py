@@ -248,8 +248,8 @@ class Debs(Folder):
         self.assertEqual(gone, ["CONFIG_MODVERSIONS", "CONFIG_OLD_DRIVER"])
         said, modules = self.said(deb.report_options, "here", self.top, gone)
         self.assertEqual(modules, 1)
-        self.assertIn(f"2 options that this kernel or clang does not have, or an option above excludes "
-                      f"({self.top}/options-lost.txt)", said)
+        self.assertIn("2 options that this kernel or clang does not have", said)
+        self.assertIn(f"({self.top}/options-lost.txt)", said)
         self.assertEqual((self.top / "options-lost.txt").read_text().split(), gone)
 
     def test_an_option_that_is_not_granted(self):

@@ -147,11 +147,14 @@ class Run:
             ("Kernel memory", ICOUNT, "exact",
              benchreport.memory_table(self.samples, self.variants)),
             ("Counters", ICOUNT, "exact",
-             benchreport.suite_counters(self.samples, COUNTERS.get(self.args.suite, ()))),
+             benchreport.counter_table(self.samples, ICOUNT, COUNTERS.get(self.args.suite, ()))),
             ("Native clock (User Mode Linux)", WALL, "timed",
              benchreport.wall_table(self.samples, WALL, native)),
             ("Wall clock (QEMU)", TIME, "timed",
              benchreport.wall_table(self.samples, TIME, self.variants)),
+            *(("Counters", clock, "timed",
+               benchreport.counter_table(self.samples, clock, benchreport.COUNTERS))
+              for clock in (WALL, TIME)),
             ("Locks", LOCKS, "counted", benchreport.lock_table(self.samples)),
         )
         text = _about_text(self.about, self.samples)

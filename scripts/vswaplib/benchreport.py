@@ -9,7 +9,7 @@ import statistics
 
 from . import benchplot, benchsuites, common
 
-# Kernel counters in wall-clock tables, even if they stay 0.
+# Kernel counters of timed groups.
 COUNTERS = ("pswpin", "pswpout", "zswpin", "zswpout", "zswpwb", "swpin_zero", "swpout_zero",
             "swap_ra", "swap_ra_hit", "workingset_refault_anon", "workingset_refault_file",
             "oom_kill")
@@ -53,37 +53,42 @@ def figures(samples):
             "sd": statistics.stdev(values) if len(values) > 1 else 0.0}
 
 
-def verdict(base, other):
-    """Returns the ratio of medians. Returns None if the means differ by less than twice the
-    standard error of their difference, or if one of the kernels has fewer than two samples."""
-    if base["n"] < 2 or other["n"] < 2:
+def timed(base, other):
+    """Compares timed runs. Returns the ratio of medians, its standard error, and whether there is
+    no difference: if the means differ by less than twice the standard error of their difference,
+    or if one of the kernels has fewer than two samples."""
+    base, other = figures(base), figures(other)
+    ratio = other["median"] / base["median"]
+    if min(base["n"], other["n"]) < 2:
+        return ratio, None, True
+    errors = [one["sd"] / math.sqrt(one["n"]) for one in (base, other)]
+    relative = math.hypot(errors[0] / base["mean"], errors[1] / other["mean"])
+    return ratio, ratio * relative, abs(other["mean"] - base["mean"]) < 2 * math.hypot(*errors)
+
+
+def paired(base, other):
+    """Compares runs with the same inputs, whose differences cancel out. Returns the mean ratio, its
+    standard error, and whether there is no difference. A single run has no error, so it always
+    shows a difference."""
+    ratios = [there["ns_per_page"] / here["ns_per_page"] for here, there in zip(base, other)
+              if here["ns_per_page"]]
+    ratio = statistics.fmean(ratios)
+    if len(ratios) < 2:
+        return ratio, None, False
+    error = statistics.stdev(ratios) / math.sqrt(len(ratios))
+    return ratio, error, abs(ratio - 1) <= 2 * error
+
+
+def compared(clock, base, other):
+    """Returns (ratio, standard error or None, no difference), or None if base took nothing."""
+    if not figures(base)["median"]:
         return None
-    error = math.sqrt(base["sd"] ** 2 / base["n"] + other["sd"] ** 2 / other["n"])
-    if abs(other["mean"] - base["mean"]) < 2 * error:
-        return None
-    return other["median"] / base["median"]
+    return (paired if clock == benchsuites.ICOUNT else timed)(base, other)
 
 
 def short(value):
     """Returns a number as text, shortened to about four digits."""
     return f"{value:.1f}" if value >= 1000 else f"{value:.2f}" if value >= 100 else f"{value:.3f}"
-
-
-def paired(base, other):
-    """Returns the mean ratio of runs with the same input, and its standard error (None for a
-    single run). Differences between inputs cancel out."""
-    ratios = [there["ns_per_page"] / here["ns_per_page"] for here, there in zip(base, other)
-              if here["ns_per_page"]]
-    if not ratios:
-        return None, None
-    error = statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else None
-    return statistics.fmean(ratios), error
-
-
-def differs(ratio, error):
-    """Returns true if a ratio shows a difference. A single deterministic run always does,
-    because it has no error."""
-    return error is None or abs(ratio - 1) > 2 * error
 
 
 def icount_table(samples, variants):
@@ -98,7 +103,7 @@ def icount_table(samples, variants):
     for (tag, word), cell in cells.items():
         line = [f"{tag}  {word}"]
         line += [short(figures(cell[v])["median"]) if v in cell else "-" for v in variants]
-        line += [_ratio_text(*paired(cell[variants[0]], cell[v]))
+        line += [_ratio_text(compared(benchsuites.ICOUNT, cell[variants[0]], cell[v]))
                  if v in cell and variants[0] in cell else "-" for v in variants[1:]]
         rows.append([*line, _runs(cell)])
     return common.table(header, rows)
@@ -110,50 +115,33 @@ def _runs(cell):
     return "-".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]]))
 
 
-def _ratio_text(ratio, error):
-    if ratio is None:
+def _ratio_text(found):
+    if not found:
         return "-"
+    ratio, error, same = found
     text = f"{ratio:.4f}" if error is None else f"{ratio:.4f} ±{error:.4f}"
-    return text if differs(ratio, error) else f"no difference ({text})"
-
-
-def _means(found):
-    """Returns the means of the other values of a row over all runs."""
-    return {key: statistics.fmean(sample.get(key, 0) for sample in found)
-            for key in ("ns", "user_us", "sys_us", *COUNTERS)}
+    return f"no difference ({text})" if same else text
 
 
 def wall_table(samples, clock, variants):
-    """Returns a table of spread, times and a verdict for every row, and one of the counters."""
+    """Returns a table of spread, times and a verdict for every row."""
     if not variants:
         return ""
     header = ["ns per page", "variant", "n", "mean", "sd", "median", "min", "real ms", "user ms",
               "sys ms", f"against {variants[0]}"]
-    rows, counters = [], []
+    rows = []
     for (tag, word), cell in samples.of(clock).items():
         for variant in (v for v in variants if v in cell):
-            got, mean = figures(cell[variant]), _means(cell[variant])
-            against = ""
+            got, against = figures(cell[variant]), ""
             if variant != variants[0] and variants[0] in cell:
-                ratio = verdict(figures(cell[variants[0]]), got)
-                against = "no difference" if ratio is None else f"{ratio:.3f}"
+                ratio, _, same = timed(cell[variants[0]], cell[variant])
+                against = "no difference" if same else f"{ratio:.3f}"
+            times = [statistics.fmean(sample.get(key, 0) for sample in cell[variant]) / unit
+                     for key, unit in (("ns", 1e6), ("user_us", 1e3), ("sys_us", 1e3))]
             rows.append([f"{tag}  {word}", variant, got["n"],
                          *(short(got[key]) for key in ("mean", "sd", "median", "min")),
-                         *(f"{mean[key] / unit:.2f}" for key, unit in
-                           (("ns", 1e6), ("user_us", 1e3), ("sys_us", 1e3))), against])
-            counters.append([f"{tag}  {word}", variant, mean])
-    return common.table(header, rows) + "\n\n" + _counter_table(counters) if rows else ""
-
-
-def _counter_table(counters):
-    """Returns a table of mean changes of the kernel's counters, and a line that names the counters
-    that never changed."""
-    moved = [key for key in COUNTERS if any(mean[key] for _, _, mean in counters)]
-    rows = [[name, variant, *(f"{mean[key]:.0f}" for key in moved)]
-            for name, variant, mean in counters if any(mean[key] for key in moved)]
-    still = [key for key in COUNTERS if key not in moved]
-    text = common.table(["mean change of", "variant", *moved], rows) + "\n" if rows else ""
-    return text + "0 in all other rows" + (", and everywhere: " + " ".join(still) if still else "")
+                         *(f"{time:.2f}" for time in times), against])
+    return common.table(header, rows) if rows else ""
 
 
 def _memory(samples):
@@ -189,21 +177,21 @@ def memory_table(samples, variants):
     return common.table(header, rows) if rows else ""
 
 
-def suite_counters(samples, counters):
-    """Returns a table of elapsed time and the counters of a suite: mean and standard deviation,
-    for rows where a counter changed."""
-    if not counters:
-        return ""
+def counter_table(samples, clock, counters):
+    """Returns a table of elapsed time and the counters that changed: mean and standard deviation,
+    for rows where one changed."""
+    cells = [(f"{tag}  {word}", variant, found)
+             for (tag, word), cell in samples.of(clock).items() for variant, found in cell.items()]
+    moved = [name for name in counters
+             if any(sample.get(name) for _, _, found in cells for sample in found)]
     rows = []
-    for (tag, word), cell in samples.of(benchsuites.ICOUNT).items():
-        for variant, found in cell.items():
-            columns = [[sample.get(name, 0) for sample in found] for name in counters]
-            if any(map(any, columns)):
-                seconds = [sample["ns"] / 1e9 for sample in found]
-                rows.append([f"{tag}  {word}", variant, len(found),
-                             *map(_spread, [seconds, *columns])])
+    for name, variant, found in cells:
+        columns = [[sample.get(counter, 0) for sample in found] for counter in moved]
+        if any(map(any, columns)):
+            seconds = [sample["ns"] / 1e9 for sample in found]
+            rows.append([name, variant, len(found), *map(_spread, [seconds, *columns])])
     return common.table(["mean ± sd", "variant", "n", "seconds",
-                   *(name.removeprefix("s:") for name in counters)], rows)
+                         *(name.removeprefix("s:") for name in moved)], rows) if rows else ""
 
 
 def _spread(values):
@@ -250,32 +238,12 @@ QUESTIONS = {"swap-out": "What does swapping out cost?", "refault": "What does b
              "memory": "How much memory does a swapped-out page take?"}
 
 
-def _timed_ratio(base, other):
-    """Returns (ratio of medians, its standard error, whether there is no difference)."""
-    ratio = other["median"] / base["median"]
-    if base["n"] < 2 or other["n"] < 2:
-        return ratio, None, True
-    relative = math.hypot(*(one["sd"] / math.sqrt(one["n"]) / one["mean"]
-                            for one in (base, other)))
-    return ratio, ratio * relative, verdict(base, other) is None
-
-
-def _ratio(clock, base, other):
-    """Returns (ratio, standard error or None, no difference), or None if base took nothing."""
-    if not figures(base)["median"]:
-        return None
-    if clock != benchsuites.ICOUNT:
-        return _timed_ratio(figures(base), figures(other))
-    ratio, error = paired(base, other)
-    return ratio, error, not differs(ratio, error)
-
-
 def _questions(samples, variants, clock):
     """Returns bars by question: {question: [(label, ratio, error, no difference)]}."""
     groups, several = {}, len(variants) > 2
     for (tag, word), cell in samples.of(clock).items():
         for variant in (v for v in variants[1:] if v in cell and variants[0] in cell):
-            found = _ratio(clock, cell[variants[0]], cell[variant])
+            found = compared(clock, cell[variants[0]], cell[variant])
             if found:
                 groups.setdefault(QUESTIONS.get(word, word), []).append(
                     (f"{tag} ({variant})" if several else tag, *found))
