@@ -1057,6 +1057,9 @@ class Statistics(unittest.TestCase):
         base, other = rows(10, 20, 30), rows(20, 60, 90)
         self.assertEqual(benchreport.compared("wall", base, other)[0], 3)
         self.assertAlmostEqual(benchreport.compared("icount", base, other)[0], 8 / 3)
+        # Each of the two has a part in the error.
+        for base, other in ((rows(10, 10), rows(18, 22)), (rows(9, 11), rows(20, 20))):
+            self.assertAlmostEqual(benchreport.timed(base, other)[1], 0.2)
 
     def test_digits(self):
         self.assertEqual([benchreport.short(value) for value in
@@ -1115,8 +1118,16 @@ class Reports(unittest.TestCase):
             ("b free um-base 2 6.000 1.414 6.000 5.000 600000.00", []),
             ("b free um 2 6.000 1.414 6.000 5.000 600000.00", ["no difference"]),
             ("c free um 1 1.000 0.000 1.000 1.000 100000.00", []))])
+        found = samples("wall", {("a", "free"): {"um": [{"ns_per_page": 1, "ns": 1e6}]}})
+        self.assertEqual(cells_of(benchreport.wall_table(found, "wall", ["um"]))[1][-3:],
+                         ["1.00", "0.00", "0.00"])
         self.assertEqual(benchreport.wall_table(found, "wall", []), "")
         self.assertEqual(benchreport.wall_table(found, "time", ["um"]), "")
+
+    def test_counters_of_timed_groups(self):
+        self.assertEqual(" ".join(benchreport.COUNTERS),
+                         "pswpin pswpout zswpin zswpout zswpwb swpin_zero swpout_zero swap_ra "
+                         "swap_ra_hit workingset_refault_anon workingset_refault_file oom_kill")
 
     def meta(self, tag, variant, phase, count, pages):
         return {"tag": tag, "variant": variant, "phase": phase, "kernel_bytes": count,
