@@ -201,7 +201,10 @@ class Equivalent(unittest.TestCase):
     def test_stale_entries_are_found(self):
         entries = mutants.read_allowed(self.TEXT)[:1]
         whole = ["rust/mm/a.rs"]
-        self.assertEqual(mutants.stale(entries, [self.mutant()], whole), [])
+        self.assertEqual(mutants.stale(entries, mutants.excuse([self.mutant()], entries), whole),
+                         [])
+        both = mutants.excuse([self.mutant("found"), self.mutant()], entries)
+        self.assertEqual(mutants.stale(entries, both, whole), [])
         self.assertIn("remove", *mutants.stale(entries, [self.mutant("found")], whole))
         self.assertIn("renew", *mutants.stale(entries, [self.mutant(text="if a <= c {")], whole))
         # If not all mutants were tried, none counts as missed.
@@ -210,14 +213,15 @@ class Equivalent(unittest.TestCase):
     def test_survivors_are_those_that_are_not_excused(self):
         entries = mutants.read_allowed(self.TEXT)
         other = self.mutant(text="if c <= d {")
-        left = mutants.survivors([self.mutant(), other, self.mutant("found")], entries)
+        left = mutants.survivors(mutants.excuse([self.mutant(), other, self.mutant("found")],
+                                                entries))
         self.assertEqual(left, ["rust/mm/a.rs:2: replace < with <= in f\n    if c <= d {"])
 
     def test_the_table_counts_each_once(self):
         entries = mutants.read_allowed(self.TEXT)
         tried = [self.mutant(), self.mutant(text="if c <= d {"), self.mutant("found"),
                  self.mutant("timeout"), self.mutant("unviable")]
-        lines = mutants.table(["rust/mm/a.rs"], tried, entries).splitlines()
+        lines = mutants.table(["rust/mm/a.rs"], mutants.excuse(tried, entries)).splitlines()
         self.assertEqual(lines[1].split(), ["rust/mm/a.rs", "5", "1", "1", "1", "1", "1", "66.7",
                                             "%"])
         self.assertEqual(lines[2].split()[1:], lines[1].split()[1:])

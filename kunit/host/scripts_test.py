@@ -1356,33 +1356,28 @@ class Matrix(Toy):
         return matrix.run_cell(self.CELL, matrix.remembered("passed.json"))
 
     def test_what_passed_is_not_compiled_again(self):
-        self.assertEqual(self.run_cell("a", "a"), ("ok", "note", []))
-        self.assertEqual(self.run_cell("a"), ("ok", "note (unchanged)", []))
+        self.assertEqual(self.run_cell("a", "a"), ("note", []))
+        self.assertEqual(self.run_cell("a"), ("note (unchanged)", []))
         self.compiled.assert_not_called()
-        self.assertEqual(self.run_cell("b", "b"), ("ok", "note", []))
+        self.assertEqual(self.run_cell("b", "b"), ("note", []))
         self.compiled.assert_called_once_with(self.CELL)
 
     def test_what_was_edited_meanwhile_is_compiled_again(self):
         # Also where the edit is undone.
         for after in ("b", "a"):
-            self.assertEqual(self.run_cell("a", "b", "b")[0], "ok")
+            self.assertEqual(self.run_cell("a", "b", "b"), ("note", []))
             self.run_cell(after, "c", "c")
             self.compiled.assert_called_once_with(self.CELL)
 
     def test_what_failed_is_compiled_again(self):
         self.run_cell("a", "a")
-        self.assertEqual(self.run_cell("b", "b", result=(["bad"], "note")),
-                         ("FAIL", "note", ["bad"]))
+        self.assertEqual(self.run_cell("b", "b", result=(["bad"], "note")), ("note", ["bad"]))
         for inputs in ("b", "a"):
             self.run_cell(inputs, inputs, result=(["bad"], ""))
             self.compiled.assert_called_once_with(self.CELL)
         failure = common.Failure("no tree\nat all", "make one")
         self.assertEqual(self.run_cell("c", "c", error=failure),
-                         ("FAIL", "", ["no tree", "at all", "next: make one"]))
-
-    def test_a_cell_without_its_compiler_is_skipped(self):
-        self.patch(matrix, "missing", lambda _: "no gcc")
-        self.assertEqual(self.run_cell(), ("skip", "no gcc", []))
+                         ("", ["no tree", "at all", "next: make one"]))
 
     def test_a_verdict_depends_on_what_is_compiled_and_on_who_judges(self):
         self.patch(matrix, "ROOT", self.checkout)
@@ -1395,10 +1390,9 @@ class Matrix(Toy):
                                 "build.py", "diagnostics.py", "disasm.py"])
 
     def test_what_the_stage_is_told(self):
-        cells = [matrix.Cell(name, "") for name in ("a", "d", "b", "c")]
+        cells = [matrix.Cell(name, "") for name in ("a", "d", "b")]
         self.patch(matrix, "every_cell", lambda: cells)
-        self.patch(matrix, "judged", lambda some: zip(some, ("ok", "FAIL", "skip"), ("1", "", "3"),
-                                                      ([], ["x", "y"], [])))
+        self.patch(matrix, "judged", lambda some: zip(some, ("1", ""), ([], ["x", "y"])))
         told = []
 
         def stage(*result):
@@ -1406,18 +1400,18 @@ class Matrix(Toy):
         stage.wants = lambda name: name != "d"
         testrun.run_matrix(stage)
         log = f"the whole log: {self.top}/matrix/b/make.log"
-        self.assertEqual(told, [("a", True, "1"), ("b", False, f"x\ny\n{log}"), ("c", None, "3")])
+        self.assertEqual(told, [("a", True, "1"), ("b", False, f"x\ny\n{log}")])
 
     def test_what_cells_need_is_installed(self):
         self.patch(setup, "ensure", mock.Mock())
         self.patch(common, "CACHE", self.top)
-        self.patch(matrix, "run_cell", lambda cell, _: ("ok", cell.about, []))
+        self.patch(matrix, "run_cell", lambda cell, _: (cell.about, []))
         for names, packages in ((["a", "b"], []), (["a", "arm64-gcc"], ["gcc-aarch64-linux-gnu"])):
             installed = mock.Mock()
             self.patch(setup, "install", installed)
             cells = [matrix.Cell(name, "about") for name in names]
             self.assertEqual(list(matrix.judged(cells)),
-                             [(cell, "ok", "about", []) for cell in cells])
+                             [(cell, "about", []) for cell in cells])
             self.assertEqual(installed.call_args_list, [mock.call(packages)] if packages else [])
         setup.ensure.assert_called_with()
 
@@ -1625,14 +1619,6 @@ class Cells(Toy):
         for pair, more in ((("arm64", "gcc"), cross), (("arm64", "clang"), []),
                            (("x86_64", "gcc"), [])):
             self.assertEqual(matrix.toolchain(matrix.Cell("x", "", *pair)), [*pair, *more])
-
-    def test_what_a_machine_lacks(self):
-        here = self.patch(matrix.shutil, "which", mock.Mock(return_value=None))
-        for name, lacks in (("arm64-gcc", "aarch64-linux-gnu-gcc is not installed"),
-                            ("x86_64-sparse", "sparse is not installed"), ("x86_64-gcc", "")):
-            self.assertEqual(matrix.missing(matrix.Cell(name, "")), lacks)
-        here.return_value = "/bin/it"
-        self.assertEqual(matrix.missing(self.SPARSE), "")
 
     def test_our_options(self):
         self.write("checkout/rust/mm/Kconfig", "config OURS\n\tbool\n config NO\nconfig A_1\n")
@@ -1900,8 +1886,7 @@ class Cells(Toy):
             for other in ("compile", "identical"):
                 self.patch(matrix, f"run_{other}", lambda _, other=other: ([other], ""))
             cell = matrix.Cell("x", "", kind=kind)
-            self.patch(matrix, "missing", lambda _: "")
-            self.assertEqual(matrix.run_cell(cell, {}), ("FAIL", "", [name]))
+            self.assertEqual(matrix.run_cell(cell, {}), ("", [name]))
 
 
 class Unsafe(unittest.TestCase):

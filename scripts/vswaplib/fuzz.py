@@ -54,15 +54,10 @@ def run_guest(args, script, timeout, quiet):
     """Runs one guest, whose kernel may fail. Returns its output, its exit code (None if the kernel
     failed), and splats."""
     output = []
-
-    def follow(fresh):
-        output.append(fresh)
-        if not quiet:
-            print(fresh, end="", flush=True)
-
     try:
         result = guest.boot(args.variant, script, **GUEST, timeout=timeout, ensure=False,
-                            splats_ok=True, follow=follow, allowed=ALLOWED)
+                            splats_ok=True, quiet=quiet, follow=output.append,
+                            allowed=ALLOWED)
     except guest.GuestFailure as error:
         return "".join(output), None, [error.what.splitlines()[0], error.hint]
     splats = [*result.splats[:5], f"kernel log: {result.log}"] if result.splats else []

@@ -14,7 +14,7 @@ import json
 import re
 import shutil
 
-from . import build, common, counters, coverage, guest, guesttests, ktap, setup
+from . import build, common, counters, coverage, guesttests, ktap, setup
 from .common import LOGS, ROOT, die, run, say, step
 
 UNREACHED = ROOT / "kunit" / "guest" / "unreached.txt"
@@ -43,6 +43,10 @@ class _Stage:
         self.test = test
         self.passed = self.failed = 0
 
+    @staticmethod
+    def wants(_name):
+        return True
+
     def __call__(self, name, ok, detail=""):
         self.passed += ok is True
         if ok is False:
@@ -54,23 +58,13 @@ class _Stage:
             self("it ends", False)
 
 
-def _kunit(stage):
-    booted = guest.boot(counters.VARIANT, "true", append="kunit.enable=1 kunit.autorun=1",
-                        splats_ok=True)
-    tests, problems = ktap.parse(guest.plain(booted.log.read_text(errors="replace")))
-    for name, ok in tests:
-        stage(name, ok, str(booted.log))
-    for problem in [*problems, *map(str, booted.splats)]:
-        stage(problem, False, str(booted.log))
-
-
 def run_guests():
     """Runs KUnit and all guest tests with counters. Returns the stages."""
     shutil.rmtree(counters.counts_folder(), ignore_errors=True)
     build.ensure(counters.VARIANT)
     kunit = _Stage("kunit")
     with step("KUnit with counters"):
-        _kunit(kunit)
+        ktap.run(counters.VARIANT, kunit)
     scripts = {script.name: script for script in guesttests.scripts(full=True)
                if script.suits(counters.VARIANT)}
     stages = {name: _Stage(name) for name in scripts}

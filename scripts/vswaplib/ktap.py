@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads KUnit's results (KTAP) out of a kernel log with the kernel's own kunit_parser.
+"""Runs KUnit in a guest, and reads its results (KTAP) with the kernel's own kunit_parser.
 
 kunit_parser tolerates a few faults of a stream that must not pass here. parse() adds them to the
 errors that kunit_parser reports.
@@ -11,7 +11,7 @@ import io
 import re
 import sys
 
-from . import setup
+from . import guest, setup
 
 
 @functools.cache
@@ -66,3 +66,23 @@ def parse(log):
     problems += [f"{name} came more than once" for name in sorted(set(names))
                  if names.count(name) > 1]
     return results, problems
+
+
+def run(variant, stage, only=""):
+    """Boots a variant with KUnit, or only the suites that match a pattern, and reports results."""
+    chosen = f" kunit.filter_glob={only}" if only else ""
+    try:
+        result = guest.boot(variant, "true", append="kunit.enable=1 kunit.autorun=1" + chosen,
+                            splats_ok=True)
+    except guest.GuestFailure as failure:
+        stage("the guest ends", False, f"{failure.what}\n{failure.hint}")
+        return
+    tests, problems = parse(guest.plain(result.log.read_text(errors="replace")))
+    log = f"log: {result.log}"
+    for name, ok in tests:
+        if stage.wants(name):
+            stage(name, ok, log if ok is False else "")
+    for name, bad in (("the guest ends", [f"exit code {result.code}"] if result.code else []),
+                      ("all results came", problems[:12]),
+                      ("the kernel's log is clean", list(map(str, result.splats[:5])))):
+        stage(name, not bad, "\n".join([*bad, log]) if bad else "")

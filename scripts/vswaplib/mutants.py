@@ -202,6 +202,12 @@ def allows(entry, mutant):
     return (entry.file, entry.name, entry.text) == (mutant.file, mutant.name, mutant.text)
 
 
+def excuse(mutants, entries):
+    """Returns the mutants, with another verdict for those that were missed and are allowed."""
+    return [mutant._replace(verdict="equivalent") if mutant.verdict == "missed"
+            and any(allows(entry, mutant) for entry in entries) else mutant for mutant in mutants]
+
+
 def stale(entries, mutants, whole):
     """Returns problems: entries of tried files that fit no mutant, or one that a test found.
 
@@ -211,11 +217,9 @@ def stale(entries, mutants, whole):
     for entry in entries:
         verdicts = {mutant.verdict for mutant in mutants if allows(entry, mutant)}
         place = f"kunit/host/mutants.txt:{entry.line}"
-        if "missed" in verdicts:
-            continue
-        if verdicts:
+        if verdicts - {"equivalent"} and "equivalent" not in verdicts:
             problems.append(f"{place}: a test finds this mutant: remove the entry")
-        elif entry.file in whole:
+        elif not verdicts and entry.file in whole:
             problems.append(f"{place}: {entry.file} has no such mutant any more: "
                             "remove or renew the entry")
     return problems
@@ -230,31 +234,22 @@ def score(counts):
     return f"{100 * found / tried:.1f} %" if tried else "-"
 
 
-def table(names, mutants, entries):
+def table(names, mutants):
     """Returns a table: one row for each module, and one for all."""
-    columns = ("mutants", "found", "missed", "unviable", "timeout", "equivalent")
-    total = collections.Counter()
-    rows = []
-    for name in [*names, "all"]:
-        counts = collections.Counter()
-        for mutant in mutants:
-            if mutant.file == name:
-                excused = mutant.verdict == "missed" and any(allows(entry, mutant)
-                                                             for entry in entries)
-                counts["equivalent" if excused else mutant.verdict] += 1
-                counts["mutants"] += 1
-        total.update(counts)
-        counts = total if name == "all" else counts
-        rows.append([name, *(counts[column] for column in columns), score(counts)])
-    return common.table(["module", *columns, "score"], rows)
+    columns = ("found", "missed", "unviable", "timeout", "equivalent")
+    counts = {name: collections.Counter(mutant.verdict for mutant in mutants if mutant.file == name)
+              for name in names}
+    counts["all"] = sum(counts.values(), collections.Counter())
+    return common.table(["module", "mutants", *columns, "score"], [
+        [name, count.total(), *(count[column] for column in columns), score(count)]
+        for name, count in counts.items()])
 
 
-def survivors(mutants, entries):
+def survivors(mutants):
     """Returns the mutants that no test found, one on each line, with the place in the checkout."""
     return [f"{mutant.file}:{mutant.line}: {mutant.name}"
             + (f"\n    {mutant.text}" if mutant.text else "")
-            for mutant in mutants
-            if mutant.verdict == "missed" and not any(allows(entry, mutant) for entry in entries)]
+            for mutant in mutants if mutant.verdict == "missed"]
 
 
 def chosen(names, files):
@@ -295,8 +290,9 @@ def main(files, revision=None):
     if not mutants and not revision:
         die("cargo-mutants found nothing to change in " + " ".join(names),
             f"does it see the modules in {place}? The log: {common.LOGS / 'mutants.log'}")
-    say("\n" + table(names, mutants, entries))
-    left = survivors(mutants, entries)
+    mutants = excuse(mutants, entries)
+    say("\n" + table(names, mutants))
+    left = survivors(mutants)
     problems = stale(entries, mutants, [] if revision else names)
     for title, lines in (("no test found:", left), ("kunit/host/mutants.txt:", problems)):
         if lines:

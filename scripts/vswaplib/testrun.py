@@ -73,16 +73,6 @@ def run_scripts(stage):
 
 # ----------------------------------------------------------------------- host
 
-def run_host(stage):
-    """Runs the host tests of the pure modules with cargo."""
-    run_cargo(stage, "host")
-
-
-def run_loom(stage):
-    # Use a build directory of its own, because the flag makes cargo rebuild all crates.
-    run_cargo(stage, "host-loom", "--release", "--test", "loom", RUSTFLAGS="--cfg loom")
-
-
 def cargo_results(text):
     """Parses the output of cargo test into [(name, ok)], and the number of tests reported."""
     seen = re.findall(r"^test (.+?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b", text, re.M)
@@ -93,8 +83,10 @@ def cargo_results(text):
             sum(int(number) for total in totals for number in total))
 
 
-def run_cargo(stage, what, *options, **variables):
-    env = {**setup.cargo_env(what), **variables}
+def run_cargo(what, options, flags, stage):
+    """Runs tests of the host crate with cargo, in a build directory of their own, because other
+    flags make cargo rebuild all crates."""
+    env = {**setup.cargo_env(what), **flags}
     chosen = [] if stage.wanted is None else ["--", "--exact", *sorted(stage.wanted - {""})]
     cargo = [setup.rust_tool("cargo"), "test", "--no-fail-fast", *options, *chosen]
     done = run(cargo, cwd=ROOT / "kunit" / "host", env=env, check=False)
@@ -111,11 +103,10 @@ def run_cargo(stage, what, *options, **variables):
 
 def run_matrix(stage):
     """Compiles mm/ and rust/mm/ under many configurations, and the series patch by patch."""
-    verdicts = {"ok": True, "skip": None}
-    for cell, verdict, note, problems in matrix.judged([cell for cell in matrix.every_cell()
+    for cell, note, problems in matrix.judged([cell for cell in matrix.every_cell()
                                                         if stage.wants(cell.name)]):
         log = [f"the whole log: {matrix.folder(cell)}/make.log"] if problems else []
-        stage(cell.name, verdicts.get(verdict, False), "\n".join(problems[:10] + log) or note)
+        stage(cell.name, not problems, "\n".join(problems[:10] + log) or note)
 
 
 # ---------------------------------------------------------------------- KUnit
@@ -127,27 +118,7 @@ def suite_of(name):
 
 def run_kunit(variant, stage):
     suites = sorted((stage.wanted or {""}) - {""})
-    chosen = suites[0] if len(suites) == 1 else SUITES.get(variant)
-    only = f" kunit.filter_glob={chosen}" if chosen else ""
-    try:
-        result = guest.boot(variant, "true", append="kunit.enable=1 kunit.autorun=1" + only,
-                            splats_ok=True)
-    except guest.GuestFailure as failure:
-        stage("the guest ends", False, f"{failure.what}\n{failure.hint}")
-        return
-    judge_kunit(stage, result)
-
-
-def judge_kunit(stage, result):
-    tests, problems = ktap.parse(guest.plain(result.log.read_text(errors="replace")))
-    for name, ok in tests:
-        if stage.wants(name):
-            stage(name, ok, "" if ok is not False else f"log: {result.log}")
-    log = [f"log: {result.log}"]
-    stage("the guest ends", not result.code, f"exit code {result.code}" if result.code else "")
-    stage("all results came", not problems, "\n".join(problems[:12] + log) if problems else "")
-    stage("the kernel's log is clean", not result.splats,
-          "\n".join([str(splat) for splat in result.splats[:5]] + log) if result.splats else "")
+    ktap.run(variant, stage, suites[0] if len(suites) == 1 else SUITES.get(variant, ""))
 
 
 # ------------------------------------------------------------------ selftests
@@ -191,13 +162,13 @@ def _listed(part, unit_of):
     return lambda: {unit_of(name): part for name in manifest.names(part) if unit_of(name)}
 
 
-def _simple(title, func, extra="", quick=True):
+def _simple(title, func, extra="", args=(), quick=True):
     """Returns a step whose results are its units, except `extra`, a result about the whole step."""
     def unit_of(name):
         return "" if name == extra else name
 
     part = Part(title, f"{title}.txt")
-    return Step(title, func, [part], _listed(part, unit_of), quick=quick, unit_of=unit_of)
+    return Step(title, func, [part], _listed(part, unit_of), args, quick, unit_of)
 
 
 def _kunit(variant):
@@ -226,8 +197,9 @@ def steps(full, lasts=False):
     """Returns all steps. With `full`, includes the steps that only --full runs. With `lasts`, runs
     storms at full length."""
     return [_simple("lint", run_lint), _simple("scripts", run_scripts, extra="all end"),
-            _simple("host", run_host, extra="all build and end"),
-            _simple("host-loom", run_loom, extra="all build and end"),
+            _simple("host", run_cargo, "all build and end", ("host", [], {})),
+            _simple("host-loom", run_cargo, "all build and end",
+                    ("host-loom", ["--release", "--test", "loom"], {"RUSTFLAGS": "--cfg loom"})),
             *([_simple("matrix", run_matrix, quick=False)] if full else []),
             *(_kunit(variant) for variant in KUNIT),
             *(_guests(variant, full, lasts) for variant in guesttests.VARIANTS), _selftests(full),
