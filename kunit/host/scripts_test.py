@@ -1109,11 +1109,15 @@ class Series(Toy):
                 self.assertEqual(len(series.checkpatch(path, self.source)), number, kind)
 
     def test_a_patch_of_maintainers(self):
-        patches = [self.entry("0001-hook.patch")]
-        self.assertEqual(series.checkpatch_options(patches), [])
-        self.write("checkout/patches/0002-more.patch", self.MAIL + "+++ b/MAINTAINERS\n")
-        patches.append(self.entry("0002-more.patch"))
-        self.assertEqual(series.checkpatch_options(patches), ["--ignore=FILE_PATH_CHANGES"])
+        self.complain("@ARGV")
+        [said] = series.make(self.top / "without")[1]
+        self.assertNotIn("--ignore", said)
+        self.write("linux/MAINTAINERS", (self.source / "mm/swap.h").read_text())
+        self.write("checkout/patches/0002-more.patch",
+                   self.MAIL + self.PATCH.replace("mm/swap.h", "MAINTAINERS"))
+        self.write("checkout/patches/series", "0001-hook.patch mm/vswap.c\n0002-more.patch\n")
+        said = series.make(self.top / "with")[1]
+        self.assertEqual(["--ignore=FILE_PATH_CHANGES" in words for words in said], [True] * 2)
 
     def verb(self):
         self.said = []
@@ -1598,11 +1602,11 @@ class Cells(Toy):
             "off-identical": ("identical", "all-off")})
         self.assertEqual(sum(cell.seed == "x86_64-clang" for cell in matrix.CELLS), 15)
         cell = matrix.Cell("patch-01", "0001-hook.patch", patches=1)
-        self.assertEqual(matrix.patch_cells(), [cell])
+        self.assertEqual(matrix.every_cell(), [*matrix.CELLS, cell])
         # Files that no hook makes part of the build need no cell.
         self.write("checkout/patches/0000-files.patch", "a message\n---\n")
         self.write("checkout/patches/series", "0000-files.patch mm/vswap.c\n0001-hook.patch\n")
-        self.assertEqual(matrix.patch_cells(),
+        self.assertEqual(matrix.every_cell()[len(matrix.CELLS):],
                          [matrix.dataclasses.replace(cell, name="patch-02", patches=2)])
 
     def test_where_a_cell_is_built(self):

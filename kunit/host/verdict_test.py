@@ -1932,8 +1932,10 @@ class Crates(Kept):
 
     def test_the_kernel_crate(self):
         self.saved("A=1 rustc -Cx rust/mm/vswap.rs")
-        for check, tool, option in ((lint.clippy_kernel, "clippy-driver", "--emit=metadata"),
-                                    (lint.rustdoc_kernel, "rustdoc", "--document-private-items")):
+        for check, tool, option in (
+                ("clippy on the kernel crate", "clippy-driver", "--emit=metadata"),
+                ("rustdoc of the kernel crate", "rustdoc", "--document-private-items")):
+            check = dict(lint.CHECKS)[check]
             for text, code, said in self.ENDS:
                 run = self.ended(text.replace("a.rs", f"{self.top}/tree/vswap/a.rs"), code)
                 self.assertEqual(check(), said)

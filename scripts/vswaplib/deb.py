@@ -197,13 +197,8 @@ def main(args):
                                            "pkg.linux-upstream.nokerneldbg"],
                        "bindeb-pkg", log=log, show=True)
         packages = [copied(path, out) for path in packages_in(home)[0]]
-    say(closing(packages))
-    return 0
-
-
-def closing(packages):
-    """Returns the commands to type next."""
     names = [path.name.split("_")[0] for path in packages]
-    return CLOSING.format(sudo="" if os.geteuid() == 0 else "sudo ",
-                          packages=" ".join(str(path) for path in packages),
-                          stat=common.ROOT / "tools/mm/vswap-stat", names=" ".join(names))
+    say(CLOSING.format(sudo="" if os.geteuid() == 0 else "sudo ",
+                       packages=" ".join(map(str, packages)), names=" ".join(names),
+                       stat=common.ROOT / "tools/mm/vswap-stat"))
+    return 0

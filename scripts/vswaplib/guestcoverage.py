@@ -8,7 +8,6 @@ rust/mm must be in kunit/guest/unreached.txt with the reason.
 
 import collections
 import dataclasses
-import functools
 import itertools
 import json
 import re
@@ -155,27 +154,18 @@ def explained(runs, reasons):
     return counts, left
 
 
-def list_problems():
-    """Returns the places of the list of unreached lines that are not in the sources any more."""
-    @functools.cache
-    def read(name):
-        path = ROOT / name
-        return path.read_text().splitlines() if path.exists() else []
-
-    return stale(read_reasons(UNREACHED.read_text()), read)
-
-
-def stale(reasons, read):
-    """Returns places that are no longer in the sources. `read`: the function that returns the lines
-    of a file."""
-    problems = []
-    for place in reasons:
+def stale():
+    """Yields the places of the list of unreached lines that are not in the sources any more."""
+    sources = {}
+    for place in read_reasons(UNREACHED.read_text()):
         name, function, text = place.split(": ", 2)
-        source = read(name)
-        if not any(line.strip() == text and function_at(source, number) == function
-                   for number, line in enumerate(source, 1)):
-            problems.append(f"there is no such place any more: {place}")
-    return problems
+        if name not in sources:
+            path = ROOT / name
+            sources[name] = path.read_text().splitlines() if path.exists() else []
+        if not any(line.strip() == text and function_at(sources[name], number) == function
+                   for number, line in enumerate(sources[name], 1)):
+            yield (f"kunit/guest/unreached.txt: there is no such place any more: {place}: "
+                   "correct or remove the line")
 
 
 def listing(runs, sources):
@@ -205,9 +195,9 @@ def report():
     for why, number in counts.most_common():
         say(f"{number:6}  {why}")
     say(f"{sum(len(run_.lines) for run_ in left):6}  without a reason")
-    problems = list_problems()
+    problems = list(stale())
     for title, texts in (("without a reason:", [run_.place() for run_ in left]),
-                         ("kunit/guest/unreached.txt:", problems)):
+                         ("gone:", problems)):
         if texts:
             say(f"\n{title}\n  " + "\n  ".join(texts))
     say(f"\nall lines that were not executed: {log}")

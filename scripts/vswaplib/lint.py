@@ -147,7 +147,7 @@ def _kernel_rustc():
     return words[:rustc], words[rustc + 1:]
 
 
-def _kernel_crate(tool, *more):
+def kernel_crate(tool, *more):
     """Runs another tool on the kernel crate: the command that make saved, with the tool instead of
     rustc.
 
@@ -165,14 +165,6 @@ def _kernel_crate(tool, *more):
         return []
     text = done.text.replace(f"{tree.home()}/tree/vswap/", "")
     return short_messages(text) or [f"{tool} on rust/mm failed:", *text.splitlines()[-8:]]
-
-
-def clippy_kernel():
-    return _kernel_crate("clippy-driver", "--emit=metadata")
-
-
-def rustdoc_kernel():
-    return _kernel_crate("rustdoc", "--document-private-items")
 
 
 def comment_above(lines, number):
@@ -356,12 +348,6 @@ def places():
                            "LINKS_ALLOWED in scripts/vswaplib/lint.py")
 
 
-def unreached_places():
-    """Checks that the lines that no guest reaches, which are listed with a reason, exist."""
-    for problem in guestcoverage.list_problems():
-        yield f"kunit/guest/unreached.txt: {problem}: correct or remove the line"
-
-
 def reported(check):
     """Returns a function that lists a check's problems. Turns an error of the check into a
     problem, so that other checks run."""
@@ -387,8 +373,10 @@ CHECKS = [(name, reported(check)) for name, check in [
     ("unsafe within its limits", unsafety.problems),
     ("misuse does not compile", misuse),
     ("figures are of one tree", figures),
-    ("unreached lines exist", unreached_places),
+    ("unreached lines exist", guestcoverage.stale),
     ("clippy on the host crate", clippy_host),
-    ("clippy on the kernel crate", clippy_kernel),
-    ("rustdoc of the kernel crate", rustdoc_kernel),
+    ("clippy on the kernel crate",
+     lambda: kernel_crate("clippy-driver", "--emit=metadata")),
+    ("rustdoc of the kernel crate",
+     lambda: kernel_crate("rustdoc", "--document-private-items")),
 ]]

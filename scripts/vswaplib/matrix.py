@@ -98,15 +98,11 @@ CELLS = [
 ]
 
 
-def patch_cells():
-    """Returns one cell for each patch of the series that changes files of the kernel. The others
-    add files that such a patch makes part of the build."""
-    return [Cell(f"patch-{number:02}", patch.name, patches=number)
-            for number, (patch, _) in enumerate(tree.series(), 1) if tree.files_of(patch)]
-
-
 def every_cell():
-    return CELLS + patch_cells()
+    """Returns all cells, also one for each patch of the series that changes files of the kernel.
+    The others add files that such a patch makes part of the build."""
+    return CELLS + [Cell(f"patch-{number:02}", patch.name, patches=number)
+                    for number, (patch, _) in enumerate(tree.series(), 1) if tree.files_of(patch)]
 
 
 # --- places and inputs -------------------------------------------------------

@@ -263,15 +263,6 @@ def cover_text(repo, base, prose):
                         existing_files(repo, base), note])
 
 
-def fill_cover(path, subject, text):
-    """Inserts subject and text into the cover letter that git wrote. Its shortlog, diffstat and
-    base-commit stay."""
-    letter = path.read_text()
-    letter = letter.replace("*** SUBJECT HERE ***", subject, 1)
-    letter = letter.replace("*** BLURB HERE ***", text, 1)
-    path.write_text(letter)
-
-
 # --- judging -----------------------------------------------------------------
 
 def checkpatch(path, source, *options):
@@ -292,13 +283,6 @@ def checkpatch(path, source, *options):
     if done.returncode and not done.text.strip():
         complaints = [f"{path}: checkpatch.pl ended with {done.returncode} and said nothing"]
     return complaints
-
-
-def checkpatch_options(patches):
-    """Returns the option that disables the check for MAINTAINERS, if a patch of the series updates
-    it."""
-    given = any("MAINTAINERS" in tree.files_of(patch.path) for patch in patches)
-    return ["--ignore=FILE_PATH_CHANGES"] if given else []
 
 
 def replay(folder, repo, base, files):
@@ -333,10 +317,14 @@ def make(folder):
              "-o", str(folder / "out"), f"{base}..HEAD",
              author=(last.author, last.address), date=last.date)
     files = sorted((folder / "out").glob("*.patch"))
-    fill_cover(files[0], subject, cover_text(repo, base, prose))
-    options = checkpatch_options(patches)
+    # The shortlog, the diffstat and the base-commit that git wrote stay.
+    letter = files[0].read_text().replace("*** SUBJECT HERE ***", subject, 1)
+    files[0].write_text(letter.replace("*** BLURB HERE ***", cover_text(repo, base, prose), 1))
+    # A file may come before MAINTAINERS has it, if a patch of the series adds it there.
+    given = any("MAINTAINERS" in tree.files_of(patch.path) for patch in patches)
     for path in files[1:]:
-        problems += checkpatch(path, tree.pristine(), *options)
+        problems += checkpatch(path, tree.pristine(),
+                               *(["--ignore=FILE_PATH_CHANGES"] if given else []))
     replay(folder, repo, base, files[1:])
     return files, problems
 
