@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import fnmatch
 import io
+import itertools
 import pathlib
 import re
 import shutil
@@ -1280,7 +1281,6 @@ class Fuzz(Kept):
     def test_lists(self):
         self.assertEqual(fuzz.only([(1, 5), (0, 3), (0, 1), (0, 2), (1, 7), (2, 8)]),
                          "0:1-3,1:5,1:7,2:8")
-        self.assertEqual(fuzz.pieces([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4, 5]])
 
     def test_reduce(self):
         tried = []
@@ -1293,6 +1293,13 @@ class Fuzz(Kept):
         self.assertEqual(fuzz.reduce(list(range(16)), first_failing), [3, 11])
         self.assertLess(len(tried), 60)
         self.assertEqual(fuzz.reduce([1, 2], lambda candidates: None), [1, 2])
+        for length in range(1, 8):
+            for needed in itertools.chain(*(itertools.combinations(range(length), number)
+                                            for number in range(1, length + 1))):
+                def all_there(candidates, needed=needed):
+                    return next((index for index, items in enumerate(candidates)
+                                 if set(needed) <= set(items)), None)
+                self.assertEqual(fuzz.reduce(list(range(length)), all_there), list(needed))
 
     def shrunk(self, needed, *words, splat=False):
         """Reduces a program that fails where it has all needed operations. Returns what is said."""

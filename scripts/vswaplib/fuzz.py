@@ -94,30 +94,19 @@ def only(items):
                     for proc, first, last in runs)
 
 
-def pieces(items, number):
-    """Splits items into nearly equal parts, in order."""
-    return [items[len(items) * i // number:len(items) * (i + 1) // number]
-            for i in range(number)]
-
-
 def reduce(items, first_failing):
-    """Reduces items by delta debugging. `first_failing` gets lists of items and returns the index
-    of the first that fails, or None. Returns a failing list from which no tried part can be
-    removed."""
-    number = 2
-    while len(items) > 1:
-        parts = pieces(items, number)
-        rests = [[item for part in parts[:i] + parts[i + 1:] for item in part]
-                 for i in range(number)]
-        candidates = parts + rests if number > 2 else parts
-        index = first_failing(candidates)
-        if index is not None:
-            items = candidates[index]
-            number = 2 if index < len(parts) else max(number - 1, 2)
-        elif number < len(items):
-            number = min(2 * number, len(items))
+    """Reduces items by removing runs of them, long ones first. `first_failing` gets lists of items
+    and returns the index of the first that fails, or None. Returns a failing list from which no
+    single item can be removed."""
+    size = len(items) // 2
+    while size and len(items) > 1:
+        rests = [items[:at] + items[at + size:] for at in range(0, len(items), size)]
+        index = first_failing(rests)
+        if index is None:
+            size //= 2
         else:
-            break
+            items = rests[index]
+            size = min(size, max(1, len(items) // 2))
     return items
 
 
