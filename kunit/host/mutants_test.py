@@ -356,12 +356,17 @@ class Counted(unittest.TestCase):
                          {(1, 1, 2, 2): True, (3, 1, 3, 9): False})
 
     def test_tests_do_not_count(self):
-        source = "fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n"
-        module = coverage.without_tests("m", source, {1: True, 5: False},
-                                        {(1, 1, 1, 9): True, (5, 1, 5, 9): False})
-        self.assertEqual((module.lines, module.regions), ({1: True}, {(1, 1, 1, 9): True}))
-        whole = coverage.without_tests("m", "fn f() {}\n", {1: True}, {})
-        self.assertEqual(whole.lines, {1: True})
+        lines, regions = {1: True, 5: False}, {(1, 1, 1, 9): True, (5, 1, 5, 9): False}
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(coverage, "ROOT", pathlib.Path(folder)):
+            path = pathlib.Path(folder) / "m"
+            path.write_text("fn f() {}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\n")
+            module = coverage.without_tests("m", {"m": lines}, {"m": regions})
+            self.assertEqual((module.lines, module.regions), ({1: True}, {(1, 1, 1, 9): True}))
+            path.write_text("fn f() {}\n")
+            module = coverage.without_tests("m", {"m": {1: True}}, {})
+            self.assertEqual((module.lines, module.regions), ({1: True}, {}))
+            self.assertEqual(coverage.without_tests("m", {}, {}).lines, {})
 
     def test_what_is_missing_is_named(self):
         module = coverage.Module("m.rs", {1: True, 2: False},

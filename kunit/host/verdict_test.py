@@ -1297,6 +1297,7 @@ class Fuzz(Kept):
             for needed in itertools.chain(*(itertools.combinations(range(length), number)
                                             for number in range(1, length + 1))):
                 def all_there(candidates, needed=needed):
+                    self.assertTrue(candidates and all(candidates))
                     return next((index for index, items in enumerate(candidates)
                                  if set(needed) <= set(items)), None)
                 self.assertEqual(fuzz.reduce(list(range(length)), all_there), list(needed))

@@ -98,12 +98,24 @@ def regions_executed(exports):
     return files
 
 
-def without_tests(name, source, lines, regions):
-    """Returns the module without the tests at the end of its file."""
+def executed(programs, counts, place):
+    """Returns what lines_executed() and regions_executed() tell of programs, which were compiled
+    in the folder `place`."""
+    def exported(*options):
+        return [export(program, counts, *options).replace(f"{place}/", f"{ROOT}/")
+                for program in programs]
+
+    return (lines_executed("".join(exported("--format=lcov"))),
+            regions_executed([json.loads(text) for text in exported() if text]))
+
+
+def without_tests(name, lines, regions):
+    """Returns the module of this name, without the tests at the end of its file."""
+    source = (ROOT / name).read_text()
     found = re.search(r"^#\[cfg\(test\)\]\nmod tests \{", source, re.M)
     end = source[:found.start()].count("\n") + 1 if found else source.count("\n") + 1
-    return Module(name, {line: hit for line, hit in lines.items() if line < end},
-                  {span: hit for span, hit in regions.items() if span[0] < end})
+    return Module(name, {line: hit for line, hit in lines.get(name, {}).items() if line < end},
+                  {span: hit for span, hit in regions.get(name, {}).items() if span[0] < end})
 
 
 def share(hits):
@@ -142,13 +154,9 @@ def main():
     with common.locked("host-coverage"):
         with step("host tests with counters"):
             programs, counts = measure(CACHE / "coverage")
-        lines = lines_executed("".join(export(program, counts, "--format=lcov")
-                                       for program in programs))
-        exports = (export(program, counts) for program in programs)
-        regions = regions_executed([json.loads(text) for text in exports if text])
+        lines, regions = executed(programs, counts, ROOT)
     names = mutants.modules((mutants.HOST / "src" / "lib.rs").read_text())
-    modules = [without_tests(name, (ROOT / name).read_text(), lines.get(name, {}),
-                             regions.get(name, {})) for name in names]
+    modules = [without_tests(name, lines, regions) for name in names]
     say("\n" + table(modules))
     places = list(filter(None, map(missing, modules)))
     if places:

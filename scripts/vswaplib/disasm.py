@@ -89,14 +89,6 @@ def compile_without_lines(builddir, obj, output):
             "see scripts/vswaplib/disasm.py")
 
 
-def differs_without_lines(base, ours, obj):
-    with tempfile.TemporaryDirectory() as work:
-        paths = [pathlib.Path(work) / name for name in ("base.o", "ours.o")]
-        for builddir, path in zip((base, ours), paths):
-            compile_without_lines(builddir, obj, path)
-        return differing(*paths)
-
-
 def compare(base, ours, folder="mm"):
     """Returns ([problem], note) for two build folders with the same configuration."""
     left, right = set(members(base, folder)), set(members(ours, folder))
@@ -106,7 +98,11 @@ def compare(base, ours, folder="mm"):
     for obj in sorted(left & right):
         if not differing(base / obj, ours / obj):
             continue
-        functions = differs_without_lines(base, ours, obj)
+        with tempfile.TemporaryDirectory() as work:
+            paths = [pathlib.Path(work) / name for name in ("base.o", "ours.o")]
+            for builddir, path in zip((base, ours), paths):
+                compile_without_lines(builddir, obj, path)
+            functions = differing(*paths)
         if functions:
             problems.append(f"{obj} differs in {len(functions)} functions: "
                             + ", ".join(functions[:8]) + (", ..." if len(functions) > 8 else ""))

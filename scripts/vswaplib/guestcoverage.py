@@ -9,7 +9,6 @@ rust/mm must be in kunit/guest/unreached.txt with the reason.
 import collections
 import dataclasses
 import itertools
-import json
 import re
 import shutil
 
@@ -88,24 +87,16 @@ def merged():
 
 def modules(counts):
     """Returns a coverage.Module for each file of ours except tests."""
-    tree = f"{build.source(counters.VARIANT)}/"
     maps = [counters.map_of(build.folder(counters.VARIANT), name) for name in counters.OBJECTS]
     if not all(path.exists() for path in maps):
         die(f"{counters.VARIANT} was not built yet", "scripts/vswap test --coverage=guest")
 
-    def exported(*options):
-        # Paths are those of the assembled tree, where the sources were compiled.
-        return [coverage.export(path, counts, *options).replace(tree, f"{ROOT}/")
-                for path in maps]
-
-    lines = coverage.lines_executed("".join(exported("--format=lcov")))
-    regions = coverage.regions_executed([json.loads(text) for text in exported()])
+    lines, regions = coverage.executed(maps, counts, build.source(counters.VARIANT))
     # Headers are left out, because most callers of their inline functions have no counters.
     names = sorted((name for name in lines if name and not name.endswith((TESTS, ".h"))
                     and name.startswith(("rust/mm/", "mm/")) and (ROOT / name).exists()),
                    key=lambda name: (name.startswith("mm/"), name))
-    return [coverage.without_tests(name, (ROOT / name).read_text(), lines[name],
-                                   regions.get(name, {})) for name in names]
+    return [coverage.without_tests(name, lines, regions) for name in names]
 
 
 # -------------------------------------------------------------- what was not executed

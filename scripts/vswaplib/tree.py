@@ -182,7 +182,7 @@ def assemble(dest, count=None):
                     "rename it, or change the kernel's file with a patch")
             wanted[name] = data
         # Save the list before files change, so that the next run cleans up after an interrupted
-        # one.
+        # one. Files of earlier runs stay in it: to restore them again changes nothing.
         old = set(state["files"])
         state["files"] = sorted(old | set(wanted))
         common.write_if_changed(state_file, json.dumps(state))
@@ -195,8 +195,6 @@ def assemble(dest, count=None):
                 common.write_if_changed(dest / name, (source / name).read_bytes())
             else:
                 (dest / name).unlink(missing_ok=True)
-        state["files"] = sorted(wanted)
-        common.write_if_changed(state_file, json.dumps(state))
     return dest
 
 
