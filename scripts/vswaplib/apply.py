@@ -29,20 +29,6 @@ def check_free(place):
 
 # --- a git tree --------------------------------------------------------------
 
-class Repository:
-    """A user's repository. Until the end only objects are added to it."""
-
-    def __init__(self, place, index):
-        self.place = place
-        # An index of our own, so that the user's is not touched.
-        self.env = {"GIT_INDEX_FILE": str(index), "LC_ALL": "C.UTF-8"}
-
-    def git(self, *words, check=True, env=None, hint=""):
-        done = run(["git", *words], cwd=self.place, check=check, hint=hint,
-                   env=self.env if env is None else env)
-        return done.text.strip() if check else done
-
-
 def is_top_of_repository(place):
     done = run(["git", "rev-parse", "--show-toplevel"], cwd=place, check=False)
     return done.returncode == 0 and pathlib.Path(done.text.strip()).resolve() == place.resolve()
@@ -57,46 +43,53 @@ def check_clean(place):
             f"commit or stash them: git -C {place} stash")
 
 
-def stage_patch(repo, patch):
+def stage_patch(git, place, patch):
     if not tree.files_of(patch.path):
         return
-    done = repo.git("apply", "--cached", "--whitespace=nowarn", str(patch.path), check=False)
+    done = git("apply", "--cached", "--whitespace=nowarn", patch.path, check=False)
     if done.returncode:
-        die(f"{patch.path.name} does not apply to {repo.place}:\n  "
+        die(f"{patch.path.name} does not apply to {place}:\n  "
             + "\n  ".join(done.text.strip().splitlines()[-4:]),
             "use a Linux 7.3.y tree without other changes to these files")
 
 
-def stage_overlay(repo, files, scratch):
+def stage_overlay(git, files, scratch):
     for name, data in files.items():
         scratch.write_bytes(data)
-        blob = repo.git("hash-object", "-w", "--no-filters", str(scratch))
+        blob = git("hash-object", "-w", "--no-filters", scratch).text.strip()
         mode = "100755" if os.access(ROOT / name, os.X_OK) else "100644"
-        repo.git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
+        git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{name}")
 
 
-def commit(repo, patch, parent):
+def commit(git, patch, parent):
     """Commits a patch under its author. The committer is the user, or the author if git knows no
     name of the user."""
-    env = {**repo.env, "GIT_AUTHOR_NAME": patch.author, "GIT_AUTHOR_EMAIL": patch.address,
+    who = {"GIT_AUTHOR_NAME": patch.author, "GIT_AUTHOR_EMAIL": patch.address,
            "GIT_AUTHOR_DATE": patch.date}
-    if repo.git("var", "GIT_COMMITTER_IDENT", check=False).returncode:
-        env |= {"GIT_COMMITTER_NAME": patch.author, "GIT_COMMITTER_EMAIL": patch.address}
-    return repo.git("commit-tree", repo.git("write-tree"), "-p", parent, "-m",
-                    f"{patch.subject}\n\n{patch.body}", env=env)
+    if git("var", "GIT_COMMITTER_IDENT", check=False).returncode:
+        who |= {"GIT_COMMITTER_NAME": patch.author, "GIT_COMMITTER_EMAIL": patch.address}
+    return git("commit-tree", git("write-tree").text.strip(), "-p", parent, "-m",
+               f"{patch.subject}\n\n{patch.body}", **who).text.strip()
 
 
 def apply_to_git(place, patches):
     """Applies the series to a git tree. Returns the commits that were added to the branch."""
     check_clean(place)
     with tempfile.TemporaryDirectory(prefix="vswap-apply-") as work:
-        repo = Repository(place, pathlib.Path(work) / "index")
-        repo.git("read-tree", "HEAD")
-        made = [repo.git("rev-parse", "HEAD")]
+        work = pathlib.Path(work)
+
+        def git(*words, check=True, **env):
+            # An index of our own, so that the user's is not touched. Until the end only objects
+            # are added to the repository.
+            return run(["git", *words], cwd=place, check=check,
+                       env={"GIT_INDEX_FILE": str(work / "index"), "LC_ALL": "C.UTF-8", **env})
+
+        git("read-tree", "HEAD")
+        made = [git("rev-parse", "HEAD").text.strip()]
         for patch, files in zip(patches, tree.additions(tree.series())):
-            stage_patch(repo, patch)
-            stage_overlay(repo, files, pathlib.Path(work) / "file")
-            made.append(commit(repo, patch, made[-1]))
+            stage_patch(git, place, patch)
+            stage_overlay(git, files, work / "file")
+            made.append(commit(git, patch, made[-1]))
     # The only step that changes the tree: git refuses it as a whole, or does it.
     run(["git", "merge", "-q", "--ff-only", made[-1]], cwd=place,
         hint="the tree and its branch are as they were")

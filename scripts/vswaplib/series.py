@@ -24,6 +24,7 @@ import tempfile
 import textwrap
 
 from . import common, setup, tree
+from .benchsuites import NATIVE
 from .common import CACHE, ROOT, die, run, say
 
 # Results of `bench` (benchreport.write_json). Figures are quoted only if "tree" in "about" says
@@ -227,11 +228,10 @@ def figures():
     if not found:
         return NO_FIGURES
     lines = []
-    native = {"base": "um-base", "vswap": "um"}
     for clock, unit in UNITS.items():
         rows = []
         for row in found["rows"]:
-            base, ours = (row["variants"].get(name) or row["variants"].get(native[name])
+            base, ours = (row["variants"].get(name) or row["variants"].get(NATIVE[name])
                           for name in ("base", "vswap"))
             if row["clock"] == clock and base and ours and base["median"]:
                 rows.append((f"{row['tag']} {row['row']}", ours["n"], f"{base['median']:.0f}",
