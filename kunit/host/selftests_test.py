@@ -1473,6 +1473,20 @@ class Bench(Folder):
         self.assertIn("export SWAPDEV=zram\n", self.booted[1][1])
         self.assertEqual(set(data["rows"][0]["variants"]), {"base", "base-zram"})
 
+    def test_groups_that_run_alone(self):
+        self.patch(bench, "SUITES", {"core": tuple(
+            benchsuites.Group(clock, "x.sh", clock=clock) for clock in ("wall", "time", "locks"))})
+        self.figures = dict.fromkeys(build.VARIANTS, 100)
+        text, data = self.run_bench("--runs", "2")
+        self.assertEqual([name for name, _, _ in self.booted], [
+            "um-base", "um", "um", "um-base", "base", "vswap", "vswap", "base",
+            "locks-c", "locks", "locks", "locks-c"])
+        for words in ("==> native clock: wall, 2 interleaved runs of um-base and um\n",
+                      "==> wall clock: time", "==> lock statistics: locks"):
+            self.assertIn(words, text)
+        # Lock statistics are no times, which load would disturb.
+        self.assertEqual(set(data["about"]["load"]), {"wall", "time"})
+
     def test_a_guest_that_fails_ends_the_run(self):
         self.patch(guest, "boot", lambda *_, **more: guest.Result("", 3, self.top / "log", 1, []))
         with self.assertRaisesRegex(common.Failure, "the benchmark g on base"):

@@ -19,6 +19,9 @@ from .benchsuites import (ARMS, COUNTERS, ICOUNT, LOCK_VARIANT, LOCKS, NATIVE, R
                           VARIANTS, WALL, built, parse_output, script_text)
 from .common import die, say
 
+# What is said of clocks whose groups run alone.
+ALONE = {WALL: "native clock", TIME: "wall clock", LOCKS: "lock statistics"}
+
 
 def add_arguments(parser):
     parser.add_argument("--suite", default="core", choices=list(SUITES))
@@ -118,26 +121,19 @@ class Run:
     def _runs(self, clock):
         return range(self.args.runs or RUNS[clock][self.args.quick])
 
-    def timed(self):
-        """Runs timed groups alone on the machine. Variants take turns, so drift affects all."""
-        for group in (group for group in self.groups if group.clock in (WALL, TIME)):
+    def alone(self):
+        """Runs all other groups alone on the machine. Variants take turns, so drift affects all."""
+        for group in (group for group in self.groups if group.clock != ICOUNT):
             runs = self._runs(group.clock)
             builds = [b for b in (_variant_on(group, v) for v in self.variants) if b]
-            say(f"==> {'native' if group.clock == WALL else 'wall'} clock: {group.name}, "
-                f"{len(runs)} interleaved runs of " + " and ".join(builds))
+            say(f"==> {ALONE[group.clock]}: {group.name}, {len(runs)} interleaved runs of "
+                + " and ".join(builds))
             before = os.getloadavg()[0]
             for turn in runs:
                 for variant in builds if turn % 2 == 0 else reversed(builds):
                     self._take(group, variant, _boot(group, variant, self.args.quick, turn))
-            self.about.setdefault("load", {})[group.name] = [before, os.getloadavg()[0]]
-
-    def locks(self):
-        for group in (group for group in self.groups if group.clock == LOCKS):
-            for variant in self.variants:
-                built = _variant_on(group, variant)
-                if built:
-                    say(f"==> lock statistics: {group.name} on {built}")
-                    self._take(group, built, _boot(group, built, self.args.quick))
+            if group.clock != LOCKS:
+                self.about.setdefault("load", {})[group.name] = [before, os.getloadavg()[0]]
 
     def report(self):
         native = [NATIVE[v] for v in self.variants if v in NATIVE]
@@ -283,8 +279,7 @@ def main(args):
     run.about.update(_about(args, variants))
     start = time.monotonic()
     run.deterministic()
-    run.locks()
-    run.timed()
+    run.alone()
     run.report()
     say(f"took {time.monotonic() - start:.0f} s")
     sys.stdout.flush()
