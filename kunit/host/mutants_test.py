@@ -225,6 +225,12 @@ class Equivalent(unittest.TestCase):
         self.assertEqual(lines[1].split(), ["rust/mm/a.rs", "5", "1", "1", "1", "1", "1", "66.7",
                                             "%"])
         self.assertEqual(lines[2].split()[1:], lines[1].split()[1:])
+        other = self.mutant("unviable")._replace(file="rust/mm/b.rs")
+        rows = [line.split() for line in mutants.table(
+            ["rust/mm/a.rs", "rust/mm/b.rs"], [self.mutant("found"), other]).splitlines()[1:]]
+        self.assertEqual(rows, [["rust/mm/a.rs", *"110000", "100.0", "%"],
+                                ["rust/mm/b.rs", *"100100", "-"],
+                                ["all", *"210100", "100.0", "%"]])
 
 
 class Verb(unittest.TestCase):
