@@ -310,12 +310,10 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
 /// because most page faults do not free a slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
+    // Both are dropped after the unlock, so that locks of the page allocator and of devices are
+    // not taken inside the cluster lock.
     let mut freed = FreeBatch::new();
-    let slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
-    // Drop these after the unlock, so that locks of the page allocator and of devices are not
-    // taken inside the cluster lock.
-    drop(slots);
-    drop(freed);
+    let _slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
 }
 
 /// Drops one swap count of each slot of a range, which may cover several clusters.

@@ -844,7 +844,7 @@ impl FreeBatch {
 
     /// Frees the stored page that a word names, and clears the word. Adds the page to `sum`, for
     /// the caller to uncharge.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn free(&mut self, word: SlotWord<'_>, sum: &mut Sum) {
         // INVARIANT: The new value 0 names no object and no device slot.
         self.replace(word, NewWord(0), sum);
@@ -852,7 +852,8 @@ impl FreeBatch {
 
     /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
     /// `sum`. If the word is damaged, warns and leaks the object.
-    #[inline]
+    // Inlined, so that `sum` stays in registers.
+    #[inline(always)]
     fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut Sum) {
         let value = word.load();
         let Ok(Record { kept, .. }) = Record::decode(value) else {
@@ -924,7 +925,10 @@ impl FreeBatch {
     fn turn_to(&mut self, pool: &Pool) {
         let pool = Some(NonNull::from(pool));
         if self.pool != pool {
-            self.flush();
+            // Mostly the batch is empty, because a fault frees one object.
+            if self.pool.is_some() {
+                self.flush();
+            }
             // INVARIANT: The batch is empty, so it owns no references and no zspages of the pool.
             self.pool = pool;
         }

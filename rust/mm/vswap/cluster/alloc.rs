@@ -179,7 +179,7 @@ impl<'g> Cleared<'g> {
     /// does not change the number of slots in use.
     // The slots may become free, because by the invariants of `Cleared`, their words are null,
     // they have no backing, and no other value gives access to them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn give_back(self) -> Option<(LockedCluster<'g>, ListMove)> {
         let (mut cluster, start, nr) = self.into_parts();
         let order = cluster.order();

@@ -242,23 +242,31 @@ impl<'g> Cleared<'g> {
     /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
     #[inline]
     pub(crate) fn free(self) {
-        let Some((mut cluster, to)) = self.give_back() else {
-            return;
-        };
-        match to {
-            ListMove::Stay => {}
-            ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
-            ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
-            ListMove::ToFree => {
-                if cluster.cluster().is_bound() {
-                    cluster.unbind_idle();
-                }
-                cluster.table().free();
-                if let Some(spare) = cluster.free_tables() {
-                    let mut lists = Lists::lock();
-                    cluster.set_list(ListState::Free, &mut lists);
-                    lists.put_spare(spare);
-                }
+        if let Some((cluster, to)) = self.give_back() {
+            if to != ListMove::Stay {
+                relist(cluster, to);
+            }
+        }
+    }
+}
+
+/// Moves a cluster to another list after slots were freed. Out of line, because most frees of a
+/// slot leave the cluster where it is.
+#[cold]
+fn relist(mut cluster: LockedCluster<'_>, to: ListMove) {
+    match to {
+        ListMove::Stay => {}
+        ListMove::ToPartial => Lists::lock().add(&mut cluster, ListState::Partial),
+        ListMove::ToFrag => Lists::lock().add(&mut cluster, ListState::Frag),
+        ListMove::ToFree => {
+            if cluster.cluster().is_bound() {
+                cluster.unbind_idle();
+            }
+            cluster.table().free();
+            if let Some(spare) = cluster.free_tables() {
+                let mut lists = Lists::lock();
+                cluster.set_list(ListState::Free, &mut lists);
+                lists.put_spare(spare);
             }
         }
     }
