@@ -478,9 +478,16 @@ pub(crate) fn del(
 #[inline]
 fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
     if let Some(last) = last {
-        let slot = cluster.unpinned(last);
-        drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
+        free_locked(cluster, last);
     }
+}
+
+/// Frees a slot of a locked cluster. Out of line, because a folio that reclaim removes from the
+/// swap cache leaves a swap count.
+#[inline(never)]
+fn free_locked(cluster: &mut LockedCluster<'_>, last: Last) {
+    let slot = cluster.unpinned(last);
+    drop(free_slot(slot, &mut FreeBatch::new(), IdRefs::put));
 }
 
 /// Removes a large folio from the swap cache, and leaves `shadow` in its slots. Frees the slots
