@@ -29,6 +29,7 @@ use crate::{
             RcuMemcg, //
         },
         vswap::{
+            Entered,
             LeavingFolio,
             NewSwap,
             Replacement,
@@ -112,58 +113,73 @@ c_exports! {
         // mapped. A folio that the store refuses was unmapped in vain.
         let accepted = limits::may_store()
             && !folio.with_memcg(|memcg| capacity::refuses(memcg, || folio.variety()));
-        // A folio that may not be written back gets no device slots, even if zswap refuses it.
-        let mut to_device = false;
         if !accepted {
-            if !folio.may_be_written() {
-                limits::want_room();
-                return ENOMEM.to_errno();
-            }
-            if !device::have_free() {
-                // No device has room. But zswap can write back pages of physical entries, which
-                // have device slots already.
-                limits::want_room();
-                return refused(&folio).to_errno();
-            }
-            to_device = true;
+            return entered(alloc_on_device(folio));
         }
-        let ids = match folio.record_id(to_device) {
+        match folio.record_id(false) {
+            Ok(ids) => match slot::alloc_folio(folio, ids, false) {
+                Ok((new, _)) => entered(Ok(new)),
+                Err(folio) => refused(folio).to_errno(),
+            },
             // The cgroup is at its zswap limit, but may write to a device.
-            Err(error) if error == EDQUOT && device::have_free() => {
-                to_device = true;
-                folio.record_id(true)
-            }
-            ids => ids,
-        };
-        let new = match ids {
-            Ok(ids) => slot::alloc_folio(folio, ids, to_device),
-            Err(_) => Err(folio),
-        };
-        // C takes 0 to mean that the folio is in the swap cache. `entered` is the proof of that.
-        let (mut entered, new) = match new {
-            Ok(entered) => entered,
-            Err(folio) if !folio.may_be_written() => return ENOMEM.to_errno(),
-            Err(folio) => return refused(&folio).to_errno(),
-        };
-        if let Some(new) = new {
-            // Allocate device slots with the virtual slots. If there is no run for a large folio,
-            // the caller can still split the folio.
-            if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
-                entered.remove();
-                // There was no memory for a backing table. A direct allocation of device slots
-                // needs none.
-                let other = if error == ENOMEM { EAGAIN } else { error };
-                return other.to_errno();
-            }
+            Err(error) if error == EDQUOT && device::have_free() => entered(alloc_on_device(folio)),
+            Err(_) => refused(folio).to_errno(),
         }
-        0
     }
 }
 
-/// Returns the error for a folio that gets no virtual slots: `EDQUOT` if its cgroup would exceed
-/// its swap limit, and otherwise `EAGAIN`.
-fn refused(folio: &NewSwap<'_>) -> Error {
-    if folio.with_memcg(|memcg| capacity::nowhere_to_go(memcg, folio.nr_pages())) {
+/// Returns the result of an allocation for C, which gets 0 only with the proof that the folio is
+/// in the swap cache.
+#[inline]
+fn entered(new: Result<Entered<'_>>) -> c_int {
+    match new {
+        Ok(Entered { .. }) => 0,
+        Err(error) => error.to_errno(),
+    }
+}
+
+/// Allocates virtual and device slots for a folio that zswap does not accept, or whose cgroup is
+/// at its zswap limit. Out of line, to keep the path to zswap short.
+#[inline(never)]
+fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
+    // A folio that may not be written back gets no device slots, even if zswap refuses it.
+    if !folio.may_be_written() {
+        limits::want_room();
+        return Err(ENOMEM);
+    }
+    if !device::have_free() {
+        // No device has room. But zswap can write back pages of physical entries, which have
+        // device slots already.
+        limits::want_room();
+        return Err(refused(folio));
+    }
+    let Ok(ids) = folio.record_id(true) else {
+        return Err(refused(folio));
+    };
+    let (mut entered, new) = match slot::alloc_folio(folio, ids, true) {
+        Ok(entered) => entered,
+        Err(folio) => return Err(refused(folio)),
+    };
+    if let Some(new) = new {
+        // Allocate device slots now, because a large folio for which there is no run can still be
+        // split here.
+        if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
+            entered.remove();
+            // There was no memory for a backing table. A direct allocation of device slots needs
+            // none.
+            return Err(if error == ENOMEM { EAGAIN } else { error });
+        }
+    }
+    Ok(entered)
+}
+
+/// Returns the error for a folio that gets no virtual slots: `ENOMEM` if it may not be written to
+/// a device, `EDQUOT` if its cgroup would exceed its swap limit, and otherwise `EAGAIN`.
+#[cold]
+fn refused(folio: NewSwap<'_>) -> Error {
+    if !folio.may_be_written() {
+        ENOMEM
+    } else if folio.with_memcg(|memcg| capacity::nowhere_to_go(memcg, folio.nr_pages())) {
         EDQUOT
     } else {
         EAGAIN

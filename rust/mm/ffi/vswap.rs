@@ -151,6 +151,17 @@ impl<'a> NewSwap<'a> {
         self.nr
     }
 
+    /// Returns the value of a folio of one page with the constant 1 as its number of pages, so
+    /// that the compiler needs no loops. `Err` returns the value of a large folio.
+    #[inline(always)]
+    pub(crate) fn single(self) -> Result<Self, Self> {
+        if self.nr == 1 {
+            Ok(Self { nr: 1, ..self })
+        } else {
+            Err(self)
+        }
+    }
+
     /// Returns the number of the folio's first page frame. Returns `None` if the number does not
     /// fit in a swap table word.
     #[inline]
@@ -391,7 +402,7 @@ impl IdRefs {
     /// Records the id in the slots from `off` on, which take over the references. Leaks the
     /// references that these slots had before. Warns and leaks `self` if a slot is not in the
     /// cluster, or if `nr` is 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(self, cluster: &mut LockedCluster<'_>, off: u32) {
         if warn_on_once!(self.nr == 0 || off.saturating_add(self.nr) > SWAPFILE_CLUSTER) {
             return;

@@ -207,7 +207,32 @@ pub(crate) struct New {
 ///
 /// The [`Entered`] is the proof that the folio is in the swap cache, which the caller needs to
 /// return 0 to C.
+// Inlined, so that each caller has a constant `to_device`.
+#[inline(always)]
 pub(crate) fn alloc_folio<'a>(
+    folio: NewSwap<'a>,
+    ids: IdRefs,
+    to_device: bool,
+) -> Result<(Entered<'a>, Option<New>), NewSwap<'a>> {
+    match folio.single() {
+        Ok(folio) => alloc(folio, ids, to_device),
+        Err(folio) => alloc_large(folio, ids, to_device),
+    }
+}
+
+/// Allocates slots for a large folio, for [`alloc_folio`]. Out of line, because most folios have
+/// one page.
+#[inline(never)]
+fn alloc_large<'a>(
+    folio: NewSwap<'a>,
+    ids: IdRefs,
+    to_device: bool,
+) -> Result<(Entered<'a>, Option<New>), NewSwap<'a>> {
+    alloc(folio, ids, to_device)
+}
+
+#[inline(always)]
+fn alloc<'a>(
     folio: NewSwap<'a>,
     ids: IdRefs,
     to_device: bool,

@@ -93,7 +93,7 @@ pub(crate) fn alloc_run(order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     if let Some(cluster) = local.current(order, kind) {
         let mut guard = cluster.lock();
         if guard.is_for(local.cpu(), order, kind) {
-            guard = match guard.take_run() {
+            guard = match guard.take_run(order) {
                 Ok(taken) => return Some(Run { taken, local }),
                 Err(guard) => guard,
             };
@@ -177,7 +177,7 @@ fn switch_to(mut local: Local, order: u32, kind: Kind, taken: Taken) -> Run {
 /// Takes a run from a cluster, and makes the cluster the one that this CPU allocates from. If that
 /// fails, puts the cluster on its list and returns `None`.
 fn take_from(local: Local, order: u32, kind: Kind, guard: Guard) -> Option<Run> {
-    match guard.take_run() {
+    match guard.take_run(order) {
         Ok(taken) => Some(switch_to(local, order, kind, taken)),
         Err(mut guard) => {
             Lists::lock().retire(&mut guard.lend());

@@ -133,6 +133,7 @@ impl SlotMap {
 
     /// Marks the `nr` slots from `start` on as in use. Returns false if one of them does not exist
     /// or was in use already.
+    #[inline]
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
         let mut free = true;
         let take = |word: &mut u64, mask: u64| {

@@ -137,16 +137,15 @@ impl LockedCluster<'_> {
         self.own().map.find(self.order()).is_some()
     }
 
-    /// Takes a free run of the cluster's order into use, for [`Guard::take_run`]. Returns the first
-    /// slot and the number of slots.
+    /// Takes a free run for a folio of an order into use, for [`Guard::take_run`]. Returns the
+    /// first slot and the number of slots.
     #[inline(always)]
-    fn take_run(&mut self) -> Option<(u32, u32)> {
+    fn take_run(&mut self, order: u32) -> Option<(u32, u32)> {
         // A cluster that slots are taken from has words. Otherwise the slots of a `Taken` would
         // have none.
         if warn_on_once!(!self.has_words()) {
             return None;
         }
-        let order = self.order();
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
         if self.cluster().is_bound() {
@@ -199,12 +198,13 @@ impl<'g> Cleared<'g> {
 }
 
 impl Guard {
-    /// Takes a free run for a folio of the cluster's order into use. In a bound cluster, also
+    /// Takes a free run for a folio of `order`, which is the cluster's order, into use. In a bound cluster, also
     /// takes the device slots of the run into use. `Err` returns the lock, because there is no
     /// free run, or because swapoff has begun.
+    // `order` is an argument, because most callers have the constant 0.
     #[inline]
-    pub(crate) fn take_run(mut self) -> Result<Taken, Self> {
-        let run = self.lend().take_run();
+    pub(crate) fn take_run(mut self, order: u32) -> Result<Taken, Self> {
+        let run = self.lend().take_run(order);
         match run {
             // INVARIANT: The slots were just taken, by the only value that can be used for the
             // locked cluster. They were free, so by the invariants of `Cluster` their words are
@@ -278,7 +278,8 @@ impl Taken {
     /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
     /// returns the arguments, and frees the slots, because vswap is off, or because the folio or
     /// `ids` are for another number of pages.
-    #[inline]
+    // Inlined, because each swap-out calls it.
+    #[inline(always)]
     pub(crate) fn fill<'a>(
         self,
         folio: NewSwap<'a>,

@@ -218,7 +218,8 @@ impl OwnedSlots<'_> {
     /// If the cluster is bound, takes the device slots with the same indices as these slots into
     /// use. The slots have no backing yet. Returns false if the cluster is not bound, if a device
     /// slot is not idle, or if swapoff has begun.
-    #[inline]
+    // Inlined, because a swap-out of one page to a device needs no loop.
+    #[inline(always)]
     pub(super) fn take_device(self) -> bool {
         let map = self.cluster().device();
         let Some(first) = map.binding() else {

@@ -323,7 +323,7 @@ fn enter<'a>(
 /// cgroup id of the slots. `Err` returns the arguments, because the folio or `ids` are for another
 /// number of pages. It would also do so for a page frame number that does not fit in a word, but
 /// there is none.
-#[inline]
+#[inline(always)]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
     folio: NewSwap<'a>,
