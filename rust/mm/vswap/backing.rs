@@ -257,7 +257,7 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     // A backing has older contents of the folio. Usually the slots have no backing.
     if locked.is_backed() {
         drop(locked);
-        take(&mut slots, &mut FreedBacking::nothing());
+        slots = without_backing(slots);
         locked = slots.lock();
     }
     let (new, id) = (locked.set_zeros(true), locked.id());
@@ -271,6 +271,14 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     }
     moved(slots.cluster(), slots.range(), To::Zeros);
     Ok(())
+}
+
+/// Removes the backing of slots, and returns the slots. Takes them by value, so that [`set_zero`]
+/// keeps them in registers.
+#[cold]
+fn without_backing(mut slots: FolioSlots<'_>) -> FolioSlots<'_> {
+    take(&mut slots, &mut FreedBacking::nothing());
+    slots
 }
 
 /// Removes the backing of slots, uncharges it, and adds it to `freed`. Returns true if any slot

@@ -190,6 +190,10 @@ impl<'a> OwnedSlots<'a> {
     /// Returns true if any of the slots has a backing.
     #[inline]
     pub(super) fn is_backed(self) -> bool {
+        // Most folios have one slot.
+        if self.nr == 1 {
+            return self.cluster.is_backed(self.start);
+        }
         (self.start..self.start.wrapping_add(self.nr)).any(|off| self.cluster.is_backed(off))
     }
 }

@@ -182,6 +182,10 @@ impl LockedSlots<'_> {
     #[inline]
     pub(crate) fn set_zeros(&mut self, zero: bool) -> u32 {
         let mut cluster = self.guard.lend();
+        // Most folios have one slot.
+        if self.slots.nr == 1 {
+            return cluster.set_zero(self.slots.start, zero).into();
+        }
         let mut changed = 0u32;
         for off in self.slots.range() {
             changed = changed.wrapping_add(cluster.set_zero(off, zero).into());
