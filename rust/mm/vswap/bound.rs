@@ -153,31 +153,32 @@ impl<W: Word> DeviceMap<W> {
     /// Returns how many bits were set.
     #[inline]
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
-        let mut cleared = 0u32;
-        let clear = |word: &W, mask: u64| {
-            let old = word.load();
-            let had = old & mask;
-            if had != 0 {
-                word.store(old & !mask);
-            }
-            had
-        };
         if nr == 1 {
-            // Mostly `nr` is 1. One slot needs no search for runs.
+            let mut cleared = 0u32;
+            // Mostly one slot is cleared, and needs no search for runs.
             self.each(start, 1, |word, mask, _| {
-                if clear(word, mask) != 0 {
+                if take_bits(word, mask) != 0 {
                     cleared = 1;
                     f(start, 1);
                 }
             });
+            cleared
         } else {
-            self.each(start, nr, |word, mask, base| {
-                each_run(clear(word, mask), |bit, len| {
-                    cleared = cleared.wrapping_add(len);
-                    f(base.wrapping_add(bit), len);
-                });
-            });
+            self.clear_many(start, nr, f)
         }
+    }
+
+    /// Continues [`Self::clear`] for several slots. Out of line, so that the path for one slot
+    /// saves no registers.
+    #[inline(never)]
+    fn clear_many(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
+        let mut cleared = 0u32;
+        self.each(start, nr, |word, mask, base| {
+            each_run(take_bits(word, mask), |bit, len| {
+                cleared = cleared.wrapping_add(len);
+                f(base.wrapping_add(bit), len);
+            });
+        });
         cleared
     }
 
@@ -235,6 +236,17 @@ const fn decode(word: u64) -> Option<PhysSlot> {
         return None;
     }
     PhysSlot::new((word >> 1 & 0x7f) as u8, (word >> 8) as u32)
+}
+
+/// Clears the bits of a word that are in `mask`. Returns those that were set.
+#[inline(always)]
+fn take_bits(word: &impl Word, mask: u64) -> u64 {
+    let old = word.load();
+    let had = old & mask;
+    if had != 0 {
+        word.store(old & !mask);
+    }
+    had
 }
 
 /// Calls `f` with the first bit and the length of each run of set bits.

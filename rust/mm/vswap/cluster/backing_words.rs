@@ -27,6 +27,7 @@ use crate::{
         },
         swap_table::Backing, //
     },
+    warn::warn_on_once,
     zswap::{
         pool::{
             FreeBatch,
@@ -88,6 +89,18 @@ impl<'a> OwnedSlots<'a> {
         // INVARIANT: By the invariants of `Unpinned`, the swap cache has no folio for the slots,
         // the owner of `slots` frees them, and no I/O uses their device slots.
         Self { cluster, start, nr }
+    }
+
+    /// Returns `nr` of the slots, from `start` on. `None`: not all of them are among the slots.
+    // Inlined, because the compiler drops the check where it sees that these are all slots.
+    #[inline(always)]
+    pub(super) fn part(self, start: u32, nr: u32) -> Option<Self> {
+        let end = self.start.wrapping_add(self.nr);
+        if warn_on_once!(start < self.start || start.wrapping_add(nr) > end) {
+            return None;
+        }
+        // INVARIANT: The slots are among those of `self`.
+        Some(Self { start, nr, ..self })
     }
 
     /// Returns the locked cluster.
@@ -264,7 +277,7 @@ pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<B
         start: off,
         nr: 1,
     };
-    (slot.idle(off, 1) != 0).then_some(Backed::Bound)
+    (slot.idle() != 0).then_some(Backed::Bound)
 }
 
 /// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual

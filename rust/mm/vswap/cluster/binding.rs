@@ -241,20 +241,15 @@ impl OwnedSlots<'_> {
         taken
     }
 
-    /// If the cluster is bound, makes the device slots of the `nr` slots from `start` on idle.
-    /// These are some or all of the slots of `self`. Returns how many of them had data, for the
-    /// caller to uncharge.
+    /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
+    /// them had data, for the caller to uncharge.
     #[inline]
-    pub(super) fn idle(self, start: u32, nr: u32) -> u32 {
+    pub(super) fn idle(self) -> u32 {
         let map = self.cluster().device();
         let Some(first) = map.binding() else {
             return 0;
         };
-        let (from, len) = self.run();
-        let end = from.wrapping_add(len);
-        if warn_on_once!(start < from || start.wrapping_add(nr) > end) {
-            return 0;
-        }
+        let (start, nr) = self.run();
         map.clear(start, nr, |at, len| {
             // INVARIANT: By the invariants of `Cluster`, the bits owned the device slots until they
             // were cleared. The lock is held, so the binding stays. By the invariants of

@@ -153,8 +153,7 @@ impl LockedSlots<'_> {
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let slots = OwnedSlots::of_folio(self);
-        let (start, nr) = slots.run();
-        (0..slots.idle(start, nr)).for_each(|_| f(Backed::Bound));
+        (0..slots.idle()).for_each(|_| f(Backed::Bound));
         let taken = slots.take_words(repeat(()), freed, |(), _, backed| {
             if let Some(backed) = backed {
                 f(backed);

@@ -148,7 +148,7 @@ impl<'g> Unpinned<'g> {
             return None;
         };
         if bound {
-            slots.idle(self.start, self.nr);
+            slots.idle();
         }
         self.cluster.count_taken(taken);
         // INVARIANT: The words are null now, and the slots have no backing.
@@ -198,19 +198,20 @@ impl<'g> Unbacked<'g> {
             warn_on_once!(true);
             return None;
         };
+        let idle = |start, nr| owned.part(start, nr).map_or(0, OwnedSlots::idle);
         let (mut from, mut ids, mut charged) = (start, IdRefs::NONE, 0u32);
         for (off, (_, old, id)) in (start..).zip(words) {
             if let Err(id) = ids.append(id) {
                 let before = core::mem::replace(&mut ids, id);
                 if before.nr() != 0 {
-                    let idle = owned.idle(from, before.nr());
+                    let idle = idle(from, before.nr());
                     f(before, charged.wrapping_add(idle));
                 }
                 (from, charged) = (off, 0);
             }
             charged = charged.wrapping_add(is_zero_word(old).into());
         }
-        let idle = owned.idle(from, ids.nr());
+        let idle = idle(from, ids.nr());
         f(ids, charged.wrapping_add(idle));
         for slot in slots.each() {
             invalidate_tags(&slot);
