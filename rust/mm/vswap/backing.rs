@@ -210,10 +210,10 @@ pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     entry
 }
 
-/// Returns true if the device of type `ty` backs any slot of a locked folio. Does not take the
-/// lock of the cluster, because the lock of the folio keeps the backing from changing.
-pub(crate) fn any_on(folio: &mut SwapFolio<'_>, ty: u8) -> bool {
-    FolioSlots::of(folio).is_some_and(|slots| any_phys(&slots, |slot| slot.ty() == ty))
+/// Returns true if the device of type `ty` backs any of the slots of a locked folio. Does not take
+/// the lock of the cluster, because the lock of the folio keeps the backing from changing.
+pub(crate) fn any_on(slots: &FolioSlots<'_>, ty: u8) -> bool {
+    any_phys(slots, |slot| slot.ty() == ty)
 }
 
 fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {

@@ -147,23 +147,24 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Err(mut folio) = folio.free_swap() else {
         return;
     };
-    if !backing::any_on(&mut folio.lend(), ty) {
+    let (is_unused, is_read) = (folio.is_large_unused(), folio.is_uptodate());
+    let mut lent = folio.lend();
+    let slots = FolioSlots::of(&mut lent).filter(|slots| backing::any_on(slots, ty));
+    let Some(mut slots) = slots else {
         return;
-    }
-    if folio.is_large_unused() {
-        // No task uses this large folio. Remove it from the swap cache, so that the
-        // next pass reads its pages one by one.
+    };
+    if is_unused {
+        // No task uses this large folio. Remove it from the swap cache, so that the next pass reads
+        // its pages one by one.
         folio.forget();
         return;
     }
-    let is_read = folio.is_uptodate();
+    backing::unback(&mut slots, freed);
     if is_read {
+        // Only the folio has the data now. Other tasks wait for the folio lock, so they see the
+        // folio dirty.
         folio.mark_dirty();
-    }
-    if let Some(mut slots) = FolioSlots::of(&mut folio.lend()) {
-        backing::unback(&mut slots, freed);
-    }
-    if !is_read {
+    } else {
         folio.forget();
     }
 }
