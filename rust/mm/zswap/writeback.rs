@@ -111,10 +111,6 @@ fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
 /// into the folio, and makes the device slot the backing, which frees the stored page.
 #[cfg(CONFIG_RUST_VSWAP)]
 fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
-    let stored = table::get(&folio.lend().first_slot()).is_ok_and(|held| met.is(held.record()));
-    if !stored {
-        return Err(ENOENT);
-    }
     let what = if met.is_plain() {
         ChargeFor::Kept
     } else {
