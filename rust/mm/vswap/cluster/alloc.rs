@@ -198,9 +198,9 @@ impl<'g> Cleared<'g> {
 }
 
 impl Guard {
-    /// Takes a free run for a folio of `order`, which is the cluster's order, into use. In a bound cluster, also
-    /// takes the device slots of the run into use. `Err` returns the lock, because there is no
-    /// free run, or because swapoff has begun.
+    /// Takes a free run for a folio of `order`, which is the cluster's order, into use. In a bound
+    /// cluster, also takes the device slots of the run into use. `Err` returns the lock, because
+    /// there is no free run, or because swapoff has begun.
     // `order` is an argument, because most callers have the constant 0.
     #[inline]
     pub(crate) fn take_run(mut self, order: u32) -> Result<Taken, Self> {
