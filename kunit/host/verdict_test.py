@@ -1494,7 +1494,8 @@ class StaleInt3(Kept):
         self.boots(("", self.CONSOLE, "exit"), self.GOOD)
         self.assertEqual(self.runs, 2)
         self.assertEqual(len([*(self.top / "logs").glob("boot-debug-*.log")]), 2)
-        self.assertRegex(self.output.getvalue(), "booting again. Its log: .*/boot-debug-.*-int3-2.log")
+        self.assertRegex(self.output.getvalue(),
+                         "booting again. Its log: .*/boot-debug-.*-int3-2.log")
 
     def test_not_without_end(self):
         self.refused(3, *[("", self.CONSOLE, "exit")] * 4)

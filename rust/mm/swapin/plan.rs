@@ -64,8 +64,8 @@ pub(crate) fn of_fault(fault: &Fault<'_>, entry: HeldEntry<'_>, fast: bool) -> u
     match policy::by_devices(devices, zswap, fault.is_own(), brief) {
         Some(Shortcut::Alone) => near(fault, entry, fast),
         Some(shortcut) => shorten(shortcut, fault, entry, fast),
-        // Check the bits of bound clusters first, because most pages of a slow device are found there
-        // in few instructions.
+        // Check the bits of bound clusters first, because most pages of a slow device are found
+        // there in few instructions.
         None if brief && locate::is_on_slow(entry) => on_slow(fault),
         None => by_place(fault, entry, fast, brief),
     }
