@@ -498,7 +498,7 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 /* Limits of a cgroup below the root, and its charge, in pages. */
 struct vswap_limits {
 	unsigned long swap_max;
-	unsigned long swap;		/* charged as swap */
+	unsigned long swap;		/* charged as swap; 0 without swap.max */
 	unsigned long zswap_max;
 };
 

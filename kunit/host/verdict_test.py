@@ -1506,6 +1506,13 @@ class StaleInt3(Kept):
     def test_not_if_memory_has_int3(self):
         self.refused(1, ("", self.CONSOLE.replace("0f <1f>", "cc <1f>"), "exit"), self.GOOD)
 
+    def test_not_after_a_result_of_kunit(self):
+        for result in ("    ok 1 null\n", "[    4.1] not ok 2 words\n"):
+            self.refused(1, ("", result + self.CONSOLE, "exit"), self.GOOD)
+
+    def test_not_after_an_error(self):
+        self.refused(1, ("", "BUG: KASAN: x\n" + self.CONSOLE, "exit"), self.GOOD)
+
     def test_not_after_another_oops(self):
         self.refused(1, ("", self.CONSOLE.replace("int3", "invalid opcode"), "exit"), self.GOOD)
         self.refused(1, ("", "", "exit"), self.GOOD)

@@ -293,7 +293,9 @@ rust_helper_vswap_memcg_limits(struct mem_cgroup *memcg, struct vswap_limits *li
 	if (!memcg || mem_cgroup_disabled() || do_memsw_account() || mem_cgroup_is_root(memcg))
 		return NULL;
 	limits->swap_max = READ_ONCE(memcg->swap.max);
-	limits->swap = page_counter_read(&memcg->swap);
+	/* Not needed without a limit, and often written by other CPUs. */
+	if (limits->swap_max != PAGE_COUNTER_MAX)
+		limits->swap = page_counter_read(&memcg->swap);
 	limits->zswap_max = READ_ONCE(memcg->zswap_max);
 #endif
 	return parent_mem_cgroup(memcg);
@@ -323,13 +325,17 @@ __rust_helper bool rust_helper_vswap_have_free(void)
 	return vswap_have_free();
 }
 
-/* Accepts any type and offset. Devices that are off have no slot. */
+/*
+ * Returns true if a device that is on has the slot. Accepts any type and offset.
+ * Offset 0 is the header of the device. si->users is dead before swapon has set
+ * the device up, and after swapoff has emptied it.
+ */
 __rust_helper bool rust_helper_vswap_device_has(unsigned int type, unsigned int offset)
 {
 	struct swap_info_struct *si =
 		type < MAX_PHYS_SWAPFILES ? READ_ONCE(swap_info[type]) : NULL;
 
-	return si && offset < READ_ONCE(si->max);
+	return si && offset && offset < READ_ONCE(si->max) && !percpu_ref_is_dying(&si->users);
 }
 
 __rust_helper bool rust_helper_vswap_devices_full(void)

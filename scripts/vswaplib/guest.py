@@ -54,6 +54,7 @@ KINDS = {
 # while it patches it, and QEMU may still execute int3 afterwards: see debugging.rst.
 STALE_INT3 = re.compile(r"Oops: int3:.*\n(?:(?!Code: ).*\n)+"
                         r"Code: (?:[0-9a-f]{2} )*(?!cc)[0-9a-f]{2} <")
+KUNIT_RESULT = re.compile(r"^ *(?:not )?ok \d", re.M)
 # How often a guest boots in which this happens before the script begins.
 BOOTS = 3
 # Marks that scripts write to the kernel's log: which test begins, and which KINDS it expects. The
@@ -317,8 +318,11 @@ def _unused_log(variant):
 
 def _qemu_erred(cmd, console):
     """Returns true if QEMU executed int3 where memory has none, which only happens with a thread
-    for each CPU."""
-    return "tcg,thread=multi" in cmd and STALE_INT3.search(plain(console))
+    for each CPU, and if this kernel has reported nothing before: no error, no result of KUnit."""
+    text = plain(console)
+    found = STALE_INT3.search(text)
+    return found and "tcg,thread=multi" in cmd and not splats_in(text[:found.start()]) \
+        and not KUNIT_RESULT.search(text[:found.start()])
 
 
 def boot(variant, script="", *, smp=2, mem="1G", disks=(), append="", icount=False, timeout=600,

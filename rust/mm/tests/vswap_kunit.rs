@@ -853,9 +853,11 @@ mod tests {
                 assert!(!device::is_for(slot, 0, false));
                 assert!(!device::is_for(slot, 0, true));
             }
-            // No device has 16 TiB.
-            let slot = PhysSlot::new(ty, u32::MAX).ok_or(EINVAL)?;
-            assert!(device::entry_of(slot).is_none());
+            // The header of a device is no slot, and no device has 16 TiB.
+            for offset in [0, u32::MAX] {
+                let slot = PhysSlot::new(ty, offset).ok_or(EINVAL)?;
+                assert!(device::entry_of(slot).is_none());
+            }
         }
         Ok(())
     }
