@@ -11,7 +11,7 @@
 //! written back together can get adjacent device slots, and be written by one request. Such a
 //! group is a *run*. The clock hand copies the entries and words of a run under the ring lock. The
 //! following steps hold no spinlock. Each page first gets a locked folio in the swap cache. Then
-//! writeback can check that the page is still stored, reserves a device slot, and fills the folio.
+//! writeback reserves a device slot, checks that the page is still stored, and fills the folio.
 //! When all folios are filled, writeback submits the writes.
 //!
 //! All folios of a run are prepared before the first one gets PG_writeback. Otherwise an allocation
