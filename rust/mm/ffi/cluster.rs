@@ -84,8 +84,9 @@ const OTHERS: usize = size_of::<swap_cluster_info>()
 ///
 /// # Invariants
 ///
-/// C has initialized the lock, and uses it as a spinlock, too. The cells change, and are read, only
-/// with the lock held, except that a lockless reader gets `table` from C.
+/// C has initialized the lock, and uses it as a spinlock, too. Once other tasks can find the
+/// cluster, the cells change, and are read, only with the lock held, except that a lockless reader
+/// gets `table` from C.
 #[repr(C)]
 struct Fields {
     lock: SpinLock<()>,
@@ -115,11 +116,11 @@ same_layout!(Fields = swap_cluster_info {
 struct TablePtr<T>(Cell<*mut T>);
 
 impl<T> TablePtr<T> {
-    /// Returns the table. The lock is held while `self` is borrowed.
+    /// Returns the table of a cluster, for the value that stands for its lock.
     #[inline]
-    fn get(&self) -> Option<&T> {
-        // SAFETY: By the invariants of the type, the table is valid, and stays while `self` is
-        // borrowed from a locked cluster.
+    fn get<'a>(&self, _locked: &'a LockedCluster<'_>) -> Option<&'a T> {
+        // SAFETY: By the invariants of the type, the table is valid. It stays while the locked
+        // cluster is borrowed.
         unsafe { self.0.get().as_ref() }
     }
 }
@@ -157,10 +158,12 @@ struct Rest {
 static_assert!(offset_of!(Cluster, ci) == 0);
 
 // SAFETY: `ci->lock` protects `own` and the cells in `ci`, which are reached through a
-// `LockedCluster` alone. `shared` is `Sync`, as asserted below. C accesses `ci` by its own rules.
+// `LockedCluster` alone. `own` is `Send` and `shared` is `Sync`, as asserted below. C accesses `ci`
+// by its own rules.
 unsafe impl Sync for Cluster {}
 
 const _: fn(&Shared) -> &dyn Sync = |shared| shared;
+const _: fn(&Own) -> &dyn Send = |own| own;
 
 impl FromC<NonNull<swap_cluster_info>> for &'static Cluster {
     /// # Safety
@@ -187,7 +190,7 @@ impl Cluster {
 
     #[inline]
     pub(crate) fn as_non_null(&self) -> NonNull<swap_cluster_info> {
-        NonNull::from(&self.ci).cast()
+        NonNull::from(self).cast()
     }
 
     /// Returns what `vswap` keeps of the cluster, and reads without the lock.
@@ -328,13 +331,13 @@ impl<'g> LockedCluster<'g> {
     /// Returns the swap table.
     #[inline]
     pub(crate) fn words(&self) -> Option<&SwapWords> {
-        self.cluster.ci.table.get()
+        self.cluster.ci.table.get(self)
     }
 
     /// Returns the count of a slot in the extend table. `None`: there is no extend table.
     #[inline]
     pub(crate) fn extend_count(&self, off: u32) -> Option<u32> {
-        Some(self.cluster.ci.counts.get()?.get(off as usize)?.get())
+        Some(self.cluster.ci.counts.get(self)?.get(off as usize)?.get())
     }
 
     /// Replaces the count of a slot in the extend table by the result of `f`. Returns false, and
@@ -346,7 +349,7 @@ impl<'g> LockedCluster<'g> {
         _key: CountsKey,
         f: impl FnOnce(u32) -> Option<u32>,
     ) -> bool {
-        let counts = self.cluster.ci.counts.get();
+        let counts = self.cluster.ci.counts.get(self);
         let Some(count) = counts.and_then(|counts| counts.get(off as usize)) else {
             return false;
         };
@@ -382,8 +385,9 @@ impl<'g> LockedCluster<'g> {
         self.cluster.ci.order.set(order);
     }
 
-    /// Frees the tables of a cluster that is on no list, and has no slot in use and no extend
-    /// table. `None`: it has, or there are no tables. That is a bug.
+    /// Frees the tables of a cluster that is not on the free list, and has no slot in use and no
+    /// extend table. Warns and returns `None` if a slot is in use, or if there is an extend table
+    /// or no swap table. That would be a bug.
     pub(crate) fn take_tables(&mut self) -> Option<Spare> {
         let is_used = self.used() != 0 || self.extend_count(0).is_some();
         if warn_on_once!(is_used || self.words().is_none()) {

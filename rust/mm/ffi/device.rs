@@ -190,7 +190,7 @@ impl DeviceSlots {
 impl Drop for DeviceSlots {
     #[inline]
     fn drop(&mut self) {
-        // The run is empty if backing words have taken over all of its slots, or if `from_word()`
+        // The run is empty if backing words have taken over all of its slots, or if `take_over()`
         // has found a corrupt word.
         if self.nr == 0 {
             return;

@@ -822,8 +822,7 @@ impl FreeBatch {
         owned: &OwnedWord<'_>,
         new: Option<&mut DeviceSlots>,
     ) -> Option<Backed> {
-        let word = SlotWord::of_owned(owned);
-        let old = word.load();
+        let old = owned.load();
         let new = match new {
             // INVARIANT: `name_first()` has given up the device slot that the word names.
             Some(devices) => NewWord(devices.name_first()),
@@ -831,6 +830,7 @@ impl FreeBatch {
             // INVARIANT: 0 names nothing.
             None => NewWord(0),
         };
+        let word = SlotWord::of_owned(owned);
         if Record::is_tag(old) {
             let mut sum = Sum::NONE;
             self.replace(word, new, &mut sum);

@@ -96,7 +96,7 @@ impl<'a> OwnedSlots<'a> {
     #[inline(always)]
     pub(super) fn part(self, start: u32, nr: u32) -> Option<Self> {
         let end = self.start.wrapping_add(self.nr);
-        if warn_on_once!(start < self.start || start.wrapping_add(nr) > end) {
+        if warn_on_once!(start < self.start || start.saturating_add(nr) > end) {
             return None;
         }
         // INVARIANT: The slots are among those of `self`.
@@ -227,6 +227,12 @@ impl<'a> OwnedWord<'a> {
     #[inline]
     pub(crate) fn parts(&self) -> (&'a Word, Name) {
         (self.word, self.cluster.name(self.off))
+    }
+
+    /// Reads the word.
+    #[inline]
+    pub(crate) fn load(&self) -> u64 {
+        self.word.load()
     }
 
     /// Returns the offset of the slot.

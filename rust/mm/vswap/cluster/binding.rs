@@ -83,6 +83,7 @@ impl Binding {
 ///
 /// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster of
 /// `first`. The bits of `nr` slots were just set. Their device slots are idle.
+#[must_use]
 pub(crate) struct SetBits<'l> {
     first: PhysSlot,
     nr: u32,
@@ -104,6 +105,7 @@ impl SetBits<'_> {
 /// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster of
 /// `first`. The value owns `nr` device slots there from index `at` on, which the bits owned until
 /// now. No I/O uses the device slots.
+#[must_use]
 pub(crate) struct ClearedBits<'l> {
     first: PhysSlot,
     at: u32,
@@ -126,6 +128,7 @@ impl ClearedBits<'_> {
 ///
 /// The lock of the cluster is held during `'l`. The word is that of the slot. The slot's bit owns
 /// the device slot, and is cleared next, before the unlock.
+#[must_use]
 pub(crate) struct BitWord<'l> {
     word: &'l Word,
     device: PhysSlot,
@@ -145,7 +148,9 @@ impl<'l> BitWord<'l> {
 ///
 /// The lock of the cluster is held during `'l`. The device cluster of `first` was bound to it, and
 /// the virtual cluster begins at `offset`. The backing words of the slots in `bits` own their
-/// device slots. There are tables, unless `bits` has none.
+/// device slots, unless a word was in use already, which is a bug. There are tables, unless `bits`
+/// has none.
+#[must_use]
 pub(crate) struct EndedBinding<'l> {
     first: PhysSlot,
     offset: usize,

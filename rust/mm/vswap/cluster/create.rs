@@ -77,8 +77,8 @@ impl Populated {
 }
 
 impl LockedCluster<'_> {
-    /// Frees the tables of a cluster that is on no list and has no slot in use. `None`: a slot is
-    /// in use, or there are no tables. That is a bug.
+    /// Frees the tables of a cluster that is not on the free list and has no slot in use. Returns
+    /// `None` if a slot is in use, or if there are no tables. That would be a bug.
     pub(super) fn free_tables(&mut self) -> Option<Spare> {
         if self.used() == 0 {
             // Usually the extend table was freed with the last count in it.

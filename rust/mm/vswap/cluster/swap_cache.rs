@@ -106,7 +106,9 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
 ///
 /// The cluster of the slots is locked during `'l`. In this critical section, the words of the slots
 /// from `offset` on, one for each page, were set to the folio. No other words name it, because it
-/// was not in the swap cache.
+/// was not in the swap cache. The value is never dropped, because the words would then name a folio
+/// without references of the swap cache.
+#[must_use]
 pub(crate) struct Named<'a, 'l> {
     folio: NewSwap<'a>,
     offset: usize,
@@ -140,6 +142,7 @@ impl<'a, 'l> Named<'a, 'l> {
 ///
 /// The cluster of the slots is locked during `'l`. No word names the folio when the cluster is
 /// unlocked.
+#[must_use]
 pub(crate) struct Unnamed<'a, 'l> {
     folio: LeavingFolio<'a>,
     _lock: PhantomData<&'l ()>,
@@ -462,7 +465,7 @@ pub(crate) fn del(
     folio: LeavingFolio<'_>,
     shadow: Shadow,
 ) {
-    if warn_on_once!(folio.offset() != cluster.offset(off)) {
+    if warn_on_once!(off as usize >= SLOTS || folio.offset() != cluster.offset(off)) {
         return;
     }
     match LeavingPage::of(folio) {
@@ -591,11 +594,15 @@ fn del_range(
 }
 
 /// Replaces a folio in the words of its slots: by its copy (migration, `shmem_replace_folio()`), or
-/// by a part of it (split). Only words that name `old` change.
+/// by a part of it (split). Only words that name `old` change. Warns and changes none if the slots
+/// of `new` are in another cluster, which would be a bug of C.
 #[inline]
 pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: Replacement<'_>) {
     let new = new.folio();
     let (off, nr) = ((new.offset() % SLOTS) as u32, new.nr_pages() as u32);
+    if warn_on_once!(new.offset() != cluster.offset(off)) {
+        return;
+    }
     if let (Some(old), Some(new)) = (old.pfn(), new.pfn()) {
         replace_words(cluster, off, nr, old, new);
     }
