@@ -6,9 +6,9 @@
 //! [`crate::vswap::cluster`] has the functions of clusters. A header keeps an [`Own`] for them,
 //! which `ci->lock` protects, and a [`Shared`], which other tasks read without the lock.
 //!
-//! Only this file makes a [`Guard`] or a [`LockedCluster`], so that there is none without the lock.
-//! A function that takes a key, such as [`AllocKey`], is for the one file of `vswap` that makes the
-//! key. A key has no size.
+//! Only this file makes a [`Guard`] or a [`LockedCluster`], so that there is none without the
+//! lock. Some functions take a key, such as [`AllocKey`]. Only one file of `vswap` can create a
+//! key of this type, so only that file can call them. A key has no size.
 //!
 //! C headers: [`mm/swap.h`](srctree/mm/swap.h), [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -72,7 +72,8 @@ use kernel::{
     }, //
 };
 
-/// Swap counts that do not fit in the words of their slots; 0 for the other slots.
+/// The extend table: the swap counts that do not fit in the swap table words of their slots. The
+/// entries of all other slots are 0.
 type Counts = [Cell<u32>; SLOTS];
 
 /// The size of the fields of C's structure after the extend table.
@@ -85,8 +86,8 @@ const OTHERS: usize = size_of::<swap_cluster_info>()
 /// # Invariants
 ///
 /// C has initialized the lock, and uses it as a spinlock, too. Once other tasks can find the
-/// cluster, the cells change, and are read, only with the lock held, except that a lockless reader
-/// gets `table` from C.
+/// cluster, the cells are read and changed only with the lock held. A reader without the lock gets
+/// `table` from C (`rcu_dereference()`).
 #[repr(C)]
 struct Fields {
     lock: SpinLock<()>,
@@ -129,15 +130,18 @@ impl<T> TablePtr<T> {
 ///
 /// # Invariants
 ///
-/// - If a swap table word holds a page frame number, its folio is in the swap cache for the slot.
-///   Only the holder of `ci->lock` may break this, between updating the word and the folio. Each
-///   number that ever was in a word is that of a page frame with a `struct page`.
-/// - A set bit in `device` owns the device slot with the same index. The bits and the binding
-///   change only under `ci->lock`. A bound cluster keeps its device, because swapoff needs
-///   [`Left`](crate::ffi::device::Left) before it frees the device.
-/// - `used` is at least the number of slots in use in the slot map. So if it is 0, all are free.
+/// - If the swap table word of a slot holds a page frame number, the folio at that page frame is
+///   in the swap cache for the slot. Only the holder of `ci->lock` may break this rule, between
+///   updating the word and the folio. Each number that ever was in a word is that of a page frame
+///   with a `struct page`.
+/// - A set bit in `device` owns the slot with the same index of the device cluster that the
+///   cluster is bound to. The bits and the binding change only under `ci->lock`. A bound cluster
+///   keeps its device, because swapoff needs [`Left`](crate::ffi::device::Left) before it frees
+///   the device.
+/// - `used` is at least the number of slots in use in the slot map. So if `used` is 0, all slots
+///   are free.
 /// - A free slot has a null swap table word, and no backing: its backing word and its bit in
-///   `device` are 0. Only the holder of `ci->lock` may break this, while it takes the slot
+///   `device` are 0. Only the holder of `ci->lock` may break this rule, while it takes the slot
 ///   into use.
 ///
 /// [`Shared`] has `device` and `used`, and [`Own`] has the slot map.
@@ -172,7 +176,8 @@ impl FromC<NonNull<swap_cluster_info>> for &'static Cluster {
     #[inline]
     unsafe fn from_c(ci: NonNull<swap_cluster_info>) -> Self {
         // SAFETY: As required of the caller, `ci` is the C part, which is the first field of a
-        // `Cluster`. Headers are never freed. Their lock protects what is not atomic or constant.
+        // `Cluster`. Headers are never freed. `ci->lock` protects the fields that are neither
+        // atomic nor constant.
         unsafe { ci.cast().as_ref() }
     }
 }
@@ -193,18 +198,20 @@ impl Cluster {
         NonNull::from(self).cast()
     }
 
-    /// Returns what `vswap` keeps of the cluster, and reads without the lock.
+    /// Returns the part of the header that tasks can read without the lock.
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
         &self.rest.shared
     }
 
-    /// Returns the swap table words for a lockless reader. `None` if the cluster has no tables.
+    /// Returns the swap table words for a reader without the lock. Returns `None` if the cluster
+    /// has no tables. If the table is freed meanwhile, the words may become those of another
+    /// cluster.
     #[inline]
     pub(crate) fn words_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a SwapWords> {
-        // SAFETY: The memory is a table of words until an RCU grace period has passed after it was
-        // freed. Meanwhile it can become the table of another cluster, also of a device. Readers
-        // use only atomic loads, and take no word for granted.
+        // SAFETY: The memory stays a table of words until an RCU grace period has passed after the
+        // table was freed. Before that, it can become the table of another cluster, even of a
+        // device cluster. So readers load words atomically, and do not rely on their values.
         unsafe {
             bindings::vswap_ci_table_rcu(self.as_ci())
                 .cast::<SwapWords>()
@@ -212,14 +219,14 @@ impl Cluster {
         }
     }
 
-    /// Returns the folio that the swap cache has for a slot, with a reference. Does not take the
-    /// lock. Out of line, so that a fault that finds no folio does not save the registers that this
-    /// needs.
+    /// Returns the folio that the swap cache has for a slot, with a reference. Returns `None` if
+    /// the swap cache has no folio for the slot. Does not take the lock.
+    // Out of line, so that a fault that finds no folio saves no registers for this function.
     #[inline(never)]
     pub(crate) fn cached_folio(&self, off: u32) -> Option<FolioRef> {
-        // INVARIANT: By the invariants of `Cluster`, a folio had the page frame number of a word.
-        // The table may have become that of another cluster, also of a device: C keeps the same
-        // invariant.
+        // INVARIANT: By the invariants of `Cluster`, each page frame number that was in a word is
+        // that of a page frame with a `struct page`. The table may have become that of a device
+        // cluster. C puts only the numbers of folios into the words of device clusters, too.
         lookup::cached(
             || self.peek(off),
             |pfn| try_get(FolioPfn(pfn)),
@@ -227,7 +234,8 @@ impl Cluster {
         )
     }
 
-    /// Returns the virtual cluster of a table. `None`: the table is that of a device cluster.
+    /// Returns the virtual cluster of a table. Returns `None` if the table is that of a device
+    /// cluster.
     #[inline]
     pub(crate) fn of(table: &LockedTable<'_>) -> Option<&'static Self> {
         let ci = table.as_ci();
@@ -270,8 +278,8 @@ c_functions! {
 /// Access to a locked cluster.
 ///
 /// The value does not own the lock, so dropping it does not unlock. The owner of the lock, a
-/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value.
-/// Otherwise a caller could swap the values of two clusters.
+/// [`Guard`] or C, lends the value. A [`Guard`] never gives out a `&mut` to its value. Otherwise a
+/// caller could swap the values of two guards, and each guard would unlock the other's cluster.
 ///
 /// # Invariants
 ///
@@ -283,7 +291,8 @@ pub(crate) struct LockedCluster<'g> {
 }
 
 impl<'g> LockedCluster<'g> {
-    /// Returns the virtual cluster of a table. `None`: the table is that of a device cluster.
+    /// Returns the virtual cluster of a table. Returns `None` if the table is that of a device
+    /// cluster.
     #[inline]
     pub(crate) fn of(table: &'g mut LockedTable<'_>) -> Option<Self> {
         let cluster = Cluster::of(table)?;
@@ -314,34 +323,38 @@ impl<'g> LockedCluster<'g> {
         }
     }
 
-    /// Returns what `vswap` keeps of the cluster under the lock.
+    /// Returns the part of the header that only a holder of the lock reads.
     #[inline]
     pub(crate) fn own(&self) -> &Own {
-        // SAFETY: The lock, held by the invariants, protects `own`. Changes need `&mut self`.
+        // SAFETY: By the invariants of `LockedCluster`, the lock is held, and it protects `own`.
+        // Changing `own` takes `&mut self`.
         unsafe { &*self.cluster.rest.own.get() }
     }
 
-    /// Returns what `vswap` keeps of the cluster under the lock, for the file that changes it.
+    /// Returns the same part as [`Self::own`], for the file that changes it.
     #[inline]
     pub(crate) fn own_mut(&mut self, _key: AllocKey) -> &mut Own {
-        // SAFETY: The lock, held by the invariants, protects `own`. The borrow is exclusive.
+        // SAFETY: By the invariants of `LockedCluster`, the lock is held, and it protects `own`.
+        // `self` is borrowed mutably, so no other reference to `own` is in use.
         unsafe { &mut *self.cluster.rest.own.get() }
     }
 
-    /// Returns the swap table.
+    /// Returns the swap table. Returns `None` if the cluster has no tables.
     #[inline]
     pub(crate) fn words(&self) -> Option<&SwapWords> {
         self.cluster.ci.table.get(self)
     }
 
-    /// Returns the count of a slot in the extend table. `None`: there is no extend table.
+    /// Returns the count of a slot in the extend table. Returns `None` if the cluster has no
+    /// extend table.
     #[inline]
     pub(crate) fn extend_count(&self, off: u32) -> Option<u32> {
         Some(self.cluster.ci.counts.get(self)?.get(off as usize)?.get())
     }
 
-    /// Replaces the count of a slot in the extend table by the result of `f`. Returns false, and
-    /// changes nothing, if `f` returns `None` or there is no extend table.
+    /// Replaces the count of a slot in the extend table by the result of `f`, which gets the old
+    /// count. Returns false, and changes nothing, if `f` returns `None`, or if the cluster has no
+    /// extend table.
     #[inline]
     pub(crate) fn try_extend_count(
         &mut self,
@@ -385,25 +398,26 @@ impl<'g> LockedCluster<'g> {
         self.cluster.ci.order.set(order);
     }
 
-    /// Frees the tables of a cluster that is not on the free list, and has no slot in use and no
-    /// extend table. Warns and returns `None` if a slot is in use, or if there is an extend table
-    /// or no swap table. That would be a bug.
+    /// Frees the tables of a cluster that is not on the free list. Warns and returns `None` if a
+    /// slot is in use, if the cluster has an extend table, or if it has no tables. Each of these is
+    /// a bug.
     pub(crate) fn take_tables(&mut self) -> Option<Spare> {
         let is_used = self.used() != 0 || self.extend_count(0).is_some();
         if warn_on_once!(is_used || self.words().is_none()) {
             return None;
         }
         let tables = Tables::none();
-        // SAFETY: `ci->lock` is held. The cluster has tables, as just checked. `used` is 0, so by
-        // the invariants of `Cluster` no slot is in use.
-        // INVARIANT: C moves the tables to the value.
+        // SAFETY: By the invariants of `LockedCluster`, `ci->lock` is held. The cluster has
+        // tables, as just checked. `used` is 0, so by the invariants of `Cluster` no slot is in
+        // use.
+        // INVARIANT: C moves the tables to `tables`, which owns them from then on.
         unsafe {
             bindings::vswap_tables_count(self.cluster.as_ci(), -1);
             bindings::vswap_tables_move(tables.as_ptr(), self.cluster.as_ci());
         }
         drop(tables);
-        // INVARIANT: The cluster has no tables any more. Only one without tables is on the free
-        // list, or has another value, and it had tables until now.
+        // INVARIANT: The cluster has no tables any more. It had tables until now, so it is not on
+        // the free list, and no other `Spare` or `Populated` stands for it.
         Some(Spare(self.cluster))
     }
 }
@@ -436,11 +450,11 @@ impl Refines<NonNull<swap_cluster_info>> for LockedCluster<'_> {
 pub(crate) struct Guard(LockedCluster<'static>);
 
 impl Guard {
-    /// Creates the value for the lock of `cluster`, which `locked` owns until now.
-    // The value does not keep `locked`, so that it is one pointer.
+    /// Takes over the lock of `cluster` from `locked`.
+    // The value does not keep `locked`, so that its size is one pointer.
     #[inline]
     fn new(cluster: &'static Cluster, locked: SpinLockGuard<'static, ()>) -> Self {
-        // INVARIANT: The value takes over the lock.
+        // INVARIANT: `locked` owned the lock. It is not dropped, so the new value owns the lock.
         let _ = ManuallyDrop::new(locked);
         Self(LockedCluster {
             cluster,
@@ -468,7 +482,8 @@ impl Deref for Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: The value owns the lock, by the invariants. It passes to the guard.
+        // SAFETY: By the invariants of `Guard`, the value owns the lock, which passes to the new
+        // `SpinLockGuard`.
         drop(unsafe { SpinLockGuard::new(&self.0.cluster.ci.lock, ()) });
     }
 }
@@ -486,7 +501,7 @@ c_owned! {
 
 impl ExtendTable {
     c_functions! {
-        /// Allocates a table with the given flags.
+        /// Allocates a table. `gfp` has the flags of the allocation.
         pub(crate) safe fn alloc(gfp: bindings::gfp_t) -> Option<ExtendTable> = vswap_extend_alloc;
     }
 
@@ -496,14 +511,14 @@ impl ExtendTable {
     }
 }
 
-/// The swap table of a cluster and its table of memory cgroup ids, which no cluster has yet, or has
-/// any more. Dropping the value frees them; the swap table as C's allocator frees one, so that
-/// lockless readers can still look at it.
+/// A swap table and a table of memory cgroup ids, before a cluster gets them or after a cluster
+/// has lost them. Dropping the value frees them. Like C's allocator, it frees a swap table by RCU,
+/// because a reader without the lock may still look at it.
 ///
 /// # Invariants
 ///
-/// The value owns the tables in the C structure, if there are any. Those of a value that this file
-/// has given out are zeroed.
+/// The value owns the tables in the C structure, if there are any. This file gives a value out
+/// only while its tables are zeroed.
 pub(crate) struct Tables(Opaque<swap_cluster_info>);
 
 impl Tables {
@@ -513,8 +528,8 @@ impl Tables {
         Self(Opaque::zeroed())
     }
 
-    /// Allocates zeroed tables: a word for each slot, and with `ids`, room for the slots' memory
-    /// cgroup ids unless cgroups are off.
+    /// Allocates zeroed tables. There is a word for each slot. With `ids`, there is also a memory
+    /// cgroup id for each slot, unless memory cgroups are disabled.
     pub(crate) fn alloc(gfp: bindings::gfp_t, ids: bool) -> Result<Self> {
         let tables = Self::none();
         tables.fill(gfp, ids)?;
@@ -546,7 +561,8 @@ impl Drop for Tables {
     }
 }
 
-/// A cluster to install tables in. Dropping the value leaks the cluster.
+/// A cluster without tables, to install tables in. Dropping the value leaks the cluster, which
+/// then never gets tables.
 ///
 /// # Invariants
 ///
@@ -555,10 +571,11 @@ impl Drop for Tables {
 pub(crate) struct Spare(&'static Cluster);
 
 impl Spare {
-    /// Allocates the header of a cluster. May sleep. `Err` returns the number, because there is no
-    /// memory.
+    /// Allocates the header of a cluster with the given number. May sleep. If there is no memory,
+    /// returns the number as `Err`.
     pub(crate) fn alloc(number: Number) -> Result<Self, Number> {
-        // SAFETY: By the invariants of `Number` and `HeaderCache`, the slab cache exists.
+        // SAFETY: By the invariants of `Number`, `Directory::setup()` took a `HeaderCache`. By
+        // those of `HeaderCache`, the slab cache exists.
         let memory = unsafe { bindings::vswap_header_alloc(bindings::VSWAP_GFP_HEADER) };
         let Some(memory) = NonNull::new(memory.cast::<Cluster>()) else {
             return Err(number);
@@ -567,10 +584,10 @@ impl Spare {
             own: UnsafeCell::new(Own::NEW),
             shared: Shared::new(number),
         };
-        // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. It is
-        // zeroed, and C initializes its part. The header is never freed from here on.
-        // INVARIANT: No slot is in use, and `used` is 0. There are no words, and no bit of `device`
-        // is set.
+        // SAFETY: The slab cache was made for a `Cluster`, and no other task has the memory. The
+        // memory is zeroed, and C initializes the C part. The header is never freed.
+        // INVARIANT: No slot is in use, and `used` is 0. The cluster has no tables, and no bit of
+        // `device` is set.
         let cluster: &'static Cluster = unsafe {
             (&raw mut (*memory.as_ptr()).rest).write(rest);
             bindings::vswap_cluster_init(memory.as_ptr().cast());
@@ -584,11 +601,12 @@ impl Spare {
     ///
     /// # Safety
     ///
-    /// The cluster has no tables, and is not on the free list. No other value stands for it.
+    /// The cluster has no tables, and is not on the free list. No other `Spare` or [`Populated`]
+    /// stands for it.
     #[inline]
     pub(super) unsafe fn new(cluster: &'static Cluster) -> Self {
         // INVARIANT: As required of the caller, the cluster has no tables and is not on the free
-        // list, and no other value stands for it.
+        // list, and no other `Spare` or `Populated` stands for it.
         Self(cluster)
     }
 
@@ -623,10 +641,10 @@ impl Populated {
     /// Locks the cluster, and installs its tables.
     pub(crate) fn install(self) -> Guard {
         let guard = self.cluster.lock();
-        // SAFETY: `ci->lock` is held. By the invariants, the cluster has no tables, and `tables`
-        // has those that it takes over.
-        // INVARIANT: By the invariants of `Tables`, the words are zeros, so the words of free slots
-        // are null.
+        // SAFETY: `guard` holds `ci->lock`. By the invariants of `Populated`, the cluster has no
+        // tables. By those of `Tables`, `self.tables` owns the tables that C moves to the cluster.
+        // INVARIANT: By the invariants of `Tables`, the words are zeros, so the words of free
+        // slots are null, as the invariants of `Cluster` require.
         unsafe {
             bindings::vswap_tables_move(self.cluster.as_ci(), self.tables.as_ptr());
             bindings::vswap_tables_count(self.cluster.as_ci(), 1);
@@ -635,19 +653,20 @@ impl Populated {
     }
 }
 
-/// The right to set vswap up.
+/// The right to set vswap up, which C gives to one task at a time until one succeeds.
 ///
 /// # Invariants
 ///
-/// During `'a`, no other task sets vswap up, and no task has succeeded.
+/// During `'a`, no other task sets vswap up, and no task has set it up successfully.
 pub(crate) struct Setup<'a>(PhantomData<&'a ()>);
 
 impl FromC<()> for Setup<'_> {
     /// # Safety
     ///
-    /// The caller sets vswap up until it succeeds, and never concurrently.
+    /// vswap was not set up successfully before, and no other task sets it up concurrently.
     unsafe fn from_c((): ()) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, no other task sets vswap up, and none has
+        // succeeded.
         Self(PhantomData)
     }
 }
@@ -660,10 +679,11 @@ impl FromC<()> for Setup<'_> {
 pub(crate) struct HeaderCache(());
 
 impl HeaderCache {
-    /// Creates the slab cache, unless an earlier call has, and initializes the lists of clusters.
+    /// Creates the slab cache of headers and initializes the lists of clusters, unless an earlier
+    /// call did both.
     pub(crate) fn create(_setup: &Setup<'_>) -> Result<Self> {
-        // SAFETY: By the invariants of `Setup`, this is not called concurrently, nor after the
-        // setup has succeeded.
+        // SAFETY: By the invariants of `Setup`, no other task calls this function concurrently,
+        // and the setup has not succeeded before.
         to_result(unsafe {
             bindings::vswap_shim_setup(size_of::<Cluster>(), core::mem::align_of::<Cluster>())
         })?;

@@ -40,11 +40,12 @@ use kernel::{
 /// The number of orders of folios that slots are allocated for.
 pub(crate) const NR_ORDERS: u32 = bindings::VSWAP_SWAP_NR_ORDERS as u32;
 
-/// The index of a cluster among those that a CPU allocates from.
+/// The index of a cluster among the current clusters of a CPU: those that the CPU allocates from,
+/// one unbound and one bound cluster for each order of folios.
 ///
 /// # Invariants
 ///
-/// Less than `VSWAP_NR_CURRENT_CLUSTERS`.
+/// The index is less than C's `VSWAP_NR_CURRENT`.
 #[derive(Clone, Copy)]
 pub(crate) struct Nth(u32);
 
@@ -53,14 +54,15 @@ to_c!(Nth => c_uint = |this| this.0);
 static_assert!(bindings::VSWAP_NR_CURRENT_CLUSTERS == NR_ORDERS.wrapping_mul(2) as usize);
 
 impl Nth {
-    /// Returns the index of the unbound or bound cluster of a CPU for folios of `order`. `None` if
-    /// the order is too large.
+    /// Returns the index of a CPU's current cluster for folios of `order`: the bound one if
+    /// `is_bound`, otherwise the unbound one. Returns `None` if the order is too large.
     #[inline]
     pub(crate) fn new(order: u32, is_bound: bool) -> Option<Self> {
         if order >= NR_ORDERS {
             return None;
         }
-        // INVARIANT: There are `NR_ORDERS` unbound, and as many bound clusters.
+        // INVARIANT: `order` is less than `NR_ORDERS`, so the index is less than twice that
+        // number, which is `VSWAP_NR_CURRENT`.
         Some(Self(if is_bound {
             order.wrapping_add(NR_ORDERS)
         } else {
@@ -69,7 +71,7 @@ impl Nth {
     }
 }
 
-/// A list of virtual clusters. Only [`Lists`], which has locked it, reads and changes it.
+/// A list of virtual clusters. Only [`Lists`], the owner of the lock, walks and changes it.
 #[repr(transparent)]
 pub(crate) struct List(
     CList<Cluster, { offset_of!(bindings::swap_cluster_info, __bindgen_anon_1.list) }>,
@@ -91,12 +93,14 @@ same_layout!(DeviceLists = bindings::vswap_cluster_lists {
 });
 
 impl DeviceLists {
-    /// Returns the list of clusters with a free run for folios of an order.
+    /// Returns the list of clusters for folios of `order` that have a free run for such a folio.
+    /// Returns `None` if the order is too large.
     pub(crate) fn partial(&self, order: u32) -> Option<&List> {
         self.partial.get(order as usize)
     }
 
-    /// Returns the list of clusters with free slots, but no free run of their order.
+    /// Returns the list of clusters with free slots, but without a free run for a folio of their
+    /// order.
     pub(crate) fn frag(&self) -> &List {
         &self.frag
     }
@@ -106,9 +110,10 @@ impl DeviceLists {
 ///
 /// # Invariants
 ///
-/// `lock` protects the lists, which C initializes before a cluster exists. They have only virtual
-/// clusters. Those on `free` have no tables, and no other value stands for them. `nr_populated`
-/// changes under `lock`, and is also read without it.
+/// `lock` protects the lists, which C initializes before a cluster exists. Each list has only
+/// virtual clusters. A cluster on `free` has no tables, and no [`Spare`] or
+/// [`Populated`](crate::ffi::cluster::Populated) stands for it. `nr_populated` changes under
+/// `lock`, and is also read without `lock`.
 #[repr(C)]
 struct AllLists {
     lock: SpinLock<()>,
@@ -141,16 +146,17 @@ c_statics! {
 /// The lock is held. Each list has only virtual clusters.
 pub(crate) struct Lists(
     #[expect(dead_code)] SpinLockGuard<'static, ()>,
-    // Not `Sync`: methods with `&self` change lists, too.
+    // Not `Sync`, because `move_cluster()` and `remove_cluster()` change lists through `&self`.
     NotThreadSafe,
 );
 
 impl Lists {
     /// Locks the lists.
     pub(crate) fn lock() -> Self {
-        // The lock nests inside the locks of clusters. Under it, clusters are only trylocked.
-        // INVARIANT: The lock was just taken. Only the functions below put clusters on lists, and
-        // only virtual ones.
+        // The lock of the lists nests inside the locks of clusters. So a task that holds it only
+        // tries to lock a cluster.
+        // INVARIANT: The lock was just taken. Only `move_to()` and `put_spare()` put clusters on
+        // lists, and `Cluster` is the type of virtual clusters alone.
         Self(all().lock.lock(), NotThreadSafe)
     }
 
@@ -164,23 +170,25 @@ impl Lists {
         self.move_cluster(cluster.cluster(), list);
     }
 
-    /// Removes a locked cluster from its list, if it is on one.
+    /// Removes a locked cluster from its list. Does nothing if the cluster is on no list.
     pub(crate) fn remove(&mut self, cluster: &LockedCluster<'_>) {
         self.remove_cluster(cluster.cluster());
     }
 
-    /// Returns the clusters of a list.
+    /// Returns the clusters of a list. `self` stays borrowed, so the list does not change
+    /// meanwhile.
     pub(crate) fn iter<'a>(
         &'a self,
         list: &'static List,
     ) -> impl Iterator<Item = &'static Cluster> + 'a {
-        // C initializes the list before there is a cluster.
+        // C initializes the list before the first cluster gets a number. Do not walk it before
+        // that.
         let list = (Directory::len() != 0).then_some(list);
         list.into_iter().flat_map(|list| list.0.iter())
     }
 
-    /// Returns the lists of clusters that are bound to the device of type `ty`, or of unbound
-    /// clusters. Never `None`, because the index is bounded.
+    /// Returns the lists of clusters that are bound to the device of type `ty`, or without `ty`,
+    /// the lists of unbound clusters. Never returns `None`, because the index is bounded.
     pub(crate) fn of(ty: Option<u8>) -> Option<&'static DeviceLists> {
         let nth = ty.map_or(MAX_SWAPFILES, |ty| ty.min(MAX_SWAPFILES));
         all().of.get(usize::from(nth))
@@ -190,20 +198,22 @@ impl Lists {
     pub(crate) fn take_spare(&mut self) -> Option<Spare> {
         let cluster = all().free.0.iter().next()?;
         self.remove_cluster(cluster);
-        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and no other value
-        // stands for it. It was just removed from the free list.
+        // SAFETY: By the invariants of `AllLists`, the cluster has no tables, and no `Spare` or
+        // `Populated` stands for it. The cluster was just removed from the free list.
         Some(unsafe { Spare::new(cluster) })
     }
 
     /// Puts a cluster without tables on the free list, and subtracts it from the number of clusters
     /// with tables.
     pub(crate) fn put_spare(&mut self, spare: Spare) {
-        // INVARIANT: By the invariants of `Spare`, which is consumed.
+        // INVARIANT: By the invariants of `Spare`, the cluster has no tables, and no other value
+        // stands for it. `spare` is consumed.
         self.move_cluster(spare.cluster(), &all().free);
         self.uncount_populated();
     }
 
-    /// Counts one more cluster with tables, if fewer than `limit` have them.
+    /// Counts one more cluster with tables. Returns false, and counts nothing, if `limit` clusters
+    /// have tables already.
     pub(crate) fn count_populated(&mut self, limit: usize) -> bool {
         let nr = &all().nr_populated;
         let now = nr.load(Relaxed);
@@ -238,12 +248,12 @@ pub(crate) struct Local(NotThreadSafe);
 
 c_functions! {
     safe fn lock_local() = vswap_local_lock;
-    /// Returns the cluster that a CPU last allocated from. C returns NULL for a CPU that is not
-    /// possible.
+    /// Returns a current cluster of a CPU: see [`Nth`]. Takes no lock, so the result may be stale.
+    /// Returns `None` if the CPU has no such cluster, or if it is not a possible CPU.
     pub(crate) safe fn peek_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster>
         = vswap_local_peek;
-    /// Clears and returns the cluster that a CPU last allocated from. Only for an offline CPU,
-    /// which does not access its state.
+    /// Removes a current cluster from a CPU and returns it. The CPU should be offline, so that it
+    /// does not allocate from the cluster. Returns `None` as [`peek_current`] does.
     pub(crate) safe fn take_current(cpu: CpuId, nth: Nth) -> Option<&'static Cluster>
         = vswap_local_take;
 }
@@ -264,9 +274,9 @@ impl Local {
     }
 
     c_guarded! {
-        /// Returns the cluster that this CPU last allocated from.
+        /// Returns a current cluster of this CPU. Returns `None` if the CPU has no such cluster.
         pub(crate) safe fn get(&self, nth: Nth) -> Option<&'static Cluster> = vswap_local_get;
-        /// Sets the cluster that this CPU allocates from.
+        /// Sets a current cluster of this CPU, or with `None`, removes it.
         pub(crate) safe fn set(&self, nth: Nth, cluster: Option<&'static Cluster>)
             = vswap_local_set;
     }

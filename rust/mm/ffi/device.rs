@@ -111,10 +111,11 @@ impl DeviceSlots {
         Ok(Self { first, nr })
     }
 
-    /// Returns the device slot that a replaced backing word of the virtual slot at `offset` named,
-    /// if it named one. Warns and returns an empty run if the device slot does not back that
-    /// virtual slot, because the word was corrupt. The device slot of the virtual slot is leaked
-    /// then. The caller has locked the cluster of the virtual slot.
+    /// Returns the device slot that `old` named, the replaced backing word of the virtual slot at
+    /// `offset`. Returns `None` if `old` named no device slot. If the reverse map word of the
+    /// device slot does not name the virtual slot, `old` was corrupt. Then warns and returns an
+    /// empty run, and the device slot that does back the virtual slot is leaked. Caller holds the
+    /// lock of the virtual slot's cluster.
     #[inline]
     pub(crate) fn of_word(old: OldWord, offset: usize) -> Option<Self> {
         match decode_backing(old.get()) {
@@ -124,7 +125,7 @@ impl DeviceSlots {
     }
 
     /// Takes over the device slot `first`, which `old` names, for [`Self::of_word`].
-    // Out of line, because most words that are freed name no device slot.
+    // Out of line, because most replaced words name no device slot.
     #[inline(never)]
     fn take_over(_old: OldWord, first: PhysSlot, offset: usize) -> Self {
         // A backing word names a device slot only while the reverse map word of that slot names the
@@ -134,9 +135,10 @@ impl DeviceSlots {
         // hibernation does, and a slot in use keeps its device.
         let backs = is_for(first, offset, false);
         warn_on_once!(!backs);
-        // INVARIANT: The run is empty, or the reverse map word says that the slot is in use for the
-        // virtual slot. By the invariants of `OldWord`, which is consumed, no backing word names it
-        // then, no other value owns it, and no I/O uses it.
+        // INVARIANT: The run is empty, or the reverse map word says that the device slot is in use
+        // for the virtual slot. In the second case `old` owned the device slot, by the invariants
+        // of `OldWord`. `old` is consumed, so no backing word names the device slot, no other
+        // value owns it, and no I/O uses it.
         Self {
             first,
             nr: backs.into(),
@@ -202,47 +204,52 @@ impl Drop for DeviceSlots {
     }
 }
 
-/// Takes the idle device slots of a bound cluster whose bits were just set into use. Returns false
-/// if swapoff has begun: the caller clears the bits again.
+/// Takes idle device slots of a bound cluster into use, after their bits were set. (A device slot
+/// of a bound cluster is idle if it has no data.) Returns false, and does nothing, if swapoff of
+/// the device has begun. The caller then clears the bits again.
 #[inline]
 pub(crate) fn take_bound(set: SetBits<'_>) -> bool {
     let (first, nr) = set.into_parts();
-    // SAFETY: By the invariants of `SetBits`, which is consumed, the cluster is locked and bound,
-    // so its device stays, and so many device slots are idle.
+    // SAFETY: By the invariants of `SetBits`, the cluster is locked and bound, so its device
+    // stays, and `nr` device slots are idle. The value is consumed, so C counts these slots only
+    // once.
     unsafe { bindings::vswap_take_bound(first.ty().into(), nr) }
 }
 
-/// Makes the device slots of a bound cluster whose bits were just cleared idle.
+/// Makes device slots of a bound cluster idle, after their bits were cleared. C counts idle slots
+/// as free.
 #[inline]
 pub(crate) fn idle_bound(cleared: ClearedBits<'_>) {
     let (first, at, nr) = cleared.into_parts();
     let offset = first.offset().wrapping_add(at);
-    // SAFETY: By the invariants of `ClearedBits`, which is consumed, it owns the device slots, no
-    // I/O uses them, and the locked cluster is bound, so its device stays.
+    // SAFETY: By the invariants of `ClearedBits`, the value owns the device slots, and no I/O uses
+    // them. The cluster is locked and bound, so its device stays. The value is consumed.
     unsafe { bindings::vswap_idle_bound(first.ty().into(), offset, nr) };
 }
 
-/// Ends a binding in C. The device cluster takes over the tables, for the reverse map words of its
-/// slots with data.
+/// Ends the binding of a device cluster in C, after the virtual cluster has ended it. If a device
+/// slot has data, the device cluster takes over the tables of `ended`, and its slots with data get
+/// reverse map words.
 pub(crate) fn end_binding(ended: EndedBinding<'_>) {
     let (first, offset) = ended.binding();
     let bits = ended.bits().as_ptr().cast::<c_ulong>();
     let tables = ended.tables().map_or(null_mut(), Tables::as_ptr);
-    // SAFETY: By the invariants of `EndedBinding`, which is consumed, the device cluster was bound
-    // to the locked virtual cluster. The device stays until C has ended the binding. There is a bit
-    // for each slot. If a bit is set, there are tables, which C takes over.
-    // INVARIANT: C moves the tables out of the value.
+    // SAFETY: By the invariants of `EndedBinding`, the device cluster was bound to the virtual
+    // cluster, which is locked. The device stays until C has ended the binding. `bits` has a bit
+    // for each slot. If a bit is set, there are tables, which C takes over. `ended` is consumed.
+    // INVARIANT: C moves the tables out of `ended`, whose `Tables` then owns none.
     unsafe { bindings::vswap_unbind(first.ty().into(), first.offset(), offset, bits, tables) };
 }
 
 c_functions! {
-    // C checks the type. A device cluster that is not recorded as the binding of its owner is
-    // leaked.
+    // C accepts any type. If the caller does not record the device cluster in the cluster with the
+    // number `owner`, the device cluster is leaked: no allocator uses it.
     safe fn bind_to(ty: c_uint, owner: usize) -> c_uint = vswap_bind;
 }
 
-/// Binds a locked cluster to a free cluster of the device of type `ty`. Returns its first slot, for
-/// the caller to record. `None` if the device has none.
+/// Binds a free cluster of the device of type `ty` to a locked virtual cluster, in C. Returns the
+/// first slot of the device cluster, which the caller records in the virtual cluster. Returns
+/// `None` if the device has no free cluster that is not locked, or if swapoff has begun.
 pub(crate) fn bind(ty: u8, owner: &LockedCluster<'_>) -> Option<PhysSlot> {
     match bind_to(ty.into(), owner.cluster().index()) {
         0 => None,
@@ -254,8 +261,8 @@ c_functions! {
     /// Returns true if a device has a free slot to back a virtual slot. Idle slots of bound
     /// clusters count as free. Another task may take the slot meanwhile.
     pub(crate) safe fn have_free() -> bool = vswap_have_free;
-    /// Returns true if storage is suspended for hibernation: the image names device slots, so none
-    /// of them may be freed before the machine is off.
+    /// Returns true while suspend or hibernation does not allow I/O. A hibernation image may name
+    /// device slots, so no device slot may be freed then.
     pub(crate) safe fn suspended() -> bool = vswap_storage_suspended;
     /// Returns true if the device of type `ty` has a free cluster. Another task may take the
     /// cluster meanwhile.
@@ -306,22 +313,25 @@ pub(crate) fn entry_of(slot: PhysSlot) -> Option<SwapEntry> {
         .then(|| SwapEntry::new(slot.ty(), slot.offset().into()))
 }
 
-/// Returns true if consecutive slots of the device of type `ty` are contiguous on it, so that one
-/// request can cover them. False for a swap file.
+/// Returns true if the device of type `ty` is a block device. Consecutive slots are contiguous on
+/// a block device, so that one request can cover them. Returns false for a swap file, and if there
+/// is no such device.
 #[inline]
 pub(crate) fn in_order(ty: u32) -> bool {
     flags(ty) & bindings::SWP_BLKDEV as usize != 0
 }
 
-/// Returns true if the device of type `ty` has synchronous I/O, such as zram.
+/// Returns true if the device of type `ty` has synchronous I/O, such as zram. Returns false if
+/// there is no such device.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn is_fast(ty: u32) -> bool {
     flags(ty) & bindings::SWP_SYNCHRONOUS_IO as usize != 0
 }
 
-/// Returns true if a device slot backs the virtual slot at `offset`: its reverse map word says so,
-/// or if `bound`, the binding of its cluster. The virtual cluster is locked.
+/// Returns true if `slot` names the virtual slot at `offset`. Without `bound`, the reverse map
+/// word of `slot` must name the virtual slot. With `bound`, the binding of the device cluster must
+/// name it. Returns false if the device is off. Caller holds the lock of the virtual cluster.
 #[inline]
 pub(crate) fn is_for(slot: PhysSlot, offset: usize, bound: bool) -> bool {
     slot_backs(slot.ty().into(), slot.offset(), offset, bound)
@@ -339,8 +349,9 @@ pub(crate) fn free_slots() -> i64 {
     nr_free().load(Relaxed)
 }
 
-/// Returns how many device slots are in use. swapoff subtracts the size of its device from both
-/// numbers, so the difference still counts the slots in use there.
+/// Returns how many device slots are in use: all slots without the free ones. When swapoff begins,
+/// it subtracts the size of the device from both numbers. So the difference still includes the
+/// slots of that device that are in use.
 pub(crate) fn used_slots() -> i64 {
     (nr_total().load(Relaxed) as i64).wrapping_sub(free_slots())
 }
@@ -351,8 +362,10 @@ pub(crate) fn slots_on_devices() -> usize {
     slots.fold(0i64, i64::wrapping_add) as usize
 }
 
-/// Returns true if page tables or shmem have physical entries. If zswap has their pages, it can
-/// write them back to their own slots.
+/// Returns true if more device slots are in use than back virtual slots. Physical entries in page
+/// tables and shmem name the other slots. If zswap has the pages of these entries, it can write
+/// them back to these slots. The result may be wrong while another task allocates or frees device
+/// slots.
 pub(crate) fn old_entries() -> bool {
     used_slots() > slots_on_devices() as i64
 }

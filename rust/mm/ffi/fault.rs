@@ -88,7 +88,8 @@ c_functions! {
     pub(crate) safe fn any_slow_device() -> bool = vswap_any_slow;
     /// Returns a bit mask of the orders below `PMD_ORDER` that are enabled for anonymous memory.
     pub(crate) safe fn anon_orders() -> usize = vswap_anon_orders;
-    /// Returns the largest number of pages that readahead reads.
+    /// Returns the largest number of pages that readahead reads at once, the page of the fault
+    /// among them.
     pub(crate) safe fn readahead_max() -> i32 = vswap_readahead_max;
     /// Returns true if the tracepoint for plans is enabled.
     pub(crate) safe fn is_traced() -> bool = vswap_swapin_is_traced;
@@ -97,7 +98,8 @@ c_functions! {
     safe fn count(event: bindings::vswap_swapin_event) = vswap_swapin_count;
 }
 
-/// Returns how many device slots are in use, and how many pages zswap and the swap cache have.
+/// Returns the number of device slots in use, the number of pages in zswap, and the number of
+/// pages in the swap cache.
 pub(crate) fn places() -> (i64, i64, i64) {
     let cached = node_stats().get(bindings::node_stat_item_NR_SWAPCACHE as usize);
     (
@@ -107,7 +109,7 @@ pub(crate) fn places() -> (i64, i64, i64) {
     )
 }
 
-/// Counts the reason of a plan.
+/// Counts the reason for a plan in the statistics of swap-in.
 #[inline]
 pub(crate) fn count_why(why: Why) {
     count(match why {

@@ -56,8 +56,9 @@ use kernel::{
 
 /// A swap entry: a swap type above an offset, as in C's `swp_entry()`.
 ///
-/// An entry may be stale: nothing keeps the slot that it names in use. A [`Slot`] is never stale.
-// The number in a `swp_entry_t`. A structure would be passed by reference.
+/// An entry may be stale, because nothing keeps the slot that it names in use. A [`Slot`] is never
+/// stale.
+// This is the number in a `swp_entry_t`, because a structure would be passed by reference.
 #[derive(Clone, Copy)]
 pub(crate) struct SwapEntry(c_ulong);
 
@@ -74,9 +75,9 @@ impl FromC<bindings::swp_entry_t> for SwapEntry {
 }
 
 impl SwapEntry {
-    /// The position of the swap type.
+    /// The number of bits of an entry below the swap type.
     const TYPE_SHIFT: usize = bindings::VSWAP_SWP_TYPE_SHIFT;
-    /// The bits of the offset.
+    /// The mask of the bits of the offset.
     const OFFSET_MASK: usize = (1 << Self::TYPE_SHIFT) - 1;
 
     #[inline]
@@ -234,7 +235,7 @@ impl Folio {
         pub(crate) safe fn nr_pages(&self) -> usize = zswap_folio_nr_pages;
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn pfn_nr(&self) -> usize = vswap_folio_pfn;
-        // Names the folio's first slot, if the folio is in the swap cache.
+        // If the folio is in the swap cache, the entry names the folio's first slot.
         safe fn entry(&self) -> SwapEntry = zswap_folio_entry;
         safe fn mark_uptodate(&self) = zswap_folio_mark_uptodate;
         pub(super) safe fn node(&self) -> Node = zswap_folio_nid;
@@ -252,14 +253,16 @@ impl Folio {
         safe fn check(&self) = zswap_folio_check;
     }
 
-    /// Returns the offset of the folio's first slot, if it is in the swap cache.
+    /// Returns the offset of the folio's first slot. If the folio is not in the swap cache, the
+    /// result has no meaning.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn offset(&self) -> usize {
         self.entry().offset()
     }
 
-    /// Returns the page frame number, as a swap table word has it.
+    /// Returns the number of the folio's first page frame. Returns `None` if the number does not
+    /// fit in a swap table word.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn pfn(&self) -> Option<Pfn> {
@@ -626,18 +629,20 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        /// Returns true if the folio is large, was read for a fault, and no fault has mapped it.
+        /// Returns true if the folio is large, clean and not anonymous. For private memory, a
+        /// fault has then read the folio, and none has mapped it. A shmem folio can be mapped.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_large_unused(&self) -> bool = vswap_folio_large_unused;
         /// Returns true if the folio is uptodate.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_uptodate(&self) -> bool = vswap_folio_uptodate;
-        /// Adds the folio to the statistics of the swap cache, or if not `cached`, removes it.
+        /// With `cached`, adds the folio to the statistics of the swap cache (`NR_FILE_PAGES` and
+        /// `NR_SWAPCACHE`). Otherwise subtracts it.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn count_cached(&self, cached: bool) = vswap_folio_count_cached;
-        /// Counts the pages of the folio as loaded from zswap.
+        /// Counts the pages of the folio as loaded from zswap, for the system and the cgroup.
         pub(crate) safe fn count_zswpin(&self) = zswap_folio_count_zswpin;
-        /// Counts a page of the folio as written back from zswap, for the system and the cgroup.
+        /// Counts one page as written back from zswap, for the system and the folio's cgroup.
         pub(crate) safe fn count_zswpwb(&self) = zswap_folio_count_zswpwb;
         /// Counts the folio as a large folio that was swapped in.
         pub(crate) safe fn count_large_swpin(&self) = zswap_folio_count_large_swpin;

@@ -108,7 +108,8 @@ impl FromC<*mut bindings::mem_cgroup> for Memcg<'_> {
 impl<'a> Memcg<'a> {
     /// Returns the limits of the cgroup and its ancestors: see [`RcuMemcg::limits`].
     pub(crate) fn limits(self) -> impl Iterator<Item = (Memcg<'a>, Limits)> {
-        // INVARIANT: A cgroup keeps its ancestors.
+        // INVARIANT: By the invariants of `Memcg`, the cgroup is not freed during `'a`. A cgroup
+        // keeps its ancestors.
         let stays = |(memcg, limits)| (Memcg(memcg), limits);
         self.0.limits().map(stays)
     }
@@ -157,14 +158,15 @@ impl RcuMemcg<'_> {
         /// Returns true if the cgroup is offline. Then the ring (the order of writeback) of an
         /// ancestor has its stored pages, or is about to get them.
         pub(crate) safe fn is_zombie(&self) -> bool = zswap_memcg_zombie;
-        /// Returns how many pages are charged to the cgroup; for the root, the anonymous pages.
+        /// Returns how many pages are charged to the cgroup and its descendants. For the root and
+        /// for `NULL`, returns the number of anonymous pages in the system.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_pages(&self) -> usize = vswap_memcg_size;
         /// Returns how many anonymous pages are on the cgroup's LRU lists, without those of its
         /// descendants; for `NULL`, on the LRU lists of all cgroups.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn nr_anon(&self) -> usize = vswap_anon_pages;
-        // They are in the cgroup, or in a static for `NULL`.
+        // The counters are in the cgroup, or for `NULL` in a static variable.
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn refusals_of(&self) -> Present<&Refusals> = vswap_refusals_of;
     }
@@ -176,9 +178,9 @@ impl RcuMemcg<'_> {
         self.refusals_of().0
     }
 
-    /// Counts in memory.swap.events that a page got no swap, at most once a second. Otherwise the
-    /// count would only say how often reclaim scans, because each scan of a refused page tries the
-    /// page again.
+    /// Counts in memory.swap.events that a page got no swap, at most once a second for each
+    /// cgroup. Without this limit the count would only say how often reclaim scans, because each
+    /// scan tries a refused page again. Does nothing for `NULL`.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn count_swap_max(self) {
         if let Some(memcg) = self.not_null() {
@@ -196,8 +198,8 @@ impl RcuMemcg<'_> {
     }
 
     /// Returns true if `nr` more pages would exceed memory.swap.max of the cgroup or of an
-    /// ancestor. With `kept`, incompressible pages that zswap keeps count as swap, because it must
-    /// stay possible to write them to a device.
+    /// ancestor. With `kept`, also counts the incompressible pages that zswap keeps while vswap is
+    /// on, so that these pages can still be charged as swap when zswap writes them back.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn exceeds_swap_max(self, nr: u32, kept: bool) -> bool {
         let kept = kept && vswap::is_on();
@@ -249,11 +251,11 @@ impl RcuMemcg<'_> {
     }
 }
 
-/// The limits of a cgroup below the root, and what is charged to it as swap, in pages.
+/// The limits of a cgroup below the root, and its charge as swap. All are numbers of pages.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) type Limits = bindings::vswap_limits;
 
-/// The value of a limit that is not set.
+/// The value of a limit of [`Limits`] that is not set.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) const NO_LIMIT: usize = bindings::VSWAP_NO_LIMIT;
 
@@ -263,12 +265,13 @@ to_c!(&mut Limits => *mut Limits = |this| this);
 #[cfg(CONFIG_RUST_VSWAP)]
 impl<'a> RcuMemcg<'a> {
     c_methods! {
-        // A cgroup keeps its ancestors.
+        // The result stays as long as the cgroup, because a cgroup keeps its ancestors.
         safe fn parent(&self, limits: &mut Limits) -> RcuMemcg<'a> = vswap_memcg_limits;
     }
 
-    /// Returns the cgroup and its ancestors below the root, with their limits. There are none for
-    /// the root and for `NULL`, and if swap has no limits of its own.
+    /// Returns the cgroup and its ancestors below the root, with their limits. Returns nothing for
+    /// the root, for `NULL`, if memory cgroups are disabled, and for cgroup v1, which limits
+    /// memory and swap together.
     #[inline]
     pub(crate) fn limits(self) -> impl Iterator<Item = (RcuMemcg<'a>, Limits)> {
         let mut next = self;
@@ -279,20 +282,22 @@ impl<'a> RcuMemcg<'a> {
         })
     }
 
-    /// Returns how many incompressible pages of the cgroup zswap has.
+    /// Returns how many incompressible pages of the cgroup and its descendants zswap has, as of
+    /// the last flush of the statistics. Returns 0 for `NULL`.
     fn nr_kept(self) -> usize {
         self.not_null().map_or(0, |memcg| memcg.state(Stat::Plain))
     }
 
-    /// Returns how many bytes of memory zswap uses for the cgroup, as of the last flush of the
-    /// statistics.
+    /// Returns how many bytes of memory zswap uses for the cgroup and its descendants, as of the
+    /// last flush of the statistics. Returns 0 for `NULL`.
     pub(crate) fn zswap_bytes(self) -> usize {
         self.not_null().map_or(0, |memcg| memcg.state(Stat::Bytes))
     }
 }
 
-/// An object in an RCU read-side critical section, for functions of C that require one. Their
-/// results borrow the value, so they are not used after the critical section.
+/// An object in an RCU read-side critical section, for functions of C that require the critical
+/// section. The results of these functions borrow the value, so they are not used after the
+/// critical section.
 ///
 /// # Invariants
 ///
@@ -354,7 +359,7 @@ impl NotNull<'_> {
     }
 
     c_methods! {
-        // As of the last flush of the statistics.
+        // Returns the value as of the last flush of the statistics.
         safe fn state(&self, stat: Stat) -> usize = zswap_memcg_state;
         #[cfg(CONFIG_RUST_VSWAP)]
         safe fn count_swap_max(&self) = vswap_memcg_count_swap_max;

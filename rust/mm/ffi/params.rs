@@ -190,7 +190,7 @@ c_functions! {
     pub(crate) safe fn note_ever_enabled() = zswap_shim_ever_enabled;
     /// Counts pages that were stored, as `zswpout` in /proc/vmstat.
     pub(crate) safe fn count_zswpout(nr: usize) = zswap_count_vm_zswpout;
-    /// Reports a decompression error, with a rate limit.
+    /// Prints a decompression error of the page of `entry`, with a rate limit.
     pub(crate) safe fn report_decompress_error(
         entry: SwapEntry, compressor: &CStr, len: u32, result: u32
     ) = zswap_shim_decompress_error;

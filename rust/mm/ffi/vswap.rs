@@ -122,7 +122,7 @@ impl<'a> NewSwap<'a> {
     }
 
     c_methods! {
-        // Takes references to the id, if it returns 0.
+        // On success, takes a reference to the id for each page of the folio.
         safe fn take_ids(&self, id: &mut u16, charge: bool) -> Result = mem_cgroup_record_swap;
     }
 
@@ -151,8 +151,8 @@ impl<'a> NewSwap<'a> {
         self.nr
     }
 
-    /// Returns the value of a folio of one page with the constant 1 as its number of pages, so
-    /// that the compiler needs no loops. `Err` returns the value of a large folio.
+    /// If the folio has one page, returns `self` with the constant 1 as the number of pages, so
+    /// that the compiler drops the loops. If the folio is large, returns `self` as `Err`.
     #[inline(always)]
     pub(crate) fn single(self) -> Result<Self, Self> {
         if self.nr == 1 {
@@ -183,8 +183,8 @@ impl<'a> NewSwap<'a> {
         Ok(IdRefs { id, nr: self.nr })
     }
 
-    /// Returns how random the contents of the folio look, from a sample. A large folio is not
-    /// sampled.
+    /// Returns how random the contents of the folio look, from a sample of its bytes. A large
+    /// folio is not sampled, and counts as not random.
     pub(crate) fn variety(&self) -> Variety {
         if self.nr != 1 {
             return Variety::of(core::iter::empty());
@@ -209,8 +209,8 @@ impl<'a> NewSwap<'a> {
 pub(crate) struct Entered<'a>(SwapFolio<'a>);
 
 impl<'a> Entered<'a> {
-    /// Marks a folio as being in the swap cache for the slots whose words name it. Takes
-    /// references.
+    /// Marks a folio as being in the swap cache for the slots whose words name the folio. Takes
+    /// the references of the swap cache, one for each page.
     #[inline]
     pub(crate) fn of(named: Named<'a, '_>) -> Self {
         let (NewSwap { folio, .. }, offset) = named.into_parts();
@@ -218,9 +218,10 @@ impl<'a> Entered<'a> {
         // By those of `Named`, the words of the slots from `offset` on, whose cluster is locked,
         // name the folio.
         unsafe { bindings::vswap_folio_enter_cache(folio.as_ptr(), offset) };
-        // INVARIANT: `named` is consumed, and its folio was just added to the swap cache.
-        // SAFETY: By the invariants of `NewSwap`, only `named` covered the folio, and is consumed.
-        // The folio was just added to the swap cache.
+        // INVARIANT: `named`, with its `NewSwap`, is consumed, and the folio was just added to the
+        // swap cache.
+        // SAFETY: By the invariants of `NewSwap`, the folio is locked, and no value other than
+        // `named` covered it, which is consumed. The folio was just added to the swap cache.
         Self(unsafe { SwapFolio::new(folio) })
     }
 
@@ -259,7 +260,8 @@ impl<'a> LeavingFolio<'a> {
     }
 
     c_methods! {
-        /// Removes the folio from the statistics of the swap cache, unless `cached`.
+        /// With `cached`, adds the folio to the statistics of the swap cache (`NR_FILE_PAGES` and
+        /// `NR_SWAPCACHE`). Otherwise subtracts it.
         pub(crate) safe fn count_cached(&self, cached: bool) = vswap_folio_count_cached;
     }
 
@@ -288,12 +290,13 @@ impl<'a> LeavingFolio<'a> {
         self.folio.owner()
     }
 
-    /// Marks a folio as not being in the swap cache, whose references the C caller puts.
+    /// Marks a folio as not being in the swap cache. The folio keeps the references that the swap
+    /// cache held, until the C caller puts them.
     #[inline]
     pub(crate) fn leave_cache(unnamed: Unnamed<'a, '_>) {
         let Self { folio, .. } = unnamed.into_folio();
         // SAFETY: By the invariants of `LeavingFolio`, the folio is locked, and in the swap cache.
-        // By those of `Unnamed`, no word names it after the cluster is unlocked.
+        // By those of `Unnamed`, no word names the folio when the cluster is unlocked.
         unsafe { bindings::vswap_folio_leave_cache(folio.as_ptr()) };
     }
 }
@@ -320,13 +323,13 @@ impl<'a> Refines<NonNull<bindings::folio>> for LeavingFolio<'a> {
 ///
 /// # Invariants
 ///
-/// Both folios are locked during `'a`. C replaces the other folio by this one, in the current
-/// critical section of `ci->lock`. The slots of this folio, one for each page, are in the cluster,
-/// and the other folio had them.
+/// The old and the new folio are locked during `'a`. C replaces the old folio by the new one in
+/// the current critical section of `ci->lock`. The slots of the new folio, one for each page, are
+/// in the locked cluster, and were slots of the old folio.
 pub(crate) struct Replacement<'a>(&'a Folio);
 
 impl Replacement<'_> {
-    /// Returns the folio.
+    /// Returns the new folio.
     #[inline]
     pub(crate) fn folio(&self) -> &Folio {
         self.0
@@ -343,14 +346,15 @@ impl<'a> Refines<NonNull<bindings::folio>> for Replacement<'a> {
     /// cluster, and the replaced folio had them.
     #[inline]
     unsafe fn refine(folio: &'a Folio) -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, both folios are locked, C replaces the old folio
+        // in this critical section, and the slots of the new folio were slots of the old one.
         Self(folio)
     }
 }
 
 c_functions! {
-    /// Drops the data that the architecture saved for a slot, such as memory tags. Nothing pins the
-    /// slot, so no task reads its tags.
+    /// Drops the data that the architecture saved for a slot, such as memory tags. No task needs
+    /// them any more, because nothing pins the slot.
     pub(crate) safe fn invalidate_tags(slot: &UnpinnedSlot<'_>) = vswap_invalidate_tags;
 }
 
@@ -388,14 +392,15 @@ impl IdRefs {
         Self { id, nr: 1 }
     }
 
-    /// Takes the reference of a slot. The slot then has no id.
+    /// Takes over the reference of a slot, and clears the id of the slot. The id of the result is
+    /// 0 if the slot had none.
     #[inline]
     pub(crate) fn take(slot: &UnpinnedSlot<'_>) -> Self {
         let (cluster, off) = slot.parts();
         // SAFETY: By the invariants of `UnpinnedSlot`, the cluster is locked, and the slot is in
         // it. C checks that there is a table.
         let id = unsafe { bindings::vswap_ci_take_id(cluster.cluster().as_ci(), off) };
-        // INVARIANT: The slot owned the reference until now.
+        // INVARIANT: The slot owned the reference, and C has cleared the id of the slot.
         Self { id, nr: 1 }
     }
 
@@ -588,8 +593,8 @@ c_statics! {
     safe fn half_max() -> &Atomic<usize> = vswap_half_max;
 }
 
-/// The number of slots in use in all clusters. C has a per-CPU counter, because every CPU allocates
-/// and frees.
+/// The number of slots in use in all clusters. C has a counter for each CPU, because all CPUs
+/// allocate and free slots.
 pub(crate) struct SlotUsage(());
 
 impl SlotUsage {

@@ -37,11 +37,12 @@ impl Drop for Pinned {
     }
 }
 
-/// The right of a test to change the words of slots without a folio.
+/// The right of a test to put page frame numbers into swap table words without having a folio.
 ///
 /// # Invariants
 ///
-/// As long as words name page frames that the test made up, no task looks up their slots.
+/// As long as a word has a page frame number that the test made up, no other task looks up the
+/// slot of the word.
 #[derive(Clone, Copy)]
 pub(crate) struct MadeUp(());
 
@@ -50,10 +51,10 @@ impl MadeUp {
     ///
     /// # Safety
     ///
-    /// The slots whose words the caller changes with the value are in use, and only the caller uses
-    /// them, until their words name no made-up page frame.
+    /// The slots whose words the caller changes with the value are in use. Only the caller uses
+    /// these slots, until no word has a made-up page frame number any more.
     pub(crate) unsafe fn new() -> Self {
-        // INVARIANT: As required of the caller.
+        // INVARIANT: As required of the caller, no other task looks up the slots.
         Self(())
     }
 }
