@@ -53,9 +53,10 @@ const PROOFS: u64 = 3;
 /// twice [`RUN`] faults. Before that, each large folio is mapped old.
 const PROBE_EVERY: u64 = 4;
 
-/// Returns true if zswap has written back or refused many pages: of `used` device slots, more than
-/// a quarter have no page in zswap (`stored`) or in the swap cache (`cached`). A quarter, because
-/// zero pages have slots, too, but are not on a device.
+/// Returns true if zswap has probably written back or refused many pages: there are `used` device
+/// slots in use, but `stored` pages in zswap and `cached` pages in the swap cache account for less
+/// than three quarters of them. Allows for a quarter, because zero pages of physical entries have
+/// device slots, too, but are not on the device.
 pub const fn any_written(used: i64, stored: i64, cached: i64) -> bool {
     used.saturating_sub(stored).saturating_sub(cached) > used / 4
 }

@@ -211,7 +211,7 @@ pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
 }
 
 /// Returns true if the device of type `ty` backs any of the slots of a locked folio. Does not take
-/// the lock of the cluster, because the lock of the folio keeps the backing from changing.
+/// the lock of the cluster, because no other task changes the backing while the folio is locked.
 pub(crate) fn any_on(slots: &FolioSlots<'_>, ty: u8) -> bool {
     any_phys(slots, |slot| slot.ty() == ty)
 }
@@ -273,8 +273,8 @@ pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Removes the backing of slots, and returns the slots. Takes them by value, so that [`set_zero`]
-/// keeps them in registers.
+/// Removes the backing of slots, and returns the slots. The slots are passed by value, so that
+/// [`set_zero`] can keep them in registers.
 #[cold]
 fn without_backing(mut slots: FolioSlots<'_>) -> FolioSlots<'_> {
     take(&mut slots, &mut FreedBacking::nothing());

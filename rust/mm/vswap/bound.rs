@@ -155,7 +155,7 @@ impl<W: Word> DeviceMap<W> {
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         if nr == 1 {
             let mut cleared = 0u32;
-            // Mostly one slot is cleared, and needs no search for runs.
+            // Most calls clear the bit of one slot, and need no search for runs.
             self.each(start, 1, |word, mask, _| {
                 if take_bits(word, mask) != 0 {
                     cleared = 1;
@@ -168,8 +168,8 @@ impl<W: Word> DeviceMap<W> {
         }
     }
 
-    /// Continues [`Self::clear`] for several slots. Out of line, so that the path for one slot
-    /// saves no registers.
+    /// Does what [`Self::clear`] does, for several slots. Out of line, so that the path for one
+    /// slot saves no registers.
     #[inline(never)]
     fn clear_many(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         let mut cleared = 0u32;
@@ -238,7 +238,7 @@ const fn decode(word: u64) -> Option<PhysSlot> {
     PhysSlot::new((word >> 1 & 0x7f) as u8, (word >> 8) as u32)
 }
 
-/// Clears the bits of a word that are in `mask`. Returns those that were set.
+/// Clears the bits of a word that are in `mask`. Returns the bits that were set before.
 #[inline(always)]
 fn take_bits(word: &impl Word, mask: u64) -> u64 {
     let old = word.load();

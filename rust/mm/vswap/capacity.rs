@@ -127,8 +127,10 @@ pub(crate) fn room(memcg: Memcg<'_>) -> usize {
 }
 
 /// Returns how many more pages zswap may take under memory.zswap.max of a cgroup and its ancestors.
-/// Only reclaim flushes the statistics, because other callers may be unable to sleep. Otherwise
-/// pages that were freed in the last two seconds could cause an OOM kill.
+///
+/// If reclaim finds a cgroup at its limit, flushes the statistics and tests again. Otherwise pages
+/// that were freed since the last flush, up to two seconds ago, could cause an OOM kill. Other
+/// callers do not flush, because they may be unable to sleep.
 fn zswap_room(memcg: Memcg<'_>) -> usize {
     let mut room = usize::MAX;
     for (memcg, limits) in memcg.limits() {
@@ -241,13 +243,14 @@ fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
 /// includes yet, this page among them. May sleep.
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     let kept = stored_incompressible_pages().load(Relaxed);
-    // All such pages together need free slots on devices.
+    // Each incompressible page in zswap needs a free device slot when it is written back.
     if !device::have_free() || device::free_slots() < kept.saturating_add(nr.into()) {
         return false;
     }
     let memcg = objcg.and_then(ObjCgroup::memcg);
     let memcg = memcg.as_ref().map_or(Memcg::ROOT, MemcgRef::get);
-    // Count the kept pages exactly if memory.swap.max is set.
+    // If memory.swap.max is set, the check below counts incompressible pages by the statistics. So
+    // flush the statistics.
     if let Some((limited, _)) = memcg
         .limits()
         .find(|(_, limits)| limits.swap_max != NO_LIMIT)

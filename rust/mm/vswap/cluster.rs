@@ -161,23 +161,24 @@ use kernel::{
 
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 
-/// What the header of a cluster has, beside what `ci->lock` protects alone ([`Own`]). The files in
-/// `cluster/` that the types of the fields belong to change it, and other tasks read it without the
-/// lock.
+/// The part of a cluster's header that tasks can read without `ci->lock`. [`Own`] is the part that
+/// only the holder of `ci->lock` reads. Each field is changed only by the file in `cluster/` that
+/// defines its type.
 pub(crate) struct Shared {
-    /// Which slots have data on a device cluster that the cluster is bound to. Changed under
-    /// `ci->lock`.
+    /// The device cluster that the cluster is bound to, if any, and which slots have data there.
+    /// Changed under `ci->lock`.
     device: Binding,
     /// The number of slots in use. Changed under `ci->lock`.
     used: Used,
-    /// The number of slots whose swap count is in the extend table. Only read under `ci->lock`.
+    /// The number of slots whose swap count is in the extend table. Read and changed only under
+    /// `ci->lock`.
     extended: Extended,
-    /// The number of the cluster in the directory.
+    /// The number of the cluster in the directory. It never changes.
     number: Number,
 }
 
 impl Shared {
-    /// Returns the value of a new cluster.
+    /// Returns the value for a new cluster, which is not bound and has no slot in use.
     pub(crate) const fn new(number: Number) -> Self {
         Self {
             device: Binding::none(),
@@ -309,7 +310,7 @@ fn peeked(word: u64) -> State {
     State::decode(word).unwrap_or(State::Bad)
 }
 
-/// Decodes a backing word. Warns of a corrupt word, and takes it for none.
+/// Decodes a backing word. For a corrupt word, warns and returns [`Backing::None`].
 #[inline]
 pub(crate) fn decode_backing(word: u64) -> Backing {
     match Backing::decode(word) {

@@ -84,7 +84,7 @@ impl Lists {
     /// fuller than the others. Allocating from it first lets the others become empty.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order();
-        // A cluster without tables gets on the free list as a `Spare`.
+        // Refuse the free list, because `put_spare()` puts a cluster without tables on it.
         let fits = state != ListState::Free && cluster.has_words();
         if warn_on_once!(!fits || order >= NR_ORDERS) {
             return;
@@ -93,7 +93,7 @@ impl Lists {
         let lists = Self::of(cluster.cluster().peek_binding().map(PhysSlot::ty));
         match state {
             ListState::Partial => {
-                // Not `None`: `order` was checked above.
+                // `partial()` does not return `None`, because `order` was checked above.
                 if let Some(partial) = lists.and_then(|lists| lists.partial(order)) {
                     self.move_to(cluster, partial);
                 }
@@ -164,8 +164,8 @@ impl Lists {
     /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
     /// CPU and an order, and returns it locked.
     fn take_from(&mut self, list: &'static List, cpu: u32, order: u32) -> Option<Guard> {
-        // Clusters are locked for a short time only. So if this many are locked, the list is
-        // contended: give up.
+        // Give up after `MAX_CONTENDED` locked clusters. Clusters are locked for a short time
+        // only, so many locked ones mean that the list is contended.
         let mut first = self.iter(list).take(MAX_CONTENDED);
         // Only trylock, because the lock of the lists nests inside `ci->lock`.
         let mut guard = first.find_map(Cluster::try_lock)?;

@@ -37,8 +37,8 @@ pub(crate) struct Directory(());
 ///
 /// # Invariants
 ///
-/// [`NEXT`] gave out the number for this value alone, after [`Directory::setup`] took a
-/// [`HeaderCache`].
+/// The number came from [`NEXT`], and no other value has it. [`Directory::setup`] took a
+/// [`HeaderCache`] before.
 #[must_use]
 pub(crate) struct Number(u32);
 
@@ -87,8 +87,8 @@ impl Directory {
                 return None;
             }
             if NEXT.cmpxchg(next, next.wrapping_add(1), Full).is_ok() {
-                // INVARIANT: No other task gets this number, unless this value is taken back. There
-                // is room only after `setup()`.
+                // INVARIANT: No other task gets this number, unless `unreserve()` takes the value
+                // back. `most()` is 0 before `setup()`, which takes a `HeaderCache`.
                 break Number(next);
             }
         };

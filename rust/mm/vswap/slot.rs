@@ -205,7 +205,7 @@ pub(crate) struct New {
 /// reserves backing words if the cluster has a backing table, and returns [`New`], which the
 /// caller backs by device slots next.
 ///
-/// The [`Entered`] is the proof that the folio is in the swap cache, which the caller needs to
+/// The [`Entered`] proves that the folio is in the swap cache. The caller needs this proof to
 /// return 0 to C.
 // Inlined, so that each caller has a constant `to_device`.
 #[inline(always)]
@@ -335,8 +335,8 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
 /// because most page faults do not free a slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
-    // Both are dropped after the unlock, so that locks of the page allocator and of devices are
-    // not taken inside the cluster lock.
+    // `freed` and `_slots` are dropped after the unlock, so that no lock of the page allocator or
+    // of a device is taken inside the cluster lock.
     let mut freed = FreeBatch::new();
     let _slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
 }

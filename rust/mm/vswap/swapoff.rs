@@ -154,15 +154,15 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
         return;
     };
     if is_unused {
-        // No task uses this large folio. Remove it from the swap cache, so that the next pass reads
-        // its pages one by one.
+        // The device still has the data of this large, clean folio. Remove the folio from the swap
+        // cache, so that the next pass reads its pages one by one.
         folio.forget();
         return;
     }
     backing::unback(&mut slots, freed);
     if is_read {
-        // Only the folio has the data now. Other tasks wait for the folio lock, so they see the
-        // folio dirty.
+        // Only the folio has the data now, so mark it dirty. The folio is locked, and tasks that
+        // want to remove it wait for the lock. So they find it dirty.
         folio.mark_dirty();
     } else {
         folio.forget();

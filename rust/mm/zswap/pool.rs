@@ -544,10 +544,12 @@ pub(crate) fn total_pages() -> usize {
 /// The word of a slot in a zswap table: 0, a [`Record`], or in a virtual cluster, the device slot
 /// that backs the slot.
 ///
-/// Only this file writes it. Others pass the right to the word: a [`SlotWord`] to
-/// [`Entry::publish`] or [`FreeBatch::free`], which store a record and free one. An `OwnedWord` to
-/// `FreeBatch::take()`, and a `BitWord` to `name_bit()`. [`FreeBatch::take_loaded`] is unsafe,
-/// because its caller guarantees what a [`SlotWord`] would.
+/// Only this file writes words. The callers of its functions pass the right to a word:
+///
+/// - A [`SlotWord`] lets [`Entry::publish`] store a record, and [`FreeBatch::free`] free a record.
+/// - An `OwnedWord` lets `FreeBatch::take()` clear the word or name a device slot.
+/// - A `BitWord` lets `name_bit()` name the device slot of a bound cluster.
+/// - [`FreeBatch::take_loaded`] is unsafe. Its caller guarantees what a [`SlotWord`] would.
 ///
 /// # Invariants
 ///
@@ -574,16 +576,17 @@ impl Word {
     }
 }
 
-/// Writes the backing word of a slot whose bit owns a device slot. Warns, and returns false, if the
-/// word is in use.
+/// Writes the device slot that the bit of a slot owns into the backing word of the slot. Warns and
+/// returns false if the word already names something.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn name_bit(bit: BitWord<'_>) -> bool {
     let (word, device) = bit.into_parts();
     if warn_on_once!(word.load() != 0) {
         return false;
     }
-    // INVARIANT: The word was 0. By the invariants of `BitWord`, which is consumed, the cluster is
-    // locked, and the word takes over the device slot from the bit.
+    // INVARIANT: The word was 0, so it owned nothing. By the invariants of `BitWord`, the cluster
+    // is locked, and the bit owns the device slot and is cleared next. `bit` is consumed, and the
+    // word takes the device slot over.
     word.0.store(Backing::Phys(device).encode(), Relaxed);
     true
 }
@@ -602,11 +605,12 @@ fn decode_valid(word: u64) -> Record {
 /// It owns the object or device slot that the number names, as a [`Word`] does.
 struct NewWord(u64);
 
-/// The value of a word until it was replaced. A stored page that the word named was freed.
+/// The value that a word had before it was replaced. If it named a stored page, the page was
+/// freed. If it names a device slot, dropping the value leaks the device slot.
 ///
 /// # Invariants
 ///
-/// The value owns the device slot that the word named, if any. No I/O uses the device slot.
+/// The value owns the device slot that it names, if any. No I/O uses this device slot.
 #[must_use]
 pub(crate) struct OldWord(u64);
 
@@ -626,8 +630,8 @@ impl OldWord {
 
 /// The word of a slot, for a task that may replace the stored page of the slot.
 ///
-/// There can be several values for one slot. A function that takes one reads the word again under
-/// the lock, so it never frees what another function has freed.
+/// There can be several values for one slot. A function that takes a value reads the word again
+/// under the lock, so it never frees a page that another function has freed.
 ///
 /// # Invariants
 ///
@@ -748,9 +752,9 @@ impl Entry {
     }
 
     /// Puts the entry into the word of a slot, and unpins the object. Frees the stored page that
-    /// was in the word, and adds it to `sum`. Returns the previous word. The caller counts the word
-    /// in its table if that was 0. Returns `None`, and drops the entry, if it was made for another
-    /// slot.
+    /// the word named before, if any, and adds it to `sum`. Returns the old word. If the old word
+    /// is 0, the caller counts one more word in use. If the entry was made for another slot, drops
+    /// the entry and returns `None`.
     #[inline]
     #[must_use]
     pub(crate) fn publish(
@@ -782,8 +786,9 @@ impl Entry {
             // for the object's name. The word has taken over the object and the reference.
             unsafe { object.unpin() };
         }
-        // INVARIANT: The word was replaced, and owned what it named until now. By the invariants of
-        // `SlotWord`, no I/O uses its device slot.
+        // INVARIANT: By the invariants of `Word`, the word owned the device slot that `old` names,
+        // if any, until the word was replaced. By those of `SlotWord`, no I/O uses the device
+        // slot.
         Some(OldWord(old))
     }
 }
@@ -812,9 +817,9 @@ impl FreeBatch {
         }
     }
 
-    /// Clears the word of a slot of a virtual cluster, or gives it the first slot of `new`. Returns
-    /// the backing that the word named until now. A stored page was freed, and the caller uncharges
-    /// it.
+    /// Removes the backing that the word of a virtual slot names, and returns it. With `new`, the
+    /// word then names the first device slot of `new`, which is removed from `new`. Otherwise the
+    /// word is 0. Frees a stored page, which the caller uncharges.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline(always)]
     pub(crate) fn take(
@@ -824,7 +829,8 @@ impl FreeBatch {
     ) -> Option<Backed> {
         let old = owned.load();
         let new = match new {
-            // INVARIANT: `name_first()` has given up the device slot that the word names.
+            // INVARIANT: `name_first()` has removed the device slot from `devices`, so the new
+            // word owns it.
             Some(devices) => NewWord(devices.name_first()),
             None if old == 0 => return None,
             // INVARIANT: 0 names nothing.
@@ -837,8 +843,9 @@ impl FreeBatch {
             return Some(Backed::Zswap(sum));
         }
         word.set(new);
-        // INVARIANT: The word was replaced, and owned what it named until now. By the invariants of
-        // `SlotWord`, no I/O uses its device slot.
+        // INVARIANT: By the invariants of `Word`, the word owned the device slot that `old` names,
+        // if any, until the word was replaced. By those of `SlotWord`, no I/O uses the device
+        // slot.
         DeviceSlots::of_word(OldWord(old), owned.offset()).map(Backed::Device)
     }
 
@@ -851,7 +858,7 @@ impl FreeBatch {
     }
 
     /// Frees the stored page that a word names, and replaces the word by `new`. Adds the page to
-    /// `sum`. If the word is damaged, warns and leaks the object.
+    /// `sum`. If the word is damaged, warns and leaks the object that the word should name.
     // Inlined, so that `sum` stays in registers.
     #[inline(always)]
     fn replace(&mut self, word: SlotWord<'_>, new: NewWord, sum: &mut Sum) {
@@ -925,7 +932,8 @@ impl FreeBatch {
     fn turn_to(&mut self, pool: &Pool) {
         let pool = Some(NonNull::from(pool));
         if self.pool != pool {
-            // Mostly the batch is empty, because a fault frees one object.
+            // The batch is mostly empty, because most batches free one object. Do not call
+            // `flush()` for an empty batch.
             if self.pool.is_some() {
                 self.flush();
             }

@@ -137,25 +137,28 @@ pub(crate) const fn after_success(refused: u64) -> u64 {
     refused.saturating_sub(32)
 }
 
-/// Returns true if an event that was last counted at the time `last` (0: never) is to be counted
-/// again: a second of `hz` ticks has passed.
+/// Returns true if an event should be counted now, because it was last counted at least a second
+/// (`hz` ticks) ago, or never. `last` is the time when it was last counted, or 0 for never.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const fn is_due(last: u64, now: u64, hz: u64) -> bool {
-    // Negative if `last` is the future, because of the bit that tells it from 0.
+    // The difference is -1 if `last` is one tick ahead of `now`. That happens because the caller
+    // sets bit 0 of `last`, so that it is not 0.
     last == 0 || now.wrapping_sub(last) as i64 >= hz as i64
 }
 
-/// Returns true if `nr` more pages would exceed the swap limit `max` of a memory cgroup, of which
-/// `charged` pages are swap, and `kept` pages of zswap will be.
+/// Returns true if `nr` more pages would exceed the swap limit `max` of a memory cgroup. `charged`
+/// pages are charged to it as swap already. `kept` pages in zswap are not, but count too, because
+/// they will be when zswap writes them back.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn exceeds(max: usize, charged: usize, kept: usize, nr: usize) -> bool {
     charged.saturating_add(kept).saturating_add(nr) > max
 }
 
-/// Returns how many more pages zswap may take of a memory cgroup, for which it uses `used` of `max`
-/// pages. Below the limit, returns at least 64, MGLRU's `MIN_LRU_BATCH`. For a smaller number MGLRU
-/// would swap out nothing, although zswap still accepts a page.
+/// Returns how many more pages of a memory cgroup zswap may take. zswap uses `used` pages of
+/// memory for the cgroup, and may use `max`. Below the limit, returns at least 64, which is
+/// MGLRU's `MIN_LRU_BATCH`. With a smaller number MGLRU would swap out nothing, although zswap
+/// still accepts a page.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn zswap_left(max: usize, used: usize) -> usize {

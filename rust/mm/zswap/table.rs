@@ -468,14 +468,15 @@ impl<'g> LockedTable<'g> {
         promise.ci == self.0 && promise.nr == nr
     }
 
-    /// Subtracts words that were cleared from the count of used words. Frees the table if no word
-    /// is left in use, unless the cluster keeps it: see [`Self::take_back`].
+    /// Subtracts words that were cleared from the number of words in use. Frees the table if no
+    /// word is left in use or promised, unless the cluster keeps the table: see
+    /// [`Self::take_back`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn sub(&mut self, taken: TakenWords) {
         let (cluster, nr) = taken.into_parts();
-        // INVARIANT: By the invariants of `TakenWords`, which is consumed, the table of the cluster
-        // counts `nr` words that are not in use.
+        // INVARIANT: By the invariants of `TakenWords`, which is consumed, the table of the
+        // cluster still counts `nr` words that are not in use any more.
         self.take_back(Promise {
             ci: cluster.as_non_null(),
             nr,
@@ -751,10 +752,9 @@ impl<'s> SlotSpan<'s> {
 ///
 /// # Invariants
 ///
-/// The cluster of `table` has the slots, at least one, from index `off` on. `entry` and `name` name
-/// the first.
-/// During `'t`, only the task that holds the lock has the right to the slots, and no I/O uses their
-/// device slots.
+/// The cluster of `table` has the slots, at least one, from index `off` on. `entry` and `name`
+/// name the first slot. During `'t`, only the task that holds the lock has the right to the slots
+/// (see "The right to a slot" in [`crate::ffi::folio`]), and no I/O uses their device slots.
 pub(crate) struct LockedSpan<'t> {
     table: LockedTable<'t>,
     off: u32,
@@ -812,7 +812,7 @@ impl LockedSpan<'_> {
         let mut sum = Sum::NONE;
         let old = stored.publish(word, freed, &mut sum).ok_or(Missing::Slot)?;
         if old.get() == 0 {
-            // INVARIANT: Counts the word that was just put into use.
+            // INVARIANT: The word was 0 and is in use now, so count one more word in use.
             self.table.add_one();
         } else if old.was_stored() {
             self.table.forget(off, 1);

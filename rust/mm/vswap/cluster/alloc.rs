@@ -45,7 +45,7 @@ use kernel::{
     }, //
 };
 
-/// The key to [`Own`]: see [`crate::ffi::cluster`].
+/// The key that lets only this file change [`Own`]: see [`crate::ffi::cluster`].
 #[derive(Clone, Copy)]
 pub(crate) struct AllocKey(());
 
@@ -59,7 +59,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// The value of a new cluster.
+    /// The value for a new cluster: all slots are free, and the cluster has no tables.
     pub(crate) const NEW: Self = Self {
         map: SlotMap::EMPTY,
         list: ListState::Free,
@@ -81,11 +81,12 @@ impl Used {
     }
 }
 
-/// A run of slots of a locked cluster that is about to be taken into use.
+/// A run of free slots of a locked cluster, which the holder of the lock takes into use next.
 ///
 /// # Invariants
 ///
-/// The slots are free in the slot map. The task that holds the lock takes them into use.
+/// The slots are free in the slot map. The task that holds `ci->lock` takes them into use before
+/// it drops the lock, unless `take_device()` fails.
 pub(super) struct FreeRun<'a> {
     cluster: &'a LockedCluster<'a>,
     start: u32,
@@ -141,15 +142,16 @@ impl LockedCluster<'_> {
     /// first slot and the number of slots.
     #[inline(always)]
     fn take_run(&mut self, order: u32) -> Option<(u32, u32)> {
-        // A cluster that slots are taken from has words. Otherwise the slots of a `Taken` would
-        // have none.
+        // Take slots only from a cluster that has words, because the invariants of `Taken` say
+        // that the words of its slots are null.
         if warn_on_once!(!self.has_words()) {
             return None;
         }
         let start = self.own().map.find(order)?;
         let nr = 1u32.checked_shl(order)?;
         if self.cluster().is_bound() {
-            // INVARIANT: The slots are free, as the slot map says, and are taken into use below.
+            // INVARIANT: The slot map says that the slots are free. This function takes them into
+            // use, unless `take_device()` returns false.
             let run = FreeRun {
                 cluster: self,
                 start,
@@ -183,7 +185,8 @@ impl<'g> Cleared<'g> {
         let (mut cluster, start, nr) = self.into_parts();
         let order = cluster.order();
         let own = cluster.own_mut(KEY);
-        // Count none, because too low a count would free the tables early.
+        // Do not subtract these slots, because a count that is too low would free the tables while
+        // slots are in use.
         if warn_on_once!(!own.map.free(start, nr)) {
             return None;
         }
@@ -198,9 +201,9 @@ impl<'g> Cleared<'g> {
 }
 
 impl Guard {
-    /// Takes a free run for a folio of `order`, which is the cluster's order, into use. In a bound
-    /// cluster, also takes the device slots of the run into use. `Err` returns the lock, because
-    /// there is no free run, or because swapoff has begun.
+    /// Takes a free run for a folio of `order` into use. In a bound cluster, also takes the device
+    /// slots of the run into use. Returns the lock as `Err` if there is no free run, if swapoff of
+    /// the device has begun, or if a table is missing, which is a bug.
     // `order` is an argument, because most callers have the constant 0.
     #[inline]
     pub(crate) fn take_run(mut self, order: u32) -> Result<Taken, Self> {
@@ -275,9 +278,9 @@ impl Taken {
         self.unlock_after(|slots| free_slots(slots, &mut freed, &mut uncharge));
     }
 
-    /// Adds a folio to the swap cache for the slots, and records their memory cgroup id. `Err`
-    /// returns the arguments, and frees the slots, because vswap is off, or because the folio or
-    /// `ids` are for another number of pages.
+    /// Adds a folio to the swap cache for the slots, and records the memory cgroup id of the
+    /// slots. Returns the lock and the folio. If vswap is off, or if the folio or `ids` are for
+    /// another number of pages, frees the slots, unlocks, and returns the arguments as `Err`.
     // Inlined, because each swap-out calls it.
     #[inline(always)]
     pub(crate) fn fill<'a>(

@@ -63,12 +63,13 @@ pub(super) struct OwnedSlots<'a> {
 }
 
 impl<'a> OwnedSlots<'a> {
-    /// Returns free slots that are about to be taken into use.
+    /// Returns the slots of a free run that is about to be taken into use.
     #[inline]
     pub(super) fn of_free(run: &FreeRun<'a>) -> Self {
         let (cluster, start, nr) = run.parts();
-        // INVARIANT: By the invariants of `FreeRun`, the slots are free, so by those of `Cluster`
-        // they have no backing, and no I/O. The task that holds the lock takes them into use.
+        // INVARIANT: By the invariants of `FreeRun`, the slots are free, and the task that holds
+        // the lock takes them into use. By the invariants of `Cluster`, free slots have no
+        // backing, so they have no device slots that I/O could use.
         Self { cluster, start, nr }
     }
 
@@ -91,7 +92,8 @@ impl<'a> OwnedSlots<'a> {
         Self { cluster, start, nr }
     }
 
-    /// Returns `nr` of the slots, from `start` on. `None`: not all of them are among the slots.
+    /// Returns `nr` of the slots, from `start` on. Warns and returns `None` if one of these is not
+    /// among the slots of `self`.
     // Inlined, because the compiler drops the check where it sees that these are all slots.
     #[inline(always)]
     pub(super) fn part(self, start: u32, nr: u32) -> Option<Self> {
@@ -99,7 +101,8 @@ impl<'a> OwnedSlots<'a> {
         if warn_on_once!(start < self.start || start.saturating_add(nr) > end) {
             return None;
         }
-        // INVARIANT: The slots are among those of `self`.
+        // INVARIANT: The slots are among those of `self`, as just checked, so the invariants hold
+        // for them, too.
         Some(Self { start, nr, ..self })
     }
 
@@ -203,7 +206,7 @@ impl<'a> OwnedSlots<'a> {
     /// Returns true if any of the slots has a backing.
     #[inline]
     pub(super) fn is_backed(self) -> bool {
-        // Most folios have one slot.
+        // Most folios have one slot. This test lets the compiler drop the loop for them.
         if self.nr == 1 {
             return self.cluster.is_backed(self.start);
         }
@@ -223,7 +226,7 @@ pub(crate) struct OwnedWord<'a> {
 }
 
 impl<'a> OwnedWord<'a> {
-    /// Returns the word, and the name of the slot's object in zsmalloc.
+    /// Returns the word of the slot, and the name that zsmalloc has for the slot's object.
     #[inline]
     pub(crate) fn parts(&self) -> (&'a Word, Name) {
         (self.word, self.cluster.name(self.off))
@@ -243,7 +246,7 @@ impl<'a> OwnedWord<'a> {
 }
 
 /// The number of words of consecutive slots that were cleared, for [`LockedCluster::count_taken`].
-/// Dropping the value leaks the table of backing words.
+/// Dropping the value leaks the table of backing words, unless the number is 0.
 ///
 /// # Invariants
 ///
@@ -258,26 +261,27 @@ pub(crate) struct TakenWords {
 }
 
 impl TakenWords {
-    /// Returns the cluster, and the number of its words that were cleared. Unless the caller
-    /// subtracts them, this leaks the table of backing words.
+    /// Returns the cluster, and the number of its words that were cleared. If the caller does not
+    /// subtract this number from the count of words in use, the table of backing words is leaked.
     #[inline]
     pub(crate) fn into_parts(self) -> (&'static Cluster, u32) {
         (self.cluster, self.nr_backed)
     }
 }
 
-/// Takes the device slot that backed the first slot of `span` before a store to zswap replaced its
-/// word `old`.
+/// Removes the device slot that backed the first slot of `span` until a store to zswap. `old` is
+/// the backing word that the store has replaced. Returns `None` if no device slot backed the slot.
 #[inline]
 pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<Backed> {
     let (mut table, off) = span.first();
-    // The word of a device cluster names no device slot, unless it is corrupt.
+    // For a slot of a device cluster, return `None`. Its word names no device slot, unless the
+    // word is corrupt.
     let cluster = LockedCluster::of(&mut table)?;
     if old.get() != 0 && !old.was_stored() {
         return DeviceSlots::of_word(old, cluster.offset(off)).map(Backed::Device);
     }
-    // INVARIANT: By the invariants of `LockedSpan`, the task has the right to the slot, and no I/O
-    // uses its device slot.
+    // INVARIANT: By the invariants of `LockedSpan`, the cluster is locked, the task has the right
+    // to the slot, and no I/O uses the slot's device slot.
     let slot = OwnedSlots {
         cluster: &cluster,
         start: off,

@@ -4,7 +4,8 @@
 //! the virtual slot with the same index.
 //!
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
-//! A slot whose bit is set needs no backing word. [`scatter`](LockedCluster::scatter) ends the
+//! A slot whose bit is set needs no backing word. The device slots of the other slots are *idle*:
+//! C counts them as free. [`scatter`](LockedCluster::scatter) ends the
 //! binding when C's allocator needs the idle device slots,
 //! [`leave_device`](LockedCluster::leave_device) for swapoff, and
 //! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
@@ -81,8 +82,9 @@ impl Binding {
 ///
 /// # Invariants
 ///
-/// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster of
-/// `first`. The bits of `nr` slots were just set. Their device slots are idle.
+/// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster
+/// that begins with `first`. The bits of `nr` slots were just set, and were clear before. C still
+/// counts the device slots of these slots as idle.
 #[must_use]
 pub(crate) struct SetBits<'l> {
     first: PhysSlot,
@@ -102,9 +104,9 @@ impl SetBits<'_> {
 ///
 /// # Invariants
 ///
-/// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster of
-/// `first`. The value owns `nr` device slots there from index `at` on, which the bits owned until
-/// now. No I/O uses the device slots.
+/// The lock of the cluster is held during `'l`, and the cluster is bound to the device cluster
+/// that begins with `first`. The value owns `nr` slots of the device cluster, from index `at` on.
+/// Bits owned these device slots until they were cleared. No I/O uses the device slots.
 #[must_use]
 pub(crate) struct ClearedBits<'l> {
     first: PhysSlot,
@@ -114,8 +116,9 @@ pub(crate) struct ClearedBits<'l> {
 }
 
 impl ClearedBits<'_> {
-    /// Returns the first slot of the device cluster, the index there of the first device slot, and
-    /// the number of device slots. Unless the caller makes them idle, this leaks them.
+    /// Returns the first slot of the device cluster, the index of the first device slot that the
+    /// value owns, and the number of these device slots. If the caller does not make them idle,
+    /// they are leaked.
     #[inline]
     pub(crate) fn into_parts(self) -> (PhysSlot, u32, u32) {
         (self.first, self.at, self.nr)
@@ -126,8 +129,8 @@ impl ClearedBits<'_> {
 ///
 /// # Invariants
 ///
-/// The lock of the cluster is held during `'l`. The word is that of the slot. The slot's bit owns
-/// the device slot, and is cleared next, before the unlock.
+/// The lock of the cluster is held during `'l`. `word` is the backing word of a slot, whose bit
+/// owns the device slot `device`. The holder of the lock clears the bit before it unlocks.
 #[must_use]
 pub(crate) struct BitWord<'l> {
     word: &'l Word,
@@ -142,14 +145,14 @@ impl<'l> BitWord<'l> {
     }
 }
 
-/// A binding that a cluster does not have any more, and that C is to end, too.
+/// A binding that the virtual cluster has ended, and that C has not ended yet.
 ///
 /// # Invariants
 ///
-/// The lock of the cluster is held during `'l`. The device cluster of `first` was bound to it, and
-/// the virtual cluster begins at `offset`. The backing words of the slots in `bits` own their
-/// device slots, unless a word was in use already, which is a bug. There are tables, unless `bits`
-/// has none.
+/// The lock of the virtual cluster is held during `'l`. The virtual cluster begins at `offset`,
+/// and was bound to the device cluster that begins with `first`. No bit of the virtual cluster is
+/// set any more. For each slot in `bits`, the backing word owns the device slot, or the device
+/// slot is leaked because the word was corrupt. If `bits` has a slot, there are tables.
 #[must_use]
 pub(crate) struct EndedBinding<'l> {
     first: PhysSlot,
@@ -170,7 +173,8 @@ impl EndedBinding<'_> {
         &self.bits
     }
 
-    /// Returns the tables for the device cluster.
+    /// Returns the tables that the device cluster takes over. Returns `None` if there are none,
+    /// because no slot has data on the device.
     pub(crate) fn tables(&self) -> Option<&Tables> {
         self.tables.as_ref()
     }
@@ -221,8 +225,8 @@ impl Cluster {
 
 impl OwnedSlots<'_> {
     /// If the cluster is bound, takes the device slots with the same indices as these slots into
-    /// use. The slots have no backing yet. Returns false if the cluster is not bound, if a device
-    /// slot is not idle, or if swapoff has begun.
+    /// use. The slots have no backing yet. Returns false, and changes nothing, if the cluster is
+    /// not bound, if a device slot is not idle, or if swapoff of the device has begun.
     // Inlined, because a swap-out of one page to a device needs no loop.
     #[inline(always)]
     pub(super) fn take_device(self) -> bool {
@@ -234,7 +238,8 @@ impl OwnedSlots<'_> {
         if !map.set(start, nr) {
             return false;
         }
-        // INVARIANT: The cluster is locked and bound, and the bits were just set.
+        // INVARIANT: The cluster is locked and bound. `DeviceMap::set()` found the bits clear and
+        // has set them, so C still counts the device slots as idle.
         let taken = device::take_bound(SetBits {
             first,
             nr,
@@ -247,7 +252,7 @@ impl OwnedSlots<'_> {
     }
 
     /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
-    /// them had data, for the caller to uncharge.
+    /// these slots had data on the device, for the caller to uncharge.
     #[inline]
     pub(super) fn idle(self) -> u32 {
         let map = self.cluster().device();
@@ -256,9 +261,9 @@ impl OwnedSlots<'_> {
         };
         let (start, nr) = self.run();
         map.clear(start, nr, |at, len| {
-            // INVARIANT: By the invariants of `Cluster`, the bits owned the device slots until they
-            // were cleared. The lock is held, so the binding stays. By the invariants of
-            // `OwnedSlots`, no I/O uses the device slots.
+            // INVARIANT: By the invariants of `Cluster`, the bits owned the device slots until
+            // `DeviceMap::clear()` cleared the bits. `ci->lock` is held, so the binding stays. By
+            // the invariants of `OwnedSlots`, no I/O uses the device slots.
             device::idle_bound(ClearedBits {
                 first,
                 at,
@@ -303,8 +308,8 @@ impl LockedCluster<'_> {
         let mut bits = [0u64; WORDS];
         let first = self.device().unbind(|slot, place| {
             if let Some(word) = self.backing_word(slot) {
-                // INVARIANT: The cluster is locked. By the invariants of `Cluster`, the bit owns
-                // the device slot. `DeviceMap::unbind()` clears the bit next.
+                // INVARIANT: The cluster is locked. By the invariants of `Cluster`, the bit of the
+                // slot owns the device slot. `DeviceMap::unbind()` clears the bit next.
                 name_bit(BitWord {
                     word,
                     device: place,
@@ -318,8 +323,9 @@ impl LockedCluster<'_> {
             return;
         };
         // INVARIANT: By the invariants of `Cluster`, the device cluster was bound to this cluster,
-        // whose lock is held. The words of slots with bits were written above. If a bit is set,
-        // there are tables, as checked above.
+        // whose lock is held. `DeviceMap::unbind()` has cleared the bits. `name_bit()` has written
+        // the backing words of the slots in `bits`, or has warned of a corrupt word. If `bits` has
+        // a slot, there are tables, as checked above.
         device::end_binding(EndedBinding {
             first,
             offset: self.cluster().first(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Creates clusters, which are never freed, and gives them the tables that they need for their
-//! first slot. Frees the tables after the last slot.
+//! Creates clusters, which are never freed. Gives a cluster its tables before its first slot is
+//! taken into use, and frees the tables after the last slot was freed.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,8 @@ use kernel::{
 };
 
 impl Spare {
-    /// Creates a cluster, and publishes it in [`Directory`]. May sleep.
+    /// Creates a cluster, and publishes it in [`Directory`]. Returns `None` if the directory has
+    /// no number left, or if there is no memory. May sleep.
     pub(crate) fn create() -> Option<Self> {
         let spare = match Self::alloc(Directory::reserve()?) {
             Ok(spare) => spare,
@@ -77,11 +78,12 @@ impl Populated {
 }
 
 impl LockedCluster<'_> {
-    /// Frees the tables of a cluster that is not on the free list and has no slot in use. Returns
-    /// `None` if a slot is in use, or if there are no tables. That would be a bug.
+    /// Frees the tables of a cluster that is not on the free list and has no slot in use. Warns
+    /// and returns `None` if a slot is in use, or if there are no tables. Each of these is a bug.
     pub(super) fn free_tables(&mut self) -> Option<Spare> {
         if self.used() == 0 {
-            // Usually the extend table was freed with the last count in it.
+            // This is mostly a no-op, because the extend table is freed with its last count. But a
+            // new extend table may never have got a count.
             self.drop_counts();
         }
         self.take_tables()
@@ -91,7 +93,8 @@ impl LockedCluster<'_> {
 /// Sets up the slab cache of headers, the directory, and cluster 0.
 pub(crate) fn setup(setup: &Setup<'_>, max: usize) -> Result {
     Directory::setup(max, HeaderCache::create(setup)?)?;
-    // Leave cluster 0 without tables and off the lists: C gets it for an offset without a slot.
+    // Leave cluster 0 without tables, and do not put it on a list, because C gets cluster 0 for an
+    // offset that has no cluster.
     Spare::create().ok_or(ENOMEM)?.cluster();
     Ok(())
 }

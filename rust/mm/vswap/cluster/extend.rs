@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Swap counts that do not fit in the word of their slot: the extend table, and how many counts it
-//! has. Both change together, under `ci->lock`.
+//! Swap counts that do not fit in the word of their slot. They are in the extend table of the
+//! cluster. The table and the number of counts in it change together, under `ci->lock`.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// The key to the extend table: see [`crate::ffi::cluster`].
+/// The key that lets only this file change the extend table: see [`crate::ffi::cluster`].
 #[derive(Clone, Copy)]
 pub(crate) struct CountsKey(());
 
@@ -27,7 +27,7 @@ const KEY: CountsKey = CountsKey(());
 pub(super) struct Extended(Atomic<u32>);
 
 impl Extended {
-    /// Returns the number of a cluster without an extend table.
+    /// Returns the value for a cluster without an extend table, which is 0.
     pub(super) const fn none() -> Self {
         Self(Atomic::new(0))
     }
@@ -46,9 +46,10 @@ impl LockedCluster<'_> {
         self.extend_count(off).unwrap_or(0)
     }
 
-    /// Adds one to the swap count of a slot in the extend table. Returns false if the table has no
-    /// count (0), or has the maximum. Reads the word and the count once each, because fork calls
-    /// this for every PTE.
+    /// Adds one to the swap count of a slot in the extend table. Returns false, and changes
+    /// nothing, if the count of the slot is in its word, if there is no extend table, or if the
+    /// count in the table is 0 or the maximum.
+    // Reads the word and the count once each, because fork calls this function for every PTE.
     #[inline]
     pub(in crate::vswap) fn raise_extended(&mut self, off: u32) -> bool {
         if !self.is_extended(off) {
@@ -85,7 +86,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Installs `table` as the extend table, unless the cluster has one or has no slot in use.
+    /// Installs `table` as the extend table. Frees `table` instead if the cluster has an extend
+    /// table already, or has no tables and so no slot in use.
     pub(crate) fn add_extend_table(&mut self, table: ExtendTable) {
         if self.has_words() && !self.can_extend() {
             self.cluster().shared().extended.0.store(0, Relaxed);
@@ -93,7 +95,7 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Frees the extend table of a cluster without counts in it.
+    /// Frees the extend table, if there is one. The caller has checked that no count is in it.
     pub(super) fn drop_counts(&mut self) {
         drop(self.replace_extend_table(None, KEY));
     }

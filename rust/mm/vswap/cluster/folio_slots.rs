@@ -181,7 +181,7 @@ impl LockedSlots<'_> {
     #[inline]
     pub(crate) fn set_zeros(&mut self, zero: bool) -> u32 {
         let mut cluster = self.guard.lend();
-        // Most folios have one slot.
+        // Most folios have one slot. This test lets the compiler drop the loop for them.
         if self.slots.nr == 1 {
             return cluster.set_zero(self.slots.start, zero).into();
         }

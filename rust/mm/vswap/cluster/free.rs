@@ -92,23 +92,25 @@ impl<'g> Unpinned<'g> {
         Some(Self { nr: 1, ..self })
     }
 
-    /// Returns the slots one by one.
+    /// Returns an iterator over the slots.
     #[inline(always)]
     fn each(&self) -> impl Iterator<Item = UnpinnedSlot<'_>> {
         let range = self.start..self.start.wrapping_add(self.nr);
         range.map(|off| self.one(off))
     }
 
-    /// Returns one of the slots, for the functions that visit each.
+    /// Returns the slot with index `off`, for [`Self::each`] and [`Self::clear_words`]. They pass
+    /// only indices of slots of `self`.
     #[inline(always)]
     fn one<'a>(&'a self, off: u32) -> UnpinnedSlot<'a> {
         let cluster: &'a LockedCluster<'a> = &self.cluster;
-        // INVARIANT: The caller visits the slots of `self`, which is borrowed.
+        // INVARIANT: Both callers pass the index of a slot of `self`, which is borrowed for `'a`.
         UnpinnedSlot { cluster, off }
     }
 
-    /// Makes the words of the slots null, one with each step of the iterator. Returns the slot, the
-    /// old word, and the slot's reference to a memory cgroup id. `None`: the cluster has no words.
+    /// Returns an iterator that makes the word of a slot null with each step. Each item has the
+    /// slot, its old word, and its reference to a memory cgroup id. Returns `None` if the cluster
+    /// has no words.
     #[inline(always)]
     fn clear_words(&self) -> Option<impl Iterator<Item = (UnpinnedSlot<'_>, u64, IdRefs)>> {
         let range = self.start as usize..self.start.wrapping_add(self.nr) as usize;
@@ -251,8 +253,8 @@ impl<'g> Cleared<'g> {
     }
 }
 
-/// Moves a cluster to another list after slots were freed. Out of line, because most frees of a
-/// slot leave the cluster where it is.
+/// Moves a cluster to another list after slots were freed. Out of line, because the cluster mostly
+/// stays on its list when a slot is freed.
 #[cold]
 fn relist(mut cluster: LockedCluster<'_>, to: ListMove) {
     match to {

@@ -59,7 +59,7 @@ impl SwapWord {
     }
 }
 
-// C's table of a cluster is an array of `atomic_long_t`.
+// C's swap table of a cluster is an array of `atomic_long_t`.
 static_assert!(size_of::<SwapWord>() == size_of::<bindings::atomic_long_t>());
 
 /// The swap table words of the slots of a cluster.
@@ -91,7 +91,7 @@ impl LockedCluster<'_> {
             .map_or(State::Null, |word| decode(word.load()))
     }
 
-    /// Writes an arbitrary state into the word of a slot in use, for tests.
+    /// Writes the given state, with or without a folio, into the word of a slot in use, for tests.
     #[cfg(CONFIG_RUST_VSWAP_KUNIT_TEST)]
     pub(crate) fn make_up(&mut self, off: u32, state: State, _right: MadeUp) {
         self.set_state(off, state);

@@ -104,10 +104,11 @@ pub(crate) fn get(offset: usize) -> Option<FolioRef> {
 ///
 /// # Invariants
 ///
-/// The cluster of the slots is locked during `'l`. In this critical section, the words of the slots
-/// from `offset` on, one for each page, were set to the folio. No other words name it, because it
-/// was not in the swap cache. The value is never dropped, because the words would then name a folio
-/// without references of the swap cache.
+/// The cluster of the slots is locked during `'l`. In this critical section, the words of the
+/// slots from `offset` on, one for each page, were set to the folio. No other word names the
+/// folio, because the folio was not in the swap cache before.
+/// The value is never dropped, because the words would then name a folio without references of the
+/// swap cache.
 #[must_use]
 pub(crate) struct Named<'a, 'l> {
     folio: NewSwap<'a>,
@@ -116,12 +117,12 @@ pub(crate) struct Named<'a, 'l> {
 }
 
 impl<'a, 'l> Named<'a, 'l> {
-    /// Returns the value for a folio. The caller has just set the words of the slots from `off` on
-    /// to it.
+    /// Returns the value for a folio. The caller has just set the words of the slots from `off`
+    /// on, one for each page, to the folio.
     #[inline(always)]
     fn new(cluster: &'l LockedCluster<'_>, off: u32, folio: NewSwap<'a>) -> Self {
-        // INVARIANT: As the caller says, the words were just set. The folio was not in the swap
-        // cache, by the invariants of `NewSwap`.
+        // INVARIANT: The caller has just set the words, and the lock is borrowed during `'l`. By
+        // the invariants of `NewSwap`, the folio was not in the swap cache.
         Self {
             folio,
             offset: cluster.offset(off),
@@ -136,7 +137,8 @@ impl<'a, 'l> Named<'a, 'l> {
     }
 }
 
-/// A folio that the words of its slots do not name any more, and that leaves the swap cache.
+/// A folio that leaves the swap cache. The words of its slots do not name it any more, or will not
+/// when the cluster is unlocked.
 ///
 /// # Invariants
 ///
@@ -153,7 +155,8 @@ impl<'a, 'l> Unnamed<'a, 'l> {
     /// does so before the unlock.
     #[inline(always)]
     fn new(_cluster: &'l LockedCluster<'_>, folio: LeavingFolio<'a>) -> Self {
-        // INVARIANT: As the caller says.
+        // INVARIANT: The caller has removed the folio from the words, or does so before it unlocks
+        // the cluster, whose lock is borrowed during `'l`.
         Self {
             folio,
             _lock: PhantomData,
@@ -318,7 +321,7 @@ fn enter<'a>(
     if !add_words(cluster, off, folio.nr_pages(), pfn, may) {
         return Err(folio);
     }
-    // INVARIANT: The words of the slots were just set to the folio.
+    // INVARIANT: `add_words()` has just set the words of all slots of the folio, under the lock.
     Ok(Entered::of(Named::new(cluster, off, folio)))
 }
 
@@ -346,8 +349,8 @@ pub(in crate::vswap::cluster) fn fill<'a>(
     for off in start..start.wrapping_add(nr) {
         cluster.set_state(off, State::Pfn { flags, pfn });
     }
-    // INVARIANT: By the invariants of `Taken`, which is consumed, the words of the slots were null.
-    // They were just set to the folio, which has so many pages.
+    // INVARIANT: The words of the `nr` slots were just set to the folio, under the lock. The folio
+    // has `nr` pages, as checked above.
     let folio = Entered::of(Named::new(&cluster, start, folio));
     Ok((guard, folio))
 }
@@ -432,8 +435,8 @@ impl<'a> LeavingPage<'a> {
     #[inline(always)]
     fn leave(self, cluster: &mut LockedCluster<'_>, off: u32, shadow: Shadow) -> Option<Last> {
         let last = del_one(cluster, off, self.pfn, shadow);
-        // INVARIANT: The word of the folio's only slot does not name the folio any more, or did not
-        // before.
+        // INVARIANT: The folio has only one slot. `del_one()` has removed the folio from the word
+        // of the slot, or the word was corrupt and did not name the folio.
         LeavingFolio::leave_cache(Unnamed::new(cluster, self.folio));
         last
     }
@@ -447,7 +450,7 @@ impl<'a> LeavingPage<'a> {
         if !cluster.try_word(off, |word| consume_word(word, self.pfn)) {
             return None;
         }
-        // INVARIANT: The word of the folio's only slot does not name the folio any more.
+        // INVARIANT: The folio has only one slot, and was just removed from the word of the slot.
         LeavingFolio::leave_cache(Unnamed::new(cluster, self.folio));
         // INVARIANT: The folio was removed, and the swap count is 1, which the caller drops.
         Some(Last(off))
@@ -485,8 +488,8 @@ fn free_last(cluster: &mut LockedCluster<'_>, last: Option<Last>) {
     }
 }
 
-/// Frees a slot of a locked cluster. Out of line, because a folio that reclaim removes from the
-/// swap cache leaves a swap count.
+/// Frees a slot of a locked cluster. Out of line, because reclaim calls [`del`] for folios whose
+/// slots mostly still have a swap count, and so stay in use.
 #[inline(never)]
 fn free_locked(cluster: &mut LockedCluster<'_>, last: Last) {
     let slot = cluster.unpinned(last);
@@ -510,7 +513,7 @@ fn del_large(
         return;
     };
     // INVARIANT: By the invariants of `LeavingFolio`, the slots from `off` on are those of the
-    // folio. Their words do not name it any more at the end of this function.
+    // folio. `del_range()` removes the folio from their words, before the caller unlocks.
     LeavingFolio::leave_cache(Unnamed::new(cluster, folio));
     del_range(cluster, off, nr, pfn, shadow, freed);
 }
@@ -593,9 +596,10 @@ fn del_range(
     uncharge.settle();
 }
 
-/// Replaces a folio in the words of its slots: by its copy (migration, `shmem_replace_folio()`), or
-/// by a part of it (split). Only words that name `old` change. Warns and changes none if the slots
-/// of `new` are in another cluster, which would be a bug of C.
+/// Replaces the folio `old` in the words of the slots of `new`. `new` is a copy of `old`
+/// (migration, `shmem_replace_folio()`), or a part of `old` (split). Warns of a word that does not
+/// name `old`, and leaves it unchanged. Also warns, and changes no word, if the
+/// slots of `new` are in another cluster.
 #[inline]
 pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: Replacement<'_>) {
     let new = new.folio();
@@ -613,7 +617,8 @@ pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: Replace
 pub(crate) mod made_up {
     use super::*;
 
-    /// Sets the words of slots to a folio. Returns false, and sets none, if a slot cannot take one.
+    /// Sets the words of slots to a folio, as [`add`](super::add) does. Returns false if a slot
+    /// cannot take a folio. Then no word names the folio.
     pub(crate) fn add(
         cluster: &mut LockedCluster<'_>,
         off: u32,
@@ -640,7 +645,7 @@ pub(crate) mod made_up {
         free_last(cluster, last);
     }
 
-    /// Replaces a folio in the words of slots.
+    /// Replaces a folio in the words of slots, as [`replace`](super::replace) does.
     pub(crate) fn replace(
         cluster: &mut LockedCluster<'_>,
         off: u32,
