@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The virtual swap space: the parts that have to be C. rust/mm/ owns the clusters
- * and makes the decisions.
+ * The virtual swap space: the parts that have to be in C. rust/mm/ owns the
+ * virtual clusters and makes the decisions.
  */
 
 #define pr_fmt(fmt) "vswap: " fmt
@@ -123,7 +123,10 @@ bool __vswap_on_fast_device(struct folio *folio)
 	return entry.val && vswap_is_fast(__swap_entry_to_info(entry));
 }
 
-/* Records the highest type, and whether a device is fast or needs stable pages. */
+/*
+ * Updates vswap_highest_type, vswap_met_fast and the flags of vswap_si for a
+ * device that backs virtual slots.
+ */
 static void vswap_note_device(struct swap_info_struct *si)
 {
 	unsigned int highest = READ_ONCE(vswap_highest_type);
@@ -151,7 +154,10 @@ void vswap_count_bound(struct swap_info_struct *si, long nr)
 		vswap_note_device(si);
 }
 
-/* Writes the reverse map words of @folio's device slots. Caller holds ci->lock. */
+/*
+ * Writes the reverse map words of the device slots from @entry on, which back the
+ * virtual slots of @folio. Caller holds ci->lock of the device cluster.
+ */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {
 	struct swap_info_struct *si = __swap_entry_to_info(entry);
@@ -175,8 +181,9 @@ static bool vswap_needs_ids(struct swap_cluster_info *ci, struct folio *folio)
 }
 
 /*
- * Returns true if @folio can record its cgroup in the slots of @ci. Allocates
- * the table of cgroup ids if @ci lacks it. Caller holds ci->lock.
+ * Returns true if the slots of @ci can record the cgroup of @folio, or need not.
+ * Allocates the table of cgroup ids if @folio needs it and @ci lacks it. Returns
+ * false if there is no memory for the table. Caller holds ci->lock.
  */
 bool __vswap_has_ids(struct swap_cluster_info *ci, struct folio *folio)
 {
@@ -221,17 +228,17 @@ unsigned long vswap_device_flags(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
 
-	/* data_race(), because the callers test flags that do not change meanwhile. */
+	/* data_race(), because only flags that callers do not test change meanwhile. */
 	return si ? data_race(si->flags) : 0;
 }
 
 /*
  * Returns true if the reverse map word of a device slot, or if @bound the binding
- * of its cluster, names the virtual slot @voffset. Accepts any type and offset,
- * because the caller may have found them in a corrupt word. Caller holds ci->lock
- * of the virtual cluster that @voffset is in. Takes no other lock: as long as a
- * backing word names a device slot, the reverse map word of the slot does not
- * change.
+ * of its cluster, names the virtual slot @voffset. Returns false if the device is
+ * off. Accepts any type and offset, because the caller may have found them in a
+ * corrupt word. Caller holds ci->lock of the virtual cluster that @voffset is in.
+ * The lock of the device cluster is not needed: as long as a backing word names a
+ * device slot, the reverse map word of the device slot does not change.
  */
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound)
@@ -260,8 +267,9 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 }
 
 /*
- * Returns the cgroup with @id, or its nearest online ancestor. Looks it up only
- * when @id changes, because adjacent slots mostly have the same.
+ * Returns the cgroup with @id, or its nearest online ancestor. Looks the cgroup up
+ * only if @id is not that of the last call, because adjacent slots mostly have the
+ * same id. Returns NULL if no cgroup has @id.
  */
 static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
@@ -286,8 +294,8 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
  * Reads a slot into a new folio in the swap cache, charged to the cgroup with @id
  * or an ancestor. Fails with -ENOENT before virtual slots are first enabled.
  *
- * Reading a workingset folio is a memory stall, as in swap_read_folio(). One
- * stall covers all reads, because a stall costs more than a read.
+ * Reading a workingset folio is a memory stall, as in swap_read_folio(). All reads
+ * of @reads share one stall, because recording a stall costs more than a read.
  */
 struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 			      unsigned short id)
@@ -322,9 +330,9 @@ void vswap_reads_end(struct vswap_reads *reads)
 }
 
 /*
- * Body of vswap_split(). Adds all but the first page to @list. The folio is
- * unmapped, dirty and locked, and only the swap cache and the caller have
- * references.
+ * Body of vswap_split(). Adds a folio for each page but the first to @list. The
+ * caller has locked @folio, which is unmapped and dirty. Only the swap cache and
+ * the caller have references to it.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -353,7 +361,10 @@ bool __vswap_split(struct folio *folio, struct list_head *list)
 #endif
 }
 
-/* Returns true if the device of @type has a free cluster. Takes no lock. */
+/*
+ * Returns true if the device of @type has a free cluster. Takes no lock, so the
+ * answer may be stale.
+ */
 bool vswap_has_free_cluster(unsigned int type)
 {
 	struct swap_info_struct *si = vswap_type_to_info(type);
@@ -428,8 +439,9 @@ struct vswap_lists vswap_lists = {
 };
 
 /*
- * Returns true if a cluster that is bound to the device of @type has free slots
- * for a folio of @order. Called without vswap_lists.lock.
+ * Returns true if a list has a cluster that is bound to the device of @type, and
+ * has free slots for a folio of @order. Called without vswap_lists.lock, so the
+ * answer may be stale.
  */
 bool vswap_has_partial(unsigned int type, unsigned int order)
 {
@@ -516,8 +528,9 @@ static unsigned long anon_pages_of_all(void)
 }
 
 /*
- * Returns how many pages are charged to @memcg, including those that reclaim has
- * isolated. For the root and NULL, returns the number of anonymous pages.
+ * Returns how many pages are charged to @memcg. For the root and NULL, returns the
+ * number of anonymous pages in the system. Both include pages that reclaim has
+ * isolated from the LRU lists.
  */
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 {
@@ -633,8 +646,8 @@ static int vswap_switch(bool on)
 #ifdef CONFIG_SYSFS
 /*
  * Disables new virtual entries, and swaps in all pages that have virtual
- * entries. On error, restores the mode, because memory may be full. Another call
- * continues with the rest.
+ * entries. On error, restores the mode, because memory may be full. The pages that
+ * are swapped in stay in memory, and another call continues with the rest.
  */
 static int vswap_drain(void)
 {
@@ -864,8 +877,9 @@ static bool vswap_plant_bound(struct swap_info_struct *si)
 }
 
 /*
- * Plants an error for tests of the checker: in the owner of a bound cluster, or
- * else in a reverse map word. A second write repairs it.
+ * Corrupts the first device that backs virtual slots, for tests of the checker:
+ * the owner of a bound cluster, or if no cluster is bound, a reverse map word. A
+ * second write to the file repairs it.
  */
 static int vswap_plant_set(void *data, u64 unused)
 {

@@ -187,8 +187,8 @@ static inline unsigned long vswap_rmap_offset(unsigned long swp_tb)
 }
 
 /*
- * Returns true if @swp_tb is a reverse map word and the swap cache has a folio
- * for the virtual slot. Takes no lock.
+ * Returns true if @swp_tb is a reverse map word, and the swap cache has a folio
+ * for the virtual slot that it names. Takes no lock, so the answer may be stale.
  */
 static inline bool vswap_rmap_cached(unsigned long swp_tb)
 {
@@ -369,10 +369,10 @@ static inline bool vswap_takes_new(void)
 }
 
 /*
- * Returns how many incompressible pages of @memcg zswap keeps for virtual
- * slots. They will be written back, so other pages must not use up their room
- * in memory.swap.max. Pages that were stored for physical entries are charged
- * as swap already, and count twice until they leave zswap.
+ * Returns how many incompressible pages of @memcg zswap has, or 0 while vswap is
+ * off. zswap may write these pages back, and they are then charged as swap. So
+ * other pages should not use up their room in memory.swap.max. Pages of physical
+ * entries are charged as swap already, so the caller counts them twice.
  */
 static inline unsigned long vswap_kept_pages(struct mem_cgroup *memcg)
 {
@@ -426,13 +426,19 @@ static inline bool vswap_task_unuses(void)
 	return vswap_used() && atomic_read(&vswap_nr_unuse) && oom_task_origin(current);
 }
 
-/* Unbinds a cluster of the device of @type; -1: of any device. May sleep. */
+/*
+ * Unbinds a cluster of the device of @type, or of any device if @type is -1, so
+ * that its idle slots become free. Returns true if slots became free. May sleep.
+ */
 static inline bool vswap_make_room(int type)
 {
 	return vswap_used() && vswap_rs_make_room(type);
 }
 
-/* Frees slots with a swap count of 0 in the clusters that are bound to @si. May sleep. */
+/*
+ * Removes folios whose slots have a swap count of 0 from the swap cache, in the
+ * clusters that are bound to @si. That frees the slots. May sleep.
+ */
 static inline void vswap_reclaim_bound(struct swap_info_struct *si)
 {
 	if (vswap_used() && atomic_long_read(&vswap_nr_bound[si->type]))
@@ -495,7 +501,7 @@ unsigned long vswap_device_flags(unsigned int type);
 bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voffset,
 		      bool bound);
 
-/* Limits of a cgroup below the root, and its charge, in pages. */
+/* Limits of a cgroup below the root, and its charge as swap, in pages. */
 struct vswap_limits {
 	unsigned long swap_max;
 	unsigned long swap;		/* charged as swap; 0 without swap.max */
@@ -560,8 +566,9 @@ struct vswap_lists {
 extern struct vswap_lists vswap_lists;
 
 /*
- * Clusters that a CPU allocates from, as rust/mm/ffi/cluster_list.rs numbers them. The
- * CPU changes them under the lock. Other CPUs only read them, while the CPU is online.
+ * Clusters that a CPU allocates from, as rust/mm/ffi/cluster_list.rs numbers them.
+ * The CPU changes them under the lock. Other CPUs only read them while the CPU is
+ * online. vswap_local_take() clears them when it is offline.
  */
 struct vswap_local {
 	struct swap_cluster_info *current_cluster[VSWAP_NR_CURRENT];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Swap-in policy: the parts that have to be C. rust/mm/swapin/ makes the plans.
+ * Swap-in policy: the parts that have to be in C. rust/mm/swapin/ makes the plans.
  * This file looks at page tables, decides which neighbours a fault maps, reads
  * claimed pages, and has the switches and the counts.
  */
@@ -187,13 +187,14 @@ void __vswap_swapin_failed(struct folio *folio)
 }
 
 /*
- * Claim and consume: see Documentation/rust/vswap/swapin.rst. The fault keeps a
- * claimed folio locked while it reads the page. zswap and devices keep their
- * copy. While the folio is locked, its device slot is neither moved nor freed.
+ * Claim and consume: see Documentation/rust/vswap/swapin.rst. A fault claims a
+ * folio: it adds the folio to the swap cache, and keeps it locked while it reads
+ * the page. zswap or the device keeps its copy. While the folio is locked, its
+ * device slot is neither moved nor freed.
  *
- * NR_FILE_PAGES and NR_SWAPCACHE do not count the folio until it is settled. No
- * other task uncounts the folio, because removing a folio from the swap cache, or
- * replacing it there, takes the folio lock.
+ * NR_FILE_PAGES and NR_SWAPCACHE do not count a claimed folio until it is settled.
+ * No other task subtracts the folio meanwhile, because removing a folio from the
+ * swap cache, or replacing it there, takes the folio lock.
  */
 
 /*
@@ -332,9 +333,10 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 }
 
 /*
- * Removes a large folio that a fault has read and not mapped from the swap cache,
- * because swapoff reads page by page. Returns false if @folio is not such a folio.
- * Caller has locked the folio, which is not under writeback.
+ * Removes a large, clean folio of @entry from the swap cache, because swapoff reads
+ * page by page. A fault has read the folio and not mapped it, so it is not
+ * anonymous yet. Returns false, and does nothing, for any other folio. Caller has
+ * locked the folio, which is not under writeback.
  */
 bool __vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
@@ -377,11 +379,11 @@ unsigned long vswap_fault_orders(struct vm_fault *vmf)
 }
 
 /*
- * Body of Fault::used() in rust/mm/ffi/fault.rs; returns -1 for None. Takes no
+ * Body of Fault::used() in rust/mm/ffi/fault.rs. Returns -1 for None. Takes no
  * lock, because a sample may be inexact.
  *
  * @step is not 0. @nr and @step are unsigned int, so that the loop ends: an
- * address in user space plus that many pages does not wrap.
+ * address in user space plus UINT_MAX pages does not wrap.
  */
 int vswap_fault_used(struct vm_fault *vmf, unsigned long first, unsigned int nr,
 		     unsigned int step, bool run)
@@ -430,14 +432,14 @@ static void vswap_swapin_set(bool on, bool by_default)
 	mutex_unlock(&vswap_swapin_mutex);
 }
 
-/* Called when virtual entries are allowed. */
+/* Enables the policy when vswap is turned on, unless it was set in sysfs before. */
 void vswap_swapin_start(void)
 {
 	vswap_swapin_set(true, true);
 }
 
 #ifdef CONFIG_SYSFS
-/* Defines a file for a switch, which @set sets to @on. */
+/* Defines a file for the switch @name. The expression @set sets the switch to "on". */
 #define VSWAP_SWITCH(name, set)							\
 static ssize_t name##_show(struct kobject *kobj, struct kobj_attribute *attr,	\
 			   char *buf)						\
@@ -562,7 +564,7 @@ static const struct attribute_group * const vswap_swapin_attr_groups[] = {
 	NULL,
 };
 
-/* Creates the directory "swapin". On error, leaves nothing behind. */
+/* Creates the directory "swapin" with its files. On error, creates nothing. */
 int __init vswap_swapin_sysfs_init(struct kobject *parent)
 {
 	struct kobject *kobj = kobject_create_and_add("swapin", parent);

@@ -120,7 +120,10 @@ static inline void vswap_swapin_done(struct folio *folio, void *owner, unsigned 
 		vswap_rs_swapin_done(owner, page, entry, folio_order(folio));
 }
 
-/* Returns true if swapoff must try again: see __vswap_swapin_drop(). */
+/*
+ * Returns true if it has removed @folio from the swap cache, so that swapoff should
+ * read the page again: see __vswap_swapin_drop().
+ */
 static inline bool vswap_swapin_drop(struct folio *folio, swp_entry_t entry)
 {
 	return vswap_swapin_on() && folio_test_large(folio) && __vswap_swapin_drop(folio, entry);
@@ -136,9 +139,10 @@ static inline bool vswap_swapin_skip(swp_entry_t entry)
 }
 
 /*
- * Returns true if swapin_sync() can skip its first lookup in the swap cache,
- * because its callers have just looked. Later, another task has added a folio
- * (-EEXIST). The caller sets @again to false. The first call sets it.
+ * Returns true if swapin_sync() can skip a lookup in the swap cache. It can skip
+ * the first one, because its callers have just looked. It cannot skip the lookup
+ * after -EEXIST, because another task has added a folio then. swapin_sync() sets
+ * *@again to false beforehand. The first call sets it to true.
  */
 static inline bool vswap_swapin_looked(bool *again)
 {
@@ -149,8 +153,8 @@ static inline bool vswap_swapin_looked(bool *again)
 }
 
 /*
- * Returns the folio, with a reference, that another task has added to the swap
- * cache since vswap_swapin_looked(), or NULL.
+ * Looks in the swap cache again after an allocation has failed. Returns the folio
+ * that another task has added meanwhile, with a reference, or NULL.
  */
 static inline struct folio *vswap_swapin_look(swp_entry_t entry)
 {
@@ -180,8 +184,8 @@ static inline bool vswap_swapin_uniform(swp_entry_t entry, unsigned long nr)
 }
 
 /*
- * Returns true if a large folio could not be read. The caller's reference is
- * then dropped, and it reads page by page, so that only the broken page fails.
+ * Returns true if @folio is large and could not be read. Then drops the caller's
+ * reference. The caller reads page by page, so that only the broken page fails.
  */
 static inline bool vswap_swapin_failed(struct folio *folio)
 {
@@ -224,7 +228,7 @@ enum vswap_swapin_event {
 	NR_VSWAP_SWAPIN_EVENTS,
 };
 
-/* Fields of the tracepoint vswap_swapin_plan: see trace() in rust/mm/ffi/fault.rs. */
+/* Fields of the tracepoint vswap_swapin_plan: trace() in rust/mm/ffi/fault.rs sets them. */
 struct vswap_decision {
 	u64 page, record, next;
 	u8 touched, sampled, near, hint, source, flags, least, most, uniform;
@@ -255,12 +259,12 @@ int vswap_swapin_sysfs_init(struct kobject *parent);
 #ifdef CONFIG_MMU
 
 /*
- * Steps of do_swap_page(), which is compiled twice: with @around, and with NULL
- * for use until the policy is first enabled. With NULL, each step does what C
- * does without the policy.
+ * Steps of do_swap_page(), which is compiled twice: once with @around, and once
+ * with NULL instead. The second is used until the policy is first enabled. With
+ * NULL, each step does what the kernel does without the policy.
  */
 
-/* Initializes @around, before the fault looks up its page. */
+/* Initializes @around before the fault looks up its page in the swap cache. */
 static inline void vswap_around_init(struct vswap_around *around)
 {
 	around->left = -1;
@@ -284,9 +288,10 @@ static __always_inline unsigned long vswap_fault_plan(struct vswap_around *aroun
 
 /*
  * Claims and reads a page that needs no readahead. Returns its folio with a
- * reference, locked and in the swap cache; not uptodate after a read error.
- * Returns NULL if swapin_sync() must read the page. Without memory, returns a
- * folio that another task has added, not claimed, or ERR_PTR(-ENOMEM).
+ * reference. The folio is locked, in the swap cache, and uptodate unless the read
+ * has failed. Returns NULL if the page was not claimed, so that swapin_sync()
+ * should read it. If there is no memory, returns the folio that another task has
+ * added meanwhile, which is not claimed, or ERR_PTR(-ENOMEM).
  */
 static __always_inline struct folio *vswap_fault_claim(struct vswap_around *around,
 						       struct vm_fault *vmf, swp_entry_t entry,
@@ -354,9 +359,10 @@ static __always_inline bool vswap_fault_untouched(struct vswap_around *around,
 }
 
 /*
- * Consumes a claimed folio that was just mapped, if @free allows it, or settles
- * it. Returns true if the folio was not claimed and the caller shall call
- * folio_free_swap().
+ * Drops the swap count of the PTE for a claimed folio that was just mapped. If that
+ * was the last count and @free is true, removes the folio from the swap cache and
+ * frees its slot. Otherwise settles the folio. Returns true if the folio is not
+ * claimed and @free is true, so that the caller calls folio_free_swap().
  */
 static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 						struct folio *folio, bool free)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * zswap in Rust: the parts that have to be C. rust/mm/zswap has the callbacks,
- * and makes the decisions.
+ * zswap in Rust: the parts that have to be in C. rust/mm/zswap makes the
+ * decisions. rust/mm/exports/zswap.rs has the functions that C calls.
  */
 
 #define pr_fmt(fmt) "zswap: " fmt
@@ -118,9 +118,10 @@ void zswap_shim_ever_enabled(void)
 }
 
 /*
- * Returns true if the cluster of a physical entry has no zswap table. The caller
- * has locked a folio in the swap cache, so no task stores its pages meanwhile.
- * Returns false for a virtual entry, which rust/mm looks up.
+ * Returns true if the cluster of a physical entry has no zswap table, so zswap has
+ * no page of it. The caller has locked the folio of @entry in the swap cache, so no
+ * task stores its pages meanwhile. Returns false for a virtual entry, because
+ * rust/mm looks those up.
  */
 static bool zswap_has_none(swp_entry_t entry)
 {
@@ -311,7 +312,10 @@ struct zswap_lruvec_state *zswap_ring_of_folio(struct folio *folio)
 	return zswap_memcg_ring(folio_memcg(folio), folio_nid(folio));
 }
 
-/* Returns the ring of the parent cgroup, or NULL if there is no parent. */
+/*
+ * Returns the ring of the parent cgroup for the same node. Returns NULL if there
+ * is no parent, or if memory cgroups are disabled.
+ */
 struct zswap_lruvec_state *zswap_ring_above(struct zswap_lruvec_state *ring)
 {
 	struct lruvec *lruvec;
@@ -384,7 +388,12 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 }
 #endif
 
-/* Charges pages to the cgroup with @id: see obj_cgroup_charge_zswap(). May sleep. */
+/*
+ * Charges stored pages to the cgroup with @id, like obj_cgroup_charge_zswap():
+ * @bytes of memory for @nr pages, of which @nr_plain are incompressible. Does
+ * nothing for the root, for an @id that no cgroup has, and for cgroup v1. May
+ * sleep.
+ */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {
 #ifdef CONFIG_MEMCG

@@ -25,14 +25,17 @@ __rust_helper unsigned long rust_helper_folio_to_swp_tb(struct folio *folio,
 	return folio_to_swp_tb(folio, flags);
 }
 
-/* Makes the word of the shadow xa_mk_value(@value), or with @null, of NULL. */
+/* Returns the word for the shadow xa_mk_value(@value), or with @null, for NULL. */
 __rust_helper unsigned long
 rust_helper_vswap_shadow_to_swp_tb(unsigned long value, bool null, unsigned char flags)
 {
 	return shadow_to_swp_tb(null ? NULL : xa_mk_value(value), flags);
 }
 
-/* Returns the results of the predicates, a bit for each. */
+/*
+ * Returns which predicates are true for a swap table word: bit 0 for null, 1 for
+ * shadow, 2 for folio, 3 for bad, 4 for countable.
+ */
 __rust_helper unsigned int rust_helper_vswap_swp_tb_seen(unsigned long swp_tb)
 {
 	return swp_tb_is_null(swp_tb) | swp_tb_is_shadow(swp_tb) << 1 |
@@ -283,8 +286,9 @@ rust_helper_vswap_refusals_of(struct mem_cgroup *memcg)
 }
 
 /*
- * Returns the parent of a cgroup, and the cgroup's limits. Returns NULL for the root and
- * for NULL, and if swap has no limits of its own.
+ * Writes the limits of @memcg to @limits, and returns its parent. Returns NULL for
+ * the root, for NULL, if memory cgroups are disabled, and for cgroup v1, which
+ * limits memory and swap together.
  */
 __rust_helper struct mem_cgroup *
 rust_helper_vswap_memcg_limits(struct mem_cgroup *memcg, struct vswap_limits *limits)

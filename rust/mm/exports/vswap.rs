@@ -128,8 +128,8 @@ c_exports! {
     }
 }
 
-/// Returns the result of an allocation for C, which gets 0 only with the proof that the folio is
-/// in the swap cache.
+/// Converts the result of an allocation to the return value for C. Returns 0 only for an
+/// [`Entered`], which proves that the folio is in the swap cache.
 #[inline]
 fn entered(new: Result<Entered<'_>>) -> c_int {
     match new {
@@ -138,8 +138,8 @@ fn entered(new: Result<Entered<'_>>) -> c_int {
     }
 }
 
-/// Allocates virtual and device slots for a folio that zswap does not accept, or whose cgroup is
-/// at its zswap limit. Out of line, to keep the path to zswap short.
+/// Allocates virtual slots and device slots for a folio that zswap does not accept, or whose
+/// cgroup is at its zswap limit. Out of line, to keep the path to zswap short.
 #[inline(never)]
 fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
     // A folio that may not be written back gets no device slots, even if zswap refuses it.
@@ -161,12 +161,12 @@ fn alloc_on_device(folio: NewSwap<'_>) -> Result<Entered<'_>> {
         Err(folio) => return Err(refused(folio)),
     };
     if let Some(new) = new {
-        // Allocate device slots now, because a large folio for which there is no run can still be
-        // split here.
+        // Allocate device slots now. If no device has a free run for a large folio, the caller in
+        // C can still split the folio.
         if let Err(error) = device_slot::back_new(&mut entered.lend(), new) {
             entered.remove();
-            // There was no memory for a backing table. A direct allocation of device slots needs
-            // none.
+            // `ENOMEM` says that there was no memory for a backing table. Return `EAGAIN` instead,
+            // so that C allocates device slots for physical entries, which need no backing table.
             return Err(if error == ENOMEM { EAGAIN } else { error });
         }
     }
@@ -195,8 +195,9 @@ c_exports! {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }
 
-    /// Returns true if a folio is large, has virtual slots, and its pages may be written to a
-    /// device one by one: its cgroup allows writeback, and no hibernation has suspended storage.
+    /// Returns true if a folio is large and has virtual slots, if its cgroup allows writeback, and
+    /// if storage is not suspended. The pages of such a folio may be written to a device one by
+    /// one.
     fn vswap_rs_may_split(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| {
             let large = folio.nr_pages() != 1 && !device::suspended();
@@ -206,9 +207,9 @@ c_exports! {
         })
     }
 
-    /// Sets the zero flag of a folio's virtual slots, and removes their backing. Returns false at
-    /// the swap limit of the folio's cgroup, or if a hibernation image names one of the device
-    /// slots.
+    /// Sets the zero flag of a folio's virtual slots, and removes their backing. Returns false if
+    /// the folio's cgroup is at its swap limit, or if a device backs one of the slots while
+    /// storage is suspended, because a hibernation image may name the device slot.
     fn vswap_zero_set(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| backing::set_zero(&mut folio).is_ok())
     }
@@ -455,7 +456,8 @@ c_exports! {
     /// Replaces a folio in the swap cache by its copy (migration, `shmem_replace_folio()`), or by
     /// one of its parts (split).
     ///
-    /// The swap entry in `new` names the first slot of `old` that `new` takes over.
+    /// The swap entry of `new` names the first slot of `old` that `new` takes over. The caller
+    /// holds `ci->lock`.
     fn vswap_cache_replace(
         cluster: Present<LockedCluster<'_>> = *mut bindings::swap_cluster_info,
         old: Present<&Folio> = *mut bindings::folio,
@@ -515,8 +517,8 @@ c_exports! {
     /// Sets vswap up, for offsets below `max_slots`.
     fn vswap_rs_init(max_slots: usize = c_ulong) given(setup: Setup<'_>) -> c_int {
         kernel::error::from_result(|| {
-            // At most 64 slots for each page of memory, because more would be of no use, and the
-            // directory for 64 is small.
+            // Allow at most 64 slots for each page of memory. More slots would be of no use, and
+            // the directory for 64 is small.
             let most = crate::ffi::params::totalram_pages().saturating_mul(64);
             cluster::setup(&setup, max_slots.min(most) / SLOTS)?;
             // Tell C the maximum before the first slot is allocated.
@@ -539,8 +541,8 @@ extern "C" fn vswap_rs_get_max() -> c_ulong {
 }
 
 c_exports! {
-    /// Returns true if `nr` more pages cannot be charged as swap: together with the incompressible
-    /// pages that zswap keeps, they would exceed a limit.
+    /// Returns true if `nr` more pages would exceed memory.swap.max of the cgroup or of an
+    /// ancestor. Incompressible pages that zswap keeps count as swap here.
     fn vswap_above_swap_max(
         memcg: RcuMemcg<'_> = *mut bindings::mem_cgroup,
         nr: u32 = c_uint
@@ -548,7 +550,7 @@ c_exports! {
         memcg.exceeds_swap_max(nr, true)
     }
 
-    /// Counts a failure to get swap: see [`RcuMemcg::count_swap_max`].
+    /// Counts in memory.swap.events that a page got no swap: see [`RcuMemcg::count_swap_max`].
     fn vswap_count_swap_max(memcg: RcuMemcg<'_> = *mut bindings::mem_cgroup) {
         memcg.count_swap_max();
     }

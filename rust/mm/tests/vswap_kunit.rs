@@ -103,7 +103,8 @@ fn alloc(order: u32) -> Result<usize> {
     let (cluster, start) = (run.taken.cluster(), run.taken.start());
     let mut locked = run.taken.lend();
     let mut in_use = false;
-    // SAFETY: Only this test uses the slots, and the state names no folio.
+    // SAFETY: The slots are in use, only this test uses them, and the state has no page frame
+    // number.
     let right = unsafe { MadeUp::new() };
     for off in start..start + (1 << order) {
         in_use |= locked.state(off) != State::Null;

@@ -5,10 +5,10 @@
 //!
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
 //! A slot whose bit is set needs no backing word. The device slots of the other slots are *idle*:
-//! C counts them as free. [`scatter`](LockedCluster::scatter) ends the
-//! binding when C's allocator needs the idle device slots,
+//! C counts them as free. Three functions end the binding:
+//! [`scatter`](LockedCluster::scatter) when C's allocator needs the idle device slots,
 //! [`leave_device`](LockedCluster::leave_device) for swapoff, and
-//! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot is free.
+//! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot was freed.
 
 #![forbid(unsafe_code)]
 
