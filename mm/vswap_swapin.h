@@ -339,7 +339,7 @@ static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 }
 
 /*
- * Returns true if pages must be mapped old. Their accessed bits then tell a
+ * Returns true if the fault should map pages old. Their accessed bits then tell a
  * later fault which pages were used.
  */
 static __always_inline bool vswap_fault_untouched(struct vswap_around *around,

@@ -190,7 +190,8 @@ c_exports! {
     /// Allocates device slots for a folio that is about to be written. Returns false if that fails.
     ///
     /// The folio has virtual entries, and is not under writeback. Its old backing is removed even
-    /// if this fails. So the caller must then mark the folio dirty.
+    /// if this fails. The caller must then mark the folio dirty, because only the folio has the
+    /// data.
     fn vswap_alloc_backing(folio: Option<SwapFolio<'_>> = *mut bindings::folio) -> bool {
         folio.is_some_and(|mut folio| device_slot::back(&mut folio).is_ok())
     }

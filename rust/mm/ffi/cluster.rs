@@ -162,8 +162,8 @@ struct Rest {
 static_assert!(offset_of!(Cluster, ci) == 0);
 
 // SAFETY: `ci->lock` protects `own` and the cells in `ci`, which are reached through a
-// `LockedCluster` alone. `own` is `Send` and `shared` is `Sync`, as asserted below. C accesses `ci`
-// by its own rules.
+// `LockedCluster` alone. `own` is `Send` and `shared` is `Sync`, as the next items assert. C takes
+// `ci->lock` to access the cells, or uses RCU to read `table`.
 unsafe impl Sync for Cluster {}
 
 const _: fn(&Shared) -> &dyn Sync = |shared| shared;

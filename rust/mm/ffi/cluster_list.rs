@@ -3,7 +3,9 @@
 //! The lists of virtual clusters, and the clusters that each CPU allocates from: C's `struct
 //! vswap_lists` and `struct vswap_local`.
 //!
-//! [`crate::vswap::cluster_list`] decides which list a cluster is on.
+//! [`crate::vswap::cluster_list`] decides which list a cluster is on. A *bound* cluster owns a
+//! device cluster, whose slots can back the slots of the bound cluster: see
+//! [`crate::vswap::bound`].
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 

@@ -175,8 +175,8 @@ impl DeviceSlots {
         word
     }
 
-    /// Appends the slots of `other`, if they directly follow the run. `Err` returns `other`
-    /// otherwise.
+    /// Appends the slots of `other`, if they directly follow the run. Otherwise returns `other` as
+    /// `Err`.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if self.first.nth(self.nr) != Some(other.first) {

@@ -873,8 +873,8 @@ impl ReadFolio<'_> {
         self.0.lend()
     }
 
-    /// Removes the folio from the swap cache, frees its slots and unlocks it. `Err` returns the
-    /// folio, still locked, if the swap count of a slot is not 0, or while suspend or hibernation
+    /// Removes the folio from the swap cache, frees its slots and unlocks it. Returns the folio as
+    /// `Err`, still locked, if the swap count of a slot is not 0, or while suspend or hibernation
     /// does not allow I/O.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn free_swap(self) -> Result<(), Self> {
@@ -1056,8 +1056,8 @@ impl NewFolio {
         self.0.lend()
     }
 
-    /// Calls `f` to fill the page. `Err` returns the error and the folio, so that the caller can
-    /// free the device slot of the folio before it drops the folio.
+    /// Calls `f` to fill the page. If `f` fails, returns its error and the folio, so that the
+    /// caller can free the device slot of the folio before it drops the folio.
     pub(crate) fn fill(
         mut self,
         f: impl for<'p> FnOnce(Slot<'p>, &EmptyPage<'p>) -> Result<FilledPage<'p>>,

@@ -429,8 +429,8 @@ impl IdRefs {
         self.nr
     }
 
-    /// Adds the references of other slots, if they are to the same id. `Err` returns `other`
-    /// otherwise.
+    /// Adds the references of other slots, if they are to the same id. Otherwise returns `other`
+    /// as `Err`.
     #[inline]
     pub(crate) fn append(&mut self, other: Self) -> Result<(), Self> {
         if other.id != self.id {

@@ -118,7 +118,7 @@ impl Lists {
 
     /// Finds the next cluster for a CPU, for folios of an order. Returns a cluster without tables
     /// only if fewer than `limit` clusters have tables. `ty` is the type of the device that the
-    /// cluster is, or is to be, bound to; `None` for an unbound cluster.
+    /// cluster is, or is to be, bound to. For an unbound cluster, `ty` is `None`.
     pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
         if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);
@@ -144,8 +144,8 @@ impl Lists {
 
     /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
     /// order 0, and returns it locked. Prefers clusters of order 0, then clusters without a free
-    /// run of their order. `ty` is the type of the device that the cluster is bound to; `None` for
-    /// an unbound cluster.
+    /// run of their order. `ty` is the type of the device that the cluster is bound to. For an
+    /// unbound cluster, `ty` is `None`.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);

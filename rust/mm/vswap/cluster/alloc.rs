@@ -263,8 +263,8 @@ impl Taken {
         self.nr
     }
 
-    /// Returns the lock, the first slot and the number of slots. Unless the caller makes use of the
-    /// slots, this leaks them.
+    /// Returns the lock, the first slot and the number of slots. If the caller neither uses nor
+    /// frees the slots, they are leaked.
     #[inline]
     pub(super) fn into_parts(self) -> (Guard, u32, u32) {
         (self.guard, self.start, self.nr)

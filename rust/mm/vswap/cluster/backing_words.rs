@@ -161,8 +161,8 @@ impl<'a> OwnedSlots<'a> {
     }
 
     /// Makes device slots the backing of the slots, and consumes the promise of their backing
-    /// words. `Err` returns both, because they do not fit the slots, or because a slot has a
-    /// backing.
+    /// words. If the device slots or the promise do not fit the slots, or if a slot has a backing,
+    /// returns both as `Err`.
     pub(super) fn name(
         self,
         mut devices: DeviceSlots,
@@ -184,8 +184,8 @@ impl<'a> OwnedSlots<'a> {
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
     /// way of `freed`. Returns the zswap charge. The caller takes the slot out of the writeback
-    /// order. `Err` returns the device slot, because there is no zswap entry, or because there are
-    /// several slots.
+    /// order. If no zswap entry backs the slot, or if there are several slots, returns the device
+    /// slot as `Err`.
     #[inline]
     pub(super) fn exchange(
         self,

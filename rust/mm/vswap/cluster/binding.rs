@@ -298,7 +298,7 @@ impl LockedCluster<'_> {
 
     /// Ends the binding. Slots with data on the device get backing words, and their device slots
     /// get reverse map words in `tables`, which the device cluster takes over. Without `tables`,
-    /// warns and keeps the binding if there are such slots.
+    /// warns and keeps the binding if a slot has data on the device.
     fn unbind(&mut self, tables: Option<Tables>) {
         // Without reverse map words, C's allocator could give the device slots to another task,
         // which would overwrite the data.

@@ -40,7 +40,8 @@ impl LockedCluster<'_> {
         self.extend_count(0).is_some()
     }
 
-    /// Returns the swap count of a slot from the extend table; 0 if there is no such table.
+    /// Returns the swap count of a slot from the extend table. Returns 0 if the cluster has no
+    /// extend table, or if the count is in the word of the slot.
     #[inline]
     pub(crate) fn extended(&self, off: u32) -> u32 {
         self.extend_count(off).unwrap_or(0)

@@ -123,8 +123,8 @@ impl LockedSlots<'_> {
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
-    /// way of `freed`. Returns the zswap charge, which the caller uncharges. `Err` returns the
-    /// device slot, because there is no zswap entry, or because the folio is large.
+    /// way of `freed`. Returns the zswap charge, which the caller uncharges. If no zswap entry
+    /// backs the slot, or if the folio is large, returns the device slot as `Err`.
     #[inline]
     pub(crate) fn exchange(
         &mut self,

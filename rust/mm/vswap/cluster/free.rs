@@ -69,14 +69,15 @@ impl<'g> Unpinned<'g> {
         (&self.cluster, self.start, self.nr)
     }
 
-    /// If no backing word of the cluster is in use or promised, returns [`Unbacked`], which is
-    /// cheaper to free. Otherwise returns `self` as `Err`.
+    /// If no backing word of the cluster is in use or reserved (see
+    /// [`Promise`](crate::zswap::table::Promise)), returns [`Unbacked`], which is cheaper to free.
+    /// Otherwise returns `self` as `Err`.
     #[inline]
     pub(crate) fn unbacked(self) -> Result<Unbacked<'g>, Self> {
         if self.cluster.any_backed() {
             Err(self)
         } else {
-            // INVARIANT: No backing word is in use or promised, as just checked under the lock.
+            // INVARIANT: No backing word is in use or reserved, as just checked under the lock.
             Ok(Unbacked(self))
         }
     }
@@ -234,8 +235,8 @@ impl<'g> Unbacked<'g> {
 pub(crate) struct Cleared<'g>(Unpinned<'g>);
 
 impl<'g> Cleared<'g> {
-    /// Returns the locked cluster, the first slot and the number of slots. Unless the caller frees
-    /// the slots, this leaks them.
+    /// Returns the locked cluster, the first slot and the number of slots. If the caller does not
+    /// free the slots, they are leaked.
     #[inline]
     pub(in crate::vswap::cluster) fn into_parts(self) -> (LockedCluster<'g>, u32, u32) {
         let Self(Unpinned { cluster, start, nr }) = self;

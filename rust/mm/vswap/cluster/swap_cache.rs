@@ -305,8 +305,8 @@ pub(crate) fn add<'a>(
     }
 }
 
-/// Adds a folio to the swap cache for the slots from `off` on, one for each page. `Err` returns the
-/// folio, because a slot is not in the cluster or cannot take a folio, or because `may` refuses the
+/// Adds a folio to the swap cache for the slots from `off` on, one for each page. Returns the
+/// folio as `Err` if a slot is not in the cluster or cannot take a folio, or if `may` refuses the
 /// word of a slot.
 #[inline(always)]
 fn enter<'a>(
@@ -326,9 +326,9 @@ fn enter<'a>(
 }
 
 /// Adds a folio to the swap cache for the slots that were taken for it, and records the memory
-/// cgroup id of the slots. `Err` returns the arguments, because the folio or `ids` are for another
-/// number of pages. It would also do so for a page frame number that does not fit in a word, but
-/// there is none.
+/// cgroup id of the slots. If the folio or `ids` are for another number of pages, returns the
+/// arguments as `Err`. It would also do so for a page frame number that does not fit in a word,
+/// but there is no such number.
 #[inline(always)]
 pub(in crate::vswap::cluster) fn fill<'a>(
     taken: Taken,
@@ -417,8 +417,9 @@ struct LeavingPage<'a> {
 }
 
 impl<'a> LeavingPage<'a> {
-    /// Returns the value for a folio. `Err` returns the folio, because it is large. It would also
-    /// do so for a page frame number that does not fit in a word, but there is none.
+    /// Returns the value for a folio. If the folio is large, returns the folio as `Err`. It would
+    /// also do so for a page frame number that does not fit in a word, but there is no such
+    /// number.
     #[inline(always)]
     fn of(folio: LeavingFolio<'a>) -> Result<Self, LeavingFolio<'a>> {
         match folio.pfn() {
