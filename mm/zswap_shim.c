@@ -391,8 +391,8 @@ bool zswap_uncharge_bytes(struct mem_cgroup *memcg, size_t bytes)
 /*
  * Charges stored pages to the cgroup with @id, like obj_cgroup_charge_zswap():
  * @bytes of memory for @nr pages, of which @nr_plain are incompressible. Does
- * nothing for the root, for an @id that no cgroup has, and for cgroup v1. May
- * sleep.
+ * nothing for the root, for an @id of 0, and for cgroup v1. Warns if no cgroup has
+ * @id. May sleep.
  */
 void zswap_charge_id(unsigned short id, size_t bytes, long nr, long nr_plain)
 {

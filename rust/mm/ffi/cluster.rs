@@ -512,8 +512,8 @@ impl ExtendTable {
 }
 
 /// A swap table and a table of memory cgroup ids, before a cluster gets them or after a cluster
-/// has lost them. Dropping the value frees them. Like C's allocator, it frees a swap table by RCU,
-/// because a reader without the lock may still look at it.
+/// has lost them. Dropping the value frees them. A swap table is freed like that of a device, so
+/// that a reader without the lock can still look at the memory.
 ///
 /// # Invariants
 ///

@@ -204,9 +204,9 @@ impl Drop for DeviceSlots {
     }
 }
 
-/// Takes idle device slots of a bound cluster into use, after their bits were set. (A device slot
-/// of a bound cluster is idle if it has no data.) Returns false, and does nothing, if swapoff of
-/// the device has begun. The caller then clears the bits again.
+/// Takes idle device slots of a bound cluster into use, after their bits were set. A slot of a
+/// bound device cluster is *idle* while it has no data. Returns false, and does nothing, if
+/// swapoff of the device has begun. The caller then clears the bits again.
 #[inline]
 pub(crate) fn take_bound(set: SetBits<'_>) -> bool {
     let (first, nr) = set.into_parts();
@@ -362,10 +362,10 @@ pub(crate) fn slots_on_devices() -> usize {
     slots.fold(0i64, i64::wrapping_add) as usize
 }
 
-/// Returns true if more device slots are in use than back virtual slots. Physical entries in page
-/// tables and shmem name the other slots. If zswap has the pages of these entries, it can write
-/// them back to these slots. The result may be wrong while another task allocates or frees device
-/// slots.
+/// Returns true if more device slots are in use than back virtual slots. The other slots are those
+/// of physical entries in page tables and shmem, or of a hibernation image. If zswap has the pages
+/// of physical entries, it can write the pages back to these slots. The result may be wrong while
+/// another task allocates or frees device slots.
 pub(crate) fn old_entries() -> bool {
     used_slots() > slots_on_devices() as i64
 }

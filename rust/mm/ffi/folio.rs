@@ -629,8 +629,8 @@ impl<'a> SwapFolio<'a> {
     }
 
     c_methods! {
-        /// Returns true if the folio is large, clean and not anonymous. For private memory, a
-        /// fault has then read the folio, and none has mapped it. A shmem folio can be mapped.
+        /// Returns true if the folio is large, clean and not anonymous. Then a fault has read the
+        /// folio and none has mapped it, or it is a shmem folio that was written to a device.
         #[cfg(CONFIG_RUST_VSWAP)]
         pub(crate) safe fn is_large_unused(&self) -> bool = vswap_folio_large_unused;
         /// Returns true if the folio is uptodate.

@@ -243,7 +243,8 @@ fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
 /// includes yet, this page among them. May sleep.
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     let kept = stored_incompressible_pages().load(Relaxed);
-    // Each incompressible page in zswap needs a free device slot when it is written back.
+    // Require a free device slot for each incompressible page in zswap, so that all of these pages
+    // can be written back.
     if !device::have_free() || device::free_slots() < kept.saturating_add(nr.into()) {
         return false;
     }

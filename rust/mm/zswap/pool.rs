@@ -817,9 +817,9 @@ impl FreeBatch {
         }
     }
 
-    /// Removes the backing that the word of a virtual slot names, and returns it. With `new`, the
-    /// word then names the first device slot of `new`, which is removed from `new`. Otherwise the
-    /// word is 0. Frees a stored page, which the caller uncharges.
+    /// Removes the backing that the word of a virtual slot names, and returns the backing. With
+    /// `new`, the word then names the first device slot of `new`, which is removed from `new`.
+    /// Otherwise the word is then 0. Frees a stored page, which the caller uncharges.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline(always)]
     pub(crate) fn take(
@@ -932,8 +932,8 @@ impl FreeBatch {
     fn turn_to(&mut self, pool: &Pool) {
         let pool = Some(NonNull::from(pool));
         if self.pool != pool {
-            // The batch is mostly empty, because most batches free one object. Do not call
-            // `flush()` for an empty batch.
+            // Call `flush()` only if the batch has a pool. Mostly it has none, because a fault
+            // frees only one object.
             if self.pool.is_some() {
                 self.flush();
             }
