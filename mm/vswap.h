@@ -271,7 +271,11 @@ static inline bool vswap_suits(struct swap_info_struct *si, struct folio *folio)
 	return !vswap_wants_slots(folio) || __vswap_suits(si);
 }
 
-/* Gives @folio the device slots from @entry on. */
+/*
+ * Records that the device slots from @entry on are those of @folio. If @folio has
+ * virtual slots, writes the reverse map words. Otherwise adds @folio to the swap
+ * cache. Caller holds ci->lock.
+ */
 static inline void swap_cluster_add_folio(struct swap_cluster_info *ci, struct folio *folio,
 					  swp_entry_t entry)
 {
@@ -398,7 +402,10 @@ static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_clus
 	       (vswap_used() && IS_ENABLED(CONFIG_MEMCG) && __vswap_lacks_ids(ci, folio));
 }
 #else
-/* A macro, because an inline function would change the code of its callers. */
+/*
+ * A macro, because without CONFIG_RUST_VSWAP, swapfile.c has to compile to the
+ * same code as before.
+ */
 #define vswap_ends_scan(...)	false
 #endif
 

@@ -367,7 +367,10 @@ void vswap_swapin_trace(const struct vswap_decision *decision)
 	trace_vswap_swapin_plan(decision);
 }
 
-/* Returns the orders above 0 that a folio for a fault may have. */
+/*
+ * Returns the large orders below PMD_ORDER that a folio for a fault may have, by
+ * the VMA and the THP settings.
+ */
 unsigned long vswap_fault_orders(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;

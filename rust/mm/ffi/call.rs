@@ -471,11 +471,11 @@ pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 impl<T> FromC<NonNull<T>> for &mut MaybeUninit<T> {
     /// # Safety
     ///
-    /// `raw` is valid for writes. Only the function accesses it while it runs.
+    /// `raw` is valid for writes. Only the exported function accesses it while it runs.
     #[inline]
     unsafe fn from_c(raw: NonNull<T>) -> Self {
-        // SAFETY: As required of the caller, `raw` is valid for writes, and only the function
-        // accesses it. The memory need not be initialized.
+        // SAFETY: As required of the caller, `raw` is valid for writes, and only the exported
+        // function accesses it. The memory need not be initialized.
         unsafe { raw.cast().as_mut() }
     }
 }
@@ -488,11 +488,12 @@ to_c! {
 impl FromC<*const c_char> for &CStr {
     /// # Safety
     ///
-    /// `raw` is a NUL-terminated string that stays while the function runs.
+    /// `raw` is a NUL-terminated string that is neither freed nor changed while the exported
+    /// function runs.
     #[inline]
     unsafe fn from_c(raw: *const c_char) -> Self {
-        // SAFETY: As required of the caller, `raw` is a NUL-terminated string that stays while the
-        // function runs.
+        // SAFETY: As required of the caller, the string is neither freed nor changed while the
+        // exported function runs, and the body of that function cannot keep it longer.
         unsafe { CStr::from_char_ptr(raw) }
     }
 }

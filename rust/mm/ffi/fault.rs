@@ -267,8 +267,8 @@ impl Fault<'_> {
         /// khugepaged causes in the memory of another process does not mean that the memory is
         /// used.
         pub(crate) safe fn is_own(&self) -> bool = vswap_fault_is_own;
-        /// Returns a bit mask of the orders above 0 that the VMA allows for a folio; 0 with
-        /// userfaultfd.
+        /// Returns a bit mask of the large orders below `PMD_ORDER` that the VMA and the THP
+        /// settings allow. Returns 0 if userfaultfd is armed on the VMA.
         safe fn orders(&self) -> usize = vswap_fault_orders;
         // C checks that the pages are in the page table and in the VMA of the fault.
         safe fn nr_used(

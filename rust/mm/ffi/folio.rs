@@ -770,14 +770,16 @@ impl UnreadFolio<'_> {
     }
 }
 
-/// The locked folio whose cgroup is charged for an allocation, or no folio.
+/// A locked folio, or no folio. [`Self::charged`] charges allocations to the cgroup of the folio.
+/// To charge or uncharge slots, C first compares their cgroup id with that of this cgroup, which
+/// mostly saves a lookup.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     folio: Option<LockedFolio<'a>>,
 }
 
 impl Owner<'_> {
-    /// No folio, so that no cgroup of a folio is charged.
+    /// No folio.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) const NONE: Self = Self { folio: None };
 
@@ -1070,7 +1072,7 @@ impl NewFolio {
     }
 }
 
-/// A new folio in the swap cache that was filled, and can be written.
+/// A new folio in the swap cache whose page was filled, ready to be written to its device slot.
 ///
 /// Dropping the value removes the folio from the swap cache, unlocks it, and puts the reference.
 ///

@@ -97,7 +97,8 @@ pub(crate) fn accept_threshold_percent() -> u32 {
 /// name, no other task reads the name. Only one value exists at a time.
 pub(crate) struct Compressor<'a>(PhantomData<&'a mut ()>);
 
-/// Stands for what the C caller guarantees: see `given` in `c_exports!`.
+/// Creates the value for an exported function that lists it as `given` (`c_exports!`). C passes no
+/// argument for it, but guarantees what `from_c()` requires.
 impl FromC<()> for Compressor<'_> {
     /// # Safety
     ///
@@ -321,11 +322,11 @@ pub(crate) struct ShrinkControl<'a> {
 impl FromC<*mut bindings::shrink_control> for ShrinkControl<'_> {
     /// # Safety
     ///
-    /// `sc` is the argument of a shrinker callback that is running. Only the function uses it. Its
-    /// cgroup is `NULL` or stays, and its node is possible.
+    /// `sc` is the argument of a shrinker callback that is running. Only the exported function
+    /// uses it. Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.
     unsafe fn from_c(sc: *mut bindings::shrink_control) -> Self {
-        // SAFETY: As required of the caller, `sc` is valid, and only the function uses it. Its
-        // cgroup is `NULL` or stays, and its node is possible.
+        // SAFETY: As required of the caller, `sc` is valid, and only the exported function uses it.
+        // Its cgroup is `NULL` or is not freed meanwhile, and its node is possible.
         unsafe {
             let raw = &mut *sc;
             Self {

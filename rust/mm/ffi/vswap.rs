@@ -531,13 +531,13 @@ impl Uncharge {
 impl FromC<*mut bindings::vswap_zap> for &mut Uncharge {
     /// # Safety
     ///
-    /// `zap` is valid, and only the function uses it while it runs. C has zeroed it at first, and
-    /// since then only this type has changed it.
+    /// `zap` is valid. While the exported function runs, nothing else accesses it. C has zeroed it
+    /// at first (`mmu_gather`), and since then only this type has changed it.
     #[inline]
     unsafe fn from_c(zap: *mut bindings::vswap_zap) -> Self {
-        // SAFETY: As required of the caller, `zap` is valid, and only the function uses it. It is
-        // zeroed, or was changed by this type only. `Uncharge` is a transparent wrapper of the
-        // structure.
+        // SAFETY: As required of the caller, `zap` is valid, and only the exported function uses
+        // it. It is zeroed, or was changed by this type only. `Uncharge` is a transparent wrapper
+        // of the structure.
         unsafe { &mut *zap.cast::<Uncharge>() }
     }
 }

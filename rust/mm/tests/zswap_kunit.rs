@@ -76,7 +76,8 @@ fn node() -> Result<Node> {
 
 fn pool() -> Result<ZsPool> {
     // SAFETY: `store()` unpins an object only after it is in the word that `find_word()` returns.
-    // Each test frees its objects. If a test fails, C only reports the objects that are left.
+    // Each test frees its objects. A test that fails may leave objects, which breaks the second
+    // requirement: C reports them, frees the pool, and may access it when it migrates them later.
     unsafe { ZsPool::create(c"zswap-kunit", find_word) }
 }
 

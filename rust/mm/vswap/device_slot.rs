@@ -115,8 +115,8 @@ impl SlotReservation {
 
     /// Reserves a device slot for a zswap entry that is written back. The entry stays until
     /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the word of
-    /// the entry will name the device slot. Returns `ENOSPC` if no device has a free slot, and
-    /// `EDQUOT` if the cgroup of the slot is at its swap limit.
+    /// the entry will name the device slot. May sleep. Returns `ENOSPC` if no device has a free
+    /// slot, and `EDQUOT` if the cgroup of the slot or an ancestor is at its swap limit.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);

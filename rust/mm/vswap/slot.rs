@@ -335,8 +335,8 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
 /// because most page faults do not free a slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
-    // `freed` and `_slots` are dropped after the unlock, so that no lock of the page allocator or
-    // of a device is taken inside the cluster lock.
+    // `freed` and `_slots` are dropped after the unlock. Freeing empty zspages takes locks of the
+    // page allocator, and freeing a device slot takes the lock of the device cluster.
     let mut freed = FreeBatch::new();
     let _slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
 }

@@ -644,7 +644,8 @@ pub(crate) struct SlotWord<'w> {
 }
 
 impl<'w> SlotWord<'w> {
-    /// Returns the word of the `n`th slot of a span. Returns `None` when [`LockedSpan::nth`] does.
+    /// Returns the word of the `n`th slot of a span. Returns `None` if the span has no such slot,
+    /// or if the cluster has no table of words.
     #[inline]
     pub(crate) fn of(slots: &'w LockedSpan<'_>, n: u32) -> Option<Self> {
         let (word, name) = slots.nth(n)?;

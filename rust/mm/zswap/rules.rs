@@ -49,7 +49,7 @@ impl Limits {
     }
 }
 
-/// Whether the pool accepts a store at its current size.
+/// Whether the pool accepts a store at its current size, which depends on whether it was full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fill {
     /// The pool is below its limit, and accepts pages.
@@ -63,9 +63,11 @@ pub(crate) enum Fill {
 /// Reason why a page was not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reject {
-    /// The compressor failed, or the page did not compress and may not be stored uncompressed.
+    /// The compressor failed other than with `-ENOSPC`, or saved nothing. The page may not be
+    /// stored uncompressed.
     CompressFail,
-    /// The compressed data is too large: the compressor or the allocator returned `-ENOSPC`.
+    /// The compressor returned `-ENOSPC`, and the page may not be stored uncompressed. Or the
+    /// allocator returned `-ENOSPC`.
     CompressPoor,
     /// The allocator failed with another error, such as `-ENOMEM`.
     AllocFail,

@@ -6,8 +6,8 @@
 //!   memory cgroups in turn until the pool accepts pages again. If the worker stopped earlier, the
 //!   pool would stay at its limit. Then it would hold old pages, and refuse the pages that are
 //!   being swapped out, which are the warmest.
-//! - A store, when its memory cgroup is at its zswap limit. The clock hand passes a batch of the
-//!   cgroup's pages on each node.
+//! - A store, when its memory cgroup or an ancestor has reached `memory.zswap.max`. The clock hand
+//!   passes a batch of the cgroup's pages on each node.
 //! - The *shrinker*, under memory pressure. The number of pages depends on how well they compress.
 //!   It also depends on how many pages were read from a device recently, because these pages were
 //!   written back too early.
@@ -88,7 +88,8 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     }
 }
 
-/// Writes back pages of the memory cgroup of `objcg`, which is at its limit.
+/// Writes back pages of the memory cgroup of `objcg`. That cgroup or an ancestor has reached
+/// `memory.zswap.max`.
 pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     match objcg.memcg() {
         Some(memcg) => shrink(memcg.get(), BATCH),

@@ -2,8 +2,9 @@
 
 //! The backing words of a cluster: which zswap entry or device slot backs a slot.
 //!
-//! zswap writes a word when it stores a page, and this file when a page goes to a device. Before a
-//! page goes to a device, the word is reserved ([`Promise`]), so that writing it needs no memory.
+//! Only `zswap::pool` writes words: when zswap stores a page, and for this file, when a page goes to
+//! a device. Before a page goes to a device, the word is reserved ([`Promise`]), so that writing it
+//! needs no memory.
 //! A slot that a bound device cluster backs needs no word: see `binding`.
 
 #![forbid(unsafe_code)]

@@ -599,8 +599,8 @@ fn del_range(
 
 /// Replaces the folio `old` in the words of the slots of `new`. `new` is a copy of `old`
 /// (migration, `shmem_replace_folio()`), or a part of `old` (split). Warns of a word that does not
-/// name `old`, and leaves it unchanged. Also warns, and changes no word, if the
-/// slots of `new` are in another cluster.
+/// name `old`, and leaves it unchanged. Also warns, and changes no word, if the slots of `new` are
+/// in another cluster.
 #[inline]
 pub(crate) fn replace(cluster: &mut LockedCluster<'_>, old: &Folio, new: Replacement<'_>) {
     let new = new.folio();
