@@ -41,13 +41,15 @@
 //! 3. Cluster lock (`ci->lock`): the table, its words, and the bits of the members. A task that
 //!    frees a slot frees the stored page under this lock, in some places with interrupts disabled.
 //!    So no code sleeps while it holds this lock.
-//! 4. Ring lock, with the lock of an ancestor's ring inside it, and zsmalloc's locks. These are
-//!    leaf locks: zsmalloc looks up words under its own locks, without the cluster lock.
+//! 4. Ring lock, with the lock of an ancestor's ring inside it; and zsmalloc's locks. A task that
+//!    holds one of these takes none of the locks 1 to 3: zsmalloc looks up words without the
+//!    cluster lock.
 //!
 //! The shrink worker and the removal of a cgroup take the lock of the shrink cursor, and none of
 //! the above while they hold it. These take a ring lock: the clock hand, the shrinker's count, the
-//! freeing of a table, a member's move to another ring, and the removal of a cgroup. Stores, loads
-//! and frees that do none of these never wait for a ring lock.
+//! freeing of a table, a member's move to another ring, the removal of a cgroup, and a store that
+//! adds a member to a ring of a removed cgroup. Stores, loads and frees that do none of these do
+//! not wait for a ring lock.
 //!
 //! # Races
 //!

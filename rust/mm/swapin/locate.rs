@@ -27,8 +27,8 @@ use crate::{
     }, //
 };
 
-/// Where a page's data is. Pages can be read as one folio if their places are equal and their swap
-/// offsets are consecutive.
+/// Where a page's data is. Pages can be read as one folio if their places are equal, their swap
+/// offsets are consecutive, and [`Place::is_in_order`] returns true.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// No data is stored, because the page is zeros.
@@ -38,7 +38,8 @@ pub(crate) enum Place {
     /// A slot of the swap device with this type. The number is the slot's offset minus the entry's
     /// offset, which is equal for consecutive entries with consecutive slots.
     Slot(u8, u64),
-    /// Only the swap cache has the page, the page is lost, or the entry is corrupt.
+    /// None of these: only the swap cache has the page, the slot was freed meanwhile, or the page
+    /// is lost.
     Nowhere,
 }
 
@@ -70,7 +71,7 @@ impl Place {
         Self::Slot(entry.entry().ty() as u8, 0)
     }
 
-    /// Returns true if the page can be swapped in without reading a device.
+    /// Returns true if the page is on no device, so that no device is read for it.
     #[inline]
     pub(crate) fn is_memory(self) -> bool {
         !matches!(self, Self::Slot(..))
@@ -92,7 +93,8 @@ impl Place {
         }
     }
 
-    /// Returns true if adjacent pages in this place can be read as one folio.
+    /// Returns false for a slot of a device whose consecutive slots need not be contiguous, such
+    /// as a swap file. Pages there cannot be read as one folio.
     #[inline]
     pub(crate) fn is_in_order(self) -> bool {
         !matches!(self, Self::Slot(ty, _) if !device::in_order(ty.into()))
@@ -104,7 +106,6 @@ impl Place {
 #[inline]
 pub(crate) fn devices(entry: HeldEntry<'_>, fast: bool) -> Devices {
     if entry.entry().is_virtual() {
-        // Usually no slow device backs virtual slots.
         if fault::any_slow_device() {
             Devices::Mixed
         } else {

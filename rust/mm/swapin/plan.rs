@@ -3,9 +3,9 @@
 //! Plans how a page is swapped in: gathers the evidence that [`policy`] decides by.
 //!
 //! A plan is a bitmap of the orders that the folio may have. The plans 0 and `READ_AHEAD_LONE` mean
-//! readahead. In any other plan, bit 0 is set. `BY_DEVICE` marks a plan that was made by C's rule:
-//! a fast device gets the largest folio allowed. The outcome of a plan with `BY_DEVICE` is not
-//! recorded, because the history of faults did not influence the plan.
+//! readahead. In any other plan, bit 0 is set. `BY_DEVICE` marks a plan for a large folio that was
+//! made by C's rule: on a fast device, folios are as large as allowed. The outcome of a plan with
+//! `BY_DEVICE` is not recorded, because the history of faults did not influence the plan.
 
 #![forbid(unsafe_code)]
 
@@ -78,7 +78,7 @@ fn on_slow(fault: &Fault<'_>) -> usize {
         return READ_AHEAD;
     }
     fault::count_why(Why::Slow);
-    // Without readahead, no neighbours are in the swap cache.
+    // If `page-cluster` is 0, readahead reads no neighbours that the fault could map.
     if fault::readahead_max() == 1 {
         return READ_AHEAD_LONE;
     }
@@ -358,7 +358,8 @@ impl Access<'_> {
     }
 
     /// Samples how many pages of the last large folio were used, and counts the outcome. Returns
-    /// `None` if the pages were not mapped old, or if their accessed bits cannot be read.
+    /// `None` for a file, if the last folio was not large, if its pages were not to be mapped old,
+    /// or if their accessed bits cannot be read.
     fn outcome(&self, record: Record) -> Option<Used> {
         const SAMPLES: u32 = 16;
 

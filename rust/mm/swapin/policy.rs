@@ -21,10 +21,10 @@
 //! - *Folio size.* Otherwise a large folio needs evidence of locality, because it brings in pages
 //!   that no fault asked for. Evidence is a sequence of faults, recent use of the pages next to
 //!   this one, or `MADV_SEQUENTIAL`. `MADV_RANDOM` is a veto.
-//! - *Fault around.* Where readahead has brought in neighbours, the fault maps those that are in
-//!   the swap cache and exclusive to the process. This file only returns the direction of the
-//!   sequence: [`Record::direction`]. `__vswap_swapin_next()` in `mm/vswap_swapin.c` decides for
-//!   each neighbour.
+//! - *Fault around.* After readahead, the fault also maps neighbours that are in the swap cache,
+//!   in the direction of the sequence, which this file returns: [`Record::direction`].
+//!   `__vswap_swapin_next()` in `mm/vswap_swapin.c` decides for each neighbour whether the fault
+//!   maps it.
 //! - *Feedback.* The fault maps the pages of some large folios old. A later fault counts how many
 //!   of them were used. `PROOFS` well-used folios ([`Outcome::Full`]) in a row raise the maximum
 //!   order by one. [`Outcome::Waste`] lowers it, and requires a longer sequence the next time.
@@ -75,7 +75,8 @@ pub enum Hint {
 /// Where the data of a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// On no device: in zswap, a zero page, or only in the swap cache.
+    /// On no device: in zswap, a zero page, or only in the swap cache. Also if the place of the
+    /// data is not known.
     Memory,
     /// On a fast device: one with synchronous I/O, such as zram.
     Fast,
@@ -395,7 +396,7 @@ pub trait Inquiry {
 
     /// Returns the largest order, at most `max`, of an aligned range around the page whose data is
     /// all in one place. Returns 0 if the data of the page's buddy, the other page of the aligned
-    /// pair, is elsewhere.
+    /// pair, is elsewhere, or if pages in this place cannot be read as one folio.
     fn uniform(&mut self, max: u32) -> u32;
 }
 
@@ -415,19 +416,22 @@ pub enum How {
 pub enum Why {
     /// The page is on a slow device.
     Slow,
-    /// The page is on a fast device, and zswap was never enabled.
+    /// The page is on a fast device, and zswap was never enabled. Also counted for a zero page if
+    /// no slow device can have the page.
     Fast,
     /// Neighbours may be on a slow device, and the last faults were adjacent.
     SlowAround,
-    /// Zswap pages and zero pages are read ahead, too.
+    /// The page is on no device, but such pages are read ahead, too, because the switch `bypass`
+    /// is off.
     NotSpared,
-    /// Large folios are not allowed here.
+    /// Large folios are not allowed here, by the switches or by [`Inquiry::limits`].
     Small,
     /// The application announced random access.
     Random,
     /// There is no evidence that neighbours will be used.
     Far,
-    /// The data of the neighbours is in other places than that of the page.
+    /// The data of too many neighbours is in other places than that of the page, or cannot be read
+    /// together with it.
     Mixed,
     /// Adjacent pages were used recently.
     Near,

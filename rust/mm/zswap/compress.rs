@@ -2,8 +2,8 @@
 
 //! Compresses a page to an object, and decompresses an object to a page.
 //!
-//! Both functions lock the mutex of a compression context, except for a page that repeats one
-//! value. zsmalloc's locks nest inside this mutex.
+//! Both functions lock the mutex of a compression context, except for a page that is stored as a
+//! repeated value, without an object. So they may sleep. zsmalloc's locks nest inside this mutex.
 
 #![forbid(unsafe_code)]
 
@@ -40,9 +40,10 @@ use kernel::{
 /// Compresses a page to an entry for a slot. If the page repeats a value that fits in a word, the
 /// entry has that value and no object.
 ///
-/// A page that does not get smaller is stored uncompressed, so that pages are written back in
-/// order of age. Such a page is refused if its memory cgroup disables writeback, or if
-/// `keeps_plain` returns false, because a copy that is never written back saves no memory.
+/// If the compressor fails, or its output is not smaller than the page, the page is stored
+/// uncompressed, so that pages are written back in order of age. Such a page is refused if its
+/// memory cgroup disables writeback, because an uncompressed copy that is never written back saves
+/// no memory, or if `keeps_plain` returns false. Returns the reason if the page is not stored.
 #[inline]
 pub(super) fn compress(
     pool: &PoolRef,
@@ -62,7 +63,7 @@ pub(super) fn compress(
             pool.store(context.output(len), node, slot)
         }
         Form::Plain => {
-            // `keeps_plain()` may take long, and faults on this CPU wait for the context.
+            // `keeps_plain()` may take long, and other tasks on this CPU may wait for the context.
             drop(context);
             if !page.writeback_enabled() || !keeps_plain() {
                 return Err(Reject::of_compressor(result.err() == Some(ENOSPC)));
@@ -73,8 +74,8 @@ pub(super) fn compress(
     entry.map_err(|error| Reject::of_allocator(error == ENOSPC))
 }
 
-/// Decompresses the stored page of a slot to a page. Returns `EIO` if that fails, or if the result
-/// is not a whole page.
+/// Decompresses the stored page of a slot to a page. Returns `EIO` if the word is damaged, if the
+/// compressor fails, or if the result is not a whole page.
 #[inline]
 pub(super) fn decompress<'h, 'p>(
     slot: SwapEntry,

@@ -31,14 +31,15 @@ use kernel::{
     }, //
 };
 
-/// True if the pool was full, and has not accepted a page since.
+/// True if [`accepts`] found the pools at or above [`Limits::max`], and has not returned true
+/// since.
 ///
-/// This is a hint. The flag and the size of the pool are read without a lock, so they may not match
-/// for a moment.
+/// This is a hint. The flag and the size of the pools are read without a lock, so they may not
+/// match for a moment.
 static REACHED_FULL: Atomic<bool> = Atomic::new(false);
 
-/// True if the pool was full, and has not shrunk to the accept threshold since. This is a hint for
-/// [`may_store`].
+/// True if [`accepts`] found the pools at or above [`Limits::max`], and has not found them at or
+/// below [`Limits::accept`] since. This is a hint for [`may_store`].
 #[cfg(CONFIG_RUST_VSWAP)]
 static NEAR_FULL: Atomic<bool> = Atomic::new(false);
 
@@ -52,15 +53,17 @@ pub(super) fn limits() -> Limits {
     )
 }
 
-/// Returns true if the pool was full, and has not accepted a page since.
+/// Returns [`REACHED_FULL`].
 #[inline]
 pub(super) fn reached_full() -> bool {
     REACHED_FULL.load(Relaxed)
 }
 
-/// Returns true if pages can be written back, so that a full pool shrinks to the accept threshold.
-/// If they cannot, stores do not wait for the threshold. Otherwise one memory cgroup whose pages
-/// hold the pool above the threshold would keep all others from storing pages.
+/// Returns true if writeback may shrink the pools to the accept threshold: a device has a free
+/// slot to back a virtual slot, or device slots are in use that back none, to which zswap can
+/// write pages of physical entries. If this is false, stores do not wait for the threshold.
+/// Otherwise one memory cgroup whose pages hold the pools above the threshold would keep all
+/// others from storing pages.
 fn drains() -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     return device::have_free() || device::old_entries();
@@ -68,8 +71,9 @@ fn drains() -> bool {
     true
 }
 
-/// Returns true if the pool accepts a store. Counts the refused store if the pool is at its limit,
-/// and updates [`REACHED_FULL`] and `NEAR_FULL`.
+/// Returns true if the pools accept a store at their current size: see [`Limits::judge`]. Counts
+/// the refused store if they are at or above [`Limits::max`]. Updates [`REACHED_FULL`] and
+/// `NEAR_FULL`.
 #[inline]
 pub(super) fn accepts() -> bool {
     let was_full = reached_full();
@@ -108,9 +112,9 @@ fn note_near_full(near: bool) {
     let _ = near;
 }
 
-/// Queues the shrink worker if zswap is enabled, its pool accepts no page, and pages can be
-/// written back. The caller has a folio that zswap refuses and that gets no device slot. Counts
-/// this as a refused store if the pool is at its limit.
+/// Queues the shrink worker if zswap is enabled, its pools accept no page, and pages can be
+/// written back. The caller has a folio that zswap refuses and that gets no device slot.
+/// Counts this as a refused store if the pools are at or above [`Limits::max`].
 #[cfg(CONFIG_RUST_VSWAP)]
 #[cold]
 pub(crate) fn want_room() {
@@ -119,19 +123,20 @@ pub(crate) fn want_room() {
     }
 }
 
-/// Returns true if a store of one more folio may succeed. Reclaim calls this before it unmaps the
-/// folio, so that a refused folio stays mapped.
+/// Returns false if zswap is disabled, has no pool, or accepts no page at the current size of the
+/// pools. This is called before the folio is unmapped, so that a refused folio remains mapped.
 ///
-/// Calls [`room`], which is slow, only if the pool was full lately. Otherwise the store itself
-/// finds out whether the pool accepts the folio.
+/// Calls [`room`], which is slow, only while `NEAR_FULL` is set. Otherwise returns true, and the
+/// store itself finds out whether the pools accept the folio.
 #[cfg(CONFIG_RUST_VSWAP)]
 #[inline]
 pub(crate) fn may_store() -> bool {
     params::enabled() && setup::has_pool() && (!NEAR_FULL.load(Relaxed) || room() != 0)
 }
 
-/// Returns the number of pages that the pool has room for, assuming that they do not compress.
-/// Returns 0 while the pool accepts no page. Unlike [`accepts`], changes no counter and no flag.
+/// Returns by how many pages the pools are below [`Limits::max`]. Returns 0 if zswap is disabled,
+/// has no pool, or accepts no page at this size. Unlike [`accepts`], changes no counter and no
+/// flag.
 #[cfg(CONFIG_RUST_VSWAP)]
 pub(crate) fn room() -> usize {
     if !params::enabled() || !setup::has_pool() {
@@ -147,8 +152,8 @@ pub(crate) fn room() -> usize {
 
 /// Switches to a compressor. Calls `commit` to change the module parameter.
 ///
-/// New pages are stored in a pool with this compressor. The previous pool is retired: it stays as
-/// long as it has objects, and is revived if its compressor is chosen again meanwhile. Returns
+/// New pages are stored in a pool with this compressor. The previous pool is retired: it is freed
+/// after its last object, and revived if its compressor is chosen again before that. Returns
 /// `ENOENT` if the compressor does not exist, `EINVAL` if no pool can be created, or the error of
 /// `commit`.
 pub(crate) fn switch_compressor(name: &CStr, commit: impl FnOnce() -> Result) -> Result {

@@ -6,10 +6,12 @@
 //! copy, so it is marked dirty. Keeping both copies would use memory only to save compressing the
 //! page again.
 //!
-//! The stored copies of a large folio are freed when a fault has mapped the folio.
+//! Loading a large folio does not free the stored copies. A fault that has mapped the folio may
+//! free them, see `forget`.
 //!
 //! A fault can also *claim* a page: see "Claim and consume" in `mm/vswap_swapin.c`. Such a fault
-//! frees the stored copy after it has mapped the page, or when it gives the claim up.
+//! frees the stored copy after it has mapped the page, or when it cannot map the page. If the read
+//! failed, it does not free the copy.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +31,8 @@ use kernel::prelude::*;
 /// Loads the page or pages of a folio. Returns `ENOENT` if zswap does not have them, so that the
 /// caller reads the device.
 ///
-/// Returns `EIO` if a word is corrupt, or a page cannot be decompressed. Then the folio is not
-/// marked uptodate, which the fault takes for an I/O error.
+/// Returns `EIO` if a word is corrupt, if a page cannot be decompressed, or if zswap has only some
+/// of the pages. Then the folio is not marked uptodate, which the fault takes for an I/O error.
 pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|mut slot, page| {
         let entry = slot.entry();
@@ -40,15 +42,16 @@ pub(crate) fn load(folio: &mut UnreadFolio<'_>) -> Result {
         return load_large(folio);
     };
     read?;
-    // The folio is the only copy. It was uptodate before it is dirty, but other tasks wait for the
-    // folio lock, so they see it dirty.
+    // The folio is the only copy, so it must be dirty. It was marked uptodate before, but this
+    // task holds the folio lock, so tasks that wait for the read see the folio dirty.
     folio.count_zswpin();
     folio.mark_dirty();
     Ok(())
 }
 
-/// Loads the page of a folio that a fault has claimed. The stored copy stays until the fault frees
-/// the slot or calls [`forget`]. Returns `EINVAL` for a large folio, which is never claimed.
+/// Loads the page of a folio that a fault has claimed. Does not free the stored copy: the fault
+/// frees the slot, or calls [`forget`]. Returns `ENOENT` if zswap does not have the page, `EIO` if
+/// it cannot be read, or `EINVAL` for a large folio, which is never claimed.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
     let read = folio.fill(|slot, page| {
@@ -61,13 +64,13 @@ pub(crate) fn read(folio: &mut UnreadFolio<'_>) -> Result {
     Ok(())
 }
 
-/// Loads a large folio. The stored copies stay, and the folio stays clean. So a fault that cannot
-/// map the folio can drop it. A fault that has mapped the folio frees its slots, or calls
-/// `forget`.
+/// Loads a large folio. Does not free the stored copies, and leaves the folio clean. So a fault
+/// that cannot map the folio can drop it. A fault that has mapped the folio may free its slots, or
+/// call `forget`.
 ///
-/// The fault that added the folio to the swap cache saw that zswap has all of its pages, or none.
+/// The task that added the folio to the swap cache saw that zswap has all of its pages, or none.
 /// While a folio is in the swap cache, zswap cannot write its pages back. If zswap has only some of
-/// them nevertheless, this fails, and the fault reads the pages one by one.
+/// them nevertheless, this returns `EIO`.
 fn load_large(folio: &mut UnreadFolio<'_>) -> Result {
     let nr = folio.nr_pages();
     let read = folio.fill_all(|n, slot, page| {
@@ -95,8 +98,8 @@ fn any_stored(folio: &mut SwapFolio<'_>, mut pages: Range<usize>) -> bool {
     })
 }
 
-/// Frees the stored copies of a folio and marks the folio dirty, if zswap has its pages. Otherwise
-/// changes nothing, because the copies on a device stay valid.
+/// Frees the stored copies of a folio and marks the folio dirty, if zswap has its first page.
+/// Otherwise changes nothing.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 pub(crate) fn forget(folio: &mut SwapFolio<'_>) {
     if table::get(&folio.first_slot()).is_err() {

@@ -9,9 +9,10 @@
 //! record: the page loses its second chance. When the hand meets a page with this bit clear, the
 //! page is written back.
 //!
-//! So a page is written back after one round of the hand at the earliest, and two at the latest,
-//! without a timestamp. A page that is stored just before the hand reaches its slot loses its
-//! second chance right away. The hand does not meet it again for a whole round.
+//! So the hand chooses a page for writeback one round after it was stored at the earliest, and two
+//! rounds at the latest, without a timestamp. (Rounds in which it skips the member do not count.)
+//! A page that is stored just before the hand reaches its slot loses its second chance right away.
+//! The hand does not meet it again for a whole round.
 //!
 //! # Locking
 //!
@@ -21,13 +22,14 @@
 //! - A member's seat says which ring it is on ([`Seat`]). The ring lock protects the ring, and the
 //!   seats of the members on it.
 //!
-//! A store waits only for the cluster lock, unless it moves a member without bits from one ring to
-//! another, or the cgroup of the ring was removed. It sets the bit of its slot, and is done if the
-//! member had bits before. The hand removes members without bits from the ring, so that it passes
-//! over them only once. [`fill`] and [`park`] resolve the race between a store and the hand. The
-//! store changes the bits, then reads the seat. The hand changes the seat, then reads the bits. So
-//! the store sees the new seat, or the hand sees the new bits, or both. The task that takes the
-//! free seat puts the member on a ring.
+//! To set the bit of its slot, a store holds the cluster lock. It waits for a ring lock only if it
+//! moves a member without bits from one ring to another, or if the cgroup of the ring was removed.
+//! It need not look at the seat if the member had bits before. The hand removes members without
+//! bits from the ring, so that it passes over them only once. [`fill`] and [`park`] resolve the
+//! race between a store and the hand. The store changes the bits, then reads the seat. The hand
+//! changes the seat, then reads the bits. So the store sees the new seat, or the hand sees the new
+//! bits, or both. The task that changes the seat from [`Seat::Free`] to [`Seat::On`] puts the
+//! member on that ring.
 //!
 //! A member is freed with its table, when none of its slots has a bit. Before that, [`retire`]
 //! sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put the
@@ -79,8 +81,9 @@ pub trait Member {
 ///
 /// Caller holds the cluster lock and the RCU read lock. The member is on `ring`, or has no bits. A
 /// member without bits can still be on another ring. Then `remove` removes it from there, as in
-/// [`retire`]. Until then, the hand of that ring can meet the page, but only takes the second
-/// chance of a new page.
+/// [`retire`]. Until then, the hand of that ring can meet the page. That costs the page its second
+/// chance at most: it cannot be written back yet, because its folio is still locked in the swap
+/// cache.
 #[inline]
 pub fn fill<M: Member>(
     member: &M,
@@ -156,11 +159,11 @@ fn reseat<M: Member>(
 /// What the clock hand does with a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// Nothing is done, because no page is stored, or its word has changed meanwhile.
+    /// Nothing is done, because the word is no valid record, or has changed meanwhile.
     Pass,
-    /// The page lost its second chance, and stays.
+    /// The hand has cleared the referenced bit. The page is not written back this time.
     Spare,
-    /// The page is written back.
+    /// The page is to be written back.
     WriteBack,
 }
 
@@ -182,6 +185,7 @@ pub fn turn(word: u64, exchange: impl FnOnce(u64) -> bool) -> Turn {
 }
 
 /// Returns the number of the first slot whose bit is set, starting at slot `from` of the 64.
+/// Returns `None` if there is none.
 #[inline]
 pub const fn next_bit(bits: u64, from: u32) -> Option<u32> {
     let Some(mask) = u64::MAX.checked_shl(from) else {

@@ -178,8 +178,8 @@ impl PinnedDrop for Refs {
 ///
 /// # Invariants
 ///
-/// After its creation, a pool is a leaked box that is only reached through references. Putting the
-/// last reference schedules the work item, which frees the pool.
+/// After [`Pool::create`], a pool is a box that was leaked by `into_foreign()`. Only the work item
+/// frees it. Putting the last reference queues the work item.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Pool {
     zs: ZsPool,
@@ -256,7 +256,8 @@ static PLACES_USED: Atomic<usize> = Atomic::new(0);
 static CURRENT: At = At::nothing();
 
 impl Pool {
-    /// Creates a pool with a compressor. May sleep. Returns `ENOSPC` if all numbers are taken.
+    /// Creates a pool with a compressor. May sleep. Returns `ENOSPC` if all numbers are taken, or
+    /// the error of the step that failed, such as `ENOMEM`.
     pub(crate) fn create(compressor: &CStr) -> Result<Initial> {
         let nth = POOLS_MADE.fetch_add(1, Full).wrapping_add(1);
         let zs_name = CString::try_from_fmt(fmt!("zswap{nth:x}"))?;
@@ -264,8 +265,10 @@ impl Pool {
             try_pin_init!(Self {
                 // SAFETY: `Entry::publish()` writes the place of an object to the word of its slot
                 // before it unpins the object. `find_word()` returns this word for the object's
-                // name. An object is stored as a `Pinned`, which keeps the pool by a reference. The
-                // reference passes to the word, and is put after the object is freed.
+                // name, until the object is freed: by the invariants of `Word`, the slot is in use
+                // until then. An object is stored as a `Pinned`, which owns a reference to the
+                // pool. The reference passes to the word, and is put after the object is freed, so
+                // the pool is dropped later.
                 zs: unsafe { ZsPool::create(&zs_name, table::find_word) }?,
                 contexts: Contexts::new()?,
                 // INVARIANT: This is the `refs` field of a pool.
@@ -366,8 +369,9 @@ unsafe extern "C" fn last_put(refs: *mut bindings::percpu_ref) {
     // SAFETY: As required of the caller, `refs` is the count of a pool. By the invariants of
     // `Refs`, it is the `refs` field of the pool.
     let pool = unsafe { kernel::container_of!(refs.cast::<Refs>(), Pool, refs) };
-    // SAFETY: By the invariants of `Pool`, the pool is a leaked box, which belongs to the last
-    // reference. As required of the caller, that was just put.
+    // SAFETY: By the invariants of `Pool`, the pool is a box that was leaked by `into_foreign()`.
+    // As required of the caller, the last reference was just put. That happens once, so this is
+    // the only task that makes a box of the pool.
     let pool = unsafe { Pin::<KBox<Pool>>::from_foreign(pool.cast()) };
     // No word names an object of the pool, because each object has a reference. So no task looks
     // up the number of the pool.
@@ -458,8 +462,8 @@ impl Clone for PoolRef {
     #[inline]
     fn clone(&self) -> Self {
         self.refs.get();
-        // INVARIANT: The reference was just taken for this value. The pool stays, because `self`
-        // has a reference, too.
+        // INVARIANT: The reference was just taken for this value. The count was not 0, because
+        // `self` has a reference, too.
         Self(self.0)
     }
 }
@@ -469,7 +473,8 @@ impl Deref for PoolRef {
 
     #[inline]
     fn deref(&self) -> &Pool {
-        // SAFETY: By the invariants of `PoolRef`, this value owns a reference to the pool.
+        // SAFETY: By the invariants of `PoolRef`, this value owns a reference to the pool, so the
+        // pool is not freed while `self` is borrowed.
         unsafe { self.0.as_ref() }
     }
 }
@@ -486,7 +491,8 @@ impl Drop for PoolRef {
 ///
 /// # Invariants
 ///
-/// The pointer is NULL, or points to a pool that is freed a grace period after it left all places.
+/// The pointer is NULL, or points to a pool that is not freed before an RCU grace period has
+/// passed since it left all places.
 struct At(Atomic<*const Pool>);
 
 impl At {
@@ -503,7 +509,8 @@ impl At {
     }
 }
 
-/// Returns the current pool and the retired ones. May miss a pool that is being created.
+/// Returns the pools in [`POOLS`]: the current one and the retired ones. May miss a pool that
+/// joins or leaves meanwhile.
 #[inline]
 fn each(rcu: &rcu::Guard) -> impl Iterator<Item = &Pool> {
     let used = PLACES_USED.load(Relaxed);
@@ -544,7 +551,9 @@ pub(crate) fn total_pages() -> usize {
 /// The word of a slot in a zswap table: 0, a [`Record`], or in a virtual cluster, the device slot
 /// that backs the slot.
 ///
-/// Only this file writes words. The callers of its functions pass the right to a word:
+/// Only this file replaces words. (The clock hand in `ring` clears the referenced bit. zsmalloc
+/// changes the place of an object, and writes the new word when this file frees an object.) The
+/// callers of its functions pass the right to a word:
 ///
 /// - A [`SlotWord`] lets [`Entry::publish`] store a record, and [`FreeBatch::free`] free a record.
 /// - An `OwnedWord` lets `FreeBatch::take()` clear the word or name a device slot.
@@ -554,12 +563,12 @@ pub(crate) fn total_pages() -> usize {
 /// # Invariants
 ///
 /// A word that names an object owns the object, and a reference to its pool. It belongs to a slot
-/// in use, and a slot in use keeps its swap device. A word that names a device slot owns the device
-/// slot. The word changes under the lock of its cluster, except for the referenced bit of a record
-/// and the place of an object.
+/// in use, and the swap device of a slot in use is not freed. A word that names a device slot owns
+/// the device slot. The word changes under the lock of its cluster, except for the referenced bit
+/// of a record and the place of an object.
 ///
-/// Corrupted memory can break these invariants. Code that finds a damaged word limits the harm. A
-/// wrong pool number is not detected if a pool has that number.
+/// Corrupted memory can break these invariants. Code that finds a damaged word fails, or leaks
+/// what the word should name. A wrong pool number is not detected if a pool has that number.
 #[repr(transparent)]
 pub(crate) struct Word(Atomic<u64>);
 
@@ -703,10 +712,12 @@ impl<'a, A> Named<'a, A> {
         // which is in this place, until the object is freed. By the invariants of `Named`, only the
         // owner of the result may free it during `'a`. Then the reference passes to that owner.
         let pool: &'a Pool = unsafe { place.0.load(Acquire).as_ref() }?;
-        // SAFETY: By the invariants of `Named`, the word names the object, and only the owner of
-        // the result may free it during `'a`, if `A` is `Own`. Then no other task reads the object
-        // or replaces the word, because that takes the right to the slot. The object is in this
-        // pool. An object in a word was unpinned.
+        // SAFETY: The object is in this pool. By the invariants of `Named`, the word names the
+        // object. `Entry::publish()` put it there under its name, and then unpinned it. By the
+        // same invariants, nobody but the owner of the result frees it during `'a`, and that only
+        // if `A` is `Own`. Then no other task reads the object or replaces the word, because that
+        // takes the right to the slot. The clock hand only clears the referenced bit, by
+        // compare-and-exchange.
         let object = unsafe { InWord::new(&pool.zs, &self.word.0, self.name) };
         Some((pool, object))
     }
@@ -784,7 +795,8 @@ impl Entry {
         if let Some(object) = object {
             // SAFETY: By the invariants of `Entry`, the new value of the word names this object.
             // By the invariants of `SlotWord` and the check above, `find_word()` returns this word
-            // for the object's name. The word has taken over the object and the reference.
+            // for the object's name, and no other task frees the object yet, because this task has
+            // locked the cluster. The word has taken over the object and the reference.
             unsafe { object.unpin() };
         }
         // INVARIANT: By the invariants of `Word`, the word owned the device slot that `old` names,
@@ -820,7 +832,8 @@ impl FreeBatch {
 
     /// Removes the backing that the word of a virtual slot names, and returns the backing. With
     /// `new`, the word then names the first device slot of `new`, which is removed from `new`.
-    /// Otherwise the word is then 0. Frees a stored page, which the caller uncharges.
+    /// Otherwise the word is then 0. Frees a stored page, which the caller uncharges. Returns
+    /// `None` if the word named no backing.
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline(always)]
     pub(crate) fn take(
@@ -915,9 +928,11 @@ impl FreeBatch {
         match object {
             Some((pool, pin)) => {
                 self.turn_to(pool);
-                // SAFETY: As required of the caller, the cluster is locked, and the caller owns the
-                // right to the slot. By the invariants of `Loaded`, the word names the object,
-                // which belongs to the pool.
+                // SAFETY: By the invariants of `Loaded`, the object is in this pool, and `pin` is
+                // the pin of the read through this word. As required of the caller, the cluster is
+                // locked, and the caller owns the right to the slot. So no other task reads or
+                // frees the object, or changes the word, except that the clock hand clears the
+                // referenced bit by compare-and-exchange.
                 unsafe { pool.zs.free_read(pin, &held.word.0, 0, &mut self.emptied) };
                 // INVARIANT: The freed object's reference passes to this value.
                 self.nr = self.nr.wrapping_add(1);
@@ -1053,7 +1068,8 @@ impl<'a> Held<'a> {
         Some(self.object()?.0)
     }
 
-    /// Calls `f` with the object's memory. Fails if the word is damaged or names no object.
+    /// Calls `f` with the object's memory. Returns an error, and does not call `f`, if the word is
+    /// damaged or names no object.
     #[inline]
     pub(crate) fn read<R>(&self, f: impl FnOnce(Parts<'_>) -> R) -> Result<(R, Loaded<'_>)> {
         let (pool, object) = self.object().ok_or(EIO)?;
@@ -1088,12 +1104,13 @@ impl<'a> Held<'a> {
     }
 }
 
-/// A stored page that was read. It keeps the object pinned, so zsmalloc does not move it.
+/// A stored page that was read. Its object, if it has one, is pinned while the value exists, so
+/// zsmalloc does not move it.
 ///
 /// # Invariants
 ///
-/// If the word of `held` names an object, `object` has a pin of that object and the object's pool.
-/// Otherwise `object` is `None`.
+/// If the word of `held` names an object, `object` has the object's pool, and the pin of a read of
+/// the object through that word. Otherwise `object` is `None`.
 pub(crate) struct Loaded<'h> {
     held: &'h Held<'h>,
     object: Option<(&'h Pool, ReadPin<'h>)>,

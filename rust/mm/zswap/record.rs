@@ -198,14 +198,14 @@ pub enum Kept {
 /// ```
 ///
 /// `P` is set if the page is stored uncompressed. `R` is the referenced bit, which is set until the
-/// clock hand has passed the page. zsmalloc changes the place. The forms of a value are 0: a 32-bit
+/// clock hand meets the page. zsmalloc changes the place. The forms of a value are 0: a 32-bit
 /// value, twice; 1: a sign-extended number; 2: the lowest 6 bits are 0. A value has the first of
 /// these forms that fits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The object or value of the page.
     pub kept: Kept,
-    /// True if the clock hand has not passed the page since it was stored.
+    /// True if the clock hand has not met the page since it was stored.
     pub referenced: bool,
 }
 

@@ -5,12 +5,12 @@
 //!
 //! # Lifetime
 //!
-//! - A ring is in the lruvec of a memory cgroup and node. A reference to the cgroup or the RCU
-//!   read lock keeps the ring. If memory cgroups are disabled, the rings are in an array indexed
-//!   by node, which is never freed. When a cgroup goes offline, its rings are marked dead. Their
-//!   members move to the nearest live ring of an ancestor on the same node ([`Ring::leave`]). A
-//!   store that later adds a member to a dead ring sees that the ring is dead, and moves the
-//!   members of the ring.
+//! - A ring is in the lruvec of a memory cgroup and node. It is not freed while a task has a
+//!   reference to the cgroup, or holds the RCU read lock since it found the ring. If memory
+//!   cgroups are disabled, the rings are in an array indexed by node, which is never freed. When a
+//!   cgroup goes offline, its rings are marked dead. Their members move to the nearest live ring
+//!   of an ancestor on the same node ([`Ring::leave`]). A store that later adds a member to a dead
+//!   ring sees that the ring is dead, and moves the members of the ring.
 //! - A member is freed with its table, after an RCU grace period. It leaves its ring before that.
 //!
 //! # Locks
@@ -79,7 +79,8 @@ struct RingPtr(RawRing);
 /// The raw seat of a member whose table is being freed.
 const GONE: RawRing = core::ptr::without_provenance_mut(1);
 
-/// Number of members that an estimate samples.
+/// Number of members that an estimate samples. Also, how many members without bits [`Ring::count`]
+/// removes at most before it unlocks the ring for a moment.
 const SAMPLE: usize = 32;
 
 /// The pages of one ring among 64 consecutive slots: C's `struct zswap_member`.
@@ -87,8 +88,9 @@ const SAMPLE: usize = 32;
 /// # Invariants
 ///
 /// The member belongs to a table, and `words` points to the words of its 64 slots in that table. It
-/// leaves its ring before the table is freed, so the table stays while the member is on a ring
-/// whose lock is held. `links` and `at` are protected by the lock of the ring that the seat names.
+/// leaves its ring before the table is freed, so the table is not freed while the member is on a
+/// ring whose lock is held. The lock of the ring that the seat names protects `at`, and `links` as
+/// [`Links`] says.
 #[repr(C)]
 pub(crate) struct Member {
     links: Links,
@@ -213,8 +215,9 @@ impl RingState {
         safe fn tell_filled(&self) = zswap_ring_filled;
         // Takes the ring lock while the caller holds the lock of a descendant's ring.
         safe fn lock_nested(&self) = zswap_ring_lock_nested;
-        /// Returns the parent cgroup's ring on the same node. The cgroup of this ring keeps its
-        /// parent.
+        /// Returns the parent cgroup's ring on the same node. It is not freed before this ring,
+        /// because a cgroup has a reference to its parent. Returns `None` for the root, and if
+        /// memory cgroups are disabled.
         safe fn above(&self) -> Option<&RingState> = zswap_ring_above;
     }
 }
@@ -335,8 +338,8 @@ impl order::Member for Seats<'_> {
 ///
 /// # Invariants
 ///
-/// Each pointer is NULL, or points to a member that stays as long as the chain. The chain is in a
-/// table or in a member of one, and its members are members of that table.
+/// Each pointer is NULL, or points to a member that is freed together with the chain. The chain is
+/// in a table or in a member of one, and its members are members of that table.
 #[repr(transparent)]
 pub(crate) struct Chain(Atomic<*mut Member>);
 
@@ -344,7 +347,7 @@ impl Chain {
     /// Returns the first member of the chain.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Member> {
-        // SAFETY: By the invariants of `Chain`, a member stays as long as the chain.
+        // SAFETY: By the invariants of `Chain`, a member is not freed while the chain is borrowed.
         unsafe { self.0.load(Relaxed).as_ref() }
     }
 
@@ -361,7 +364,7 @@ impl Chain {
         let new = ManuallyDrop::new(new).0.cast::<Member>();
         // SAFETY: By the invariants of `NewMember`, this function owns the member, which is zeroed.
         // Zeros are a valid `Member`. The chain takes the member over below. By the invariants of
-        // `Chain`, it stays as long as the chain, which is borrowed during `'t`.
+        // `Chain`, it is freed together with the chain, which is borrowed during `'t`.
         let member: &'t Member = unsafe { new.as_ref() };
         // INVARIANT: By the invariants of `Group`, the words belong to the same table as the
         // chain. The members behind the new one are the previous members of this chain.
@@ -413,7 +416,8 @@ c_owned! {
 pub(crate) struct Ring<'a>(&'a RingState);
 
 impl<'a> Ring<'a> {
-    /// Returns the ring of a memory cgroup and node.
+    /// Returns the ring of a memory cgroup and node. Returns `None` if memory cgroups are disabled
+    /// and zswap is not set up.
     pub(crate) fn of(memcg: Memcg<'a>, node: Node) -> Option<Self> {
         ring_of(memcg, node).map(Self)
     }
@@ -424,7 +428,8 @@ impl<'a> Ring<'a> {
         UnderRcu(rcu).ring_of_folio(folio).map(Self)
     }
 
-    /// Returns this ring, or if it is dead, the nearest live ring of an ancestor cgroup.
+    /// Returns this ring, or if it is dead, the nearest live ring of an ancestor cgroup. Returns
+    /// `None` if there is none.
     #[inline]
     pub(crate) fn alive(mut self, _rcu: &'a rcu::Guard) -> Option<Self> {
         while self.is_dead() {
@@ -471,8 +476,8 @@ impl<'a> Ring<'a> {
             }
         }
         self.0.tell_filled();
-        // Keep `joined` short. The next task that locks the ring moves all members of `joined`,
-        // and may hold a cluster lock meanwhile.
+        // Keep `joined` short, because the task that next uses the list moves all members of
+        // `joined` to it, and may hold a cluster lock meanwhile.
         if let Some(mut locked) = self.try_lock() {
             locked.settle();
         }
@@ -553,8 +558,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Estimates the number of pages on the ring. Returns 0 only if the ring has no pages. First
-    /// removes members without bits from the front of the ring.
+    /// Estimates the number of pages on the ring. First removes members without bits from the
+    /// front of the ring, until it finds a member with bits. If there is none, returns 0.
     pub(crate) fn count(self) -> usize {
         loop {
             let ring = self.lock().settled();
@@ -568,7 +573,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// The RCU read lock, which keeps the rings that are found while the lock is held.
+/// The RCU read lock, during which no ring is freed that was found under it.
 ///
 /// # Invariants
 ///
@@ -577,8 +582,8 @@ struct UnderRcu<'a>(#[expect(dead_code)] &'a rcu::Guard);
 
 impl<'a> UnderRcu<'a> {
     c_guarded! {
-        // RCU keeps the cgroup of the folio. The ring is part of the cgroup, or is in an array
-        // that is never freed.
+        // The cgroup of the folio is not freed under RCU. The ring is part of the cgroup, or is in
+        // an array that is never freed. C returns NULL before that array is allocated.
         safe fn ring_of_folio(&self, folio: &Folio) -> Option<&'a RingState> = zswap_ring_of_folio;
     }
 }
@@ -754,8 +759,8 @@ impl LockedRing<'_> {
         order::estimate(self.len(), looked, pages)
     }
 
-    /// Removes a member from the ring if it has no bits. Returns the member if it stays, maybe at
-    /// the end of the list.
+    /// Removes a member from the ring if it has no bits. Returns `None` if it has left the ring.
+    /// Otherwise returns the member, which may be at the end of the list now.
     fn park<'m>(&self, member: Listed<'m>) -> Option<Listed<'m>> {
         let (ring, Listed(member)) = (self.ring.as_seat(), member);
         // INVARIANT: The member is on the list until `order::park()` calls `unlink`, which removes
@@ -795,7 +800,7 @@ impl LockedRing<'_> {
             *budget = budget.wrapping_sub(1);
             member.at.store(n.wrapping_add(1), Relaxed);
             // SAFETY: By the invariants of `Member`, `words` points to 64 words, one for each bit,
-            // and the table stays while the member is on the ring, whose lock is held.
+            // and the table is not freed while the member is on the ring, whose lock is held.
             let word = unsafe { Atomic::<u64>::from_ptr(words.add(n as usize)) };
             let value = word.load(Relaxed);
             let turn = order::turn(value, |new| word.cmpxchg(value, new, Relaxed).is_ok());

@@ -15,12 +15,13 @@ const fn percent_of(whole: usize, percent: u32) -> usize {
     whole.wrapping_mul(percent as usize) / 100
 }
 
-/// The size limits of the pool, in pages.
+/// The size limits of all pools together, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
-    /// The pool is full at this size or above.
+    /// The limit: no page is accepted at this size or above.
     pub(crate) max: usize,
-    /// After the pool was full, it accepts pages again at this size or below.
+    /// The accept threshold. After the pools have reached `max`, pages are accepted again at this
+    /// size or below. The shrink worker shrinks the pools to this size.
     pub(crate) accept: usize,
 }
 
@@ -35,8 +36,8 @@ impl Limits {
         }
     }
 
-    /// Returns what a pool of `pages` pages does with a store. `was_full` is true if the pool was
-    /// full, and has not accepted a page since.
+    /// Returns whether pools of `pages` pages accept a store. `was_full` is true if they have
+    /// reached `max`, have not accepted a page since, and can shrink by writeback.
     #[inline]
     pub(crate) const fn judge(self, pages: usize, was_full: bool) -> Fill {
         if pages >= self.max {
@@ -49,27 +50,28 @@ impl Limits {
     }
 }
 
-/// Whether the pool accepts a store at its current size, which depends on whether it was full.
+/// Whether the pools accept a store at their current size: see [`Limits`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fill {
-    /// The pool is below its limit, and accepts pages.
+    /// The pools are below their limit, and accept pages.
     Accepts,
-    /// The pool is below its limit, but was full and has not shrunk to the accept threshold yet.
+    /// The pools are below their limit, but had reached it and have not shrunk to the accept
+    /// threshold yet.
     Draining,
-    /// The pool is at or above its limit.
+    /// The pools are at or above their limit.
     HitLimit,
 }
 
 /// Reason why a page was not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reject {
-    /// The compressor failed other than with `-ENOSPC`, or saved nothing. The page may not be
-    /// stored uncompressed.
+    /// The compressor failed other than with `-ENOSPC`, or saved nothing, and the page may not be
+    /// stored uncompressed. Or the CPU has no compression context.
     CompressFail,
     /// The compressor returned `-ENOSPC`, and the page may not be stored uncompressed. Or the
     /// allocator returned `-ENOSPC`.
     CompressPoor,
-    /// The allocator failed with another error, such as `-ENOMEM`.
+    /// The pool could not store the object for another reason, such as `-ENOMEM`.
     AllocFail,
 }
 
@@ -114,13 +116,14 @@ impl Form {
     }
 }
 
-/// Once this many pages in a row did not compress, zswap samples the content of a page before it
-/// compresses the page.
+/// Once the tried count of a memory cgroup reaches this, zswap samples the content of most pages
+/// of the cgroup before it compresses them: see [`is_tried`].
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 pub(crate) const FEW_TRIED: u64 = 16;
 
-/// Returns true if a page is compressed without looking at its content first. `tried` is the
-/// number of pages in a row that did not compress, and `refused` is the number of refused pages.
+/// Returns true if a page is compressed without looking at its content first. `tried` and
+/// `refused` are the tried count and the refused count of its memory cgroup: see
+/// `vswap::capacity`.
 ///
 /// Once `tried` reaches [`FEW_TRIED`], this is true for one page in 256, because some pages look
 /// random and still compress.
@@ -148,19 +151,19 @@ pub(crate) const fn is_due(last: u64, now: u64, hz: u64) -> bool {
     last == 0 || now.wrapping_sub(last) as i64 >= hz as i64
 }
 
-/// Returns true if `nr` more pages would exceed the swap limit `max` of a memory cgroup. `charged`
-/// pages are charged to it as swap already. `kept` pages in zswap are not, but count too, because
-/// they will be when zswap writes them back.
+/// Returns true if `nr` more pages would exceed `memory.swap.max` of a memory cgroup, which is
+/// `max` pages. `charged` pages are charged to it as swap already. `kept` pages in zswap count,
+/// too, because zswap may write them back, which charges the pages of virtual slots.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn exceeds(max: usize, charged: usize, kept: usize, nr: usize) -> bool {
     charged.saturating_add(kept).saturating_add(nr) > max
 }
 
-/// Returns how many more pages of a memory cgroup zswap may take. zswap uses `used` pages of
-/// memory for the cgroup, and may use `max`. Below the limit, returns at least 64, which is
-/// MGLRU's `MIN_LRU_BATCH`. With a smaller number MGLRU would swap out nothing, although zswap
-/// still accepts a page.
+/// Returns how many more pages of a memory cgroup zswap may store under `memory.zswap.max`, which
+/// is `max` pages. zswap uses `used` pages of memory for the cgroup. Below `max`, returns at least
+/// 64, which is MGLRU's `MIN_LRU_BATCH`. With a smaller number MGLRU would swap out nothing,
+/// although zswap still accepts a page.
 #[cfg(any(CONFIG_RUST_VSWAP, test))]
 #[inline]
 pub(crate) const fn zswap_left(max: usize, used: usize) -> usize {
@@ -269,8 +272,8 @@ pub(crate) const fn protect(freeable: usize, disk_swapins: usize) -> (usize, usi
 /// Scales a number of stored pages by the average pool memory that a stored page takes. Otherwise
 /// the shrinker would do as much I/O for well compressed pages, which free less memory.
 ///
-/// Computes `freeable * backing / stored` without overflow of the product, like C's `mult_frac()`.
-/// Returns 0 if `stored` is 0.
+/// Computes `freeable * backing / stored` without the product of the first two, like C's
+/// `mult_frac()`. Returns 0 if `stored` is 0.
 #[inline]
 pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usize {
     let (Some(whole), Some(rest)) = (freeable.checked_div(stored), freeable.checked_rem(stored))
@@ -288,9 +291,11 @@ pub(crate) const fn scale(freeable: usize, backing: usize, stored: usize) -> usi
 pub(crate) enum Shrunk {
     /// At least one page was written back.
     Some,
-    /// The clock hand passed pages of the cgroup, but none was written back.
+    /// The clock hand passed pages of the cgroup, but none was written back, although the cgroup
+    /// can use a device slot.
     None,
-    /// The cgroup has no pages that may be written back.
+    /// No page was written back, because the cgroup has no pages on its rings, disables writeback,
+    /// or cannot use another device slot.
     NoCandidates,
 }
 
@@ -354,7 +359,7 @@ impl Patience {
 /// The progress of zswap's initialization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Not attempted, because zswap was never enabled.
+    /// Not attempted yet.
     Uninit,
     /// Finished, with or without a pool to store to.
     Ready {

@@ -2,10 +2,11 @@
 
 //! Initializes zswap.
 //!
-//! zswap is initialized at boot if it is enabled, or else when it is first enabled. The caller
-//! holds `zswap_init_lock`. A failure of the initialization is final. If only the pool cannot be
-//! created, zswap is initialized, but cannot be enabled until a write to the parameter
-//! `compressor` creates a pool.
+//! zswap is initialized at boot if it is enabled. Otherwise, the first write to the parameter
+//! `enabled` after boot initializes it, whatever value is written. The callers of [`initialize`],
+//! [`may_enable`] and [`check_compressor`] hold `zswap_init_lock`. A failure of the initialization
+//! is final. If only the pool cannot be created, zswap is initialized, but cannot be enabled until
+//! a write to the parameter `compressor` creates a pool.
 
 #![forbid(unsafe_code)]
 
@@ -90,10 +91,11 @@ fn make_usable(compressor: &mut Compressor<'_>) -> Result {
     Err(ENOENT)
 }
 
-/// Initializes the C parts of zswap, and creates the first pool and the files in debugfs.
+/// Initializes the C parts of zswap, and creates the first pool and the files in debugfs. May
+/// sleep.
 ///
-/// Returns an error only if the C parts cannot be initialized. If no pool can be created, disables
-/// zswap and returns `Ok`.
+/// If the C parts cannot be initialized, disables zswap and returns an error. If no pool can be
+/// created, disables zswap and returns `Ok`. Missing files in debugfs are no error.
 pub(crate) fn initialize(compressor: &mut Compressor<'_>) -> Result {
     if let Err(error) = params::set_up() {
         STAGE.store(FAILED, Relaxed);
@@ -120,7 +122,7 @@ pub(crate) fn initialize(compressor: &mut Compressor<'_>) -> Result {
 }
 
 /// Returns `Ok` if zswap can be enabled. Initializes it first if that was not tried before. Returns
-/// `ENODEV` if the initialization failed or there is no pool.
+/// `ENODEV` if the initialization failed or there is no pool. May sleep.
 pub(crate) fn may_enable(compressor: &mut Compressor<'_>) -> Result {
     if stage() == Stage::Uninit {
         initialize(compressor).map_err(|_| ENODEV)?;

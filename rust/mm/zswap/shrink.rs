@@ -2,18 +2,19 @@
 
 //! Decides when pages are written back.
 //!
-//! - The shrink *worker*, after a folio was refused because the pool was full. It visits the
-//!   memory cgroups in turn until the pool accepts pages again. If the worker stopped earlier, the
-//!   pool would stay at its limit. Then it would hold old pages, and refuse the pages that are
-//!   being swapped out, which are the warmest.
+//! - The shrink *worker*, after a folio was refused while the pools were at their limit, or had
+//!   not shrunk to the accept threshold since. It visits the memory cgroups in turn until the
+//!   pools have shrunk to the threshold, or it gives up ([`Patience`]). If the worker stopped
+//!   earlier, the pools would remain near their limit. Then they would hold old pages, and refuse
+//!   the pages that are being swapped out, which are the warmest.
 //! - A store, when its memory cgroup or an ancestor has reached `memory.zswap.max`. The clock hand
 //!   passes a batch of the cgroup's pages on each node.
 //! - The *shrinker*, under memory pressure. The number of pages depends on how well they compress.
 //!   It also depends on how many pages were read from a device recently, because these pages were
 //!   written back too early.
 //!
-//! These functions run in process context. The caller holds no lock of zswap, except for the folio
-//! lock in a store. Pages of cgroups that disable writeback stay in zswap.
+//! These functions run in process context and may sleep. The caller holds no lock of zswap, except
+//! for the folio lock in a store. Pages of cgroups that disable writeback are not written back.
 
 #![forbid(unsafe_code)]
 
@@ -55,11 +56,13 @@ use kernel::{
     }, //
 };
 
-/// Number of pages of a ring that the clock hand passes at a time.
+/// Maximum number of pages on each node that the clock hand passes for one store, or for one visit
+/// of the worker to a cgroup.
 const BATCH: usize = bindings::SWAP_CLUSTER_MAX as usize;
 
-/// Returns true if a memory cgroup may have pages that can be written back. Pages of virtual slots
-/// need room for device slots. Pages of physical slots do not.
+/// Returns false if no page of a memory cgroup can be written back. The page of a virtual slot
+/// needs a free device slot, and room below `memory.swap.max` of the cgroup and its ancestors. The
+/// page of a physical slot needs neither.
 fn may_have_candidates(memcg: Memcg<'_>) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if device::old_entries() {
@@ -82,7 +85,7 @@ fn shrink(memcg: Memcg<'_>, batch: usize) -> Shrunk {
     }
     match (scanned, written) {
         (true, true) => Shrunk::Some,
-        // Without room, pages of virtual slots cannot be written, so they are not candidates.
+        // If the cgroup cannot use a device slot, pages of virtual slots are not candidates.
         (true, false) if memcg.has_room() => Shrunk::None,
         _ => Shrunk::NoCandidates,
     }
@@ -97,7 +100,8 @@ pub(super) fn shrink_own(objcg: &ObjCgroup) -> Shrunk {
     }
 }
 
-/// Writes back pages until the pool accepts again, or until no page can be written back.
+/// Writes back pages until the pools have shrunk to the accept threshold, or until [`Patience`]
+/// says to give up.
 pub(crate) fn worker() {
     // Read the target once: a change of the parameters takes effect when the worker runs next.
     let target = limits().accept;
@@ -144,9 +148,9 @@ pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     if !pressure_counts(memcg) || !control.may_do_io() || !may_have_candidates(memcg) {
         return 0;
     }
-    // The folio of a page that was written back stays in the swap cache until reclaim frees it. If
-    // swap is full, reclaim does not scan anonymous folios. Then the folio would take more memory
-    // than the page took in zswap.
+    // The folio of a page that was written back is in the swap cache until reclaim frees it. If no
+    // more pages can be swapped out, reclaim scans no anonymous folios to swap them out. Then the
+    // folio would take more memory than the page took in zswap.
     if !memcg.can_swap() {
         return 0;
     }
@@ -186,8 +190,10 @@ fn protect(listed: usize, swapins: &Atomic<i64>) -> usize {
     }
 }
 
-/// Writes back pages under memory pressure, for the shrinker's scan callback. Returns the number of
-/// pages written back, or `None` for `SHRINK_STOP`.
+/// Writes back pages under memory pressure, for the shrinker's scan callback. Returns the number
+/// of pages written back. Returns `None`, for `SHRINK_STOP`, if the shrinker or writeback is
+/// disabled, if a page was in the swap cache already, or if no page was written back or lost its
+/// second chance.
 ///
 /// A batch in which pages only lost their second chance counts as progress, because the next round
 /// can write them back. C's zswap stops after such a batch. There, reclaim can give up before the

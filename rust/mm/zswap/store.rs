@@ -4,7 +4,8 @@
 //!
 //! The folio is locked and in the swap cache, so the caller alone has the right to its slots (see
 //! `ffi::folio`). The caller is mostly reclaim, in which allocations do not wait for reclaim. If
-//! the memory cgroup is at its zswap limit, a store first writes back some pages of that cgroup.
+//! the memory cgroup or an ancestor has reached `memory.zswap.max`, a store first writes back some
+//! pages of the cgroup.
 //!
 //! Either all pages of the folio are stored, or none. zswap may still have an older copy of a page
 //! that was swapped out before. On success the older copy is replaced. On failure it is freed,
@@ -63,9 +64,9 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
         if store_all(folio).is_some() {
             return true;
         }
-        // Also queue the worker if the pool is below its limit but above the accept threshold. If
-        // the worker has given up there, it would otherwise not run again before the pool is full,
-        // and pages would go to the device meanwhile.
+        // Also queue the worker if the pools are below their limit but above the accept threshold.
+        // If the worker has given up there, it would otherwise not run again before the pools
+        // reach the limit, and pages would go to the device meanwhile.
         if limits::reached_full() {
             params::queue_shrink();
         }
@@ -77,8 +78,8 @@ pub(crate) fn store(folio: &mut SwapFolio<'_>) -> bool {
     false
 }
 
-/// Stores all pages of a folio. Returns `None` if one cannot be stored. Some of them may be stored
-/// then, and the caller frees them.
+/// Stores all pages of a folio. Returns `None` if zswap does not accept the folio, or if one of
+/// its pages cannot be stored. Some of them may be stored then, and the caller frees them.
 #[inline]
 fn store_all(folio: &mut SwapFolio<'_>) -> Option<()> {
     let objcg = ObjCgroup::of_folio(folio);
@@ -170,7 +171,8 @@ fn store_page(
 }
 
 /// Puts an entry into the table. Frees what backed the slot before: a stored page or a device
-/// slot. Returns `None`, after counting the failure, if there is no memory for the table.
+/// slot. Returns `None`, after counting the failure, if [`table::put`] fails, mostly for lack of
+/// memory.
 #[inline]
 fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stored) -> Option<()> {
     let (kept, len) = (entry.kept(), entry.data_len());
@@ -192,9 +194,9 @@ fn put(slot: &mut Slot<'_>, page: &SwapPage<'_>, entry: Entry, stored: &mut Stor
 /// Returns true if a page that does not compress may be stored uncompressed, because it can be
 /// written back later. May sleep.
 ///
-/// The page of a virtual slot can be written back only if there is room for one more device slot.
-/// Returns false for a physical slot while new entries are virtual. Otherwise the page would keep
-/// a second device slot reserved beside its own.
+/// For a virtual slot, `capacity::keeps_plain` decides. Returns false for a physical slot while
+/// new entries are virtual. Otherwise the page would be counted as one that needs a device slot,
+/// although it has one.
 fn keeps_plain(slot: &Slot<'_>, objcg: Option<&ObjCgroup>, stored: &Stored) -> bool {
     #[cfg(CONFIG_RUST_VSWAP)]
     if slot.entry().is_virtual() {

@@ -212,7 +212,8 @@ impl<'a> Ci<'a> {
         NonNull::new(ci).map(|ci| Self(ci, PhantomData))
     }
 
-    /// Returns the cluster of a slot, and the index of the slot in the cluster.
+    /// Returns the cluster of a slot, and the index of the slot in the cluster. Returns `None` if
+    /// there is no such cluster.
     #[inline]
     pub(crate) fn of(slot: &'a Slot<'_>) -> Option<(Self, u32)> {
         Self::of_entry(slot.held_entry())
@@ -384,8 +385,8 @@ impl<'g> LockedTable<'g> {
         f(&LockedTable(cluster.cluster().as_non_null(), PhantomData))
     }
 
-    /// Returns the words of the table of a virtual cluster, if it has a table. The table stays
-    /// while `cluster` is borrowed, because freeing it takes a mutable borrow.
+    /// Returns the words of the table of a virtual cluster, if it has a table. The table is not
+    /// freed while `cluster` is borrowed, because freeing it takes a mutable borrow.
     #[inline]
     pub(crate) fn words_of(cluster: &'g LockedCluster<'_>) -> Option<&'g Words> {
         // INVARIANT: By the invariants of `LockedCluster`, the lock is held while `cluster` is
@@ -446,8 +447,8 @@ impl<'g> LockedTable<'g> {
         self.table().map_or(0, |table| table.nr.load(Relaxed))
     }
 
-    /// Reserves `nr` words and counts them as used, so that the table stays. Returns `None` if
-    /// there is no table, or if the count would exceed [`MOST_PROMISED`].
+    /// Reserves `nr` words and counts them as used, so that the table is not freed. Returns `None`
+    /// if there is no table, or if the count would exceed [`MOST_PROMISED`].
     #[cfg(CONFIG_RUST_VSWAP)]
     #[inline]
     pub(crate) fn promise(&mut self, nr: u32) -> Option<Promise> {
@@ -494,7 +495,8 @@ impl<'g> LockedTable<'g> {
     }
 
     /// Releases the words that a promise reserves. Frees the table if no word is left in use or
-    /// promised, unless the cluster keeps the table.
+    /// promised, unless the cluster keeps the table. Warns and changes nothing if the promise is
+    /// for another table, or if fewer words are counted.
     ///
     /// A virtual cluster keeps its table while it has a free slot. Otherwise swapping out zero
     /// pages would allocate and free a table for each page. Each freed table would stay charged to
@@ -922,16 +924,17 @@ impl LooseTable {
     }
 }
 
-/// Returns the stored page of a slot. Returns `ENOENT` if zswap has none. Returns `EIO` if the
-/// word is corrupt. Then the device may have an older page, which must not be read instead.
+/// Returns the stored page of a slot. Returns `ENOENT` if zswap has none. Warns and returns `EIO`
+/// if the word is corrupt. Then the device may have an older page, which must not be read instead.
 #[inline]
 pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
     let (ci, off) = Ci::of(slot).ok_or(ENOENT)?;
     ci.peek_words(|words| {
         let word = words.and_then(|words| words.0.get(off as usize));
         let word: *const Word = word.ok_or(ENOENT)?;
-        // SAFETY: By the invariants of `Slot`, only its owner may free the stored page of the
-        // slot, which takes a mutable borrow. The `Slot` is borrowed during `'s`. By the
+        // SAFETY: `Ci::of()` returned the cluster and index of the slot, so this is the word of
+        // the slot that the entry names. By the invariants of `Slot`, only its owner may free the
+        // stored page, which takes a mutable borrow. The `Slot` is borrowed during `'s`. By the
         // invariants of `Table`, the table is not freed while it has the word of a stored page.
         unsafe { Held::of(&*word, slot.entry()) }
     })
@@ -946,8 +949,9 @@ pub(crate) fn get<'s>(slot: &'s Slot<'_>) -> Result<Held<'s>> {
 /// change, except for the place and the referenced bit.
 pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
     let entry = Name::from_raw(name).entry();
-    // SAFETY: As required of the caller, a word names the object. By the invariants of `Word`, the
-    // word belongs to a slot in use, which keeps its swap device.
+    // SAFETY: As required of the caller, a word names the object with this name. By the invariants
+    // of `Word`, the word belongs to a slot in use, whose swap device is not freed. The entry of
+    // the name is the entry of this slot.
     let entry = unsafe { HeldEntry::from_c(entry.as_raw()) };
     let Some((ci, off)) = Ci::of_entry(entry) else {
         return core::ptr::null_mut();
@@ -960,7 +964,7 @@ pub(crate) unsafe extern "C" fn find_word(name: u64) -> *mut u64 {
 }
 
 /// Reads the stored page of a slot with `read`, then frees and uncharges it. Returns the errors of
-/// [`get`] and `read`. After an error of `read`, the page stays stored.
+/// [`get`] and `read`. After an error, the page is not freed.
 #[inline]
 pub(crate) fn read_and_free<R>(
     slot: &mut Slot<'_>,
@@ -1028,9 +1032,9 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     let Some(span) = SlotSpan::of(&mut slot) else {
         return;
     };
-    // INVARIANT: The span begins with the first slot of the folio. The folio lock gives the right
-    // to the folio's slots, which are consecutive and in one cluster. By the invariants of
-    // `SwapFolio`, no I/O uses their device slots.
+    // INVARIANT: The span begins with the first slot of the folio. The task that has locked the
+    // folio has the right to its slots, which are consecutive and in one cluster. By the
+    // invariants of `SwapFolio`, no I/O uses their device slots.
     let mut span = SlotSpan { nr, ..span };
     // Look without the cluster lock first. The result stays valid, because the folio lock keeps
     // other tasks from storing pages in these slots, or freeing them.

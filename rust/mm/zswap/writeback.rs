@@ -10,9 +10,9 @@
 //! A virtual slot gets its device slot only when its page is written back. So pages that are
 //! written back together can get adjacent device slots, and be written by one request. Such a
 //! group is a *run*. The clock hand copies the entries and words of a run under the ring lock. The
-//! following steps hold no spinlock. Each page first gets a locked folio in the swap cache. Then
-//! writeback reserves a device slot, checks that the page is still stored, and fills the folio.
-//! When all folios are filled, writeback submits the writes.
+//! following steps run without the ring lock. Each page first gets a locked folio in the swap
+//! cache. Then writeback reserves a device slot, checks that the page is still stored, and fills
+//! the folio. When all folios are filled, writeback submits the writes.
 //!
 //! All folios of a run are prepared before the first one gets PG_writeback. Otherwise an allocation
 //! for the run could wait in reclaim for a write that was not submitted yet. Only the allocation of
@@ -64,6 +64,7 @@ use kernel::prelude::*;
 const MOST: usize = 16;
 
 /// Maximum number of members that the clock hand passes in one critical section of the ring lock.
+/// Also, a walk ends after a critical section if it has skipped this many members in total.
 const MEMBERS: usize = 64;
 
 /// A copy of the swap entry and word of a page that the clock hand met. The page may have been
@@ -91,7 +92,8 @@ impl Met {
 
 /// Moves a stored page to a new folio in the swap cache, to be written. A virtual slot gets a
 /// device slot. Returns `EEXIST` if the swap cache has a folio for the slot, or if the device is
-/// gone. Returns `ENOENT` if zswap does not have the page that the hand met.
+/// gone, `ENOENT` if zswap does not have the page that the hand met, or the error of another step
+/// that failed.
 fn prepare_folio(met: Met, wait: Wait) -> Result<FilledFolio> {
     let folio = NewFolio::add(met.slot, wait)?;
     // From here on, writeback has the right to the slot (see `ffi::folio`), because it has locked
@@ -126,7 +128,8 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
         Ok(folio) => folio,
         Err((error, folio)) => {
             // Drop the reservation before the folio, because it uncharges the slot's memory
-            // cgroup. The folio in the swap cache keeps the slot, and so the cgroup.
+            // cgroup. While the folio is in the swap cache, the slot is in use and pins the
+            // cgroup.
             drop(room);
             drop(folio);
             return Err(error);
@@ -138,7 +141,7 @@ fn prepare_virtual(mut folio: NewFolio, met: Met) -> Result<FilledFolio> {
 }
 
 /// Decompresses the stored page of a slot. Returns `ENOENT` if it is not the page that the hand
-/// met.
+/// met, or the error of [`compress::decompress`].
 fn read<'h, 'p>(
     met: Met,
     held: &'h Held<'h>,
@@ -185,13 +188,14 @@ impl Run {
 #[derive(Default)]
 struct Written {
     pages: usize,
-    /// True if the swap cache already had a folio for one of the pages.
+    /// True if the swap cache already had a folio for one of the pages, or the device of one is
+    /// gone.
     met_cached: bool,
 }
 
 impl Run {
-    /// Writes back the pages and empties the run. A page that cannot be written stays stored and on
-    /// its ring.
+    /// Writes back the pages and empties the run. If the folio of a page cannot be prepared, the
+    /// page is not written. Stops preparing folios after `ENOSPC` or `ENOMEM`.
     fn write(&mut self) -> Written {
         let mut folios: [Option<FilledFolio>; MOST] = [const { None }; MOST];
         let mut result = Written::default();
@@ -237,10 +241,10 @@ impl Run {
 /// A walk of the clock hand that writes pages back.
 #[derive(Default)]
 pub(super) struct WriteBack {
-    /// True if the walk stops at a page in the swap cache.
+    /// True if the walk ends after a run in which the swap cache already had a folio for a page.
     pub(super) stop_at_cached: bool,
-    /// True if the hand met a page in the swap cache, which suggests that the pages after it are
-    /// warm.
+    /// True if the walk ended for that reason. A page in the swap cache suggests that the pages
+    /// after it are warm.
     pub(super) met_cached: bool,
     /// True if a page lost its second chance and was not written back.
     pub(super) spared: bool,
@@ -257,7 +261,8 @@ impl WriteBack {
         // Counts members whose pages the hand skips. They use up no budget, so this bounds the
         // walk.
         let unwanted = Cell::new(0usize);
-        // The hand skips pages of virtual slots if the cgroup has no room for device slots.
+        // The hand skips members of virtual clusters if no device has a free slot, or if one more
+        // page would exceed `memory.swap.max`.
         let wants = |slot: SwapEntry| {
             let wanted = room || !slot.is_virtual();
             unwanted.set(unwanted.get().wrapping_add((!wanted).into()));
