@@ -68,8 +68,8 @@ unsigned int vswap_highest_type;
 
 /*
  * The first device slot that C's allocator has found for a folio with virtual
- * slots. Set under percpu_swap_cluster.lock, and taken before that lock is
- * dropped.
+ * slots. Set under percpu_swap_cluster.lock. vswap_alloc_slots() reads and clears
+ * it before it drops that lock.
  */
 DEFINE_PER_CPU(swp_entry_t, vswap_found);
 
@@ -108,7 +108,7 @@ bool vswap_met_unsuited;
 
 /*
  * Set when a device with synchronous I/O first backs virtual slots. Until then
- * no fault looks up where the data of a folio is.
+ * vswap_on_fast_device() returns false without looking up the device slot.
  */
 bool vswap_met_fast;
 
@@ -155,8 +155,9 @@ void vswap_count_bound(struct swap_info_struct *si, long nr)
 }
 
 /*
- * Writes the reverse map words of the device slots from @entry on, which back the
- * virtual slots of @folio. Caller holds ci->lock of the device cluster.
+ * Writes and counts the reverse map words of the device slots from @entry on, which
+ * are to back the virtual slots of @folio. Records @entry in vswap_found. Caller
+ * holds percpu_swap_cluster.lock, and ci->lock of the device cluster.
  */
 void vswap_set_rmap(struct swap_cluster_info *ci, struct folio *folio, swp_entry_t entry)
 {
@@ -267,9 +268,9 @@ bool vswap_slot_backs(unsigned int type, unsigned int offset, unsigned long voff
 }
 
 /*
- * Returns the cgroup with @id, or its nearest online ancestor. Looks the cgroup up
- * only if @id is not that of the last call, because adjacent slots mostly have the
- * same id. Returns NULL if no cgroup has @id.
+ * Returns the cgroup with @id, or its nearest online ancestor. @reads has the
+ * reference to it. Looks the cgroup up only if @id is not that of the last call,
+ * because adjacent slots mostly have the same id. Returns NULL if no cgroup has @id.
  */
 static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned short id)
 {
@@ -291,8 +292,10 @@ static struct mem_cgroup *vswap_reads_memcg(struct vswap_reads *reads, unsigned 
 }
 
 /*
- * Reads a slot into a new folio in the swap cache, charged to the cgroup with @id
- * or an ancestor. Fails with -ENOENT before virtual slots are first enabled.
+ * Starts to read a slot into a new folio in the swap cache, charged to the cgroup
+ * with @id or an ancestor. Returns the folio with a reference, or the error of
+ * swap_cache_alloc_folio(). Returns -ENOENT before virtual slots are first enabled.
+ * The read may begin only in vswap_reads_end(). May sleep.
  *
  * Reading a workingset folio is a memory stall, as in swap_read_folio(). All reads
  * of @reads share one stall, because recording a stall costs more than a read.
@@ -320,7 +323,7 @@ struct folio *vswap_read_slot(struct vswap_reads *reads, unsigned long offset,
 	return folio;
 }
 
-/* Submits pending reads and ends the stall. */
+/* Submits pending reads, ends the stall, and drops the reference to the cgroup. */
 void vswap_reads_end(struct vswap_reads *reads)
 {
 	swap_read_submit(&reads->ctx);
@@ -332,7 +335,8 @@ void vswap_reads_end(struct vswap_reads *reads)
 /*
  * Body of vswap_split(). Adds a folio for each page but the first to @list. The
  * caller has locked @folio, which is unmapped and dirty. Only the swap cache and
- * the caller have references to it.
+ * the caller have references to it. Returns false if the folio was not split, or
+ * if its first page is no longer dirty.
  */
 bool __vswap_split(struct folio *folio, struct list_head *list)
 {
@@ -431,7 +435,7 @@ unsigned long vswap_id_table_size(void)
 	return 0;
 }
 
-/* Lists of clusters. Caller holds vswap_lists.lock, unless noted otherwise. */
+/* Lists of clusters */
 
 struct vswap_lists vswap_lists = {
 	.lock = __SPIN_LOCK_UNLOCKED(vswap_lists.lock),
@@ -487,7 +491,10 @@ DEFINE_PER_CPU(struct vswap_local, vswap_local) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
 
-/* Takes the @nth cluster from an offline CPU. Returns NULL if it has none. */
+/*
+ * Clears the @nth current cluster of an offline CPU and returns the previous value,
+ * which is NULL if the CPU had none.
+ */
 struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 {
 	struct swap_cluster_info **ci;
@@ -498,7 +505,7 @@ struct swap_cluster_info *vswap_local_take(unsigned int cpu, unsigned int nth)
 	return xchg(ci, NULL);
 }
 
-/* Returns the @nth cluster of a CPU. Lockless, so the answer may be stale. */
+/* Returns the @nth current cluster of a CPU. Lockless, so the answer may be stale. */
 struct swap_cluster_info *vswap_local_peek(unsigned int cpu, unsigned int nth)
 {
 	if (!cpu_possible(cpu))
@@ -528,9 +535,9 @@ static unsigned long anon_pages_of_all(void)
 }
 
 /*
- * Returns how many pages are charged to @memcg. For the root and NULL, returns the
- * number of anonymous pages in the system. Both include pages that reclaim has
- * isolated from the LRU lists.
+ * Returns how many pages are charged to @memcg and its descendants. For the root
+ * and NULL, returns the number of anonymous pages in the system. Both include pages
+ * that reclaim has isolated from the LRU lists.
  */
 unsigned long vswap_memcg_size(struct mem_cgroup *memcg)
 {
@@ -582,7 +589,10 @@ unsigned long vswap_anon_pages(struct mem_cgroup *memcg)
 
 /* Boot parameter and sysfs */
 
-/* Protects vswap_enabled and vswap_ready. Held while drain swaps in pages. */
+/*
+ * Held by writers of vswap_enabled and vswap_ready, also while drain swaps in
+ * pages. Most readers of vswap_enabled take no lock.
+ */
 static DEFINE_MUTEX(vswap_mutex);
 
 /* Indexed by vswap_enabled. "auto" is another word for "on". */

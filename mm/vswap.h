@@ -37,8 +37,9 @@ struct swap_cluster_info;
 #define VSWAP_CLUSTER_FLAG	0x80
 
 /*
- * Returns true for the C part of a virtual cluster. A macro, because mm/swap.h
- * includes this file before it defines struct swap_cluster_info.
+ * Returns true for the C part of a virtual cluster. An inline function could not
+ * access @ci here, because mm/swap.h includes this file before it defines struct
+ * swap_cluster_info.
  */
 #define vswap_is_cluster(ci)	(vswap_used() && (ci)->flags == VSWAP_CLUSTER_FLAG)
 
@@ -403,8 +404,8 @@ static inline bool vswap_ends_scan(struct swap_info_struct *si, struct swap_clus
 }
 #else
 /*
- * A macro, because without CONFIG_RUST_VSWAP, swapfile.c has to compile to the
- * same code as before.
+ * A macro that drops its arguments, so that swapfile.c compiles to the same code as
+ * before without CONFIG_RUST_VSWAP.
  */
 #define vswap_ends_scan(...)	false
 #endif
@@ -474,7 +475,8 @@ bool __vswap_split(struct folio *folio, struct list_head *list);
 
 /*
  * Splits a large folio if @failed says that it could not be written. Returns
- * true if @folio is now the first page only, and the caller must write it.
+ * true if @folio is now the first page only, and the caller must write it. After a
+ * split, @list has a folio for each other page.
  */
 static inline bool vswap_split(bool failed, struct folio *folio, struct list_head *list)
 {
@@ -515,7 +517,7 @@ struct vswap_limits {
 	unsigned long zswap_max;
 };
 
-/* State of a batch of reads by swapoff. The caller zeroes it beforehand. */
+/* State of a batch of reads by swapoff or drain. The caller zeroes it beforehand. */
 struct vswap_reads {
 	struct swap_io_ctx ctx;
 	unsigned long pflags;		/* of psi_memstall_enter() */

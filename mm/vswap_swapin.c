@@ -139,7 +139,7 @@ struct folio *__vswap_swapin_next(struct vswap_around *around, struct swap_info_
 	pte_t *ptep, pte;
 
 	if (around->left < 0) {
-		/* Without readahead, no neighbours are in the swap cache. */
+		/* At most as many neighbours as readahead reads with this page. */
 		around->left = vswap_readahead_max() - 1;
 		if (!around->left)
 			return NULL;
@@ -177,7 +177,7 @@ void __vswap_swapin_failed(struct folio *folio)
 	vswap_swapin_count(VSWAP_SWAPIN_UNREADABLE);
 	/*
 	 * Remove the folio from the swap cache, so that no other fault uses it.
-	 * zswap has already removed a folio that it could not load.
+	 * If zswap could not load the folio, it has removed it already.
 	 */
 	folio_lock(folio);
 	if (folio_test_swapcache(folio) && !folio_test_uptodate(folio))

@@ -4,7 +4,8 @@
  * do_swap_page(), shmem and readahead follow.
  *
  * A plan is a bit mask of the orders that a folio may have if it is swapped in
- * without readahead. Order 0 is always among them. A plan of 0 means readahead.
+ * without readahead. Order 0 is always among them. A plan of 0 or VSWAP_PLAN_LONE
+ * means readahead, and has no orders.
  */
 #ifndef _MM_VSWAP_SWAPIN_H
 #define _MM_VSWAP_SWAPIN_H
@@ -19,8 +20,8 @@
 #include "vswap.h"
 
 /*
- * Set in a plan that Rust has made by C's rule for fast devices. The outcome of
- * such a plan is not recorded.
+ * Set in a plan for large folios that Rust has made by C's rule for fast devices.
+ * The outcome of such a plan is not recorded.
  */
 #define VSWAP_PLAN_DEVICE	BIT(BITS_PER_LONG - 1)
 
@@ -75,7 +76,10 @@ void __vswap_swapin_consume(struct vswap_around *around, struct folio *folio, bo
 void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio);
 void __vswap_swapin_failed(struct folio *folio);
 
-/* Returns how many pages readahead reads at most. It is in mm/swap_state.c. */
+/*
+ * Returns how many pages readahead reads at most, with the page of the fault:
+ * 1 if "page-cluster" is 0. It is in mm/swap_state.c.
+ */
 int vswap_readahead_max(void);
 
 /* Returns the plan for a page of shmem. @order is the order of its entry. */
@@ -430,7 +434,7 @@ static __always_inline struct folio *vswap_fault_next(struct vswap_around *aroun
 /* The switches in sysfs. */
 struct vswap_swapin_switches {
 	bool enabled;
-	bool bypass;		/* readahead skips pages not on a device */
+	bool bypass;		/* no readahead for pages that are not on a device */
 	bool large;		/* folios may be large */
 	bool map_around;	/* a fault maps cached neighbours, too */
 	unsigned int max_order;	/* largest order of a folio */

@@ -245,7 +245,10 @@ static void zswap_table_free_rcu(struct rcu_head *head)
 	kfree(table);
 }
 
-/* Frees @table by RCU, because the clock hand and lookups take no lock. */
+/*
+ * Frees @table after an RCU grace period, because the clock hand and lookups read it
+ * without ci->lock.
+ */
 void zswap_table_free(struct zswap_table *table)
 {
 	call_rcu(&table->rcu, zswap_table_free_rcu);

@@ -21,8 +21,8 @@ struct kernel_param;
 #define ZSWAP_MAX_RECLAIM_RETRIES 16
 
 /*
- * Module parameters. Writes to sysfs change them, and the initialization of
- * zswap in rust/mm/zswap/setup.rs. Readers take no lock.
+ * Module parameters. The command line, writes to sysfs, and the initialization of
+ * zswap in rust/mm/zswap/setup.rs change them. Most readers take no lock.
  */
 struct zswap_params {
 	bool enabled;

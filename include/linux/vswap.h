@@ -111,7 +111,10 @@ static inline long vswap_max_pages(void)
 extern atomic_long_t vswap_used_slots;
 extern unsigned long vswap_half_max;
 
-/* Returns true if half of all virtual slots are in use, like vm_swap_full(). */
+/*
+ * Returns true if at least half of the limit on virtual slots is in use. Compare
+ * vm_swap_full(), which does this for device slots.
+ */
 static inline bool vswap_full(void)
 {
 	return vswap_used() &&

@@ -7,15 +7,14 @@
 
 /*
  * Counts pages of a cgroup that zswap refused because they do not compress. The
- * counts only limit what can be swapped out of this cgroup: see
- * rust/mm/vswap/capacity.rs.
+ * counts only affect reclaim of this cgroup: see rust/mm/vswap/capacity.rs.
  */
 struct vswap_refusals {
-	atomic_long_t tried;		/* refused in a row when compressed */
-	atomic_long_t refused;		/* refused, reduced by stored pages */
-	atomic_long_t refused_at;	/* jiffies of the last refusal */
+	atomic_long_t tried;		/* compressed and then refused, since the last reset */
+	atomic_long_t refused;		/* refused; lowered by stored pages, and halved */
+	atomic_long_t refused_at;	/* jiffies of the last refusal or halving */
 	atomic_long_t size_at;		/* pages of the cgroup at that time */
-	atomic_long_t counted_at;	/* jiffies of the last swap.events */
+	atomic_long_t counted_at;	/* jiffies of the last swap.events, or 0 */
 };
 
 #endif /* _LINUX_VSWAP_TYPES_H */

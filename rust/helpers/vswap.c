@@ -195,7 +195,7 @@ __rust_helper unsigned long rust_helper_vswap_folio_pfn(const struct folio *foli
 	return folio_pfn(folio);
 }
 
-/* Takes a reference of the swap cache for each page. */
+/* Records that the swap cache has the folio, and takes a reference for each page. */
 __rust_helper void
 rust_helper_vswap_folio_enter_cache(struct folio *folio, unsigned long offset)
 {
@@ -263,7 +263,10 @@ __rust_helper struct folio *rust_helper_vswap_folio_try_get(unsigned long pfn)
 
 /* Memory cgroups */
 
-/* Called under RCU. Returns NULL without memory cgroups. */
+/*
+ * Returns the cgroup of @folio, or the root if it is not charged. Returns NULL without
+ * memory cgroups. Caller is in an RCU section.
+ */
 __rust_helper struct mem_cgroup *rust_helper_vswap_folio_memcg(struct folio *folio)
 {
 #ifdef CONFIG_MEMCG

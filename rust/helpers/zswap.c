@@ -83,11 +83,14 @@ __rust_helper void rust_helper_zswap_flush_dcache_folio(struct folio *folio)
 }
 
 /*
- * Adds a new folio to the swap cache, to write an entry back. The folio stays in
- * use until its write ends, so it must not take the memory that the write needs:
- * no memory reserves. Only reclaim, which must make progress, takes half of the
- * min watermark. @wait is false while earlier folios of the same run are locked:
- * then the allocation must not wait for reclaim.
+ * Adds a new folio to the swap cache, to write an entry back. Returns the folio,
+ * locked and with a reference, -EEXIST if the device is gone, or the error of
+ * swap_cache_alloc_folio().
+ *
+ * The folio is not freed before its write ends, so the allocation must not use the
+ * memory reserves, which the write may need. Only for reclaim, which must make
+ * progress, it may use half of the min watermark. @wait is false while earlier
+ * folios of the same run are locked: then the allocation must not wait for reclaim.
  */
 __rust_helper struct folio *
 rust_helper_zswap_swap_cache_alloc_folio(swp_entry_t entry, bool wait)
@@ -201,7 +204,7 @@ __rust_helper bool rust_helper_zswap_memcg_writeback_enabled(struct mem_cgroup *
 	return mem_cgroup_zswap_writeback_enabled(memcg);
 }
 
-/* Returns true if reclaim scans the anonymous pages of @memcg; of all, for NULL. */
+/* Returns true if more pages of @memcg (NULL: of the system) can be swapped out. */
 __rust_helper bool rust_helper_zswap_memcg_can_swap(struct mem_cgroup *memcg)
 {
 	return (memcg ? mem_cgroup_get_nr_swap_pages(memcg) : get_nr_swap_pages()) > 0;
@@ -267,7 +270,7 @@ rust_helper_zswap_set_active_memcg(struct mem_cgroup *memcg)
 
 /* Rings */
 
-/* Locks the ring of a parent cgroup. Caller has locked the ring of a child. */
+/* Locks the ring of a cgroup. Caller has locked the ring of a descendant. */
 __rust_helper void rust_helper_zswap_ring_lock_nested(struct zswap_lruvec_state *ring)
 {
 	spin_lock_nested(&ring->lock, SINGLE_DEPTH_NESTING);
