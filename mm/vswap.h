@@ -59,10 +59,10 @@ struct swap_cluster_info;
 
 /*
  * Returns true if @si was tried before, and records that it is tried now. A
- * device whose idle slots are all in bound clusters stays available, but C's
- * allocator finds no slot on it. Without this check the walk over the available
- * devices would not end, because it requeues each device behind the others of
- * its priority.
+ * device whose idle slots are all in bound clusters is still on the list of
+ * available devices, but C's allocator finds no slot on it. Without this check the
+ * walk over the available devices would not end, because it requeues each device
+ * behind the others of its priority.
  */
 static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried)
 {
@@ -71,7 +71,7 @@ static inline bool vswap_tried(struct swap_info_struct *si, unsigned long *tried
 
 /*
  * Returns true if a cluster has no table: it was bound until now, or
- * swap_cluster_populate() is about to give it one. C expects a table in all
+ * swap_cluster_populate() is about to add one. C expects a table in all
  * other clusters that it frees or moves.
  */
 #define vswap_lacks_table(ci)	(vswap_used() && !rcu_access_pointer((ci)->table))
@@ -227,8 +227,8 @@ static inline bool vswap_on_fast_device(struct swap_info_struct *si, struct foli
 /*
  * Returns the device slot that has the data of @entry: the one that backs it if
  * @entry is virtual, otherwise @entry itself. Returns { 0 } if no device slot
- * backs a virtual entry. The backing does not change while the folio of the
- * entry in the swap cache is locked or under writeback.
+ * backs a virtual entry. The answer may be stale, unless the caller has locked the
+ * folio of @entry in the swap cache, or the folio is under writeback.
  */
 static inline swp_entry_t vswap_device_entry(swp_entry_t entry)
 {

@@ -55,7 +55,7 @@ atomic_long_t vswap_records[1 << VSWAP_RECORD_BITS];
  * Frees the slots of a large folio that the fault has mapped, if no device slot
  * backs them. If folio_free_swap() has to keep the slots, frees their zswap
  * entries only. Nothing is freed earlier, because do_swap_page() drops a folio
- * that it cannot map. Device slots stay, so that a clean folio need not be
+ * that it cannot map. Device slots are not freed, so that a clean folio need not be
  * written again. Caller has locked the folio and the page table.
  */
 void __vswap_swapin_mapped(struct folio *folio)
@@ -188,9 +188,9 @@ void __vswap_swapin_failed(struct folio *folio)
 
 /*
  * Claim and consume: see Documentation/rust/vswap/swapin.rst. A fault claims a
- * folio: it adds the folio to the swap cache, and keeps it locked while it reads
- * the page. zswap or the device keeps its copy. While the folio is locked, its
- * device slot is neither moved nor freed.
+ * folio: it adds the folio to the swap cache, and holds its lock while it reads
+ * the page. Reading does not free the copy in zswap or on the device. While the
+ * folio is locked, no other task moves or frees its device slot.
  *
  * NR_FILE_PAGES and NR_SWAPCACHE do not count a claimed folio until it is settled.
  * No other task subtracts the folio meanwhile, because removing a folio from the
@@ -326,7 +326,7 @@ void __vswap_swapin_settle(struct vswap_around *around, struct folio *folio)
 {
 	node_stat_mod_folio(folio, NR_FILE_PAGES, 1);
 	lruvec_stat_mod_folio(folio, NR_SWAPCACHE, 1);
-	/* After a read error, keep the copy: the next fault must fail, too. */
+	/* After a read error, do not free the copy: the next fault must fail, too. */
 	if (around->claim == VSWAP_CLAIM_ZSWAP && folio_test_uptodate(folio))
 		vswap_rs_swapin_forget(folio);
 	around->claim = VSWAP_CLAIM_NONE;

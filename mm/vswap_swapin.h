@@ -334,8 +334,8 @@ static __always_inline bool vswap_fault_claimed(const struct vswap_around *aroun
 }
 
 /*
- * Returns true if the folio is claimed and its slot is to be freed. The slot of
- * a zero page may stay, because nothing backs it.
+ * Returns true if the folio is claimed and its slot should be freed when it is
+ * mapped. This is false for a zero page, because no memory or device backs its slot.
  */
 static __always_inline bool vswap_fault_frees(const struct vswap_around *around)
 {
@@ -378,8 +378,9 @@ static __always_inline bool vswap_fault_consume(struct vswap_around *around,
 }
 
 /*
- * Called when all pages of a folio are mapped. Frees the slots of a large folio
- * that this fault has read. Records a page that was in the swap cache before.
+ * Called when the fault has mapped a page, or all @nr_pages of a large folio. Frees
+ * the slots of a large folio that the fault has read, if no device backs them.
+ * Records a page that was in the swap cache before.
  */
 static __always_inline void vswap_fault_mapped(struct vswap_around *around,
 					       struct vm_fault *vmf, struct folio *folio,

@@ -353,7 +353,7 @@ void zswap_ring_filled(struct zswap_lruvec_state *ring)
 /*
  * Returns the obj_cgroup to charge for @memcg, or NULL for the root. The
  * caller's slots pin the id, which pins the cgroup, which pins the obj_cgroup
- * while bytes are charged to it. Always takes the obj_cgroup of one node,
+ * while bytes are charged to it. Always returns the obj_cgroup of one node,
  * because bytes must be uncharged from the obj_cgroup that they were charged
  * to. When the cgroup goes offline, the obj_cgroup moves to the parent. Caller
  * is in an RCU section.

@@ -48,8 +48,10 @@ extern struct zswap_shrink_cursor zswap_shrink_cursor;
  * The zswap table of a cluster: one word for each slot, whose format is in
  * rust/mm/zswap/record.rs. In a virtual cluster, words also name the device
  * slots that back virtual slots. The table is allocated when the first word is
- * needed, and freed as rust/mm/zswap/table.rs says. It is changed under
- * ci->lock. Readers without ci->lock are in an RCU section.
+ * needed, and freed as rust/mm/zswap/table.rs says. It is changed under ci->lock,
+ * except that the clock hand and zsmalloc change parts of a word without it.
+ * Readers without ci->lock are in an RCU section, or own the right to a slot whose
+ * page is stored.
  */
 struct zswap_table {
 	struct rcu_head rcu;
@@ -68,7 +70,7 @@ struct zswap_member {
 	struct list_head list;
 	struct zswap_member *next;	/* next member of the same slots */
 	struct zswap_lruvec_state *ring;
-	u64 bits;			/* slots with pages of the ring; under ci->lock */
+	u64 bits;			/* slots with pages of the ring; changed under ci->lock */
 	atomic_long_t *words;		/* words of these slots */
 	unsigned long entry;		/* entry of the first slot */
 	/* Slot that the clock hand visits next. Under ring->lock. */

@@ -89,7 +89,10 @@ static inline long vswap_total_pages(void)
 	return total_swap_pages + (long)vswap_extra_pages(NULL);
 }
 
-/* Returns true if pages can be swapped out without a swap device. */
+/*
+ * Returns true if new entries are virtual and zswap is enabled, so that pages can be
+ * swapped out without a swap device.
+ */
 static inline bool vswap_may_swap(void)
 {
 	return vswap_used() && __vswap_may_swap();

@@ -7,8 +7,8 @@
 
 /*
  * Charges of the slots of one cgroup that were freed while a page table is
- * unmapped. They are uncharged together. Until then the slots keep their
- * references to the cgroup id.
+ * unmapped. They are uncharged together. The references that the slots had to the
+ * cgroup id are put then, too, not before.
  */
 struct vswap_zap {
 	unsigned short id;		/* id of the cgroup */

@@ -166,7 +166,7 @@ __rust_helper unsigned long rust_helper_vswap_used_read(void)
 	return max(used, 0L);
 }
 
-/* The caller of the other functions of vswap_local holds this lock. */
+/* The callers of vswap_local_get() and vswap_local_set() below hold this lock. */
 __rust_helper void rust_helper_vswap_local_lock(void)
 {
 	local_lock(&vswap_local.lock);

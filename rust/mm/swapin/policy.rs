@@ -42,7 +42,8 @@ pub const FIRST_ORDER: u32 = 4;
 const LEAST_ORDER: u32 = 2;
 /// The largest order that fits in the fields of [`Record`].
 pub const MAX_ORDER: u32 = 15;
-/// Number of faults in sequence that a large folio needs. Each level of doubt doubles this number.
+/// Number of faults in sequence that are evidence for a large folio. Each level of doubt doubles
+/// this number.
 const RUN: u64 = 4;
 /// Number of pages next to the fault that are checked. They are evidence for a large folio only if
 /// all of them were used. A power of 2.
@@ -213,13 +214,14 @@ impl Record {
         1u64.wrapping_shl(self.get(ORDER) as u32)
     }
 
-    /// Returns the number of faults in sequence that a large folio needs at this level of doubt.
+    /// Returns the number of faults in sequence that are evidence for a large folio at this level
+    /// of doubt.
     #[inline]
     const fn need(self) -> u64 {
         RUN.wrapping_shl(self.get(DOUBT) as u32)
     }
 
-    /// Returns true if enough faults were in sequence for a large folio.
+    /// Returns true if enough faults were in sequence, as evidence for a large folio.
     #[inline]
     pub const fn is_sequence(self) -> bool {
         self.get(RUNS) >= self.need()

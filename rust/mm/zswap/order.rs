@@ -33,8 +33,8 @@
 //!
 //! A member is freed with its table, when none of its slots has a bit. Before that, [`retire`]
 //! sets its seat to [`Seat::Gone`]. Otherwise a hand that is still in [`park`] could put the
-//! member back on the ring. RCU keeps the memory of the member for readers, and the hand is one of
-//! them.
+//! member back on the ring. The memory of the member is freed after an RCU grace period, because
+//! the hand can still read it.
 //!
 //! # Context
 //!

@@ -160,7 +160,7 @@ impl Refs {
         /// Takes a reference. Returns false if the last one was put already.
         safe fn try_get(&self) -> bool = zswap_ref_tryget;
         /// Takes a reference. The caller must have one already. Otherwise the count may be 0, and
-        /// the new reference does not keep the pool.
+        /// pool is freed in spite of the new reference.
         safe fn get(&self) = zswap_ref_get;
     }
 }
@@ -410,8 +410,8 @@ impl Deref for Initial {
 
 impl Drop for Initial {
     fn drop(&mut self) {
-        // The initial reference may be the last one. The reference in `pool` keeps the pool until
-        // `retired` is set.
+        // The initial reference may be the last one. Because of the reference in `pool`, the pool
+        // is not freed before `retired` is set.
         let Some(pool) = PoolRef::get(self) else {
             warn_on!(true);
             return;

@@ -183,7 +183,8 @@ same_layout!(RingState = bindings::zswap_lruvec_state {
 });
 
 // SAFETY: `RingState` has the layout of C's structure. C initializes a ring before Rust uses it.
-// Afterwards, C code takes only the lock of a ring, and changes lists only when Rust calls it.
+// Afterwards, C locks and unlocks `lock`, and its list functions access `members` only when Rust
+// calls them with the ring locked. C accesses no other field.
 unsafe impl View for RingState {
     type C = bindings::zswap_lruvec_state;
 }

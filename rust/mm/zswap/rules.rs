@@ -299,7 +299,7 @@ pub(crate) enum Shrunk {
     NoCandidates,
 }
 
-/// Decides when the shrink worker gives up although the pool is above its target: after
+/// Decides when the shrink worker gives up although the pools are above its target: after
 /// `max_failures` failures. A failure is a cgroup with candidates of which none was written back,
 /// or a round over all cgroups that found no candidate. Successes do not lower the count of
 /// failures.

@@ -134,13 +134,14 @@ pub(crate) fn worker() {
     }
 }
 
-/// Returns true if memory pressure on a memory cgroup writes back its pages.
+/// Returns true if the shrinker may write back pages of a memory cgroup: the shrinker is enabled,
+/// and the cgroup does not disable writeback.
 fn pressure_counts(memcg: Memcg<'_>) -> bool {
     params::shrinker_enabled() && memcg.writeback_enabled()
 }
 
-/// Returns the number of pages that memory pressure may write back, for the shrinker's count
-/// callback.
+/// Estimates the number of pages of a memory cgroup and node that the shrinker may write back, for
+/// its count callback. The estimate is scaled by how well pages compress: see [`rules::scale`].
 pub(crate) fn count(control: &ShrinkControl<'_>) -> usize {
     let memcg = control.memcg();
     // Writeback does I/O, and may enter a file system. So the allocation that is short of memory

@@ -228,8 +228,8 @@ impl<'a> Ci<'a> {
             let (cluster, off) = crate::vswap::directory::find(entry.offset())?;
             return Some((Self::of_virtual(cluster), off));
         }
-        // SAFETY: By the invariants of `HeldEntry`, the device stays during `'a`, and so does its
-        // cluster that has the entry's offset.
+        // SAFETY: By the invariants of `HeldEntry`, the device is not freed during `'a`, nor is
+        // its cluster that has the entry's offset.
         let ci = unsafe { Self::from_raw(bindings::zswap_entry_cluster(entry.as_raw())) }?;
         Some((ci, (entry.offset() % SLOTS) as u32))
     }
@@ -912,12 +912,13 @@ c_owned! {
 
 impl LooseTable {
     /// Allocates a table, and charges it to the active memory cgroup, which the caller has set.
-    /// May sleep.
+    /// Returns `None` if there is no memory. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
         table_alloc(bindings::ZSWAP_GFP_TABLE)
     }
 
-    /// Allocates a table that no cgroup is charged for. May sleep.
+    /// Allocates a table that no cgroup is charged for. Returns `None` if there is no memory. May
+    /// sleep.
     #[cfg(CONFIG_RUST_VSWAP)]
     pub(crate) fn alloc_uncharged() -> Option<Self> {
         table_alloc(bindings::VSWAP_GFP_SCATTER)
@@ -1036,8 +1037,8 @@ pub(crate) fn free_all(folio: &mut SwapFolio<'_>) {
     // folio has the right to its slots, which are consecutive and in one cluster. By the
     // invariants of `SwapFolio`, no I/O uses their device slots.
     let mut span = SlotSpan { nr, ..span };
-    // Look without the cluster lock first. The result stays valid, because the folio lock keeps
-    // other tasks from storing pages in these slots, or freeing them.
+    // Look without the cluster lock first. The result remains valid, because no other task stores
+    // or frees pages of these slots while this task has locked the folio.
     let any = span.ci.peek_words(|words| {
         words.is_some_and(|words| {
             let end = span.off.wrapping_add(nr);

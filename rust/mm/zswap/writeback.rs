@@ -174,7 +174,7 @@ impl Run {
         }
     }
 
-    /// Returns true if the run takes no more pages. A run that begins with a page of a physical
+    /// Returns true if no more pages should be added. A run that begins with a page of a physical
     /// slot has only that page, because its device slot is fixed.
     fn is_full(&self) -> bool {
         match self.pages.first() {
