@@ -7,7 +7,7 @@
 //! Nothing pins a stored page until its folio is in the swap cache. So writeback reads the stored
 //! page only after that: see the races in the documentation of `zswap`.
 //!
-//! A virtual slot gets its device slot only when its page is written back. So pages that are
+//! A virtual slot whose page is in zswap has no device slot before writeback. So pages that are
 //! written back together can get adjacent device slots, and be written by one request. Such a
 //! group is a *run*. The clock hand copies the entries and words of a run under the ring lock. The
 //! following steps run without the ring lock. Each page first gets a locked folio in the swap
