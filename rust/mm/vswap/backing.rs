@@ -4,13 +4,14 @@
 //!
 //! The backing word of a slot, in the backing table of the cluster, names the zswap entry or the
 //! device slot. A virtual cluster can be bound to a device cluster: see [`bound`](super::bound).
-//! If the bit of a slot of a bound cluster is set, the device slot with the same index has the
-//! data, and the backing word is not used. A slot of zeros has the zero flag in its swap table
-//! word, and no backing.
+//! If the bit of a slot of a bound cluster is set, the device slot with the same index backs the
+//! slot, and the backing word is 0. A slot of zeros has the zero flag in its swap table word, and
+//! no backing.
 //!
 //! The backing changes under the lock of the cluster. The task that changes it also holds the lock
-//! of the slot's folio in the swap cache, or frees the slot. Only `LockedCluster::scatter` needs
-//! neither, because it only replaces bits by backing words that name the same device slots.
+//! of the slot's folio in the swap cache, or frees the slot or takes it into use.
+//! `LockedCluster::scatter` needs none of these, because it only replaces bits by backing words
+//! that name the same device slots.
 
 #![forbid(unsafe_code)]
 
@@ -64,7 +65,8 @@ use core::ops::Range;
 use kernel::prelude::*;
 
 /// The backing that was removed from slots. Dropping the value frees the device slots. The zswap
-/// entries were freed already; dropping the value puts their references to the pool.
+/// entries were freed already; dropping the value puts their references to the pool, and frees
+/// zspages that became empty.
 pub(crate) struct FreedBacking {
     pub(super) entries: FreeBatch,
     // The last run of removed device slots. If the next removed slot does not follow the run,
@@ -130,8 +132,8 @@ pub(super) fn is_next(first: Backing, n: u32, backing: Backing) -> bool {
 }
 
 /// Reserves backing words for `nr` slots of a cluster. If the cluster has no backing table,
-/// allocates one, charged to the cgroup of `owner`. Returns the lock of the cluster and the
-/// promise of the words. May sleep, before it takes the lock.
+/// allocates one, charged to the cgroup of `owner`. Returns the locked cluster and the promise of
+/// the words, or `ENOMEM` if there is no memory or too many words are promised already. May sleep.
 pub(crate) fn reserve(
     cluster: &'static Cluster,
     nr: u32,
@@ -146,7 +148,7 @@ pub(crate) fn reserve(
     let table = owner.charged(LooseTable::alloc).ok_or(ENOMEM)?;
     let mut guard = cluster.lock();
     guard.lend().add_backing_table(table);
-    // The cluster has a table, so this only fails if too many words are promised already.
+    // The cluster has a table now, so this only fails if too many words are promised already.
     let promise = guard.lend().reserve(nr).ok_or(ENOMEM)?;
     Ok((guard, promise))
 }
@@ -197,8 +199,8 @@ fn is_run(cluster: &Cluster, slots: Range<u32>) -> bool {
 }
 
 /// Returns the entry of the device slot that backs a virtual slot, for I/O. Returns `None` if no
-/// device slot does, or if the word that names it is corrupt. The folio of the virtual slot is
-/// locked or under writeback, so the backing does not change.
+/// device slot does. Warns and returns `None` if the word that names it is corrupt. The folio of
+/// the virtual slot is locked or under writeback, so the backing does not change.
 #[inline]
 pub(crate) fn device_entry(offset: usize) -> Option<SwapEntry> {
     let (cluster, off) = find(offset)?;
@@ -223,8 +225,9 @@ fn any_phys(slots: &FolioSlots<'_>, is: impl Fn(PhysSlot) -> bool) -> bool {
         .any(|off| matches!(cluster.peek_backing(off), Backing::Phys(slot) if is(slot)))
 }
 
-/// Returns true if the backing of slots must not change: a device backs one of them, and suspend or
-/// hibernation does not allow I/O. A hibernation image may name the device slot.
+/// Returns true if the backing of the slots of a locked folio must not change: a device backs one
+/// of them, and suspend or hibernation does not allow I/O. A hibernation image may name the device
+/// slot.
 pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
     device::suspended() && any_phys(slots, |_| true)
 }
@@ -245,8 +248,9 @@ pub(crate) fn unback(slots: &mut FolioSlots<'_>, freed: &mut FreedBacking) {
 }
 
 /// Sets the zero flag of the slots of a locked folio, and removes their backing. Returns `EBUSY`,
-/// and changes nothing, if the backing must not change: see [`frozen`]. If the cgroup is at its
-/// swap limit, clears the flags again and returns an error. Only the folio has the data then.
+/// and changes nothing, if the backing must not change: see [`frozen`]. If the slots would exceed
+/// memory.swap.max of their cgroup or an ancestor, clears the flags again and returns `ENOMEM`.
+/// Only the folio has the data then.
 pub(crate) fn set_zero(folio: &mut SwapFolio<'_>) -> Result {
     let owner = folio.owner();
     let mut slots = FolioSlots::of(folio).ok_or(EINVAL)?;
@@ -321,7 +325,8 @@ pub(crate) fn clear_zero(slots: &mut FolioSlots<'_>) {
 }
 
 /// Returns how many slots from `offset` on, at most `max`, have the same zero flag as the slot at
-/// `offset`, and this flag. The caller passes slots of one cluster. Takes no lock.
+/// `offset`, and this flag. Returns `max` and false if there is no cluster. The caller passes
+/// slots of one cluster. Takes no lock, so the result may be stale.
 #[inline]
 pub(crate) fn zero_batch(offset: usize, max: u32) -> (u32, bool) {
     let Some((cluster, start)) = find(offset) else {

@@ -3,18 +3,19 @@
 //! The binding of a virtual cluster to a device cluster, and which slots have data on that device
 //! cluster.
 //!
-//! If bit *i* of a bound cluster is set, slot *i* of the device cluster has the data of virtual
-//! slot *i*. In a cluster that is not bound, no bit is set.
+//! If bit *i* of a bound cluster is set, slot *i* of the device cluster backs virtual slot *i*. It
+//! *has data*: that of the virtual slot, or, until the folio is written, older data. In a cluster
+//! that is not bound, no bit is set.
 //!
 //! # Locking
 //!
 //! The lock of the virtual cluster protects the binding and the bits. [`DeviceMap::find`] and
 //! [`DeviceMap::has`] need no lock. For a caller that has the right to the slot (see
-//! `ffi::folio`), the device slot that backs the slot stays the same. Only [`DeviceMap::unbind`]
-//! can move the record of the device slot meanwhile, from the bit to a backing word. It writes the
-//! backing words first, then clears the bits, then clears the binding. Readers read the binding
-//! first, then the bit, then the backing word. So they find the device slot in the bit or in the
-//! word.
+//! `ffi::folio`), the device slot that backs the slot does not change. Only [`DeviceMap::unbind`]
+//! can move the record of the device slot meanwhile, from the bit to a backing word. It has the
+//! backing words written first, then clears the bits, then clears the binding. Readers read the
+//! binding first, then the bit, then the backing word. So they find the device slot in the bit or
+//! in the word.
 //!
 //! # Context
 //!
@@ -97,12 +98,13 @@ impl<W: Word> DeviceMap<W> {
         decode(first)?.nth(slot)
     }
 
-    /// Binds the cluster to a device cluster. Returns false if it is bound already.
+    /// Binds the cluster to the device cluster that begins with `first`. Returns false, and
+    /// changes nothing, if it is bound already.
     pub fn bind(&self, first: PhysSlot) -> bool {
         if self.is_bound() {
             return false;
         }
-        // INVARIANT: `first` is the first slot of a device cluster.
+        // INVARIANT: The caller passes the first slot of a device cluster.
         self.first.store(encode(first));
         true
     }
@@ -148,9 +150,9 @@ impl<W: Word> DeviceMap<W> {
         idle
     }
 
-    /// Clears the bits of the `nr` slots from `start` on, which have no data on the device any
-    /// more. Calls `f` with the first slot and the length of each run of bits that were set.
-    /// Returns how many bits were set.
+    /// Clears the bits of the `nr` slots from `start` on, which device slots do not back any more.
+    /// Calls `f` with the first slot and the length of each run of bits that were set. Returns how
+    /// many bits were set.
     #[inline]
     pub fn clear(&self, start: u32, nr: u32, mut f: impl FnMut(u32, u32)) -> u32 {
         if nr == 1 {
@@ -182,7 +184,7 @@ impl<W: Word> DeviceMap<W> {
         cleared
     }
 
-    /// Returns how many slots have data on the device.
+    /// Returns how many slots have data on the device: the number of set bits.
     pub fn count(&self) -> u32 {
         self.bits
             .iter()

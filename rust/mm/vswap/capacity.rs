@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Computes how many pages can be swapped out, for reclaim and the OOM killer. Holds the limit
-//! `max_slots`.
+//! Computes how many pages can be swapped out without device slots, for reclaim and the OOM
+//! killer. Also keeps the limit `max_slots`.
 //!
 //! [`room`] computes this for one cgroup. Each cgroup counts its pages that zswap refused, and the
 //! count only affects reclaim of this cgroup. Otherwise a process with random data could keep all
@@ -14,17 +14,18 @@
 //! would come late. So each cgroup counts the pages that zswap refused in reclaim and that cannot
 //! go to a device. When this *refused count* reaches about the number of anonymous pages of the
 //! cgroup, [`room`] returns 0 for the cgroup. A page that reclaim stores in zswap lowers the count
-//! by 32. The count is halved if a second has passed since the last refusal, or if the cgroup has
-//! lost more than a quarter of its pages. Then reclaim tries pages again. Refusals in
-//! `MADV_PAGEOUT` are not counted, because its caller need not be short of memory.
+//! by 32. [`room`] halves a count that is outdated: more than a second has passed since the last
+//! refusal or halving, or the cgroup has lost more than a quarter of its pages since. Then reclaim
+//! tries pages again. Refusals in `MADV_PAGEOUT` are not counted, because its caller need not be
+//! short of memory.
 //!
-//! The *tried count* of a cgroup is the number of pages that zswap compressed and then refused,
-//! since [`note_stored`] last reset the count.
+//! The *tried count* of a cgroup is the number of these pages that zswap has compressed before it
+//! refused them, since [`note_stored`] last reset the count.
 //!
 //! # Locks
 //!
-//! This file takes no locks. The counters are hints: if two CPUs change a counter at the same
-//! time, one change may be lost.
+//! This file takes no lock. (A flush of the statistics of a cgroup, in C, does.) The counters are
+//! hints: if two CPUs change a counter at the same time, one change may be lost.
 
 #![forbid(unsafe_code)]
 
@@ -74,11 +75,11 @@ const SLOTS_FOR_PAGE: usize = 4;
 /// The value of [`MAX_CLUSTERS`] for the default limit, which follows the size of memory.
 const DEFAULT: usize = usize::MAX;
 
-/// The maximum number of clusters with tables, as set by the administrator, or [`DEFAULT`].
+/// The maximum number of clusters with tables, as set by `max_slots` in sysfs, or [`DEFAULT`].
 static MAX_CLUSTERS: Atomic<usize> = Atomic::new(DEFAULT);
 
-/// Returns the maximum number of clusters with tables. Also updates `vswap_half_max`, which C
-/// keeps.
+/// Returns the maximum number of clusters with tables. This is [`MAX_CLUSTERS`], or less if the
+/// directory is smaller. Also updates C's `vswap_half_max`.
 pub(crate) fn limit() -> usize {
     let max = match MAX_CLUSTERS.load(Relaxed) {
         // Computed each time, because memory may be added or removed.
@@ -94,7 +95,8 @@ pub(crate) fn limit() -> usize {
     limit
 }
 
-/// Sets the maximum number of slots, rounded down to whole clusters.
+/// Sets the maximum number of slots, rounded down to whole clusters. The size of the directory is
+/// a second limit.
 pub(crate) fn set_max_slots(max: usize) {
     MAX_CLUSTERS.store(max / SLOTS, Relaxed);
     limit();
@@ -106,14 +108,15 @@ pub(crate) fn set_default_max_slots() {
     MAX_CLUSTERS.store(DEFAULT, Relaxed);
 }
 
-/// Returns the maximum number of slots.
+/// Returns the maximum number of slots: that of [`limit`] clusters.
 pub(crate) fn max_slots() -> usize {
     limit().saturating_mul(SLOTS)
 }
 
 /// Returns how many pages of a cgroup can be swapped out without device slots. Returns 0 while
-/// vswap is off or zswap accepts no pages, or if zswap has refused all pages of the cgroup. The
-/// result is a low estimate, because it assumes that pages do not get smaller in zswap.
+/// vswap is off or zswap accepts no pages, or if zswap has refused about all pages of the cgroup.
+/// Mostly the result is a low estimate, because it assumes that pages do not get smaller in zswap.
+/// May sleep if this task is in reclaim.
 pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     if !vswap::is_on() {
         return 0;
@@ -126,11 +129,14 @@ pub(crate) fn room(memcg: Memcg<'_>) -> usize {
     room.min(free).min(zswap_room(memcg))
 }
 
-/// Returns how many more pages zswap may take under memory.zswap.max of a cgroup and its ancestors.
+/// Returns how many more pages zswap may take under memory.zswap.max of a cgroup and its
+/// ancestors. Returns 0 if memory.swap.max of one of them is 0, and `usize::MAX` if none has a
+/// limit.
 ///
-/// If reclaim finds a cgroup at its limit, flushes the statistics and tests again. Otherwise pages
-/// that were freed since the last flush, up to two seconds ago, could cause an OOM kill. Other
-/// callers do not flush, because they may be unable to sleep.
+/// If this task is in reclaim, and one of the cgroups is at memory.zswap.max, flushes the
+/// statistics, which may sleep, and tests again. Otherwise pages that were freed since the last
+/// flush, up to two seconds ago, could cause an OOM kill. Other tasks do not flush, because they
+/// may be unable to sleep.
 fn zswap_room(memcg: Memcg<'_>) -> usize {
     let mut room = usize::MAX;
     for (memcg, limits) in memcg.limits() {
@@ -155,7 +161,8 @@ fn zswap_room(memcg: Memcg<'_>) -> usize {
     room
 }
 
-/// Returns how many pages of a cgroup are, or can be, swapped out without device slots.
+/// Estimates how many pages of a cgroup are, or can be, swapped out without device slots. May
+/// sleep if this task is in reclaim.
 pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
     let held = match memcg.usage_hint() {
         Some(pages) => pages,
@@ -170,7 +177,7 @@ pub(crate) fn extra_pages(memcg: Memcg<'_>) -> usize {
 /// Without this check, reclaim would compress all pages of a cgroup, even if none gets smaller.
 /// Returns false while the tried count is below [`rules::FEW_TRIED`], and then for about one page
 /// in 256. Also returns false if a refused page can go to a device. If the result is true and this
-/// task is in reclaim, adds one to the refused count.
+/// task is in reclaim, adds one to the refused count, up to the number of pages of the cgroup.
 pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) -> bool {
     let refusals = memcg.refusals();
     if rules::is_tried(refusals.tried(), refusals.refused())
@@ -186,8 +193,9 @@ pub(crate) fn refuses(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) ->
 }
 
 /// Returns true if a folio of `nr` pages that zswap does not accept cannot go to a device either,
-/// because its cgroup would exceed its swap limit. The folio then stays mapped. Counts the failure
-/// in memory.swap.events of the cgroup.
+/// because it would exceed memory.swap.max of its cgroup or an ancestor. The caller then does not
+/// swap the folio out. Counts the failure in memory.swap.events of the cgroup, at most once a
+/// second.
 pub(crate) fn nowhere_to_go(memcg: RcuMemcg<'_>, nr: u32) -> bool {
     let nowhere = memcg.exceeds_swap_max(nr, true);
     if nowhere {
@@ -239,8 +247,9 @@ fn note_stored_after(memcg: RcuMemcg<'_>, variety: impl FnOnce() -> Variety) {
 }
 
 /// Returns true if zswap may store an incompressible page uncompressed, because the page can be
-/// written back within the limits of its cgroup. `nr` is the number of such pages that no counter
-/// includes yet, this page among them. May sleep.
+/// written back: each incompressible page can get a free device slot, within memory.swap.max of
+/// its cgroup and the ancestors. `nr` is the number of such pages that no counter includes yet,
+/// this page among them. May sleep.
 pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     let kept = stored_incompressible_pages().load(Relaxed);
     // Require a free device slot for each incompressible page in zswap, so that all of these pages
@@ -261,7 +270,7 @@ pub(crate) fn keeps_plain(objcg: Option<&ObjCgroup>, nr: u32) -> bool {
     !memcg.exceeds_swap_max(nr, true)
 }
 
-/// Returns true if zswap has refused about as many pages as the cgroup has anonymous pages, and
+/// Returns true if the refused count is about the number of anonymous pages of the cgroup, and
 /// refused pages cannot go to a device. If the refused count is outdated, halves it and returns
 /// false.
 fn all_refused(memcg: RcuMemcg<'_>) -> bool {
@@ -292,7 +301,9 @@ fn all_refused(memcg: RcuMemcg<'_>) -> bool {
     }
 }
 
-/// Returns true if a page of the cgroup that zswap has refused can be written to a device.
+/// Returns true if a page of the cgroup that zswap has refused can be written to a device: a
+/// device has a free slot, memory.swap.max of the cgroup and its ancestors allows one more page,
+/// and the cgroup allows writeback.
 fn goes_to_device(memcg: RcuMemcg<'_>) -> bool {
     device::have_free() && !memcg.exceeds_swap_max(1, true) && memcg.writeback_enabled()
 }

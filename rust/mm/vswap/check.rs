@@ -35,7 +35,8 @@ use crate::{
 };
 use kernel::bindings;
 
-/// Checks all clusters.
+/// Checks all clusters. Returns the number of device slots that were checked, and of mismatches.
+/// The caller holds no spinlock.
 pub(crate) fn clusters() -> bindings::vswap_check {
     let mut check = bindings::vswap_check::default();
     for cluster in slot_alloc::all() {

@@ -3,17 +3,17 @@
 //! Virtual clusters: the state of their slots, and the lock that protects it.
 //!
 //! A [`Cluster`] begins with C's `struct swap_cluster_info`, so that C can lock it like a device
-//! cluster, and keep a pointer to it. Rust owns the contents: the swap table words, in C's format,
-//! and the state that C has no field for. A *backing word* names what backs a slot.
+//! cluster, and keep a pointer to it. Rust owns the rest: the swap table words, in C's format, and
+//! the state that C has no field for. A *backing word* names what backs a slot.
 //!
 //! # Files
 //!
 //! [`crate::ffi::cluster`] has the memory of a cluster, its lock, and access to what the lock
-//! protects ([`LockedCluster`], [`Guard`]). This file has the functions that read a cluster without
-//! the lock. The files in `cluster/` have one subject each:
+//! protects ([`LockedCluster`], [`Guard`]). This file has functions that read slots without the
+//! lock; those of the binding are in `binding`. The files in `cluster/` have one subject each:
 //!
-//! - `create`: creates clusters, and gives them tables ([`Spare`], [`Populated`]).
-//! - `alloc`: takes slots for a folio ([`Taken`]).
+//! - `create`: creates clusters, and allocates and frees their tables ([`Spare`], [`Populated`]).
+//! - `alloc`: takes free slots into use for a folio ([`Taken`]).
 //! - `state`: the swap table word, swap count and cgroup id of a slot. Only this file and the
 //!   modules below it, `free` and its child `swap_cache`, write the words.
 //! - `extend`: swap counts that do not fit in a word.
@@ -29,23 +29,25 @@
 //!
 //! # Lifetime
 //!
-//! - The *header* ([`Cluster`]) is never freed, because C keeps pointers to it across sleeps, and
-//!   meanwhile holds nothing that keeps the cluster.
-//! - The *tables* have the words. A cluster with a slot in use has tables, and one without may
-//!   keep tables for its next slot. Tables are installed and removed under `ci->lock`, and are
-//!   freed after an RCU grace period. Readers without the lock use RCU, and may see the words of a
-//!   slot that was freed meanwhile. A swap table that is smaller than a page may even be the table
-//!   of another cluster by then, also of a device cluster, because C's slab cache for swap tables
-//!   is `SLAB_TYPESAFE_BY_RCU`.
+//! - The *header* ([`Cluster`]) is never freed, because C keeps pointers to it across sleeps
+//!   without a reference.
+//! - The *tables* have the words. A cluster with a slot in use has tables. A cluster gets tables
+//!   before its first slot is taken into use, and loses them when the last slot in use is freed.
+//!   Tables are installed and removed under `ci->lock`. Readers without the lock use RCU, and may
+//!   see the words of a slot that was freed meanwhile. A swap table of one page is freed after an
+//!   RCU grace period. A smaller one may become the table of another cluster, also of a device
+//!   cluster, before the grace period ends, because C's slab cache for swap tables is
+//!   `SLAB_TYPESAFE_BY_RCU`.
 //!
 //! # Locking
 //!
 //! - `ci->lock` ([`LockedCluster`]) protects swap table words, backing words, cgroup ids, counts
 //!   and the slot map. It also protects the binding to a device cluster, and which slots have data
 //!   there ([`Binding`]).
-//! - Readers without `ci->lock` load one word under RCU. They may follow a backing word only with
-//!   the *right* to the slot: they have locked its folio in the swap cache, or they free the slot.
-//!   See "The right to a slot" in [`crate::ffi::folio`].
+//! - Readers without `ci->lock` load words under RCU. Two words need not be of the same time. A
+//!   reader may use what a backing word names only with the *right* to the slot: it has locked the
+//!   folio of the slot in the swap cache, or frees the slot. See "The right to a slot" in
+//!   [`crate::ffi::folio`].
 //! - Two writers change a backing word without `ci->lock`, by compare-and-exchange. zswap's
 //!   writeback clears the referenced bit. zsmalloc updates the place of a moved object, under
 //!   `class->lock`.
@@ -161,9 +163,9 @@ use kernel::{
 
 static_assert!(SLOTS == SWAPFILE_CLUSTER as usize);
 
-/// The part of a cluster's header that tasks can read without `ci->lock`. [`Own`] is the part that
-/// only the holder of `ci->lock` reads. Each field is changed only by the file in `cluster/` that
-/// defines its type.
+/// The part of a cluster's header with atomic and constant fields, most of which tasks also read
+/// without `ci->lock`. [`Own`] is the part that only the holder of `ci->lock` reads. Each atomic
+/// field is changed only by the file in `cluster/` that defines its type.
 pub(crate) struct Shared {
     /// The device cluster that the cluster is bound to, if any, and which slots have data there.
     /// Changed under `ci->lock`.
@@ -202,7 +204,8 @@ impl Cluster {
         self.index().wrapping_mul(SLOTS)
     }
 
-    /// Returns the state of a slot without the lock. The state may be stale.
+    /// Returns the state of a slot without the lock; [`State::Null`] if the cluster has no tables.
+    /// The state may be stale: see the lifetime of tables in the module documentation.
     #[inline]
     pub(crate) fn peek(&self, off: u32) -> State {
         peeked(self.peek_word(off))
@@ -221,8 +224,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the backing of a slot without the lock. The backing may be stale: only a caller with
-    /// the right to the slot may follow it.
+    /// Returns the backing of a slot without the lock. The backing may be stale, unless the caller
+    /// has the right to the slot.
     #[inline]
     pub(crate) fn peek_backing(&self, off: u32) -> Backing {
         match self.find_device(off) {
@@ -256,8 +259,9 @@ impl Cluster {
         Ci::of_virtual(self).peek_has_table()
     }
 
-    /// Calls `f` with the state and the backing of each slot. Does not take the lock, so both may
-    /// be stale.
+    /// Calls `f` with the state and the backing of each slot, if the cluster has tables. Does not
+    /// take the lock, so both may be stale. `f` runs under the RCU read lock, so it must not
+    /// sleep.
     pub(crate) fn peek_all(&self, mut f: impl FnMut(State, Backing)) {
         let rcu = rcu::read_lock();
         let Some(words) = self.words_rcu(&rcu) else {
@@ -277,8 +281,8 @@ impl Cluster {
     }
 }
 
-/// Returns the cluster of a virtual slot, and the index of the slot in it. Warns and returns `None`
-/// for a device slot.
+/// Returns the cluster of a virtual slot, and the index of the slot in it. Warns and returns
+/// `None` for a device slot. Returns `None` if there is no such cluster.
 #[inline]
 fn place(slot: &Slot<'_>) -> Option<(&'static Cluster, u32)> {
     let entry = slot.entry();

@@ -74,14 +74,16 @@ pub(crate) enum Refill {
     Spare(Spare),
     /// The caller may create a cluster. It is already counted as one with tables.
     Create,
-    /// There is no cluster: the limit is reached, or the device has no free cluster to bind to.
+    /// There is no cluster: `limit` clusters have tables already, or the device has no free
+    /// cluster to bind to.
     Limit,
 }
 
 impl Lists {
-    /// Moves a locked cluster with tables to the front of the list for `state`, or off its list if
-    /// `state` has none. The cluster goes to the front because, if it was full before, it is
-    /// fuller than the others. Allocating from it first lets the others become empty.
+    /// Records `state` as the list of a locked cluster with tables. Moves the cluster to the front
+    /// of that list, or off its list if `state` is that of no list. A cluster that was full until
+    /// now is fuller than the others, so allocating from it first lets the others become empty.
+    /// Warns and does nothing for [`ListState::Free`], and for a cluster without tables.
     pub(super) fn add(&mut self, cluster: &mut LockedCluster<'_>, state: ListState) {
         let order = cluster.order();
         // Refuse the free list, because `put_spare()` puts a cluster without tables on it.
@@ -107,8 +109,8 @@ impl Lists {
         }
     }
 
-    /// Puts a locked cluster on the list that fits its free slots, because its CPU does not
-    /// allocate from it any more.
+    /// Puts a locked cluster on the list that fits its binding and its free slots. If it was
+    /// assigned to a CPU, the CPU does not allocate from it any more.
     pub(crate) fn retire(&mut self, cluster: &mut LockedCluster<'_>) {
         self.add(
             cluster,
@@ -116,9 +118,10 @@ impl Lists {
         );
     }
 
-    /// Finds the next cluster for a CPU, for folios of an order. Returns a cluster without tables
-    /// only if fewer than `limit` clusters have tables. `ty` is the type of the device that the
-    /// cluster is, or is to be, bound to. For an unbound cluster, `ty` is `None`.
+    /// Finds the next cluster for a CPU, for folios of an order. Returns a cluster without tables,
+    /// or lets the caller create one, only if fewer than `limit` clusters have tables. `ty` is the
+    /// type of the device that the cluster is, or is to be, bound to. For an unbound cluster, `ty`
+    /// is `None`.
     pub(crate) fn refill(&mut self, cpu: u32, order: u32, ty: Option<u8>, limit: usize) -> Refill {
         if let Some(guard) = self.take_partial(cpu, order, ty) {
             return Refill::Partial(guard);
@@ -137,15 +140,17 @@ impl Lists {
     }
 
     /// Removes a cluster from the partial list of `order`, assigns it to CPU `cpu`, and returns it
-    /// locked. `ty` is as for [`Self::take_any`].
+    /// locked. Returns `None` if the list has no cluster that can be locked: see
+    /// [`Self::take_from`]. `ty` is as for [`Self::take_any`].
     fn take_partial(&mut self, cpu: u32, order: u32, ty: Option<u8>) -> Option<Guard> {
         self.take_from(Self::of(ty)?.partial(order)?, cpu, order)
     }
 
     /// Removes a cluster of any order with free slots from its list, assigns it to CPU `cpu` for
     /// order 0, and returns it locked. Prefers clusters of order 0, then clusters without a free
-    /// run of their order. `ty` is the type of the device that the cluster is bound to. For an
-    /// unbound cluster, `ty` is `None`.
+    /// run of their order, then low orders. Returns `None` if no list has a cluster that can be
+    /// locked. `ty` is the type of the device that the cluster is bound to. For an unbound
+    /// cluster, `ty` is `None`.
     pub(crate) fn take_any(&mut self, cpu: u32, ty: Option<u8>) -> Option<Guard> {
         if let Some(guard) = self.take_partial(cpu, 0, ty) {
             return Some(guard);
@@ -161,11 +166,12 @@ impl Lists {
         })
     }
 
-    /// Removes from a list the first cluster that can be locked without waiting. Assigns it to a
-    /// CPU and an order, and returns it locked.
+    /// Removes from a list the first cluster that can be locked without waiting, among the first
+    /// [`MAX_CONTENDED`]. Assigns it to a CPU and an order, and returns it locked. Returns `None`
+    /// if there is none.
     fn take_from(&mut self, list: &'static List, cpu: u32, order: u32) -> Option<Guard> {
-        // Give up after `MAX_CONTENDED` locked clusters. Clusters are locked for a short time
-        // only, so many locked ones mean that the list is contended.
+        // Give up if the first `MAX_CONTENDED` clusters are locked. Clusters are locked for a
+        // short time only, so many locked ones mean that the list is contended.
         let mut first = self.iter(list).take(MAX_CONTENDED);
         // Only trylock, because the lock of the lists nests inside `ci->lock`.
         let mut guard = first.find_map(Cluster::try_lock)?;
@@ -186,8 +192,9 @@ impl Local {
     }
 
     /// Takes an unbound cluster with a free slot away from a CPU that allocates from it. Assigns
-    /// the cluster to this CPU for order 0, and returns it locked. For the other CPU,
-    /// [`LockedCluster::is_for`] returns false from then on.
+    /// the cluster to this CPU for order 0, and returns it locked. For the old CPU and order,
+    /// [`LockedCluster::is_for`] returns false from then on. Returns `None` if there is no such
+    /// cluster.
     pub(crate) fn take_from_cpus(&self) -> Option<Guard> {
         for cpu in 0..nr_cpu_ids() {
             for order in 0..NR_ORDERS {
@@ -205,8 +212,9 @@ impl Local {
         None
     }
 
-    /// Returns the cluster that this CPU last allocated from, for an order and a kind. Another CPU
-    /// may have taken the cluster over, so the caller must check [`LockedCluster::is_for`].
+    /// Returns the cluster that this CPU last allocated from, for an order and a kind. Since then,
+    /// another CPU may have taken the cluster over, or the cluster may have become empty. So the
+    /// caller must check [`LockedCluster::is_for`].
     #[inline]
     pub(crate) fn current(&self, order: u32, kind: Kind) -> Option<&'static Cluster> {
         self.get(kind.nth(order)?)

@@ -5,8 +5,8 @@
 //!
 //! This file raises the swap count of a slot, in the swap table word or in the extend table. It
 //! moves a count that does not fit in the word to the extend table, and back. `cluster/free.rs`
-//! drops counts, because the task that drops the last count of a slot gets the right to free the
-//! slot.
+//! drops counts, because a task that drops the last count of a slot without a folio in the swap
+//! cache gets the right to free the slot.
 
 #![forbid(unsafe_code)]
 
@@ -24,12 +24,12 @@ use crate::{
 use kernel::prelude::*;
 
 impl LockedCluster<'_> {
-    /// Drops one swap count of a slot whose count is in the extend table. Warns and does nothing
-    /// if the count is not there.
+    /// Drops one swap count of a slot whose word says that the count is in the extend table. Warns
+    /// and does nothing if the word does not say so.
     #[cold]
     pub(super) fn put_extended(&mut self, off: u32) {
         if self.state(off).put() != Err(StateError::CountExtended) {
-            // The slot has no swap count, or it is free or bad. Leave it as it is.
+            // The swap count is 0, or the slot is free or bad. Do not change the word.
             warn_on_once!(true);
             return;
         }
@@ -52,7 +52,8 @@ impl LockedCluster<'_> {
     }
 
     /// Adds one to the swap count of a slot. Returns `ENOMEM` if the cluster needs an extend table
-    /// first. Warns and returns another error if the count cannot be raised.
+    /// first. Warns and returns `EINVAL` if the slot is bad, or if the count in the extend table
+    /// is missing or the maximum. Warns and returns `ENOENT` if the slot is free.
     #[inline]
     pub(crate) fn dup_one(&mut self, off: u32) -> Result {
         if self.try_dup(off) {
@@ -72,7 +73,8 @@ impl LockedCluster<'_> {
                 warn_on_once!(true);
                 Err(EINVAL)
             }
-            // The slot is free. The result is not `Ok`, because `try_dup()` has failed.
+            // The slot is free or about to be freed. The result is not `Ok`, because `try_dup()`
+            // has failed.
             _ => {
                 warn_on_once!(true);
                 Err(ENOENT)

@@ -8,7 +8,7 @@
 //!
 //! The device slots of a folio are consecutive, so that one request writes the folio. They must
 //! be, because the end of a write request clears PG_writeback without regard to other requests. If
-//! there is no run for a large folio, C splits the folio: `vswap_split()`.
+//! there is no run for a large folio, reclaim splits the folio if it may: `vswap_split()`.
 //!
 //! # Order of the steps
 //!
@@ -28,17 +28,19 @@
 //! if there is a backing table. A folio that is written again keeps its device slots if they are
 //! one run.
 //!
-//! If a step fails, [`SlotReservation`] undoes the steps before it.
+//! If a step fails, [`SlotReservation`] undoes the steps before it. It does not restore an older
+//! backing that [`back`] has removed.
 //!
 //! # When there is no room
 //!
 //! - For a folio of order 0, `vswap_alloc_slots()` ends the binding of a cluster (`scatter`), so
 //!   that idle device slots become free, and tries again. For a large folio, it does not.
 //! - In swap-out, `swap_writeout()` leaves the folio in memory, dirty and active. Reclaim splits a
-//!   large folio, and tries its pages one by one.
-//! - In zswap's writeback, the page stays in zswap. If the page's cgroup is at its swap limit,
-//!   writeback continues with the next page, which may be of another cgroup. If no device has a
-//!   free slot, writeback stops.
+//!   large folio and tries its pages one by one, if the cgroup allows writeback and storage is not
+//!   suspended.
+//! - In zswap's writeback, the page stays in zswap. If a device slot would exceed memory.swap.max
+//!   of the page's cgroup or an ancestor, writeback continues with the next page, which may be of
+//!   another cgroup. If no device has a free slot, writeback skips the rest of the run of pages.
 
 #![forbid(unsafe_code)]
 
@@ -79,9 +81,9 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// Device slots that were allocated for a folio, and that no backing word names yet. The value
-/// also owns their charge as swap, and the reservation of backing words. Dropping the value frees
-/// the device slots, uncharges them, and gives the backing words back.
+/// What the steps above have reserved so far for the virtual slots of a folio: backing words, a
+/// charge as swap, and device slots, which no backing word names yet. Dropping the value frees the
+/// device slots, uncharges them, and releases the promise of backing words.
 #[must_use]
 pub(crate) struct SlotReservation {
     cluster: &'static Cluster,
@@ -98,8 +100,9 @@ impl SlotReservation {
     /// Reserves device slots and backing words for a locked folio, whose virtual slots have no
     /// backing. May sleep.
     ///
-    /// Returns `ENOSPC` if no device has a run of free slots. Returns `ENOMEM` if the cgroup of
-    /// the slots is at its swap limit, or if there is no memory for a backing table.
+    /// Returns `ENOSPC` if no device has a run of free slots. Returns `ENOMEM` if the slots would
+    /// exceed memory.swap.max of their cgroup or an ancestor, or if there is no memory for a
+    /// backing table. Returns `EINVAL` if the slots are not virtual.
     fn take(folio: &mut SwapFolio<'_>) -> Result<Self> {
         let mut room = Self::none(folio)?;
         let nr = folio.nr_pages() as u32;
@@ -113,10 +116,11 @@ impl SlotReservation {
         Ok(room)
     }
 
-    /// Reserves a device slot for a zswap entry that is written back. The entry stays until
-    /// [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the word of
-    /// the entry will name the device slot. May sleep. Returns `ENOSPC` if no device has a free
-    /// slot, and `EDQUOT` if the cgroup of the slot or an ancestor is at its swap limit.
+    /// Reserves a device slot for a zswap entry that is written back. The entry is not freed
+    /// before [`Self::back`]. Unlike [`Self::take`], does not reserve a backing word, because the
+    /// word of the entry will name the device slot. May sleep. Returns `ENOSPC` if no device has a
+    /// free slot, and `EDQUOT` if the slot would exceed memory.swap.max of its cgroup or an
+    /// ancestor.
     pub(crate) fn for_entry(folio: &mut SwapFolio<'_>, what: ChargeFor) -> Result<Self> {
         let mut room = Self::none(folio)?;
         room.id = room.cluster.lock().id(room.start);
@@ -128,7 +132,8 @@ impl SlotReservation {
         Ok(room)
     }
 
-    /// Creates an empty reservation for a folio. Returns `ENOSPC` if no device has a free slot.
+    /// Creates an empty reservation for a folio. Returns `ENOSPC` if no device has a free slot,
+    /// and `EINVAL` if the slots of the folio are not virtual.
     fn none(folio: &mut SwapFolio<'_>) -> Result<Self> {
         // Check this first, because it is cheap, and devices may be full for a long time.
         if !device::have_free() {
@@ -146,7 +151,8 @@ impl SlotReservation {
     }
 
     /// Replaces the zswap entry of the folio's only slot by the reserved device slot, and frees
-    /// the entry.
+    /// the entry. If no zswap entry backs the slot, warns, undoes the reservation and returns
+    /// `EINVAL`.
     pub(crate) fn back(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let mut target = self.target(folio)?;
         let slots = self.slots.take().ok_or(EINVAL)?;
@@ -182,7 +188,7 @@ impl SlotReservation {
     }
 
     /// Traces the new backing of `nr` slots. Consumes the reservation without uncharging the
-    /// slots, because the charge stays as long as the backing.
+    /// slots, because they stay charged as long as device slots back them.
     #[inline]
     fn backed(self, first: Option<PhysSlot>, nr: u32) {
         if let Some(first) = first {
@@ -192,8 +198,9 @@ impl SlotReservation {
         core::mem::forget(self);
     }
 
-    /// Makes the reserved device slots the backing of the virtual slots of the folio, which have no
-    /// backing yet.
+    /// Makes the reserved device slots the backing of the virtual slots of the folio, which have
+    /// no backing yet. If they have one, or if the reservation does not fit, warns, undoes the
+    /// reservation and returns `EINVAL`.
     #[inline]
     fn fill(mut self, folio: &mut SwapFolio<'_>) -> Result {
         let mut target = self.target(folio)?;
@@ -227,11 +234,12 @@ impl Drop for SlotReservation {
     }
 }
 
-/// Allocates device slots for a folio that is about to be written, unless a run of device slots
-/// backs it already.
+/// Allocates device slots for a locked folio that is about to be written, unless a run of device
+/// slots backs it already. May sleep.
 ///
-/// Removes any other backing, because the folio has newer data. So if the function fails, the
-/// caller must mark the folio dirty.
+/// Removes any other backing, because the folio has newer data. So if this fails, the caller must
+/// mark the folio dirty. Returns `EBUSY`, and changes nothing, if the backing must not change (see
+/// [`backing::frozen`]). Otherwise fails like [`SlotReservation::take`].
 #[inline]
 pub(crate) fn back(folio: &mut SwapFolio<'_>) -> Result {
     // The folio keeps the device slots that it was written to before, or that were allocated
@@ -261,8 +269,9 @@ fn back_elsewhere(folio: &mut SwapFolio<'_>) -> Result {
 }
 
 /// Backs the slots of a folio by slots of the device cluster that their cluster is bound to. The
-/// slots of the folio have no backing yet. Returns false if the cluster is not bound, or if the
-/// device slots cannot be taken into use. Returns `ENOMEM` if the cgroup is at its swap limit.
+/// slots of the folio have no backing yet. Returns false if the cluster is not bound, if the folio
+/// is large and the device is not a block device, or if the device slots cannot be taken into use.
+/// Returns `ENOMEM` if the slots would exceed memory.swap.max of their cgroup or an ancestor.
 fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
     let (cluster, range) = (slots.cluster(), slots.range());
     let nr = range.len() as u32;
@@ -284,7 +293,7 @@ fn back_bound(slots: &mut FolioSlots<'_>, owner: Owner<'_>) -> Result<bool> {
 
 /// Backs the virtual slots of a folio by device slots, right after the virtual slots were
 /// allocated. Unlike in [`back`], the virtual slots have no backing, and are charged as swap
-/// already.
+/// already. On error, uncharges them. May sleep.
 pub(crate) fn back_new(folio: &mut SwapFolio<'_>, new: New) -> Result {
     let mut room = SlotReservation {
         cluster: new.cluster,

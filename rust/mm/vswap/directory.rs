@@ -2,9 +2,10 @@
 
 //! Finds the cluster of a virtual slot, without a lock.
 //!
-//! Each cluster has a number. Numbers are given out in ascending order, and an [`Array`] maps them
-//! to clusters. The array is allocated in chunks: the root has a pointer for each possible chunk,
-//! and a chunk is allocated together with its first cluster. Chunks and clusters are never freed.
+//! Each cluster has a number. Numbers are given out from 0 on in ascending order, and an [`Array`]
+//! maps them to clusters. The array is allocated in chunks: the root has a pointer for each
+//! possible chunk, and a chunk is allocated when the first of its numbers is given out. Chunks and
+//! clusters are never freed.
 
 #![forbid(unsafe_code)]
 
@@ -56,7 +57,7 @@ static NEXT: Atomic<u32> = Atomic::new(0);
 
 impl Directory {
     /// Allocates the root of the array, for clusters with numbers below `max`. `_cache` proves
-    /// that headers of clusters can be allocated. May sleep.
+    /// that the slab cache of cluster headers exists. May sleep.
     pub(super) fn setup(max: usize, _cache: HeaderCache) -> Result {
         CLUSTERS.setup(max)
     }
@@ -101,7 +102,7 @@ impl Directory {
     }
 
     /// Takes a number back if it was given out last, so that it is given out again. Any other
-    /// number stays without a cluster.
+    /// number never gets a cluster.
     pub(super) fn unreserve(Number(number): Number) {
         let _ = NEXT.cmpxchg(number.wrapping_add(1), number, Full);
     }

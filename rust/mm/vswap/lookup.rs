@@ -2,14 +2,15 @@
 
 //! Finds the folio that the swap cache has for a slot, without a lock.
 //!
-//! Every swap fault calls this, so it takes neither the cluster lock nor the folio lock. It reads
-//! the swap table word of the slot, and takes a reference to the folio at that page frame. Then it
-//! reads the word again.
+//! Swap faults look up folios, so a lookup takes neither the cluster lock nor the folio lock. It
+//! reads the swap table word of the slot, and takes a reference to the folio at the page frame in
+//! the word. Then it reads the word again, and checks that the page frame still belongs to the
+//! folio.
 //!
 //! # Races between two steps
 //!
-//! - *The folio leaves the swap cache, and is freed.* Its reference count is 0 then, and the lookup
-//!   gets no reference.
+//! - *The folio leaves the swap cache, and is freed.* Its reference count is 0 then, so the lookup
+//!   gets no reference, and retries.
 //! - *The page frame is used again*, for a folio of another slot, or for a page outside the swap
 //!   cache. The lookup gets a reference to this other folio, but the word has changed. So the
 //!   lookup puts the reference and retries.
@@ -20,10 +21,10 @@
 //! - *The page frame is used again for a folio of this slot*, so that the word has its old value.
 //!   This folio is the right one: it is in the swap cache for the slot, and the reference is to
 //!   it.
-//! - *The folio is frozen.* Reclaim, migration and splitting set its reference count to 0 under
-//!   the lock of the cluster, while the word still names the folio. Before they drop that lock,
-//!   they change the word or restore the count. So the lookup retries, as a task that waits for a
-//!   spinlock does.
+//! - *The folio is frozen.* Reclaim and migration set its reference count to 0 under the lock of
+//!   the cluster, and a split does so just before it takes that lock, while the word still names
+//!   the folio. Before they drop the lock, they change the word or restore the count. So the
+//!   lookup retries, as a task that waits for a spinlock does.
 //! - *The swap count or the zero flag in the word changes.* The lookup ignores both.
 //!
 //! # Requirements
@@ -45,7 +46,7 @@
 //!
 //! # Context
 //!
-//! The code works on values only, like [`swap_table`](super::swap_table).
+//! The code accesses memory only through the closures that the caller passes.
 //! `kunit/host/tests/loom.rs` runs it on the host, with all interleavings of tasks that change
 //! words and counts.
 //!
@@ -58,7 +59,8 @@ use super::swap_table::{
     State, //
 };
 
-/// Returns the folio that the swap cache has for a slot, with a reference.
+/// Returns the folio that the swap cache has for a slot, with a reference. Returns `None` if the
+/// word names no folio.
 ///
 /// `peek` reads the word of the slot. `try_get` takes a reference to the folio that a page frame
 /// belongs to, unless the reference count of the folio is 0. Dropping an `R` puts the reference.

@@ -23,7 +23,7 @@
 //!
 //! Operations on a slot:
 //!
-//! - `slot`: allocates, counts and frees slots.
+//! - `slot`: allocates the slots of a folio, changes swap counts, and frees slots.
 //! - `count`: raises the swap count of a slot, and keeps large counts in the extend table.
 //!   `cluster/free.rs` drops counts.
 //! - `cluster::swap_cache`: adds and removes the folio of a slot.
@@ -39,9 +39,9 @@
 //!
 //! Counts:
 //!
-//! - `capacity`: computes how many pages of a cgroup can be swapped out, and keeps the limit
-//!   `max_slots`.
-//! - `stats`: counts slots and tables for sysfs.
+//! - `capacity`: computes how many pages of a cgroup can be swapped out without device slots, and
+//!   keeps the limit `max_slots`.
+//! - `stats`: counts slots, clusters and their memory for sysfs.
 //! - `check`: checks, with CONFIG_DEBUG_VM, that the tables agree.
 
 pub mod bound;

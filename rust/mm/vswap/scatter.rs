@@ -4,16 +4,16 @@
 //! device slots.
 //!
 //! A slot of a bound device cluster is *idle* if it has no data. An idle slot counts as free on
-//! its device, but C's allocator cannot take it. When the allocator finds no other slot, it calls
-//! [`make_room`], which ends the binding of a cluster with idle slots. Each virtual slot with data
-//! on the device gets a backing word, and its device slot gets a reverse map word. The device
-//! cluster goes on a list of C's allocator. If there is no memory for the words, the cluster stays
-//! bound, and [`make_room`] continues with clusters that need no memory.
+//! its device, but C's allocator cannot take it. When C finds no other device slot for a single
+//! page, it calls [`make_room`], which ends the binding of a cluster with idle slots. Each virtual
+//! slot with data on the device gets a backing word, and its device slot gets a reverse map word.
+//! The device cluster is put on a list of C's allocator. If there is no memory for the words, the
+//! binding does not end, and [`make_room`] continues with clusters that need no memory.
 //!
 //! If a cluster has no idle slot, and more than half of the device slots are in use, [`make_room`]
 //! first tries to make slots idle. For this, it removes from the swap cache folios whose slots
 //! have the swap count 0. C's allocator does the same in full clusters. [`RECLAIMS`] limits how
-//! many clusters are tried, because the caller may be a task that needs a single page.
+//! many clusters are tried, because the caller needs only one device slot.
 
 #![forbid(unsafe_code)]
 
@@ -51,7 +51,8 @@ static NEXT: Atomic<u32> = Atomic::new(1);
 const RECLAIMS: u32 = 32;
 
 /// Ends the binding of one cluster to the device of type `ty`, or to any device if `ty` is `None`.
-/// Returns true if device slots became free. May sleep.
+/// Returns true if device slots became free. Returns false if no such cluster has, or gets, idle
+/// slots, or if there is no memory to end a binding. May sleep.
 pub(crate) fn make_room(ty: Option<u8>) -> bool {
     if !device::have_free() || !device::any_bound(ty) {
         return false;
@@ -103,8 +104,8 @@ fn is_bound_to(cluster: &Cluster, ty: Option<u8>) -> bool {
         .is_some_and(|slot| ty.is_none() || ty == Some(slot.ty()))
 }
 
-/// Makes device slots idle: in clusters that are bound to the device of type `ty`, removes from
-/// the swap cache folios whose slots have the swap count 0. May sleep.
+/// Makes device slots idle: in clusters that are bound to the device of type `ty`, tries to remove
+/// from the swap cache folios whose slots have the swap count 0. May sleep.
 pub(crate) fn reclaim_cached(ty: u8) {
     for cluster in slot_alloc::all() {
         if is_bound_to(cluster, Some(ty)) {

@@ -10,9 +10,10 @@
 //! A swap count above 0 pins a slot, and so does a folio in the swap cache. When neither is left
 //! ([`Unpinned`]), the slot is freed under the lock of the cluster: its word becomes null, and its
 //! cgroup id and its backing are removed. An object in zsmalloc is freed, too. The slot can then
-//! be allocated again. Device slots, references to zswap pools and empty zspages are freed after
-//! the unlock, as far as [`FreedBacking`] has room for them. If C holds the lock, they are freed
-//! under the lock.
+//! be allocated again. The device slots of a bound cluster become idle under the lock. Other
+//! device slots and empty zspages are freed, and references to a zswap pool are put, after the
+//! unlock. What exceeds one run of device slots, or one zswap pool, is freed before (see
+//! [`FreedBacking`]). If C holds the lock, everything is freed under the lock.
 
 #![forbid(unsafe_code)]
 
@@ -70,7 +71,8 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The charges of consecutive freed slots of one cgroup. The compiler keeps the sums in registers.
+/// The id references and the charges of consecutive freed slots of one cgroup. Unlike in an
+/// [`Uncharge`], the compiler keeps the sums in registers.
 struct Ids {
     refs: IdRefs,
     nr_charged: u32,
@@ -101,7 +103,8 @@ impl Ids {
     }
 }
 
-/// Frees slots that nothing pins. Adds their charges to `uncharge`, and their backing to `freed`.
+/// Frees slots that nothing pins. Adds their id references and charges to `uncharge`, and their
+/// backing to `freed`. If a table is missing, which is a bug, warns and leaks the slots.
 #[inline]
 pub(super) fn free_slots(slots: Unpinned<'_>, freed: &mut FreedBacking, uncharge: &mut Uncharge) {
     let slots = match slots.unbacked() {
@@ -151,10 +154,11 @@ fn free_unbacked(slots: Unbacked<'_>, uncharge: impl FnMut(IdRefs, u32)) {
     }
 }
 
-/// Frees one slot. Page faults use this, because the sums of [`free_slots`] would cost them more
-/// than all other steps of freeing. Calls `uncharge` with the reference to the slot's cgroup id,
+/// Frees one slot, without the sums of [`free_slots`], which would slow down callers that free a
+/// single slot, such as page faults. Calls `uncharge` with the reference to the slot's cgroup id,
 /// the number of slots charged as swap (0 or 1), and the zswap charge. If the backing word of the
-/// slot named a device slot, returns the device slot, for the caller to free.
+/// slot named a device slot, returns the device slot, for the caller to free. Otherwise returns
+/// `None`.
 #[inline]
 pub(super) fn free_slot(
     slot: Unpinned<'_>,
@@ -184,8 +188,8 @@ pub(super) fn free_slot(
     slots
 }
 
-/// Virtual slots that were just allocated for a folio, and that the caller has to back by device
-/// slots.
+/// Virtual slots that were just allocated for a folio and charged as swap, and that the caller has
+/// to back by device slots ([`device_slot::back_new`](super::device_slot::back_new)).
 pub(crate) struct New {
     pub(super) cluster: &'static Cluster,
     pub(super) start: u32,
@@ -198,15 +202,16 @@ pub(crate) struct New {
 
 /// Allocates virtual slots for a folio, and adds the folio to the swap cache. `ids` are references
 /// to the cgroup id for these slots. If no slots can be allocated, or if vswap was turned off,
-/// puts the references, uncharges the slots, and returns the folio as `Err`.
+/// puts the references, undoes the charge of `to_device`, and returns the folio as `Err`. May
+/// sleep.
 ///
 /// With `to_device`, the folio is to be written to a device, and the caller has charged the slots
 /// as swap. Slots in a bound cluster get their device slots here. For slots in another cluster,
 /// reserves backing words if the cluster has a backing table, and returns [`New`], which the
-/// caller backs by device slots next.
+/// caller backs by device slots next. In all other cases there is no [`New`].
 ///
-/// The [`Entered`] proves that the folio is in the swap cache. The caller needs this proof to
-/// return 0 to C.
+/// The [`Entered`] proves that the folio is in the swap cache. `vswap_alloc_folio()` needs this
+/// proof to return 0 to C.
 // Inlined, so that each caller has a constant `to_device`.
 #[inline(always)]
 pub(crate) fn alloc_folio<'a>(
@@ -289,10 +294,11 @@ fn alloc<'a>(
     Ok((folio, new))
 }
 
-/// Drops one swap count of each slot of a range. With `reclaim`, also tries to remove from the
-/// swap cache folios whose slots have no swap count any more.
+/// Drops one swap count of each slot of a range, and frees the slots that nothing pins then. With
+/// `reclaim`, if only a folio in the swap cache still pins a slot, also tries to remove the folios
+/// of the range from the swap cache.
 ///
-/// The caller owns these swap counts, which pin the slots until they are dropped.
+/// The caller owns these swap counts, so the slots are not freed before the counts are dropped.
 #[inline]
 pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
     if nr != 1 || !put_alone(offset, reclaim, IdRefs::put) {
@@ -303,7 +309,8 @@ pub(crate) fn put_entries(offset: usize, nr: u32, reclaim: bool) {
 }
 
 /// Drops one swap count of each slot of a range, after zap has removed the PTEs. Adds the charges
-/// of freed slots to `uncharge`, which the caller settles.
+/// of freed slots to `uncharge`, which the caller settles. Otherwise like [`put_entries`] with
+/// `reclaim`.
 #[inline]
 pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     if nr == 1 {
@@ -315,8 +322,9 @@ pub(crate) fn zap_entries(offset: usize, nr: u32, uncharge: &mut Uncharge) {
     put_many(offset, nr, true, uncharge);
 }
 
-/// Drops one swap count of a slot, and frees the slot if that was the last. Returns false, and does
-/// nothing, if the caller must use [`put_many`]. Calls `uncharge` like [`free_slot`].
+/// Drops one swap count of a slot, and frees the slot if nothing pins it then. Returns false, and
+/// does nothing, if the caller must use [`put_many`]: see [`Guard::put_alone`]. Calls `uncharge`
+/// like [`free_slot`].
 #[inline]
 fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum)) -> bool {
     let Some((cluster, off)) = find(offset) else {
@@ -331,8 +339,8 @@ fn put_alone(offset: usize, reclaim: bool, uncharge: impl FnMut(IdRefs, u32, Sum
     }
 }
 
-/// Frees a slot, and unlocks its cluster. Calls `uncharge` like [`free_slot`]. Out of line,
-/// because most page faults do not free a slot.
+/// Frees a slot, and unlocks its cluster. Calls `uncharge` like [`free_slot`]. Out of line, to
+/// keep its callers small: a page fault mostly frees no slot.
 #[inline(never)]
 pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, Sum)) {
     // `freed` and `_slots` are dropped after the unlock. Freeing empty zspages takes locks of the
@@ -341,7 +349,8 @@ pub(super) fn free_alone(slot: UnpinnedAlone, uncharge: impl FnMut(IdRefs, u32, 
     let _slots = slot.unlock_after(|slot| free_slot(slot, &mut freed, uncharge));
 }
 
-/// Drops one swap count of each slot of a range, which may cover several clusters.
+/// Drops one swap count of each slot of a range, which may be in several clusters. Warns and stops
+/// at an offset that has no cluster.
 #[inline(never)]
 fn put_many(offset: usize, nr: u32, reclaim: bool, uncharge: &mut Uncharge) {
     let mut at = offset;
@@ -397,11 +406,12 @@ fn put_range(
     }
 }
 
-/// Adds one swap count to each slot of a range, which is in one cluster. On error, changes no
-/// count.
+/// Adds one swap count to each slot of a range, which is in one cluster. On error, drops the
+/// counts that it has added. Returns `ENOMEM` if there is no memory for an extend table, and
+/// another error if a count cannot be raised: see [`LockedCluster::dup_one`].
 ///
-/// The caller holds a swap count of each slot, or has locked its folio. So the slots stay while the
-/// cluster lock is dropped to allocate an extend table. Does not sleep.
+/// The caller holds a swap count of each slot, or has locked its folio. So the slots are not freed
+/// while the cluster lock is dropped to allocate an extend table. Does not sleep.
 #[inline]
 pub(crate) fn dup_entries(offset: usize, nr: u32) -> Result {
     let (cluster, start) = find(offset).ok_or(EINVAL)?;
@@ -441,13 +451,15 @@ fn dup_range(mut guard: Guard, cluster: &'static Cluster, start: u32, nr: u32) -
 }
 
 fn undo_dup(mut guard: Guard, start: u32, end: u32) {
-    // This frees no slot, because each had a swap count or a folio before its count was raised.
+    // This frees no slot, because the caller holds another swap count of each slot, or the lock of
+    // its folio.
     guard.lend().put_range(start..end, |_| {});
 }
 
 /// Installs an extend table after [`dup_entries`] has failed with `ENOMEM`, if the swap count is
-/// still the largest that fits in the word. Returns an error if [`dup_entries`] can never succeed.
-/// Without the error, fork would retry for ever.
+/// still the largest that fits in the word ([`Count::INLINE_MAX`]). Returns `EINVAL` if the slot
+/// is free or bad, or if its count in the extend table is missing or the maximum. Without the
+/// error, fork would retry for ever, because a table does not help.
 pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
     let (cluster, off) = find(offset).ok_or(EINVAL)?;
     let mut guard = cluster.lock();
@@ -464,7 +476,7 @@ pub(crate) fn extend(offset: usize, table: ExtendTable) -> Result {
     Ok(())
 }
 
-/// Returns the swap count of a slot; 0 for a free slot.
+/// Returns the swap count of a slot; 0 if the slot is free or bad, or has no cluster.
 pub(crate) fn count(offset: usize) -> u32 {
     let Some((cluster, off)) = find(offset) else {
         return 0;
@@ -477,8 +489,8 @@ pub(crate) fn count(offset: usize) -> u32 {
     }
 }
 
-/// Returns true if the swap count of any slot of a range is not 0. Does not take the cluster lock,
-/// so the answer may be stale.
+/// Returns true if the swap count of any slot of a range in one cluster is not 0. Does not take
+/// the cluster lock, so the answer may be stale.
 #[inline]
 pub(crate) fn any_counted(offset: usize, nr: u32) -> bool {
     let Some((cluster, start)) = find(offset) else {
@@ -500,7 +512,8 @@ pub(crate) fn none_counted(cluster: &LockedCluster<'_>, start: u32, nr: u32) -> 
     !(start..start.wrapping_add(nr)).any(is_counted)
 }
 
-/// Returns the state of a slot. Does not take the cluster lock, so the state may be stale.
+/// Returns the state of a slot; [`State::Null`] if it has no cluster. Does not take the cluster
+/// lock, so the state may be stale.
 #[inline]
 pub(crate) fn peek(offset: usize) -> State {
     match find(offset) {

@@ -2,17 +2,18 @@
 
 //! Allocates virtual slots for a folio.
 //!
-//! Each CPU has a cluster for each order and kind (bound, unbound), from which no other CPU
-//! allocates. The fast path takes the CPU's own lock ([`Local`]) and the lock of the cluster.
-//! Other CPUs lock the cluster mostly for slots that are in use. When the cluster has no free run,
-//! the CPU takes the first cluster of the partial list, which is likely the fullest. If the list
-//! is empty, the CPU takes a cluster without tables.
+//! Each CPU has at most one cluster for each order and kind (bound, unbound). Another CPU
+//! allocates from it only after it has taken the cluster over. The fast path takes the CPU's own
+//! lock ([`Local`]) and the lock of the cluster. Other CPUs lock the cluster mostly for slots that
+//! are in use. When the cluster has no free run, the CPU takes the first cluster of the partial
+//! list that is not locked, which is likely the fullest. If there is none, the CPU takes a cluster
+//! without tables.
 //!
-//! At the limit, or if there is no memory for tables, a folio of order 0 gets a free slot of any
-//! cluster of the same kind. The cluster may be for a higher order. An unbound cluster may also be
-//! one that another CPU allocates from. From then on, this CPU allocates from the cluster for
-//! order 0. Otherwise each huge page with one page still swapped out would block the free slots of
-//! its other pages.
+//! If as many clusters have tables as [`capacity::limit`] allows, or if there is no memory for
+//! tables, a folio of order 0 gets a free slot of any cluster of the same kind. The cluster may be
+//! for a higher order. An unbound cluster may also be one that another CPU allocates from. From
+//! then on, this CPU allocates from the cluster for order 0. Otherwise each huge page with one
+//! page still swapped out would block the free slots of its other pages.
 //!
 //! A cluster that is *bound* to a device cluster has a device slot for each of its slots. A folio
 //! that zswap will not take gets its slots in a bound cluster if possible, together with the
@@ -81,9 +82,9 @@ pub(crate) struct Run {
 }
 
 /// Takes slots for a folio of `order` from a cluster of `kind`. Charges new tables to the cgroup
-/// of `owner`. Returns `None` if no such cluster has a free run, and the limit is reached or there
-/// is no memory. For [`Kind::Bound`], also returns `None` if no device cluster can be bound, or if
-/// swapoff has begun. May sleep.
+/// of `owner`. Returns `None` if no cluster that can be taken has a free run, and
+/// [`capacity::limit`] clusters have tables or there is no memory for more. For [`Kind::Bound`],
+/// also returns `None` if no device cluster can be bound, or if swapoff has begun. May sleep.
 // Inlined, because each swap-out calls the function. What the fast path does not need is out of
 // line.
 #[inline(always)]
@@ -152,8 +153,8 @@ fn refill(local: Local, order: u32, kind: Kind, owner: Owner<'_>) -> Option<Run>
     }
     let mut guard = populated.claim(local.cpu(), order);
     if ty.is_some_and(|ty| !guard.lend().bind(ty)) {
-        // Another task took the last free device cluster. Keep the cluster with its tables on a
-        // list, for an unbound allocation.
+        // No device cluster could be bound: for example, another task took the last free one. Keep
+        // the cluster with its tables on a list, for an unbound allocation.
         Lists::lock().retire(&mut guard.lend());
         return None;
     }
@@ -202,8 +203,9 @@ fn populate(spare: Spare, local: Local, owner: Owner<'_>) -> (Local, Option<Popu
     }
 }
 
-/// Takes a free slot of any cluster, even of a cluster for folios of a higher order. With `ty`,
-/// only of a cluster that is bound to the device of that type.
+/// Takes a free slot of any unbound cluster, even of a cluster for folios of a higher order. With
+/// `ty`, takes it of a cluster that is bound to the device of that type. Returns `None` if there
+/// is none.
 fn take_from_any(mut local: Local, ty: Option<u8>) -> Option<Run> {
     let kind = kind_for(ty);
     // If this task slept, the CPU that it runs on may have a cluster for order 0 already. Retire
@@ -233,8 +235,9 @@ pub(crate) fn give_up(cluster: &'static Cluster, cpu: u32, order: u32, kind: Kin
     }
 }
 
-/// Takes and drops the lock of each cluster once. If the caller has changed the mode before, each
-/// allocation that began earlier has finished then, or sees the new mode.
+/// Takes and drops the lock of each cluster once, so each critical section of `ci->lock` that
+/// began before has ended. If the caller has changed the mode before, each allocation that began
+/// earlier has written its words then, or sees the new mode. The caller holds no spinlock.
 pub(crate) fn quiesce() {
     for cluster in all() {
         drop(cluster.lock());
@@ -255,7 +258,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cluster> {
     })
 }
 
-/// Returns the offset of the next slot in use after offset `prev`; 0 if there is none.
+/// Returns the offset of the next slot in use after offset `prev`; 0 if there is none. The caller
+/// holds no spinlock.
 pub(crate) fn next_used(prev: usize) -> usize {
     // The caller walks all slots with this, so let other tasks run.
     params::cond_resched();

@@ -8,9 +8,9 @@
 //!
 //! # Context
 //!
-//! The code works on values only: no lock, no memory, no `unsafe`, no panic. The file is built
-//! into the kernel and, by its path, into the crate of host tests in `kunit/host`. In the kernel,
-//! `ci->lock` protects a [`SlotMap`].
+//! The code works on values only. It takes no lock, allocates no memory, has no `unsafe` code, and
+//! cannot panic. The file is built into the kernel and, by its path, into the crate of host tests
+//! in `kunit/host`. In the kernel, `ci->lock` protects a [`SlotMap`].
 
 #![forbid(unsafe_code)]
 
@@ -55,7 +55,7 @@ const fn runs(word: u64, order: u32) -> u64 {
     word & starts(order)
 }
 
-/// Returns the slot that bit `bit` of word `word` stands for.
+/// Returns the slot whose bit is bit `bit` of word `word`.
 const fn slot(word: usize, bit: u32) -> u32 {
     (word as u32) << WORD_SHIFT | bit
 }
@@ -115,7 +115,7 @@ impl SlotMap {
     /// Calls `f` for each word that has bits of the `nr` slots from `start` on, with the mask of
     /// these bits.
     ///
-    /// Skips slots that do not exist, and then returns false.
+    /// Stops at the first slot that does not exist, and returns false.
     #[inline]
     fn each(&mut self, start: u32, nr: u32, mut f: impl FnMut(&mut u64, u64)) -> bool {
         let (mut at, mut left) = (start, nr);
@@ -131,8 +131,8 @@ impl SlotMap {
         true
     }
 
-    /// Marks the `nr` slots from `start` on as in use. Returns false if one of them does not exist
-    /// or was in use already.
+    /// Marks the `nr` slots from `start` on, as far as they exist, as in use. Returns false if one
+    /// of them does not exist or was in use already.
     #[inline]
     pub fn take(&mut self, start: u32, nr: u32) -> bool {
         let mut free = true;
@@ -149,8 +149,8 @@ impl SlotMap {
         exist && free
     }
 
-    /// Marks the `nr` slots from `start` on as free. Returns false if one of them does not exist
-    /// or was free already.
+    /// Marks the `nr` slots from `start` on, as far as they exist, as free. Returns false if one
+    /// of them does not exist or was free already.
     #[inline]
     pub fn free(&mut self, start: u32, nr: u32) -> bool {
         let mut used = true;
@@ -223,9 +223,11 @@ impl SlotMap {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListState {
     /// The cluster has no tables, and no slot is in use. It is on the free list, or on no list
-    /// because a task is going to install tables.
+    /// because a task is going to install tables. Cluster 0, which never has tables, is on no list
+    /// either.
     Free,
-    /// The cluster is on no list, because this CPU allocates from it.
+    /// The cluster is on no list, because it is assigned to the CPU with this number, which
+    /// allocates from it.
     Cpu(u32),
     /// The cluster is on the partial list of its order, because it has a free run of that order.
     Partial,
@@ -239,7 +241,7 @@ pub enum ListState {
 /// The list that a cluster moves to after slots were freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListMove {
-    /// The cluster stays where it is.
+    /// The cluster moves to no other list.
     Stay,
     /// The cluster moves to the partial list of its order.
     ToPartial,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts slots and tables when an administrator reads a file of `stats/` in sysfs.
+//! Counts slots, clusters and their memory when root reads a file of `stats/` in sysfs.
 //!
-//! Swap-out and swap-in maintain only the number of slots in use, because further counters would
-//! slow down every swap-out. Reading a file walks the words of all clusters, each cluster in an
-//! RCU read-side critical section. Slots may change meanwhile, so the numbers need not fit
-//! together.
+//! Counters of slots by state and backing would slow down every swap-out. So reading a file walks
+//! the words of all clusters with slots in use instead, each cluster in an RCU read-side critical
+//! section. Slots may change meanwhile, so the numbers need not fit together.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +25,8 @@ use crate::{
 };
 use kernel::bindings;
 
-/// Counts slots, clusters and their memory.
+/// Counts slots, clusters, and the memory of headers, tables and backing tables. The caller holds
+/// no spinlock.
 pub(crate) fn collect() -> bindings::vswap_stats {
     let mut stats = bindings::vswap_stats::default();
     let (header, tables) = sizes();

@@ -13,17 +13,18 @@
 //!
 //! # Virtual and physical
 //!
-//! A virtual entry is a [`VOffset`], and a physical entry is a [`PhysSlot`]. These types have
-//! nothing in common, so one cannot be used as the other. Only [`Rmap`], a word of a physical
-//! slot, holds a virtual entry. Only [`Backing`], a word of a virtual slot, holds a physical
-//! entry.
+//! A virtual entry is a [`VOffset`], and a physical entry is a [`PhysSlot`]. Neither type converts
+//! to the other, so one cannot be used as the other. Of the kinds of words above, only [`Rmap`], a
+//! word of a physical slot, holds a virtual entry. Only [`Backing`], a word of a virtual slot,
+//! holds a physical entry.
 //!
 //! # Context
 //!
-//! The code works on values only: no lock, no memory, no `unsafe`, no panic. The file is built
-//! into the kernel and, by its path, into the crate of host tests in `kunit/host`. The numbers
-//! that depend on the kernel configuration come from `layout` in the parent module. In the kernel,
-//! that is `ffi/layout.rs`, which also asserts that the constants here equal C's.
+//! The code works on values only. It takes no lock, allocates no memory, has no `unsafe` code, and
+//! cannot panic. The file is built into the kernel and, by its path, into the crate of host tests
+//! in `kunit/host`. The numbers that depend on the kernel configuration come from `layout` in the
+//! parent module. In the kernel, that is `ffi/layout.rs`, which also asserts that the constants
+//! here equal C's.
 //!
 //! C header: [`mm/swap_table.h`](srctree/mm/swap_table.h)
 
@@ -80,7 +81,8 @@ pub const SWP_TB_ZERO_FLAG: u64 = 1 << SWP_TB_FLAGS_SHIFT;
 /// The mark of an [`Rmap`] of a physical slot that backs a virtual slot. C reserves this format
 /// for pointers.
 const RMAP_MARK: u64 = 0b100;
-/// The mask of the lowest three bits, which have the mark in each format.
+/// The mask of [`RMAP_MARK`]. It includes the bits of the shorter marks of shadows and page frame
+/// numbers.
 const MARK_MASK: u64 = 0b111;
 const VOFFSET_SHIFT: u32 = 3;
 
@@ -119,25 +121,27 @@ const fn fits(value: u64, bits: u32) -> bool {
 
 /// The reason that a word is not valid for its kind.
 ///
-/// Code that decodes a word that is not valid does not use the word. It also warns once, except
-/// for a swap table word that it has read without the lock. Fast paths do not decode words, and
-/// test only marks and flags. Reading the page of a slot with a corrupt backing word is an I/O
-/// error.
+/// Code in `vswap` that decodes such a word does not follow it. It treats a swap table word as
+/// [`State::Bad`], and a backing word as [`Backing::None`]. It also warns once, except for a swap
+/// table word that it has read without the lock. Fast paths do not decode words, and test only
+/// marks and flags. Reading the page of a slot with a corrupt backing word is an I/O error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Corrupt {
     /// The low bits are not the mark of any format.
     Format,
     /// The word is an [`Rmap`], or a pointer, where a [`State`] is expected.
     Pointer,
-    /// The word has bits set that its format does not use.
+    /// The word has bits set that its format does not use. Or it is a [`Record`] of one value, but
+    /// not in the form that `encode()` returns for the value.
     Reserved,
-    /// The word names a zsmalloc object at page frame 0.
+    /// The word names a zsmalloc object with the place 0, which no object has.
     NullPlace,
     /// The word names a physical slot of a swap type that no device can have.
     SlotType,
 }
 
-/// The part of a swap count that fits in a word.
+/// The count field of a word: the swap count, or [`Count::EXTENDED`] if the swap count does not
+/// fit.
 ///
 /// C: `__swp_tb_get_count()`.
 ///
@@ -174,13 +178,14 @@ impl Count {
     }
 }
 
-/// The flags of a slot in use. They do not change when a folio is added to or removed from the swap
-/// cache.
+/// The flags in the word of a slot in use. They do not change when a folio is added to or removed
+/// from the swap cache.
 ///
 /// C: `__swp_tb_get_flags()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flags {
-    /// The swap count: the number of PTEs and shmem entries that name the slot.
+    /// The swap count (the number of PTEs and shmem entries that name the slot), or
+    /// [`Count::EXTENDED`].
     pub count: Count,
     /// True if the page of the slot is all zeros, and is stored nowhere.
     pub zero: bool,
@@ -215,8 +220,8 @@ impl Flags {
 
 /// The workingset shadow of an evicted page.
 ///
-/// The value is `xa_to_value()` of C's shadow, and has no meaning here. As in C's swap table, 0
-/// stands both for a shadow of 0 and for no shadow.
+/// The value is `xa_to_value()` of C's shadow, and is not interpreted here. As in C's swap table,
+/// 0 means a shadow of 0 or no shadow.
 ///
 /// # Invariants
 ///
@@ -243,7 +248,7 @@ impl Shadow {
         self.0
     }
 
-    /// Returns the word of a slot that is not in the swap cache, without its flags.
+    /// Returns the word of a slot that the swap cache has no folio for, without its flags.
     #[inline]
     const fn word(self) -> u64 {
         self.0 << SHADOW_SHIFT | SWP_TB_SHADOW_MARK
@@ -273,7 +278,7 @@ impl Pfn {
         self.0
     }
 
-    /// Returns the word of a slot whose folio is in the swap cache, without its flags.
+    /// Returns the word of a slot that the swap cache has this folio for, without its flags.
     #[inline]
     const fn word(self) -> u64 {
         self.0 << PFN_SHIFT | SWP_TB_PFN_MARK
@@ -307,7 +312,7 @@ pub enum State {
     ///
     /// A swap count of 0 is transient: it lasts from the removal of a folio from the swap cache
     /// until the slot is freed, in one critical section of `ci->lock`. Readers without the lock
-    /// can see it. Only [`cache_del_word`] creates it.
+    /// can see it. For virtual slots, only [`cache_del_word`] writes it.
     Shadow {
         /// The swap count and the zero flag.
         flags: Flags,
@@ -319,16 +324,17 @@ pub enum State {
     Pfn {
         /// The swap count and the zero flag.
         flags: Flags,
-        /// The page frame number of the folio.
+        /// The number of the first page frame of the folio.
         pfn: Pfn,
     },
-    /// The slot must not be used.
+    /// The slot must not be used: see [`SWP_TB_BAD`]. Code that decodes a corrupt word also gets
+    /// this value, and neither uses nor changes the word.
     Bad,
 }
 
 impl State {
     /// Decodes a word of a virtual cluster, or a word of a physical cluster that is not an
-    /// [`Rmap`].
+    /// [`Rmap::Virtual`].
     pub const fn decode(word: u64) -> Result<Self, Corrupt> {
         let value = word & !SWP_TB_FLAGS_MASK;
 
@@ -399,7 +405,7 @@ impl State {
         self.with_flags(|flags| Flags { count, ..flags })
     }
 
-    /// Adds one to the swap count of a slot in use.
+    /// Returns the state with one more swap count in the word.
     ///
     /// C: `__swap_cluster_dup_entry()`.
     ///
@@ -408,6 +414,8 @@ impl State {
     /// - [`StateError::CountFull`]: the count must move to the extend table. The caller stores
     ///   [`SWP_TB_COUNT_MAX`] there, and `with_count(Count::EXTENDED)` in the word.
     /// - [`StateError::CountExtended`]: the caller must increase the count in the extend table.
+    /// - [`StateError::Unused`], [`StateError::Bad`]: the slot is not in use, or is about to be
+    ///   freed.
     pub fn dup(self) -> Result<Self, StateError> {
         let count = self.flags()?.count;
 
@@ -421,16 +429,17 @@ impl State {
         }
     }
 
-    /// Drops one swap count. A slot that is not in the swap cache becomes free with its last swap
-    /// count.
+    /// Returns the state with one swap count less in the word. If the swap cache has no folio for
+    /// the slot, the slot becomes free with its last swap count.
     ///
     /// C: `__swap_cluster_put_entry()`. For the last count, the part of
     /// `swap_put_entries_cluster()` that frees the slot instead.
     ///
     /// # Errors
     ///
-    /// [`StateError::CountExtended`]: the caller must decrease the count in the extend table. When
-    /// the count reaches [`Count::INLINE_MAX`], `with_count()` moves it back to the word.
+    /// - [`StateError::CountExtended`]: the caller must decrease the count in the extend table.
+    ///   When the count reaches [`Count::INLINE_MAX`], the caller moves it back by `with_count()`.
+    /// - [`StateError::Unused`], [`StateError::Bad`]: the slot has no swap count to drop.
     pub fn put(self) -> Result<Self, StateError> {
         let count = self.flags()?.count;
 
@@ -443,7 +452,8 @@ impl State {
         }
     }
 
-    /// Returns the state with the folio `old` replaced by `new`. The flags stay.
+    /// Returns the state with the folio `old` replaced by `new`. The flags do not change. Returns
+    /// [`StateError::NotCached`] or [`StateError::Bad`] if the state does not name `old`.
     ///
     /// C: `__swap_cache_replace_folio()`.
     pub fn cache_replace(self, old: Pfn, new: Pfn) -> Result<Self, StateError> {
@@ -455,8 +465,8 @@ impl State {
     }
 }
 
-/// Adds one to the swap count in a word. This is a fast path of [`State::dup`] for fork, which
-/// needs it for each PTE. Returns `None` if the caller must use [`State::dup`].
+/// Adds one to the swap count in a word. This is a fast path of [`State::dup`], because fork needs
+/// it for each PTE. Returns `None` if the caller must use [`State::dup`].
 #[inline]
 pub const fn dup_word(word: u64) -> Option<u64> {
     // Only page frame numbers and shadows have a count. A slot with a shadow and a count of 0 is
@@ -501,9 +511,10 @@ pub const fn is_last_word(word: u64) -> bool {
     word & SWP_TB_SHADOW_MARK != 0 && word >> SWP_TB_COUNT_SHIFT == 1
 }
 
-/// Replaces the shadow in the word of a slot in use by a folio. The flags stay. Returns `None` if
-/// the slot cannot take a folio. (A slot that is being allocated has no shadow. It becomes
-/// [`State::Pfn`] with [`Flags::EMPTY`].)
+/// Replaces the shadow in the word of a slot in use by a folio. The flags do not change. Returns
+/// `None` if the swap count is 0, or if the word has no shadow: the slot is free or bad, or has a
+/// folio already. (The word of a slot that is being allocated is null. It becomes [`State::Pfn`]
+/// with [`Flags::EMPTY`].)
 ///
 /// C: `__swap_cache_add_check()`, `__swap_cache_do_add_folio()`.
 #[inline]
@@ -523,8 +534,8 @@ pub const fn shadow_of_word(word: u64) -> Shadow {
     Shadow((word & !SWP_TB_FLAGS_MASK) >> SHADOW_SHIFT)
 }
 
-/// Replaces the folio in the word of a slot by a shadow. The flags stay. If the swap count is 0,
-/// the caller must free the slot. Returns `None` if the word does not name the folio.
+/// Replaces the folio in the word of a slot by a shadow. The flags do not change. If the swap
+/// count is 0, the caller must free the slot. Returns `None` if the word does not name the folio.
 ///
 /// C: `__swap_cache_do_del_folio()`.
 #[inline]
@@ -579,12 +590,12 @@ pub const fn is_zero_word(word: u64) -> bool {
     word & SWP_TB_PFN_MARK_MASK != 0 && word & SWP_TB_ZERO_FLAG != 0
 }
 
-/// The reason that a transition of a [`State`] fails.
+/// The reason that a state has no flags, or that a transition of a [`State`] fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateError {
     /// The slot must not be used.
     Bad,
-    /// The slot is free, or its swap count is 0.
+    /// The slot is free, or its swap count is 0 and cannot be dropped or raised.
     Unused,
     /// The swap cache does not have this folio for the slot.
     NotCached,
@@ -679,8 +690,8 @@ impl PhysSlot {
 /// count nor a zero flag. C's predicates say that it is not null, shadow, folio, bad or countable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rmap {
-    /// The slot backs no virtual slot. PTEs and shmem entries name the slot directly, or it is
-    /// free, or it must not be used.
+    /// The slot has no reverse map word. PTEs and shmem entries name the slot directly, or only a
+    /// folio in the swap cache pins it, or it is free, or it must not be used.
     Direct(State),
     /// The slot backs this virtual slot.
     Virtual(VOffset),
@@ -730,7 +741,7 @@ impl Rmap {
 /// If it were shifted left to make room for the tag, bits of the type would be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
-    /// There is no backing.
+    /// There is no backing. `decode_backing()` also returns this for a corrupt word.
     None,
     /// A zswap entry.
     Zswap(Record),

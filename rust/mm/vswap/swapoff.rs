@@ -2,11 +2,11 @@
 
 //! Swapoff: reads into memory the pages of virtual slots that the device backs.
 //!
-//! For these pages, swapoff does not search page tables and shmem, because their virtual entries
-//! stay. The reverse map words of the device say which virtual slots it backs. swapoff reads the
-//! pages in the order of the device slots, many at a time. Each folio is then dirty in the swap
-//! cache and has no backing, so that reclaim may write it elsewhere. A fault finds the folio in
-//! the swap cache.
+//! For these pages, swapoff does not search page tables and shmem, because these keep their
+//! virtual entries. The reverse map words of the device say which virtual slots it backs. swapoff
+//! reads the pages in the order of the device slots, many at a time. Each folio is then dirty in
+//! the swap cache and has no backing, so that reclaim may write it elsewhere. A fault finds the
+//! folio in the swap cache.
 //!
 //! # Races
 //!
@@ -25,13 +25,14 @@
 //! before its first pass, to wait for such tasks. When no slot of the device has data any more,
 //! swapoff ends the bindings.
 //!
-//! swapoff repeats the pass until no device slot backs a virtual slot, or until a signal is
-//! pending. Pages that were read by then stay in memory.
+//! swapoff repeats the pass until no slot of the device backs a virtual slot, or until a signal is
+//! pending or a read fails with an error such as `ENOMEM`. Pages that were read by then are not
+//! moved back to the device.
 //!
 //! # Errors
 //!
-//! A page that cannot be read is lost. Its slot has no backing from then on, so a task that touches
-//! the page gets an I/O error. swapoff continues with the next page.
+//! A page that cannot be read is lost. Its slot has no backing from then on. So a fault fails with
+//! an I/O error. swapoff continues with the next page.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +60,7 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// The number of folios that are read together.
+/// The maximum number of folios that are read together.
 const WINDOW: usize = 128;
 
 /// Reads into memory all pages that a device holds for virtual slots, and ends its bindings.
@@ -96,15 +97,17 @@ pub(crate) fn unuse(mut leaving: Leaving<'_>) -> Result<Left<'_>> {
         // this task.
         slot_alloc::quiesce();
         // If a cluster is still bound, the device cluster records a wrong virtual cluster, because
-        // the record is corrupt. The device must stay, because a virtual cluster uses it. (If the
-        // device cluster had data, the loop above would end only by a signal.)
+        // the record is corrupt. `left()` fails, so that the device is not freed, because a
+        // virtual cluster uses it. (If the device cluster had data, the loop above would end only
+        // by a signal.)
         warn_on_once!(owned.is_bound());
     }
     leaving.left()
 }
 
 /// Reads the folios of the next slots, at most [`WINDOW`], and removes the backing of these
-/// folios. Returns true if no slot of the device is left in this pass.
+/// folios. Returns true if no slot of the device is left in this pass. Returns the error of the
+/// first read that fails, after it has done this for the folios before. Sleeps.
 fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool> {
     let mut reads = Reads::new();
     let mut result = Ok(false);
@@ -137,8 +140,11 @@ fn read_some(owned: &mut Owned<'_>, window: &mut KVec<FolioRef>) -> Result<bool>
     result
 }
 
-/// Removes the backing of a folio, if the device of type `ty` backs one of its slots. The folio
-/// was just read, or was in the swap cache before.
+/// Waits for the read of a folio, which was just begun, or was in the swap cache before. If the
+/// device of type `ty` backs one of the folio's slots, removes the backing and marks the folio
+/// dirty. If the read failed, removes the folio from the swap cache instead of marking it dirty. A
+/// large folio that is clean and not anonymous is also removed from the swap cache, but keeps its
+/// backing.
 fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     let Some(folio) = folio.lock_cached() else {
         return;
@@ -161,8 +167,8 @@ fn settle(folio: &FolioRef, ty: u8, freed: &mut FreedBacking) {
     }
     backing::unback(&mut slots, freed);
     if is_read {
-        // Only the folio has the data now, so mark it dirty. The folio is locked, and tasks that
-        // want to remove it wait for the lock. So they find it dirty.
+        // Only the folio has the data now, so mark it dirty. The folio is locked, and only a task
+        // that locks it can remove it from the swap cache. Such a task finds it dirty.
         folio.mark_dirty();
     } else {
         folio.forget();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Allocates slots of a cluster. [`Taken`] stands for slots that were taken for a folio. This file
-//! also changes the slot map, the number of slots in use, and which list the cluster is on.
+//! Allocates slots of a cluster. [`Taken`] is a run of slots that was taken into use for a folio.
+//! This file also changes the slot map, the number of slots in use, and which list the cluster is
+//! on.
 
 #![forbid(unsafe_code)]
 
@@ -117,7 +118,7 @@ impl LockedCluster<'_> {
     }
 
     /// Assigns the cluster to a CPU, to allocate slots for folios of an order. Warns, and does
-    /// nothing, if the cluster is on a list of clusters with free slots.
+    /// nothing, if the cluster is on a partial list or the frag list.
     pub(in crate::vswap) fn assign(&mut self, cpu: u32, order: u32) {
         if warn_on_once!(self.own().list.is_listed()) {
             return;
@@ -127,7 +128,8 @@ impl LockedCluster<'_> {
         self.own_mut(KEY).list = ListState::Cpu(cpu);
     }
 
-    /// Records the list that the cluster is on, for [`Lists::add`].
+    /// Records the list that the cluster is on. The caller moves the cluster to this list, or off
+    /// its list, under the same lock of the lists.
     #[inline]
     pub(in crate::vswap) fn set_list(&mut self, list: ListState, _lists: &mut Lists) {
         self.own_mut(KEY).list = list;
@@ -139,7 +141,7 @@ impl LockedCluster<'_> {
     }
 
     /// Takes a free run for a folio of an order into use, for [`Guard::take_run`]. Returns the
-    /// first slot and the number of slots.
+    /// first slot and the number of slots, or `None` where [`Guard::take_run`] returns `Err`.
     #[inline(always)]
     fn take_run(&mut self, order: u32) -> Option<(u32, u32)> {
         // Take slots only from a cluster that has words, because the invariants of `Taken` say
@@ -191,7 +193,7 @@ impl<'g> Cleared<'g> {
             return None;
         }
         let list = own.list;
-        // Search only if the cluster had no free run of its order before.
+        // Search only for a cluster that a free run moves to the partial list.
         let has_run = list.awaits_run() && own.map.freed_run(order, start, nr);
         let used = cluster.used().wrapping_sub(nr);
         cluster.cluster().shared().used.0.store(used, Relaxed);
@@ -202,8 +204,9 @@ impl<'g> Cleared<'g> {
 
 impl Guard {
     /// Takes a free run for a folio of `order` into use. In a bound cluster, also takes the device
-    /// slots of the run into use. Returns the lock as `Err` if there is no free run, if swapoff of
-    /// the device has begun, or if a table is missing, which is a bug.
+    /// slots of the run into use. Returns the lock as `Err` if there is no free run, if the
+    /// cluster is bound and swapoff of its device has begun, or if the cluster has no swap table,
+    /// which is a bug.
     // `order` is an argument, because most callers have the constant 0.
     #[inline]
     pub(crate) fn take_run(mut self, order: u32) -> Result<Taken, Self> {

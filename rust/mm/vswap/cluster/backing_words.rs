@@ -2,10 +2,11 @@
 
 //! The backing words of a cluster: which zswap entry or device slot backs a slot.
 //!
-//! Only `zswap::pool` writes words: when zswap stores a page, and for this file, when a page goes to
-//! a device. Before a page goes to a device, the word is reserved ([`Promise`]), so that writing it
-//! needs no memory.
-//! A slot that a bound device cluster backs needs no word: see `binding`.
+//! `zswap::pool` writes the words: when zswap stores or frees a page, and for this file and
+//! `binding`, when a word is to name a device slot or nothing. Others change only the place and
+//! the referenced bit of a word: see the locking in `cluster`. Before a device slot is named in a
+//! word that is not in use, the word is reserved ([`Promise`]), so that writing it needs no
+//! memory. A slot that a bound device cluster backs needs no word: see `binding`.
 
 #![forbid(unsafe_code)]
 
@@ -184,9 +185,9 @@ impl<'a> OwnedSlots<'a> {
     }
 
     /// Replaces the zswap entry that backs the only slot by a device slot, and frees the entry by
-    /// way of `freed`. Returns the zswap charge. The caller takes the slot out of the writeback
-    /// order. If no zswap entry backs the slot, or if there are several slots, returns the device
-    /// slot as `Err`.
+    /// way of `freed`. Returns the zswap charge. The caller removes the slot from zswap's
+    /// writeback order ([`LockedTable::forget`]). If no zswap entry backs the slot, or if there
+    /// are several slots, returns the device slot as `Err`.
     #[inline]
     pub(super) fn exchange(
         self,
@@ -304,7 +305,8 @@ pub(crate) enum Backed {
     Zswap(Sum),
     /// A device slot that the backing word named. Dropping the value frees the slot.
     Device(DeviceSlots),
-    /// The device slot of a bound device cluster. It becomes idle before the cluster is unlocked.
+    /// The device slot of a bound device cluster. It is idle already, or becomes idle before the
+    /// cluster is unlocked.
     Bound,
 }
 
@@ -326,7 +328,8 @@ impl LockedCluster<'_> {
         self.cluster().has_bit(off) || self.backing_word(off).is_some_and(|word| word.load() != 0)
     }
 
-    /// Returns the backing of a slot.
+    /// Returns the backing of a slot. For a corrupt backing word, warns and returns
+    /// [`Backing::None`].
     #[inline]
     pub(crate) fn backing(&self, off: u32) -> Backing {
         if let Some(slot) = self.cluster().find_device(off) {
@@ -367,13 +370,14 @@ impl LockedCluster<'_> {
         LockedTable::words_of(self)
     }
 
-    /// Returns the table of backing words.
+    /// Returns access to the table of backing words, and to the memory cgroup ids. The cluster may
+    /// have neither.
     #[inline]
     pub(super) fn table(&mut self) -> LockedTable<'_> {
         LockedTable::of(self)
     }
 
-    /// Calls `f` with the table of backing words.
+    /// Calls `f` with read access to the same tables as [`Self::table`].
     #[inline]
     pub(super) fn with_table<R>(&self, f: impl FnOnce(&LockedTable<'_>) -> R) -> R {
         LockedTable::with(self, f)
@@ -405,13 +409,15 @@ impl LockedCluster<'_> {
         self.table().promise(nr)
     }
 
-    /// Releases a promise of backing words that was not used.
+    /// Releases a promise of backing words that was not used. Frees the table of backing words if
+    /// no word is left in use or promised, unless the cluster keeps it.
     #[inline]
     pub(crate) fn unreserve(&mut self, promise: Promise) {
         self.table().take_back(promise);
     }
 
-    /// Installs `table` as the table of backing words, unless the cluster has one.
+    /// Installs `table` as the table of backing words. Frees `table` instead if the cluster has
+    /// one.
     pub(crate) fn add_backing_table(&mut self, table: LooseTable) {
         self.table().give(table);
     }
@@ -429,12 +435,13 @@ impl LockedCluster<'_> {
     }
 
     /// Subtracts words that were cleared from the number of words in use. Frees the table of
-    /// backing words if no word is left in use, unless the cluster keeps it.
+    /// backing words if no word is left in use or promised, unless the cluster keeps it: see
+    /// [`keeps_table`].
     #[inline(always)]
     pub(super) fn count_taken(&mut self, taken: TakenWords) {
         let (start, nr) = taken.slots;
-        // The compiler drops this check where it sees both sides. Words of another cluster stay
-        // counted, so `LockedTable::free()` warns and leaks their table.
+        // The compiler drops this check where it sees both sides. Words of another cluster are not
+        // subtracted, so `LockedTable::free()` warns and leaks their table.
         if !core::ptr::eq(taken.cluster, self.cluster()) {
             return;
         }

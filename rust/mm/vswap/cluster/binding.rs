@@ -5,10 +5,10 @@
 //!
 //! While a cluster is bound, the bits of its `DeviceMap` say which slots have data on the device.
 //! A slot whose bit is set needs no backing word. The device slots of the other slots are *idle*:
-//! C counts them as free. Three functions end the binding:
-//! [`scatter`](LockedCluster::scatter) when C's allocator needs the idle device slots,
-//! [`leave_device`](LockedCluster::leave_device) for swapoff, and
-//! [`unbind_idle`](LockedCluster::unbind_idle) when the last slot was freed.
+//! C counts them as free. Three functions end the binding: [`scatter`](LockedCluster::scatter)
+//! when C's allocator needs the idle device slots, [`leave_device`](LockedCluster::leave_device)
+//! for swapoff, and [`unbind_idle`](LockedCluster::unbind_idle) when the last slot in use was
+//! freed.
 
 #![forbid(unsafe_code)]
 
@@ -152,7 +152,7 @@ impl<'l> BitWord<'l> {
 /// The lock of the virtual cluster is held during `'l`. The virtual cluster begins at `offset`,
 /// and was bound to the device cluster that begins with `first`. No bit of the virtual cluster is
 /// set any more. For each slot in `bits`, the backing word owns the device slot, or the device
-/// slot is leaked because the word was corrupt. If `bits` has a slot, there are tables.
+/// slot is leaked because the word was corrupt or missing. If `bits` has a slot, there are tables.
 #[must_use]
 pub(crate) struct EndedBinding<'l> {
     first: PhysSlot,
@@ -227,7 +227,7 @@ impl OwnedSlots<'_> {
     /// If the cluster is bound, takes the device slots with the same indices as these slots into
     /// use. The slots have no backing yet. Returns false, and changes nothing, if the cluster is
     /// not bound, if a device slot is not idle, or if swapoff of the device has begun.
-    // Inlined, because a swap-out of one page to a device needs no loop.
+    // Inlined, so that the compiler drops the loops for a folio of one page.
     #[inline(always)]
     pub(super) fn take_device(self) -> bool {
         let map = self.cluster().device();
@@ -252,7 +252,7 @@ impl OwnedSlots<'_> {
     }
 
     /// If the cluster is bound, makes the device slots of these slots idle. Returns how many of
-    /// these slots had data on the device, for the caller to uncharge.
+    /// these slots had data on the device. Does not uncharge them.
     #[inline]
     pub(super) fn idle(self) -> u32 {
         let map = self.cluster().device();
@@ -262,8 +262,8 @@ impl OwnedSlots<'_> {
         let (start, nr) = self.run();
         map.clear(start, nr, |at, len| {
             // INVARIANT: By the invariants of `Cluster`, the bits owned the device slots until
-            // `DeviceMap::clear()` cleared the bits. `ci->lock` is held, so the binding stays. By
-            // the invariants of `OwnedSlots`, no I/O uses the device slots.
+            // `DeviceMap::clear()` cleared the bits. `ci->lock` is held, so no other task ends the
+            // binding. By the invariants of `OwnedSlots`, no I/O uses the device slots.
             device::idle_bound(ClearedBits {
                 first,
                 at,
@@ -281,7 +281,8 @@ impl LockedCluster<'_> {
     }
 
     /// Binds the cluster, which has no slot in use, to a free cluster of the device of type `ty`.
-    /// Returns false if the device has none, or if the cluster is bound already.
+    /// Returns false if the device has none that C can lock without waiting, or if swapoff of the
+    /// device has begun. Warns and returns false if the cluster is bound already.
     pub(crate) fn bind(&mut self, ty: u8) -> bool {
         // Check this before C binds a second device cluster, because no task would end the second
         // binding.
@@ -324,8 +325,8 @@ impl LockedCluster<'_> {
         };
         // INVARIANT: By the invariants of `Cluster`, the device cluster was bound to this cluster,
         // whose lock is held. `DeviceMap::unbind()` has cleared the bits. `name_bit()` has written
-        // the backing words of the slots in `bits`, or has warned of a corrupt word. If `bits` has
-        // a slot, there are tables, as checked above.
+        // the backing words of the slots in `bits`, unless a word is missing, or `name_bit()` has
+        // warned of a corrupt word. If `bits` has a slot, there are tables, as checked above.
         device::end_binding(EndedBinding {
             first,
             offset: self.cluster().first(),
@@ -335,8 +336,9 @@ impl LockedCluster<'_> {
         });
     }
 
-    /// Ends the binding to the device of type `ty`, which swapoff turns off. Returns `EBUSY` if a
-    /// slot still has data on the device, so that the device must stay.
+    /// Ends the binding to the device of type `ty`, which swapoff turns off. Does nothing if the
+    /// cluster is not bound to that device. If a slot still has data on the device, warns, keeps
+    /// the binding and returns `EBUSY`. swapoff then fails.
     pub(crate) fn leave_device(&mut self, ty: u8) -> Result {
         if self.cluster().peek_binding().map(PhysSlot::ty) == Some(ty) {
             self.unbind_idle();
@@ -348,9 +350,10 @@ impl LockedCluster<'_> {
         Ok(())
     }
 
-    /// Ends the binding, so that the idle slots of the device cluster become free. Slots with data
-    /// on the device get backing words, for which the function takes `memory`. Returns false if
-    /// the cluster is not bound, or if there is no memory for the words.
+    /// Ends the binding, so that the idle slots of the device cluster become free. If slots have
+    /// data on the device, consumes `memory`, and writes their backing words. Returns false, and
+    /// keeps the binding, if the cluster is not bound, or if slots have data and the memory or the
+    /// reservation of their words is missing.
     pub(crate) fn scatter(&mut self, memory: &mut Option<Scatter>) -> bool {
         let nr = self.device().count();
         if !self.cluster().is_bound() {
@@ -383,7 +386,8 @@ pub(crate) struct Scatter {
 }
 
 impl Scatter {
-    /// Allocates the backing table and the tables of the device cluster. May sleep.
+    /// Allocates the backing table and the tables of the device cluster. Returns `None` without
+    /// memory. May sleep.
     pub(crate) fn alloc() -> Option<Self> {
         // Allocate the device cluster's tables first, without emergency reserves. If that fails,
         // no backing table has been taken from the reserves in vain. It would return to them only

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Creates clusters, which are never freed. Gives a cluster its tables before its first slot is
-//! taken into use, and frees the tables after the last slot was freed.
+//! Creates clusters, which are never freed. Allocates and installs the tables of a cluster that
+//! has none, and frees them when the cluster has no slot in use any more.
 
 #![forbid(unsafe_code)]
 
@@ -34,8 +34,8 @@ use kernel::{
 };
 
 impl Spare {
-    /// Creates a cluster, and publishes it in [`Directory`]. Returns `None` if the directory has
-    /// no number left, or if there is no memory. May sleep.
+    /// Creates a cluster, and publishes it in [`Directory`]. Returns `None` if the directory is
+    /// not set up or has no number left, or if there is no memory. May sleep.
     pub(crate) fn create() -> Option<Self> {
         let spare = match Self::alloc(Directory::reserve()?) {
             Ok(spare) => spare,
@@ -53,8 +53,8 @@ impl Spare {
         Some(spare)
     }
 
-    /// Allocates tables for the cluster, charged to the cgroup of `owner`. Sleeps only if
-    /// `may_sleep`.
+    /// Allocates tables for the cluster, charged to the cgroup of `owner`. Without memory, returns
+    /// the cluster as `Err`. Sleeps only if `may_sleep`.
     pub(crate) fn populate(self, owner: Owner<'_>, may_sleep: bool) -> Result<Populated, Self> {
         let gfp = if may_sleep {
             bindings::VSWAP_GFP_TABLE
@@ -79,7 +79,8 @@ impl Populated {
 
 impl LockedCluster<'_> {
     /// Frees the tables of a cluster that is not on the free list and has no slot in use. Warns
-    /// and returns `None` if a slot is in use, or if there are no tables. Each of these is a bug.
+    /// and returns `None`, without freeing them, if a slot is in use, or if there are no tables.
+    /// Each of these is a bug.
     pub(super) fn free_tables(&mut self) -> Option<Spare> {
         if self.used() == 0 {
             // This is mostly a no-op, because the extend table is freed with its last count. But a
@@ -93,13 +94,14 @@ impl LockedCluster<'_> {
 /// Sets up the slab cache of headers, the directory, and cluster 0.
 pub(crate) fn setup(setup: &Setup<'_>, max: usize) -> Result {
     Directory::setup(max, HeaderCache::create(setup)?)?;
-    // Leave cluster 0 without tables, and do not put it on a list, because C gets cluster 0 for an
-    // offset that has no cluster.
+    // Leave cluster 0 without tables, and do not put it on a list, so that no slot of it is ever
+    // in use. C gets cluster 0 for an offset that has no cluster.
     Spare::create().ok_or(ENOMEM)?.cluster();
     Ok(())
 }
 
-/// Returns the size of a cluster header and the size of the tables of a cluster, in bytes.
+/// Returns the size of a cluster header, and that of a swap table together with its table of
+/// memory cgroup ids, in bytes.
 pub(crate) fn sizes() -> (usize, usize) {
     let words = size_of::<SwapWords>();
     (
@@ -108,7 +110,7 @@ pub(crate) fn sizes() -> (usize, usize) {
     )
 }
 
-/// Returns the size of a table of backing words, in bytes.
+/// Returns the size of a table of backing words with its header, in bytes.
 pub(crate) fn backing_size() -> usize {
     size_of::<bindings::zswap_table>().saturating_add(size_of::<Words>())
 }

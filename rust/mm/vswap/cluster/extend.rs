@@ -62,8 +62,8 @@ impl LockedCluster<'_> {
         })
     }
 
-    /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table when
-    /// no count is left in it.
+    /// Sets the swap count of a slot in the extend table; 0 removes the count. Frees the table
+    /// when no count is left in it. Warns and does nothing if there is no table.
     pub(in crate::vswap) fn set_extended(&mut self, off: u32, count: u32) {
         let mut old = 0;
         let done = self.try_extend_count(off, KEY, |now| {
@@ -96,7 +96,8 @@ impl LockedCluster<'_> {
         }
     }
 
-    /// Frees the extend table, if there is one. The caller has checked that no count is in it.
+    /// Frees the extend table, if there is one. The caller has checked that no count is in it, or
+    /// that no slot is in use.
     pub(super) fn drop_counts(&mut self) {
         drop(self.replace_extend_table(None, KEY));
     }

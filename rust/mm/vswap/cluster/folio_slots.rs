@@ -49,6 +49,7 @@ pub(crate) struct FolioSlots<'f> {
 
 impl<'f> FolioSlots<'f> {
     /// Returns the slots of a folio. Warns and returns `None` if the slots are not virtual.
+    /// Returns `None` if they have no cluster.
     #[inline]
     pub(crate) fn of(folio: &'f mut SwapFolio<'_>) -> Option<Self> {
         let nr = folio.nr_pages() as u32;
@@ -108,8 +109,8 @@ impl LockedSlots<'_> {
     }
 
     /// Records device slots as the backing of the slots, which have none, and consumes the promise
-    /// of their backing words. If the device slots or the promise do not fit the slots, warns and
-    /// returns both as `Err`.
+    /// of their backing words. If the device slots or the promise do not fit the slots, or if a
+    /// slot has a backing, warns and returns both as `Err`.
     pub(crate) fn set_slots(
         &mut self,
         slots: DeviceSlots,
@@ -148,8 +149,9 @@ impl LockedSlots<'_> {
         self.slots.cluster.find_device(self.slots.start)
     }
 
-    /// Removes the backing of the slots. Frees the zswap entries by way of `freed`. Calls `f` with
-    /// each removed backing. Only the folio has the data of the slots then.
+    /// Removes the backing of the slots, which leaves zero flags as they are. Frees the zswap
+    /// entries by way of `freed`. Calls `f` with each removed backing. Only the folio has the data
+    /// of these slots then.
     #[inline]
     pub(crate) fn take(&mut self, freed: &mut FreeBatch, mut f: impl FnMut(Backed)) {
         let slots = OwnedSlots::of_folio(self);

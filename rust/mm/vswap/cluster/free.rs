@@ -163,7 +163,7 @@ impl<'g> Unpinned<'g> {
 ///
 /// # Invariants
 ///
-/// The value stands for a slot of an [`Unpinned`], which is borrowed during `'a`. So the cluster is
+/// The slot is one of those of an [`Unpinned`], which is borrowed during `'a`. So the cluster is
 /// locked and has the slot, and nothing pins it.
 pub(crate) struct UnpinnedSlot<'a> {
     cluster: &'a LockedCluster<'a>,
@@ -178,12 +178,12 @@ impl<'a> UnpinnedSlot<'a> {
     }
 }
 
-/// [`Unpinned`] slots of a cluster in which no backing word is in use. If the cluster is bound,
-/// the device may have data of the slots.
+/// [`Unpinned`] slots of a cluster in which no backing word is in use or reserved. If the cluster
+/// is bound, the device may have data of the slots.
 ///
 /// # Invariants
 ///
-/// No slot of the cluster has a backing word.
+/// No backing word of the cluster is in use or reserved.
 #[must_use]
 pub(crate) struct Unbacked<'g>(Unpinned<'g>);
 
@@ -243,7 +243,8 @@ impl<'g> Cleared<'g> {
         (cluster, start, nr)
     }
 
-    /// Frees the slots. Frees the tables of the cluster if no slot is left in use.
+    /// Frees the slots, and moves the cluster to the list that fits. Frees the tables of the
+    /// cluster if no slot is left in use.
     #[inline]
     pub(crate) fn free(self) {
         if let Some((cluster, to)) = self.give_back() {
@@ -371,9 +372,10 @@ impl<'g, F: FnMut(Unpinned<'_>)> Row<'g, F> {
 
 /// The result of [`LockedCluster::put_one`].
 enum Put {
-    /// The slot stays: its swap count is not 0.
+    /// The slot is not freed: its swap count is not 0. Or the slot had no count to drop, which is
+    /// a bug and has warned.
     Counted,
-    /// The slot stays: its swap count is 0, and only its folio in the swap cache pins it.
+    /// The slot is not freed: its swap count is 0, and only its folio in the swap cache pins it.
     CacheOnly,
     /// The word is unchanged. This swap count is all that pins the slot, so the caller must free
     /// the slot.

@@ -68,7 +68,7 @@ pub(crate) type SwapWords = [SwapWord; SLOTS];
 /// The reason that [`LockedCluster::put_inline`] has not dropped a swap count.
 pub(super) struct NotPut {
     /// True if this count is all that pins the slot. If false, the count is in the extend table,
-    /// or the slot has no count to drop, or the caller refused the new word.
+    /// or the slot has no count to drop, or the caller's `may` refused the new word.
     pub(super) is_last: bool,
 }
 
@@ -84,7 +84,8 @@ impl LockedCluster<'_> {
         self.words().is_some()
     }
 
-    /// Returns the state of a slot.
+    /// Returns the state of a slot; [`State::Null`] if the cluster has no tables. For a corrupt
+    /// word, warns and returns [`State::Bad`].
     #[inline]
     pub(crate) fn state(&self, off: u32) -> State {
         self.word(off)
@@ -97,7 +98,8 @@ impl LockedCluster<'_> {
         self.set_state(off, state);
     }
 
-    /// Sets or clears the zero flag of a slot in use. Returns true if the flag changed.
+    /// Sets or clears the zero flag of a slot in use. Returns true if the flag changed. Warns and
+    /// returns false if the slot is not in use.
     #[inline]
     pub(super) fn set_zero(&mut self, off: u32, zero: bool) -> bool {
         let mut changed = false;
@@ -122,14 +124,15 @@ impl LockedCluster<'_> {
     }
 
     /// Adds one to the swap count in the word of a slot. Returns false, and changes nothing, if
-    /// the count is in the extend table or must move there, or if the slot is not in use.
+    /// the count is in the extend table or must move there, or if the slot is not in use or is
+    /// about to be freed.
     #[inline]
     pub(in crate::vswap) fn raise_inline(&mut self, off: u32) -> bool {
         self.try_word(off, dup_word)
     }
 
-    /// Drops one swap count in the word of a slot, if the slot stays in use and `may` accepts the
-    /// new word. Returns the new word. `Err` says why the word is unchanged.
+    /// Drops one swap count in the word of a slot, if the slot is still pinned then, and `may`
+    /// accepts the new word. Returns the new word. `Err` says why the word is unchanged.
     #[inline(always)]
     pub(super) fn put_inline(
         &mut self,
@@ -148,7 +151,7 @@ impl LockedCluster<'_> {
         put.ok_or(NotPut { is_last })
     }
 
-    /// Writes the word of a slot.
+    /// Writes the word of a slot. Warns and does nothing if the cluster has no tables.
     #[inline]
     fn set_state(&mut self, off: u32, state: State) {
         match self.word(off) {
@@ -188,7 +191,8 @@ impl LockedCluster<'_> {
         self.with_table(|table| table.id(off))
     }
 
-    /// Records the memory cgroup id of the slots from `off` on, which take over the references.
+    /// Records the memory cgroup id of the slots from `off` on, one for each reference. The slots
+    /// take over the references.
     #[inline]
     pub(crate) fn set_ids(&mut self, off: u32, ids: IdRefs) {
         ids.give(self, off);

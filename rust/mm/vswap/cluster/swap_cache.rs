@@ -7,9 +7,9 @@
 //! whose swap count is 0 is freed.
 //!
 //! Lockless lookups turn the page frame number in a word into a folio, so a wrong number is a
-//! memory error. Therefore a function here takes a typed folio ([`NewSwap`], [`LeavingFolio`]),
-//! and changes it together with the words of its slots. A folio is only added if each of its slots
-//! can take it.
+//! memory error. Therefore a function that adds or removes a folio takes a typed folio
+//! ([`NewSwap`], [`LeavingFolio`]), and changes it together with the words of its slots. A folio
+//! is only added if each of its slots can take it.
 
 #![forbid(unsafe_code)]
 
@@ -88,9 +88,9 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-/// Returns the folio that the swap cache has for a slot, with a reference. Does not take
-/// `ci->lock`.
-// Inlined, because each fault calls it. Most faults find no folio.
+/// Returns the folio that the swap cache has for a slot, with a reference. Returns `None` if there
+/// is none. Does not take `ci->lock`.
+// Inlined for faults, of which most find no folio.
 #[inline(always)]
 pub(crate) fn get(offset: usize) -> Option<FolioRef> {
     let (cluster, off) = find(offset)?;
@@ -170,7 +170,8 @@ impl<'a, 'l> Unnamed<'a, 'l> {
     }
 }
 
-/// The shadow and the memory cgroup id of slots that the swap cache can add a folio for.
+/// The shadow and the memory cgroup id of slots that the swap cache can add a folio for. The id is
+/// 0 if there is none, or if it was not to be looked up.
 pub(crate) struct Addable {
     pub(crate) shadow: Option<Shadow>,
     pub(crate) id: u16,
@@ -207,9 +208,9 @@ fn may_add_as(cluster: &LockedCluster<'_>, off: u32, with_id: bool) -> Result<(A
 }
 
 /// Adds a folio of one page to the swap cache for a slot whose page can be read synchronously.
-/// Returns `None` if the page cannot be read synchronously, if the swap count is 0, or if the swap
-/// cache has a folio for the slot already. Otherwise returns the slot's shadow and id, and where
-/// to read the page.
+/// Returns `None`, and adds nothing, if the folio is large, if the page cannot be read
+/// synchronously, if the swap count is 0, or if the swap cache has a folio for the slot already.
+/// Otherwise returns the slot's shadow and id, and where to read the page.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHand)> {
@@ -234,6 +235,7 @@ pub(crate) fn claim(offset: usize, folio: NewSwap<'_>) -> Option<(Addable, AtHan
 
 /// Drops one swap count of the slot of a claimed folio ([`claim`]). If that was the last count and
 /// `free` is true, also removes the folio from the swap cache, frees the slot and returns true.
+/// Otherwise returns false.
 #[cfg(CONFIG_RUST_VSWAP_SWAPIN)]
 #[inline]
 pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
@@ -259,7 +261,8 @@ pub(crate) fn consume(folio: LeavingFolio<'_>, free: bool) -> bool {
 /// Checks that a folio of `nr` pages can be added to the swap cache for the aligned slots around
 /// `off`. Returns the errors of [`may_add_page`] for slot `off`. Returns `EBUSY` if only a smaller
 /// folio may fit, because another of the slots has a folio or no swap count, or because the slots
-/// differ in zero flag, backing or cgroup.
+/// differ in zero flag, kind of backing or, with `with_id`, cgroup, or their device slots are not
+/// one run on a block device.
 pub(crate) fn may_add(
     cluster: &LockedCluster<'_>,
     off: u32,
@@ -498,8 +501,8 @@ fn free_locked(cluster: &mut LockedCluster<'_>, last: Last) {
 }
 
 /// Removes a large folio from the swap cache, and leaves `shadow` in its slots. Frees the slots
-/// whose swap count is 0, and adds their backing to `freed`. Out of line, because most folios have
-/// one slot.
+/// whose swap count is 0, and adds their backing to `freed`. Warns and does nothing if the slots
+/// are not in this cluster. Out of line, because most folios have one slot.
 #[inline(never)]
 fn del_large(
     cluster: &mut LockedCluster<'_>,
@@ -519,9 +522,9 @@ fn del_large(
     del_range(cluster, off, nr, pfn, shadow, freed);
 }
 
-/// Removes a folio from the swap cache, and leaves no shadow. Frees the slots whose swap count is
-/// 0. Frees the backing of these slots after the unlock, as far as [`FreedBacking`] has room for
-/// it. The C caller puts the references of the swap cache.
+/// Removes a folio from the swap cache, and leaves no shadow. Frees the slots with a swap count of
+/// 0. Frees their backing after the unlock, except for what [`FreedBacking`] must free before. The
+/// C caller puts the references of the swap cache.
 pub(crate) fn del_folio(folio: LeavingFolio<'_>) {
     let Some((cluster, off)) = find(folio.offset()) else {
         warn_on_once!(true);
