@@ -235,9 +235,10 @@ pub(crate) fn frozen(slots: &FolioSlots<'_>) -> bool {
 /// Removes the backing of the slots of a folio, and uncharges the backing. Adds it to `freed`.
 ///
 /// Only the folio has the data of the slots then, so the folio must be dirty when it is unlocked.
-/// A caller that is about to write a clean folio must back the slots again, or mark the folio dirty
-/// if that fails. swapoff marks the folio dirty afterwards. It also passes a folio that it could
-/// not read. The data of that folio is lost, and swapoff removes the folio from the swap cache.
+/// A caller that is about to write a clean folio must back the slots again, or mark the folio
+/// dirty if that fails. swapoff marks the folio dirty afterwards. It also passes a folio that it
+/// could not read. The data of that folio is lost, and swapoff removes the folio from the swap
+/// cache.
 ///
 /// A caller with many folios passes the same `freed` for all of them, so that consecutive device
 /// slots are freed together.

@@ -4,8 +4,8 @@
 //!
 //! The lock of the lists ([`Lists`]) nests inside `ci->lock` of a virtual cluster. A task that
 //! holds the lock of the lists only trylocks clusters. The [`ListState`] of a cluster says which
-//! list the cluster is on. It changes under both locks, or under `ci->lock` alone if the cluster is
-//! on no list.
+//! list the cluster is on. It changes under both locks, or under `ci->lock` alone if the cluster
+//! is on no list.
 //!
 //! C header: [`mm/vswap.h`](srctree/mm/vswap.h).
 
@@ -183,8 +183,8 @@ impl Lists {
 }
 
 impl Local {
-    /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on another
-    /// CPU and hold the lock of that CPU's state.
+    /// Drops the lock while `f` runs, so that `f` may sleep. Afterwards the task may run on
+    /// another CPU and hold the lock of that CPU's state.
     pub(crate) fn while_unlocked<R>(self, f: impl FnOnce() -> R) -> (Self, R) {
         drop(self);
         let ret = f();

@@ -3,8 +3,8 @@
 //! Allocates device slots that back virtual slots.
 //!
 //! A device slot is allocated only when a page is to be written: when zswap does not take a folio
-//! at swap-out, or when zswap writes an entry back. So a page that is only compressed has no device
-//! slot, and is not charged as swap.
+//! at swap-out, or when zswap writes an entry back. So a page that is only compressed has no
+//! device slot, and is not charged as swap.
 //!
 //! The device slots of a folio are consecutive, so that one request writes the folio. They must
 //! be, because the end of a write request clears PG_writeback without regard to other requests. If

@@ -29,13 +29,15 @@
 //!
 //! # Requirements
 //!
-//! - A word names a folio only while the swap cache has a reference to the folio: the word changes
-//!   first, and then the swap cache puts its reference. So if the word names a folio *while the
-//!   lookup has a reference to this folio*, the folio is in the swap cache at that moment.
+//! - A folio is not freed while a word names it. A task that adds the folio has a reference until
+//!   the swap cache has one. When the folio is removed, the word changes before the references of
+//!   the swap cache are put. So if the word names a folio *while the lookup has a reference to
+//!   this folio*, the folio is in the swap cache at that moment, or is being added or removed
+//!   under the lock of the cluster.
 //! - Taking a reference is fully ordered, so that the second read of the word cannot be reordered
-//!   before it. A page frame passes through locks of the page allocator between its uses. So a task
-//!   that gets a reference to the next user of the frame sees the earlier change of the word. The
-//!   kernel's memory model, not Rust's, promises that an unlock followed by a lock orders the
+//!   before it. A page frame passes through locks of the page allocator between its uses. So a
+//!   task that gets a reference to the next user of the frame sees the earlier change of the word.
+//!   The kernel's memory model, not Rust's, promises that an unlock followed by a lock orders the
 //!   writes before and after them for all CPUs.
 //! - Each page frame whose number ever was in a word has a `struct page`. C's lookup relies on
 //!   that, too.

@@ -26,15 +26,16 @@
 //! # Locks
 //!
 //! An allocation takes the CPU's own lock ([`Local`]), then the lock of one virtual cluster, then
-//! the lock of the lists ([`Lists`]). It drops [`Local`] to sleep for memory. The caller holds the
-//! folio lock, but not `percpu_swap_cluster.lock`, nor the lock of a device cluster.
+//! the lock of the lists ([`Lists`]). To find a cluster, it takes the lock of the lists first, and
+//! only trylocks clusters. It drops [`Local`] to sleep for memory. The caller holds the folio
+//! lock, but not `percpu_swap_cluster.lock`, nor the lock of a device cluster.
 //! `Documentation/rust/vswap/locking.rst` has the order of all locks.
 //!
 //! # Races
 //!
 //! - *Another CPU takes over a CPU's cluster*, because the cluster became empty, or because it has
-//!   free slots when the limit is reached. So an allocation checks, under the lock of the cluster,
-//!   whether the cluster is still assigned to its CPU.
+//!   free slots when no cluster can get tables. So an allocation checks, under the lock of the
+//!   cluster, whether the cluster is still assigned to its CPU.
 //! - *The task drops [`Local`] to sleep for memory.* Afterwards it uses the state of the CPU that
 //!   it runs on then. If that CPU has a cluster already, the task puts this cluster on its list.
 //! - *vswap is turned off while a task allocates.* The task checks the mode under the lock of the

@@ -167,8 +167,8 @@ impl SlotMap {
         exist && used
     }
 
-    /// Returns true if a free, aligned run of `order` overlaps the slots `start..start + nr`, which
-    /// were just freed.
+    /// Returns true if a free, aligned run of `order` overlaps the slots `start..start + nr`,
+    /// which were just freed.
     pub fn freed_run(&self, order: u32, start: u32, nr: u32) -> bool {
         if order == 0 {
             return nr != 0;
@@ -270,7 +270,8 @@ impl ListState {
         matches!(self, Self::Partial | Self::Frag)
     }
 
-    /// Returns true if the cluster moves to the partial list as soon as a run of its order is free.
+    /// Returns true if the cluster moves to the partial list as soon as a run of its order is
+    /// free.
     #[inline]
     pub const fn awaits_run(self) -> bool {
         matches!(self, Self::Full | Self::Frag)

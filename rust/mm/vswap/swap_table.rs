@@ -3,8 +3,8 @@
 //! The formats of swap table words and backing words. Each word is that of one slot.
 //!
 //! Each kind of word is an enum with a codec. `decode()` is total: for any `u64` it returns a
-//! value, or [`Corrupt`] with the reason. The codecs are canonical: `encode(decode(word)?) == word`
-//! and `decode(encode(value)) == Ok(value)`, so that comparing words is comparing values.
+//! value, or [`Corrupt`] with the reason. The codecs are canonical, so that comparing words is
+//! comparing values: `encode(decode(word)?) == word` and `decode(encode(value)) == Ok(value)`.
 //!
 //! - [`State`]: the state of a slot, virtual or physical, in C's swap table format.
 //! - [`Rmap`]: the swap table word of a *physical* slot: the virtual slot that the physical slot
@@ -303,7 +303,8 @@ impl Pfn {
 /// ```
 ///
 /// `Z` is the zero flag. `pfn` has `PFN_BITS` bits, a number that depends on the architecture. C
-/// never sets the bits between `pfn` and `Z`. A word with one of them set is [`Corrupt::Reserved`].
+/// never sets the bits between `pfn` and `Z`. A word with one of them set is
+/// [`Corrupt::Reserved`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// The slot is free.

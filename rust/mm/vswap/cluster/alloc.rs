@@ -109,7 +109,8 @@ impl LockedCluster<'_> {
         self.cluster().peek_used()
     }
 
-    /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of `order`.
+    /// Returns true if the cluster is of `kind`, and `cpu` allocates from it for folios of
+    /// `order`.
     #[inline]
     pub(crate) fn is_for(&self, cpu: u32, order: u32, kind: Kind) -> bool {
         self.own().list == ListState::Cpu(cpu)

@@ -292,8 +292,9 @@ pub(crate) fn take_replaced(span: &mut LockedSpan<'_>, old: OldWord) -> Option<B
     (slot.idle() != 0).then_some(Backed::Bound)
 }
 
-/// Returns true if a cluster keeps its table of backing words although no word is in use. A virtual
-/// cluster does while it has a free slot, because the next slot to be allocated may need a word.
+/// Returns true if a cluster keeps its table of backing words although no word is in use. A
+/// virtual cluster does while it has a free slot, because the next slot to be allocated may need a
+/// word.
 #[inline]
 pub(crate) fn keeps_table(table: &LockedTable<'_>) -> bool {
     Cluster::of(table).is_some_and(|cluster| cluster.peek_used() < SWAPFILE_CLUSTER)

@@ -78,9 +78,9 @@ impl Populated {
 }
 
 impl LockedCluster<'_> {
-    /// Frees the tables of a cluster that is not on the free list and has no slot in use. Warns
-    /// and returns `None`, without freeing them, if a slot is in use, or if there are no tables.
-    /// Each of these is a bug.
+    /// Frees the tables of a cluster that is not on the free list and has no slot in use. Returns
+    /// the cluster, for the free list. Warns and returns `None`, without freeing them, if a slot
+    /// is in use, or if there are no tables. Each of these is a bug.
     pub(super) fn free_tables(&mut self) -> Option<Spare> {
         if self.used() == 0 {
             // This is mostly a no-op, because the extend table is freed with its last count. But a

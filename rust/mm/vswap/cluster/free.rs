@@ -306,8 +306,8 @@ impl Taken {
     pub(in crate::vswap::cluster) fn unlock_after(self, free: impl FnOnce(Unpinned<'_>)) {
         let (mut guard, start, nr) = self.into_parts();
         // INVARIANT: By the invariants of `Taken`, which is consumed, the slots are in use, and no
-        // other value gives access to them. Their words are null, so they have no folio and no swap
-        // count.
+        // other value gives access to them. Their words are null, so they have no folio and no
+        // swap count.
         free(Unpinned {
             cluster: guard.lend(),
             start,
@@ -442,7 +442,8 @@ impl Guard {
     }
 }
 
-/// A slot that nothing pins, with its cluster locked. Unlike [`Unpinned`], the value owns the lock.
+/// A slot that nothing pins, with its cluster locked. Unlike [`Unpinned`], the value owns the
+/// lock.
 ///
 /// # Invariants
 ///

@@ -178,8 +178,8 @@ pub(crate) struct Addable {
 }
 
 /// Checks that a folio of one page can be added to the swap cache for a slot. With `with_id`,
-/// looks up the memory cgroup id. Returns `ENOENT` if the swap count is 0, and `EEXIST` if the
-/// swap cache has a folio for the slot.
+/// looks up the memory cgroup id. Returns `ENOENT` if the slot is free or bad, or its swap count
+/// is 0, and `EEXIST` if the swap cache has a folio for the slot.
 #[inline]
 pub(crate) fn may_add_page(
     cluster: &LockedCluster<'_>,
